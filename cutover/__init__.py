@@ -1,0 +1,1 @@
+"""The shared core: the definition, the log, the records, the lake. Imports nothing else of ours."""

@@ -1,0 +1,46 @@
+"""The command line: one Typer app, filled by the commands that each folder registers by entry point."""
+
+import sys
+from collections.abc import Sequence
+from importlib.metadata import entry_points
+
+import typer
+
+from cutover import events
+from cutover.errors import CutoverError
+
+INTERRUPTED = 130
+
+
+def build_app() -> typer.Typer:
+    """Return the app with the commands of every installed folder."""
+    app = typer.Typer(
+        help="Compare a fast streaming path with a trusted batch recompute over one Kafka log.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+    )
+    for entry in sorted(entry_points(group="cutover.commands"), key=lambda e: e.name):
+        entry.load()(app)
+    return app
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code: 0 agree, 1 differ beyond policy, 2 bad input, 130 interrupted."""
+    events.configure(pretty=sys.stderr.isatty())
+    try:
+        result = build_app()(args=argv, standalone_mode=False)
+    except CutoverError as error:
+        sys.stderr.write(f"{error}\n")
+        return error.exit_code
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except typer.Exit as stop:
+        return stop.exit_code
+    except typer.Abort:
+        return INTERRUPTED
+    return result if isinstance(result, int) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

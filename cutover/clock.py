@@ -1,0 +1,27 @@
+"""Time as a value that is handed in, so that a test can say what time it is."""
+
+import time
+from datetime import UTC, datetime
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """What a path needs to know of time."""
+
+    def now(self) -> datetime:
+        """Return the wall clock, in UTC."""
+
+    def monotonic(self) -> float:
+        """Return seconds that never go back."""
+
+
+class SystemClock:
+    """The clock of this machine."""
+
+    def now(self) -> datetime:
+        """Return the wall clock, in UTC."""
+        return datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        """Return seconds that never go back."""
+        return time.monotonic()

@@ -1,0 +1,84 @@
+"""One pipeline: a frozen value that says what, where, when and how, and is checked when it is made."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal
+
+from cutover.definition.lateness import Lateness
+from cutover.definition.measures import Measure
+from cutover.definition.windows import Sliding
+
+TimeFormat = Literal["iso", "seconds", "millis"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topic:
+    """Where the records come from: one Kafka topic with JSON objects as values."""
+
+    name: str
+    schema: str  # Spark DDL: `seq bigint NOT NULL, carrier string, event_time timestamp`
+    event_time: str  # the timestamp column by which records fall into windows
+    log_time: str | None = None  # the timestamp column that `produce` takes the log timestamp from
+    time_format: TimeFormat = "iso"  # how the JSON writes a timestamp
+    max_value_bytes: int = 1_000_000  # a larger value is malformed(too_large)
+    isolation: Literal["read_committed", "read_uncommitted"] = "read_committed"
+
+
+@dataclass(frozen=True, slots=True)
+class SameDefinition:
+    """The batch path computes this definition: same parser, classes and measures, no lateness."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sql:
+    """The batch path runs the SQL that a team already has.
+
+    The file is a Spark SQL query over the view `events`: the schema's and the derived columns, and `_class`, `_partition`,
+    `_offset`, `_log_time`. It returns `window_start`, the key columns and the measures.
+    """
+
+    file: str  # relative to the definition's file
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expect:
+    """One expectation on the batch result: a Great Expectations type with its arguments, as plain data."""
+
+    type: str  # such as `expect_column_values_to_be_between`
+    arguments: Mapping[str, Any]
+    severity: Literal["critical", "warning", "info"] = "critical"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """How much difference is acceptable, and how much evidence a move needs."""
+
+    max_late_share: float = 1e-3  # late records / accepted and late records
+    max_unexplained: int = 0  # (window, key) rows
+    runs: int = 24  # consecutive sealed runs within policy, each with a newer cut
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pipeline:
+    """One definition, compiled to three runners: streaming, batch, and a plain-Python reference."""
+
+    name: str
+    source: Topic
+    key: tuple[str, ...]  # columns of the schema or of `derive`; a null key is a value
+    window: Sliding
+    measures: Mapping[str, Measure]
+    where: str | None = None  # Spark SQL condition; rows for which it is not true are `filtered`
+    derive: Mapping[str, str] = field(default_factory=dict)  # further columns, Spark SQL over the schema's columns
+    lateness: Lateness = field(default_factory=Lateness)
+    batch: SameDefinition | Sql = field(default_factory=SameDefinition)
+    contract: tuple[Expect, ...] = ()
+    policy: Policy = field(default_factory=Policy)
+    max_rows_per_epoch: int = 50_000  # records; bounds the work of one epoch and how late a replay judges
+    schedule: str = "@hourly"  # cron of the batch recompute
+    file: Path | None = field(default=None, compare=False)  # where the definition was read from
+
+    def __post_init__(self) -> None:
+        for name in ("derive", "measures"):
+            object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))

@@ -1,0 +1,34 @@
+"""Failures that the reader of their message can act on."""
+
+from typing import ClassVar
+
+
+class CutoverError(Exception):
+    """A failure that its reader can act on: thing, place, expected, got, hint.
+
+    Args:
+        message: The sentence. A hint goes on a line of its own (`\\nHint: ...`).
+        runbook: Name of the page in `docs/runbooks/` that says what to do, if there is one.
+    """
+
+    exit_code: ClassVar[int] = 2
+
+    def __init__(self, message: str, *, runbook: str | None = None) -> None:
+        super().__init__(message if runbook is None else f"{message}\nRunbook: docs/runbooks/{runbook}.md")
+        self.runbook = runbook
+
+
+class DefinitionError(CutoverError):
+    """A pipeline definition, a setting or an argument cannot be used."""
+
+
+class LogError(CutoverError):
+    """The log is not there, not the one expected, or no longer holds what is needed."""
+
+
+class LakeError(CutoverError):
+    """A table of the lake is missing, damaged, or was written by somebody else."""
+
+
+class ContractError(CutoverError):
+    """A critical expectation failed: nothing was published."""

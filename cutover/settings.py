@@ -1,0 +1,105 @@
+"""Settings of one installation: `cutover.toml`, then the environment (`CUTOVER_*`), read once per process at the edge."""
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+
+from cutover.errors import DefinitionError
+
+
+class Kafka(BaseModel):
+    """How to reach the log. Neutral names; `cutover.log.options` turns them into each client's own keys."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    bootstrap_servers: str | None = Field(None, description="An existing cluster. Unset: `cutover up` runs a broker.")
+    protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
+    mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = None
+    user: str | None = None
+    password: SecretStr | None = None
+    password_file: Path | None = Field(None, description="A file that its owner alone can read.")
+    ca_file: Path | None = Field(None, description="PEM file with the certificate authority.")
+    client: dict[str, str] = Field(default_factory=dict, description="Further client keys; an allow-list applies.")
+    timeout_seconds: float = Field(8.0, description="How long a broker may take to answer.")
+
+
+class Spark(BaseModel):
+    """What is passed through to Spark: the same code runs locally, on standalone, YARN or Kubernetes."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    master: str = "local[2]"
+    driver_memory: str = "1g"
+    conf: dict[str, str] = Field(default_factory=dict)
+
+
+class Stream(BaseModel):
+    """Pace and upkeep of the streaming path; none of it changes a result."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    trigger_seconds: float = 0.5
+    overflow_rows: int = Field(200_000, description="Partial rows of an epoch beyond which Spark writes the files.")
+    fold_every: int = Field(100, description="Epochs between two folds (compactions).")
+    reload_every: int = Field(100, description="Commits after which the table handle is loaded anew.")
+    heartbeat_seconds: float = 2.0
+
+
+class Settings(BaseSettings):
+    """All settings. `cutover doctor` shows them, without secrets."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="CUTOVER_", env_nested_delimiter="__", toml_file="cutover.toml", extra="forbid", frozen=True
+    )
+
+    home: Path = Field(Path(".cutover"), description="All state of this installation.")
+    pipelines: Path = Field(Path("pipelines"), description="Folder of the definitions.")
+    lake: str | None = Field(None, description="Folder or object-store URI. Unset: `<home>/lake`.")
+    report_base_url: str | None = Field(None, description="Where reports are served. Unset: file addresses.")
+    kafka: Kafka = Kafka()
+    spark: Spark = Spark()
+    stream: Stream = Stream()
+
+    @property
+    def lake_uri(self) -> str:
+        """Return where the lake lies: an absolute folder, or a URI."""
+        return self.lake if self.lake and "://" in self.lake else str((Path(self.lake or self.home / "lake")).resolve())
+
+    @property
+    def run_dir(self) -> Path:
+        """Return the folder of pid files, ports and heartbeats."""
+        return self.home.resolve() / "run"
+
+    @property
+    def reports_dir(self) -> Path:
+        """Return the folder of reports."""
+        return self.home.resolve() / "reports"
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 -- pydantic's signature
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 -- pydantic's signature
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Order: arguments, environment, `cutover.toml`."""
+        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
+
+
+def load_settings() -> Settings:
+    """Read the settings.
+
+    Raises:
+        DefinitionError: A key is unknown or a value does not fit; names each of them.
+    """
+    try:
+        return Settings()
+    except ValidationError as error:
+        lines = [f"  {'.'.join(str(part) for part in e['loc'])}: {e['msg']}" for e in error.errors(include_input=False)]
+        msg = "Settings (`cutover.toml` or `CUTOVER_*`) do not fit:\n" + "\n".join(lines)
+        msg += "\nHint: `cutover doctor` lists every setting with its meaning."
+        raise DefinitionError(msg) from None
