@@ -1,0 +1,62 @@
+# One door. `make` lists what there is.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+CUTOVER := .venv/bin/cutover
+PYTEST := .venv/bin/pytest
+KINDS := unit spec property dags integration e2e
+.PHONY: help setup demo up down status lint test lock clean purge $(addprefix test-,$(KINDS))
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: ## make .venv from the lock and fetch the JARs (nothing to do the second time)
+	@bash infra/bootstrap.sh
+
+demo: setup ## the whole of it on a year of flights; leaves Airflow and the report up
+	@$(CUTOVER) demo
+
+up: setup ## start the broker and Airflow
+	@$(CUTOVER) up
+
+down: ## stop everything that was started
+	@if [ -x $(CUTOVER) ]; then $(CUTOVER) down; fi
+
+status: setup ## show what runs, and where
+	@$(CUTOVER) status
+
+lint: setup ## ruff, mypy, layering
+	@.venv/bin/ruff check .
+	@.venv/bin/ruff format --check .
+	@.venv/bin/mypy
+	@.venv/bin/lint-imports --no-cache
+
+test: lint ## linters, then every test, cheap ones first
+	@$(PYTEST) $(addprefix tests/,$(KINDS))
+
+test-unit: setup ## pure functions
+	@$(PYTEST) tests/unit
+
+test-spec: setup ## tables of input and arithmetic, on every path
+	@$(PYTEST) tests/spec
+
+test-property: setup ## drawn logs: reference, batch and stream agree
+	@$(PYTEST) tests/property
+
+test-dags: setup ## rules over the whole DagBag
+	@$(PYTEST) tests/dags
+
+test-integration: setup ## real Kafka, Spark and Delta
+	@$(PYTEST) tests/integration
+
+test-e2e: setup ## whole chains, processes killed on the way
+	@$(PYTEST) tests/e2e
+
+lock: setup ## resolve infra/requirements.in anew into the hashed lock
+	@.venv/bin/uv pip compile infra/requirements.in -o infra/requirements.txt --universal --python-version 3.11 --generate-hashes --no-header
+
+clean: ## remove caches
+	@rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build *.egg-info
+	@find . -name __pycache__ -type d -not -path './.venv/*' -prune -exec rm -rf {} +
+
+purge: down ## stop everything, then remove the state (.cutover): log, tables, reports
+	@rm -rf "$${CUTOVER_HOME:-.cutover}"
