@@ -4,10 +4,10 @@ from typing import ClassVar
 
 
 class CutoverError(Exception):
-    """A failure that its reader can act on: thing, place, expected, got, hint.
+    r"""A failure that its reader can act on: thing, place, expected, got, hint.
 
     Args:
-        message: The sentence. A hint goes on a line of its own (`\\nHint: ...`).
+        message: The sentence. A hint goes on a line of its own (`\nHint: ...`).
         runbook: Name of the page in `docs/runbooks/` that says what to do, if there is one.
     """
 

@@ -29,5 +29,5 @@ class Probe(Protocol):
         """Take note that `point` was reached in `epoch` (-1 where there is none)."""
 
 
-def silent(point: Point, epoch: int) -> None:  # noqa: ARG001 -- the protocol's names
+def silent(point: Point, epoch: int) -> None:
     """Do nothing: the probe of production."""

@@ -1,4 +1,4 @@
-"""Settings of one installation: `cutover.toml`, then the environment (`CUTOVER_*`), read once per process at the edge."""
+"""Settings of one installation: the environment (`CUTOVER_*`), then `cutover.toml`; read once, at the edge."""
 
 from pathlib import Path
 from typing import Literal
@@ -14,15 +14,17 @@ class Kafka(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    bootstrap_servers: str | None = Field(None, description="An existing cluster. Unset: `cutover up` runs a broker.")
+    bootstrap_servers: str | None = Field(
+        default=None, description="An existing cluster. Unset: `cutover up` runs a broker."
+    )
     protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
     mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = None
     user: str | None = None
     password: SecretStr | None = None
-    password_file: Path | None = Field(None, description="A file that its owner alone can read.")
-    ca_file: Path | None = Field(None, description="PEM file with the certificate authority.")
+    password_file: Path | None = Field(default=None, description="A file that its owner alone can read.")
+    ca_file: Path | None = Field(default=None, description="PEM file with the certificate authority.")
     client: dict[str, str] = Field(default_factory=dict, description="Further client keys; an allow-list applies.")
-    timeout_seconds: float = Field(8.0, description="How long a broker may take to answer.")
+    timeout_seconds: float = Field(default=8.0, description="How long a broker may take to answer.")
 
 
 class Spark(BaseModel):
@@ -41,9 +43,11 @@ class Stream(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     trigger_seconds: float = 0.5
-    overflow_rows: int = Field(200_000, description="Partial rows of an epoch beyond which Spark writes the files.")
-    fold_every: int = Field(100, description="Epochs between two folds (compactions).")
-    reload_every: int = Field(100, description="Commits after which the table handle is loaded anew.")
+    overflow_rows: int = Field(
+        default=200_000, description="Partial rows of an epoch beyond which Spark writes the files."
+    )
+    fold_every: int = Field(default=100, description="Epochs between two folds (compactions).")
+    reload_every: int = Field(default=100, description="Commits after which the table handle is loaded anew.")
     heartbeat_seconds: float = 2.0
 
 
@@ -54,10 +58,10 @@ class Settings(BaseSettings):
         env_prefix="CUTOVER_", env_nested_delimiter="__", toml_file="cutover.toml", extra="forbid", frozen=True
     )
 
-    home: Path = Field(Path(".cutover"), description="All state of this installation.")
-    pipelines: Path = Field(Path("pipelines"), description="Folder of the definitions.")
-    lake: str | None = Field(None, description="Folder or object-store URI. Unset: `<home>/lake`.")
-    report_base_url: str | None = Field(None, description="Where reports are served. Unset: file addresses.")
+    home: Path = Field(default=Path(".cutover"), description="All state of this installation.")
+    pipelines: Path = Field(default=Path("pipelines"), description="Folder of the definitions.")
+    lake: str | None = Field(default=None, description="Folder or object-store URI. Unset: `<home>/lake`.")
+    report_base_url: str | None = Field(default=None, description="Where reports are served. Unset: file addresses.")
     kafka: Kafka = Kafka()
     spark: Spark = Spark()
     stream: Stream = Stream()

@@ -1,0 +1,87 @@
+"""What one run of the batch path did: its cut, the windows it computed, and the table version it really wrote."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Self
+
+from cutover.definition.pipeline import Pipeline
+from cutover.lake import tables
+from cutover.lake.paths import batch_uri
+from cutover.settings import Settings
+
+Range = tuple[int, int]  # [start, end) in microseconds of event time
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Incomplete:
+    """A window that can no longer be computed from the log."""
+
+    window_start: int  # microseconds
+    window_end: int
+    reason: str  # expired, lost
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpectationResult:
+    """What one expectation said about the staged result."""
+
+    expectation: str
+    severity: str
+    success: bool
+    observed: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchRun:
+    """One run of the batch path."""
+
+    run_id: str
+    epoch: int  # the cut's
+    stream_version: int
+    topic: str
+    topic_id: str
+    cluster_id: str
+    cut: Mapping[int, int]
+    scanned: Mapping[int, Range]  # partition -> offsets [from, to) that this run scanned for the first time
+    watermark: int | None  # of the stream at the cut, microseconds
+    result_fingerprint: str
+    batch_fingerprint: str  # "same", or the hash of the team's SQL
+    isolation: str
+    computed: tuple[Range, ...]  # windows written by this run: [first start, last end)
+    stale: tuple[Range, ...] = ()  # dirty closed windows that this run left alone
+    incomplete: tuple[Incomplete, ...] = ()  # all that are known so far
+    batch_version: int | None = None  # Delta version of `batch` after this run
+    ledger_version: int | None = None
+    counts: Mapping[str, int] = field(default_factory=dict)  # class -> pairs, in what was scanned
+    contract: tuple[ExpectationResult, ...] = ()
+    started: str = ""
+    finished: str = ""
+    seconds: float = 0.0
+
+    def to_json(self) -> str:
+        """Return the run as one line of JSON."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Return the run that `to_json` wrote."""
+        raw: dict[str, Any] = json.loads(text)
+        raw["cut"] = {int(p): offset for p, offset in raw["cut"].items()}
+        raw["scanned"] = {int(p): (span[0], span[1]) for p, span in raw["scanned"].items()}
+        raw["computed"] = tuple((a, b) for a, b in raw["computed"])
+        raw["stale"] = tuple((a, b) for a, b in raw["stale"])
+        raw["incomplete"] = tuple(Incomplete(**row) for row in raw["incomplete"])
+        raw["contract"] = tuple(ExpectationResult(**row) for row in raw["contract"])
+        return cls(**raw)
+
+
+def runs(settings: Settings, pipeline: Pipeline) -> list[BatchRun]:
+    """Return all runs under the definition's result fingerprint, oldest first."""
+    uri = batch_uri(settings, pipeline, "batch_index")
+    if not tables.exists(uri):
+        return []
+    connection = tables.connect()
+    tables.relation(connection, "batch_index", uri)
+    rows = connection.execute("SELECT _record FROM batch_index WHERE _kind = 'run'").fetchall()
+    return sorted((BatchRun.from_json(row[0]) for row in rows), key=lambda run: run.finished)

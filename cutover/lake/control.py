@@ -1,0 +1,124 @@
+"""The installation's own history: versions, gate, pins, reconciliations, differences. Appended, never changed."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from deltalake import CommitProperties, Transaction
+from deltalake.exceptions import CommitFailedError
+
+from cutover.errors import LakeError
+from cutover.lake import tables
+from cutover.lake.paths import ControlTable, control_uri
+from cutover.lake.schemas import TIMESTAMP
+from cutover.settings import Settings
+
+SCHEMAS: Mapping[ControlTable, pa.Schema] = {
+    "versions": pa.schema(
+        [
+            pa.field("pipeline", pa.string()),
+            pa.field("result_fingerprint", pa.string()),
+            pa.field("stream_version", pa.int64()),
+            pa.field("lateness_fingerprint", pa.string()),
+            pa.field("created_at", TIMESTAMP),
+            pa.field("definition", pa.string()),
+        ]
+    ),
+    "gate": pa.schema(
+        [
+            pa.field("pipeline", pa.string()),
+            pa.field("sequence", pa.int64()),
+            pa.field("at", TIMESTAMP),
+            pa.field("event", pa.string()),
+            pa.field("stage", pa.string()),
+            pa.field("result_fingerprint", pa.string()),
+            pa.field("stream_version", pa.int64()),
+            pa.field("who", pa.string()),
+            pa.field("why", pa.string()),
+            pa.field("evidence", pa.string()),
+        ]
+    ),
+    "pins": pa.schema(
+        [
+            pa.field("pipeline", pa.string()),
+            pa.field("result_fingerprint", pa.string()),
+            pa.field("stream_version", pa.int64()),
+            pa.field("epoch", pa.int64()),
+            pa.field("holder", pa.string()),
+            pa.field("expires_at", TIMESTAMP),
+            pa.field("released", pa.bool_()),
+            pa.field("at", TIMESTAMP),
+        ]
+    ),
+    "reconciliations": pa.schema(
+        [
+            pa.field("run_id", pa.string()),
+            pa.field("pipeline", pa.string()),
+            pa.field("at", TIMESTAMP),
+            pa.field("epoch", pa.int64()),
+            pa.field("result_fingerprint", pa.string()),
+            pa.field("stream_version", pa.int64()),
+            pa.field("verdict", pa.string()),
+            pa.field("exit_code", pa.int32()),
+            pa.field("result", pa.string()),
+            pa.field("report", pa.string()),
+        ]
+    ),
+    "differences": pa.schema(
+        [
+            pa.field("pipeline", pa.string()),
+            pa.field("result_fingerprint", pa.string()),
+            pa.field("run_id", pa.string()),
+            pa.field("at", TIMESTAMP),
+            pa.field("window_start", TIMESTAMP),
+            pa.field("key", pa.string()),
+            pa.field("kind", pa.string()),
+            pa.field("cause", pa.string()),
+            pa.field("state", pa.string()),
+            pa.field("detail", pa.string()),
+        ]
+    ),
+}
+
+
+def append(settings: Settings, table: ControlTable, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Append rows; several processes may do so at once."""
+    if rows:
+        handle = tables.ensure(control_uri(settings, table), SCHEMAS[table])
+        tables.append(handle, pa.Table.from_pylist(list(rows), schema=SCHEMAS[table]))
+
+
+def append_in_turn(settings: Settings, table: ControlTable, row: Mapping[str, Any]) -> int:
+    """Append one row with the next `sequence` of its pipeline, refused if another process was faster.
+
+    Returns:
+        The sequence.
+
+    Raises:
+        LakeError: Another row of the pipeline was appended meanwhile; nothing was written.
+    """
+    handle = tables.ensure(control_uri(settings, table), SCHEMAS[table])
+    name = str(row["pipeline"])
+    sequence = 1 + (handle.transaction_version(name) if handle.transaction_version(name) is not None else -1)
+    rows = pa.Table.from_pylist([{**row, "sequence": sequence}], schema=SCHEMAS[table])
+    commit = CommitProperties(app_transactions=[Transaction(name, sequence)])
+    try:
+        tables.append(handle, rows, commit=commit)
+    except CommitFailedError as error:
+        msg = f"`{table}` of `{name}`: another process appended row {sequence} first.\nHint: look at it and try again."
+        raise LakeError(msg) from error
+    return sequence
+
+
+def read(settings: Settings, table: ControlTable, pipeline: str) -> list[dict[str, Any]]:
+    """Return all rows of a pipeline, in the order of their columns `sequence`, `at` or `created_at`."""
+    uri = control_uri(settings, table)
+    if not tables.exists(uri):
+        return []
+    connection = tables.connect()
+    tables.relation(connection, "control", uri)
+    order = next(name for name in ("sequence", "at", "created_at") if name in SCHEMAS[table].names)
+    query = f"SELECT * FROM control WHERE pipeline = ? ORDER BY {order}"  # noqa: S608 -- a name of ours
+    cursor = connection.execute(query, [pipeline])
+    names = [column[0] for column in cursor.description]
+    return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]

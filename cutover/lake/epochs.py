@@ -1,0 +1,101 @@
+"""The epoch log as its readers see it: the record of each epoch, and its rows up to an epoch."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Self
+
+import duckdb
+
+from cutover.lake import tables
+from cutover.log.cut import Cut, LogId
+
+
+def _by_partition(raw: Mapping[str, int]) -> dict[int, int]:
+    return {int(partition): value for partition, value in raw.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochRecord:
+    """What one epoch read, saw and decided; a row of the same commit that carries its partial aggregates."""
+
+    epoch: int
+    run_id: str
+    topic: str
+    topic_id: str
+    cluster_id: str
+    start: Mapping[int, int]  # partition -> first offset read
+    end: Mapping[int, int]  # partition -> next offset, exclusive
+    max_event: Mapping[int, int]  # partition -> newest event time so far, microseconds; absent: none yet
+    watermark_before: int | None  # microseconds; judged this epoch's rows
+    watermark_after: int | None
+    idle: tuple[int, ...] = ()
+    counts: Mapping[str, int] = field(default_factory=dict)  # class -> (record, window) pairs
+    records: int = 0  # records read
+    unknown: int = 0  # records with fields that the schema does not name
+    lag: int = 0  # records still unread when the epoch was planned
+    processing_time: str = ""  # ISO 8601, UTC
+    seconds: float = 0.0
+    tick: bool = False  # an epoch without data
+    final: bool = False  # closes all windows seen so far and seals the version
+    result_fingerprint: str = ""
+    lateness_fingerprint: str = ""
+    isolation: str = "read_committed"
+    folded_to: int | None = None  # newest epoch whose accepted partials are folded
+
+    @property
+    def cut(self) -> Cut:
+        """Return the log position at the end of this epoch."""
+        log = LogId(cluster_id=self.cluster_id, topic=self.topic, topic_id=self.topic_id)
+        return Cut(log=log, offsets=dict(self.end))
+
+    def to_json(self) -> str:
+        """Return the record as one line of JSON."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Return the record that `to_json` wrote."""
+        raw: dict[str, Any] = json.loads(text)
+        raw |= {name: _by_partition(raw[name]) for name in ("start", "end", "max_event")}
+        return cls(**{**raw, "idle": tuple(raw["idle"])})
+
+
+class EpochLog:
+    """The epoch log at one version of its table, read without a JVM.
+
+    Raises:
+        LakeError: The table is missing or cannot be read.
+    """
+
+    def __init__(self, uri: str, version: int | None = None) -> None:
+        self.uri = uri
+        self.table = tables.open_table(uri, version)
+        self.version = int(self.table.version())
+
+    def transaction(self, app_id: str) -> int | None:
+        """Return the number of the newest commit that carries an application id."""
+        return self.table.transaction_version(app_id)
+
+    def records(self, *, after: int = -1) -> list[EpochRecord]:
+        """Return the records of all epochs beyond `after`, in order of their numbers."""
+        connection = tables.connect()
+        tables.bind(connection, "log", self.table)
+        query = "SELECT _record FROM log WHERE _kind = 'epoch' AND _epoch > ? ORDER BY _epoch"
+        return [EpochRecord.from_json(row[0]) for row in connection.execute(query, [after]).fetchall()]
+
+    def newest(self) -> EpochRecord | None:
+        """Return the record of the newest epoch; None before the first."""
+        connection = tables.connect()
+        tables.bind(connection, "log", self.table)
+        query = "SELECT _record FROM log WHERE _kind = 'epoch' ORDER BY _epoch DESC LIMIT 1"
+        row = connection.execute(query).fetchone()
+        return None if row is None else EpochRecord.from_json(row[0])
+
+    def relation(self, connection: duckdb.DuckDBPyConnection, view: str, *, epoch: int) -> None:
+        """Bind a view to the partial aggregates and the ledger of all epochs up to `epoch`."""
+        tables.bind(connection, f"{view}_all", self.table)
+        connection.execute(
+            f"CREATE OR REPLACE VIEW {tables.identifier(view)} AS "  # noqa: S608 -- quoted
+            f"SELECT * FROM {tables.identifier(f'{view}_all')} WHERE _kind <> 'epoch' AND _epoch <= {int(epoch)}"
+        )

@@ -1,0 +1,33 @@
+"""What lies where in the lake.
+
+`<lake>/<pipeline>/<result fingerprint>/{batch, batch_index, batch_ledger, stream-<n>/stream}`, `<lake>/_control/...`.
+"""
+
+from typing import Literal
+
+from cutover.definition.fingerprint import result_fingerprint
+from cutover.definition.pipeline import Pipeline
+from cutover.settings import Settings
+
+ControlTable = Literal["versions", "gate", "pins", "reconciliations", "differences"]
+BatchTable = Literal["batch", "batch_index", "batch_ledger"]
+
+
+def version_uri(settings: Settings, pipeline: Pipeline) -> str:
+    """Return the folder of the tables that one result fingerprint shares."""
+    return f"{settings.lake_uri}/{pipeline.name}/{result_fingerprint(pipeline)}"
+
+
+def stream_uri(settings: Settings, pipeline: Pipeline, number: int) -> str:
+    """Return the epoch log of stream version `number`."""
+    return f"{version_uri(settings, pipeline)}/stream-{number}/stream"
+
+
+def batch_uri(settings: Settings, pipeline: Pipeline, table: BatchTable = "batch") -> str:
+    """Return one of the batch path's tables."""
+    return f"{version_uri(settings, pipeline)}/{table}"
+
+
+def control_uri(settings: Settings, table: ControlTable) -> str:
+    """Return a table of the installation's own history."""
+    return f"{settings.lake_uri}/_control/{table}"

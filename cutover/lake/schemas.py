@@ -1,0 +1,127 @@
+"""The Arrow schemas of the tables, from a definition; one name of a type per engine, in one place."""
+
+import re
+
+import pyarrow as pa
+
+from cutover.definition.compiled import finishes, key_types, states
+from cutover.definition.pipeline import Pipeline, SameDefinition
+from cutover.errors import DefinitionError
+
+TIMESTAMP = pa.timestamp("us", tz="UTC")
+_ARROW = {
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "timestamp": TIMESTAMP,
+    "date": pa.date32(),
+}
+_DECIMAL = re.compile(r"^decimal\((\d+),\s*(\d+)\)$")
+
+POSITIONS = pa.list_(
+    pa.struct(
+        [
+            pa.field("partition", pa.int32()),
+            pa.field("offset", pa.int64()),
+            pa.field("event_time", TIMESTAMP),
+            pa.field("reason", pa.string()),
+        ]
+    )
+)
+
+
+def arrow_type(spark_type: str) -> pa.DataType:
+    """Return the Arrow type of a Spark type's name.
+
+    Raises:
+        DefinitionError: The type is not one that a key or a measure can have.
+    """
+    decimal = _DECIMAL.match(spark_type)
+    if decimal:
+        return pa.decimal128(int(decimal[1]), int(decimal[2]))
+    if spark_type not in _ARROW:
+        msg = f"Type `{spark_type}`: expected one of {', '.join(_ARROW)} or decimal(p,s)."
+        raise DefinitionError(msg)
+    return _ARROW[spark_type]
+
+
+def duckdb_type(arrow: pa.DataType) -> str:
+    """Return DuckDB's name of an Arrow type that occurs in our tables."""
+    if pa.types.is_decimal(arrow):
+        return f"DECIMAL({arrow.precision},{arrow.scale})"
+    if pa.types.is_list(arrow):
+        return f"{duckdb_type(arrow.value_type)}[]"
+    if pa.types.is_struct(arrow):
+        return "STRUCT(" + ", ".join(f'"{f.name}" {duckdb_type(f.type)}' for f in arrow) + ")"
+    if pa.types.is_timestamp(arrow):
+        return "TIMESTAMPTZ" if arrow.tz else "TIMESTAMP"
+    names = {
+        "bool": "BOOLEAN",
+        "int8": "TINYINT",
+        "int16": "SMALLINT",
+        "int32": "INTEGER",
+        "int64": "BIGINT",
+        "float": "FLOAT",
+        "double": "DOUBLE",
+        "date32[day]": "DATE",
+        "binary": "BLOB",
+    }
+    return names.get(str(arrow), "VARCHAR")
+
+
+def _dimensions(pipeline: Pipeline) -> list[pa.Field]:
+    keys = [pa.field(name, arrow_type(kind)) for name, kind in key_types(pipeline).items()]
+    return [pa.field("window_start", TIMESTAMP), pa.field("window_end", TIMESTAMP), *keys]
+
+
+def partial_schema(pipeline: Pipeline) -> pa.Schema:
+    """Return the partial shape: class, window, key, state columns, count, positions, partition of filtered rows."""
+    measured = [pa.field(state.column, arrow_type(state.type)) for state in states(pipeline)]
+    tail = [
+        pa.field("_n", pa.int64()),
+        pa.field("_positions", POSITIONS),
+        pa.field("_partition", pa.int32()),
+        pa.field("_unknown", pa.int64()),
+    ]
+    return pa.schema([pa.field("_class", pa.string()), *_dimensions(pipeline), *measured, *tail])
+
+
+def epoch_log_schema(pipeline: Pipeline) -> pa.Schema:
+    """Return the streaming path's one table: `_kind` (partition), `_epoch`, the partial shape, `_record` (JSON)."""
+    head = [pa.field("_kind", pa.string()), pa.field("_epoch", pa.int64())]
+    return pa.schema([*head, *partial_schema(pipeline), pa.field("_record", pa.string())])
+
+
+def batch_schema(pipeline: Pipeline) -> pa.Schema:
+    """Return the batch result: window, key, finished measures, further states (same definition only), count, cut."""
+    finished = finishes(pipeline)
+    columns = {state.column: arrow_type(state.type) for state in states(pipeline)}
+    measured = [pa.field(name, pa.float64() if finished[name] else columns[name]) for name in pipeline.measures]
+    rest = [pa.field(name, kind) for name, kind in columns.items() if name not in pipeline.measures]
+    extra = rest if isinstance(pipeline.batch, SameDefinition) else []
+    tail = [pa.field("_n", pa.int64()), pa.field("_epoch", pa.int64())]
+    return pa.schema([*_dimensions(pipeline), *measured, *extra, *tail])
+
+
+def batch_ledger_schema(pipeline: Pipeline) -> pa.Schema:
+    """Return the batch path's own ledger: the partial shape and the cut whose scan found the rows."""
+    return pa.schema([pa.field("_epoch", pa.int64()), *partial_schema(pipeline)])
+
+
+BATCH_INDEX = pa.schema(
+    [
+        pa.field("_kind", pa.string()),
+        pa.field("_epoch", pa.int64()),
+        pa.field("_partition", pa.int32()),
+        pa.field("window_start", TIMESTAMP),
+        pa.field("window_end", TIMESTAMP),
+        pa.field("first_offset", pa.int64()),
+        pa.field("last_offset", pa.int64()),
+        pa.field("_n", pa.int64()),
+        pa.field("_record", pa.string()),
+    ]
+)
+"""`range` rows: which offsets of a partition hold a window, as scanned up to `_epoch`; `run` rows: a BatchRun."""

@@ -1,0 +1,130 @@
+"""Delta tables without a JVM: made, opened, appended by delta-rs; read by DuckDB over the files that the log lists."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, write_deltalake
+from deltalake.exceptions import DeltaError, TableNotFoundError
+
+from cutover.errors import LakeError
+from cutover.lake.schemas import duckdb_type
+
+CONFIGURATION = {
+    "delta.logRetentionDuration": "interval 1 hours",
+    "delta.deletedFileRetentionDuration": "interval 24 hours",
+}
+
+
+def connect() -> duckdb.DuckDBPyConnection:
+    """Return a DuckDB connection in UTC that never reaches for the network."""
+    return duckdb.connect(
+        config={
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+            "TimeZone": "UTC",
+            "enable_progress_bar": False,
+        }
+    )
+
+
+def exists(uri: str) -> bool:
+    """Return whether a Delta table lies at `uri`."""
+    return bool(DeltaTable.is_deltatable(uri))
+
+
+def open_table(uri: str, version: int | None = None) -> DeltaTable:
+    """Return a handle of a table, at a version if given.
+
+    Raises:
+        LakeError: There is no table, or its log does not parse.
+    """
+    try:
+        return DeltaTable(uri, version=version)
+    except TableNotFoundError as error:
+        msg = f"Table `{uri}`: expected a Delta table, found none."
+        raise LakeError(msg, runbook="TableUnreadable") from error
+    except DeltaError as error:
+        at = "" if version is None else f" at version {version}"
+        msg = f"Table `{uri}`{at} cannot be opened: {error}."
+        raise LakeError(msg, runbook="TableUnreadable") from error
+
+
+def ensure(uri: str, schema: pa.Schema, *, partition_by: Sequence[str] = ()) -> DeltaTable:
+    """Return the table at `uri`, made with `schema` if it is not there."""
+    if exists(uri):
+        return open_table(uri)
+    return DeltaTable.create(
+        uri, schema, mode="ignore", partition_by=list(partition_by), configuration=dict(CONFIGURATION)
+    )
+
+
+def append(table: DeltaTable, rows: pa.Table, *, commit: CommitProperties | None = None) -> None:
+    """Append rows to an open table; concurrent appends of other processes do not disturb."""
+    write_deltalake(table, rows, mode="append", commit_properties=commit)
+
+
+def literal(text: str) -> str:
+    """Return a text as an SQL literal."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def identifier(name: str) -> str:
+    """Return a name as an SQL identifier."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def relation(connection: duckdb.DuckDBPyConnection, view: str, uri: str, *, version: int | None = None) -> int:
+    """Bind a view to one version of a table and return that version.
+
+    Raises:
+        LakeError: The table or one of its files is missing.
+    """
+    return bind(connection, view, open_table(uri, version))
+
+
+def bind(connection: duckdb.DuckDBPyConnection, view: str, table: DeltaTable) -> int:
+    """Bind a view to the version that a handle shows and return that version."""
+    schema = pa.schema(table.schema().to_arrow())
+    if "://" in table.table_uri and not table.table_uri.startswith("file://"):
+        connection.register(view, table.to_pyarrow_dataset())
+        return int(table.version())
+    selects = [_select(schema, files, partition) for partition, files in _files(table).items()]
+    body = " UNION ALL ".join(selects) or _empty(schema)
+    connection.execute(f"CREATE OR REPLACE VIEW {identifier(view)} AS {body}")
+    return int(table.version())
+
+
+def _files(table: DeltaTable) -> dict[tuple[tuple[str, str | None], ...], list[str]]:
+    """Return the files of a version by their partition values.
+
+    Raises:
+        LakeError: A file that the log lists is not there.
+    """
+    root = Path(table.table_uri.removeprefix("file://"))
+    actions = pa.table(table.get_add_actions(flatten=True)).to_pylist()
+    groups: dict[tuple[tuple[str, str | None], ...], list[str]] = {}
+    for action in actions:
+        file = root / action["path"]
+        if not file.is_file():
+            msg = f"Table `{root}`, version {table.version()}: file `{action['path']}` is listed and not there."
+            raise LakeError(msg, runbook="TableUnreadable")
+        values = tuple((k.removeprefix("partition."), v) for k, v in action.items() if k.startswith("partition."))
+        groups.setdefault(values, []).append(str(file))
+    return groups
+
+
+def _select(schema: pa.Schema, files: list[str], partition: tuple[tuple[str, str | None], ...]) -> str:
+    constant = {name: "NULL" if value is None else literal(str(value)) for name, value in partition}
+    columns = ", ".join(
+        f"CAST({constant.get(f.name, identifier(f.name))} AS {duckdb_type(f.type)}) AS {identifier(f.name)}"
+        for f in schema
+    )
+    listed = ", ".join(literal(file) for file in files)
+    return f"SELECT {columns} FROM read_parquet([{listed}], hive_partitioning = false)"  # noqa: S608 -- quoted above
+
+
+def _empty(schema: pa.Schema) -> str:
+    columns = ", ".join(f"CAST(NULL AS {duckdb_type(f.type)}) AS {identifier(f.name)}" for f in schema)
+    return f"SELECT {columns} WHERE false"

@@ -1,0 +1,251 @@
+"""One client of the log: identity, offsets, single records. Reads by position; knows no consumer group."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from confluent_kafka import (
+    OFFSET_END,
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
+
+from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
+
+from cutover.errors import LogError
+from cutover.log import options
+from cutover.log.cut import LogId
+from cutover.settings import Settings
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawRecord:
+    """One record as the log holds it."""
+
+    partition: int
+    offset: int
+    log_time_micros: int
+    value: bytes | None
+
+
+def bootstrap_servers(settings: Settings) -> str:
+    """Return the cluster's address: from the settings, else that of the broker which `cutover up` started.
+
+    Raises:
+        LogError: Neither is there.
+    """
+    if settings.kafka.bootstrap_servers:
+        return settings.kafka.bootstrap_servers
+    try:
+        return str(json.loads((settings.run_dir / "broker.json").read_text(encoding="utf-8"))["bootstrap_servers"])
+    except (OSError, ValueError, KeyError):
+        msg = "Kafka: expected `kafka.bootstrap_servers` or a broker of this installation, got neither."
+        raise LogError(msg + "\nHint: `cutover up` starts a broker.", runbook="KafkaUnreachable") from None
+
+
+class LogClient:
+    """Asks the cluster about one topic at a time. Every call answers or fails within `kafka.timeout_seconds`."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.bootstrap = bootstrap_servers(settings)
+        self._timeout = settings.kafka.timeout_seconds
+        self._options = options.librdkafka(settings.kafka, self.bootstrap)
+        self._options["log_level"] = "0"  # what fails is raised; librdkafka's own lines would only repeat it
+        self._admin = AdminClient(dict(self._options))
+
+    def topics(self) -> tuple[str, ...]:
+        """Return the names of all topics but the cluster's own.
+
+        Raises:
+            LogError: No broker answers.
+        """
+        return tuple(sorted(name for name in self._metadata() if not name.startswith("__")))
+
+    def describe(self, topic: str) -> LogId:
+        """Return the log's identity.
+
+        Raises:
+            LogError: No broker answers, or it knows no such topic.
+        """
+        cluster = self._ask(self._admin.describe_cluster(request_timeout=self._timeout).result)
+        return LogId(cluster_id=str(cluster.cluster_id), topic=topic, topic_id=self.topic_id(topic))
+
+    def topic_id(self, topic: str) -> str:
+        """Return the topic's id alone, in one request.
+
+        Raises:
+            LogError: No broker answers, or it knows no such topic.
+        """
+        future = self._admin.describe_topics(TopicCollection([topic]), request_timeout=self._timeout)[topic]
+        try:
+            return str(future.result().topic_id)
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise self._unknown(topic, ()) from None
+            raise self._unreachable(error) from error
+
+    def partitions(self, topic: str) -> tuple[int, ...]:
+        """Return the partitions, ascending.
+
+        Raises:
+            LogError: No broker answers, or it knows no such topic.
+        """
+        found = self._metadata()
+        if topic not in found:
+            raise self._unknown(topic, tuple(name for name in found if not name.startswith("__")))
+        return found[topic]
+
+    def earliest(self, topic: str) -> dict[int, int]:
+        """Return the first offset that each partition still holds."""
+        return self._offsets(topic, OffsetSpec.earliest(), committed=True)
+
+    def latest(self, topic: str) -> dict[int, int]:
+        """Return the next offset of each partition for a `read_committed` reader (last stable offset)."""
+        return self._offsets(topic, OffsetSpec.latest(), committed=True)
+
+    def high_watermarks(self, topic: str) -> dict[int, int]:
+        """Return the next offset of each partition, open transactions included."""
+        return self._offsets(topic, OffsetSpec.latest(), committed=False)
+
+    def offsets_for_time(self, topic: str, micros: int) -> dict[int, int | None]:
+        """Return the first offset whose log timestamp is not before a time; None where there is none.
+
+        Exact on unordered timestamps too.
+        """
+        wanted = [TopicPartition(topic, p, micros // 1000) for p in self.partitions(topic)]
+        consumer = self._consumer()
+        try:
+            found = self._ask(lambda: consumer.offsets_for_times(wanted, timeout=self._timeout))
+        finally:
+            consumer.close()
+        return {tp.partition: None if tp.offset in {OFFSET_END, -1} else tp.offset for tp in found}
+
+    def create_topic(self, topic: str, *, partitions: int, config: Mapping[str, str]) -> None:
+        """Create a topic.
+
+        Raises:
+            LogError: It exists, or the cluster refuses it.
+        """
+        new = NewTopic(topic, num_partitions=partitions, replication_factor=1, config=dict(config))
+        self._ask(self._admin.create_topics([new], request_timeout=self._timeout)[topic].result)
+
+    def config(self, topic: str) -> dict[str, str]:
+        """Return the topic's settings, by Kafka's names."""
+        resource = ConfigResource(ResourceType.TOPIC, topic)
+        found = self._ask(
+            lambda: self._admin.describe_configs([resource], request_timeout=self._timeout)[resource].result()
+        )
+        return {name: str(entry.value) for name, entry in found.items()}
+
+    def read(self, topic: str, positions: Mapping[int, Sequence[int]]) -> Iterator[RawRecord]:
+        """Yield the records at single positions, by partition and offset; positions that are gone are left out."""
+        consumer = self._consumer()
+        try:
+            for partition, offsets in sorted(positions.items()):
+                for offset in sorted(offsets):
+                    record = self._read_one(consumer, TopicPartition(topic, partition, offset))
+                    if record is not None:
+                        yield record
+        finally:
+            consumer.close()
+
+    def read_range(self, topic: str, partition: int, start: int, end: int) -> Iterator[RawRecord]:
+        """Yield the committed records of `[start, end)` of one partition; aborted and control records are left out."""
+        consumer = self._consumer()
+        consumer.assign([TopicPartition(topic, partition, start)])
+        try:
+            while start < end:
+                message = consumer.poll(self._timeout)
+                if message is None:
+                    return
+                if message.error() is not None:
+                    if message.error().code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 -- its only name
+                        return
+                    raise self._unreachable(KafkaException(message.error()))
+                if message.offset() >= end:
+                    return
+                yield _raw(message)
+                start = message.offset() + 1
+        finally:
+            consumer.close()
+
+    def _read_one(self, consumer: Consumer, position: TopicPartition) -> RawRecord | None:
+        consumer.assign([position])
+        message = consumer.poll(self._timeout)
+        if message is None or message.error() is not None or message.offset() != position.offset:
+            return None
+        return _raw(message)
+
+    def _metadata(self) -> dict[str, tuple[int, ...]]:
+        try:
+            found = self._admin.list_topics(timeout=self._timeout)
+        except KafkaException as error:
+            raise self._unreachable(error) from error
+        return {name: tuple(sorted(topic.partitions)) for name, topic in found.topics.items()}
+
+    def _consumer(self) -> Consumer:
+        return Consumer(
+            {
+                **self._options,
+                "group.id": "cutover-positions",  # never joined, nothing is ever committed: librdkafka wants a name
+                "enable.auto.commit": "false",
+                "auto.offset.reset": "error",
+                "enable.partition.eof": "true",
+                "isolation.level": "read_committed",
+            }
+        )
+
+    def _offsets(self, topic: str, spec: OffsetSpec, *, committed: bool) -> dict[int, int]:
+        level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+        wanted = {TopicPartition(topic, p): spec for p in self.partitions(topic)}
+
+        def ask() -> dict[int, int]:
+            futures = self._admin.list_offsets(wanted, isolation_level=level, request_timeout=self._timeout)
+            return {tp.partition: int(future.result().offset) for tp, future in futures.items()}
+
+        # A topic that was made a moment ago, or a broker that just came back, has no leader yet.
+        patient = Retrying(
+            stop=stop_after_delay(self._timeout),
+            wait=wait_fixed(0.1),
+            retry=retry_if_exception(_passes_by_itself),
+            reraise=True,
+        )
+        return self._ask(lambda: patient(ask))
+
+    def _ask(self, question: Callable[[], Result]) -> Result:
+        try:
+            return question()
+        except KafkaException as error:
+            raise self._unreachable(error) from error
+
+    def _unreachable(self, error: KafkaException) -> LogError:
+        detail = error.args[0].str() if error.args and isinstance(error.args[0], KafkaError) else str(error)
+        msg = f"Kafka at {self.bootstrap}: expected an answer within {self._timeout:g} s, got: {detail}."
+        return LogError(msg + "\nHint: `cutover status` shows the broker.", runbook="KafkaUnreachable")
+
+    @staticmethod
+    def _unknown(topic: str, known: tuple[str, ...]) -> LogError:
+        msg = f"Topic `{topic}`: expected a topic of this cluster, it has {', '.join(sorted(known)) or 'none'}."
+        return LogError(msg + "\nHint: `cutover produce FILE --pipeline P` makes the topic of a pipeline.")
+
+
+def _passes_by_itself(error: BaseException) -> bool:
+    return isinstance(error, KafkaException) and bool(error.args[0].retriable())
+
+
+def _raw(message: Message) -> RawRecord:
+    return RawRecord(
+        partition=int(message.partition() or 0),
+        offset=int(message.offset() or 0),
+        log_time_micros=int(message.timestamp()[1]) * 1000,
+        value=message.value(),
+    )

@@ -1,0 +1,95 @@
+"""Neutral settings of the log become each client's own keys; anything else passes an allow-list or is refused."""
+
+from pathlib import Path
+
+from cutover.errors import DefinitionError
+from cutover.settings import Kafka
+
+ALLOWED = {
+    "client.id",
+    "fetch.max.bytes",
+    "max.partition.fetch.bytes",
+    "max.poll.records",
+    "request.timeout.ms",
+    "session.timeout.ms",
+    "socket.timeout.ms",
+    "metadata.max.age.ms",
+    "receive.buffer.bytes",
+}
+_JAVA_LOGIN = {
+    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
+    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
+}
+
+
+def check(kafka: Kafka) -> None:
+    """Refuse client keys that could load code, reach elsewhere or move the reader.
+
+    Raises:
+        DefinitionError: A key is not on the allow-list.
+    """
+    for key in sorted(set(kafka.client) - ALLOWED):
+        msg = f"`kafka.client`: expected one of {', '.join(sorted(ALLOWED))}, got `{key}`."
+        raise DefinitionError(msg)
+    if kafka.mechanism and (not kafka.user or secret(kafka) is None):
+        msg = f"`kafka.mechanism` is {kafka.mechanism}: expected `kafka.user` and a password, got one of them or none."
+        raise DefinitionError(msg + "\nHint: set CUTOVER_KAFKA__PASSWORD or `kafka.password_file`.")
+
+
+def secret(kafka: Kafka) -> str | None:
+    """Return the password from the environment or the file.
+
+    Raises:
+        DefinitionError: The file cannot be read.
+    """
+    if kafka.password is not None:
+        return kafka.password.get_secret_value()
+    if kafka.password_file is None:
+        return None
+    try:
+        return Path(kafka.password_file).read_text(encoding="utf-8").strip()
+    except OSError as error:
+        msg = f"`kafka.password_file`: expected a readable file, got `{kafka.password_file}` ({error.strerror})."
+        raise DefinitionError(msg) from None
+
+
+def librdkafka(kafka: Kafka, bootstrap: str) -> dict[str, str]:
+    """Return the keys of confluent-kafka.
+
+    Raises:
+        DefinitionError: See `check`.
+    """
+    check(kafka)
+    options = {"bootstrap.servers": bootstrap, "security.protocol": kafka.protocol, **kafka.client}
+    password = secret(kafka)
+    if kafka.mechanism and kafka.user and password is not None:
+        options |= {"sasl.mechanism": kafka.mechanism, "sasl.username": kafka.user, "sasl.password": password}
+    if kafka.ca_file is not None:
+        options["ssl.ca.location"] = str(kafka.ca_file)
+    return options
+
+
+def spark(kafka: Kafka, bootstrap: str) -> dict[str, str]:
+    """Return the options of Spark's Kafka source; the Java client's keys bear the prefix `kafka.`.
+
+    Raises:
+        DefinitionError: See `check`.
+    """
+    check(kafka)
+    options = {"kafka.bootstrap.servers": bootstrap, "kafka.security.protocol": kafka.protocol}
+    options |= {f"kafka.{key}": value for key, value in kafka.client.items()}
+    password = secret(kafka)
+    if kafka.mechanism and kafka.user and password is not None:
+        options["kafka.sasl.mechanism"] = kafka.mechanism
+        options["kafka.sasl.jaas.config"] = (
+            f"{_JAVA_LOGIN[kafka.mechanism]} required username={_quoted(kafka.user)} password={_quoted(password)};"
+        )
+    if kafka.ca_file is not None:
+        options |= {"kafka.ssl.truststore.type": "PEM", "kafka.ssl.truststore.location": str(kafka.ca_file)}
+    return options
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
