@@ -1,0 +1,55 @@
+"""`cutover sql`: ask the lake of one pipeline, without Spark."""
+
+import csv
+import json
+import sys
+from typing import Annotated
+
+import duckdb
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from cutover.definition import catalogue
+from cutover.errors import DefinitionError
+from cutover.lake import serving
+from cutover.settings import load_settings
+
+VIEWS = ("serving", "streaming", "batch", "ledger", "batch_ledger", "epochs")
+
+
+def sql(
+    pipeline: Annotated[str, typer.Argument(help="Name of a pipeline.")],
+    query: Annotated[str, typer.Argument(help=f"DuckDB SQL over the views {', '.join(VIEWS)}.")],
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a row.")] = False,
+) -> None:
+    """Ask the lake: DuckDB SQL over the views of one pipeline."""
+    settings = load_settings()
+    connection = serving.connect(settings, catalogue.get(settings, pipeline))
+    try:
+        cursor = connection.execute(query)
+    except duckdb.Error as error:
+        msg = f"Query on `{pipeline}`: expected DuckDB SQL over {', '.join(VIEWS)}, got: {error}"
+        raise DefinitionError(msg) from None
+    names = [column[0] for column in cursor.description]
+    rows = cursor.fetchall()
+    if as_json:
+        for row in rows:
+            sys.stdout.write(json.dumps(dict(zip(names, row, strict=True)), default=str) + "\n")
+    elif sys.stdout.isatty():
+        _show(names, rows)
+    else:
+        csv.writer(sys.stdout).writerows([names, *rows])
+
+
+def _show(names: list[str], rows: list[tuple[object, ...]]) -> None:
+    table = Table(*names)
+    for row in rows:
+        table.add_row(*["null" if value is None else str(value) for value in row])
+    Console().print(table)
+
+
+def register(app: typer.Typer) -> None:
+    """Add this room's commands."""
+    app.command()(sql)

@@ -1,0 +1,53 @@
+"""Pins: an epoch that a reader still needs; no fold merges across it while the pin holds."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from typing import Any
+
+from cutover.clock import Clock
+from cutover.lake import control
+from cutover.lake.versions import Version
+from cutover.settings import Settings
+
+
+@contextmanager
+def pinned(settings: Settings, version: Version, epoch: int, *, holder: str, clock: Clock) -> Iterator[None]:
+    """Hold an epoch for a day at most, and let it go at the end."""
+    pin(settings, version, epoch, holder=holder, expires_at=clock.now() + timedelta(days=1), now=clock.now())
+    try:
+        yield
+    finally:
+        release(settings, version, epoch, holder=holder, now=clock.now())
+
+
+def pin(settings: Settings, version: Version, epoch: int, *, holder: str, expires_at: datetime, now: datetime) -> None:
+    """Write a pin. Readers pin before they read."""
+    row = _row(version, epoch, holder) | {"expires_at": expires_at, "released": False, "at": now}
+    control.append(settings, "pins", [row])
+
+
+def release(settings: Settings, version: Version, epoch: int, *, holder: str, now: datetime) -> None:
+    """Let a pin go."""
+    row = _row(version, epoch, holder) | {"expires_at": now, "released": True, "at": now}
+    control.append(settings, "pins", [row])
+
+
+def pinned_epochs(settings: Settings, version: Version, *, now: datetime) -> tuple[int, ...]:
+    """Return the epochs of a version that somebody holds now, ascending."""
+    last: dict[tuple[int, str], dict[str, Any]] = {}
+    for row in control.read(settings, "pins", version.pipeline):
+        same = (row["result_fingerprint"], row["stream_version"]) == (version.result_fingerprint, version.number)
+        if same:
+            last[row["epoch"], row["holder"]] = row
+    return tuple(sorted({r["epoch"] for r in last.values() if not r["released"] and r["expires_at"] > now}))
+
+
+def _row(version: Version, epoch: int, holder: str) -> dict[str, Any]:
+    return {
+        "pipeline": version.pipeline,
+        "result_fingerprint": version.result_fingerprint,
+        "stream_version": version.number,
+        "epoch": epoch,
+        "holder": holder,
+    }

@@ -1,0 +1,90 @@
+"""What people read: DuckDB views of one pipeline, bound to one version and its stage, without a JVM.
+
+Views: `serving` (what the stage serves), `streaming` (fold of the epoch log), `batch`, `ledger` and `batch_ledger` (each
+record that did not count, by position), `epochs` (one row each).
+"""
+
+import duckdb
+import pyarrow as pa
+
+from cutover.definition.pipeline import Pipeline
+from cutover.errors import LakeError
+from cutover.lake import batch_runs, tables, versions
+from cutover.lake.epochs import EpochLog
+from cutover.lake.paths import batch_uri
+from cutover.lake.schemas import batch_ledger_schema, batch_schema
+from cutover.lake.stages import Stage, current_stage
+from cutover.records.fold import finished_sql
+from cutover.settings import Settings
+
+_LEDGER = """
+    SELECT _class, window_start, window_end, {keys}, _epoch, position.partition AS _partition,
+           position."offset" AS _offset, position.event_time AS event_time, position.reason AS reason
+    FROM (SELECT *, unnest(_positions) AS position FROM {table} WHERE _positions IS NOT NULL)
+"""
+
+
+def connect(settings: Settings, pipeline: Pipeline) -> duckdb.DuckDBPyConnection:
+    """Return a connection with the pipeline's views.
+
+    Raises:
+        LakeError: The pipeline has no epoch yet, or a table cannot be read.
+    """
+    version = versions.current(settings, pipeline)
+    if version is None or not tables.exists(version.uri):
+        msg = f"Pipeline `{pipeline.name}`: expected an epoch log under this definition, found none."
+        msg += f"\nHint: `cutover stream {pipeline.name} --drain` makes it."
+        raise LakeError(msg)
+    connection = tables.connect()
+    epoch_log = EpochLog(version.uri)
+    newest = epoch_log.newest()
+    epoch_log.relation(connection, "epoch_log", epoch=-1 if newest is None else newest.epoch)
+    connection.execute(f"CREATE VIEW streaming AS {finished_sql(pipeline, 'epoch_log')}")
+    keys = ", ".join(tables.identifier(key) for key in pipeline.key)
+    connection.execute(f"CREATE VIEW ledger AS {_LEDGER.format(keys=keys, table='epoch_log')}")
+    connection.register("epochs", _epochs(epoch_log))
+    _bind_batch(connection, settings, pipeline, keys)
+    connection.execute(f"CREATE VIEW serving AS {_serving(settings, pipeline)}")
+    return connection
+
+
+def _epochs(epoch_log: EpochLog) -> pa.Table:
+    fields = ("epoch", "processing_time", "records", "seconds", "watermark_after", "run_id", "tick")
+    rows = [{name: getattr(record, name) for name in fields} for record in epoch_log.records()]
+    schema = pa.schema(
+        [
+            pa.field("epoch", pa.int64()),
+            pa.field("processing_time", pa.string()),
+            pa.field("records", pa.int64()),
+            pa.field("seconds", pa.float64()),
+            pa.field("watermark_after", pa.timestamp("us", tz="UTC")),
+            pa.field("run_id", pa.string()),
+            pa.field("tick", pa.bool_()),
+        ]
+    )
+    return pa.Table.from_pylist(rows, schema=schema)
+
+
+def _bind_batch(connection: duckdb.DuckDBPyConnection, settings: Settings, pipeline: Pipeline, keys: str) -> None:
+    run = (batch_runs.runs(settings, pipeline) or [None])[-1]
+    if run is None or run.batch_version is None:
+        connection.register("batch", batch_schema(pipeline).empty_table())
+        connection.register("batch_ledger_rows", batch_ledger_schema(pipeline).empty_table())
+    else:
+        tables.relation(connection, "batch", batch_uri(settings, pipeline), version=run.batch_version)
+        ledger = batch_uri(settings, pipeline, "batch_ledger")
+        tables.relation(connection, "batch_ledger_rows", ledger, version=run.ledger_version)
+    connection.execute(f"CREATE VIEW batch_ledger AS {_LEDGER.format(keys=keys, table='batch_ledger_rows')}")
+
+
+def _serving(settings: Settings, pipeline: Pipeline) -> str:
+    """Return the query of the view: in LAMBDA each window from batch up to its horizon, from the stream after it."""
+    columns = ", ".join(tables.identifier(c) for c in ("window_start", "window_end", *pipeline.key, *pipeline.measures))
+    streaming = f"SELECT {columns}, 'streaming' AS served_by FROM streaming"  # noqa: S608 -- quoted
+    runs = batch_runs.runs(settings, pipeline)
+    if current_stage(settings, pipeline.name) is not Stage.LAMBDA or not runs:
+        return streaming
+    horizon = max((end for run in runs for _, end in run.computed), default=0)
+    after = f"window_end > make_timestamptz({int(horizon)})"
+    batch = f"SELECT {columns}, 'batch' AS served_by FROM batch"  # noqa: S608 -- quoted
+    return f"{batch} WHERE NOT ({after}) UNION ALL {streaming} WHERE {after}"

@@ -1,0 +1,73 @@
+"""Versions of a pipeline's streaming side: a new lateness makes a new one, beside the batch truth that stays."""
+
+import json
+from dataclasses import dataclass
+
+from cutover.clock import Clock
+from cutover.definition.fingerprint import describe, lateness_fingerprint, result_fingerprint
+from cutover.definition.pipeline import Pipeline
+from cutover.events import log
+from cutover.lake import control
+from cutover.lake.paths import stream_uri
+from cutover.settings import Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Version:
+    """One streaming side: the tables under `<result fingerprint>/stream-<number>`."""
+
+    pipeline: str
+    result_fingerprint: str
+    lateness_fingerprint: str
+    number: int
+    uri: str  # of the epoch log
+
+    @property
+    def app_id(self) -> str:
+        """Return the application id of every commit to the epoch log: pipeline and version."""
+        return f"{self.pipeline}/{self.result_fingerprint}/stream-{self.number}"
+
+
+def known(settings: Settings, pipeline: Pipeline) -> list[Version]:
+    """Return all versions under the definition's result fingerprint, oldest first."""
+    rows = control.read(settings, "versions", pipeline.name)
+    fingerprint = result_fingerprint(pipeline)
+    return [
+        Version(
+            pipeline=pipeline.name,
+            result_fingerprint=fingerprint,
+            lateness_fingerprint=row["lateness_fingerprint"],
+            number=row["stream_version"],
+            uri=stream_uri(settings, pipeline, row["stream_version"]),
+        )
+        for row in rows
+        if row["result_fingerprint"] == fingerprint
+    ]
+
+
+def current(settings: Settings, pipeline: Pipeline) -> Version | None:
+    """Return the newest version that ran with this definition and this lateness; None before the first start."""
+    lateness = lateness_fingerprint(pipeline)
+    same = [version for version in known(settings, pipeline) if version.lateness_fingerprint == lateness]
+    return same[-1] if same else None
+
+
+def open_or_create(settings: Settings, pipeline: Pipeline, clock: Clock) -> Version:
+    """Return the current version; if there is none, register the next one and say where the old one is."""
+    found = current(settings, pipeline)
+    if found is not None:
+        return found
+    older = known(settings, pipeline)
+    number = older[-1].number + 1 if older else 0
+    row = {
+        "pipeline": pipeline.name,
+        "result_fingerprint": result_fingerprint(pipeline),
+        "stream_version": number,
+        "lateness_fingerprint": lateness_fingerprint(pipeline),
+        "created_at": clock.now(),
+        "definition": json.dumps(describe(pipeline), sort_keys=True),
+    }
+    control.append(settings, "versions", [row])
+    made = known(settings, pipeline)[-1]
+    log.info("version_created", version=made.app_id, before=older[-1].app_id if older else None)
+    return made
