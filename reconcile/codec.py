@@ -1,0 +1,99 @@
+"""Frozen dataclass trees to plain JSON and back; the report's one wire form."""
+
+import dataclasses
+import types
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from enum import Enum
+from functools import cache
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from cutover.errors import LakeError
+
+Scalar = str | int | float | bool | None
+"""A value of a key or a measure as JSON holds it."""
+
+T = TypeVar("T")
+
+
+def scalar(value: object) -> Scalar:
+    """Return a table's value as JSON holds it.
+
+    Whole decimals become integers, others a float if that loses nothing, else their text; timestamps become ISO text in
+    UTC; a float that JSON does not know (NaN, infinity) becomes its text.
+    """
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if value - value == 0 else str(value)
+    if isinstance(value, Decimal):
+        return _decimal(value)
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    return value.isoformat() if isinstance(value, date) else str(value)
+
+
+def _decimal(value: Decimal) -> Scalar:
+    if value == value.to_integral_value():
+        return int(value)
+    return float(value) if Decimal(repr(float(value))) == value else str(value)
+
+
+def encode(value: object) -> Any:
+    """Return plain lists, dicts and scalars for a tree of dataclasses."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: encode(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): encode(item) for key, item in value.items()}
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [encode(item) for item in value]
+    return scalar(value)
+
+
+def decode(kind: type[T], raw: object) -> T:
+    """Return the dataclass that `encode` was given; fields that `kind` does not know are left out.
+
+    Raises:
+        LakeError: A field is missing or has the wrong shape.
+    """
+    try:
+        return _decode(kind, raw)  # type: ignore[no-any-return]  # the hints are walked at run time
+    except (KeyError, TypeError, ValueError) as error:
+        msg = f"Stored {kind.__name__}: expected the shape that this version writes, got another: {error!r}."
+        raise LakeError(msg) from error
+
+
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
+def _decode(kind: Any, raw: Any) -> Any:
+    if dataclasses.is_dataclass(kind):
+        return _record(kind, raw)
+    origin = get_origin(kind)
+    if origin in {Union, types.UnionType}:
+        return _union(get_args(kind), raw)
+    if origin is tuple:
+        return tuple(_decode(get_args(kind)[0], item) for item in raw)
+    if origin is not None and issubclass(origin, Mapping):
+        return {key: _decode(get_args(kind)[1], item) for key, item in raw.items()}
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return kind(raw)
+    return float(raw) if kind is float else raw
+
+
+def _record(kind: Any, raw: Any) -> Any:
+    hints = _hints(kind)
+    known = {field.name: field for field in dataclasses.fields(kind)}
+    return kind(**{name: _decode(hints[name], raw[name]) for name in known if name in raw})
+
+
+def _union(kinds: tuple[Any, ...], raw: Any) -> Any:
+    if raw is None:
+        return None
+    shaped = [kind for kind in kinds if dataclasses.is_dataclass(kind) or get_origin(kind) is not None]
+    return _decode(shaped[0], raw) if shaped else raw
