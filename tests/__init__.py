@@ -1,0 +1,1 @@
+"""Tests, by kind: unit, spec, property, dags, integration, e2e."""

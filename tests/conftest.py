@@ -1,0 +1,55 @@
+"""Fixtures for every kind of test: real servers once a session, cheap things of its own for each test."""
+
+import os
+import uuid
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cutover.settings import Kafka, Settings, Spark
+from tests.support.broker import running_broker
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="session")
+def kafka_bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Return the address of a real broker, started once. `CUTOVER_TEST_BOOTSTRAP` names one that runs already."""
+    running = os.environ.get("CUTOVER_TEST_BOOTSTRAP")
+    if running:
+        yield running
+        return
+    with running_broker(tmp_path_factory.mktemp("broker")) as ports:
+        yield f"127.0.0.1:{ports.broker}"
+
+
+@pytest.fixture
+def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    """Return settings with a home of this test's own and no broker: for tests that need no log."""
+    return Settings(home=tmp_path_factory.mktemp("home"), spark=Spark(master="local[2]", driver_memory="1g"))
+
+
+@pytest.fixture
+def kafka_settings(settings: Settings, kafka_bootstrap: str) -> Settings:
+    """Return this test's settings with the session's broker."""
+    return settings.model_copy(update={"kafka": Kafka(bootstrap_servers=kafka_bootstrap)})
+
+
+@pytest.fixture
+def topic_name(request: pytest.FixtureRequest) -> str:
+    """Return a topic name that no other test uses."""
+    base = "".join(c if c.isalnum() else "-" for c in request.node.name)[:60]
+    return f"{base}-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
+    """Return the session that the paths use, made once."""
+    from cutover.spark import session  # noqa: PLC0415 -- tests without Spark do not pay for it
+
+    home = tmp_path_factory.mktemp("spark")
+    created = session(Settings(home=home, spark=Spark(master="local[2]", driver_memory="1g")), app="tests")
+    yield created
+    created.stop()
