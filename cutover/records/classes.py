@@ -15,3 +15,17 @@ class Class(StrEnum):
 
 WITH_POSITIONS = (Class.MALFORMED, Class.FUTURE, Class.LATE)
 """Classes whose records are kept one by one: partition, offset, event time and reason."""
+
+
+class Reason(StrEnum):
+    """Why a record is malformed: the first that fits, in this order."""
+
+    NULL_VALUE = "null_value"  # no value at all (a tombstone)
+    EMPTY = "empty"  # zero bytes
+    TOO_LARGE = "too_large"  # more bytes than the topic's `max_value_bytes`
+    UTF8 = "utf8"  # not valid UTF-8
+    JSON = "json"  # not exactly one JSON object by RFC 8259, or beyond `cutover.records.limits`
+    TYPE = "type"  # a field is not written as its type is, or does not fit into it
+    MISSING = "missing"  # a `NOT NULL` field is absent or null
+    EVENT_TIME = "event_time"  # the event time is absent, null, not a time, or out of range
+    EXPRESSION = "expression"  # an expression of the definition fails on this record

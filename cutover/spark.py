@@ -1,0 +1,142 @@
+"""The one Spark session factory: what both paths agree on about Spark, and what each installation may still say."""
+
+import logging
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cutover.errors import DefinitionError, LakeError
+from cutover.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOOPBACK = "127.0.0.1"
+
+RESULT_CONF = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    # On, it drops the metrics node of a micro-batch whose rows a filter removes all: `Observation.get` then fails.
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.caseSensitive": "false",
+}
+"""What a result depends on; a setting that says otherwise is refused."""
+
+SPEED_CONF = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.databricks.delta.snapshotPartitions": "1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+# Rename on a local disk is atomic; on a remote file system it is not, and Spark's own choice is kept there.
+LOCAL_CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+
+LOG4J = """\
+status = error
+rootLogger.level = {level}
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %d{{yy-MM-dd HH:mm:ss}} %p %c{{1}}: %m%n
+# The Delta log store and the Kafka source say at every start what is normal here.
+logger.offsets.name = org.apache.spark.sql.kafka010
+logger.offsets.level = error
+logger.clients.name = org.apache.kafka
+logger.clients.level = error
+"""
+
+
+def session(settings: Settings, *, app: str) -> "SparkSession":
+    """Return the Spark session of this process, made on the first call.
+
+    Times are UTC, ANSI rules hold, adaptive execution is off. With a master `local[..]` everything listens on loopback
+    and the temporary files lie under `settings.home`; for another master hosts are Spark's business.
+
+    Args:
+        settings: `settings.spark` is passed through (master, driver memory, further conf).
+        app: What Spark's own pages and logs call this process.
+
+    Raises:
+        LakeError: The JARs are not installed.
+        DefinitionError: `spark.conf` sets something a result depends on.
+    """
+    from pyspark.sql import SparkSession  # noqa: PLC0415 -- commands that need no Spark must not pay for it
+
+    builder = SparkSession.builder.master(settings.spark.master).appName(app)
+    for key, value in configuration(settings).items():
+        builder = builder.config(key, value)
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    if is_local(settings):
+        os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
+    # A failed query is reported once, by the caller; this logger would print it a second time, as JSON.
+    logging.getLogger("SQLQueryContextLogger").disabled = True
+    return builder.getOrCreate()
+
+
+def configuration(settings: Settings) -> dict[str, str]:
+    """Return every conf of the session, the installation's own ones last.
+
+    Raises:
+        LakeError: The JARs are not installed.
+        DefinitionError: `spark.conf` sets something a result depends on.
+    """
+    _refuse_result_conf(settings)
+    conf = RESULT_CONF | SPEED_CONF | {"spark.driver.memory": settings.spark.driver_memory, "spark.jars": _jars()}
+    if is_local(settings):
+        conf |= _local(settings)
+    return conf | settings.spark.conf
+
+
+def is_local(settings: Settings) -> bool:
+    """Return whether driver and executors are one process of this machine."""
+    return settings.spark.master.startswith("local[") or settings.spark.master == "local"
+
+
+def cores(master: str) -> int:
+    """Return the cores that a local master names: `local` 1, `local[4]` 4, `local[*]` all."""
+    wanted = master.removeprefix("local").strip("[]").split(",")[0]
+    return (os.cpu_count() or 1) if wanted == "*" else int(wanted or 1)
+
+
+def _local(settings: Settings) -> dict[str, str]:
+    scratch = settings.home.resolve() / "tmp" / "spark"
+    scratch.mkdir(parents=True, exist_ok=True)
+    log4j = scratch / "log4j2.properties"
+    log4j.write_text(LOG4J.format(level="warn"), encoding="utf-8")
+    return {
+        "spark.driver.bindAddress": LOOPBACK,
+        "spark.driver.host": LOOPBACK,
+        "spark.sql.shuffle.partitions": str(cores(settings.spark.master)),
+        "spark.sql.streaming.checkpointFileManagerClass": LOCAL_CHECKPOINTS,
+        "spark.local.dir": str(scratch),
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.driver.extraJavaOptions": (
+            f"-Duser.timezone=UTC -Djava.io.tmpdir={scratch} -Dlog4j2.configurationFile=file:{log4j}"
+        ),
+    }
+
+
+def _refuse_result_conf(settings: Settings) -> None:
+    for key, value in settings.spark.conf.items():
+        expected = RESULT_CONF.get(key, value)
+        if value != expected:
+            msg = (
+                f"Settings, `spark.conf`: expected `{key}` = `{expected}`, got `{value}`.\n"
+                "Hint: results depend on it; remove the line."
+            )
+            raise DefinitionError(msg)
+
+
+def _jars() -> str:
+    folder = Path(sys.prefix) / "share" / "cutover" / "jars" / "spark"
+    found = sorted(folder.glob("*.jar"))
+    if not found:
+        msg = f"Spark's JARs are not installed: expected them in `{folder}`, found none.\nHint: run `make setup`."
+        raise LakeError(msg)
+    return ",".join(str(jar) for jar in found)
