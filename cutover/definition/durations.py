@@ -4,7 +4,13 @@ import re
 
 from cutover.errors import DefinitionError
 
-MICROSECONDS = {"millisecond": 1_000, "second": 1_000_000, "minute": 60_000_000, "hour": 3_600_000_000, "day": 86_400_000_000}
+MICROSECONDS = {
+    "millisecond": 1_000,
+    "second": 1_000_000,
+    "minute": 60_000_000,
+    "hour": 3_600_000_000,
+    "day": 86_400_000_000,
+}
 _TEXT = re.compile(r"^\s*(\d+)\s*(millisecond|second|minute|hour|day)s?\s*$")
 
 

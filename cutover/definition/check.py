@@ -1,0 +1,187 @@
+"""Checks of a whole definition: one clear message each, with file, field, expected, got and hint."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+from cutover.definition import compiled, fingerprint, types
+from cutover.definition.measures import Avg, Count, Max, Min, Sum
+from cutover.definition.pipeline import Pipeline, SameDefinition, Sql
+from cutover.definition.schema import check_name, decimal_parts
+from cutover.errors import DefinitionError
+
+LARGEST_VALUE = 8_388_608
+SUMMABLE_DIGITS = 28
+"""Digits of a decimal whose sum of 10^10 records still fits into decimal(38)."""
+
+
+def check(pipeline: Pipeline) -> None:
+    """Refuse a definition that cannot be run.
+
+    Raises:
+        DefinitionError: The first thing that does not fit.
+    """
+    try:
+        _names(pipeline)
+        _source(pipeline)
+        _columns(pipeline)
+        _expressions(pipeline)
+        _key(pipeline)
+        _measures(pipeline)
+        _limits(pipeline)
+        _batch(pipeline)
+    except DefinitionError as error:
+        place = f"{pipeline.file.name}: " if pipeline.file else ""
+        msg = f"{place}pipeline `{str(pipeline.name)[:80]}`: {error}"
+        raise DefinitionError(msg) from None
+
+
+def _fail(field: str, expected: str, got: str, hint: str = "") -> DefinitionError:
+    return DefinitionError(f"{field}: expected {expected}, got {got}." + (f"\nHint: {hint}" if hint else ""))
+
+
+def _unknown(field: str, name: str, known: Iterable[str]) -> DefinitionError:
+    names = list(known)
+    close = get_close_matches(str(name), names, n=1)
+    return _fail(field, f"a column of {', '.join(names)}", f"`{name}`", f"did you mean `{close[0]}`?" if close else "")
+
+
+def _names(pipeline: Pipeline) -> None:
+    check_name(pipeline.name, of="name")
+    for field, names in (("derive", pipeline.derive), ("measures", pipeline.measures)):
+        for name in names:
+            check_name(name, of=field)
+            _not_a_keyword(field, name)
+    for name in pipeline.key:
+        _not_a_keyword("key", name)
+
+
+def _not_a_keyword(field: str, name: str) -> None:
+    """Columns of the tables must be writable in SQL without quotes."""
+    if name.lower() in KEYWORDS:
+        raise _fail(
+            field, "a name that SQL does not use itself", f"`{name}`", f'derive={{"{name}_": "`{name}`"}} renames it'
+        )
+
+
+KEYWORDS = frozenset(
+    "all and any array as asc between both by case cast check collate column constraint create cross default desc distinct do "
+    "else end except exists false fetch for foreign from full grant group having in inner intersect interval into is join "
+    "leading left like limit natural not null offset on only or order outer primary references returning right select "
+    "some table then to trailing true union unique user using values when where window with".split()
+)
+
+
+def _source(pipeline: Pipeline) -> None:
+    topic = pipeline.source
+    known = types.schema_types(topic)
+    if (
+        not topic.name
+        or len(topic.name) > 249
+        or not all(c.isalnum() or c in "._-" for c in topic.name)
+        or not topic.name.isascii()
+    ):  # noqa: PLR2004 -- Kafka's rule
+        raise _fail("source.name", "a Kafka topic name (letters, digits, `.`, `_`, `-`)", repr(topic.name[:80]))
+    for field, name in (("source.event_time", topic.event_time), ("source.log_time", topic.log_time)):
+        if name is None:
+            continue
+        if name not in known:
+            raise _unknown(field, name, known)
+        if known[name] != "timestamp":
+            raise _fail(field, "a timestamp column", f"`{name}` of type {known[name]}")
+    if topic.time_format not in {"iso", "seconds", "millis"}:
+        raise _fail("source.time_format", "iso, seconds or millis", repr(topic.time_format))
+    if topic.isolation not in {"read_committed", "read_uncommitted"}:
+        raise _fail("source.isolation", "read_committed or read_uncommitted", repr(topic.isolation))
+
+
+def _columns(pipeline: Pipeline) -> None:
+    schema = {name.lower() for name in types.schema_types(pipeline.source)}
+    for name in pipeline.derive:
+        if name.lower() in schema:
+            raise _fail("derive", "a name that is not a column of the schema", f"`{name}`")
+    _distinct("derive", pipeline.derive)
+    _distinct("measures", pipeline.measures)
+
+
+def _distinct(field: str, names: Iterable[str]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name.lower() in seen:
+            raise _fail(field, "different names (case does not tell them apart)", f"`{name}` twice")
+        seen.add(name.lower())
+
+
+def _expressions(pipeline: Pipeline) -> None:
+    condition = compiled.where(pipeline)
+    if condition is not None and condition.type != "boolean":
+        raise _fail("where", "a condition", f"{condition.type}: `{condition.text}`")
+    compiled.expressions(pipeline)
+
+
+def _key(pipeline: Pipeline) -> None:
+    known = types.column_types(pipeline)
+    if isinstance(pipeline.key, str) or not pipeline.key:
+        raise _fail("key", "a tuple of at least one column", repr(pipeline.key), 'write ("carrier",)')
+    for name in pipeline.key:
+        if name not in known:
+            raise _unknown("key", name, known)
+        if known[name] == "double":
+            raise _fail(
+                "key", "a type with exact equality", f"`{name}` of type double", "derive a key by CAST or floor"
+            )
+    _distinct("key", pipeline.key)
+
+
+def _measures(pipeline: Pipeline) -> None:
+    if not pipeline.measures:
+        raise _fail("measures", "at least one, such as Count()", "none")
+    for name, measure in pipeline.measures.items():
+        if not isinstance(measure, (Count, Sum, Min, Max, Avg)):
+            raise _fail(f"measures.{name}", "Count, Sum, Min, Max or Avg, which merge", repr(measure))
+        _measure_type(name, measure, types.measure_type(pipeline, name))
+    columns = [state.column for state in compiled.states(pipeline)]
+    _distinct("measures and key (state columns)", [*pipeline.key, *columns, *_finished(pipeline, columns)])
+
+
+def _finished(pipeline: Pipeline, columns: list[str]) -> list[str]:
+    return [name for name in pipeline.measures if name not in columns]
+
+
+def _measure_type(name: str, measure: object, kind: str | None) -> None:
+    if not isinstance(measure, (Sum, Avg)) or kind is None:
+        return
+    digits = decimal_parts(kind)
+    if kind not in {"int", "bigint", "double"} and digits is None:
+        raise _fail(f"measures.{name}", "a number to add up", f"{kind}: `{measure.expression}`")
+    if digits is not None and digits[0] > SUMMABLE_DIGITS:
+        raise _fail(
+            f"measures.{name}", f"a decimal of at most {SUMMABLE_DIGITS} digits", kind, "a sum could overflow; CAST it"
+        )
+
+
+def _limits(pipeline: Pipeline) -> None:
+    policy = pipeline.policy
+    for field, value, fits in (
+        ("max_rows_per_epoch", pipeline.max_rows_per_epoch, pipeline.max_rows_per_epoch >= 1),
+        (
+            "source.max_value_bytes",
+            pipeline.source.max_value_bytes,
+            1 <= pipeline.source.max_value_bytes <= LARGEST_VALUE,
+        ),
+        ("policy.runs", policy.runs, policy.runs >= 1),
+        ("policy.max_unexplained", policy.max_unexplained, policy.max_unexplained >= 0),
+        ("policy.max_late_share", policy.max_late_share, 0 <= policy.max_late_share <= 1),
+    ):
+        if not fits:
+            raise _fail(field, "a number in its range", repr(value))
+    for expectation in pipeline.contract:
+        if expectation.severity not in {"critical", "warning", "info"}:
+            raise _fail("contract", "severity critical, warning or info", repr(expectation.severity))
+        check_name(expectation.type, of="contract")
+
+
+def _batch(pipeline: Pipeline) -> None:
+    if not isinstance(pipeline.batch, (SameDefinition, Sql)):
+        raise _fail("batch", "SameDefinition() or Sql(file)", repr(pipeline.batch))
+    if isinstance(pipeline.batch, Sql) and pipeline.file is not None:
+        fingerprint.batch_fingerprint(pipeline)

@@ -1,0 +1,89 @@
+"""What the runners take from a definition: Spark SQL texts, state columns, key types, and how a result is finished.
+
+Every text here is a value that never raises; `row_failed` says on which rows one of them failed (class `malformed`,
+reason `expression`). Columns are in backticks; a plain column stays a plain column.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from cutover.definition.expressions import NEVER, Expression, compile_expression
+from cutover.definition.measures import Count, State
+from cutover.definition.pipeline import Pipeline
+from cutover.definition.types import column_types, derived, measured, schema_types
+
+
+def where(pipeline: Pipeline) -> Expression | None:
+    """Return the compiled condition over the schema's columns, None where there is none."""
+    if pipeline.where is None:
+        return None
+    return compile_expression(pipeline.where, schema_types(pipeline.source), of="where")
+
+
+def derive(pipeline: Pipeline) -> dict[str, str]:
+    """Return name to Spark SQL of the derived columns, over the schema's columns."""
+    return {name: item.spark for name, item in derived(pipeline).items()}
+
+
+def passes(pipeline: Pipeline) -> str:
+    """Return the Spark SQL condition, never null, that a row passes `where`."""
+    condition = where(pipeline)
+    return "true" if condition is None else f"({condition.spark} IS TRUE)"
+
+
+def row_failed(pipeline: Pipeline) -> str:
+    """Return the Spark SQL condition, never null, that an expression of the definition failed on a row.
+
+    Over the schema's and the derived columns; `false` where none can fail. A row that `where` would filter is malformed
+    too if an expression fails on it: malformed comes first.
+    """
+    return _any(item.spark_failed for item in expressions(pipeline))
+
+
+def row_failed_duckdb(pipeline: Pipeline) -> str:
+    """Return the same condition in DuckDB's SQL."""
+    return _any(item.duckdb_failed for item in expressions(pipeline))
+
+
+def expressions(pipeline: Pipeline) -> tuple[Expression, ...]:
+    """Return every compiled expression: where, derived columns, measures."""
+    found = (where(pipeline), *derived(pipeline).values(), *measured(pipeline).values())
+    return tuple(item for item in found if item is not None)
+
+
+def states(pipeline: Pipeline) -> tuple[State, ...]:
+    """Return all state columns in order; `create` is Spark SQL over the schema's and the derived columns."""
+    return _states(pipeline, "spark")
+
+
+def states_duckdb(pipeline: Pipeline) -> tuple[State, ...]:
+    """Return the same with `create` in DuckDB's SQL; `type` stays Spark's name, which DuckDB reads too."""
+    return _states(pipeline, "duckdb")
+
+
+def finishes(pipeline: Pipeline) -> dict[str, str]:
+    """Return each measure's name to its result, in SQL over state columns that Spark and DuckDB read alike."""
+    return {name: measure.finish(name) or name for name, measure in pipeline.measures.items()}
+
+
+def key_types(pipeline: Pipeline) -> dict[str, str]:
+    """Return each key column to its Spark type, in the key's order."""
+    types = column_types(pipeline)
+    return {name: types[name] for name in pipeline.key}
+
+
+def _states(pipeline: Pipeline, dialect: str) -> tuple[State, ...]:
+    found: list[State] = []
+    for name, expression in measured(pipeline).items():
+        measure = pipeline.measures[name]
+        if expression is None or isinstance(measure, Count):
+            found.extend(measure.states(name, None))
+        else:
+            text = expression.spark if dialect == "spark" else expression.duckdb
+            found.extend(replace(measure, expression=text).states(name, expression.type))
+    return tuple(found)
+
+
+def _any(conditions: Iterable[str]) -> str:
+    there = [text for text in conditions if text != NEVER]
+    return "(" + " OR ".join(there) + ")" if there else NEVER

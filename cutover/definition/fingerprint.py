@@ -1,0 +1,84 @@
+"""Fingerprints: which changes make another truth, another pace of the stream, another batch."""
+
+import hashlib
+import json
+from typing import Any
+
+from cutover.definition.pipeline import Pipeline, SameDefinition, Sql
+from cutover.definition.schema import fields
+from cutover.errors import DefinitionError
+
+SEMANTICS_VERSION = 1
+"""Raised when parsing, classes, windows or measures come to mean something else."""
+
+TIME_ZONE = "UTC"
+
+
+def result_fingerprint(pipeline: Pipeline) -> str:
+    """Return 12 hex digits over all that changes the truth; two pipelines of one fingerprint compute the same tables."""
+    source = pipeline.source
+    return _digest(
+        {
+            "topic": source.name,
+            "schema": [[field.name, field.type, field.nullable] for field in fields(source)],
+            "event_time": source.event_time,
+            "time_format": source.time_format,
+            "max_value_bytes": source.max_value_bytes,
+            "isolation": source.isolation,
+            "where": pipeline.where,
+            "derive": sorted(pipeline.derive.items()),
+            "key": list(pipeline.key),
+            "window": [pipeline.window.size, pipeline.window.every],
+            "measures": sorted(
+                [name, type(measure).__name__, measure.expression] for name, measure in pipeline.measures.items()
+            ),
+            "max_ahead": pipeline.lateness.max_ahead_micros,
+            "time_zone": TIME_ZONE,
+            "semantics": SEMANTICS_VERSION,
+        }
+    )
+
+
+def lateness_fingerprint(pipeline: Pipeline) -> str:
+    """Return 12 hex digits over what decides which rows the stream judges late; the truth does not depend on it."""
+    lateness = pipeline.lateness
+    return _digest(
+        {
+            "out_of_orderness": lateness.out_of_orderness_micros,
+            "allowed": lateness.allowed_micros,
+            "idle_after": lateness.idle_after_micros,
+        }
+    )
+
+
+def batch_fingerprint(pipeline: Pipeline) -> str:
+    """Return `same`, or 12 hex digits of the SQL file's content.
+
+    Raises:
+        DefinitionError: The file cannot be read.
+    """
+    if isinstance(pipeline.batch, SameDefinition):
+        return "same"
+    return hashlib.sha256(batch_sql(pipeline).encode()).hexdigest()[:12]
+
+
+def batch_sql(pipeline: Pipeline) -> str:
+    """Return the text of the batch path's SQL file.
+
+    Raises:
+        DefinitionError: The batch path is this definition, or the file cannot be read.
+    """
+    if not isinstance(pipeline.batch, Sql):
+        msg = f"Pipeline `{pipeline.name}`: batch: expected `Sql(file)`, got {pipeline.batch}."
+        raise DefinitionError(msg)
+    base = pipeline.file.parent if pipeline.file else None
+    path = base / pipeline.batch.file if base else None
+    if path is None or not path.is_file():
+        msg = f"Pipeline `{pipeline.name}`: batch: expected a file, found none: {pipeline.batch.file}.\nHint: the path is relative to the definition's folder."
+        raise DefinitionError(msg)
+    return path.read_text(encoding="utf-8")
+
+
+def _digest(value: dict[str, Any]) -> str:
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
