@@ -1,0 +1,36 @@
+"""Entry of a detached driver: `python -m streaming PIPELINE [--until forever|drain|final]`."""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from typing import get_args
+
+from cutover import events
+from cutover.definition import catalogue
+from cutover.errors import CutoverError
+from cutover.settings import load_settings
+from streaming import driver
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one driver until it is asked to stop and return its exit code."""
+    parser = argparse.ArgumentParser(prog="python -m streaming", description=__doc__)
+    parser.add_argument("pipeline")
+    parser.add_argument("--until", choices=get_args(driver.Until), default="forever")
+    chosen = parser.parse_args(arguments)
+    events.configure(pretty=False)
+    try:
+        settings = load_settings()
+        return driver.run(settings, catalogue.get(settings, chosen.pipeline), until=chosen.until)
+    except CutoverError as error:
+        sys.stderr.write(f"{error}\n")
+        return error.exit_code
+
+
+if __name__ == "__main__":
+    code = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # A JVM that died leaves py4j's threads waiting for it: the exit must not wait for them.
+    os._exit(code)

@@ -1,0 +1,160 @@
+"""The one commit of an epoch: partial aggregates, ledger and record together, refused if another driver was faster."""
+
+import contextlib
+from collections.abc import Callable
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Transaction, write_deltalake
+from deltalake.exceptions import CommitFailedError, DeltaError
+from deltalake.transaction import AddAction, RemoveAction
+
+from cutover.errors import LakeError
+from cutover.events import log
+from cutover.lake import tables
+from cutover.lake.epochs import EpochRecord
+from cutover.lake.versions import Version
+from streaming import history
+from streaming.identity import pid_of
+
+# Checkpoint and clean-up cost more than the commit itself; both are done in the compaction's slot.
+NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
+Actions = list[AddAction | RemoveAction]
+Write = Callable[[], None]
+
+
+class Committer:
+    """Keeps the one handle through which a driver writes.
+
+    delta-rs refuses a commit from a handle that missed another writer's commit with the same application id. A fresh
+    handle knows nothing of that, so after any load it must show the history that this driver continues.
+    """
+
+    def __init__(self, version: Version, run_id: str, table: DeltaTable, *, reload_every: int) -> None:
+        self.version, self.run_id = version, run_id
+        self.table = table
+        self.newest = history.check(table, version)
+        self._reload_every, self._since_load = reload_every, 0
+
+    def commit(self, rows: pa.Table, record: EpochRecord) -> None:
+        """Commit an epoch's rows and its record.
+
+        Raises:
+            LakeError: Another driver committed this epoch, or the table cannot be written. Nothing was written.
+        """
+        self._attempt(
+            record,
+            lambda: write_deltalake(
+                self.table,
+                rows,
+                mode="append",
+                partition_by=["_kind"],
+                commit_properties=self._properties(record.epoch, record.to_json()),
+                post_commithook_properties=NO_HOOKS,
+            ),
+        )
+        self._since_load += 1
+        if self._since_load >= self._reload_every:
+            self.reload()
+
+    def commit_files(self, files: Actions, record: EpochRecord) -> None:
+        """Commit an epoch whose rows already lie in files of the table's folder.
+
+        Raises:
+            LakeError: As `commit`.
+        """
+        self._attempt(record, lambda: self._transact(files, self._properties(record.epoch, record.to_json())))
+        self.reload()
+
+    def replace_files(self, files: Actions, *, why: str) -> None:
+        """Replace files by others with the same meaning, under the number of the newest epoch.
+
+        Raises:
+            LakeError: Another driver committed meanwhile. Nothing was written.
+        """
+        epoch = -1 if self.newest is None else self.newest.epoch
+        try:
+            self._transact(files, self._properties(epoch, why))
+        except CommitFailedError as error:
+            raise self._fenced(epoch, self._load()) from error
+        self.reload()
+
+    def reload(self) -> None:
+        """Take a fresh handle, if it shows the history that this driver continues.
+
+        Raises:
+            LakeError: It shows another driver's.
+        """
+        table = self._load()
+        shown = history.check(table, self.version)
+        if shown != self.newest:
+            raise self._fenced(-1 if shown is None else shown.epoch, table)
+        self.table, self._since_load = table, 0
+
+    def _attempt(self, record: EpochRecord, write: Write) -> None:
+        if not history.continues(self.newest, record.epoch, record.start):
+            msg = f"Stream of {self.version.pipeline}: epoch {record.epoch} does not follow the newest committed one."
+            raise LakeError(msg, runbook="EpochHistoryBroken")
+        try:
+            write()
+        except (DeltaError, OSError) as error:
+            self._settle(record, write, error)
+        self.newest = record
+
+    def _settle(self, record: EpochRecord, write: Write, error: Exception) -> None:
+        """Find out whose an epoch is whose commit failed: ours after all, another driver's, or nobody's yet."""
+        table = self._load()
+        shown = history.check(table, self.version)
+        if shown is not None and shown.epoch == record.epoch and shown.run_id == record.run_id:
+            log.warning("epoch_found_committed", pipeline=self.version.pipeline, epoch=record.epoch)
+            self.table = table
+            return
+        if shown != self.newest:
+            raise self._fenced(record.epoch, table) from error
+        if not isinstance(error, CommitFailedError):
+            raise self._unwritable(record, error) from error
+        # Refused, and yet no epoch is new: somebody rewrote files by hand. That is no fence.
+        log.warning("commit_conflict", pipeline=self.version.pipeline, epoch=record.epoch, error=str(error))
+        self.table = table
+        try:
+            write()
+        except (DeltaError, OSError) as again:
+            raise self._unwritable(record, again) from again
+
+    def _transact(self, files: Actions, properties: CommitProperties) -> None:
+        self.table.create_write_transaction(
+            files,
+            mode="append",
+            schema=self.table.schema(),
+            partition_by=["_kind"],
+            commit_properties=properties,
+            post_commithook_properties=NO_HOOKS,
+        )
+
+    def _properties(self, epoch: int, metadata: str) -> CommitProperties:
+        return CommitProperties(
+            custom_metadata={"userMetadata": metadata},
+            app_transactions=[Transaction(self.version.app_id, epoch)],
+        )
+
+    def _load(self) -> DeltaTable:
+        return tables.open_table(self.version.uri)
+
+    def _fenced(self, epoch: int, table: DeltaTable) -> LakeError:
+        other = None
+        with contextlib.suppress(LakeError):
+            other = history.newest(table)
+        who = "unknown" if other is None else pid_of(other.run_id)
+        number = epoch if other is None else other.epoch
+        msg = (
+            f"Stream of {self.version.pipeline}: epoch {number} was committed by another driver (pid {who}); "
+            f"this one ({self.run_id}) ends and has written nothing since.\n"
+            "Hint: keep one driver for each pipeline; look for the other one with `cutover status`."
+        )
+        return LakeError(msg, runbook="StreamFenced")
+
+    def _unwritable(self, record: EpochRecord, error: Exception) -> LakeError:
+        msg = (
+            f"Epoch log of {self.version.pipeline}: epoch {record.epoch} cannot be written to {self.version.uri}: "
+            f"{str(error).splitlines()[0]}.\nHint: nothing was committed; mend the storage and start again."
+        )
+        return LakeError(msg, runbook="StreamNotRunning")

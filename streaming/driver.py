@@ -1,0 +1,196 @@
+"""One driver: checks, query, heartbeat, and an end that says why, with an exit code."""
+
+import contextlib
+import shutil
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Literal
+
+from cutover import spark
+from cutover.clock import Clock, SystemClock
+from cutover.definition.pipeline import Pipeline
+from cutover.errors import CutoverError, LakeError, LogError
+from cutover.events import log
+from cutover.lake import tables, versions
+from cutover.lake.schemas import epoch_log_schema
+from cutover.log.kafka import LogClient
+from cutover.probe import Probe, silent
+from cutover.settings import Settings
+from streaming import history, pressure, query, start
+from streaming.commit import Committer
+from streaming.failure import explain, one_line
+from streaming.heartbeat import Beat, first_beat, folder, iso, replace_json
+from streaming.identity import new_run_id
+from streaming.lock import only_driver
+from streaming.rim import Rim
+from streaming.stream import Stream
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+STOP_PATIENCE_SECONDS = 60.0
+Until = Literal["forever", "drain", "final"]
+
+
+def run(
+    settings: Settings,
+    pipeline: Pipeline,
+    *,
+    until: Until = "forever",
+    clock: Clock | None = None,
+    probe: Probe = silent,
+) -> int:
+    """Drive a pipeline's stream until it is asked to stop, or until a cut is reached.
+
+    Args:
+        settings: Of the installation.
+        pipeline: The definition.
+        until: `forever`: a stop file or SIGTERM ends it. `drain`: it stops at the log's ends as they are now and
+            leaves time as it is. `final`: like drain; then it closes all windows seen so far and seals the version.
+        clock: Time; the system's unless a test hands in its own.
+        probe: Told at named points.
+
+    Returns:
+        0: it was asked to stop, or reached the cut.
+
+    Raises:
+        CutoverError: It cannot begin or go on; the heartbeat says FAILED with the same words.
+    """
+    clock, place = clock or SystemClock(), folder(settings, pipeline.name)
+    with only_driver(place, pipeline.name):
+        (place / "stop").unlink(missing_ok=True)
+        first = first_beat(new_run_id(), clock)
+        beat = Beat(place / "heartbeat.json", first, seconds=settings.stream.heartbeat_seconds, clock=clock)
+        replace_json(place / "driver.json", {"pid": first.pid, "started": first.started, "run_id": first.run_id})
+        rim = Rim(
+            settings=settings,
+            pipeline=pipeline,
+            client=LogClient(settings),
+            clock=clock,
+            probe=probe,
+            beat=beat,
+            place=place,
+        )
+        beat.start()
+        try:
+            _drive(rim, until)
+        except BaseException as error:
+            _fail(rim, error)
+            raise
+        beat.end(state="STOPPED", exit_code=0)
+    log.info("stream_stopped", pipeline=pipeline.name, epoch=beat.now.epoch)
+    return 0
+
+
+def _drive(rim: Rim, until: Until) -> None:
+    with _signals(rim.stopping):
+        committer, beginning = _begin(rim)
+        stream = Stream(rim, committer, beginning)
+        if until != "forever":
+            stream.limit = rim.client.latest(rim.pipeline.source.name)
+        if not stream.drained:
+            _read(rim, stream)
+        if until != "forever" and stream.drained:
+            stream.finish(final=until == "final")
+
+
+def _begin(rim: Rim) -> tuple[Committer, start.Beginning]:
+    """Check settings, table and log, and only then make what is not there yet."""
+    start.refuse_unsafe(rim.settings, rim.pipeline)
+    version = versions.current(rim.settings, rim.pipeline)
+    table = tables.open_table(version.uri) if version is not None and tables.exists(version.uri) else None
+    record = None if version is None or table is None else history.check(table, version)
+    beginning = start.begin(rim.pipeline, rim.client, record)
+    schema = epoch_log_schema(rim.pipeline)
+    version = versions.open_or_create(rim.settings, rim.pipeline, rim.clock)
+    table = table or tables.ensure(version.uri, schema, partition_by=["_kind"])
+    # The handle that was checked is the one that commits: a fresh one would accept what another driver has done.
+    committer = Committer(version, rim.beat.now.run_id, table, reload_every=rim.settings.stream.reload_every)
+    rim.probe("start.read", -1 if record is None else record.epoch)
+    _announce(rim, beginning)
+    return committer, beginning
+
+
+def _announce(rim: Rim, beginning: start.Beginning) -> None:
+    if beginning.record is None:
+        log.info("stream_begins", pipeline=rim.pipeline.name, offsets=dict(beginning.offsets))
+        return
+    newest = beginning.record
+    rim.beat.say(epoch=newest.epoch, watermark=iso(newest.watermark_after))
+    sentence = f"epoch {newest.epoch} committed, resumed at {newest.epoch + 1}"
+    log.info("epoch_resumed", pipeline=rim.pipeline.name, sentence=sentence, offsets=dict(beginning.offsets))
+
+
+def _read(rim: Rim, stream: Stream) -> None:
+    """Run the query until it is stopped, has reached its cut or has failed; always end it."""
+    session = spark.session(rim.settings, app=f"cutover-{rim.pipeline.name}")
+    reading = query.Reading(pipeline=rim.pipeline, offsets=stream.position, checkpoint=stream.checkpoint)
+    running = query.start(session, rim.settings, reading, stream.each)
+    try:
+        _watch(rim, stream, running)
+    except CutoverError:
+        raise
+    except Exception as error:
+        raise explain(error, rim, stream.committer.newest) from error
+    finally:
+        _halt(rim, stream, running)
+    if stream.failure is not None:
+        raise explain(stream.failure, rim, stream.committer.newest) from stream.failure
+
+
+def _watch(rim: Rim, stream: Stream, running: "StreamingQuery") -> None:
+    rim.beat.say(state="RUNNING")
+    pace: pressure.Pace = "RUNNING"
+    while stream.failure is None and not (rim.stopping.is_set() or stream.drained):
+        if not running.isActive:
+            raise running.exception() or LakeError(f"Stream of {rim.pipeline.name}: Spark ended the query.")
+        _look(stream)
+        pace = pressure.next_pace(pace, lag=stream.lag, cap=rim.pipeline.max_rows_per_epoch)
+        rim.beat.say(state=pace, lag=stream.lag)
+        if (rim.place / "stop").exists():
+            rim.stopping.set()
+        stream.wake.wait(max(0.1, rim.settings.stream.trigger_seconds))
+        stream.wake.clear()
+
+
+def _look(stream: Stream) -> None:
+    try:
+        stream.look()
+    except LogError as error:
+        if error.runbook != "KafkaUnreachable":
+            raise
+        log.warning("kafka_unreachable", waiting_before="look")
+
+
+def _halt(rim: Rim, stream: Stream, running: "StreamingQuery") -> None:
+    """Let the epoch in hand finish, then end the query."""
+    rim.stopping.set()
+    if stream.lock.acquire(timeout=STOP_PATIENCE_SECONDS):
+        stream.lock.release()
+    rim.beat.say(state="STOPPING")
+    with contextlib.suppress(Exception):  # a JVM that died has no query to stop
+        running.stop()
+    shutil.rmtree(stream.checkpoint, ignore_errors=True)
+
+
+def _fail(rim: Rim, error: BaseException) -> None:
+    runbook = error.runbook if isinstance(error, CutoverError) else None
+    text = one_line(error)
+    log.error("stream_failed", pipeline=rim.pipeline.name, error=text, runbook=runbook)
+    code = CutoverError.exit_code if isinstance(error, CutoverError) else 1
+    rim.beat.end(state="FAILED", error=text, runbook=runbook, exit_code=code)
+
+
+@contextmanager
+def _signals(stopping: threading.Event) -> Iterator[None]:
+    """Turn SIGTERM into a wish to stop; only a main thread can."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, lambda *_: stopping.set())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,119 @@
+"""One pass over one micro-batch: parse once, classify, aggregate, and note how far each partition's time has come."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from cutover.definition.pipeline import Pipeline
+from cutover.lake.schemas import partial_schema
+from cutover.records import classify, parse, partials
+from cutover.records.classes import Class
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Observation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What an epoch will read, and the watermark that judges it: the one the previous epoch committed."""
+
+    epoch: int
+    start: Mapping[int, int]
+    end: Mapping[int, int]
+    clipped: bool  # the micro-batch reaches beyond `end`
+    watermark: int | None  # microseconds
+
+    @property
+    def span(self) -> int:
+        """Return the number of offsets; control records take some, so there may be fewer records."""
+        return sum(end - self.start.get(partition, 0) for partition, end in self.end.items())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pass:
+    """A pass that is defined and not run yet: running `partials` fills `seen`."""
+
+    partials: "DataFrame"  # partial shape, every class
+    seen: "Observation"  # p0, p1, ...: newest event time by partition, microseconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counted:
+    """What an epoch's partial aggregates add up to."""
+
+    counts: Mapping[str, int]  # class -> (record, window) pairs
+    records: int
+    unknown: int  # records with fields that the schema does not name
+
+
+NOTHING = Counted(counts={}, records=0, unknown=0)
+
+
+def one_pass(batch: "DataFrame", pipeline: Pipeline, plan: Plan) -> Pass:
+    """Define the pass.
+
+    Args:
+        batch: `value binary`, `partition int`, `offset bigint`, `timestamp timestamp` (UTC).
+        pipeline: The definition.
+        plan: The epoch's offsets and watermark. Rows beyond `end` are left out.
+    """
+    from pyspark.sql import Observation  # noqa: PLC0415 -- only a driver needs Spark
+
+    seen = Observation(f"epoch-{plan.epoch}")
+    rows = parse.parsed(_clip(batch, plan) if plan.clipped else batch, pipeline)
+    watched = rows.observe(seen, *_newest(pipeline, tuple(plan.end)))
+    classified = classify.classified(watched, pipeline, watermark_micros=plan.watermark)
+    return Pass(partials=partials.aggregated(classified, pipeline), seen=seen)
+
+
+def collected(passed: Pass, pipeline: Pipeline) -> pa.Table:
+    """Run the pass and return its partial aggregates as Arrow rows of the partial shape."""
+    schema = partial_schema(pipeline)
+    return passed.partials.toArrow().select(schema.names).cast(schema)
+
+
+def newest_events(passed: Pass) -> dict[int, int]:
+    """Return the newest event time of each partition that had a valid one, after the pass was run."""
+    return {int(name[1:]): int(micros) for name, micros in passed.seen.get.items() if micros is not None}
+
+
+def pairs_bound(pipeline: Pipeline, plan: Plan) -> int:
+    """Return how many (record, window) pairs an epoch can have at most, and so how many partial rows."""
+    return plan.span * -(-pipeline.window.size // pipeline.window.every)
+
+
+def counted(rows: pa.Table, pipeline: Pipeline) -> Counted:
+    """Return the sums over partial rows of `_class`, `_n` and `_unknown`."""
+    sums = rows.group_by("_class").aggregate([("_n", "sum"), ("_unknown", "sum")]).to_pylist()
+    return summed({row["_class"]: (row["_n_sum"], row["_unknown_sum"] or 0) for row in sums}, pipeline)
+
+
+def summed(by_class: Mapping[str, tuple[int, int]], pipeline: Pipeline) -> Counted:
+    """Return the counts of an epoch from (pairs, unknown) by class.
+
+    A record that parsed and was not filtered is one pair in each of its windows.
+    """
+    counts = {kind.value: int(by_class.get(kind.value, (0, 0))[0]) for kind in Class}
+    single = counts[Class.MALFORMED] + counts[Class.FILTERED]
+    windowed = sum(counts.values()) - single
+    each = -(-pipeline.window.size // pipeline.window.every)
+    unknown = sum(int(u) for kind, (_, u) in by_class.items() if kind in {Class.MALFORMED, Class.FILTERED})
+    unknown += sum(int(u) for _, u in by_class.values()) - unknown if each == 1 else 0
+    return Counted(counts=counts, records=single + windowed // each, unknown=unknown)
+
+
+def _newest(pipeline: Pipeline, partitions: tuple[int, ...]) -> "list[object]":
+    """Return one maximum for each partition. Maxima only: a count doubles when an executor dies after its map task."""
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415 -- Spark's own name for it
+
+    ahead = pipeline.lateness.max_ahead_micros
+    valid = F.expr(f"_reason IS NULL AND unix_micros(_event_time) <= unix_micros(_log_time) + {ahead}")
+    micros = F.expr("unix_micros(_event_time)")
+    return [F.max(F.when(valid & (F.col("_partition") == p), micros)).alias(f"p{p}") for p in partitions]
+
+
+def _clip(batch: "DataFrame", plan: Plan) -> "DataFrame":
+    cases = " ".join(f"WHEN {partition} THEN {end}" for partition, end in plan.end.items())
+    return batch.where(f"offset < CASE partition {cases} ELSE 0 END")

@@ -1,0 +1,46 @@
+"""Why a stream ended, in one line that a person on call can read: no JVM's stack."""
+
+import re
+
+from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-untyped] # py4j has no types
+
+from cutover.errors import CutoverError, LakeError
+from cutover.lake.epochs import EpochRecord
+from streaming import start
+from streaming.rim import Rim
+
+_LONGEST = 300
+
+
+def explain(error: BaseException, rim: Rim, newest: EpochRecord | None) -> CutoverError:
+    """Return what a failure means.
+
+    The log is asked first: lost offsets and recreated topics reach us as one of many errors of Spark's Kafka source.
+    """
+    if isinstance(error, CutoverError):
+        return error
+    try:
+        start.begin(rim.pipeline, rim.client, newest)
+    except CutoverError as cause:
+        return cause
+    if isinstance(error, Py4JNetworkError | ConnectionError) or (isinstance(error, Py4JError) and _gone(error)):
+        msg = f"Stream of {rim.pipeline.name}: expected Spark's JVM, it ended.\nHint: start it again; nothing is lost."
+        return LakeError(msg, runbook="StreamNotRunning")
+    msg = f"Stream of {rim.pipeline.name} stopped: {one_line(error)}."
+    msg += "\nHint: nothing is lost; the driver's log has the details."
+    return LakeError(msg, runbook="StreamNotRunning")
+
+
+def one_line(error: BaseException) -> str:
+    """Return the first telling line of an error, at most 300 characters."""
+    if isinstance(error, CutoverError):
+        return str(error).splitlines()[0]
+    text = str(error).strip()
+    caused = re.findall(r"Caused by: ([^\n]+)", text)
+    line = caused[-1] if caused else (text.splitlines() or [""])[0]
+    return f"{type(error).__name__}: {line}"[:_LONGEST].rstrip(". ")
+
+
+def _gone(error: Py4JError) -> bool:
+    text = str(error)
+    return "network" in text or "Answer from Java side is empty" in text or "Connection refused" in text

@@ -1,0 +1,141 @@
+"""Whether a driver lives and how it does: one small file, written by one thread, replaced as a whole."""
+
+import json
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import psutil
+
+from cutover.clock import Clock
+from cutover.settings import Settings
+
+State = Literal["STARTING", "RUNNING", "BACKPRESSURED", "STOPPING", "FAILED", "STOPPED"]
+ENDED: tuple[State, ...] = ("FAILED", "STOPPED")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heartbeat:
+    """What a driver last said of itself."""
+
+    pid: int
+    started: float  # creation time of the process: a pid alone may be another's by now
+    run_id: str
+    at: str  # ISO 8601, UTC
+    state: State = "STARTING"
+    epoch: int | None = None  # newest committed
+    watermark: str | None = None  # ISO 8601, UTC
+    lag: int | None = None  # records unread
+    error: str | None = None
+    runbook: str | None = None  # name of a page in docs/runbooks
+    exit_code: int | None = None
+
+    @property
+    def alive(self) -> bool:
+        """Return whether the driver's process is there now: same pid, same start, no zombie."""
+        return self.state not in ENDED and is_alive(self.pid, self.started)
+
+    @classmethod
+    def from_json(cls, raw: object) -> Self:
+        """Return the heartbeat of a parsed file; keys that are not known are left out."""
+        fields: dict[str, Any] = raw if isinstance(raw, dict) else {}
+        return cls(**{name: value for name, value in fields.items() if name in cls.__dataclass_fields__})
+
+
+def is_alive(pid: int, started: float) -> bool:
+    """Return whether the process that had this pid and start time still runs."""
+    try:
+        process = psutil.Process(pid)
+        same = abs(process.create_time() - started) < 1.0
+        return same and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False
+
+
+def folder(settings: Settings, name: str) -> Path:
+    """Return the folder of a pipeline's run-time files."""
+    return settings.run_dir / name
+
+
+def read(settings: Settings, name: str) -> Heartbeat | None:
+    """Return the last heartbeat of a pipeline's driver; None if there never was one."""
+    try:
+        return Heartbeat.from_json(json.loads((folder(settings, name) / "heartbeat.json").read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def replace_json(path: Path, value: object) -> None:
+    """Replace a file as a whole: its readers see the old text or the new one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    temporary.write_text(json.dumps(value) + "\n", encoding="utf-8")
+    temporary.replace(path)
+
+
+class Beat:
+    """The one writer of a heartbeat file. Others say what changed; its thread writes, regularly and at each change."""
+
+    def __init__(
+        self, path: Path, first: Heartbeat, *, seconds: float, clock: Clock, each: Callable[[], object] | None = None
+    ) -> None:
+        self._path, self._seconds, self._clock, self._each = path, seconds, clock, each
+        self._now, self._lock, self._changed = first, threading.Lock(), threading.Event()
+        self._ended = False
+        self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
+
+    def start(self) -> None:
+        """Write the first beat and go on until `end`."""
+        self._write()
+        self._thread.start()
+
+    @property
+    def now(self) -> Heartbeat:
+        """Return what the next beat will say."""
+        with self._lock:
+            return self._now
+
+    def say(self, **changes: Any) -> None:
+        """Change fields; a change of state is written at once."""
+        with self._lock:
+            before, self._now = self._now, replace(self._now, **changes)
+            if before.state != self._now.state:
+                self._changed.set()
+
+    def end(self, **changes: Any) -> None:
+        """Write the last beat and stop."""
+        self.say(**changes)
+        self._ended = True
+        self._changed.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=10)
+
+    def _run(self) -> None:
+        while not self._ended:
+            self._changed.wait(self._seconds)
+            self._changed.clear()
+            if self._each is not None and not self._ended:
+                self._each()
+            self._write()
+
+    def _write(self) -> None:
+        now = self._clock.now().astimezone(UTC).isoformat(timespec="milliseconds")
+        with self._lock:
+            self._now = replace(self._now, at=now)
+            value = asdict(self._now)
+        replace_json(self._path, value)
+
+
+def first_beat(run_id: str, clock: Clock) -> Heartbeat:
+    """Return the first heartbeat of this process."""
+    started = psutil.Process().create_time()
+    return Heartbeat(pid=os.getpid(), started=started, run_id=run_id, at=clock.now().isoformat(timespec="milliseconds"))
+
+
+def iso(micros: int | None) -> str | None:
+    """Return microseconds since 1970 as ISO 8601 in UTC."""
+    return None if micros is None else datetime.fromtimestamp(micros / 1e6, tz=UTC).isoformat()

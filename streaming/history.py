@@ -1,0 +1,76 @@
+"""The fence's check: a handle must show the history that its next commit continues."""
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from cutover.errors import LakeError
+from cutover.lake import tables
+from cutover.lake.epochs import EpochRecord
+from cutover.lake.versions import Version
+
+
+def actions(table: DeltaTable) -> list[dict[str, object]]:
+    """Return the files that a handle lists: path, size, `partition._kind`, `min._epoch`, `max._epoch`, ..."""
+    return list(pa.table(table.get_add_actions(flatten=True)).to_pylist())
+
+
+def newest(table: DeltaTable) -> EpochRecord | None:
+    """Return the newest epoch's record, from the one file that holds it; None before the first epoch.
+
+    Raises:
+        LakeError: The file is not there or does not parse.
+    """
+    files = [a for a in actions(table) if a["partition._kind"] == "epoch"]
+    if not files:
+        return None
+    file = max(files, key=lambda a: int(str(a["max._epoch"])))
+    record = read_record(table, str(file["path"]))
+    if record is None:
+        msg = f"Table `{table.table_uri}`: file `{file['path']}` should hold an epoch's record and holds none."
+        raise LakeError(msg, runbook="EpochHistoryBroken")
+    return record
+
+
+def read_record(table: DeltaTable, path: str) -> EpochRecord | None:
+    """Return the newest record in one file of a table."""
+    file = f"{table.table_uri.removeprefix('file://').rstrip('/')}/{path}"
+    query = "SELECT _record FROM read_parquet(?, hive_partitioning = false) ORDER BY _epoch DESC LIMIT 1"
+    try:
+        row = tables.connect().execute(query, [file]).fetchone()
+    except OSError as error:
+        row, cause = None, error
+        msg = f"Table `{table.table_uri}`: file `{path}` is listed and cannot be read: {cause}."
+        raise LakeError(msg, runbook="TableUnreadable") from error
+    return None if row is None else EpochRecord.from_json(row[0])
+
+
+def check(table: DeltaTable, version: Version) -> EpochRecord | None:
+    """Return the newest epoch's record if transaction and rows of a handle agree.
+
+    Raises:
+        LakeError: They do not: something other than a driver changed the table.
+    """
+    transaction = table.transaction_version(version.app_id)
+    record = newest(table)
+    known = None if record is None else record.epoch
+    if transaction == known:
+        return record
+    msg = (
+        f"Epoch log of {version.pipeline}: transaction says {_or_none(transaction)}, newest epoch row is "
+        f"{_or_none(known)} ({version.uri}, table version {table.version()}).\n"
+        "Hint: somebody restored or changed the table by hand; nothing is written until it is mended."
+    )
+    raise LakeError(msg, runbook="EpochHistoryBroken")
+
+
+def continues(record: EpochRecord | None, epoch: int, start: Mapping[int, int]) -> bool:
+    """Return whether an epoch follows a record: the next number, the same offsets."""
+    if record is None:
+        return epoch == 0
+    return record.epoch == epoch - 1 and all(start.get(p) == end for p, end in record.end.items())
+
+
+def _or_none(number: int | None) -> str:
+    return "none" if number is None else str(number)

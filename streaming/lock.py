@@ -1,0 +1,39 @@
+"""One driver for each pipeline of an installation; the table's fence holds across installations."""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from cutover.errors import LakeError
+
+
+@contextmanager
+def only_driver(folder: Path, pipeline: str) -> Iterator[None]:
+    """Hold the lock of a pipeline's driver; the system gives it back when the process ends, however it ends.
+
+    Raises:
+        LakeError: Another process holds it.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    handle = os.open(folder / "driver.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise _taken(handle, pipeline) from None
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, str(os.getpid()).encode(), 0)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _taken(handle: int, pipeline: str) -> LakeError:
+    holder = os.pread(handle, 32, 0).decode() or "unknown"
+    msg = (
+        f"Stream of {pipeline}: expected no driver in this installation, got one with pid {holder}.\n"
+        "Hint: `cutover status` shows it; it has to end before another one starts."
+    )
+    return LakeError(msg, runbook="StreamFenced")

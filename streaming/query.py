@@ -1,0 +1,68 @@
+"""The one Structured Streaming query: from exact offsets, a bounded number of records at a time, to a function."""
+
+import json
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cutover.definition.pipeline import Pipeline
+from cutover.log import options
+from cutover.log.kafka import bootstrap_servers
+from cutover.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What the query reads, and where Spark notes what it has read until the driver ends."""
+
+    pipeline: Pipeline
+    offsets: Mapping[int, int]  # of every partition
+    checkpoint: Path
+
+
+def checkpoint_of(folder: Path, run_id: str) -> Path:
+    """Return a new, empty place for Spark's notes; those of earlier runs are thrown away."""
+    for old in folder.glob("checkpoint-*"):
+        shutil.rmtree(old, ignore_errors=True)
+    return folder / f"checkpoint-{run_id}"
+
+
+def start(
+    spark: "SparkSession", settings: Settings, reading: Reading, each: "Callable[[DataFrame, int], None]"
+) -> "StreamingQuery":
+    """Start the query; `each` is called with every micro-batch and its number, one at a time."""
+    # Micro-batches follow one another at once while there is a backlog; the pause between them is made by the epoch.
+    spark.conf.set("spark.sql.streaming.pollingDelay", f"{max(10, int(settings.stream.trigger_seconds * 200))}ms")
+    records = spark.readStream.format("kafka").options(**source_options(settings, reading)).load()
+    writer = records.select("value", "partition", "offset", "timestamp").writeStream
+    named = writer.queryName(f"cutover-{reading.pipeline.name}").option("checkpointLocation", str(reading.checkpoint))
+    return named.trigger(processingTime="0 seconds").foreachBatch(each).start()
+
+
+def source_options(settings: Settings, reading: Reading) -> dict[str, str]:
+    """Return the Kafka source's options: exact offsets, nothing skipped, the isolation of the definition."""
+    topic = reading.pipeline.source.name
+    starting = {topic: {str(partition): offset for partition, offset in reading.offsets.items()}}
+    return {
+        **options.spark(settings.kafka, bootstrap_servers(settings)),
+        "subscribe": topic,
+        "startingOffsets": json.dumps(starting),
+        "maxOffsetsPerTrigger": str(reading.pipeline.max_rows_per_epoch),
+        "kafka.isolation.level": reading.pipeline.source.isolation,
+        "failOnDataLoss": "true",
+    }
+
+
+def end_offsets(checkpoint: Path, batch: int, topic: str) -> dict[int, int]:
+    """Return the next offsets that Spark noted for a micro-batch before it called our function.
+
+    The largest offset seen plus one would be wrong: aborted and control records take offsets and are never seen.
+    """
+    lines = (checkpoint / "offsets" / str(batch)).read_text(encoding="utf-8").splitlines()
+    return {int(partition): int(offset) for partition, offset in json.loads(lines[-1])[topic].items()}

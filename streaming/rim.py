@@ -1,0 +1,26 @@
+"""What a driver is handed: the world outside its own state."""
+
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cutover.clock import Clock
+from cutover.definition.pipeline import Pipeline
+from cutover.log.kafka import LogClient
+from cutover.probe import Probe
+from cutover.settings import Settings
+from streaming.heartbeat import Beat
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rim:
+    """Settings, definition, log, clock, probe, heartbeat, and the wish to stop."""
+
+    settings: Settings
+    pipeline: Pipeline
+    client: LogClient
+    clock: Clock
+    probe: Probe
+    beat: Beat
+    place: Path  # folder of the pipeline's run-time files
+    stopping: threading.Event = field(default_factory=threading.Event)

@@ -1,0 +1,230 @@
+"""The stream's state between epochs, and the epoch itself: plan, one pass, one commit, under one lock."""
+
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from cutover.definition.pipeline import Pipeline
+from cutover.errors import LogError
+from cutover.events import log
+from cutover.lake.epochs import EpochRecord
+from cutover.lake.schemas import epoch_log_schema, partial_schema
+from cutover.records import watermark
+from cutover.records.classes import Class
+from streaming import epoch, query, start
+from streaming.commit import Committer
+from streaming.heartbeat import iso
+from streaming.idleness import Idleness
+from streaming.rim import Rim
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+class Stream:
+    """One driver's stream. `each` is Spark's; `look` is the main thread's; the lock keeps them apart."""
+
+    def __init__(self, rim: Rim, committer: Committer, beginning: start.Beginning) -> None:
+        self.rim, self.committer, self.log = rim, committer, beginning.log
+        self.position = dict(beginning.offsets)
+        self.limit: Mapping[int, int] | None = None  # a drain reads no further
+        self.latest: Mapping[int, int] = {}
+        self.lock, self.wake = threading.Lock(), threading.Event()
+        self.checkpoint = query.checkpoint_of(rim.place, committer.run_id)
+        self.failure: BaseException | None = None
+        self._schema = epoch_log_schema(rim.pipeline)
+        self._idleness = Idleness(rim.pipeline.lateness.idle_after_micros)
+
+    @property
+    def lag(self) -> int:
+        """Return the records unread at the last look (control records included)."""
+        return sum(max(0, end - self.position.get(partition, 0)) for partition, end in self.latest.items())
+
+    @property
+    def drained(self) -> bool:
+        """Return whether a drain's cut is reached."""
+        return self.limit is not None and all(self.position.get(p, 0) >= end for p, end in self.limit.items())
+
+    def each(self, batch: "DataFrame", number: int) -> None:
+        """Take one micro-batch; what fails is kept, since Spark would show it as a JVM's stack."""
+        began = time.monotonic()
+        try:
+            with self.lock:
+                span = 0 if self.rim.stopping.is_set() or self.drained else self._epoch(batch, number)
+        except BaseException as error:
+            self.failure = error
+            raise
+        finally:
+            self.wake.set()
+        full = span >= self.rim.pipeline.max_rows_per_epoch
+        if not full and not self.drained:
+            self.rim.stopping.wait(max(0.0, self.rim.settings.stream.trigger_seconds - (time.monotonic() - began)))
+
+    def look(self) -> None:
+        """Look at the log's ends and commit a tick if time moved on while nothing arrived.
+
+        Raises:
+            CutoverError: The tick cannot be committed.
+        """
+        topic = self.rim.pipeline.source.name
+        ends, self.latest = self.rim.client.high_watermarks(topic), self.rim.client.latest(topic)
+        with self.lock:
+            if not self.rim.stopping.is_set():
+                self._idleness.look(position=self.position, ends=ends, now=self.rim.clock.monotonic())
+                self._tick_if_due()
+
+    def finish(self, *, final: bool) -> None:
+        """Commit what a drain changed: a cut of its own if no epoch has it, the end of time if it is the final one."""
+        with self.lock:
+            newest = self.committer.newest
+            if final or newest is None or newest.end != self.position:
+                self.tick(final=final)
+
+    def _epoch(self, batch: "DataFrame", number: int) -> int:
+        plan = self._plan(number)
+        if plan.start == plan.end:
+            return 0
+        began = time.monotonic()
+        self.rim.probe("epoch.planned", plan.epoch)
+        passed = epoch.one_pass(batch, self.rim.pipeline, plan)
+        rows = epoch.collected(passed, self.rim.pipeline)
+        self.rim.probe("epoch.aggregated", plan.epoch)
+        record = self._record(plan, epoch.counted(rows, self.rim.pipeline), epoch.newest_events(passed))
+        self._same_log()
+        record = replace(record, seconds=round(time.monotonic() - began, 3))
+        self.committer.commit(self._rows(rows, record), record)
+        self._committed(record)
+        return plan.span
+
+    def _plan(self, number: int) -> epoch.Plan:
+        noted = query.end_offsets(self.checkpoint, number, self.rim.pipeline.source.name)
+        limit = self.limit
+        end = noted if limit is None else {p: min(offset, limit.get(p, 0)) for p, offset in noted.items()}
+        newest = self.committer.newest
+        return epoch.Plan(
+            epoch=0 if newest is None else newest.epoch + 1,
+            start=dict.fromkeys(end, 0) | self.position,
+            end=end,
+            clipped=end != noted,
+            watermark=None if newest is None else newest.watermark_after,
+        )
+
+    def _record(self, plan: epoch.Plan, counted: epoch.Counted, newest_events: Mapping[int, int]) -> EpochRecord:
+        pipeline, version = self.rim.pipeline, self.committer.version
+        time_now = self._advance(newest_events, plan.end)
+        return EpochRecord(
+            epoch=plan.epoch,
+            run_id=self.committer.run_id,
+            topic=self.log.topic,
+            topic_id=self.log.topic_id,
+            cluster_id=self.log.cluster_id,
+            start=plan.start,
+            end=plan.end,
+            max_event=dict(time_now.max_event),
+            watermark_before=plan.watermark,
+            watermark_after=time_now.watermark,
+            idle=tuple(sorted(time_now.idle)),
+            counts=counted.counts,
+            records=counted.records,
+            unknown=counted.unknown,
+            lag=sum(max(0, end - plan.end.get(p, 0)) for p, end in self.latest.items()),
+            processing_time=self.rim.clock.now().isoformat(timespec="milliseconds"),
+            result_fingerprint=version.result_fingerprint,
+            lateness_fingerprint=version.lateness_fingerprint,
+            isolation=pipeline.source.isolation,
+            folded_to=None if self.committer.newest is None else self.committer.newest.folded_to,
+        )
+
+    def _rows(self, partials: pa.Table, record: EpochRecord) -> pa.Table:
+        """Return an epoch's rows in the table's schema: partial aggregates, ledger, and the record as one row more."""
+        kinds = ["partial" if kind == Class.ACCEPTED else "ledger" for kind in partials["_class"].to_pylist()]
+        data = partials.append_column("_kind", pa.array(kinds, pa.string()))
+        data = data.append_column("_epoch", pa.array([record.epoch] * len(kinds), pa.int64()))
+        data = data.append_column("_record", pa.nulls(len(kinds), pa.string())).select(self._schema.names)
+        own = {"_kind": "epoch", "_epoch": record.epoch, "_record": record.to_json()}
+        return pa.concat_tables([data.cast(self._schema), pa.Table.from_pylist([own], schema=self._schema)])
+
+    def _advance(self, observed: Mapping[int, int], end: Mapping[int, int]) -> watermark.WatermarkState:
+        newest = self.committer.newest
+        before = watermark.WatermarkState(
+            watermark=None if newest is None else newest.watermark_after,
+            max_event={} if newest is None else dict(newest.max_event),
+            idle=frozenset(() if newest is None else newest.idle),
+        )
+        return watermark.advance(
+            before,
+            observed,
+            unread=frozenset(p for p, latest in self.latest.items() if end.get(p, 0) < latest),
+            idle=self._idleness.idle(self.rim.clock.monotonic()) - frozenset(observed),
+            lateness=self.rim.pipeline.lateness,
+        )
+
+    def _tick_if_due(self) -> None:
+        """Commit an epoch without data if time moved on, or a partition fell idle, since the newest epoch."""
+        newest = self.committer.newest
+        if newest is None:
+            return
+        state = self._advance({}, newest.end)
+        if state.watermark != newest.watermark_after or state.idle - set(newest.idle):
+            self.tick()
+
+    def tick(self, *, final: bool = False) -> None:
+        """Commit an epoch without data. The caller holds the lock."""
+        newest = self.committer.newest
+        plan = epoch.Plan(
+            epoch=0 if newest is None else newest.epoch + 1,
+            start=self.position,
+            end=self.position,
+            clipped=False,
+            watermark=None if newest is None else newest.watermark_after,
+        )
+        record = replace(self._record(plan, epoch.NOTHING, {}), tick=True, final=final)
+        if final:
+            record = replace(record, watermark_after=closing_watermark(self.rim.pipeline, record))
+        self._same_log()
+        self.committer.commit(self._rows(partial_schema(self.rim.pipeline).empty_table(), record), record)
+        self._committed(record)
+
+    def _same_log(self) -> None:
+        """Compare the topic's id before a commit; wait while no broker answers: the log may come back unchanged."""
+        while True:
+            try:
+                found = self.rim.client.topic_id(self.log.topic)
+            except LogError as error:
+                if error.runbook != "KafkaUnreachable" or self.rim.stopping.wait(1.0):
+                    raise
+                log.warning("kafka_unreachable", pipeline=self.rim.pipeline.name, waiting_before="commit")
+            else:
+                return start.same_log(self.log.topic, self.log.topic_id, found)
+
+    def _committed(self, record: EpochRecord) -> None:
+        grown = sorted(set(record.end) - set(self.position))
+        self.position = dict(record.end)
+        self.rim.probe("epoch.committed", record.epoch)
+        self.rim.beat.say(epoch=record.epoch, watermark=iso(record.watermark_after), lag=record.lag)
+        if grown:
+            log.info("partitions_changed", pipeline=self.rim.pipeline.name, new=grown)
+        log.info(
+            "epoch_committed",
+            pipeline=self.rim.pipeline.name,
+            epoch=record.epoch,
+            records=record.records,
+            **{kind: pairs for kind, pairs in record.counts.items() if pairs},
+            watermark=iso(record.watermark_after),
+            lag=record.lag,
+            seconds=record.seconds,
+            tick=record.tick,
+        )
+
+
+def closing_watermark(pipeline: Pipeline, record: EpochRecord) -> int | None:
+    """Return the watermark that closes every window that any record seen so far falls into; None if there is none."""
+    if not record.max_event:
+        return record.watermark_after
+    last = max(pipeline.window.starts(max(record.max_event.values())))
+    closed = last + pipeline.window.size + pipeline.lateness.allowed_micros
+    return max(closed, record.watermark_after or closed)
