@@ -1,0 +1,72 @@
+"""Recompute this pipeline from the log, up to the stream's newest cut, and publish what the contract lets pass.
+
+By its schedule, one run at a time: a run takes every closed window that records touched since it was last computed, so
+a year of data is one run and a quiet hour is none. Parameters `from` and `to`, or `day`, take a range of event time
+instead (UTC, end exclusive). A backfill takes the UTC day of each of its dates. In KAPPA the task is skipped.
+
+New installations have it paused: unpause it once `<pipeline>_stream` has committed something.
+
+Spark runs in a child process, in the pool `spark` (one slot: two local Spark drivers at once do not fit a laptop).
+Red with "Nothing was published": an expectation of the definition's contract failed, docs/runbooks/ContractFailed.md.
+Red otherwise: the log ends with the reason and the name of its page. Nothing is half-written; run it again.
+A run that ends well updates the asset `<pipeline>_batch`, and `<pipeline>_reconcile` compares both paths at its cut.
+"""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from airflow.sdk import Param, dag, task
+from assets import batch_asset
+from definitions import pipelines
+
+from cutover.definition.pipeline import Pipeline
+
+START = datetime(2013, 1, 1, tzinfo=UTC)  # the first date that a backfill can take
+PARAMS = {
+    "from": Param(None, type=["null", "string"], description="Start of the range, UTC, such as 2013-02-08T00:00Z."),
+    "to": Param(None, type=["null", "string"], description="End of the range, exclusive, UTC."),
+    "day": Param(None, type=["null", "string"], format="date", description="One UTC day, in place of from and to."),
+}
+
+
+def batch_dag(pipeline: Pipeline) -> None:
+    """Make the DAG of one pipeline's batch path."""
+    asset = batch_asset(pipeline.name)
+
+    @dag(
+        dag_id=f"{pipeline.name}_batch",
+        schedule=pipeline.schedule,
+        start_date=START,
+        catchup=False,
+        max_active_runs=1,
+        is_paused_upon_creation=True,
+        params=PARAMS,
+        doc_md=__doc__,
+        tags=["cutover", "batch", pipeline.name],
+        default_args={"owner": "cutover"},
+    )
+    def batch() -> None:
+        @task(
+            pool="spark",
+            outlets=[asset],
+            retries=2,  # for what nobody expected; a refusal and a failed contract are not tried again
+            retry_delay=timedelta(minutes=1),
+            retry_exponential_backoff=True,
+            execution_timeout=timedelta(hours=6),
+            doc_md="Recomputes the dirty windows, checks the contract, publishes, and announces range and cut.",
+        )
+        def recompute(**context: Any) -> dict[str, Any]:
+            """Recompute the batch table up to the newest cut."""
+            from batch_task import recompute_run  # noqa: PLC0415 -- the task's work, loaded when it runs
+
+            run = recompute_run(pipeline.name, context)
+            context["outlet_events"][asset].extra = run
+            return run
+
+        recompute()
+
+    batch()
+
+
+for each in pipelines():
+    batch_dag(each)

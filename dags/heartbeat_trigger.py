@@ -1,0 +1,84 @@
+"""Watches the heartbeat of a detached driver from Airflow's triggerer, without a worker slot, for as long as it lives.
+
+Stopping the task by hand (mark failed, mark success, clear) stops the stream; a restart of the triggerer does not: that
+runs `cleanup`, which does nothing here, and the next triggerer goes on watching.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+from driver_end import DriverEnd, judge
+
+from cutover.definition import catalogue
+from cutover.settings import load_settings
+from streaming import attach
+from streaming.heartbeat import Heartbeat, read
+
+POLL = 2.0  # seconds
+STOP_WITHIN = 60.0  # seconds
+REPORT_EVERY = 300  # looks, about ten minutes
+
+# Airflow cancels `on_kill` after about a second. A stop lives on in a task of its own, which something must refer to.
+_stops: set["asyncio.Task[None]"] = set()
+
+
+class HeartbeatTrigger(BaseTrigger):
+    """Fires once, when the driver is gone, after the backoff that its end asks for.
+
+    Args:
+        pipeline: Name of the pipeline.
+        epoch: Newest epoch that was committed when the driver was started; None before the first.
+        failures: How often in a row a driver ended without a new epoch.
+    """
+
+    def __init__(self, pipeline: str, epoch: int | None, failures: int) -> None:
+        super().__init__()
+        self.pipeline, self.epoch, self.failures = pipeline, epoch, failures
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Return what another triggerer needs to go on watching."""
+        arguments = {"pipeline": self.pipeline, "epoch": self.epoch, "failures": self.failures}
+        return "heartbeat_trigger.HeartbeatTrigger", arguments
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Watch; yield how the driver ended (`driver_end.DriverEnd` as an event)."""
+        settings, told, looks = load_settings(), "", 0
+        while True:
+            beat = await asyncio.to_thread(read, settings, self.pipeline)
+            end = judge(beat, epoch=self.epoch, failures=self.failures)
+            if end is not None:
+                break
+            if beat is not None and (beat.state != told or looks % REPORT_EVERY == 0):
+                self.log.info(describe(beat))
+                told = beat.state
+            looks += 1
+            await asyncio.sleep(POLL)
+        self._announce(end)
+        await asyncio.sleep(end.delay)
+        yield TriggerEvent(end.to_event())
+
+    async def on_kill(self) -> None:
+        """Stop the stream: somebody marked or cleared the task."""
+        stop = asyncio.create_task(asyncio.to_thread(self._stop))
+        _stops.add(stop)
+        stop.add_done_callback(_stops.discard)
+        await asyncio.shield(stop)
+
+    def _stop(self) -> None:
+        settings = load_settings()
+        self.log.info("the task was stopped by hand: stopping the stream of %s", self.pipeline)
+        attach.stop(settings, catalogue.get(settings, self.pipeline), within=STOP_WITHIN)
+
+    def _announce(self, end: DriverEnd) -> None:
+        if end.outcome == "died":
+            self.log.warning("%s; epoch %s was committed; next start in %.0f s", end.message, end.epoch, end.delay)
+
+
+def describe(beat: Heartbeat) -> str:
+    """Return one line on a living driver."""
+    return (
+        f"driver {beat.pid} is {beat.state}: epoch {beat.epoch} committed, {beat.lag} records unread, "
+        f"watermark {beat.watermark}"
+    )

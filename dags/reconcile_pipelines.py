@@ -1,0 +1,71 @@
+"""Compare the streaming path of this pipeline with its batch path, at the cut of a batch run, and store a report.
+
+Runs whenever `<pipeline>_batch` published: **every** triggering event gets a report of its own, as a mapped task named
+by its epoch, even if several events arrive in one run. Triggered by hand, it compares at the newest cut; parameters
+`from`, `to` and `epoch` choose.
+
+Green: CONSISTENT, or EXPLAINED within the definition's policy. Red: the verdict is the last line of the log, with the
+report's address (also the XCom `report`). What to do: docs/runbooks/DivergenceUnexplained.md for DIVERGED,
+docs/runbooks/LateRateHigh.md for EXPLAINED beyond the policy, docs/runbooks/SealBroken.md for NOT_COMPARABLE.
+A verdict is not tried again: it would be the same.
+"""
+
+from datetime import timedelta
+from typing import Any
+
+from airflow.sdk import Param, dag, task
+from assets import batch_asset
+from definitions import pipelines
+
+from cutover.definition.pipeline import Pipeline
+
+PARAMS = {
+    "from": Param(None, type=["null", "string"], description="Start of the range, UTC; empty: all closed windows."),
+    "to": Param(None, type=["null", "string"], description="End of the range, exclusive, UTC."),
+    "epoch": Param(None, type=["null", "integer"], minimum=0, description="Epoch of the cut; empty: the newest."),
+}
+
+
+def reconcile_dag(pipeline: Pipeline) -> None:
+    """Make the DAG that compares both paths of one pipeline."""
+    asset = batch_asset(pipeline.name)
+
+    @dag(
+        dag_id=f"{pipeline.name}_reconcile",
+        schedule=[asset],
+        catchup=False,
+        max_active_runs=1,
+        is_paused_upon_creation=False,
+        params=PARAMS,
+        doc_md=__doc__,
+        tags=["cutover", "reconcile", pipeline.name],
+        default_args={
+            "owner": "cutover",
+            "retries": 2,  # for what nobody expected; a verdict is not tried again
+            "retry_delay": timedelta(seconds=30),
+            "execution_timeout": timedelta(hours=1),
+        },
+    )
+    def reconcile() -> None:
+        @task(doc_md="One request for each batch run that triggered this run.")
+        def collect_requests(**context: Any) -> list[dict[str, Any]]:
+            """List what is to be compared."""
+            from reconcile_task import requests  # noqa: PLC0415 -- the task's work, loaded when it runs
+
+            return requests(context["triggering_asset_events"][asset], context["params"])
+
+        @task(map_index_template="{{ label }}", doc_md="Compares both paths at one cut; a failing verdict fails it.")
+        def compare(request: dict[str, Any], **context: Any) -> dict[str, Any]:
+            """Compare both paths and store the report."""
+            from reconcile_task import label, report  # noqa: PLC0415 -- the task's work, loaded when it runs
+
+            context["label"] = label(request)
+            return report(pipeline.name, request, context)
+
+        compare.expand(request=collect_requests())
+
+    reconcile()
+
+
+for each in pipelines():
+    reconcile_dag(each)

@@ -1,0 +1,71 @@
+"""What the tasks of the reconcile DAG do: one request for each triggering event, one report for each request."""
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from airflow.sdk.exceptions import AirflowFailException
+from run_range import requested_range
+from task_errors import failing_plainly
+
+from cutover.definition import catalogue
+from cutover.settings import Settings, load_settings
+
+log = logging.getLogger("airflow.task")
+Request = dict[str, Any]  # epoch (None: newest that both paths have), from, to (ISO 8601 or None)
+
+
+def requests(events: Iterable[Any], params: Mapping[str, Any]) -> list[Request]:
+    """Return one request for each triggering event, oldest first; without an event, the one that `params` describe."""
+    extras = [event.extra for event in sorted(events, key=lambda event: event.timestamp)] or [params]
+    return [{name: extra.get(name) for name in ("epoch", "from", "to")} for extra in extras]
+
+
+def label(request: Request) -> str:
+    """Return how the grid names a request."""
+    epoch = "newest cut" if request["epoch"] is None else f"epoch {request['epoch']}"
+    bounds = [text for text in (request["from"], request["to"]) if text]
+    return f"{epoch}, {' to '.join(bounds)}" if bounds else epoch
+
+
+def report(pipeline: str, request: Request, context: Mapping[str, Any]) -> dict[str, Any]:
+    """Compare both paths and store the report.
+
+    Returns:
+        `verdict`, `exit_code`, `sentence`, `report` (its address), XComs too, before a failing verdict fails the task.
+
+    Raises:
+        AirflowFailException: The verdict is not acceptable, or nothing could be compared.
+    """
+    from reconcile.run import reconcile  # noqa: PLC0415 -- brings duckdb and deltalake: only where a task runs
+
+    with failing_plainly():
+        wanted = requested_range(request, run_type="manual", logical_date=None)
+        settings = load_settings()
+        chosen = catalogue.get(settings, pipeline)
+        found = reconcile(settings, chosen, start=wanted.start, end=wanted.end, epoch=request["epoch"])
+    where = address(settings, found.report_path)
+    result = {
+        "verdict": str(found.verdict),
+        "exit_code": found.exit_code,
+        "sentence": found.sentence,
+        "report": where,
+    }
+    for name, value in result.items():
+        context["ti"].xcom_push(key=name, value=value)
+    log.info("%s", found.sentence)
+    log.info("report: %s", where)
+    if found.exit_code != 0:
+        page = f"\nRunbook: docs/runbooks/{found.runbook}.md" if found.runbook else ""
+        msg = f"{found.verdict}: {found.sentence}\nReport: {where}{page}"
+        raise AirflowFailException(msg)
+    return result
+
+
+def address(settings: Settings, path: str | None) -> str:
+    """Return where a person opens a report that lies in the reports folder."""
+    if path is None:
+        return ""
+    if settings.report_base_url:
+        return f"{settings.report_base_url.rstrip('/')}/{path}"
+    return str(settings.reports_dir / path)
