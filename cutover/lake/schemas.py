@@ -4,7 +4,7 @@ import re
 
 import pyarrow as pa
 
-from cutover.definition.compiled import finishes, key_types, states
+from cutover.definition.compiled import key_types, states
 from cutover.definition.pipeline import Pipeline, SameDefinition
 from cutover.errors import DefinitionError
 
@@ -97,9 +97,8 @@ def epoch_log_schema(pipeline: Pipeline) -> pa.Schema:
 
 def batch_schema(pipeline: Pipeline) -> pa.Schema:
     """Return the batch result: window, key, finished measures, further states (same definition only), count, cut."""
-    finished = finishes(pipeline)
     columns = {state.column: arrow_type(state.type) for state in states(pipeline)}
-    measured = [pa.field(name, pa.float64() if finished[name] else columns[name]) for name in pipeline.measures]
+    measured = [pa.field(name, columns.get(name, pa.float64())) for name in pipeline.measures]
     rest = [pa.field(name, kind) for name, kind in columns.items() if name not in pipeline.measures]
     extra = rest if isinstance(pipeline.batch, SameDefinition) else []
     tail = [pa.field("_n", pa.int64()), pa.field("_epoch", pa.int64())]
@@ -107,13 +106,14 @@ def batch_schema(pipeline: Pipeline) -> pa.Schema:
 
 
 def batch_ledger_schema(pipeline: Pipeline) -> pa.Schema:
-    """Return the batch path's own ledger: the partial shape and the cut whose scan found the rows."""
-    return pa.schema([pa.field("_epoch", pa.int64()), *partial_schema(pipeline)])
+    """Return the batch path's own ledger: the run and the cut whose scan found the rows, and the partial shape."""
+    return pa.schema([pa.field("_run", pa.string()), pa.field("_epoch", pa.int64()), *partial_schema(pipeline)])
 
 
 BATCH_INDEX = pa.schema(
     [
         pa.field("_kind", pa.string()),
+        pa.field("_run", pa.string()),
         pa.field("_epoch", pa.int64()),
         pa.field("_partition", pa.int32()),
         pa.field("window_start", TIMESTAMP),
