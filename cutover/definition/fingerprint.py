@@ -15,28 +15,31 @@ TIME_ZONE = "UTC"
 
 
 def result_fingerprint(pipeline: Pipeline) -> str:
-    """Return 12 hex digits over all that changes the truth; two pipelines of one fingerprint compute the same tables."""
+    """Return 12 hex digits over all that changes the truth: of one fingerprint, the same tables."""
+    return _digest(describe(pipeline))
+
+
+def describe(pipeline: Pipeline) -> dict[str, Any]:
+    """Return all that changes the truth, as plain data."""
     source = pipeline.source
-    return _digest(
-        {
-            "topic": source.name,
-            "schema": [[field.name, field.type, field.nullable] for field in fields(source)],
-            "event_time": source.event_time,
-            "time_format": source.time_format,
-            "max_value_bytes": source.max_value_bytes,
-            "isolation": source.isolation,
-            "where": pipeline.where,
-            "derive": sorted(pipeline.derive.items()),
-            "key": list(pipeline.key),
-            "window": [pipeline.window.size, pipeline.window.every],
-            "measures": sorted(
-                [name, type(measure).__name__, measure.expression] for name, measure in pipeline.measures.items()
-            ),
-            "max_ahead": pipeline.lateness.max_ahead_micros,
-            "time_zone": TIME_ZONE,
-            "semantics": SEMANTICS_VERSION,
-        }
-    )
+    return {
+        "topic": source.name,
+        "schema": [[field.name, field.type, field.nullable] for field in fields(source)],
+        "event_time": source.event_time,
+        "time_format": source.time_format,
+        "max_value_bytes": source.max_value_bytes,
+        "isolation": source.isolation,
+        "where": pipeline.where,
+        "derive": sorted(pipeline.derive.items()),
+        "key": list(pipeline.key),
+        "window": [pipeline.window.size, pipeline.window.every],
+        "measures": sorted(
+            [name, type(measure).__name__, measure.expression] for name, measure in pipeline.measures.items()
+        ),
+        "max_ahead": pipeline.lateness.max_ahead_micros,
+        "time_zone": TIME_ZONE,
+        "semantics": SEMANTICS_VERSION,
+    }
 
 
 def lateness_fingerprint(pipeline: Pipeline) -> str:
@@ -74,7 +77,8 @@ def batch_sql(pipeline: Pipeline) -> str:
     base = pipeline.file.parent if pipeline.file else None
     path = base / pipeline.batch.file if base else None
     if path is None or not path.is_file():
-        msg = f"Pipeline `{pipeline.name}`: batch: expected a file, found none: {pipeline.batch.file}.\nHint: the path is relative to the definition's folder."
+        msg = f"Pipeline `{pipeline.name}`: batch: expected a file, found none: {pipeline.batch.file}."
+        msg += "\nHint: the path is relative to the definition's folder."
         raise DefinitionError(msg)
     return path.read_text(encoding="utf-8")
 
