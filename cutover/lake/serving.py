@@ -1,6 +1,6 @@
 """What people read: DuckDB views of one pipeline, bound to one version and its stage, without a JVM.
 
-Views: `serving` (what the stage serves), `streaming` (fold of the epoch log), `batch`, `ledger` and `batch_ledger` (each
+Views: `serving` (what the stage serves), `streaming` (fold of the epoch log), `batch`, `ledger`, `batch_ledger` (each
 record that did not count, by position), `epochs` (one row each).
 """
 

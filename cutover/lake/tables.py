@@ -19,14 +19,9 @@ CONFIGURATION = {
 
 def connect() -> duckdb.DuckDBPyConnection:
     """Return a DuckDB connection in UTC that never reaches for the network."""
-    return duckdb.connect(
-        config={
-            "autoinstall_known_extensions": False,
-            "autoload_known_extensions": False,
-            "TimeZone": "UTC",
-            "enable_progress_bar": False,
-        }
-    )
+    connection = duckdb.connect(config={"autoinstall_known_extensions": False})
+    connection.execute("SET TimeZone = 'UTC'; SET enable_progress_bar = false")
+    return connection
 
 
 def exists(uri: str) -> bool:

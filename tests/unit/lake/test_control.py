@@ -1,0 +1,67 @@
+"""The installation's own history: appended, read back, in turn."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from deltalake import DeltaTable
+
+from cutover.errors import LakeError
+from cutover.lake import control, pins, tables
+from cutover.lake.paths import control_uri
+from cutover.lake.stages import Stage, current_stage
+from cutover.lake.versions import Version
+from cutover.settings import Settings
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+VERSION = Version(pipeline="p", result_fingerprint="f", lateness_fingerprint="l", number=0, uri="nowhere")
+
+
+def gate_row(stage: str) -> dict[str, object]:
+    return {"pipeline": "p", "at": NOW, "event": "advanced", "stage": stage, "who": "me", "why": "because"}
+
+
+def test_rows_of_one_pipeline_come_back_in_their_order(settings: Settings) -> None:
+    for stage in ("LAMBDA", "SHADOW", "KAPPA"):
+        control.append_in_turn(settings, "gate", gate_row(stage))
+    control.append_in_turn(settings, "gate", {**gate_row("LAMBDA"), "pipeline": "other"})
+
+    rows = control.read(settings, "gate", "p")
+
+    assert [(r["sequence"], r["stage"]) for r in rows] == [(0, "LAMBDA"), (1, "SHADOW"), (2, "KAPPA")]
+
+
+def test_a_pipeline_without_history_is_in_lambda(settings: Settings) -> None:
+    assert current_stage(settings, "p") is Stage.LAMBDA
+
+
+def test_the_newest_row_is_the_stage(settings: Settings) -> None:
+    control.append_in_turn(settings, "gate", gate_row("SHADOW"))
+
+    assert current_stage(settings, "p") is Stage.SHADOW
+
+
+def test_the_slower_of_two_writers_is_refused(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    control.append_in_turn(settings, "gate", gate_row("SHADOW"))
+    stale = DeltaTable(control_uri(settings, "gate"))
+    control.append_in_turn(settings, "gate", gate_row("KAPPA"))
+    monkeypatch.setattr(tables, "ensure", lambda *_: stale)
+
+    with pytest.raises(LakeError, match="appended row 1 first"):
+        control.append_in_turn(settings, "gate", gate_row("LAMBDA"))
+
+
+def test_a_pin_holds_until_it_is_released(settings: Settings) -> None:
+    later = NOW + timedelta(hours=1)
+    pins.pin(settings, VERSION, 7, holder="a", expires_at=later, now=NOW)
+    pins.pin(settings, VERSION, 9, holder="b", expires_at=later, now=NOW)
+    assert pins.pinned_epochs(settings, VERSION, now=NOW) == (7, 9)
+
+    pins.release(settings, VERSION, 7, holder="a", now=NOW + timedelta(minutes=1))
+
+    assert pins.pinned_epochs(settings, VERSION, now=NOW) == (9,)
+
+
+def test_a_pin_ends_when_it_expires(settings: Settings) -> None:
+    pins.pin(settings, VERSION, 7, holder="a", expires_at=NOW + timedelta(hours=1), now=NOW)
+
+    assert pins.pinned_epochs(settings, VERSION, now=NOW + timedelta(hours=2)) == ()
