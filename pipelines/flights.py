@@ -1,6 +1,7 @@
 """Departures from New York's three airports in 2013, by airport and carrier and hour of scheduled departure.
 
-Sample data with real lateness: a record reaches the log when the aircraft leaves, and belongs to the hour in which it should have.
+Sample data with real lateness: a record reaches the log when the aircraft leaves, and belongs to the hour in which it
+should have left.
 `cutover produce data/nycflights13.csv.gz --pipeline flights` writes it into the log.
 """
 

@@ -1,8 +1,9 @@
 """CAST between the types of the schema, in the one form that both engines agree on.
 
-Stricter than Spark's own where Spark and DuckDB differ: text becomes a number only as sign, digits, point and exponent without blanks,
-a date only as `2013-01-31`, a timestamp only as `2013-01-31 23:59:59.123456` (`T` for the blank and a final `Z` are
-taken). What has no equal form in both engines (a double, decimal or timestamp as text, text as boolean) is refused.
+Stricter than Spark's own where Spark and DuckDB differ: text becomes a number only as sign, digits, point and exponent
+without blanks, a date only as `2013-01-31`, a timestamp only as `2013-01-31 23:59:59.123456` (`T` for the blank and a
+final `Z` are taken). What has no equal form in both engines (a double, decimal or timestamp as text, text as boolean)
+is refused.
 """
 
 from collections.abc import Callable
@@ -93,7 +94,7 @@ def _decimal_to_double(term: Term, kind: str) -> Term:
 
 
 def _double_to_integer(term: Term, kind: str) -> Term:
-    # Both towards zero; 2^63 itself is cut to the largest bigint by Spark and refused by DuckDB, so it is refused by both.
+    # Both towards zero. Spark cuts 2^63 itself to the largest bigint, DuckDB refuses it: so both refuse it.
     spark = f"try_cast(nullif({{0}}, CAST('9.223372036854775807E18' AS double)) AS {kind})"
     return strict(kind, spark, f"TRY_CAST(trunc({{0}}) AS {duckdb_type(kind)})", term, fallible=True)
 

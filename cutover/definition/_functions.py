@@ -11,7 +11,6 @@ from cutover.definition._terms import Both, Term, common_type, either, numeric, 
 from cutover.errors import DefinitionError
 
 Build = Callable[[tuple[Term, ...]], Term]
-NO_SUCH_CAST = "CAST(NULL AS {0})"
 UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND")
 
 
@@ -24,7 +23,7 @@ class Function:
 
 
 def expect(terms: tuple[Term, ...], *kinds: str) -> None:
-    """Check the types of arguments: a type of the schema, `number`, or `any`, each with `!` where a constant is asked for.
+    """Check the types of arguments: a type of the schema, `number` or `any`; with `!` where a constant is asked for.
 
     Raises:
         DefinitionError: Another number of arguments, or another type.

@@ -77,7 +77,7 @@ def own_failure(value: Both, terms: tuple[Term, ...]) -> Both:
     return Both(*(f"({g} AND {v} IS NULL)" if g else f"({v} IS NULL)" for g, v in zip(given, value, strict=True)))
 
 
-def constant(kind: str, spark: str, duckdb: str, literal: str | float | bool | None) -> Term:  # noqa: FBT001 -- a value
+def constant(kind: str, spark: str, duckdb: str, literal: str | float | bool | None) -> Term:
     """Return a literal."""
     return Term(type=kind, value=Both(spark, duckdb), literal=literal, plain=True)
 
@@ -117,10 +117,10 @@ def numeric(kind: str) -> bool:
 def common_type(left: str, right: str) -> str | None:
     """Return the type to which two values can be widened without loss of order, None if there is none.
 
-    int, bigint and decimal meet in a decimal that holds both (where one fits into 38 digits); a double meets int and bigint
-    only: a decimal and a double have no common exact type and must be cast by hand.
+    int, bigint and decimal meet in a decimal that holds both (where one fits into 38 digits). A double meets int and
+    bigint only: a decimal and a double have no common exact type and must be cast by hand.
     """
-    if left == right or right == NULL:
+    if right in {left, NULL}:
         return left
     if left == NULL:
         return right

@@ -29,7 +29,7 @@ from cutover.definition._terms import (
 from cutover.definition.schema import canonical_type, decimal_parts
 from cutover.errors import DefinitionError
 
-COMPARISONS: dict[type[exp.Expression], str] = {
+COMPARISONS: dict[type[exp.Expr], str] = {
     exp.EQ: "=",
     exp.NEQ: "<>",
     exp.LT: "<",
@@ -37,12 +37,12 @@ COMPARISONS: dict[type[exp.Expression], str] = {
     exp.GT: ">",
     exp.GTE: ">=",
 }
-ARITHMETIC: dict[type[exp.Expression], tuple[str, str]] = {
+ARITHMETIC: dict[type[exp.Expr], tuple[str, str]] = {
     exp.Add: ("try_add", "+"),
     exp.Sub: ("try_subtract", "-"),
     exp.Mul: ("try_multiply", "*"),
 }
-FUNCTION_NODES: dict[type[exp.Expression], str] = {
+FUNCTION_NODES: dict[type[exp.Expr], str] = {
     exp.Abs: "abs",
     exp.Ceil: "ceil",
     exp.Floor: "floor",
@@ -73,7 +73,7 @@ FUNCTION_NODES: dict[type[exp.Expression], str] = {
 IGNORED = frozenset({"safe", "coalesce", "typed", "ignore_nulls", "big_int", "null_first", "negate", "array_ordering"})
 
 
-def walk(node: exp.Expression, types: Mapping[str, str]) -> Term:
+def walk(node: exp.Expr, types: Mapping[str, str]) -> Term:
     """Return the compiled tree.
 
     Args:
@@ -92,10 +92,10 @@ def walk(node: exp.Expression, types: Mapping[str, str]) -> Term:
     raise DefinitionError(msg)
 
 
-def _column(node: exp.Expression, types: Mapping[str, str]) -> Term:
+def _column(node: exp.Expr, types: Mapping[str, str]) -> Term:
     name = node.name
     if node.args.get("table") is not None:
-        msg = f"expected a column, got `{node.sql(dialect='spark')}`\nHint: nested fields and table names have no place here"
+        msg = f"expected a column, got `{node.sql(dialect='spark')}`\nHint: no nested fields, no table names"
         raise DefinitionError(msg)
     found = next((known for known in types if known.lower() == name.lower()), None)
     if found is None:
@@ -111,7 +111,7 @@ class UnknownColumnError(DefinitionError):
         self.name = name
 
 
-def _literal(node: exp.Expression, types: Mapping[str, str]) -> Term:  # noqa: ARG001 -- every rule's signature
+def _literal(node: exp.Expr, types: Mapping[str, str]) -> Term:  # noqa: ARG001 -- every rule's signature
     if node.args["is_string"]:
         return text(node.this)
     return _number(node.this)
@@ -128,7 +128,7 @@ def _number(written: str) -> Term:
     raise DefinitionError(msg)
 
 
-def _negative(node: exp.Expression, types: Mapping[str, str]) -> Term:
+def _negative(node: exp.Expr, types: Mapping[str, str]) -> Term:
     if isinstance(node.this, exp.Literal) and not node.this.is_string:
         return _number(f"-{node.this.this}")
     term = walk(node.this, types)
@@ -137,16 +137,16 @@ def _negative(node: exp.Expression, types: Mapping[str, str]) -> Term:
     return _arithmetic_of("try_subtract", "-", integer(0, "int"), term)
 
 
-def _boolean(node: exp.Expression, types: Mapping[str, str]) -> Term:  # noqa: ARG001 -- every rule's signature
+def _boolean(node: exp.Expr, types: Mapping[str, str]) -> Term:  # noqa: ARG001 -- every rule's signature
     word = "true" if node.this else "false"
     return constant("boolean", word, word, bool(node.this))
 
 
-def _null(node: exp.Expression, types: Mapping[str, str]) -> Term:  # noqa: ARG001 -- every rule's signature
+def _null(node: exp.Expr, types: Mapping[str, str]) -> Term:  # noqa: ARG001 -- every rule's signature
     return Term(type=NULL, value=Both("NULL", "NULL"), plain=True)
 
 
-def _paren(node: exp.Expression, types: Mapping[str, str]) -> Term:
+def _paren(node: exp.Expr, types: Mapping[str, str]) -> Term:
     return walk(node.this, types)
 
 
@@ -169,7 +169,7 @@ def _as_decimal(term: Term) -> Term:
     return constant(kind, f"CAST('{written}' AS {kind})", f"CAST('{written}' AS {kind.upper()})", term.literal)
 
 
-def _arithmetic(node: exp.Expression, types: Mapping[str, str]) -> Term:
+def _arithmetic(node: exp.Expr, types: Mapping[str, str]) -> Term:
     spark, duckdb = ARITHMETIC[type(node)]
     return _arithmetic_of(spark, duckdb, walk(node.this, types), walk(node.expression, types))
 
@@ -213,7 +213,7 @@ def _decimal_arithmetic(sign: str, left: Term, right: Term) -> Term:
     )
 
 
-def _divide(node: exp.Expression, types: Mapping[str, str]) -> Term:
+def _divide(node: exp.Expr, types: Mapping[str, str]) -> Term:
     terms = tuple(_to_double(walk(side, types)) for side in (node.this, node.expression))
     return strict("double", "try_divide({0}, {1})", "({0} / nullif({1}, 0))", *terms, fallible=True)
 
@@ -225,7 +225,7 @@ def _to_double(term: Term) -> Term:
     return cast(term, "double", lenient=False) if decimal_parts(term.type) else widened(term, "double")
 
 
-def _modulo(node: exp.Expression, types: Mapping[str, str]) -> Term:
+def _modulo(node: exp.Expr, types: Mapping[str, str]) -> Term:
     terms = _numbers(walk(node.this, types), walk(node.expression, types))
     kind = terms[0].type
     if kind not in {"int", "bigint"}:
@@ -236,7 +236,7 @@ def _modulo(node: exp.Expression, types: Mapping[str, str]) -> Term:
     return strict(kind, "try_mod({0}, {1})", duckdb, *terms, fallible=True)
 
 
-def _comparison(node: exp.Expression, types: Mapping[str, str]) -> Term:
+def _comparison(node: exp.Expr, types: Mapping[str, str]) -> Term:
     for side in (node.this, node.expression):
         if isinstance(side, (exp.Predicate, exp.Not, exp.Is)):
             msg = f"expected parentheses around `{side.sql(dialect='spark')}` beside a comparison"
@@ -246,14 +246,14 @@ def _comparison(node: exp.Expression, types: Mapping[str, str]) -> Term:
     return strict("boolean", f"({{0}} {sign} {{1}})", f"({{0}} {sign} {{1}})", *terms)
 
 
-def _same(node: exp.Expression, types: Mapping[str, str]) -> Term:
+def _same(node: exp.Expr, types: Mapping[str, str]) -> Term:
     terms = meet(walk(node.this, types), walk(node.expression, types))
     if isinstance(node, exp.NullSafeNEQ):
         return strict("boolean", "(NOT ({0} <=> {1}))", "({0} IS DISTINCT FROM {1})", *terms)
     return strict("boolean", "({0} <=> {1})", "({0} IS NOT DISTINCT FROM {1})", *terms)
 
 
-def _condition(node: exp.Expression, types: Mapping[str, str]) -> Term:
+def _condition(node: exp.Expr, types: Mapping[str, str]) -> Term:
     term = walk(node, types)
     if term.type not in {"boolean", NULL}:
         msg = f"expected a condition, got {term.type}: `{node.sql(dialect='spark')}`"
@@ -261,7 +261,7 @@ def _condition(node: exp.Expression, types: Mapping[str, str]) -> Term:
     return cast(term, "boolean", lenient=False)
 
 
-def _connective(node: exp.Expression, types: Mapping[str, str]) -> Term:
+def _connective(node: exp.Expr, types: Mapping[str, str]) -> Term:
     """AND, OR: the right side is evaluated unless the left one decides."""
     word, decided = ("AND", "FALSE") if isinstance(node, exp.And) else ("OR", "TRUE")
     left, right = _condition(node.this, types), _condition(node.expression, types)
@@ -270,11 +270,11 @@ def _connective(node: exp.Expression, types: Mapping[str, str]) -> Term:
     return Term(type="boolean", value=both(left.value, word, right.value), failed=either(left.failed, reached))
 
 
-def _not(node: exp.Expression, types: Mapping[str, str]) -> Term:
+def _not(node: exp.Expr, types: Mapping[str, str]) -> Term:
     return strict("boolean", "(NOT {0})", "(NOT {0})", _condition(node.this, types))
 
 
-def _is(node: exp.Expression, types: Mapping[str, str]) -> Term:
+def _is(node: exp.Expr, types: Mapping[str, str]) -> Term:
     if isinstance(node.expression, exp.Null):
         return strict("boolean", "({0} IS NULL)", "({0} IS NULL)", walk(node.this, types))
     if not isinstance(node.expression, exp.Boolean):
@@ -284,7 +284,7 @@ def _is(node: exp.Expression, types: Mapping[str, str]) -> Term:
     return strict("boolean", f"({{0}} IS {word})", f"({{0}} IS {word})", _condition(node.this, types))
 
 
-def _in(node: exp.Expression, types: Mapping[str, str]) -> Term:
+def _in(node: exp.Expr, types: Mapping[str, str]) -> Term:
     if node.args.get("query") is not None or not node.expressions:
         msg = f"{reason(exp.Subquery())}\nAllowed:\n{allowed()}"
         raise DefinitionError(msg)
@@ -293,12 +293,12 @@ def _in(node: exp.Expression, types: Mapping[str, str]) -> Term:
     return strict("boolean", f"({{0}} IN ({items}))", f"({{0}} IN ({items}))", *terms)
 
 
-def _between(node: exp.Expression, types: Mapping[str, str]) -> Term:
+def _between(node: exp.Expr, types: Mapping[str, str]) -> Term:
     terms = meet(*(walk(node.args[part], types) for part in ("this", "low", "high")))
     return strict("boolean", "({0} BETWEEN {1} AND {2})", "({0} BETWEEN {1} AND {2})", *terms)
 
 
-def _like(node: exp.Expression, types: Mapping[str, str]) -> Term:
+def _like(node: exp.Expr, types: Mapping[str, str]) -> Term:
     pattern = walk(node.expression, types)
     if not isinstance(pattern.literal, str) or "\\" in pattern.literal:
         msg = "expected a constant pattern without backslash after LIKE"
@@ -322,7 +322,7 @@ def _choice(conditions: list[Term], results: list[Term]) -> Term:
 
 
 def _choice_failed(conditions: list[Term], results: tuple[Term, ...]) -> Both | None:
-    """From the last branch backwards: this condition failed, or it is true and its result failed, or else the rest did."""
+    """Return, from the last branch backwards: condition failed, or it holds and its result failed, or the rest did."""
     rest = results[-1].failed
     for condition, result in reversed(list(zip(conditions, results, strict=False))):
         taken = Both(*(f"({text} IS TRUE)" for text in condition.value))
@@ -333,7 +333,7 @@ def _choice_failed(conditions: list[Term], results: tuple[Term, ...]) -> Both | 
     return rest
 
 
-def _case(node: exp.Expression, types: Mapping[str, str]) -> Term:
+def _case(node: exp.Expr, types: Mapping[str, str]) -> Term:
     subject = node.args.get("this")
     conditions = [
         _condition(branch.this, types)
@@ -345,17 +345,17 @@ def _case(node: exp.Expression, types: Mapping[str, str]) -> Term:
     return _choice(conditions, [*results, _otherwise(node.args.get("default"), types)])
 
 
-def _otherwise(node: exp.Expression | None, types: Mapping[str, str]) -> Term:
+def _otherwise(node: exp.Expr | None, types: Mapping[str, str]) -> Term:
     return walk(node or exp.Null(), types)
 
 
-def _if(node: exp.Expression, types: Mapping[str, str]) -> Term:
+def _if(node: exp.Expr, types: Mapping[str, str]) -> Term:
     results = [walk(node.args["true"], types), _otherwise(node.args.get("false"), types)]
     return _choice([_condition(node.this, types)], results)
 
 
-def _coalesce(node: exp.Expression, types: Mapping[str, str]) -> Term:
-    """The first that is not null; a later one is evaluated only if all before are null."""
+def _coalesce(node: exp.Expr, types: Mapping[str, str]) -> Term:
+    """Return the first that is not null; a later one is evaluated only if all before are null."""
     terms = meet(*(walk(item, types) for item in (node.this, *node.expressions)))
     failed = terms[-1].failed
     for term in reversed(terms[:-1]):
@@ -365,27 +365,27 @@ def _coalesce(node: exp.Expression, types: Mapping[str, str]) -> Term:
     return Term(type=terms[0].type, value=value, failed=failed)
 
 
-def _nullif(node: exp.Expression, types: Mapping[str, str]) -> Term:
+def _nullif(node: exp.Expr, types: Mapping[str, str]) -> Term:
     terms = meet(walk(node.this, types), walk(node.expression, types))
     return strict(terms[0].type, "nullif({0}, {1})", "nullif({0}, {1})", *terms)
 
 
-def _cast(node: exp.Expression, types: Mapping[str, str]) -> Term:
+def _cast(node: exp.Expr, types: Mapping[str, str]) -> Term:
     lenient = isinstance(node, exp.TryCast) and bool(node.args.get("safe"))
     kind = node.args["to"].sql(dialect="spark").lower()
     return cast(walk(node.this, types), canonical_type(kind), lenient=lenient)
 
 
-def _to_date(node: exp.Expression, types: Mapping[str, str]) -> Term:
-    """What sqlglot wraps around the argument of a date function: a date or timestamp stays what it is."""
+def _to_date(node: exp.Expr, types: Mapping[str, str]) -> Term:
+    """Return the argument that sqlglot wraps for a date function: a date or timestamp stays what it is."""
     return walk(node.this, types)
 
 
-def _concat_sign(node: exp.Expression, types: Mapping[str, str]) -> Term:
+def _concat_sign(node: exp.Expr, types: Mapping[str, str]) -> Term:
     return concat((walk(node.this, types), walk(node.expression, types)))
 
 
-def _trim(node: exp.Expression, types: Mapping[str, str]) -> Term:
+def _trim(node: exp.Expr, types: Mapping[str, str]) -> Term:
     if node.args.get("expression") is not None:
         msg = "expected trim(string), which takes blanks away, got characters to take away"
         raise DefinitionError(msg)
@@ -393,13 +393,13 @@ def _trim(node: exp.Expression, types: Mapping[str, str]) -> Term:
     return FUNCTIONS[name].build((walk(node.this, types),))
 
 
-def _date_trunc(node: exp.Expression, types: Mapping[str, str]) -> Term:
+def _date_trunc(node: exp.Expr, types: Mapping[str, str]) -> Term:
     return FUNCTIONS["date_trunc"].build((text(node.args["unit"].name), walk(node.this, types)))
 
 
-def _function(node: exp.Expression, types: Mapping[str, str]) -> Term:
+def _function(node: exp.Expr, types: Mapping[str, str]) -> Term:
     name = FUNCTION_NODES[type(node)]
-    arguments: list[exp.Expression] = []
+    arguments: list[exp.Expr] = []
     for key, value in node.args.items():
         if key in IGNORED or value is None:
             continue
@@ -418,8 +418,8 @@ def _function(node: exp.Expression, types: Mapping[str, str]) -> Term:
         raise DefinitionError(msg) from None
 
 
-Rule = Callable[[exp.Expression, Mapping[str, str]], Term]
-_RULES: tuple[tuple[tuple[type[exp.Expression], ...], Rule], ...] = (
+Rule = Callable[[exp.Expr, Mapping[str, str]], Term]
+_RULES: tuple[tuple[tuple[type[exp.Expr], ...], Rule], ...] = (
     ((exp.Column,), _column),
     ((exp.Literal,), _literal),
     ((exp.Boolean,), _boolean),

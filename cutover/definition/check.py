@@ -1,14 +1,27 @@
 """Checks of a whole definition: one clear message each, with file, field, expected, got and hint."""
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
+from typing import NoReturn
 
 from cutover.definition import compiled, fingerprint, types
-from cutover.definition.measures import Avg, Count, Max, Min, Sum
+from cutover.definition.measures import Avg, Count, Max, Measure, Min, Sum
 from cutover.definition.pipeline import Pipeline, SameDefinition, Sql
 from cutover.definition.schema import check_name, decimal_parts
 from cutover.errors import DefinitionError
 
+_KEYWORDS = """
+    all and any array as asc between both by case cast check collate column constraint create cross default
+    desc distinct do  else end except exists false fetch for foreign from full grant group having in inner
+    intersect interval into is join  leading left like limit natural not null offset on only or order outer
+    primary references returning right select  some table then to trailing true union unique user using values
+    when where window with
+"""
+KEYWORDS = frozenset(_KEYWORDS.split())
+"""Words that DuckDB or Spark takes for its own where a column is expected."""
+
+TOPIC_NAME = re.compile(r"^[A-Za-z0-9._-]{1,249}\Z")
 LARGEST_VALUE = 8_388_608
 SUMMABLE_DIGITS = 28
 """Digits of a decimal whose sum of 10^10 records still fits into decimal(38)."""
@@ -24,6 +37,7 @@ def check(pipeline: Pipeline) -> None:
         _names(pipeline)
         _source(pipeline)
         _columns(pipeline)
+        _measure_kinds(pipeline)
         _expressions(pipeline)
         _key(pipeline)
         _measures(pipeline)
@@ -35,14 +49,15 @@ def check(pipeline: Pipeline) -> None:
         raise DefinitionError(msg) from None
 
 
-def _fail(field: str, expected: str, got: str, hint: str = "") -> DefinitionError:
-    return DefinitionError(f"{field}: expected {expected}, got {got}." + (f"\nHint: {hint}" if hint else ""))
+def _refuse(field: str, expected: str, got: str, hint: str = "") -> NoReturn:
+    msg = f"{field}: expected {expected}, got {got}." + (f"\nHint: {hint}" if hint else "")
+    raise DefinitionError(msg)
 
 
-def _unknown(field: str, name: str, known: Iterable[str]) -> DefinitionError:
+def _refuse_unknown(field: str, name: str, known: Iterable[str]) -> NoReturn:
     names = list(known)
     close = get_close_matches(str(name), names, n=1)
-    return _fail(field, f"a column of {', '.join(names)}", f"`{name}`", f"did you mean `{close[0]}`?" if close else "")
+    _refuse(field, f"a column of {', '.join(names)}", f"`{name}`", f"did you mean `{close[0]}`?" if close else "")
 
 
 def _names(pipeline: Pipeline) -> None:
@@ -56,49 +71,36 @@ def _names(pipeline: Pipeline) -> None:
 
 
 def _not_a_keyword(field: str, name: str) -> None:
-    """Columns of the tables must be writable in SQL without quotes."""
+    """Refuse a name that SQL takes for its own: columns of the tables are written without quotes."""
     if name.lower() in KEYWORDS:
-        raise _fail(
+        _refuse(
             field, "a name that SQL does not use itself", f"`{name}`", f'derive={{"{name}_": "`{name}`"}} renames it'
         )
-
-
-KEYWORDS = frozenset(
-    "all and any array as asc between both by case cast check collate column constraint create cross default desc distinct do "
-    "else end except exists false fetch for foreign from full grant group having in inner intersect interval into is join "
-    "leading left like limit natural not null offset on only or order outer primary references returning right select "
-    "some table then to trailing true union unique user using values when where window with".split()
-)
 
 
 def _source(pipeline: Pipeline) -> None:
     topic = pipeline.source
     known = types.schema_types(topic)
-    if (
-        not topic.name
-        or len(topic.name) > 249
-        or not all(c.isalnum() or c in "._-" for c in topic.name)
-        or not topic.name.isascii()
-    ):  # noqa: PLR2004 -- Kafka's rule
-        raise _fail("source.name", "a Kafka topic name (letters, digits, `.`, `_`, `-`)", repr(topic.name[:80]))
+    if not TOPIC_NAME.match(topic.name):
+        _refuse("source.name", "a Kafka topic name (letters, digits, `.`, `_`, `-`)", repr(topic.name[:80]))
     for field, name in (("source.event_time", topic.event_time), ("source.log_time", topic.log_time)):
         if name is None:
             continue
         if name not in known:
-            raise _unknown(field, name, known)
+            _refuse_unknown(field, name, known)
         if known[name] != "timestamp":
-            raise _fail(field, "a timestamp column", f"`{name}` of type {known[name]}")
+            _refuse(field, "a timestamp column", f"`{name}` of type {known[name]}")
     if topic.time_format not in {"iso", "seconds", "millis"}:
-        raise _fail("source.time_format", "iso, seconds or millis", repr(topic.time_format))
+        _refuse("source.time_format", "iso, seconds or millis", repr(topic.time_format))
     if topic.isolation not in {"read_committed", "read_uncommitted"}:
-        raise _fail("source.isolation", "read_committed or read_uncommitted", repr(topic.isolation))
+        _refuse("source.isolation", "read_committed or read_uncommitted", repr(topic.isolation))
 
 
 def _columns(pipeline: Pipeline) -> None:
     schema = {name.lower() for name in types.schema_types(pipeline.source)}
     for name in pipeline.derive:
         if name.lower() in schema:
-            raise _fail("derive", "a name that is not a column of the schema", f"`{name}`")
+            _refuse("derive", "a name that is not a column of the schema", f"`{name}`")
     _distinct("derive", pipeline.derive)
     _distinct("measures", pipeline.measures)
 
@@ -107,81 +109,74 @@ def _distinct(field: str, names: Iterable[str]) -> None:
     seen: set[str] = set()
     for name in names:
         if name.lower() in seen:
-            raise _fail(field, "different names (case does not tell them apart)", f"`{name}` twice")
+            _refuse(field, "different names (case does not tell them apart)", f"`{name}` twice")
         seen.add(name.lower())
 
 
 def _expressions(pipeline: Pipeline) -> None:
     condition = compiled.where(pipeline)
     if condition is not None and condition.type != "boolean":
-        raise _fail("where", "a condition", f"{condition.type}: `{condition.text}`")
+        _refuse("where", "a condition", f"{condition.type}: `{condition.text}`")
     compiled.expressions(pipeline)
 
 
 def _key(pipeline: Pipeline) -> None:
     known = types.column_types(pipeline)
     if isinstance(pipeline.key, str) or not pipeline.key:
-        raise _fail("key", "a tuple of at least one column", repr(pipeline.key), 'write ("carrier",)')
+        _refuse("key", "a tuple of at least one column", repr(pipeline.key), 'write ("carrier",)')
     for name in pipeline.key:
         if name not in known:
-            raise _unknown("key", name, known)
+            _refuse_unknown("key", name, known)
         if known[name] == "double":
-            raise _fail(
-                "key", "a type with exact equality", f"`{name}` of type double", "derive a key by CAST or floor"
-            )
+            _refuse("key", "a type with exact equality", f"`{name}` of type double", "derive a key by CAST or floor")
     _distinct("key", pipeline.key)
 
 
 def _measures(pipeline: Pipeline) -> None:
-    if not pipeline.measures:
-        raise _fail("measures", "at least one, such as Count()", "none")
     for name, measure in pipeline.measures.items():
-        if not isinstance(measure, (Count, Sum, Min, Max, Avg)):
-            raise _fail(f"measures.{name}", "Count, Sum, Min, Max or Avg, which merge", repr(measure))
         _measure_type(name, measure, types.measure_type(pipeline, name))
     columns = [state.column for state in compiled.states(pipeline)]
-    _distinct("measures and key (state columns)", [*pipeline.key, *columns, *_finished(pipeline, columns)])
+    finished = [name for name in pipeline.measures if name not in columns]
+    _distinct("measures and key, with the measures' state columns", [*pipeline.key, *columns, *finished])
 
 
-def _finished(pipeline: Pipeline, columns: list[str]) -> list[str]:
-    return [name for name in pipeline.measures if name not in columns]
+def _measure_kinds(pipeline: Pipeline) -> None:
+    if not pipeline.measures:
+        _refuse("measures", "at least one, such as Count()", "none")
+    for name, measure in pipeline.measures.items():
+        if not isinstance(measure, (Count, Sum, Min, Max, Avg)):
+            _refuse(f"measures.{name}", "Count, Sum, Min, Max or Avg, which merge", repr(measure))
 
 
-def _measure_type(name: str, measure: object, kind: str | None) -> None:
+def _measure_type(name: str, measure: Measure, kind: str | None) -> None:
     if not isinstance(measure, (Sum, Avg)) or kind is None:
         return
-    digits = decimal_parts(kind)
+    field, digits = f"measures.{name}", decimal_parts(kind)
     if kind not in {"int", "bigint", "double"} and digits is None:
-        raise _fail(f"measures.{name}", "a number to add up", f"{kind}: `{measure.expression}`")
+        _refuse(field, "a number to add up", f"{kind}: `{measure.expression}`")
     if digits is not None and digits[0] > SUMMABLE_DIGITS:
-        raise _fail(
-            f"measures.{name}", f"a decimal of at most {SUMMABLE_DIGITS} digits", kind, "a sum could overflow; CAST it"
-        )
+        _refuse(field, f"a decimal of at most {SUMMABLE_DIGITS} digits", kind, "a sum could overflow; CAST it")
 
 
 def _limits(pipeline: Pipeline) -> None:
-    policy = pipeline.policy
-    for field, value, fits in (
-        ("max_rows_per_epoch", pipeline.max_rows_per_epoch, pipeline.max_rows_per_epoch >= 1),
-        (
-            "source.max_value_bytes",
-            pipeline.source.max_value_bytes,
-            1 <= pipeline.source.max_value_bytes <= LARGEST_VALUE,
-        ),
-        ("policy.runs", policy.runs, policy.runs >= 1),
-        ("policy.max_unexplained", policy.max_unexplained, policy.max_unexplained >= 0),
-        ("policy.max_late_share", policy.max_late_share, 0 <= policy.max_late_share <= 1),
+    policy, value_bytes = pipeline.policy, pipeline.source.max_value_bytes
+    for field, value, low, high in (
+        ("max_rows_per_epoch", pipeline.max_rows_per_epoch, 1, 2**31 - 1),
+        ("source.max_value_bytes", value_bytes, 1, LARGEST_VALUE),
+        ("policy.runs", policy.runs, 1, 1_000_000),
+        ("policy.max_unexplained", policy.max_unexplained, 0, 2**31 - 1),
+        ("policy.max_late_share", policy.max_late_share, 0, 1),
     ):
-        if not fits:
-            raise _fail(field, "a number in its range", repr(value))
+        if not low <= value <= high:
+            _refuse(field, f"a number from {low} to {high}", repr(value))
     for expectation in pipeline.contract:
         if expectation.severity not in {"critical", "warning", "info"}:
-            raise _fail("contract", "severity critical, warning or info", repr(expectation.severity))
+            _refuse("contract", "severity critical, warning or info", repr(expectation.severity))
         check_name(expectation.type, of="contract")
 
 
 def _batch(pipeline: Pipeline) -> None:
     if not isinstance(pipeline.batch, (SameDefinition, Sql)):
-        raise _fail("batch", "SameDefinition() or Sql(file)", repr(pipeline.batch))
+        _refuse("batch", "SameDefinition() or Sql(file)", repr(pipeline.batch))
     if isinstance(pipeline.batch, Sql) and pipeline.file is not None:
         fingerprint.batch_fingerprint(pipeline)

@@ -2,10 +2,11 @@
 
 Rules that a definition can rely on, in both engines:
 
-- A number with a point or an exponent is a double (Spark alone would take `1.5` as a decimal); beside a decimal it is that decimal.
-- An expression is evaluated with ANSI rules in try form: overflow of int, bigint or of a double's range, division by zero or a cast that
-  does not fit is a failure of that row (class `malformed`, reason `expression`), never of the stream. A branch of CASE, IF,
-  COALESCE, AND or OR that is not reached does not fail.
+- A number with a point or an exponent is a double (Spark alone would take `1.5` as a decimal); beside a decimal it is
+  that decimal.
+- An expression is evaluated with ANSI rules in try form. Overflow of int, bigint or of a double's range, division by
+  zero or a cast that does not fit is a failure of that row (class `malformed`, reason `expression`), never of the
+  stream. A branch of CASE, IF, COALESCE, AND or OR that is not reached does not fail.
 - Types are not mixed silently: text is compared with text, and is cast by hand.
 """
 

@@ -39,7 +39,7 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """Sum of an expression, nulls left out; null when all are. Integers and decimals exact, doubles within a tolerance."""
+    """Sum of an expression, nulls left out; null when all are. Integers and decimals exact, doubles nearly."""
 
     expression: str
 

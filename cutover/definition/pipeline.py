@@ -35,8 +35,8 @@ class SameDefinition:
 class Sql:
     """The batch path runs the SQL that a team already has.
 
-    The file is a Spark SQL query over the view `events`: the schema's and the derived columns, and `_class`, `_partition`,
-    `_offset`, `_log_time`. It returns `window_start`, the key columns and the measures.
+    The file is a Spark SQL query over the view `events`: the schema's and the derived columns, and `_class`,
+    `_partition`, `_offset`, `_log_time`. It returns `window_start`, the key columns and the measures.
     """
 
     file: str  # relative to the definition's file

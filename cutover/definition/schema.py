@@ -7,16 +7,20 @@ from functools import cache
 from cutover.definition.pipeline import Topic
 from cutover.errors import DefinitionError
 
-IDENTIFIER = re.compile(r"^[A-Za-z_][A-Za-z0-9_]{0,62}$")
-RESERVED = frozenset(
-    "_kind _epoch _class _n _positions _record _partition _offset _log_time _event_time _reason _filtered _unknown "
-    "window_start window_end".split()
-)
+IDENTIFIER = re.compile(r"^[A-Za-z_][A-Za-z0-9_]{0,62}\Z")
+_RESERVED = """
+    _kind _epoch _class _n _positions _record _partition _offset _log_time _event_time _reason _filtered
+    _unknown  window_start window_end
+"""
+RESERVED = frozenset(_RESERVED.split())
 """Names of columns that Cutover adds itself."""
 
 ALIASES = {"integer": "int", "long": "bigint", "decimal": "decimal(10,0)", "numeric": "decimal(10,0)"}
 SIMPLE = ("boolean", "int", "bigint", "double", "string", "timestamp", "date")
 TYPES = "boolean, int, bigint, double, decimal(p,s), string, timestamp, date"
+RESERVED_PREFIXES = ("_kind_", "_given_", "_end_")
+"""Beginnings of names of columns that the parser makes on its way."""
+
 MAX_PRECISION = 38
 _DECIMAL = re.compile(r"^(?:decimal|numeric)\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)$")
 _FIELD = re.compile(r"^\s*(`[^`]+`|\S+?)\s*(?:\s|:)\s*(.+?)\s*$", re.DOTALL)
@@ -71,7 +75,7 @@ def canonical_type(text: str) -> str:
     match = _DECIMAL.match(kind)
     if match and 1 <= int(match[1]) <= MAX_PRECISION and int(match[2] or 0) <= int(match[1]):
         return f"decimal({int(match[1])},{int(match[2] or 0)})"
-    msg = f"Type: expected one of {TYPES}, got `{text}`.\nHint: nested values can be read as `string` only if JSON has them so."
+    msg = f"Type: expected one of {TYPES}, got `{text[:80]}`."
     raise DefinitionError(msg)
 
 
@@ -91,7 +95,7 @@ def check_name(name: str, *, of: str) -> None:
         shown = name if len(name) <= 80 else name[:80] + "..."  # noqa: PLR2004 -- one line of a terminal
         msg = f"{of}: expected letters, digits and `_`, at most 63, not starting with a digit, got {shown!r}."
         raise DefinitionError(msg)
-    if name.lower() in RESERVED:
+    if name.lower() in RESERVED or name.lower().startswith(RESERVED_PREFIXES):
         msg = f"{of}: `{name}` is a name that Cutover uses itself.\nHint: choose another one."
         raise DefinitionError(msg)
 
