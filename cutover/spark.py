@@ -44,6 +44,11 @@ appender.stderr.name = stderr
 appender.stderr.target = SYSTEM_ERR
 appender.stderr.layout.type = PatternLayout
 appender.stderr.layout.pattern = %d{{yy-MM-dd HH:mm:ss}} %p %c{{1}}: %m%n
+# Said at every start, and always so.
+logger.native.name = org.apache.hadoop.util.NativeCodeLoader
+logger.native.level = error
+logger.conf.name = org.apache.spark.SparkConf
+logger.conf.level = error
 # The Delta log store and the Kafka source say at every start what is normal here.
 logger.offsets.name = org.apache.spark.sql.kafka010
 logger.offsets.level = error

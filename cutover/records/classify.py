@@ -1,0 +1,68 @@
+"""Which windows a record falls into, and the class of each (record, window): the same rules on both paths.
+
+All arithmetic is in whole microseconds since 1970 and floors: a time before 1970 falls into the window that holds it.
+"""
+
+from typing import TYPE_CHECKING
+
+from cutover.definition.pipeline import Pipeline
+from cutover.definition.windows import Sliding
+from cutover.records.classes import Class
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def classified(parsed: "DataFrame", pipeline: Pipeline, *, watermark_micros: int | None) -> "DataFrame":
+    """Give each record its windows and each of these pairs its class.
+
+    Args:
+        parsed: What `parse.parsed` returns.
+        pipeline: Windows and lateness.
+        watermark_micros: The watermark that the previous epoch committed: the rows of this epoch must not judge one
+            another. None: nothing is late (the batch path, and a stream before its first event).
+
+    Returns:
+        The columns given, and `_class string` (of `Class`), `window_start timestamp`, `window_end timestamp` (UTC,
+        half-open; null where malformed or filtered). One row for each (record, window), one for a record without a
+        window. `_unknown` is kept in a record's newest window alone, so that its sum counts each record once.
+    """
+    starts = _with_starts(parsed, pipeline.window)
+    columns = [f"`{name}`" for name in parsed.columns if name != "_unknown"]
+    return starts.selectExpr(
+        *columns,
+        "IF(__newest, _unknown, 0) AS _unknown",
+        f"{_class(pipeline, watermark_micros)} AS _class",
+        "timestamp_micros(__start) AS window_start",
+        f"timestamp_micros(__start + {pipeline.window.size}L) AS window_end",
+    )
+
+
+def _with_starts(parsed: "DataFrame", window: Sliding) -> "DataFrame":
+    """Add `__start bigint` (null without a window) and `__newest boolean`, a row for each window."""
+    known = parsed.selectExpr("*", "IF(_filtered, NULL, unix_micros(_event_time)) AS __event")
+    last = f"__event - pmod(__event, {window.every}L)"
+    if window.size == window.every:
+        return known.selectExpr("*", f"{last} AS __start", "true AS __newest")
+    back = f"(({window.size - 1}L - pmod(__event, {window.every}L)) DIV {window.every}L) * {window.every}L"
+    # Newest first, so that position 0 is the newest; a record without a window keeps its row, with position null.
+    windows = f"sequence({last}, {last} - {back}, {-window.every}L)"
+    return known.selectExpr("*", f"posexplode_outer({windows}) AS (__position, __start)").selectExpr(
+        "*", "coalesce(__position, 0) = 0 AS __newest"
+    )
+
+
+def _class(pipeline: Pipeline, watermark_micros: int | None) -> str:
+    ahead = f"__event > unix_micros(_log_time) + {pipeline.lateness.max_ahead_micros}L"
+    late = "false"
+    if watermark_micros is not None:
+        # The last start that is late; known here, so that the rows are compared with one number.
+        last = watermark_micros - pipeline.lateness.allowed_micros - pipeline.window.size
+        late = f"__start <= {last}L"
+    return f"""CASE
+        WHEN _reason IS NOT NULL THEN '{Class.MALFORMED}'
+        WHEN _filtered THEN '{Class.FILTERED}'
+        WHEN {ahead} THEN '{Class.FUTURE}'
+        WHEN {late} THEN '{Class.LATE}'
+        ELSE '{Class.ACCEPTED}'
+    END"""

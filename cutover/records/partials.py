@@ -1,0 +1,78 @@
+"""Partial aggregates: one pass and one shuffle from classified rows to mergeable rows of every class."""
+
+from typing import TYPE_CHECKING
+
+from cutover.definition import compiled
+from cutover.definition.pipeline import Pipeline
+from cutover.records.classes import WITH_POSITIONS, Class
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+POSITION = "struct<partition:int, offset:bigint, event_time:timestamp, reason:string>"
+_WITH_POSITIONS = ", ".join(f"'{name}'" for name in WITH_POSITIONS)
+_WITHOUT_KEY = f"'{Class.MALFORMED}', '{Class.FILTERED}'"
+
+
+def aggregated(classified: "DataFrame", pipeline: Pipeline, *, by: tuple[str, ...] = ()) -> "DataFrame":
+    """Aggregate by class, window and key.
+
+    A record that does not count keeps a row of its own for each of its windows: its position is part of the grouping,
+    so that no group collects a list (which would leave code generation, and memory, behind).
+
+    Args:
+        classified: What `classify.classified` returns.
+        pipeline: Key and measures.
+        by: Further columns of `classified` to group by.
+
+    Returns:
+        The columns of `by`, then the partial shape: `_class string`, `window_start timestamp`, `window_end timestamp`,
+        the key columns, the state columns, `_n bigint` (records), `_positions` (an array of one POSITION for malformed,
+        future and late; null for accepted and filtered), `_partition int` (filtered only: they are counted by
+        partition; left out where `by` names it), `_unknown bigint`. Window, key and states are null for malformed and
+        filtered, `_event_time` and with it the position's event time for malformed.
+    """
+    keys = [f"`{name}`" for name in pipeline.key]
+    states = compiled.states(pipeline)
+    inputs = classified.selectExpr(
+        *(f"`{name}` AS `__by_{name}`" for name in by),
+        *(f"IF(_class IN ({_WITHOUT_KEY}), NULL, {key}) AS `__key_{position}`" for position, key in enumerate(keys)),
+        f"IF(_class = '{Class.FILTERED}', _partition, NULL) AS __partition",
+        f"IF(_class IN ({_WITH_POSITIONS}), {_position()}, NULL) AS __position",
+        "*",
+    )
+    grouping = [
+        *(f"__by_{name}" for name in by),
+        "_class",
+        "window_start",
+        "window_end",
+        *(f"__key_{position}" for position in range(len(keys))),
+        "__partition",
+        "__position",
+    ]
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415 -- Spark's own alias; commands without Spark pay nothing
+
+    grouped = inputs.groupBy(*grouping).agg(
+        *(F.expr(state.create).alias(f"__state_{position}") for position, state in enumerate(states)),
+        F.expr("count(1)").alias("__n"),
+        F.expr("sum(_unknown)").alias("__unknown"),
+    )
+    return grouped.selectExpr(
+        *(f"`__by_{name}` AS `{name}`" for name in by),
+        "_class",
+        "window_start",
+        "window_end",
+        *(f"`__key_{position}` AS {key}" for position, key in enumerate(keys)),
+        *(
+            f"CAST(IF(_class IN ({_WITHOUT_KEY}), NULL, `__state_{position}`) AS {state.type}) AS `{state.column}`"
+            for position, state in enumerate(states)
+        ),
+        "__n AS _n",
+        f"CAST(IF(__position IS NULL, NULL, array(__position)) AS array<{POSITION}>) AS _positions",
+        *(() if "_partition" in by else ("__partition AS _partition",)),
+        "CAST(__unknown AS bigint) AS _unknown",
+    )
+
+
+def _position() -> str:
+    return "named_struct('partition', _partition, 'offset', _offset, 'event_time', _event_time, 'reason', _reason)"
