@@ -1,0 +1,84 @@
+"""Event time over epochs: how far the watermark came, how far it stayed behind, and how much an epoch read."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from markupsafe import Markup
+
+from reconcile.report import axes, svg
+from reconcile.report.svg import NARROW, Box, Scale
+from reconcile.report.text import duration, moment, numeric
+from reconcile.result import EpochPoint
+
+_PLACES = 400
+HOUR = 3600
+
+
+def thinned(series: Sequence[EpochPoint], places: int = _PLACES) -> list[EpochPoint]:
+    """Return at most about `places` epochs: of each group the one that lagged most, so that no peak is lost."""
+    size = -(-len(series) // places)
+    groups = [series[i : i + size] for i in range(0, len(series), size)]
+    return [max(group, key=lambda point: numeric(point.lag)) for group in groups]
+
+
+def draw(series: Sequence[EpochPoint], width: int) -> Markup:
+    """Return watermark and newest event, the lag between them, and records an epoch as SVG."""
+    narrow = width <= NARROW
+    shown = thinned(series, 150 if narrow else _PLACES)
+    box = Box(left=64, top=30, width=width - 76, height=150 if narrow else 170)
+    lag = Box(left=box.left, top=box.bottom + 44, width=box.width, height=70)
+    read = Box(left=box.left, top=lag.bottom + 44, width=box.width, height=50)
+    place = Scale(low=shown[0].epoch, high=shown[-1].epoch, first=box.left, last=box.right)
+    parts = [*_progress(shown, box, place), *_lag(shown, lag, place), *_records(shown, read, place)]
+    marks = [m for m in svg.ticks(place.low, place.high, 4 if narrow else 8) if place.low <= m <= place.high]
+    parts += axes.horizontal(read, [(place(m), axes.plain(m)) for m in marks if m == int(m)])
+    parts.append(axes.unit(read, "epoch"))
+    label = f"Watermark and newest event of epochs {series[0].epoch} to {series[-1].epoch}"
+    return svg.drawing(width, read.bottom + 44, label, *parts)
+
+
+def _progress(shown: list[EpochPoint], box: Box, place: Scale) -> list[Markup]:
+    lines = {
+        "newest": [(p.epoch, m) for p in shown if (m := moment(p.newest_event)) is not None],
+        "watermark": [(p.epoch, m) for p in shown if (m := moment(p.watermark)) is not None],
+    }
+    times = [at for points in lines.values() for _, at in points]
+    if not times:
+        return [axes.caption(box, "event time: no watermark yet")]
+    first, last = min(times), max(times)
+    scale = Scale(low=first.timestamp(), high=last.timestamp(), first=box.bottom, last=box.top)
+    parts = [axes.caption(box, "event time reached")]
+    for at, label in svg.time_ticks(first, last, 5):
+        y = scale(at.timestamp())
+        parts += [
+            svg.line(box.left, y, box.right, y, "grid"),
+            svg.text(box.left - 8, y + 4, label, anchor="end"),
+        ]
+    parts.append(svg.line(box.left, box.bottom, box.right, box.bottom, "axis"))
+    for name, points in lines.items():
+        if points:
+            parts.append(svg.path([(place(e), scale(_utc(at).timestamp())) for e, at in points], f"line-{name}"))
+    return parts
+
+
+def _utc(at: datetime) -> datetime:
+    return at.astimezone(UTC)
+
+
+def _lag(shown: list[EpochPoint], box: Box, place: Scale) -> list[Markup]:
+    points = [(p.epoch, p.lag) for p in shown if p.lag is not None]
+    if not points:
+        return [axes.caption(box, "watermark behind newest event: none yet")]
+    most = max(1.0, *(lag for _, lag in points))
+    size, unit = (HOUR, "hours") if most >= 2 * HOUR else (60, "minutes") if most >= 120 else (1, "seconds")  # noqa: PLR2004
+    scale, parts = axes.vertical(box, 0, most / size, about=2)
+    parts.append(axes.caption(box, f"watermark behind newest event ({unit}), at most {duration(most)}"))
+    parts.append(svg.path([(place(epoch), scale(lag / size)) for epoch, lag in points], "line-lag"))
+    return parts
+
+
+def _records(shown: list[EpochPoint], box: Box, place: Scale) -> list[Markup]:
+    scale, parts = axes.vertical(box, 0, max(1, *(p.records for p in shown)), about=1)
+    parts.append(axes.caption(box, "records read by an epoch"))
+    parts.append(svg.path([(place(p.epoch), scale(p.records)) for p in shown], "line-records"))
+    return parts

@@ -1,0 +1,44 @@
+"""How late the late records were: a histogram over the time since their window stopped accepting."""
+
+from collections.abc import Sequence
+
+from markupsafe import Markup
+
+from reconcile.report import axes, svg
+from reconcile.report.svg import NARROW, Box
+from reconcile.report.text import minutes, number
+from reconcile.result import LatenessBin
+
+
+def draw(histogram: Sequence[LatenessBin], width: int) -> Markup:
+    """Return the histogram as SVG: one place a bin, its edges below; bins may be of unequal width."""
+    narrow = width <= NARROW
+    box = Box(left=44, top=30, width=width - 56, height=150 if narrow else 180)
+    scale, parts = axes.vertical(box, 0, max(1, *(b.events for b in histogram)), label=_whole)
+    step = box.width / len(histogram)
+    for index, found in enumerate(histogram):
+        y = scale(found.events)
+        left, inner = box.left + index * step + step * 0.08, step * 0.84
+        title = f"{_edge(found.from_minutes)} to {_edge(found.to_minutes)}: {number(found.events)} records"
+        parts.append(svg.bar(Box(left=left, top=y, width=inner, height=box.bottom - y), "cause", title))
+        if found.events and step > 26:  # noqa: PLR2004 -- a narrower bar has no room for its number
+            parts.append(svg.text(left + inner / 2, y - 5, number(found.events), anchor="middle", class_="value-small"))
+    parts += axes.horizontal(box, _edges(histogram, box, step, room=58 if narrow else 64))
+    parts.append(axes.caption(box, "late records"))
+    parts.append(axes.unit(box, "time since the window stopped accepting"))
+    total = sum(b.events for b in histogram)
+    return svg.drawing(width, box.bottom + 44, f"Lateness of {total} late records", *parts)
+
+
+def _whole(value: float) -> str:
+    return axes.plain(value) if value == int(value) else ""
+
+
+def _edge(value: float) -> str:
+    return "longer" if value == float("inf") else minutes(value)
+
+
+def _edges(histogram: Sequence[LatenessBin], box: Box, step: float, room: float) -> list[tuple[float, str]]:
+    every = max(1, -(-int(room) // max(int(step), 1)))
+    values = [b.from_minutes for b in histogram] + [histogram[-1].to_minutes]
+    return [(box.left + i * step, _edge(value)) for i, value in enumerate(values) if i % every == 0]

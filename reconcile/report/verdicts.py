@@ -1,0 +1,51 @@
+"""What each verdict looks like and which runbook it names: a word and a sign, a colour only beside them."""
+
+from dataclasses import dataclass
+
+from reconcile.result import Reconciliation, Verdict
+
+EXPLAINED_BEYOND_POLICY = "EXPLAINED_BEYOND_POLICY"
+
+RUNBOOKS: dict[str, str | None] = {
+    Verdict.CONSISTENT: None,
+    Verdict.EXPLAINED: None,
+    EXPLAINED_BEYOND_POLICY: "LateRateHigh",
+    Verdict.DIVERGED: "DivergenceUnexplained",
+    Verdict.NOT_COMPARABLE: "NotComparable",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """How a verdict is shown."""
+
+    word: str
+    sign: str
+    tone: str  # a class of the style sheet
+
+
+_LOOKS = {
+    Verdict.CONSISTENT: Look(word="Consistent", sign="\N{CHECK MARK}", tone="good"),
+    Verdict.EXPLAINED: Look(word="Explained, within policy", sign="\N{CHECK MARK}", tone="good"),
+    EXPLAINED_BEYOND_POLICY: Look(word="Explained, beyond policy", sign="!", tone="warn"),
+    Verdict.DIVERGED: Look(word="Diverged", sign="\N{NOT EQUAL TO}", tone="bad"),
+    Verdict.NOT_COMPARABLE: Look(word="Not comparable", sign="?", tone="none"),
+}
+
+
+def outcome(result: Reconciliation) -> str:
+    """Return the verdict's name, with `EXPLAINED_BEYOND_POLICY` told from EXPLAINED."""
+    is_beyond = result.verdict is Verdict.EXPLAINED and not result.policy.within
+    return EXPLAINED_BEYOND_POLICY if is_beyond else result.verdict.value
+
+
+def look(result: Reconciliation) -> Look:
+    """Return how the verdict of a result is shown."""
+    if result.kind == "tables" and result.verdict is Verdict.CONSISTENT:
+        return Look(word="Equal", sign="\N{CHECK MARK}", tone="good")
+    return _LOOKS[outcome(result)]
+
+
+def runbook(result: Reconciliation) -> str | None:
+    """Return the runbook that the result names, else that of its verdict."""
+    return result.runbook or RUNBOOKS[outcome(result)]

@@ -1,0 +1,139 @@
+"""Windows over time: both sides of one measure above, the rows that differ below, on one time axis."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+
+from markupsafe import Markup
+
+from reconcile.report import axes, svg
+from reconcile.report.svg import NARROW, Box, Scale
+from reconcile.report.text import duration, moment, number, numeric
+from reconcile.result import Sides, WindowPoint
+
+_SIZES = [timedelta(minutes=m) for m in (1, 5, 15, 30, 60, 180, 360, 720, 1440, 10080, 40320)]
+_DAY = timedelta(days=1)
+
+
+@dataclass(slots=True)
+class Bin:
+    """Windows that share a place on the axis: sums of the measure on each side."""
+
+    start: datetime
+    batch: float = 0.0
+    streaming: float = 0.0
+    different: int = 0
+    windows: int = 0
+    left_out: int = 0  # windows that are open or incomplete; they are in no sum
+
+    @property
+    def compared(self) -> int:
+        """Return how many windows are in the sums."""
+        return self.windows - self.left_out
+
+
+def bins(series: Sequence[WindowPoint], places: int) -> tuple[timedelta, list[Bin]]:
+    """Return the width of a place and the places that hold windows, in order; as fine as `places` allows."""
+    timed = [(m, p) for p in series if (m := moment(p.window_start)) is not None]
+    points = sorted(timed, key=lambda pair: pair[0])
+    if not points:
+        return _DAY, []
+    span = points[-1][0] - points[0][0]
+    size = max(next((s for s in _SIZES if span / s < places), span / places), _narrowest([m for m, _ in points]))
+    found: dict[datetime, Bin] = {}
+    origin = datetime(1970, 1, 5, tzinfo=UTC)  # a Monday: weeks start there
+    for at, point in points:
+        start = origin + (at - origin) // size * size
+        place = found.setdefault(start, Bin(start))
+        place.windows += 1
+        if point.state == "compared":
+            place.batch += numeric(point.batch)
+            place.streaming += numeric(point.streaming)
+            place.different += point.different_rows
+        else:
+            place.left_out += 1
+    return size, list(found.values())
+
+
+def _narrowest(starts: list[datetime]) -> timedelta:
+    gaps = [b - a for a, b in pairwise(starts) if b > a]
+    return min(gaps, default=timedelta(hours=1))
+
+
+def draw(series: Sequence[WindowPoint], measure: str, sides: Sides, width: int) -> Markup:
+    """Return both sides and the different rows by time as SVG."""
+    narrow = width <= NARROW
+    size, places = bins(series, 120 if narrow else 380)
+    box = Box(left=52, top=30, width=width - 60, height=170 if narrow else 210)
+    low = Box(left=box.left, top=box.bottom + 42, width=box.width, height=56)
+    time = _time(places, size, box)
+    top = max(max(p.batch, p.streaming) for p in places)
+    scale, parts = axes.vertical(box, min(0.0, *(p.batch for p in places), *(p.streaming for p in places)), top or 1)
+    parts += _shade(places, size, time, box, low)
+    for name in ("batch", "streaming"):
+        runs = _runs([(p.start, getattr(p, name)) for p in places if p.compared], size)
+        parts += [_side(run, f"side-{name}", time, scale, size) for run in runs]
+    per = f"{measure} per {_per(size)}"
+    parts.append(axes.caption(box, per))
+    parts += _different(places, size, time, low)
+    parts += axes.horizontal(low, _time_marks(places, size, time, 4 if narrow else 12))
+    count = sum(p.different for p in places)
+    label = f"{per}, {sides.expected} and {sides.actual}; {count} rows differ"
+    return svg.drawing(width, low.bottom + 26, label, *parts)
+
+
+def _per(size: timedelta) -> str:
+    names = {timedelta(hours=1): "hour", _DAY: "day", 7 * _DAY: "week", 28 * _DAY: "4 weeks"}
+    return names.get(size, duration(size.total_seconds()))
+
+
+def _time(places: list[Bin], size: timedelta, box: Box) -> Scale:
+    first, last = places[0].start, places[-1].start + size
+    return Scale(low=first.timestamp(), high=last.timestamp(), first=box.left, last=box.right)
+
+
+def _time_marks(places: list[Bin], size: timedelta, time: Scale, about: int) -> list[tuple[float, str]]:
+    found = svg.time_ticks(places[0].start, places[-1].start + size, about)
+    return [(time(at.timestamp()), label) for at, label in found]
+
+
+def _runs(points: list[tuple[datetime, float]], size: timedelta) -> list[list[tuple[datetime, float]]]:
+    """Return stretches without a hole: a line over a hole would show what is not there."""
+    found: list[list[tuple[datetime, float]]] = []
+    for at, value in points:
+        if found and at - found[-1][-1][0] <= 3 * size:
+            found[-1].append((at, value))
+        else:
+            found.append([(at, value)])
+    return found
+
+
+def _side(run: list[tuple[datetime, float]], class_: str, time: Scale, scale: Scale, size: timedelta) -> Markup:
+    points = [(time((at + size / 2).timestamp()), scale(value)) for at, value in run]
+    return svg.path(points if len(points) > 1 else [points[0], (points[0][0] + 2, points[0][1])], class_)
+
+
+def _different(places: list[Bin], size: timedelta, time: Scale, box: Box) -> list[Markup]:
+    most = max(place.different for place in places)
+    if most == 0:
+        return [axes.caption(box, "different rows: none")]
+    scale, parts = axes.vertical(box, 0, most, about=1)
+    parts.append(axes.caption(box, "different rows"))
+    for place in (p for p in places if p.different):
+        x1, x2 = time(place.start.timestamp()), time((place.start + size).timestamp())
+        y = scale(place.different)
+        shape = Box(left=x1, top=y, width=max(x2 - x1 - 0.5, 2.0), height=box.bottom - y)
+        at = place.start.strftime("%Y-%m-%d %H:%M" if size < _DAY else "%Y-%m-%d")
+        parts.append(svg.bar(shape, "different", f"{at}: {number(place.different)} rows differ"))
+    return parts
+
+
+def _shade(places: list[Bin], size: timedelta, time: Scale, box: Box, low: Box) -> list[Markup]:
+    found = []
+    for place in (p for p in places if p.left_out):
+        x1, x2 = time(place.start.timestamp()), time((place.start + size).timestamp())
+        shape = Box(left=x1, top=box.top, width=max(x2 - x1, 2.0), height=low.bottom - box.top)
+        at = place.start.strftime("%Y-%m-%d %H:%M")
+        found.append(svg.bar(shape, "left-out", f"{at}: {place.left_out} of {place.windows} windows not compared"))
+    return found

@@ -1,0 +1,218 @@
+"""A comparison as a year of flights yields it, made up: for tests of what shows it."""
+
+import random
+from datetime import UTC, datetime, timedelta
+
+from reconcile.result import (
+    Cause,
+    Difference,
+    EpochPoint,
+    Events,
+    Expectation,
+    Fingerprints,
+    LatenessBin,
+    Log,
+    PolicyResult,
+    Reconciliation,
+    Rows,
+    Sample,
+    Seal,
+    Verdict,
+    Versions,
+    Waterfall,
+    WaterfallStep,
+    WindowPoint,
+    Windows,
+    WorstKey,
+)
+
+START = datetime(2013, 1, 1, 10, tzinfo=UTC)
+ORIGINS = ("EWR", "JFK", "LGA")
+CARRIERS = ("UA", "B6", "EV", "DL", "AA", "MQ", "US", "9E", "WN", "VX", "FL", "AS", "F9", "HA")
+LATE = 115
+
+
+def iso(at: datetime) -> str:
+    return at.isoformat().replace("+00:00", "Z")
+
+
+def windows(rng: random.Random, count: int = 6_923) -> tuple[WindowPoint, ...]:
+    starts = [START + timedelta(days=i // 19, hours=i % 19) for i in range(count)]
+    late = set(rng.sample(range(count), LATE - 6))
+    points = []
+    for index, start in enumerate(starts):
+        weekend = 0.78 if start.weekday() == 5 else 1.0
+        busy = 62 if 2 <= index % 19 <= 14 else 24
+        batch = int(busy * weekend + rng.gauss(0, 4)) + 2
+        lost = 1 if index in late else 0
+        points.append(WindowPoint(window_start=iso(start), streaming=batch - lost, batch=batch, different_rows=lost))
+    tail = [START + timedelta(days=365, hours=h) for h in range(5)]
+    return (
+        *points,
+        *(WindowPoint(window_start=iso(t), streaming=21, batch=None, different_rows=0, state="open") for t in tail),
+    )
+
+
+def epochs(rng: random.Random, count: int = 329) -> tuple[EpochPoint, ...]:
+    found = []
+    for epoch in range(count):
+        newest = START + timedelta(days=365) * ((epoch + 1) / count)
+        lag = 1800 + rng.random() * 1500 + (9_000 if rng.random() < 0.03 else 0)
+        points = EpochPoint(
+            epoch=epoch,
+            watermark=iso(newest - timedelta(seconds=lag)),
+            newest_event=iso(newest),
+            lag=lag,
+            records=1000 if epoch < count - 1 else 521,
+            seconds=0.3,
+        )
+        found.append(points)
+    return tuple(found)
+
+
+def differences(rng: random.Random, count: int = 100) -> tuple[Difference, ...]:
+    found = []
+    for index in range(count):
+        start = START + timedelta(days=index * 3.6)
+        batch = rng.randint(1, 14)
+        is_count = index % 2 == 0
+        minutes = rng.randint(130, 800)
+        found.append(
+            Difference(
+                window_start=iso(start.replace(minute=0, second=0, microsecond=0)),
+                key={"origin": rng.choice(ORIGINS), "carrier": rng.choice(CARRIERS)},
+                measure="flights" if is_count else "delay",
+                kind="missing" if batch == 1 and is_count else "changed",
+                streaming=(None if batch == 1 else batch - 1) if is_count else 212 - minutes,
+                batch=batch if is_count else 212,
+                difference=-1 if is_count else -minutes,
+                cause="late",
+            )
+        )
+    return tuple(sorted(found, key=lambda d: str(d.window_start)))
+
+
+def samples(rng: random.Random, count: int = 20) -> tuple[Sample, ...]:
+    found = []
+    for _ in range(count):
+        start = START + timedelta(hours=rng.randint(0, 8700))
+        found.append(
+            Sample(
+                class_="late",
+                partition=rng.randint(0, 3),
+                offset=rng.randint(0, 82_000),
+                event_time=iso(start + timedelta(minutes=rng.randint(0, 59))),
+                window_start=iso(start),
+                key={"origin": rng.choice(ORIGINS), "carrier": rng.choice(CARRIERS)},
+                reason=None,
+            )
+        )
+    bad = Sample(
+        class_="malformed", partition=2, offset=7, event_time=None, window_start=None, key={}, reason="missing"
+    )
+    return (bad, *found)
+
+
+def seal() -> Seal:
+    cut = {"0": 82_131, "1": 82_130, "2": 82_130, "3": 82_130}
+    log = Log(topic="flights", topic_id="Zt1xJ0yzR1yV7s2wq0cQ3A", cluster_id="4L6g3nShT-eMCtK--X86sw", cut=cut)
+    prints = Fingerprints(
+        definition="7c1e0b92d4aa",
+        streaming=("7c1e0b92d4aa",),
+        batch="7c1e0b92d4aa",
+        lateness="b2f0439c17de",
+        batch_definition="same",
+    )
+    return Seal(
+        epoch=328,
+        logs=(log,),
+        fingerprints=prints,
+        versions=Versions(stream=0, stream_table=335, batch_table=1, batch_ledger=1),
+        isolation="read_committed",
+        watermark="2014-01-01T03:29:00Z",
+        epochs=329,
+        batch_run="batch-20261121T035500-1f2e",
+    )
+
+
+def waterfalls() -> tuple[Waterfall, ...]:
+    def one(measure: str, batch: int, late: int) -> Waterfall:
+        steps = (
+            WaterfallStep(cause="late", amount=late),
+            WaterfallStep(cause="future", amount=0),
+            WaterfallStep(cause="malformed", amount=0),
+            WaterfallStep(cause="unexplained", amount=0),
+        )
+        return Waterfall(measure=measure, batch=batch, steps=steps, streaming=batch + late)
+
+    return one("flights", 328_517, -LATE), one("delay", 4_152_200, -61_422)
+
+
+def flights() -> Reconciliation:
+    """Return a year of flights: every difference late, within policy."""
+    rng = random.Random(13)  # noqa: S311 -- made-up data, the same every time
+    edges = (0, 30, 60, 120, 180, 240, 360, 480, 720, 1440)
+    counts = (34, 22, 25, 12, 8, 7, 4, 2, 1)
+    bins = zip(edges, edges[1:], counts, strict=False)
+    none = Cause()
+    return Reconciliation(
+        pipeline="flights",
+        run_id="20261121T040212Z-8f31",
+        at="2026-11-21T04:02:12Z",
+        verdict=Verdict.EXPLAINED,
+        exit_code=0,
+        sentence="Streaming and batch differ in 115 of 121,907 rows; all of it is explained: 115 records came late.",
+        seal=seal(),
+        windows=Windows(
+            compared=6_923,
+            different=109,
+            open=5,
+            incomplete=0,
+            first="2013-01-01T10:00:00Z",
+            last="2014-01-01T01:00:00Z",
+        ),
+        rows=Rows(compared=121_907, missing=9, extra=0, changed=106),
+        events=Events(accepted=328_402, late=LATE, malformed=1, filtered=3, unknown_fields=0),
+        causes={
+            "late": Cause(rows=115, events=LATE),
+            "future": none,
+            "duplicate": none,
+            "malformed": none,
+            "unexplained": none,
+        },
+        policy=PolicyResult(
+            max_late_share=1e-3,
+            late_share=0.00035,
+            reasons=(
+                "Late records are 0.035 % of the counted and late ones; the limit is 0.1 %.",
+                "0 rows are unexplained; the limit is 0.",
+            ),
+        ),
+        waterfall=waterfalls(),
+        window_series=windows(rng),
+        lateness_histogram=tuple(LatenessBin(from_minutes=a, to_minutes=b, events=n) for a, b, n in bins),
+        epochs_series=epochs(rng),
+        worst_keys=tuple(
+            WorstKey(key={"origin": o, "carrier": c}, rows=n, measure="flights", difference=-n)
+            for o, c, n in (("EWR", "EV", 19), ("JFK", "B6", 14), ("EWR", "UA", 11), ("LGA", None, 9), ("JFK", "9E", 8))
+        ),
+        samples=samples(rng),
+        differences=differences(rng),
+        differences_total=230,
+        contract=(
+            Expectation(
+                expectation="flights is between 1 and 200", severity="critical", success=True, observed="min 1, max 41"
+            ),
+            Expectation(
+                expectation="origin is one of EWR, JFK, LGA", severity="critical", success=True, observed="3 values"
+            ),
+            Expectation(
+                expectation="worst is between -60 and 1400", severity="warning", success=True, observed="-43 to 1301"
+            ),
+        ),
+        notes=(
+            "The log was replayed with at most 1,000 records an epoch; larger epochs judge fewer records late.",
+            "5 windows are still open at the cut and were not judged.",
+        ),
+        seconds=3.4,
+    )
