@@ -1,5 +1,7 @@
 """Partial aggregates: one pass and one shuffle from classified rows to mergeable rows of every class."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from cutover.definition import compiled
@@ -9,12 +11,15 @@ from cutover.records.classes import WITH_POSITIONS, Class
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+NOTHING: Mapping[str, str] = MappingProxyType({})
 POSITION = "struct<partition:int, offset:bigint, event_time:timestamp, reason:string>"
 _WITH_POSITIONS = ", ".join(f"'{name}'" for name in WITH_POSITIONS)
 _WITHOUT_KEY = f"'{Class.MALFORMED}', '{Class.FILTERED}'"
 
 
-def aggregated(classified: "DataFrame", pipeline: Pipeline, *, by: tuple[str, ...] = ()) -> "DataFrame":
+def aggregated(
+    classified: "DataFrame", pipeline: Pipeline, *, by: tuple[str, ...] = (), further: Mapping[str, str] = NOTHING
+) -> "DataFrame":
     """Aggregate by class, window and key.
 
     A record that does not count keeps a row of its own for each of its windows: its position is part of the grouping,
@@ -24,12 +29,13 @@ def aggregated(classified: "DataFrame", pipeline: Pipeline, *, by: tuple[str, ..
         classified: What `classify.classified` returns.
         pipeline: Key and measures.
         by: Further columns of `classified` to group by.
+        further: Further aggregates: name to Spark SQL over the columns of `classified`.
 
     Returns:
         The columns of `by`, then the partial shape: `_class string`, `window_start timestamp`, `window_end timestamp`,
         the key columns, the state columns, `_n bigint` (records), `_positions` (an array of one POSITION for malformed,
         future and late; null for accepted and filtered), `_partition int` (filtered only: they are counted by
-        partition; left out where `by` names it), `_unknown bigint`. Window, key and states are null for malformed and
+        partition; left out where `by` names it), `_unknown bigint`, and the columns of `further`. Window, key and states are null for malformed and
         filtered, `_event_time` and with it the position's event time for malformed.
     """
     keys = [f"`{name}`" for name in pipeline.key]
@@ -56,6 +62,7 @@ def aggregated(classified: "DataFrame", pipeline: Pipeline, *, by: tuple[str, ..
         *(F.expr(state.create).alias(f"__state_{position}") for position, state in enumerate(states)),
         F.expr("count(1)").alias("__n"),
         F.expr("sum(_unknown)").alias("__unknown"),
+        *(F.expr(aggregate).alias(name) for name, aggregate in further.items()),
     )
     return grouped.selectExpr(
         *(f"`__by_{name}` AS `{name}`" for name in by),
@@ -71,6 +78,7 @@ def aggregated(classified: "DataFrame", pipeline: Pipeline, *, by: tuple[str, ..
         f"CAST(IF(__position IS NULL, NULL, array(__position)) AS array<{POSITION}>) AS _positions",
         *(() if "_partition" in by else ("__partition AS _partition",)),
         "CAST(__unknown AS bigint) AS _unknown",
+        *(f"`{name}`" for name in further),
     )
 
 
