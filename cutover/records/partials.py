@@ -35,8 +35,8 @@ def aggregated(
         The columns of `by`, then the partial shape: `_class string`, `window_start timestamp`, `window_end timestamp`,
         the key columns, the state columns, `_n bigint` (records), `_positions` (an array of one POSITION for malformed,
         future and late; null for accepted and filtered), `_partition int` (filtered only: they are counted by
-        partition; left out where `by` names it), `_unknown bigint`, and the columns of `further`. Window, key and states are null for malformed and
-        filtered, `_event_time` and with it the position's event time for malformed.
+        partition; left out where `by` names it), `_unknown bigint`, and the columns of `further`. Window, key and
+        states are null for malformed and filtered, the position's event time for malformed. Unordered.
     """
     keys = [f"`{name}`" for name in pipeline.key]
     states = compiled.states(pipeline)

@@ -1,0 +1,69 @@
+"""Fold: merge partial aggregates into one row per window and key, in DuckDB's SQL. Order and grouping never matter."""
+
+from collections.abc import Sequence
+
+from cutover.definition import compiled
+from cutover.definition.measures import State
+from cutover.definition.pipeline import Pipeline
+from cutover.records.classes import Class
+
+WINDOW = ("window_start", "window_end")
+
+
+def fold_sql(pipeline: Pipeline, relation: str, *, keep: Sequence[str] = (Class.ACCEPTED,)) -> str:
+    """Return the query that merges partial aggregates.
+
+    Args:
+        pipeline: Key and measures.
+        relation: A view or a query in parentheses, of the partial shape (`partials.aggregated`); every row counts, so
+            that an epoch that is there twice shows.
+        keep: Classes to merge: accepted is what the stream shows, accepted and late together are the truth.
+
+    Returns:
+        `window_start`, `window_end`, the key columns, the state columns, `_n bigint` (records); unique by window and
+        key (a null key is a value), unordered.
+    """
+    group = _quoted((*WINDOW, *pipeline.key))
+    merged = [f"{_merge(state)} AS {_quote(state.column)}" for state in compiled.states(pipeline)]
+    columns = ", ".join((group, *merged, "CAST(sum(_n) AS bigint) AS _n"))
+    classes = ", ".join(f"'{Class(name)}'" for name in keep)
+    return f"SELECT {columns} FROM {relation} AS partials WHERE _class IN ({classes}) GROUP BY {group}"  # noqa: S608 -- names are checked
+
+
+def finished_sql(pipeline: Pipeline, relation: str, *, keep: Sequence[str] = (Class.ACCEPTED,)) -> str:
+    """Return the query that folds and finishes each measure.
+
+    Args:
+        pipeline: Key and measures.
+        relation: As for `fold_sql`.
+        keep: As for `fold_sql`.
+
+    Returns:
+        `window_start`, `window_end`, the key columns, the measures, the state columns that are no measure's own name
+        (such as `<avg>__sum`), `_n bigint`.
+    """
+    columns = ", ".join(finished_columns(pipeline).values())
+    return f"SELECT {columns} FROM ({fold_sql(pipeline, relation, keep=keep)}) AS folded"  # noqa: S608 -- names are checked
+
+
+def finished_columns(pipeline: Pipeline) -> dict[str, str]:
+    """Return each output column of `finished_sql` to its SQL over what `fold_sql` returns, in order."""
+    finishes = compiled.finishes(pipeline)
+    plain = {name: _quote(name) for name in (*WINDOW, *pipeline.key)}
+    measures = {name: _quote(name) if text == name else f"{text} AS {_quote(name)}" for name, text in finishes.items()}
+    rest = {s.column: _quote(s.column) for s in compiled.states(pipeline) if s.column not in finishes}
+    return plain | measures | rest | {"_n": "_n"}
+
+
+def _merge(state: State) -> str:
+    column = _quote(state.column)
+    # A sum of bigints is a hugeint in DuckDB; minimum and maximum keep their type.
+    return f"CAST(sum({column}) AS {state.type})" if state.merge == "sum" else f"{state.merge}({column})"
+
+
+def _quoted(names: Sequence[str]) -> str:
+    return ", ".join(_quote(name) for name in names)
+
+
+def _quote(name: str) -> str:
+    return f'"{name}"'

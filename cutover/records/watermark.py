@@ -1,0 +1,106 @@
+"""The watermark: event time up to which a path expects to have seen everything. Pure; time is handed in.
+
+It is the minimum over the active partitions of the newest event time seen in each, less the out-of-orderness, and never
+goes back. Every record that parsed moves it but for those of class `future`. A partition
+
+- that never held a record is not active;
+- with unread records, of which none has shown an event time yet, holds the watermark where it is;
+- with nothing unread for `idle_after`, counted anew from each start, is idle and leaves the minimum until it wakes;
+  a record behind an open transaction is unread, so such a partition is not idle.
+
+If all are idle the watermark stays.
+
+Source:
+    Akidau et al., The Dataflow Model, VLDB 2015, section 2.3; Begoli et al., Watermarks in Stream Processing Systems,
+    VLDB 2021, section 3 (idle inputs).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from cutover.definition.lateness import Lateness
+from cutover.definition.windows import Sliding
+
+MICROS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatermarkState:
+    """What is known of event time after an epoch. `WatermarkState(watermark=w, max_event=m)` is a new start."""
+
+    watermark: int | None = None  # microseconds; None: nothing seen yet
+    max_event: Mapping[int, int] = field(default_factory=dict)  # partition -> newest event time, microseconds
+    idle: frozenset[int] = frozenset()
+    # Of this process alone, since idleness counts anew from each start.
+    read: Mapping[int, int] = field(default_factory=dict)  # partition -> next offset at the last look
+    quiet_since: Mapping[int, float] = field(default_factory=dict)  # partition -> monotonic seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """What one epoch, or one look at a quiet log, has shown."""
+
+    now: float  # monotonic seconds
+    read: Mapping[int, int]  # every partition -> next offset to read
+    high: Mapping[int, int]  # every partition -> high watermark of the log, taken after the epoch was read
+    max_event: Mapping[int, int] = field(default_factory=dict)  # newest event time of the epoch, without `future`
+
+
+def advance(state: WatermarkState, seen: Observation, lateness: Lateness) -> WatermarkState:
+    """Return what is known after an observation.
+
+    Args:
+        state: After the epoch before; of the newest committed epoch at a start.
+        seen: The partitions that `seen.high` names are all there are.
+        lateness: Out-of-orderness and idle time.
+
+    Returns:
+        The next state; its watermark is at or after the one before. `idle` names the partitions left out as idle.
+    """
+    quiet = _quiet_since(state, seen)
+    idle = frozenset(p for p, since in quiet.items() if (seen.now - since) * MICROS >= lateness.idle_after_micros)
+    newest = _newest(state.max_event, seen.max_event)
+    return WatermarkState(
+        watermark=_watermark(state.watermark, newest, seen, idle, lateness),
+        max_event=newest,
+        idle=idle,
+        read=dict(seen.read),
+        quiet_since=quiet,
+    )
+
+
+def final_watermark(state: WatermarkState, window: Sliding, lateness: Lateness) -> int | None:
+    """Return the watermark that closes every window seen so far: its end and the allowed lateness are behind it."""
+    if not state.max_event:
+        return state.watermark
+    end = max(state.max_event.values()) // window.every * window.every + window.size
+    return max(end + lateness.allowed_micros, end if state.watermark is None else state.watermark)
+
+
+def _watermark(
+    before: int | None, newest: Mapping[int, int], seen: Observation, idle: frozenset[int], lateness: Lateness
+) -> int | None:
+    if any(_unread(seen, p) and p not in newest for p in seen.high):
+        return before
+    active = [newest[p] for p in seen.high if p in newest and p not in idle]
+    if not active:
+        return before
+    reached = min(active) - lateness.out_of_orderness_micros
+    return reached if before is None else max(before, reached)
+
+
+def _quiet_since(state: WatermarkState, seen: Observation) -> dict[int, float]:
+    """Return since when each partition that held a record has had nothing to read; a read record ends the quiet."""
+    return {
+        p: state.quiet_since.get(p, seen.now) if state.read.get(p) == seen.read.get(p) else seen.now
+        for p, high in seen.high.items()
+        if high > 0 and not _unread(seen, p)
+    }
+
+
+def _unread(seen: Observation, partition: int) -> bool:
+    return seen.high[partition] > seen.read.get(partition, 0)
+
+
+def _newest(before: Mapping[int, int], now: Mapping[int, int]) -> dict[int, int]:
+    return {p: max(known[p] for known in (before, now) if p in known) for p in sorted({*before, *now})}
