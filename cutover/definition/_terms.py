@@ -27,7 +27,7 @@ class Term:
     """One compiled node."""
 
     type: str  # a type of the schema, or `null`
-    value: Both  # never raises: null where it fails
+    value: Both  # never raises; means nothing where it failed
     failed: Both | None = None  # boolean, never null: the evaluation failed; None: it cannot
     literal: str | float | bool | None = None  # the constant, where it is one
     plain: bool = False  # a column or a constant, as it stands

@@ -203,11 +203,12 @@ def _decimal_arithmetic(sign: str, left: Term, right: Term) -> Term:
         msg = f"a result of up to {shape[0]} digits does not fit into decimal\nHint: CAST to fewer digits first"
         raise DefinitionError(msg)
     kind = f"decimal({shape[0]},{shape[1]})"
-    parts = tuple(
-        widened(term, f"decimal({p},{s})") for term, (p, s) in zip((left, right), ((p1, s1), (p2, s2)), strict=True)
-    )
-    if sign != "*":
-        parts = tuple(widened(term, kind) for term in parts)
+    if sign == "*":
+        # DuckDB keeps a product of short decimals short, and overflows: the left side is made as wide as it gets.
+        duckdb = f"CAST((CAST({{0}} AS DECIMAL(38,{s1})) * {{1}}) AS {kind.upper()})"
+        parts = (widened(left, f"decimal({p1},{s1})"), widened(right, f"decimal({p2},{s2})"))
+        return strict(kind, f"CAST(({{0}} * {{1}}) AS {kind})", duckdb, *parts)
+    parts = (widened(left, kind), widened(right, kind))
     return strict(
         kind, f"CAST(({{0}} {sign} {{1}}) AS {kind})", f"CAST(({{0}} {sign} {{1}}) AS {kind.upper()})", *parts
     )
@@ -350,7 +351,10 @@ def _otherwise(node: exp.Expr | None, types: Mapping[str, str]) -> Term:
 
 
 def _if(node: exp.Expr, types: Mapping[str, str]) -> Term:
-    results = [walk(node.args["true"], types), _otherwise(node.args.get("false"), types)]
+    if node.args.get("false") is None:
+        msg = "expected IF(condition, value, other value)"
+        raise DefinitionError(msg)
+    results = [walk(node.args[side], types) for side in ("true", "false")]
     return _choice([_condition(node.this, types)], results)
 
 

@@ -34,7 +34,7 @@ class Expression:
 
     text: str  # as the definition has it
     type: str  # a type of the schema
-    spark: str  # value; null where it fails
+    spark: str  # value; never raises, means nothing where it failed
     spark_failed: str  # boolean, never null; `false` where it cannot fail
     duckdb: str
     duckdb_failed: str
@@ -55,7 +55,7 @@ def compile_expression(text: str, types: Mapping[str, str], *, of: str = "expres
 
 
 def spark(text: str, types: Mapping[str, str]) -> str:
-    """Return the value in Spark SQL: null where the evaluation fails."""
+    """Return the value in Spark SQL; it never raises, and means nothing where the evaluation failed."""
     return compile_expression(text, types).spark
 
 
@@ -65,7 +65,7 @@ def failed(text: str, types: Mapping[str, str]) -> str:
 
 
 def duckdb(text: str, types: Mapping[str, str]) -> str:
-    """Return the value in DuckDB's SQL: null where the evaluation fails. Timestamps are TIMESTAMP in UTC."""
+    """Return the same value in DuckDB's SQL, for timestamps that are TIMESTAMP in UTC."""
     return compile_expression(text, types).duckdb
 
 
