@@ -1,0 +1,173 @@
+"""The batch index: which offsets hold which window, and what each run did; kept from the one scan of each offset.
+
+A run's `range` and ledger rows are committed before its `run` row, so rows without a run are those of a run that
+was killed: they are never read, and taken out before the next run writes its own.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import duckdb
+import pyarrow as pa
+
+from batch.dirty import Touch
+from batch.segments import Offsets, Span
+from cutover.definition.fingerprint import batch_fingerprint
+from cutover.definition.pipeline import Pipeline
+from cutover.errors import LogError
+from cutover.lake import batch_runs, tables
+from cutover.lake.batch_runs import BatchRun
+from cutover.lake.paths import BatchTable, batch_uri
+from cutover.lake.schemas import BATCH_INDEX, batch_ledger_schema
+from cutover.log.cut import LogId
+from cutover.settings import Settings
+
+_RANGES = """
+    SELECT scans.scan, r._partition, epoch_us(r.window_start) AS window_start, r.first_offset, r.last_offset
+    FROM {source} r JOIN (SELECT unnest($runs::VARCHAR[]) AS run, unnest(range(len($runs::VARCHAR[]))) AS scan) scans ON scans.run = r._run
+    WHERE r._kind = 'range'
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """The runs whose scans still hold: same definition, same batch side."""
+
+    runs: tuple[BatchRun, ...]  # oldest first; the index is the ordinal of the scan
+
+    @property
+    def scanned(self) -> dict[int, int]:
+        """Return the next offset of each partition that no run has scanned."""
+        ends: dict[int, int] = {}
+        for run in self.runs:
+            ends |= {partition: end for partition, (_, end) in run.scanned.items()}
+        return ends
+
+    @property
+    def newest(self) -> BatchRun | None:
+        """Return the newest run."""
+        return self.runs[-1] if self.runs else None
+
+
+def load(settings: Settings, pipeline: Pipeline, log: LogId) -> History:
+    """Return the runs on which this one builds; none if the team's SQL is another one than theirs.
+
+    Raises:
+        LogError: They read another log.
+        LakeError: The index cannot be read.
+    """
+    fingerprint = batch_fingerprint(pipeline)
+    runs = [run for run in batch_runs.runs(settings, pipeline) if run.batch_fingerprint == fingerprint]
+    for run in runs:
+        if run.topic_id != log.topic_id:
+            msg = f"Batch of `{pipeline.name}`: expected the topic id {run.topic_id} of its earlier runs, got {log.topic_id}."
+            hint = "\nHint: the topic was made again; its results belong into another lake or under another definition."
+            raise LogError(msg + hint, runbook="TopicIdentityChanged")
+    return History(runs=tuple(runs))
+
+
+def bind_ranges(
+    connection: duckdb.DuckDBPyConnection, settings: Settings, pipeline: Pipeline, history: History
+) -> None:
+    """Make the table `ranges`: scan, `_partition`, `window_start` (microseconds), first and last offset."""
+    uri = batch_uri(settings, pipeline, "batch_index")
+    if tables.exists(uri):
+        tables.relation(connection, "batch_index", uri)
+    else:
+        connection.register("batch_index", BATCH_INDEX.empty_table())
+    runs = [run.run_id for run in history.runs]
+    connection.execute(f"CREATE OR REPLACE TABLE ranges AS {_RANGES.format(source='batch_index')}", {"runs": runs})
+
+
+def add_ranges(connection: duckdb.DuckDBPyConnection, rows: str, scan: int) -> None:
+    """Add the index rows of the scan in hand to `ranges`."""
+    connection.execute(
+        f"INSERT INTO ranges SELECT {int(scan)}, _partition, epoch_us(window_start), first_offset, last_offset "  # noqa: S608 -- names of ours
+        f"FROM {rows}"
+    )
+
+
+def touches(connection: duckdb.DuckDBPyConnection) -> list[Touch]:
+    """Return every window that holds records, with the newest scan that found one."""
+    rows = connection.execute("SELECT window_start, max(scan) FROM ranges GROUP BY ALL").fetchall()
+    return [Touch(start=start, scan=scan) for start, scan in rows]
+
+
+def expired_windows(connection: duckdb.DuckDBPyConnection, earliest: Mapping[int, int], before: int) -> frozenset[int]:
+    """Return the starts of windows with records that have left the log, as scans before a scan found them."""
+    _bind_offsets(connection, "earliest", earliest)
+    query = """
+        SELECT DISTINCT window_start FROM ranges JOIN earliest ON partition = _partition
+        WHERE first_offset < first AND scan < ?
+    """
+    return frozenset(row[0] for row in connection.execute(query, [before]).fetchall())
+
+
+def beyond(connection: duckdb.DuckDBPyConnection, cut: Mapping[int, int]) -> frozenset[int]:
+    """Return the starts of windows that hold records beyond a cut."""
+    _bind_offsets(connection, "cut", cut)
+    query = """
+        SELECT DISTINCT window_start FROM ranges LEFT JOIN cut ON cut.partition = _partition
+        WHERE last_offset >= coalesce(cut.first, 0)
+    """
+    return frozenset(row[0] for row in connection.execute(query).fetchall())
+
+
+def spans(connection: duckdb.DuckDBPyConnection, windows: str, *, before: int) -> list[Span]:
+    """Return where the records of some windows lie, as scans before a scan found them.
+
+    Args:
+        connection: With `ranges`.
+        windows: A relation with `window_start` (microseconds).
+        before: Ordinal of the first scan left out.
+    """
+    query = f"SELECT _partition, first_offset, last_offset FROM ranges SEMI JOIN {windows} USING (window_start) WHERE scan < ?"  # noqa: S608, E501 -- names of ours
+    rows = connection.execute(query, [before]).fetchall()
+    return [Span(partition=partition, first=first, last=last) for partition, first, last in rows]
+
+
+def record_scan(settings: Settings, pipeline: Pipeline, history: History, *, ranges: pa.Table, ledger: pa.Table) -> int:
+    """Write what a scan found; a repeat after a kill leaves nothing double.
+
+    Returns:
+        The version of the ledger.
+    """
+    kept = [run.run_id for run in history.runs]
+    _replace_orphans(settings, pipeline, "batch_index", kept, ranges)
+    return _replace_orphans(settings, pipeline, "batch_ledger", kept, ledger)
+
+
+def record_run(settings: Settings, pipeline: Pipeline, run: BatchRun) -> None:
+    """Write the row that makes a run count."""
+    row = {"_kind": "run", "_run": run.run_id, "_epoch": run.epoch, "_record": run.to_json()}
+    table = tables.ensure(batch_uri(settings, pipeline, "batch_index"), BATCH_INDEX)
+    tables.append(table, pa.Table.from_pylist([row], schema=BATCH_INDEX))
+
+
+def _replace_orphans(
+    settings: Settings, pipeline: Pipeline, name: BatchTable, kept: Sequence[str], rows: pa.Table
+) -> int:
+    schema = BATCH_INDEX if name == "batch_index" else batch_ledger_schema(pipeline)
+    table = tables.ensure(batch_uri(settings, pipeline, name), schema)
+    connection = tables.connect()
+    tables.bind(connection, "found", table)
+    ours = "_kind = 'range'" if name == "batch_index" else "true"
+    query = f"SELECT DISTINCT _run FROM found WHERE {ours} AND NOT list_contains(?, _run)"  # noqa: S608 -- literals above
+    orphans = ", ".join(tables.literal(row[0]) for row in connection.execute(query, [list(kept)]).fetchall())
+    if orphans:
+        table.delete(f"{ours} AND _run IN ({orphans})")
+    if rows.num_rows:
+        tables.append(table, rows)
+    return int(table.version())
+
+
+def _bind_offsets(connection: duckdb.DuckDBPyConnection, name: str, offsets: Mapping[int, int]) -> None:
+    schema = pa.schema([("partition", pa.int32()), ("first", pa.int64())])
+    connection.register(name, pa.table({"partition": list(offsets), "first": list(offsets.values())}, schema=schema))
+
+
+def new_offsets(history: History, cut: Mapping[int, int]) -> Offsets:
+    """Return what no run has scanned: `[previous cut, cut)` by partition; partitions without any are left out."""
+    done = history.scanned
+    spans_ = {partition: (done.get(partition, 0), end) for partition, end in cut.items()}
+    return {partition: span for partition, span in spans_.items() if span[0] < span[1]}

@@ -1,0 +1,162 @@
+"""The team's own SQL over the records that parsed: what a batch job computes today, held to the definition's columns."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import duckdb
+import pyarrow as pa
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from batch.staging import Staging
+from cutover.definition.fingerprint import batch_sql
+from cutover.definition.pipeline import Pipeline, Sql
+from cutover.definition.types import column_types
+from cutover.errors import DefinitionError
+from cutover.lake import tables
+from cutover.lake.schemas import batch_schema, duckdb_type
+from cutover.records.classes import Class
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+EVENTS, RETURNED = "events", "returned"
+_NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "FLOAT", "DOUBLE", "DECIMAL")
+
+
+def stage(records: "DataFrame", pipeline: Pipeline, windows: Sequence[int], staged: Staging) -> None:
+    """Run the SQL and stage its rows, in their own types, as the view `returned`.
+
+    The SQL sees all records of the run's windows and some of their neighbours'; each window must follow from its own
+    records. Rows of other windows are dropped.
+
+    Raises:
+        DefinitionError: The file is not one query, or Spark refuses it.
+    """
+    from pyspark import errors  # noqa: PLC0415 -- only a run needs Spark
+
+    text = _query(pipeline)
+    events(records, pipeline).createOrReplaceTempView(EVENTS)
+    session = records.sparkSession
+    try:
+        result = session.sql(text)
+        _check_names(pipeline, result)
+        staged.write(RETURNED, _inside(result, pipeline, windows))
+    except (errors.AnalysisException, errors.ArithmeticException, errors.SparkRuntimeException) as error:
+        reason = str(error).strip().splitlines()[0]
+        msg = f"{_place(pipeline)}: expected a query that Spark takes, got: {reason}"
+        raise DefinitionError(msg) from error
+    finally:
+        session.catalog.dropTempView(EVENTS)
+
+
+def events(records: "DataFrame", pipeline: Pipeline) -> "DataFrame":
+    """Return the view `events`: the rows that parsed, with `_class`, `_partition`, `_offset`, `_log_time`."""
+    from cutover.records.parse import parsed  # noqa: PLC0415 -- only a run needs Spark
+
+    ahead = f"unix_micros(_event_time) > unix_micros(_log_time) + {pipeline.lateness.max_ahead_micros}L"
+    judged = (
+        f"CASE WHEN _filtered THEN '{Class.FILTERED}' WHEN {ahead} THEN '{Class.FUTURE}' "
+        f"ELSE '{Class.ACCEPTED}' END AS _class"
+    )
+    columns = (f"`{name}`" for name in column_types(pipeline))
+    return (
+        parsed(records, pipeline)
+        .where("_reason IS NULL")
+        .selectExpr(*columns, judged, "_partition", "_offset", "_log_time")
+    )
+
+
+def result_sql(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, epoch: int) -> str:
+    """Return the query of the staged rows in the batch table's columns and types.
+
+    Raises:
+        DefinitionError: A value does not fit its column exactly, a window is not one of the definition's, or a
+            (window, key) stands twice.
+    """
+    found = {name: kind for name, kind, *_ in connection.execute(f"DESCRIBE {RETURNED}").fetchall()}
+    wanted = {field.name: duckdb_type(field.type) for field in batch_schema(pipeline)}
+    _check_windows(connection, pipeline)
+    given = [name for name in wanted if name in found and name not in {"_n", "_epoch", "window_end"}]
+    for name in given:
+        _check_column(connection, pipeline, name, found[name], wanted[name])
+    columns = [f"{tables.identifier(n)}::{wanted[n]} AS {tables.identifier(n)}" for n in given if n != "window_start"]
+    end = f"window_start + to_microseconds({pipeline.window.size}) AS window_end"
+    tail = f"NULL::BIGINT AS _n, {int(epoch)}::BIGINT AS _epoch"
+    return f"SELECT window_start, {end}, {', '.join(columns)}, {tail} FROM {RETURNED}"  # noqa: S608 -- quoted
+
+
+def _query(pipeline: Pipeline) -> str:
+    text = batch_sql(pipeline)
+    try:
+        statements = [part for part in sqlglot.parse(text, read="spark") if part is not None]
+    except SqlglotError as error:
+        msg = f"{_place(pipeline)}: expected one query, it does not parse: {str(error).splitlines()[0]}"
+        raise DefinitionError(msg) from None
+    if len(statements) != 1 or not isinstance(statements[0], exp.Query):
+        kinds = ", ".join(type(part).__name__.upper() for part in statements) or "nothing"
+        msg = f"{_place(pipeline)}: expected one query that changes nothing, got {kinds}."
+        raise DefinitionError(msg)
+    return text.strip().rstrip(";")
+
+
+def _check_names(pipeline: Pipeline, result: "DataFrame") -> None:
+    wanted = ("window_start", *pipeline.key, *pipeline.measures)
+    missing = [name for name in wanted if result.columns.count(name) != 1]
+    if missing:
+        msg = (
+            f"{_place(pipeline)}: expected the columns {', '.join(wanted)}, each once, got {', '.join(result.columns)}."
+        )
+        raise DefinitionError(f"{msg}\nHint: look at {', '.join(missing)}.")
+    kind = result.schema["window_start"].dataType.simpleString()
+    if kind != "timestamp":
+        msg = f"{_place(pipeline)}, column `window_start`: expected timestamp, got {kind}.\nHint: cast it in the query."
+        raise DefinitionError(msg)
+
+
+def _inside(result: "DataFrame", pipeline: Pipeline, windows: Sequence[int]) -> "DataFrame":
+    """Return the rows in some windows, and with them those that name no window: they are refused, not dropped."""
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415 -- Spark's own name; only a run needs it
+
+    starts = result.sparkSession.createDataFrame(pa.table({"_start": pa.array(windows, pa.int64())}))
+    micros = F.unix_micros("window_start")
+    start = F.coalesce(micros - F.pmod(micros, F.lit(pipeline.window.every)), F.lit(windows[0]))
+    return result.join(F.broadcast(starts), start == F.col("_start"), "left_semi")
+
+
+def _check_windows(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline) -> None:
+    query = f"SELECT count(*) FROM {RETURNED} WHERE coalesce(epoch_us(window_start) % ?, 1) <> 0"  # noqa: S608
+    (strange,) = connection.execute(query, [pipeline.window.every]).fetchone() or (0,)
+    if strange:
+        msg = (
+            f"{_place(pipeline)}: expected a `window_start` of the definition's windows, got another in {strange} rows."
+        )
+        raise DefinitionError(msg)
+    keys = ", ".join(["window_start", *(tables.identifier(key) for key in pipeline.key)])
+    query = f"SELECT count(*) FROM (SELECT 1 FROM {RETURNED} GROUP BY {keys} HAVING count(*) > 1)"  # noqa: S608
+    (twice,) = connection.execute(query).fetchone() or (0,)
+    if twice:
+        msg = f"{_place(pipeline)}: expected one row for each window_start and {', '.join(pipeline.key)}, got more for {twice}."
+        raise DefinitionError(msg)
+
+
+def _check_column(
+    connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, name: str, found: str, wanted: str
+) -> None:
+    if found == wanted:
+        return
+    numbers = found.startswith(_NUMBERS) and wanted.startswith(_NUMBERS)
+    column = tables.identifier(name)
+    exact = f"TRY_CAST(TRY_CAST({column} AS {wanted}) AS {found})"
+    query = f"SELECT count(*) FROM {RETURNED} WHERE {exact} IS DISTINCT FROM {column}"  # noqa: S608 -- quoted
+    changed = (connection.execute(query).fetchone() or (0,))[0] if numbers else None
+    if changed != 0:
+        got = found if changed is None else f"{found}, and {changed} values would change"
+        msg = f"{_place(pipeline)}, column `{name}`: expected {wanted}, got {got}.\nHint: cast it in the query."
+        raise DefinitionError(msg)
+
+
+def _place(pipeline: Pipeline) -> str:
+    file = pipeline.batch.file if isinstance(pipeline.batch, Sql) else ""
+    return f"Pipeline `{pipeline.name}`, batch SQL `{file}`"

@@ -1,0 +1,50 @@
+"""One batch writer a pipeline: a lock that the kernel lets go when its holder dies."""
+
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import TextIOWrapper
+
+from tenacity import RetryError, Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
+
+from cutover.errors import LakeError
+from cutover.events import log
+from cutover.settings import Settings
+
+PATIENCE = 900.0  # seconds; a run of a year of flights takes less than one minute
+
+
+@contextmanager
+def writer_lock(settings: Settings, pipeline: str, *, patience: float = PATIENCE) -> Iterator[None]:
+    """Hold the pipeline's batch lock; a second run waits for the first.
+
+    Raises:
+        LakeError: The other run did not end in time.
+    """
+    folder = settings.run_dir / pipeline
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "batch.lock"
+    with path.open("a", encoding="utf-8") as file:
+        if not _taken(file):
+            log.info("batch_waiting", pipeline=pipeline, lock=str(path))
+            _wait(file, pipeline, patience)
+        yield
+
+
+def _wait(file: TextIOWrapper, pipeline: str, patience: float) -> None:
+    attempts = Retrying(
+        stop=stop_after_delay(patience), wait=wait_fixed(0.2), retry=retry_if_exception_type(BlockingIOError)
+    )
+    try:
+        attempts(fcntl.flock, file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except RetryError:
+        msg = f"Batch of `{pipeline}`: expected the run that is under way to end within {patience:g} s, it goes on."
+        raise LakeError(msg + "\nHint: look at it before a second one is started.", runbook="BatchNotFresh") from None
+
+
+def _taken(file: TextIOWrapper) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

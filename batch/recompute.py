@@ -1,0 +1,143 @@
+"""One run of the batch path: from the log to the batch table, up to a cut, for the windows that are dirty there."""
+
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+
+from batch import contract, index, publish, retention, scan
+from batch.lock import writer_lock
+from batch.result import STAGED, stage_result
+from batch.staging import staging
+from batch.target import Target, check_log, check_offsets, pinned_target
+from batch.windows import plan_windows
+from batch.work import Found, Work
+from cutover import probe as probes
+from cutover.clock import Clock, SystemClock
+from cutover.definition.pipeline import Pipeline
+from cutover.errors import DefinitionError
+from cutover.events import log
+from cutover.lake import tables
+from cutover.lake.batch_runs import BatchRun, Range
+from cutover.lake.paths import version_uri
+from cutover.lake.stages import Stage, current_stage
+from cutover.log.kafka import LogClient
+from cutover.settings import Settings
+from cutover.spark import session
+
+CLOCK = SystemClock()
+
+
+def run(
+    settings: Settings,
+    pipeline: Pipeline,
+    *,
+    start: datetime | None = None,
+    end: datetime | None = None,
+    epoch: int | None = None,
+    probe: probes.Probe = probes.silent,
+) -> BatchRun | None:
+    """Recompute the windows that are dirty at a cut, and publish them in one commit.
+
+    Args:
+        settings: Where the log and the lake are.
+        pipeline: What to compute.
+        start: With `end`: every closed window inside `[start, end)` is computed, clean ones too, and no other. A time
+            without a zone is UTC.
+        end: See `start`.
+        epoch: The cut; None: the newest epoch of the current stream version. Of a cut older than what batch has read
+            nothing is computed: the run names as stale the windows in which the batch table is ahead of it.
+        probe: Told at `batch.read`, `batch.written`, `batch.committed`.
+
+    Returns:
+        The run as it was recorded; None in stage KAPPA, where batch does not run.
+
+    Raises:
+        LogError: No epoch, a cut that the log does not reach or no longer holds, another log than before.
+        ContractError: A critical expectation failed; nothing was published.
+        DefinitionError: The range, the team's SQL or an expectation cannot be used; nothing was published.
+        LakeError: Another run did not end, or a table cannot be read.
+    """
+    wanted = wanted_range(start, end)
+    if current_stage(settings, pipeline.name) is Stage.KAPPA:
+        log.info("batch_skipped", pipeline=pipeline.name, stage=Stage.KAPPA.value)
+        return None
+    with opened(settings, pipeline, epoch, wanted, CLOCK) as work:
+        return recompute(work, probe, CLOCK)
+
+
+def recompute(work: Work, probe: probes.Probe, clock: Clock) -> BatchRun:
+    """Scan, plan, compute, check, publish."""
+    epoch = work.target.record.epoch
+    spark = session(work.settings, app=f"cutover batch {work.pipeline.name}")
+    scanned = retention.left(work.new, work.earliest)
+    scan.scan(spark, work.settings, work.pipeline, scanned, work.staged)
+    index.bind_ranges(work.connection, work.settings, work.pipeline, work.history)
+    index.add_ranges(work.connection, scan.TOUCHED, work.scan)
+    probe("batch.read", epoch)
+    plan, incomplete = plan_windows(work, work.new)
+    stage_result(work, spark, plan)
+    results = contract.check(work.pipeline, work.connection, STAGED) if plan.compute else ()
+    found = Found(scanned=scanned, plan=plan, incomplete=incomplete, contract=results)
+    recorded = publish.publish(work, found, probe, clock)
+    log.info("batch_committed", pipeline=work.pipeline.name, **publish.summary(recorded))
+    return recorded
+
+
+@contextmanager
+def opened(
+    settings: Settings, pipeline: Pipeline, epoch: int | None, wanted: Range | None, clock: Clock
+) -> Iterator[Work]:
+    """Hold the lock, the cut and a place for what is staged, and check that the log still is what the cut says."""
+    run_id, started = uuid.uuid4().hex, clock.now()
+    with (
+        writer_lock(settings, pipeline.name),
+        pinned_target(settings, pipeline, epoch, holder=f"batch/{run_id}", clock=clock) as target,
+        staging(tables.connect(), version_uri(settings, pipeline), run_id) as staged,
+    ):
+        client = LogClient(settings)
+        yield Work(
+            settings=settings,
+            pipeline=pipeline,
+            target=target,
+            client=client,
+            earliest=checked_log(client, pipeline, target),
+            history=index.load(settings, pipeline, target.record.cut.log),
+            staged=staged,
+            run_id=run_id,
+            wanted=wanted,
+            started=started,
+        )
+
+
+def checked_log(client: LogClient, pipeline: Pipeline, target: Target) -> dict[int, int]:
+    """Return the first offset left of each partition, of the log that the cut names.
+
+    Raises:
+        LogError: It is another log, or it does not hold the cut.
+    """
+    topic = pipeline.source.name
+    check_log(pipeline, target.record, client.describe(topic))
+    earliest = client.earliest(topic)
+    check_offsets(pipeline, target.record, earliest, client.high_watermarks(topic))
+    return earliest
+
+
+def wanted_range(start: datetime | None, end: datetime | None) -> Range | None:
+    """Return the range in microseconds; None if none is asked for.
+
+    Raises:
+        DefinitionError: One end is missing, or the range is empty.
+    """
+    if start is None and end is None:
+        return None
+    if start is None or end is None or micros(start) >= micros(end):
+        msg = f"Range of windows: expected a start before an end, got {start} and {end}."
+        raise DefinitionError(msg + "\nHint: give both `--from` and `--to`.")
+    return micros(start), micros(end)
+
+
+def micros(moment: datetime) -> int:
+    """Return a time in microseconds since 1970 UTC; without a zone it is UTC."""
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return round(aware.timestamp() * 1_000_000)

@@ -1,0 +1,72 @@
+"""Compute the planned windows, in the batch table's columns, without publishing them."""
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from batch import index, legacy, scan, segments
+from batch.dirty import Plan
+from batch.read import read
+from batch.work import Work
+from cutover.definition.pipeline import SameDefinition
+from cutover.lake import tables
+from cutover.lake.schemas import batch_schema, duckdb_type
+from cutover.records.fold import finished_sql
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+STAGED, WINDOWS, COUNTED = "staged", "wanted_windows", "counted"
+
+
+def stage_result(work: Work, spark: "SparkSession", plan: Plan) -> None:
+    """Make the table `staged`: the rows of the planned windows, `_epoch` the cut's.
+
+    Rows come from the log alone. What this run scanned is at hand; records of these windows that an earlier run scanned
+    are read again, by the ranges of the index.
+    """
+    work.connection.register(WINDOWS, pa.table({"window_start": pa.array(plan.compute, pa.int64())}))
+    if not plan.compute:
+        query = f"SELECT * FROM {_empty(work)}"  # noqa: S608 -- a name of ours
+    elif isinstance(work.pipeline.batch, SameDefinition):
+        query = _same_definition(work, spark)
+    else:
+        query = _team_sql(work, spark, plan)
+    columns = ", ".join(
+        f"{tables.identifier(field.name)}::{duckdb_type(field.type)} AS {tables.identifier(field.name)}"
+        for field in batch_schema(work.pipeline)
+    )
+    work.connection.execute(f"CREATE TABLE {STAGED} AS SELECT {columns} FROM ({query})")  # noqa: S608 -- quoted
+
+
+def staged_rows(work: Work) -> pa.Table:
+    """Return the staged rows in the batch table's schema."""
+    query = f"SELECT * FROM {STAGED} ORDER BY ALL"  # noqa: S608 -- a name of ours
+    return work.connection.execute(query).to_arrow_table().cast(batch_schema(work.pipeline))
+
+
+def _same_definition(work: Work, spark: "SparkSession") -> str:
+    again = segments.reads(index.spans(work.connection, WINDOWS, before=work.scan))
+    scan.read_again(spark, work.settings, work.pipeline, again, work.staged)
+    work.connection.execute(
+        f"CREATE VIEW {COUNTED} AS SELECT * FROM "  # noqa: S608 -- names of ours
+        f"(SELECT * FROM {scan.SCAN} UNION ALL BY NAME SELECT * FROM {scan.AGAIN}) "
+        f"WHERE epoch_us(window_start) IN (SELECT window_start FROM {WINDOWS})"
+    )
+    folded = finished_sql(work.pipeline, COUNTED)
+    return f"SELECT *, {int(work.target.record.epoch)}::BIGINT AS _epoch FROM ({folded})"  # noqa: S608 -- ours
+
+
+def _team_sql(work: Work, spark: "SparkSession", plan: Plan) -> str:
+    legacy.stage(_records(work, spark), work.pipeline, plan.compute, work.staged)
+    return legacy.result_sql(work.connection, work.pipeline, work.target.record.epoch)
+
+
+def _records(work: Work, spark: "SparkSession") -> "DataFrame":
+    reads = segments.reads(index.spans(work.connection, WINDOWS, before=work.scan + 1))
+    return read(spark, work.settings, work.pipeline, reads)
+
+
+def _empty(work: Work) -> str:
+    work.connection.register("no_rows", batch_schema(work.pipeline).empty_table())
+    return "no_rows"

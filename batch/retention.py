@@ -1,0 +1,65 @@
+"""What the log no longer holds: windows of which a part has expired are frozen, never replaced by what is left."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from batch.segments import Offsets
+from cutover.definition.pipeline import Pipeline
+from cutover.lake.batch_runs import Incomplete
+from cutover.records import limits
+
+Lookup = Callable[[int], Mapping[int, int | None]]  # log time (microseconds) -> first offset not before it
+
+
+def lost(offsets: Offsets, earliest: Mapping[int, int]) -> dict[int, int]:
+    """Return the first offset left of each partition that lost records nobody scanned."""
+    return {p: earliest.get(p, 0) for p, (start, _) in offsets.items() if earliest.get(p, 0) > start}
+
+
+def left(offsets: Offsets, earliest: Mapping[int, int]) -> Offsets:
+    """Return the offsets that the log still holds."""
+    kept = {p: (max(start, earliest.get(p, 0)), end) for p, (start, end) in offsets.items()}
+    return {p: span for p, span in kept.items() if span[0] < span[1]}
+
+
+def whole_from(starts: Sequence[int], gaps: Mapping[int, int], pipeline: Pipeline, lookup: Lookup) -> int | None:
+    """Return the first window start from which on every window still has all its records.
+
+    A record of a window that counts bears a log timestamp of at least `window start - max_ahead`. If the first such
+    offset lies behind the first one left, then what was lost is older than the window, as far as log timestamps tell.
+
+    Args:
+        starts: Window starts, ascending.
+        gaps: Partition -> first offset left, of the partitions that lost records; each still holds one before the cut.
+        pipeline: Gives `max_ahead`.
+        lookup: Asks the log.
+
+    Returns:
+        One of `starts`; None: none of them is known to be whole.
+    """
+    low, high = 0, len(starts)
+    while low < high:
+        middle = (low + high) // 2
+        if _whole(lookup(starts[middle] - pipeline.lateness.max_ahead_micros), gaps):
+            high = middle
+        else:
+            low = middle + 1
+    return starts[low] if low < len(starts) else None
+
+
+def frozen(before: int, pipeline: Pipeline) -> Incomplete:
+    """Return the entry that stands for every window that starts before a time."""
+    last_end = before - pipeline.window.every + pipeline.window.size
+    return Incomplete(window_start=limits.MIN_MICROS, window_end=last_end, reason="expired")
+
+
+def frozen_before(entry: Incomplete, pipeline: Pipeline) -> int:
+    """Return the time that `frozen` was given; the beginning of time for the entry of a single window."""
+    if entry.window_start != limits.MIN_MICROS:
+        return limits.MIN_MICROS
+    return entry.window_end + pipeline.window.every - pipeline.window.size
+
+
+def _whole(found: Mapping[int, int | None], gaps: Mapping[int, int]) -> bool:
+    # No answer: every record left is older than that, and those lost are older still.
+    offsets = ((found.get(partition), first) for partition, first in gaps.items())
+    return all(offset is None or offset > first for offset, first in offsets)

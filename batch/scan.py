@@ -1,0 +1,114 @@
+"""The one scan of new offsets: every class aggregated by partition, window and key, with the offsets that hold it."""
+
+from typing import TYPE_CHECKING
+
+import duckdb
+import pyarrow as pa
+
+from batch.read import read
+from batch.segments import Offsets
+from batch.staging import Staging
+from batch.target import Target
+from cutover.definition.pipeline import Pipeline, SameDefinition
+from cutover.lake.schemas import BATCH_INDEX, batch_ledger_schema, partial_schema
+from cutover.records.classes import Class
+from cutover.records.classify import classified
+from cutover.records.parse import parsed
+from cutover.records.partials import aggregated
+from cutover.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SCAN, TOUCHED, AGAIN = "scanned", "touched", "read_again"
+FIRST, LAST = "_first_offset", "_last_offset"
+
+
+def scan(spark: "SparkSession", settings: Settings, pipeline: Pipeline, offsets: Offsets, staged: Staging) -> None:
+    """Stage the partials of new offsets, and the index rows that follow from them.
+
+    Views: `scanned` (the partial shape, `_partition` always set, first and last offset), `touched` (`_partition`,
+    `window_start`, `window_end`, `first_offset`, `last_offset`, `_n`; of the rows that can count in a window).
+    """
+    if not offsets:
+        empty(pipeline, staged.connection)
+        return
+    records = read(spark, settings, pipeline, (offsets,))
+    staged.write(SCAN, partials(records, pipeline))
+    if isinstance(pipeline.batch, SameDefinition):
+        where = f"_class = '{Class.ACCEPTED}'"
+        staged.connection.execute(f"CREATE VIEW {TOUCHED} AS {_TOUCHED.format(source=SCAN, where=where)}")
+        return
+    # The team's SQL decides for itself what it filters: every row that parsed touches its windows.
+    staged.write("windows", _windows(records, pipeline))
+    staged.connection.execute(f"CREATE VIEW {TOUCHED} AS {_TOUCHED.format(source='windows', where='true')}")
+
+
+def read_again(
+    spark: "SparkSession", settings: Settings, pipeline: Pipeline, reads: tuple[Offsets, ...], staged: Staging
+) -> None:
+    """Stage the partials of offsets that an earlier run scanned, as the view `read_again`."""
+    if reads:
+        staged.write(AGAIN, partials(read(spark, settings, pipeline, reads), pipeline))
+    else:
+        staged.connection.register(AGAIN, _scanned_schema(pipeline).empty_table())
+
+
+def partials(records: "DataFrame", pipeline: Pipeline) -> "DataFrame":
+    """Return the partial shape by partition of records without lateness: batch judges no row late."""
+    rows = classified(parsed(records, pipeline), pipeline, watermark_micros=None)
+    bounds = {FIRST: "min(_offset)", LAST: "max(_offset)"}
+    return aggregated(rows, pipeline, by=("_partition",), further=bounds)
+
+
+def empty(pipeline: Pipeline, connection: duckdb.DuckDBPyConnection) -> None:
+    """Bind the views of a scan that had nothing to read."""
+    connection.register(SCAN, _scanned_schema(pipeline).empty_table())
+    connection.execute(f"CREATE VIEW {TOUCHED} AS {_TOUCHED.format(source=SCAN, where='true')}")
+
+
+def range_rows(connection: duckdb.DuckDBPyConnection, run_id: str, target: Target) -> pa.Table:
+    """Return the index rows of the scan."""
+    query = f"SELECT 'range' AS _kind, $run AS _run, $epoch AS _epoch, *, NULL AS _record FROM {TOUCHED}"  # noqa: S608
+    return _table(connection, query, {"run": run_id, "epoch": target.record.epoch}, BATCH_INDEX)
+
+
+def ledger_rows(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, run_id: str, target: Target) -> pa.Table:
+    """Return the rows of the scan that count in no window."""
+    query = f"SELECT $run AS _run, $epoch AS _epoch, * FROM {SCAN} WHERE _class <> '{Class.ACCEPTED}'"  # noqa: S608
+    parameters: dict[str, object] = {"run": run_id, "epoch": target.record.epoch}
+    return _table(connection, query, parameters, batch_ledger_schema(pipeline))
+
+
+def class_counts(connection: duckdb.DuckDBPyConnection) -> dict[str, int]:
+    """Return the (record, window) pairs of the scan by class."""
+    query = f"SELECT _class, sum(_n)::BIGINT FROM {SCAN} GROUP BY ALL ORDER BY ALL"  # noqa: S608 -- a name of ours
+    return dict(connection.execute(query).fetchall())
+
+
+_TOUCHED = f"""
+    SELECT _partition, window_start, window_end, min({FIRST}) AS first_offset, max({LAST}) AS last_offset,
+           sum(_n)::BIGINT AS _n
+    FROM {{source}} WHERE {{where}} GROUP BY _partition, window_start, window_end
+"""  # noqa: S608 -- names of ours
+
+
+def _windows(records: "DataFrame", pipeline: Pipeline) -> "DataFrame":
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415 -- Spark's own name; only a run needs it
+
+    unfiltered = parsed(records, pipeline).withColumn("_filtered", F.lit(False))  # noqa: FBT003 -- a literal
+    rows = classified(unfiltered, pipeline, watermark_micros=None).where(F.col("window_start").isNotNull())
+    bounds = (F.min("_offset").alias(FIRST), F.max("_offset").alias(LAST), F.count(F.lit(1)).alias("_n"))
+    return rows.groupBy("_partition", "window_start", "window_end").agg(*bounds)
+
+
+def _scanned_schema(pipeline: Pipeline) -> pa.Schema:
+    return partial_schema(pipeline).append(pa.field(FIRST, pa.int64())).append(pa.field(LAST, pa.int64()))
+
+
+def _table(
+    connection: duckdb.DuckDBPyConnection, query: str, parameters: dict[str, object], schema: pa.Schema
+) -> pa.Table:
+    """Return a query's rows in a table's columns and types."""
+    found = connection.execute(query, parameters).to_arrow_table()
+    return found.select(schema.names).cast(schema)

@@ -1,0 +1,67 @@
+"""Which windows this run computes: what the index and the log say, handed to the pure plan."""
+
+from batch import dirty, index, retention
+from batch.dirty import Horizon, Plan
+from batch.segments import Offsets
+from batch.work import Work
+from cutover.events import log
+from cutover.lake.batch_runs import Incomplete
+from cutover.records import limits
+
+
+def plan_windows(work: Work, offsets: Offsets) -> tuple[Plan, tuple[Incomplete, ...]]:
+    """Return the run's plan, and every window that is known to have lost records.
+
+    Args:
+        work: With the scan staged and its ranges bound.
+        offsets: What no run had scanned, lost records included.
+    """
+    touches = index.touches(work.connection)
+    whole_from = _whole_from(work, offsets, sorted(touch.start for touch in touches))
+    gone = index.expired_windows(work.connection, work.earliest, work.scan)
+    horizon = Horizon(
+        size=work.pipeline.window.size,
+        closed=dirty.closed_start(work.pipeline, work.target.record.watermark_after),
+        wanted=work.wanted,
+        expired=lambda start: start < whole_from or start in gone,
+        ahead=_ahead(work),
+    )
+    planned = dirty.plan(touches, [run.computed for run in work.history.runs], horizon)
+    return planned, _incomplete(work, planned, whole_from)
+
+
+def _whole_from(work: Work, offsets: Offsets, starts: list[int]) -> int:
+    """Return the start before which windows may have lost records that nobody scanned."""
+    known = [entry for run in work.history.runs[-1:] for entry in run.incomplete]
+    floor = max((retention.frozen_before(entry, work.pipeline) for entry in known), default=limits.MIN_MICROS)
+    gaps = retention.lost(offsets, work.earliest)
+    if not gaps:
+        return floor
+    log.warning("batch_log_expired", pipeline=work.pipeline.name, first_offsets=gaps, scanned_to=work.history.scanned)
+    topic = work.pipeline.source.name
+    left = retention.left(offsets, work.earliest)
+    found = (
+        retention.whole_from(starts, gaps, work.pipeline, lambda at: work.client.offsets_for_time(topic, at))
+        if gaps.keys() <= left.keys()
+        else None
+    )
+    beyond = max(starts, default=limits.MIN_MICROS) + work.pipeline.window.every
+    return max(floor, beyond if found is None else found)
+
+
+def _ahead(work: Work) -> frozenset[int] | None:
+    """Return the windows in which the batch table may hold more than the cut; None: the cut is the newest so far."""
+    if not work.behind:
+        return None
+    log.info("batch_ahead_of_cut", pipeline=work.pipeline.name, epoch=work.target.record.epoch)
+    return index.beyond(work.connection, work.target.record.end)
+
+
+def _incomplete(work: Work, planned: Plan, whole_from: int) -> tuple[Incomplete, ...]:
+    size = work.pipeline.window.size
+    alone = tuple(
+        Incomplete(window_start=start, window_end=start + size, reason="expired")
+        for start in planned.expired
+        if start >= whole_from
+    )
+    return alone if whole_from == limits.MIN_MICROS else (retention.frozen(whole_from, work.pipeline), *alone)

@@ -1,0 +1,64 @@
+"""What the steps of one run share."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+import duckdb
+
+from batch.dirty import Plan
+from batch.index import History, new_offsets
+from batch.segments import Offsets
+from batch.staging import Staging
+from batch.target import Target
+from cutover.definition.pipeline import Pipeline
+from cutover.lake.batch_runs import ExpectationResult, Incomplete, Range
+from cutover.log.kafka import LogClient
+from cutover.settings import Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """A run before it has read anything."""
+
+    settings: Settings
+    pipeline: Pipeline
+    target: Target
+    client: LogClient
+    earliest: Mapping[int, int]  # first offset left of each partition
+    history: History
+    staged: Staging
+    run_id: str
+    wanted: Range | None  # None: every dirty window
+    started: datetime
+
+    @property
+    def connection(self) -> duckdb.DuckDBPyConnection:
+        """Return the connection that sees what is staged."""
+        return self.staged.connection
+
+    @property
+    def scan(self) -> int:
+        """Return the ordinal of this run's scan."""
+        return len(self.history.runs)
+
+    @property
+    def behind(self) -> bool:
+        """Return whether an earlier run has read beyond the cut: of another stream version, or of a later epoch."""
+        done = self.history.scanned
+        return any(offset < done.get(partition, 0) for partition, offset in self.target.record.end.items())
+
+    @property
+    def new(self) -> Offsets:
+        """Return the offsets of this run's scan: `[previous cut, cut)`; none if the cut is behind."""
+        return {} if self.behind else new_offsets(self.history, self.target.record.end)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What a run found and staged, before it publishes."""
+
+    scanned: Offsets
+    plan: Plan
+    incomplete: tuple[Incomplete, ...]
+    contract: tuple[ExpectationResult, ...]
