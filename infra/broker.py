@@ -12,6 +12,8 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from cutover.errors import LogError
+from cutover.log import options
+from cutover.settings import Settings
 from infra import files, jars
 from infra.ports import LOOPBACK, Ports
 
@@ -101,14 +103,20 @@ def write_address(run_dir: Path, ports: Ports) -> None:
     files.write_json(run_dir / "broker.json", {"bootstrap_servers": address(ports)})
 
 
-def reachable(bootstrap: str, *, options: dict[str, str] | None = None, within: float = ASK_SECONDS) -> int | None:
+def reachable(bootstrap: str, *, client: dict[str, str] | None = None, within: float = ASK_SECONDS) -> int | None:
     """Return the number of brokers that answer for the cluster; None when nobody does in time."""
     quiet = {"bootstrap.servers": bootstrap, "log_level": "0", "socket.connection.setup.timeout.ms": "2000"}
-    client = AdminClient({**quiet, **(options or {})}, logger=None)
+    admin = AdminClient({**quiet, **(client or {})})
     try:
-        return len(client.list_topics(timeout=within).brokers)
+        return len(admin.list_topics(timeout=within).brokers)
     except KafkaException:
         return None
+
+
+def answers(settings: Settings, bootstrap: str) -> bool:
+    """Return whether the cluster of an installation answers within its `kafka.timeout_seconds`."""
+    client = options.librdkafka(settings.kafka, bootstrap)
+    return reachable(bootstrap, client=client, within=settings.kafka.timeout_seconds) is not None
 
 
 def wait_ready(home: Path, ports: Ports, *, within: float, alive: Callable[[], bool]) -> None:

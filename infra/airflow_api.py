@@ -1,0 +1,143 @@
+"""A small client of Airflow's REST API: enough to trigger a run, watch it, and ask how Airflow is."""
+
+import contextlib
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+
+from cutover.errors import CutoverError
+
+COMPONENTS = ("metadatabase", "scheduler", "triggerer", "dag_processor")
+FINAL = ("success", "failed")
+POLL_SECONDS = 1.0
+PATIENCE = 5
+UNAUTHORIZED = 401
+UNKNOWN = 404
+
+
+class AirflowError(CutoverError):
+    """Airflow refused a request, does not answer, or did not finish in time."""
+
+
+class Api:
+    """Speaks to one Airflow as one user; fetches its token when first needed and again when it expires.
+
+    Args:
+        address: `http://host:port`, without a path.
+        user: Name of a user.
+        password: Their password.
+    """
+
+    def __init__(self, address: str, *, user: str, password: str) -> None:
+        self.address = address
+        self._login = {"username": user, "password": password}
+        self._token: str | None = None
+        # A proxy of the environment has no business with loopback addresses.
+        self._http = httpx.Client(base_url=address, trust_env=False, timeout=30)
+
+    def get(self, path: str, **parameters: Any) -> dict[str, Any]:
+        """Return the object at `/api/v2/<path>`.
+
+        Raises:
+            AirflowError: The answer is not 2xx, or there is none.
+        """
+        return self._ask("GET", path, params=parameters)
+
+    def post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Create what `body` says, and return it."""
+        return self._ask("POST", path, json=dict(body))
+
+    def patch(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Change what `body` says, and return the result."""
+        return self._ask("PATCH", path, json=dict(body))
+
+    def health(self) -> dict[str, str]:
+        """Return component -> `healthy`, or another word of Airflow's; empty when nobody answers."""
+        try:
+            found = self._http.get("/api/v2/monitor/health", timeout=5).raise_for_status().json()
+        except (httpx.HTTPError, ValueError):
+            return {}
+        return {name: str((found.get(name) or {}).get("status")) for name in COMPONENTS}
+
+    def is_healthy(self) -> bool:
+        """Return whether all four components are well."""
+        return set(self.health().values()) == {"healthy"}
+
+    def has_dag(self, dag_id: str) -> bool:
+        """Return whether Airflow has read a DAG of this name."""
+        return self._send("GET", f"dags/{quote(dag_id)}").status_code != UNKNOWN
+
+    def trigger(self, dag_id: str, conf: Mapping[str, Any] | None = None) -> str:
+        """Start a run and return its id.
+
+        Raises:
+            AirflowError: There is no such DAG, or it does not take this `conf`.
+        """
+        body = {"logical_date": None, "conf": dict(conf or {})}
+        return str(self.post(f"dags/{quote(dag_id)}/dagRuns", body)["dag_run_id"])
+
+    def state(self, dag_id: str, run_id: str) -> str:
+        """Return the state of a run: queued, running, success, failed."""
+        return str(self.get(f"dags/{quote(dag_id)}/dagRuns/{quote(run_id, safe='')}")["state"])
+
+    def wait(self, dag_id: str, run_id: str, within: float, *, tell: Callable[[str], None] | None = None) -> str:
+        """Return how a run ended: success or failed.
+
+        Args:
+            dag_id: The DAG.
+            run_id: What `trigger` returned.
+            within: Seconds.
+            tell: Called with the state, about every second.
+
+        Raises:
+            AirflowError: It has not ended in time.
+        """
+        deadline = time.monotonic() + within
+        while (state := self._state_when_busy(dag_id, run_id)) not in FINAL:
+            if time.monotonic() > deadline:
+                msg = f"Run `{run_id}` of `{dag_id}`: expected an end within {within:.0f} s, got state {state}.\n"
+                raise AirflowError(msg + f"Hint: {self.address}/dags/{dag_id}/runs/{run_id}")
+            if tell is not None:
+                tell(state)
+            time.sleep(POLL_SECONDS)
+        return state
+
+    def _state_when_busy(self, dag_id: str, run_id: str) -> str:
+        """Return the state, asking again when the one database behind the API is locked for a while."""
+        for _ in range(PATIENCE):
+            with contextlib.suppress(AirflowError):
+                return self.state(dag_id, run_id)
+            time.sleep(POLL_SECONDS)
+        return self.state(dag_id, run_id)
+
+    def _ask(self, method: str, path: str, **arguments: Any) -> dict[str, Any]:
+        answer = self._send(method, path, **arguments)
+        if not answer.is_success:
+            msg = f"Airflow at {self.address}: {method} {path}: expected 2xx, got {answer.status_code}: "
+            raise AirflowError(msg + answer.text[:500])
+        value = answer.json() if answer.content else {}
+        return value if isinstance(value, dict) else {"value": value}
+
+    def _send(self, method: str, path: str, **arguments: Any) -> httpx.Response:
+        try:
+            answer = self._authorized(method, path, **arguments)
+            if answer.status_code == UNAUTHORIZED:  # the token expired
+                self._token = None
+                answer = self._authorized(method, path, **arguments)
+        except httpx.HTTPError as error:
+            msg = f"Airflow at {self.address}: expected an answer to {method} {path}, got {error}."
+            raise AirflowError(msg + "\nHint: `cutover status` shows what runs; `cutover up` starts it.") from error
+        return answer
+
+    def _authorized(self, method: str, path: str, **arguments: Any) -> httpx.Response:
+        if self._token is None:
+            answer = self._http.post("/auth/token", json=self._login)
+            if not answer.is_success:
+                msg = f"Airflow at {self.address}: expected a token for `{self._login['username']}`, "
+                raise AirflowError(msg + f"got {answer.status_code}.\nHint: the passwords file was changed since.")
+            self._token = str(answer.json()["access_token"])
+        headers = {"Authorization": f"Bearer {self._token}"}
+        return self._http.request(method, f"/api/v2/{path}", headers=headers, **arguments)

@@ -1,0 +1,189 @@
+"""`cutover doctor`: what this machine has, what it lacks, and every setting."""
+
+import platform
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Literal
+
+import psutil
+
+from cutover.errors import CutoverError
+from cutover.settings import Settings
+from infra import jars, java, settings_table, status, timestamps
+from infra import ports as ports_module
+from infra.start import ports_path
+
+Grade = Literal["ok", "note", "broken"]
+PACKAGES = ("apache-airflow", "confluent-kafka", "delta-spark", "deltalake", "duckdb", "great-expectations", "pyspark")
+GIB = 1024**3
+DISK_GIB_NEEDED = 1
+DISK_GIB_WISHED = 5
+MEMORY_GIB_WISHED = 7
+OTHERS = 0o077
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing that was looked at."""
+
+    thing: str
+    grade: Grade
+    found: str
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examination:
+    """All that was looked at."""
+
+    findings: tuple[Finding, ...]
+    settings: tuple[settings_table.Row, ...]
+
+    @property
+    def broken(self) -> bool:
+        """Return whether something keeps Cutover from working."""
+        return any(finding.grade == "broken" for finding in self.findings)
+
+    def to_json(self) -> dict[str, object]:
+        """Return what `--json` prints."""
+        return {
+            "broken": self.broken,
+            "findings": [asdict(finding) for finding in self.findings],
+            "settings": [asdict(row) for row in self.settings],
+        }
+
+
+def examine(settings: Settings) -> Examination:
+    """Look at the machine and the installation; starts and changes nothing."""
+    looks: list[Callable[[], list[Finding]]] = [
+        lambda: [_python(), _java(), *map(_jars, jars.SETS), *map(_package, PACKAGES)],
+        lambda: [_disk(settings.home), memory(psutil.virtual_memory().total), _home(settings.home)],
+        lambda: [_definitions(settings.pipelines)],
+        lambda: [_ports(settings)],
+        lambda: _services(settings),
+    ]
+    findings = tuple(finding for look in looks for finding in _safely(look))
+    return Examination(findings=findings, settings=tuple(settings_table.current(settings)))
+
+
+def _safely(look: Callable[[], list[Finding]]) -> list[Finding]:
+    try:
+        return look()
+    except CutoverError as error:
+        thing, _, hint = str(error).partition("\nHint: ")
+        return [Finding(thing="installation", grade="broken", found=thing, hint=hint)]
+
+
+def _python() -> Finding:
+    return Finding(thing="python", grade="ok", found=f"{platform.python_version()} in {sys.prefix}")
+
+
+def _java() -> Finding:
+    found = java.version()
+    if java.fits(found):
+        return Finding(thing="java", grade="ok", found=str(found))
+    return Finding(thing="java", grade="broken", found=found or "none", hint=java.HINT)
+
+
+def _jars(jar_set: jars.JarSet) -> Finding:
+    wrong = jars.check(jar_set)
+    thing = f"JARs for {jar_set}"
+    if wrong:
+        return Finding(thing=thing, grade="broken", found="; ".join(wrong[:3]), hint="make setup")
+    return Finding(thing=thing, grade="ok", found=f"{len(jars.locked(jar_set))} as locked")
+
+
+def _package(name: str) -> Finding:
+    try:
+        return Finding(thing=name, grade="ok", found=version(name))
+    except PackageNotFoundError:
+        return Finding(thing=name, grade="broken", found="not installed", hint="make setup")
+
+
+def _disk(home: Path) -> Finding:
+    there = next(p for p in (home.resolve(), *home.resolve().parents) if p.exists())
+    return disk(shutil.disk_usage(there).free, there)
+
+
+def disk(free: int, there: Path) -> Finding:
+    """Return what `free` bytes on the disk of the home mean."""
+    grade: Grade = "ok" if free >= DISK_GIB_WISHED * GIB else "note" if free >= DISK_GIB_NEEDED * GIB else "broken"
+    hint = "" if grade == "ok" else f"{DISK_GIB_WISHED} GiB let the sample and its reports fit easily"
+    return Finding(thing="disk", grade=grade, found=f"{free / GIB:.1f} GiB free at {there}", hint=hint)
+
+
+def memory(total: int) -> Finding:
+    """Return what `total` bytes of memory mean."""
+    enough = total >= MEMORY_GIB_WISHED * GIB
+    hint = "" if enough else f"the demonstration peaks below {MEMORY_GIB_WISHED} GiB"
+    return Finding(thing="memory", grade="ok" if enough else "note", found=f"{total / GIB:.1f} GiB", hint=hint)
+
+
+def _home(home: Path) -> Finding:
+    path = home.resolve()
+    if not path.exists():
+        return Finding(thing="home", grade="note", found=f"{path} is not there yet", hint="cutover up")
+    if path.stat().st_mode & OTHERS:
+        found = f"{path} can be entered by other users"
+        return Finding(thing="home", grade="note", found=found, hint=f"chmod 700 {path}")
+    return Finding(thing="home", grade="ok", found=str(path))
+
+
+def _definitions(folder: Path) -> Finding:
+    if not folder.is_dir():
+        hint = "set CUTOVER_PIPELINES, or work in the project's folder"
+        return Finding(thing="pipelines", grade="broken", found=f"{folder.resolve()} is not there", hint=hint)
+    return Finding(thing="pipelines", grade="ok", found=str(folder.resolve()))
+
+
+def _ports(settings: Settings) -> Finding:
+    ports = ports_module.load(ports_path(settings))
+    if ports is None:
+        return Finding(thing="ports", grade="note", found="none chosen yet", hint="cutover up")
+    named = ", ".join(f"{name} {port}" for name, port in ports.by_name().items())
+    if any(program.pid for program in status.look(settings).programs):
+        return Finding(thing="ports", grade="ok", found=f"{named}, in use by this installation")
+    taken = {name: port for name, port in ports.by_name().items() if not ports_module.is_free(port)}
+    if taken:
+        held = "; ".join(f"{name} {port} by {ports_module.holder(port)}" for name, port in taken.items())
+        return Finding(
+            thing="ports", grade="broken", found=f"held by others: {held}", hint=f"rm {ports_path(settings)}"
+        )
+    return Finding(thing="ports", grade="ok", found=f"{named}, free")
+
+
+def _services(settings: Settings) -> list[Finding]:
+    now = status.look(settings)
+    return [_broker(settings, now), *_timestamps(settings, now), _airflow(now)]
+
+
+def _broker(settings: Settings, now: status.Status) -> Finding:
+    if now.kafka_answers:
+        return Finding(thing="kafka", grade="ok", found=f"{now.kafka} answers")
+    if settings.kafka.bootstrap_servers or any(p.group == "kafka" and p.pid for p in now.programs):
+        hint = "docs/runbooks/KafkaUnreachable.md"
+        return Finding(thing="kafka", grade="broken", found=f"{now.kafka} does not answer", hint=hint)
+    return Finding(thing="kafka", grade="note", found="not started", hint="cutover up")
+
+
+def _timestamps(settings: Settings, now: status.Status) -> list[Finding]:
+    if not now.kafka_answers or now.kafka is None:
+        return []
+    return [
+        Finding(thing=f"topic {topic.name}", grade="ok" if topic.bounded else "note", found=topic.says, hint=topic.hint)
+        for topic in timestamps.topics(settings, now.kafka)
+    ]
+
+
+def _airflow(now: status.Status) -> Finding:
+    if not any(p.group == "airflow" and p.pid for p in now.programs):
+        return Finding(thing="airflow", grade="note", found="not started", hint="cutover up")
+    ill = [name for name, health in now.airflow_health.items() if health != "healthy"]
+    if now.airflow_health and not ill:
+        return Finding(thing="airflow", grade="ok", found=f"{now.airflow} is healthy")
+    found = f"{now.airflow}: {', '.join(ill)} not healthy" if ill else f"{now.airflow} does not answer"
+    return Finding(thing="airflow", grade="broken", found=found, hint=f"logs in {now.home / 'logs'}")

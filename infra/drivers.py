@@ -1,0 +1,39 @@
+"""Streaming drivers of this installation, as they record themselves in `<home>/run/<pipeline>/`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from cutover.errors import CutoverError
+from infra import files, processes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Driver:
+    """A detached driver: who it is, and what it said last."""
+
+    pipeline: str
+    identity: processes.Identity
+    heartbeat: dict[str, object] | None
+
+    @property
+    def alive(self) -> bool:
+        """Return whether this very process runs."""
+        return processes.is_alive(self.identity)
+
+
+def recorded(run_dir: Path) -> list[Driver]:
+    """Return the drivers that were started, living or not, by name."""
+    drivers = []
+    for path in sorted(run_dir.glob("*/driver.json")):
+        identity = processes.parse(_read(path))
+        if identity is not None:
+            heartbeat = _read(path.parent / "heartbeat.json")
+            drivers.append(Driver(pipeline=path.parent.name, identity=identity, heartbeat=heartbeat))
+    return drivers
+
+
+def _read(path: Path) -> dict[str, object] | None:
+    try:
+        return files.read_json(path)
+    except CutoverError:  # half of a file is as good as none: the process tells by itself whether it lives
+        return None

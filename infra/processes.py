@@ -1,0 +1,113 @@
+"""Processes by identity: a pid alone may have been given to somebody else, a pid with its start time has not."""
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import psutil
+
+POLL_SECONDS = 0.1
+START_TOLERANCE = 0.5  # seconds; two readings of one start time differ by the clock's rounding
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """One process, for as long as it lives."""
+
+    pid: int
+    started: float  # seconds since 1970, as psutil gives it
+
+
+def identify(pid: int) -> Identity | None:
+    """Return who has this pid now; None if nobody has, or only a zombie."""
+    process = _living(pid)
+    return None if process is None else Identity(pid=pid, started=process.create_time())
+
+
+def is_alive(identity: Identity) -> bool:
+    """Return whether this very process still runs (a zombie does not)."""
+    now = identify(identity.pid)
+    return now is not None and abs(now.started - identity.started) < START_TOLERANCE
+
+
+def parse(raw: dict[str, object] | None) -> Identity | None:
+    """Return the identity in a JSON object with `pid` and `started`; None if it holds none."""
+    if raw is None:
+        return None
+    pid, started = raw.get("pid"), raw.get("started")
+    if isinstance(pid, int) and isinstance(started, int | float):
+        return Identity(pid=pid, started=float(started))
+    return None
+
+
+def marked(name: str, value: str) -> list[Identity]:
+    """Return our user's living processes whose environment holds `name=value`; never this one or its ancestors."""
+    own = {os.getpid(), *(p.pid for p in psutil.Process().parents())}
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            if process.pid not in own and process.environ().get(name) == value:
+                found.append(identify(process.pid))
+    return [identity for identity in found if identity is not None]
+
+
+def family(identity: Identity) -> list[Identity]:
+    """Return a living process, its group (if it leads one) and its descendants."""
+    if not is_alive(identity):
+        return []
+    pids = {identity.pid}
+    with contextlib.suppress(psutil.Error):
+        pids |= {child.pid for child in psutil.Process(identity.pid).children(recursive=True)}
+    if _group(identity.pid) == identity.pid:
+        pids |= {p.pid for p in psutil.process_iter() if _group(p.pid) == identity.pid}
+    return [found for found in map(identify, pids) if found is not None]
+
+
+def stop(identities: Iterable[Identity], *, within: float, tell: Callable[[int], None] | None = None) -> list[Identity]:
+    """Ask processes to end, and end by force those that did not; return those that live even so.
+
+    Args:
+        identities: Whom to stop; the dead are passed over.
+        within: Seconds between the request and the force.
+        tell: Called with the number still alive, while waiting.
+    """
+    targets = list(identities)
+    for sign, seconds in ((signal.SIGTERM, within), (signal.SIGKILL, 10.0)):
+        targets = [t for t in targets if is_alive(t)]
+        for target in targets:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(target.pid, sign)
+        targets = wait_gone(targets, within=seconds, tell=tell)
+    return targets
+
+
+def wait_gone(
+    identities: Iterable[Identity], *, within: float, tell: Callable[[int], None] | None = None
+) -> list[Identity]:
+    """Return those that still live after `within` seconds; sooner when all are gone."""
+    deadline = time.monotonic() + within
+    living = [i for i in identities if is_alive(i)]
+    while living and time.monotonic() < deadline:
+        if tell is not None:
+            tell(len(living))
+        time.sleep(POLL_SECONDS)
+        living = [i for i in living if is_alive(i)]
+    return living
+
+
+def _living(pid: int) -> psutil.Process | None:
+    try:
+        process = psutil.Process(pid)
+        return None if process.status() == psutil.STATUS_ZOMBIE else process
+    except psutil.NoSuchProcess:
+        return None
+
+
+def _group(pid: int) -> int | None:
+    try:
+        return os.getpgid(pid)
+    except OSError:
+        return None

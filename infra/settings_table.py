@@ -1,0 +1,87 @@
+"""Every setting with its value, where it comes from and what it means; a secret is never shown."""
+
+import os
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import BaseModel, SecretStr
+from pydantic.fields import FieldInfo
+
+from cutover.settings import Settings
+
+HIDDEN = "(hidden)"
+SECRET_NAME = re.compile(r"passw|secret|token|credential|jaas|account\.key|access\.key", re.IGNORECASE)
+USER_INFO = re.compile(r"(?<=://)[^/@\s]+@")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One setting."""
+
+    name: str  # as in cutover.toml: kafka.protocol
+    value: str
+    source: str  # default, cutover.toml, or the variable's name
+    meaning: str
+
+
+def rows(settings: Settings, *, environment: Mapping[str, str], toml: Mapping[str, object]) -> list[Row]:
+    """Return all settings.
+
+    Args:
+        settings: The values in force.
+        environment: Where `CUTOVER_*` were read.
+        toml: What `cutover.toml` holds.
+    """
+    upper = {name.upper() for name in environment}
+    return [
+        Row(name=".".join(path), value=shown(path[-1], value), source=_source(path, upper, toml), meaning=meaning)
+        for path, value, meaning in _leaves(settings, ())
+    ]
+
+
+def read_toml() -> dict[str, object]:
+    """Return what `cutover.toml` in the working folder holds; empty if there is none."""
+    path = Path(str(Settings.model_config.get("toml_file")))
+    return tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
+def current(settings: Settings) -> list[Row]:
+    """Return `rows` for this process."""
+    return rows(settings, environment=os.environ, toml=read_toml())
+
+
+def shown(name: str, value: object) -> str:
+    """Return a value as it may be shown: secrets hidden, credentials cut out of addresses."""
+    if value is None:
+        return ""
+    if isinstance(value, SecretStr) or (SECRET_NAME.search(name) and not isinstance(value, Path)):
+        return HIDDEN
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}={shown(str(key), item)}" for key, item in sorted(value.items()))
+    return USER_INFO.sub(f"{HIDDEN}@", str(value))
+
+
+def _leaves(model: BaseModel, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], object, str]]:
+    fields: dict[str, FieldInfo] = type(model).model_fields
+    for name, field in fields.items():
+        value = getattr(model, name)
+        if isinstance(value, BaseModel):
+            yield from _leaves(value, (*path, name))
+        else:
+            yield (*path, name), value, field.description or ""
+
+
+def _source(path: tuple[str, ...], environment: set[str], toml: Mapping[str, object]) -> str:
+    for length in range(len(path), 0, -1):  # CUTOVER_KAFKA may hold all of kafka as JSON
+        variable = "CUTOVER_" + "__".join(path[:length]).upper()
+        if variable in environment or any(
+            name.startswith(f"{variable}__") for name in environment if length == len(path)
+        ):
+            return variable
+    found: object = toml
+    for part in path:
+        found = found.get(part) if isinstance(found, Mapping) else None
+    return "default" if found is None else "cutover.toml"

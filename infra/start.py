@@ -1,0 +1,168 @@
+"""`cutover up`: bring the broker and Airflow up under one supervisor, and wait until they answer."""
+
+import fcntl
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from cutover.errors import CutoverError, LogError
+from cutover.settings import Settings
+from infra import airflow, broker, files, jars, java, processes
+from infra import ports as ports_module
+from infra.ports import Ports
+from infra.progress import Tell
+from infra.supervisor import Program, State, Supervisor, SupervisorError
+
+BROKER = "broker"
+READY_SECONDS = 240.0
+POLL_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """Where things are now."""
+
+    bootstrap: str
+    airflow: str | None  # None when only the broker was asked for
+    ports: Ports
+
+
+def up(settings: Settings, *, broker_only: bool, tell: Tell) -> Running:
+    """Start what does not run yet and return when all of it answers.
+
+    Raises:
+        PortError: A port of this installation is taken.
+        LogError: The broker does not come up, or the given cluster does not answer.
+        SupervisorError: A process does not stay up, or the settings changed while it runs.
+        CutoverError: Java or the JARs are missing.
+    """
+    java.require()
+    with _alone(settings.run_dir):
+        ports = _start(settings, broker_only=broker_only, tell=tell)
+        bootstrap = _await_broker(settings, ports, tell)
+        if not broker_only:
+            _await_airflow(settings, ports, tell)
+        ports_module.mark_used(ports_path(settings), ports)
+    return Running(bootstrap=bootstrap, airflow=None if broker_only else airflow.address(ports), ports=ports)
+
+
+def ports_path(settings: Settings) -> Path:
+    """Return the file that remembers the ports."""
+    return settings.run_dir / "ports.json"
+
+
+def programs(settings: Settings) -> tuple[Program, ...]:
+    """Return what the supervisor looks after; no broker when the settings name a cluster."""
+    if settings.kafka.bootstrap_servers:
+        return airflow.programs()
+    home = settings.home.resolve()
+    own = Program(name=BROKER, group="kafka", command=tuple(broker.command(home)), stop_seconds=30)
+    return (own, *airflow.programs())
+
+
+def _start(settings: Settings, *, broker_only: bool, tell: Tell) -> Ports:
+    supervisor = Supervisor(settings.home.resolve())
+    own_broker = not settings.kafka.bootstrap_servers
+    wanted = {"kafka"} if own_broker else set()
+    wanted |= set() if broker_only else {airflow.GROUP}
+    if supervisor.identity() is None:
+        # A supervisor that was killed leaves its children: they would hold the ports.
+        processes.stop(supervisor.leftovers(), within=20)
+    missing = wanted - _up_groups(supervisor)
+    ports = ports_module.settle(ports_path(settings), needed=_port_names(missing))
+    if "kafka" in missing:
+        tell("preparing the broker")
+        _prepare_broker(settings, ports)
+    variables = airflow.current_environment(settings, ports)
+    if airflow.GROUP in missing and not airflow.is_migrated(settings):
+        tell("making Airflow's database (once, about 10 s)")
+        airflow.migrate(settings, variables)
+    if missing:
+        _launch(supervisor, programs(settings), variables)
+    for group in sorted(missing, reverse=True):
+        supervisor.start_group(group)
+    return ports
+
+
+def _up_groups(supervisor: Supervisor) -> set[str]:
+    """Return the groups of which every program runs."""
+    states = supervisor.states()
+    return {s.group for s in states} - {s.group for s in states if not s.tried}
+
+
+def _port_names(groups: set[str]) -> list[str]:
+    return [*(("broker", "controller") if "kafka" in groups else ()), *(("airflow",) if "airflow" in groups else ())]
+
+
+def _prepare_broker(settings: Settings, ports: Ports) -> None:
+    home = settings.home.resolve()
+    wrong = jars.check("kafka")
+    if wrong:
+        msg = "JARs of the broker are not as locked in `infra/kafka-jars.sha256`:\n  " + "\n  ".join(wrong[:5])
+        raise CutoverError(msg + "\nHint: `make setup` fetches them.")
+    broker.prepare(home, ports)
+    broker.write_address(settings.run_dir, ports)
+
+
+def _launch(supervisor: Supervisor, wanted: tuple[Program, ...], variables: dict[str, str]) -> None:
+    if supervisor.identity() is None:
+        supervisor.launch(wanted, variables)
+    unknown = {p.name for p in wanted} - {s.name for s in supervisor.states()}
+    if unknown:
+        msg = f"Supervisor of `{supervisor.home}`: expected it to know {sorted(unknown)}; other settings started it."
+        raise SupervisorError(msg + "\nHint: `cutover down`, then `cutover up`.")
+
+
+def _await_broker(settings: Settings, ports: Ports, tell: Tell) -> str:
+    given = settings.kafka.bootstrap_servers
+    if given is None:
+        tell(f"waiting for the broker at {broker.address(ports)}")
+        alive = _watch(Supervisor(settings.home.resolve()), "kafka")
+        broker.wait_ready(settings.home.resolve(), ports, within=READY_SECONDS, alive=lambda: not alive())
+        return broker.address(ports)
+    tell(f"asking the cluster at {given}")
+    if not broker.answers(settings, given):
+        msg = f"Kafka at `{given}` (`kafka.bootstrap_servers`): expected an answer within "
+        msg += f"{settings.kafka.timeout_seconds:.0f} s, got none.\nHint: unset it and `cutover up` runs a broker."
+        raise LogError(msg, runbook="KafkaUnreachable")
+    return given
+
+
+def _await_airflow(settings: Settings, ports: Ports, tell: Tell) -> None:
+    client = airflow.api(settings, ports)
+    fallen = _watch(Supervisor(settings.home.resolve()), airflow.GROUP)
+    deadline = time.monotonic() + READY_SECONDS
+    while not client.is_healthy():
+        health = client.health()
+        waiting = [name for name, status in health.items() if status != "healthy"] if health else ["its API"]
+        tell(f"waiting for Airflow at {airflow.address(ports)}: {', '.join(waiting)}")
+        dead = fallen()
+        if dead or time.monotonic() > deadline:
+            raise SupervisorError(_not_up(settings, dead, waiting))
+        time.sleep(POLL_SECONDS)
+    airflow.ensure_pool(client)
+
+
+def _not_up(settings: Settings, dead: list[State], waiting: list[str]) -> str:
+    logs = settings.home.resolve() / "logs"
+    lines = [f"Airflow: expected it healthy within {READY_SECONDS:.0f} s, still waiting for {', '.join(waiting)}."]
+    for state in dead:
+        log = logs / f"{state.name}.log"
+        lines.append(f"{state.name} is {state.state} ({state.detail}). Its log, `{log}`:\n{broker.tail(log)}")
+    return "\n".join(lines) + f"\nHint: the logs are in `{logs}`; `cutover down` stops what is left."
+
+
+def _watch(supervisor: Supervisor, group: str) -> Callable[[], list[State]]:
+    """Return a function that lists the programs of a group that the supervisor gave up."""
+    return lambda: [s for s in supervisor.states() if s.group == group and not s.tried]
+
+
+@contextmanager
+def _alone(run_dir: Path) -> Iterator[None]:
+    """Hold the lock of this installation's starts: two at once would launch two supervisors."""
+    files.private_folder(run_dir)
+    with (run_dir / "up.lock").open("w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,80 @@
+"""`cutover status`: what runs, where, and what the drivers say."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from cutover.errors import LogError
+from cutover.log.kafka import bootstrap_servers
+from cutover.settings import Settings
+from infra import airflow, broker, drivers
+from infra import ports as ports_module
+from infra.drivers import Driver
+from infra.ports import Ports
+from infra.start import ports_path
+from infra.supervisor import State, Supervisor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """A look at one installation."""
+
+    home: Path
+    programs: tuple[State, ...]
+    drivers: tuple[Driver, ...]
+    ports: Ports | None
+    kafka: str | None  # the address in force, if any
+    kafka_answers: bool
+    airflow: str | None
+    airflow_health: dict[str, str]  # empty when nobody answers
+    password_file: Path
+
+    def to_json(self) -> dict[str, object]:
+        """Return what `--json` prints."""
+        return {
+            "home": str(self.home),
+            "processes": [asdict(program) for program in self.programs],
+            "drivers": [_driver(driver) for driver in self.drivers],
+            "ports": None if self.ports is None else self.ports.by_name(),
+            "kafka": {"bootstrap_servers": self.kafka, "answers": self.kafka_answers},
+            "airflow": {
+                "address": self.airflow,
+                "health": self.airflow_health,
+                "password_file": str(self.password_file),
+            },
+        }
+
+
+def look(settings: Settings) -> Status:
+    """Return what runs now; asks the supervisor, the broker and Airflow, starts nothing."""
+    ports = ports_module.load(ports_path(settings))
+    programs = tuple(Supervisor(settings.home.resolve()).states())
+    kafka = _kafka(settings)
+    asked = kafka if settings.kafka.bootstrap_servers or any(p.group == "kafka" and p.pid for p in programs) else None
+    scheduled = ports is not None and any(p.group == airflow.GROUP and p.pid for p in programs)
+    return Status(
+        home=settings.home.resolve(),
+        programs=programs,
+        drivers=tuple(drivers.recorded(settings.run_dir)),
+        ports=ports,
+        kafka=kafka,
+        kafka_answers=asked is not None and broker.answers(settings, asked),
+        airflow=None if ports is None else airflow.address(ports),
+        airflow_health=airflow.api(settings, ports).health() if ports is not None and scheduled else {},
+        password_file=airflow.passwords_file(settings),
+    )
+
+
+def _kafka(settings: Settings) -> str | None:
+    try:
+        return bootstrap_servers(settings)
+    except LogError:
+        return None
+
+
+def _driver(driver: Driver) -> dict[str, object]:
+    return {
+        "pipeline": driver.pipeline,
+        "pid": driver.identity.pid,
+        "alive": driver.alive,
+        "heartbeat": driver.heartbeat,
+    }

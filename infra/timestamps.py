@@ -1,0 +1,68 @@
+"""Who sets a topic's timestamps: Cutover trusts the log's clock, so a producer that forges it is not detected."""
+
+from dataclasses import dataclass
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+
+from cutover.errors import LogError
+from cutover.log import options
+from cutover.settings import Settings
+
+LONG = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topic:
+    """What a topic says of its timestamps."""
+
+    name: str
+    kind: str  # CreateTime or LogAppendTime
+    ahead_ms: int  # how far ahead of the broker's clock a producer's timestamp may be
+
+    @property
+    def bounded(self) -> bool:
+        """Return whether no producer can place a record in the future at will."""
+        return self.kind == "LogAppendTime" or self.ahead_ms < LONG
+
+    @property
+    def says(self) -> str:
+        """Return the sentence."""
+        if self.kind == "LogAppendTime":
+            return "timestamps by the broker (LogAppendTime)"
+        bound = f"at most {self.ahead_ms} ms ahead" if self.bounded else "without a bound"
+        return f"timestamps by the producer ({self.kind}), {bound}"
+
+    @property
+    def hint(self) -> str:
+        """Return what to do; empty if nothing."""
+        wanted = "message.timestamp.type=LogAppendTime, or set message.timestamp.after.max.ms"
+        return "" if self.bounded else f"a producer with a wrong clock moves event time: {wanted}"
+
+
+def topics(settings: Settings, bootstrap: str) -> list[Topic]:
+    """Return the topics of the cluster but its own, by name.
+
+    Raises:
+        LogError: The cluster does not answer.
+    """
+    admin = AdminClient(options.librdkafka(settings.kafka, bootstrap))
+    within = settings.kafka.timeout_seconds
+    try:
+        names = sorted(name for name in admin.list_topics(timeout=within).topics if not name.startswith("__"))
+        asked = [ConfigResource(ResourceType.TOPIC, name) for name in names]
+        answers = admin.describe_configs(asked, request_timeout=within) if asked else {}
+        return [_topic(resource.name, future.result(within)) for resource, future in answers.items()]
+    except KafkaException as error:
+        msg = f"Kafka at `{bootstrap}`: expected the settings of its topics, got {error}."
+        raise LogError(msg, runbook="KafkaUnreachable") from error
+
+
+def _topic(name: str, config: dict[str, object]) -> Topic:
+    values = {key: str(getattr(entry, "value", "")) for key, entry in config.items()}
+    ahead = values.get("message.timestamp.after.max.ms", "")
+    return Topic(
+        name=name,
+        kind=values.get("message.timestamp.type", "CreateTime"),
+        ahead_ms=int(ahead) if ahead.isdigit() else LONG,
+    )
