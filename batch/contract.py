@@ -1,16 +1,13 @@
-"""The contract: the definition's expectations, run by Great Expectations on the staged result before it is published."""
+"""The contract: the definition's expectations, run by Great Expectations before anything is published."""
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import duckdb
 
 from cutover.definition.pipeline import Expect, Pipeline
 from cutover.errors import ContractError, DefinitionError
 from cutover.lake.batch_runs import ExpectationResult
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _LISTED = 12  # names in an error
 
@@ -37,7 +34,8 @@ def check(pipeline: Pipeline, connection: duckdb.DuckDBPyConnection, staged: str
     if failed:
         lines = "\n".join(f"  {result.expectation}: got {result.observed}" for result in failed)
         msg = f"Contract of `{pipeline.name}`: expected every critical expectation to hold on the staged result, got:\n"
-        raise ContractError(f"{msg}{lines}\nHint: nothing was published.", runbook="ContractFailed")
+        msg += f"{lines}\nHint: nothing was published."
+        raise ContractError(msg, runbook="ContractFailed")
     return results
 
 
@@ -58,7 +56,8 @@ def _expectation(pipeline: Pipeline, expect: Expect, gxe: Any) -> Any:
     made = getattr(gxe, name, None)
     if made is None or not expect.type.startswith("expect_"):
         near = [known for known in dir(gxe) if known.startswith("Expect")][:_LISTED]
-        msg = f"Contract of `{pipeline.name}`: expected a type of Great Expectations such as {', '.join(near)}, got `{expect.type}`."
+        msg = f"Contract of `{pipeline.name}`: expected a type of Great Expectations, got `{expect.type}`."
+        msg += f"\nHint: some of them are {', '.join(near)}, written as `expect_column_max_to_be_between`."
         raise DefinitionError(msg)
     try:
         return made(**dict(expect.arguments), severity=expect.severity)
@@ -67,7 +66,7 @@ def _expectation(pipeline: Pipeline, expect: Expect, gxe: Any) -> Any:
         raise DefinitionError(msg) from error
 
 
-def _run(pipeline: Pipeline, frame: "pd.DataFrame") -> tuple[ExpectationResult, ...]:
+def _run(pipeline: Pipeline, frame: Any) -> tuple[ExpectationResult, ...]:
     wanted = expectations(pipeline)
     import great_expectations as gx  # noqa: PLC0415 -- see `expectations`
 
@@ -101,7 +100,7 @@ def _observed(found: Any) -> str:
     return str(result.get("observed_value", "no value"))
 
 
-def _frame(connection: duckdb.DuckDBPyConnection, staged: str) -> "pd.DataFrame":
+def _frame(connection: duckdb.DuckDBPyConnection, staged: str) -> Any:
     columns = connection.execute(f"DESCRIBE {staged}").fetchall()
     selected = ", ".join(
         f'CAST("{name}" AS DOUBLE) AS "{name}"' if kind.startswith("DECIMAL") else f'"{name}"'

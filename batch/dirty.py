@@ -103,7 +103,7 @@ def _last_computed(starts: Sequence[int], history: Sequence[Sequence[Range]], si
 def _ranges(labels: Sequence[tuple[str, int]], wanted: str, size: int) -> tuple[Range, ...]:
     """Return the runs of a label.
 
-    A stretch of time that no record touched splits no run: it holds no row on the batch side, and is said to be covered.
+    A stretch of time that no record touched splits no run: it holds no row on the batch side, and counts as covered.
     """
     runs = (list(run) for label, run in groupby(labels, key=lambda pair: pair[0]) if label == wanted)
     return tuple((run[0][1], run[-1][1] + size) for run in runs)

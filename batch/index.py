@@ -24,7 +24,8 @@ from cutover.settings import Settings
 
 _RANGES = """
     SELECT scans.scan, r._partition, epoch_us(r.window_start) AS window_start, r.first_offset, r.last_offset
-    FROM {source} r JOIN (SELECT unnest($runs::VARCHAR[]) AS run, unnest(range(len($runs::VARCHAR[]))) AS scan) scans ON scans.run = r._run
+    FROM {source} r
+    JOIN (SELECT unnest($runs::VARCHAR[]) AS run, unnest(range(len($runs::VARCHAR[]))) AS scan) scans ON scans.run = r._run
     WHERE r._kind = 'range'
 """
 
@@ -60,7 +61,7 @@ def load(settings: Settings, pipeline: Pipeline, log: LogId) -> History:
     runs = [run for run in batch_runs.runs(settings, pipeline) if run.batch_fingerprint == fingerprint]
     for run in runs:
         if run.topic_id != log.topic_id:
-            msg = f"Batch of `{pipeline.name}`: expected the topic id {run.topic_id} of its earlier runs, got {log.topic_id}."
+            msg = f"Batch of `{pipeline.name}`: expected its earlier runs' topic id {run.topic_id}, got {log.topic_id}."
             hint = "\nHint: the topic was made again; its results belong into another lake or under another definition."
             raise LogError(msg + hint, runbook="TopicIdentityChanged")
     return History(runs=tuple(runs))

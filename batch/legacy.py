@@ -1,4 +1,4 @@
-"""The team's own SQL over the records that parsed: what a batch job computes today, held to the definition's columns."""
+"""The team's own SQL over the records that parsed: what a batch job computes today, in the definition's columns."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -108,7 +108,8 @@ def _check_names(pipeline: Pipeline, result: "DataFrame") -> None:
         msg = (
             f"{_place(pipeline)}: expected the columns {', '.join(wanted)}, each once, got {', '.join(result.columns)}."
         )
-        raise DefinitionError(f"{msg}\nHint: look at {', '.join(missing)}.")
+        msg += f"\nHint: look at {', '.join(missing)}."
+        raise DefinitionError(msg)
     kind = result.schema["window_start"].dataType.simpleString()
     if kind != "timestamp":
         msg = f"{_place(pipeline)}, column `window_start`: expected timestamp, got {kind}.\nHint: cast it in the query."
@@ -137,7 +138,7 @@ def _check_windows(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline) ->
     query = f"SELECT count(*) FROM (SELECT 1 FROM {RETURNED} GROUP BY {keys} HAVING count(*) > 1)"  # noqa: S608
     (twice,) = connection.execute(query).fetchone() or (0,)
     if twice:
-        msg = f"{_place(pipeline)}: expected one row for each window_start and {', '.join(pipeline.key)}, got more for {twice}."
+        msg = f"{_place(pipeline)}: expected one row for each window_start and key, got more for {twice} of them."
         raise DefinitionError(msg)
 
 

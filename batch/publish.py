@@ -1,4 +1,4 @@
-"""Publish a run: what was scanned, then the windows, then the row that makes the run count. Killed anywhere, it repeats."""
+"""Publish a run: what was scanned, then the windows, then the row that makes the run count."""
 
 import json
 from collections.abc import Mapping
