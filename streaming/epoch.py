@@ -12,7 +12,7 @@ from cutover.records import classify, parse, partials
 from cutover.records.classes import Class
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Observation
+    from pyspark.sql import Column, DataFrame, Observation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class Counted:
 
     counts: Mapping[str, int]  # class -> (record, window) pairs
     records: int
-    unknown: int  # records with fields that the schema does not name
+    unknown: int  # fields that the schema does not name
 
 
 NOTHING = Counted(counts={}, records=0, unknown=0)
@@ -84,27 +84,27 @@ def pairs_bound(pipeline: Pipeline, plan: Plan) -> int:
     return plan.span * -(-pipeline.window.size // pipeline.window.every)
 
 
-def counted(rows: pa.Table, pipeline: Pipeline) -> Counted:
+def counted(rows: pa.Table, pipeline: Pipeline, plan: Plan) -> Counted:
     """Return the sums over partial rows of `_class`, `_n` and `_unknown`."""
     sums = rows.group_by("_class").aggregate([("_n", "sum"), ("_unknown", "sum")]).to_pylist()
-    return summed({row["_class"]: (row["_n_sum"], row["_unknown_sum"] or 0) for row in sums}, pipeline)
+    return summed({row["_class"]: (row["_n_sum"], row["_unknown_sum"] or 0) for row in sums}, pipeline, plan)
 
 
-def summed(by_class: Mapping[str, tuple[int, int]], pipeline: Pipeline) -> Counted:
+def summed(by_class: Mapping[str, tuple[int, int]], pipeline: Pipeline, plan: Plan) -> Counted:
     """Return the counts of an epoch from (pairs, unknown) by class.
 
-    A record that parsed and was not filtered is one pair in each of its windows.
+    A record that parsed and was not filtered is one pair in each of its windows. Where records fall into different
+    numbers of windows (`size` is no multiple of `every`), `records` is the number of offsets.
     """
     counts = {kind.value: int(by_class.get(kind.value, (0, 0))[0]) for kind in Class}
     single = counts[Class.MALFORMED] + counts[Class.FILTERED]
     windowed = sum(counts.values()) - single
-    each = -(-pipeline.window.size // pipeline.window.every)
-    unknown = sum(int(u) for kind, (_, u) in by_class.items() if kind in {Class.MALFORMED, Class.FILTERED})
-    unknown += sum(int(u) for _, u in by_class.values()) - unknown if each == 1 else 0
-    return Counted(counts=counts, records=single + windowed // each, unknown=unknown)
+    even = pipeline.window.size % pipeline.window.every == 0
+    records = single + windowed // (pipeline.window.size // pipeline.window.every) if even else plan.span
+    return Counted(counts=counts, records=records, unknown=sum(int(unknown) for _, unknown in by_class.values()))
 
 
-def _newest(pipeline: Pipeline, partitions: tuple[int, ...]) -> "list[object]":
+def _newest(pipeline: Pipeline, partitions: tuple[int, ...]) -> "list[Column]":
     """Return one maximum for each partition. Maxima only: a count doubles when an executor dies after its map task."""
     from pyspark.sql import functions as F  # noqa: N812, PLC0415 -- Spark's own name for it
 

@@ -33,9 +33,9 @@ def refuse_unsafe(settings: Settings, pipeline: Pipeline) -> None:
     spark.configuration(settings)
     for name in ("overflow_rows", "fold_every", "reload_every"):
         if getattr(settings.stream, name) < 1:
-            raise _unsafe(f"stream.{name}", "1 or more", str(getattr(settings.stream, name)))
+            raise _unsafe("stream." + name, str(getattr(settings.stream, name)))
     if pipeline.max_rows_per_epoch < 1:
-        raise _unsafe(f"{pipeline.name}.max_rows_per_epoch", "1 or more", str(pipeline.max_rows_per_epoch))
+        raise _unsafe(pipeline.name + ".max_rows_per_epoch", str(pipeline.max_rows_per_epoch))
 
 
 def begin(pipeline: Pipeline, client: LogClient, record: EpochRecord | None) -> Beginning:
@@ -123,7 +123,7 @@ def _refuse_compacted(topic: str, client: LogClient) -> None:
         raise LogError(msg, runbook="LogDataLost")
 
 
-def _unsafe(key: str, expected: str, found: str) -> DefinitionError:
-    msg = f"`{key}`: expected {expected}, got `{found}`."
+def _unsafe(key: str, found: str) -> DefinitionError:
+    msg = f"`{key}`: expected 1 or more, got `{found}`."
     msg += "\nHint: change it; the stream is not started."
     return DefinitionError(msg)

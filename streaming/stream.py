@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from cutover.definition.pipeline import Pipeline
 from cutover.errors import LogError
 from cutover.events import log
 from cutover.lake.epochs import EpochRecord
 from cutover.lake.schemas import epoch_log_schema, partial_schema
-from cutover.records import watermark
 from cutover.records.classes import Class
-from streaming import epoch, query, start
+from cutover.records.watermark import Observation, WatermarkState, advance, final_watermark
+from streaming import epoch, overflow, query, start
 from streaming.commit import Committer
+from streaming.compaction import Compactor
 from streaming.heartbeat import iso
-from streaming.idleness import Idleness
 from streaming.rim import Rim
 
 if TYPE_CHECKING:
@@ -32,17 +31,19 @@ class Stream:
         self.rim, self.committer, self.log = rim, committer, beginning.log
         self.position = dict(beginning.offsets)
         self.limit: Mapping[int, int] | None = None  # a drain reads no further
-        self.latest: Mapping[int, int] = {}
+        self.high: Mapping[int, int] = {}  # high watermarks at the last look
         self.lock, self.wake = threading.Lock(), threading.Event()
         self.checkpoint = query.checkpoint_of(rim.place, committer.run_id)
         self.failure: BaseException | None = None
         self._schema = epoch_log_schema(rim.pipeline)
-        self._idleness = Idleness(rim.pipeline.lateness.idle_after_micros)
+        self.compactor = Compactor(rim, committer)
+        newest = beginning.record
+        self.time = WatermarkState() if newest is None else known_time(newest)
 
     @property
     def lag(self) -> int:
         """Return the records unread at the last look (control records included)."""
-        return sum(max(0, end - self.position.get(partition, 0)) for partition, end in self.latest.items())
+        return sum(max(0, end - self.position.get(partition, 0)) for partition, end in self.high.items())
 
     @property
     def drained(self) -> bool:
@@ -70,19 +71,19 @@ class Stream:
         Raises:
             CutoverError: The tick cannot be committed.
         """
-        topic = self.rim.pipeline.source.name
-        ends, self.latest = self.rim.client.high_watermarks(topic), self.rim.client.latest(topic)
+        high = self.rim.client.high_watermarks(self.log.topic)
         with self.lock:
+            self.high = high
             if not self.rim.stopping.is_set():
-                self._idleness.look(position=self.position, ends=ends, now=self.rim.clock.monotonic())
                 self._tick_if_due()
+                self.compactor.step()
 
     def finish(self, *, final: bool) -> None:
         """Commit what a drain changed: a cut of its own if no epoch has it, the end of time if it is the final one."""
         with self.lock:
             newest = self.committer.newest
             if final or newest is None or newest.end != self.position:
-                self.tick(final=final)
+                self.tick(self.time, final=final)
 
     def _epoch(self, batch: "DataFrame", number: int) -> int:
         plan = self._plan(number)
@@ -91,14 +92,31 @@ class Stream:
         began = time.monotonic()
         self.rim.probe("epoch.planned", plan.epoch)
         passed = epoch.one_pass(batch, self.rim.pipeline, plan)
-        rows = epoch.collected(passed, self.rim.pipeline)
+        gathered = overflow.gather(
+            passed,
+            self.rim.pipeline,
+            plan,
+            limit=self.rim.settings.stream.overflow_rows,
+            uri=self.committer.version.uri,
+        )
         self.rim.probe("epoch.aggregated", plan.epoch)
-        record = self._record(plan, epoch.counted(rows, self.rim.pipeline), epoch.newest_events(passed))
         self._same_log()
+        time_now = self._advance(epoch.newest_events(passed), plan.end)
+        record = self._record(plan, gathered.counted, time_now)
         record = replace(record, seconds=round(time.monotonic() - began, 3))
-        self.committer.commit(self._rows(rows, record), record)
-        self._committed(record)
+        self._commit(gathered, record)
+        self.time = time_now
         return plan.span
+
+    def _commit(self, gathered: overflow.Gathered, record: EpochRecord) -> None:
+        rows = self._rows(gathered.rows, record)
+        if gathered.written is None:
+            self.committer.commit(rows, record)
+        else:
+            own = overflow.record_file(self.committer.version.uri, rows, record.epoch)
+            self.committer.commit_files([*gathered.written, own], record)
+        self._committed(record)
+        self.compactor.step()
 
     def _plan(self, number: int) -> epoch.Plan:
         noted = query.end_offsets(self.checkpoint, number, self.rim.pipeline.source.name)
@@ -113,9 +131,8 @@ class Stream:
             watermark=None if newest is None else newest.watermark_after,
         )
 
-    def _record(self, plan: epoch.Plan, counted: epoch.Counted, newest_events: Mapping[int, int]) -> EpochRecord:
+    def _record(self, plan: epoch.Plan, counted: epoch.Counted, time_now: WatermarkState) -> EpochRecord:
         pipeline, version = self.rim.pipeline, self.committer.version
-        time_now = self._advance(newest_events, plan.end)
         return EpochRecord(
             epoch=plan.epoch,
             run_id=self.committer.run_id,
@@ -131,12 +148,12 @@ class Stream:
             counts=counted.counts,
             records=counted.records,
             unknown=counted.unknown,
-            lag=sum(max(0, end - plan.end.get(p, 0)) for p, end in self.latest.items()),
+            lag=sum(max(0, end - plan.end.get(p, 0)) for p, end in self.high.items()),
             processing_time=self.rim.clock.now().isoformat(timespec="milliseconds"),
             result_fingerprint=version.result_fingerprint,
             lateness_fingerprint=version.lateness_fingerprint,
             isolation=pipeline.source.isolation,
-            folded_to=None if self.committer.newest is None else self.committer.newest.folded_to,
+            folded_to=self.compactor.folded_to,
         )
 
     def _rows(self, partials: pa.Table, record: EpochRecord) -> pa.Table:
@@ -148,31 +165,23 @@ class Stream:
         own = {"_kind": "epoch", "_epoch": record.epoch, "_record": record.to_json()}
         return pa.concat_tables([data.cast(self._schema), pa.Table.from_pylist([own], schema=self._schema)])
 
-    def _advance(self, observed: Mapping[int, int], end: Mapping[int, int]) -> watermark.WatermarkState:
-        newest = self.committer.newest
-        before = watermark.WatermarkState(
-            watermark=None if newest is None else newest.watermark_after,
-            max_event={} if newest is None else dict(newest.max_event),
-            idle=frozenset(() if newest is None else newest.idle),
-        )
-        return watermark.advance(
-            before,
-            observed,
-            unread=frozenset(p for p, latest in self.latest.items() if end.get(p, 0) < latest),
-            idle=self._idleness.idle(self.rim.clock.monotonic()) - frozenset(observed),
-            lateness=self.rim.pipeline.lateness,
-        )
+    def _advance(self, observed: Mapping[int, int], end: Mapping[int, int]) -> WatermarkState:
+        """Return what is known of time once everything before `end` is read."""
+        high = {p: max(self.high.get(p, 0), end.get(p, 0)) for p in {*self.high, *end}}
+        seen = Observation(now=self.rim.clock.monotonic(), read=end, high=high, max_event=observed)
+        return advance(self.time, seen, self.rim.pipeline.lateness)
 
     def _tick_if_due(self) -> None:
         """Commit an epoch without data if time moved on, or a partition fell idle, since the newest epoch."""
         newest = self.committer.newest
         if newest is None:
             return
-        state = self._advance({}, newest.end)
+        state = self._advance({}, self.position)
         if state.watermark != newest.watermark_after or state.idle - set(newest.idle):
-            self.tick()
+            self.tick(state)
+        self.time = state
 
-    def tick(self, *, final: bool = False) -> None:
+    def tick(self, time_now: WatermarkState, *, final: bool = False) -> None:
         """Commit an epoch without data. The caller holds the lock."""
         newest = self.committer.newest
         plan = epoch.Plan(
@@ -182,17 +191,19 @@ class Stream:
             clipped=False,
             watermark=None if newest is None else newest.watermark_after,
         )
-        record = replace(self._record(plan, epoch.NOTHING, {}), tick=True, final=final)
+        record = replace(self._record(plan, epoch.NOTHING, time_now), tick=True, final=final)
         if final:
-            record = replace(record, watermark_after=closing_watermark(self.rim.pipeline, record))
+            end = final_watermark(time_now, self.rim.pipeline.window, self.rim.pipeline.lateness)
+            record = replace(record, watermark_after=end)
         self._same_log()
-        self.committer.commit(self._rows(partial_schema(self.rim.pipeline).empty_table(), record), record)
-        self._committed(record)
+        empty = partial_schema(self.rim.pipeline).empty_table()
+        self._commit(overflow.Gathered(rows=empty, counted=epoch.NOTHING), record)
 
     def _same_log(self) -> None:
         """Compare the topic's id before a commit; wait while no broker answers: the log may come back unchanged."""
         while True:
             try:
+                self.high = self.rim.client.high_watermarks(self.log.topic)
                 found = self.rim.client.topic_id(self.log.topic)
             except LogError as error:
                 if error.runbook != "KafkaUnreachable" or self.rim.stopping.wait(1.0):
@@ -221,10 +232,6 @@ class Stream:
         )
 
 
-def closing_watermark(pipeline: Pipeline, record: EpochRecord) -> int | None:
-    """Return the watermark that closes every window that any record seen so far falls into; None if there is none."""
-    if not record.max_event:
-        return record.watermark_after
-    last = max(pipeline.window.starts(max(record.max_event.values())))
-    closed = last + pipeline.window.size + pipeline.lateness.allowed_micros
-    return max(closed, record.watermark_after or closed)
+def known_time(record: EpochRecord) -> WatermarkState:
+    """Return what is known of time at a start: idleness is counted anew."""
+    return WatermarkState(watermark=record.watermark_after, max_event=dict(record.max_event))

@@ -1,0 +1,161 @@
+"""Compaction: files of old epochs become few, computed beside the stream, committed by its driver between two epochs.
+
+Accepted partials of epochs (a, b] become one row for each window and key with `_epoch = b`. Rows of the ledger and
+records of epochs are copied as they are. The commit carries the stream's application id: a stale driver's fold
+is refused.
+"""
+
+import re
+import threading
+from dataclasses import dataclass
+
+import pyarrow as pa
+from deltalake import DeltaTable
+from deltalake.transaction import AddAction
+
+from cutover.events import log
+from cutover.lake import pins, tables
+from cutover.lake.schemas import epoch_log_schema
+from cutover.records.classes import Class
+from cutover.records.fold import fold_sql
+from streaming import files, history, tiers
+from streaming.commit import Committer
+from streaming.files import File
+from streaming.rim import Rim
+
+RETENTION_HOURS = 2  # files younger than this may belong to a commit that is under way, or to a reader
+_FOLDED = re.compile(r"/fold-(\d+)-(\d+)-[0-9a-f]+\.parquet$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Folded:
+    """One group of files and the one that takes its place."""
+
+    group: tuple[File, ...]
+    made: File
+    action: AddAction
+
+
+class Compactor:
+    """Watches how many files the stream has left behind. `step` is called under the stream's lock."""
+
+    def __init__(self, rim: Rim, committer: Committer) -> None:
+        self._rim, self._committer = rim, committer
+        self._every = rim.settings.stream.fold_every
+        self._looked_at = -1  # newest epoch when files were last counted
+        self._work: threading.Thread | None = None
+        self._done: list[Folded] = []
+        merged = [f.last for f in listed(committer.table) if f.kind == "partial" and _FOLDED.search(f.path)]
+        self.folded_to = max(merged, default=None)
+
+    def step(self) -> None:
+        """Commit a fold that is ready, or begin one that is due.
+
+        Raises:
+            LakeError: Another driver committed meanwhile.
+        """
+        newest = self._committer.newest
+        if newest is None or (self._work is not None and self._work.is_alive()):
+            return
+        if self._done:
+            self._commit()
+        elif newest.epoch - self._looked_at >= self._every:
+            self._looked_at = newest.epoch
+            groups = tiers.due(listed(self._committer.table), newest=newest.epoch, pins=self._pins(), every=self._every)
+            if groups:
+                self._begin(groups)
+
+    def _begin(self, groups: list[list[File]]) -> None:
+        self._work = threading.Thread(target=self._fold, args=(groups,), name="compaction", daemon=True)
+        self._work.start()
+
+    def _fold(self, groups: list[list[File]]) -> None:
+        """Write the new files. What fails here is said and tried again later: the stream does not depend on it."""
+        last = max(file.last for group in groups for file in group)
+        try:
+            self._rim.probe("compact.read", last)
+            self._done = [folded(self._rim, self._committer.version.uri, group) for group in groups]
+            self._rim.probe("compact.written", last)
+        except Exception as error:  # noqa: BLE001 -- any failure of upkeep is only reported
+            self._done = []
+            log.warning("compaction_failed", pipeline=self._rim.pipeline.name, error=str(error))
+
+    def _commit(self) -> None:
+        done, self._done = self._done, []
+        held = self._pins()
+        kept = [d for d in done if d.made.kind != "partial" or not _across(d.made, held)]
+        actions = [action for d in kept for action in (d.action, *(files.remove(file) for file in d.group))]
+        if not actions:
+            return
+        self._committer.replace_files(actions, why="fold")
+        partials = [d.made.last for d in kept if d.made.kind == "partial"]
+        self.folded_to = max([*partials, *([] if self.folded_to is None else [self.folded_to])], default=None)
+        before, after = sum(len(d.group) for d in kept), len(kept)
+        self._rim.probe("compact.committed", max(d.made.last for d in kept))
+        log.info("folded", pipeline=self._rim.pipeline.name, to=self.folded_to, files_before=before, files_after=after)
+        self._work = threading.Thread(target=self._tidy, name="upkeep", daemon=True)
+        self._work.start()
+
+    def _tidy(self) -> None:
+        """Checkpoint the log, drop what is old in log and folder, through a handle that never commits an epoch."""
+        try:
+            tidy(tables.open_table(self._committer.version.uri))
+        except Exception as error:  # noqa: BLE001 -- any failure of upkeep is only reported
+            log.warning("upkeep_failed", pipeline=self._rim.pipeline.name, error=str(error))
+
+    def _pins(self) -> tuple[int, ...]:
+        return pins.pinned_epochs(self._rim.settings, self._committer.version, now=self._rim.clock.now())
+
+
+def listed(table: DeltaTable) -> list[File]:
+    """Return the files that a handle lists; a folded one tells by its name which epochs it was folded from."""
+    return [_file(action) for action in history.actions(table)]
+
+
+def folded(rim: Rim, uri: str, group: list[File]) -> Folded:
+    """Write the file that takes a group's place."""
+    kind, epochs = group[0].kind, (min(f.first for f in group), max(f.last for f in group))
+    schema = epoch_log_schema(rim.pipeline)
+    connection = tables.connect()
+    connection.register("old", files.read(uri, group, schema))
+    query = "SELECT * FROM old ORDER BY _epoch" if kind != "partial" else fold_sql(rim.pipeline, "old")
+    rows = connection.execute(query).to_arrow_table()
+    rows = _labelled(rows, epochs[1], schema) if kind == "partial" else rows
+    columns = pa.schema([field for field in schema if field.name != "_kind"])
+    made, action = files.write(
+        uri, rows.select(columns.names).cast(columns), f"fold-{epochs[0]}-{epochs[1]}", kind=kind, epochs=epochs
+    )
+    return Folded(group=tuple(group), made=made, action=action)
+
+
+def tidy(table: DeltaTable) -> None:
+    """Keep the log short and the folder clean."""
+    table.create_checkpoint()
+    table.cleanup_metadata()
+    table.vacuum(retention_hours=RETENTION_HOURS, enforce_retention_duration=False, dry_run=False, full=True)
+
+
+def _labelled(rows: pa.Table, epoch: int, schema: pa.Schema) -> pa.Table:
+    """Give folded rows the columns that a partial aggregate has beside windows, keys and states."""
+    constant = {"_epoch": epoch, "_class": Class.ACCEPTED.value}
+    for field in schema:
+        if field.name not in rows.column_names:
+            rows = rows.append_column(field, pa.array([constant.get(field.name)] * rows.num_rows, field.type))
+    return rows
+
+
+def _file(action: dict[str, object]) -> File:
+    path = str(action["path"])
+    match = _FOLDED.search(path)
+    first, last = (match[1], match[2]) if match else (action["min._epoch"], action["max._epoch"])
+    return File(
+        path=path,
+        kind=str(action["partition._kind"]),
+        first=int(str(first)),
+        last=int(str(last)),
+        size=int(str(action["size_bytes"])),
+    )
+
+
+def _across(file: File, pinned: tuple[int, ...]) -> bool:
+    return any(file.first <= epoch < file.last for epoch in pinned)

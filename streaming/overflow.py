@@ -1,0 +1,90 @@
+"""Overflow: an epoch with very many partial rows is written by Spark's executors and only listed by the driver.
+
+The rows never reach the driver: Spark writes Parquet files into the table's folder, by kind, and the driver commits
+their add actions together with the epoch's record. Spark's own Delta writer is not used: it skips a
+stale version in silence.
+"""
+
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake.transaction import AddAction
+from pyarrow import fs
+
+from cutover.definition.pipeline import Pipeline
+from cutover.events import log
+from cutover.lake.schemas import partial_schema
+from cutover.records.classes import Class
+from streaming import epoch, files
+from streaming.epoch import Counted, Pass, Plan
+from streaming.files import File
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gathered:
+    """An epoch's partial rows, in the driver or in files, and what they add up to."""
+
+    rows: pa.Table  # empty where `written` holds them
+    counted: Counted
+    written: list[AddAction] | None = None
+
+
+def gather(passed: Pass, pipeline: Pipeline, plan: Plan, *, limit: int, uri: str) -> Gathered:
+    """Run the pass; collect its rows if they are `limit` at most, else let Spark write them into the table's folder."""
+    if epoch.pairs_bound(pipeline, plan) <= limit:
+        return _collected(passed, pipeline, plan)
+    passed.partials.persist()
+    try:
+        number, by_class = sums(passed.partials)
+        if number <= limit:
+            return _collected(passed, pipeline, plan)
+        log.info("overflow", pipeline=pipeline.name, epoch=plan.epoch, rows=number)
+        actions = written(passed, pipeline, plan, uri)
+        empty = partial_schema(pipeline).empty_table()
+        return Gathered(rows=empty, counted=epoch.summed(by_class, pipeline, plan), written=actions)
+    finally:
+        passed.partials.unpersist()
+
+
+def _collected(passed: Pass, pipeline: Pipeline, plan: Plan) -> Gathered:
+    rows = epoch.collected(passed, pipeline)
+    return Gathered(rows=rows, counted=epoch.counted(rows, pipeline, plan))
+
+
+def sums(partials: "DataFrame") -> tuple[int, dict[str, tuple[int, int]]]:
+    """Return the number of partial rows, and (pairs, unknown fields) by class, without collecting the rows."""
+    found = partials.groupBy("_class").agg({"*": "count", "_n": "sum", "_unknown": "sum"}).collect()
+    by_class = {row["_class"]: (int(row["sum(_n)"]), int(row["sum(_unknown)"] or 0)) for row in found}
+    return sum(int(row["count(1)"]) for row in found), by_class
+
+
+def written(passed: Pass, pipeline: Pipeline, plan: Plan, uri: str) -> list[AddAction]:
+    """Let Spark write the partial rows into the table's folder; return the actions that list the files."""
+    folder = f"overflow-{plan.epoch}-{uuid.uuid4().hex}"
+    columns = [f"`{name}`" for name in partial_schema(pipeline).names]
+    kind = f"IF(_class = '{Class.ACCEPTED}', 'partial', 'ledger') AS __kind"
+    rows = passed.partials.selectExpr(kind, f"CAST({plan.epoch} AS bigint) AS _epoch", *columns)
+    rows.write.partitionBy("__kind").parquet(f"{uri}/{folder}")
+    system, root = files.place(uri)
+    found = system.get_file_info(fs.FileSelector(f"{root}/{folder}", recursive=True))
+    return [_action(system, root, info, plan.epoch) for info in found if info.path.endswith(".parquet")]
+
+
+def record_file(uri: str, row: pa.Table, number: int) -> AddAction:
+    """Write an epoch's record to a file of its own, to be listed in the same commit."""
+    file, _ = files.write(uri, row, "record", kind="epoch", epochs=(number, number))
+    return files.add(file, files.statistics(row.num_rows, number, number), new_data=True)
+
+
+def _action(system: fs.FileSystem, root: str, info: fs.FileInfo, number: int) -> AddAction:
+    path = info.path.removeprefix(root).lstrip("/")
+    kind = "partial" if "/__kind=partial/" in path else "ledger"
+    rows = pq.read_metadata(info.path, filesystem=system).num_rows
+    file = File(path=path, kind=kind, first=number, last=number, size=info.size)
+    return files.add(file, files.statistics(rows, number, number), new_data=True)

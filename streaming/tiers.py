@@ -1,0 +1,53 @@
+"""Which files to fold next: young ones often, old ones seldom, never across a pinned epoch. Pure."""
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+from streaming.files import File
+
+KEEP = 20  # newest epochs that are left alone: a reader may be about to pin one of them
+FAN_IN = 10  # folded files of one tier that make a file of the next
+
+
+def due(files: Sequence[File], *, newest: int, pins: Iterable[int], every: int, keep: int = KEEP) -> list[list[File]]:
+    """Return groups of files, each to become one file.
+
+    Args:
+        files: All files that the table lists.
+        newest: Newest committed epoch.
+        pins: Epochs that somebody reads: no group of partials may hold epochs on both sides of one.
+        every: Epochs that make the first tier.
+        keep: Newest epochs that stay as they are.
+    """
+    groups = []
+    for kind in ("partial", "ledger", "epoch"):
+        old = sorted((f for f in files if f.kind == kind and f.last <= newest - keep), key=lambda f: (f.first, f.last))
+        # Rows of the ledger and records of epochs keep their epoch: only accepted partials are merged across epochs.
+        segments = _segments(old, sorted(pins) if kind == "partial" else [])
+        groups += [group for segment in segments for group in _grown(segment, every)]
+    return groups
+
+
+def _segments(files: Sequence[File], pins: Sequence[int]) -> list[list[File]]:
+    """Split files at pinned epochs; a file that holds epochs on both sides of one stands alone."""
+    bounds = [-1, *pins, max((f.last for f in files), default=0)]
+    return [[f for f in files if low < f.first and f.last <= high] for low, high in pairwise(bounds)]
+
+
+def _grown(segment: Sequence[File], every: int) -> list[list[File]]:
+    """Return the runs of neighbours that fill a tier, the highest tier that is full."""
+    top = max((_tier(f, every) for f in segment), default=0)
+    for tier in range(top, -1, -1):
+        run = [f for f in segment if _tier(f, every) <= tier]
+        full = [f for f in run if _tier(f, every) == tier]
+        enough = sum(f.span for f in full) >= every if tier == 0 else len(full) >= FAN_IN
+        if enough and len(run) > 1:
+            return [run]
+    return []
+
+
+def _tier(file: File, every: int) -> int:
+    tier, size = 0, every
+    while file.span >= size:
+        tier, size = tier + 1, size * FAN_IN
+    return tier
