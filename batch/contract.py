@@ -106,5 +106,5 @@ def _frame(connection: duckdb.DuckDBPyConnection, staged: str) -> Any:
         f'CAST("{name}" AS DOUBLE) AS "{name}"' if kind.startswith("DECIMAL") else f'"{name}"'
         for name, kind, *_ in columns
     )
-    table = connection.execute(f"SELECT {selected} FROM {staged}").to_arrow_table()  # noqa: S608 -- columns of ours
+    table = connection.sql(f"SELECT {selected} FROM {staged}").to_arrow_table()  # noqa: S608 -- columns of ours
     return table.to_pandas(integer_object_nulls=True)

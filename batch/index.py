@@ -23,10 +23,9 @@ from cutover.log.cut import LogId
 from cutover.settings import Settings
 
 _RANGES = """
-    SELECT scans.scan, r._partition, epoch_us(r.window_start) AS window_start, r.first_offset, r.last_offset
-    FROM {source} r
-    JOIN (SELECT unnest($runs::VARCHAR[]) AS run, unnest(range(len($runs::VARCHAR[]))) AS scan) scans ON scans.run = r._run
-    WHERE r._kind = 'range'
+    WITH scans AS (SELECT unnest($runs::VARCHAR[]) AS run, unnest(range(len($runs::VARCHAR[]))) AS scan)
+    SELECT scan, _partition, epoch_us(window_start) AS window_start, first_offset, last_offset
+    FROM {source} JOIN scans ON run = _run WHERE _kind = 'range'
 """
 
 

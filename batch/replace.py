@@ -93,7 +93,7 @@ def _kept(
         f"SELECT {columns} FROM found WHERE NOT EXISTS (SELECT 1 FROM replaced r WHERE {inside}) "  # noqa: S608
         f"AND EXISTS (SELECT 1 FROM widened r WHERE {inside})"
     )
-    return connection.execute(query, {"size": size}).to_arrow_table().cast(schema)
+    return connection.sql(query, params={"size": size}).to_arrow_table().cast(schema)
 
 
 def _bind(connection: duckdb.DuckDBPyConnection, name: str, ranges: Sequence[Range]) -> None:

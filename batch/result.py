@@ -42,7 +42,7 @@ def stage_result(work: Work, spark: "SparkSession", plan: Plan) -> None:
 def staged_rows(work: Work) -> pa.Table:
     """Return the staged rows in the batch table's schema."""
     query = f"SELECT * FROM {STAGED} ORDER BY ALL"  # noqa: S608 -- a name of ours
-    return work.connection.execute(query).to_arrow_table().cast(batch_schema(work.pipeline))
+    return work.connection.sql(query).to_arrow_table().cast(batch_schema(work.pipeline))
 
 
 def _same_definition(work: Work, spark: "SparkSession") -> str:

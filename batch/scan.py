@@ -110,5 +110,5 @@ def _table(
     connection: duckdb.DuckDBPyConnection, query: str, parameters: dict[str, object], schema: pa.Schema
 ) -> pa.Table:
     """Return a query's rows in a table's columns and types."""
-    found = connection.execute(query, parameters).to_arrow_table()
+    found = connection.sql(query, params=parameters).to_arrow_table()
     return found.select(schema.names).cast(schema)

@@ -1,0 +1,122 @@
+"""One pipeline with its own topic and lake; epochs are committed by hand, since batch takes the cut alone from them."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from confluent_kafka import Producer
+
+from cutover.clock import SystemClock
+from cutover.definition import Avg, Count, Fixed, Lateness, Max, Pipeline, Sum, Topic
+from cutover.lake import tables, versions
+from cutover.lake.batch_runs import BatchRun
+from cutover.lake.epochs import EpochRecord
+from cutover.lake.paths import BatchTable, batch_uri
+from cutover.lake.schemas import epoch_log_schema
+from cutover.log.kafka import LogClient
+from cutover.settings import Settings
+
+HOUR = 3_600
+BASE = 1_357_000_000 // HOUR * HOUR  # seconds; a full hour of 2013
+PARTITIONS = 2
+
+
+def pipeline_of(topic: str, **changes: Any) -> Pipeline:
+    made = Pipeline(
+        name=topic,
+        source=Topic(
+            name=topic,
+            schema="seq bigint NOT NULL, carrier string, delay int, event_time timestamp NOT NULL",
+            event_time="event_time",
+            time_format="seconds",
+        ),
+        where="carrier IS NULL OR carrier <> 'XX'",
+        key=("carrier",),
+        window=Fixed(hours=1),
+        measures={"flights": Count(), "delay": Sum("delay"), "worst": Max("delay"), "mean": Avg("delay")},
+        lateness=Lateness(max_ahead="1 hour"),
+    )
+    return replace(made, **changes)
+
+
+@dataclass
+class Lab:
+    settings: Settings
+    pipeline: Pipeline
+
+    @property
+    def topic(self) -> str:
+        return self.pipeline.source.name
+
+    def send(self, *rows: tuple[int, int, str | None, int | None], ahead: int = 0) -> None:
+        """Append records: partition, seconds after BASE, carrier, delay; the log timestamp is the event time."""
+        producer = Producer({"bootstrap.servers": self.settings.kafka.bootstrap_servers, "enable.idempotence": True})
+        for seq, (partition, second, carrier, delay) in enumerate(rows):
+            event = {"seq": seq, "carrier": carrier, "delay": delay, "event_time": BASE + second}
+            stamp = (BASE + second - ahead) * 1000
+            producer.produce(self.topic, json.dumps(event).encode(), partition=partition, timestamp=stamp)
+        producer.flush(30)
+
+    def send_raw(self, partition: int, value: bytes) -> None:
+        producer = Producer({"bootstrap.servers": self.settings.kafka.bootstrap_servers})
+        producer.produce(self.topic, value, partition=partition, timestamp=BASE * 1000)
+        producer.flush(30)
+
+    def commit_epoch(self, watermark: int | None) -> EpochRecord:
+        """Commit an epoch that ends at the end of the log; the watermark in seconds after BASE."""
+        version = versions.open_or_create(self.settings, self.pipeline, SystemClock())
+        schema = epoch_log_schema(self.pipeline)
+        table = tables.ensure(version.uri, schema, partition_by=["_kind"])
+        client = LogClient(self.settings)
+        identity = client.describe(self.topic)
+        number = len(self.epochs(version.uri))
+        record = EpochRecord(
+            epoch=number,
+            run_id="by hand",
+            topic=self.topic,
+            topic_id=identity.topic_id,
+            cluster_id=identity.cluster_id,
+            start={},
+            end=client.latest(self.topic),
+            max_event={},
+            watermark_before=None,
+            watermark_after=None if watermark is None else (BASE + watermark) * 1_000_000,
+        )
+        row = {"_kind": "epoch", "_epoch": number, "_record": record.to_json()}
+        tables.append(table, pa.Table.from_pylist([row], schema=schema))
+        return record
+
+    def epochs(self, uri: str) -> list[int]:
+        return [row["_epoch"] for row in rows_of(uri)]
+
+    def table(self, run: BatchRun | None, *columns: str) -> list[tuple[Any, ...]]:
+        """Return the batch table at the version that a run names: hour after BASE, then columns, in order."""
+        assert run is not None
+        found = rows_of(batch_uri(self.settings, self.pipeline), run.batch_version)
+        return sorted(
+            ((row["window_start"].timestamp() - BASE) // HOUR, *(row[name] for name in columns)) for row in found
+        )
+
+    def rows(self, name: BatchTable, version: int | None = None) -> list[dict[str, Any]]:
+        return rows_of(batch_uri(self.settings, self.pipeline, name), version)
+
+
+def rows_of(uri: str, version: int | None = None) -> list[dict[str, Any]]:
+    connection = tables.connect()
+    tables.relation(connection, "found", uri, version=version)
+    return list(connection.sql("SELECT * FROM found").to_arrow_table().to_pylist())
+
+
+def hours(ranges: Sequence[tuple[int, int]]) -> list[tuple[float, float]]:
+    """Return ranges in hours after BASE."""
+    return [((a / 1e6 - BASE) / HOUR, (b / 1e6 - BASE) / HOUR) for a, b in ranges]
+
+
+@contextmanager
+def sql_file(folder: Path, text: str) -> Iterator[Mapping[str, Any]]:
+    (folder / "legacy.sql").write_text(text, encoding="utf-8")
+    yield {"file": folder / "definition.py"}

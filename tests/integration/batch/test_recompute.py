@@ -1,0 +1,160 @@
+from decimal import Decimal
+
+import pytest
+
+from batch import recompute
+from batch.recompute import run
+from cutover.errors import LogError
+from cutover.lake import control, pins, versions
+from cutover.lake.batch_runs import runs
+from tests.integration.batch.lab import Lab, hours
+
+
+def test_closed_windows_are_computed_and_open_ones_are_not(lab: Lab) -> None:
+    lab.send((0, 10, "AA", 5), (1, 20, "AA", 7), (0, 30, "UA", None), (1, 3_700, "AA", 1), (0, 7_300, "AA", 2))
+    lab.commit_epoch(watermark=7_200)
+
+    done = run(lab.settings, lab.pipeline)
+
+    expected = [
+        (0, "AA", 2, Decimal(5 + 7), 7, (5 + 7) / 2),
+        (0, "UA", 1, None, None, None),
+        (1, "AA", 1, Decimal(1), 1, 1.0),
+    ]
+    assert lab.table(done, "carrier", "flights", "delay", "worst", "mean") == expected
+    assert done is not None
+    assert hours(done.computed) == [(0, 2)]
+
+
+def test_rows_that_do_not_count_are_in_the_batch_ledger(lab: Lab) -> None:
+    lab.send((0, 10, "AA", 5), (0, 20, "XX", 7))
+    lab.send((1, 40, "AA", 1), ahead=3_601)
+    lab.send_raw(1, b"{broken")
+    lab.commit_epoch(watermark=3_600)
+
+    done = run(lab.settings, lab.pipeline)
+
+    assert done is not None
+    assert done.counts == {"accepted": 1, "filtered": 1, "future": 1, "malformed": 1}
+    ledger = lab.rows("batch_ledger", done.ledger_version)
+    at = {row["_class"]: [(p["partition"], p["offset"]) for p in row["_positions"] or ()] for row in ledger}
+    assert at == {"filtered": [], "future": [(1, 0)], "malformed": [(1, 1)]}
+
+
+def test_a_second_run_computes_nothing_and_leaves_the_table_as_it_is(lab: Lab) -> None:
+    lab.send((0, 10, "AA", 5), (1, 3_700, "AA", 1))
+    lab.commit_epoch(watermark=7_200)
+    first = run(lab.settings, lab.pipeline)
+
+    second = run(lab.settings, lab.pipeline)
+
+    assert second is not None
+    assert first is not None
+    assert (second.computed, second.stale, second.batch_version) == ((), (), first.batch_version)
+    assert lab.table(second, "flights") == lab.table(first, "flights")
+
+
+def test_a_late_record_makes_its_window_dirty_and_only_its_ranges_are_read_again(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab.send(*((second % 2, second * 36, "AA", 1) for second in range(400)))  # 4 hours, 50 records a partition and hour
+    lab.commit_epoch(watermark=4 * 3_600)
+    run(lab.settings, lab.pipeline)
+    lab.send((0, 3_600, "AA", 100))
+    lab.commit_epoch(watermark=4 * 3_600)
+    seen: list[object] = []
+    reader = recompute.scan.read
+    monkeypatch.setattr(recompute.scan, "read", lambda *args: seen.append(args[3]) or reader(*args))
+
+    done = run(lab.settings, lab.pipeline)
+
+    assert done is not None
+    assert hours(done.computed) == [(1, 2)]
+    assert seen == [({0: (200, 201)},), ({0: (50, 100), 1: (50, 100)},)]
+    assert lab.table(done, "flights", "delay") == [(0, 100, 100), (1, 101, 200), (2, 100, 100), (3, 100, 100)]
+
+
+def test_a_window_open_at_one_cut_is_computed_whole_at_the_next(lab: Lab) -> None:
+    lab.send((0, 10, "AA", 5), (1, 3_700, "AA", 1))
+    lab.commit_epoch(watermark=3_600)
+    run(lab.settings, lab.pipeline)
+    lab.send((0, 3_800, "AA", 2), (1, 7_300, "AA", 3))
+    lab.commit_epoch(watermark=7_200)
+
+    done = run(lab.settings, lab.pipeline)
+
+    assert lab.table(done, "flights", "delay") == [(0, 1, 5), (1, 2, 1 + 2)]
+
+
+def test_dirty_windows_outside_the_wanted_range_are_stale(lab: Lab) -> None:
+    lab.send((0, 10, "AA", 5), (1, 3_700, "AA", 1), (0, 7_300, "AA", 2))
+    lab.commit_epoch(watermark=3 * 3_600)
+    start, end = (recompute.datetime.fromtimestamp(s, recompute.UTC) for s in (_base(3_600), _base(7_200)))
+
+    part = run(lab.settings, lab.pipeline, start=start, end=end)
+    rest = run(lab.settings, lab.pipeline)
+
+    assert part is not None
+    assert rest is not None
+    assert (hours(part.computed), hours(part.stale)) == ([(1, 2)], [(0, 1), (2, 3)])
+    assert hours(rest.computed) == [(0, 1), (2, 3)]
+    assert lab.table(rest, "delay") == [(0, 5), (1, 1), (2, 2)]
+
+
+def test_an_older_cut_leaves_the_table_and_names_the_windows_that_are_ahead(lab: Lab) -> None:
+    lab.send((0, 10, "AA", 5), (1, 3_700, "AA", 1))
+    old = lab.commit_epoch(watermark=7_200)
+    lab.send((0, 3_800, "AA", 2))
+    lab.commit_epoch(watermark=7_200)
+    newer = run(lab.settings, lab.pipeline)
+
+    done = run(lab.settings, lab.pipeline, epoch=old.epoch)
+
+    assert done is not None
+    assert newer is not None
+    assert (done.cut, done.computed, done.batch_version) == (old.end, (), newer.batch_version)
+    assert hours(done.stale) == [(1, 2)]
+
+
+def test_a_cut_ahead_of_the_newest_epoch_is_refused(lab: Lab) -> None:
+    lab.send((0, 10, "AA", 5))
+    lab.commit_epoch(watermark=3_600)
+
+    with pytest.raises(LogError, match="expected an epoch from 0 to 0, got 7"):
+        run(lab.settings, lab.pipeline, epoch=7)
+
+    assert runs(lab.settings, lab.pipeline) == []
+
+
+def test_without_an_epoch_the_message_says_how_to_get_one(lab: Lab) -> None:
+    with pytest.raises(LogError, match="Hint: `cutover stream"):
+        run(lab.settings, lab.pipeline)
+
+
+def test_the_cut_is_pinned_while_the_run_lasts_and_not_after(lab: Lab) -> None:
+    lab.send((0, 10, "AA", 5))
+    lab.commit_epoch(watermark=3_600)
+    version = versions.current(lab.settings, lab.pipeline)
+    assert version is not None
+    held: list[tuple[int, ...]] = []
+
+    def look(_point: str, _epoch: int) -> None:
+        held.append(pins.pinned_epochs(lab.settings, version, now=recompute.CLOCK.now()))
+
+    run(lab.settings, lab.pipeline, probe=look)
+
+    assert held == [(0,), (0,), (0,)]
+    assert pins.pinned_epochs(lab.settings, version, now=recompute.CLOCK.now()) == ()
+
+
+def test_in_kappa_batch_does_not_run(lab: Lab) -> None:
+    row = {"pipeline": lab.pipeline.name, "at": recompute.CLOCK.now(), "event": "advanced", "stage": "KAPPA"}
+    control.append_in_turn(lab.settings, "gate", row)
+
+    assert run(lab.settings, lab.pipeline) is None
+
+
+def _base(second: int) -> int:
+    from tests.integration.batch.lab import BASE  # noqa: PLC0415 -- one use
+
+    return BASE + second
