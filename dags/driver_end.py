@@ -1,15 +1,21 @@
-"""What became of a driver that is no longer there, and what to do about it: pure, over its last heartbeat."""
+"""What became of a driver that is no longer there, and what to do about it: pure, over its last heartbeat.
+
+While its task runs the stream is wanted, so a driver that somebody stopped outside Airflow (`cutover down`, a reboot, a
+signal) is started again like one that died. Whoever stops the task leaves nobody watching, so that one stays stopped.
+"""
 
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, Self
 
 from streaming.heartbeat import Heartbeat
 
-Outcome = Literal["stopped", "refused", "died"]
+Outcome = Literal["refused", "gone"]
 FIRST_DELAY = 5.0  # seconds
 LONGEST_DELAY = 300.0  # seconds
 REFUSED = 2  # exit code: a person has to look before anything is read or written again
-WAIT_FOR = "KafkaUnreachable"  # the one refusal that mends itself
+UNREACHABLE = "KafkaUnreachable"
+MENDS_ITSELF = {UNREACHABLE, "StreamNotRunning"}  # refusals that another start may well get past
+GIVE_UP_AFTER = 8  # starts in a row without a new epoch: about a quarter of an hour
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,11 +26,17 @@ class DriverEnd:
     message: str
     epoch: int | None  # newest that its heartbeat named
     failures: int
+    runbook: str | None = None
 
     @property
     def delay(self) -> float:
         """Return the seconds to wait before the next start: 5, 10, 20, ... up to 300."""
-        return 0.0 if self.outcome != "died" else min(FIRST_DELAY * 2 ** (self.failures - 1), LONGEST_DELAY)
+        return 0.0 if self.hopeless else min(FIRST_DELAY * 2 ** (self.failures - 1), LONGEST_DELAY)
+
+    @property
+    def hopeless(self) -> bool:
+        """Return whether a person has to look before the next start; an absent broker is waited for."""
+        return self.outcome == "refused" or (self.failures >= GIVE_UP_AFTER and self.runbook != UNREACHABLE)
 
     def to_event(self) -> dict[str, Any]:
         """Return the payload of a trigger event."""
@@ -50,12 +62,15 @@ def judge(beat: Heartbeat | None, *, epoch: int | None, failures: int) -> Driver
     progress = reached is not None and (epoch is None or reached > epoch)
     count = 1 if progress else failures + 1
     if beat is None:
-        return DriverEnd(outcome="died", message="the driver left no heartbeat", epoch=reached, failures=count)
+        message = "the driver left no heartbeat"
+        return DriverEnd(outcome="gone", message=message, epoch=reached, failures=count, runbook="StreamNotRunning")
     if beat.state == "STOPPED":
-        return DriverEnd(outcome="stopped", message=f"driver {beat.pid} was asked to stop", epoch=reached, failures=0)
-    if beat.state == "FAILED" and beat.exit_code == REFUSED and beat.runbook != WAIT_FOR:
-        return DriverEnd(outcome="refused", message=beat.error or "no message", epoch=reached, failures=count)
-    return DriverEnd(outcome="died", message=_cause(beat), epoch=reached, failures=count)
+        message = f"driver {beat.pid} was stopped outside Airflow"
+        return DriverEnd(outcome="gone", message=message, epoch=reached, failures=1)
+    outcome: Outcome = "gone"
+    if beat.state == "FAILED" and beat.exit_code == REFUSED and beat.runbook not in MENDS_ITSELF:
+        outcome = "refused"
+    return DriverEnd(outcome=outcome, message=_cause(beat), epoch=reached, failures=count, runbook=beat.runbook)
 
 
 def _cause(beat: Heartbeat) -> str:

@@ -1,21 +1,20 @@
 """The task that keeps one driver running: start or re-attach, watch without a slot, start again after a crash."""
 
+from collections.abc import Collection
 from typing import Any
 
 from airflow.sdk import BaseOperator, Context
 from airflow.sdk.exceptions import AirflowFailException
-from driver_end import DriverEnd
-from heartbeat_trigger import STOP_WITHIN, HeartbeatTrigger
+from driver_end import MENDS_ITSELF, DriverEnd
+from heartbeat_trigger import HeartbeatTrigger, stop_driver
 from task_errors import failing_plainly
 
 from cutover.definition import catalogue
 from cutover.definition.pipeline import Pipeline
+from cutover.errors import CutoverError
 from cutover.settings import Settings, load_settings
 from streaming import attach
-from streaming.heartbeat import read
-
-GIVE_UP_AFTER = 8  # starts in a row without a new epoch: about a quarter of an hour
-RUNBOOK = "Runbook: docs/runbooks/StreamNotRunning.md"
+from streaming.heartbeat import Heartbeat, read
 
 
 class DriverTask(BaseOperator):
@@ -28,8 +27,12 @@ class DriverTask(BaseOperator):
         self.pipeline = pipeline
 
     def execute(self, context: Context) -> None:  # noqa: ARG002 -- Airflow's signature
-        """Start the driver or attach to the one that lives, then watch it."""
-        self._start_and_watch(failures=0)
+        """Start the driver or attach to the one that lives, then watch it.
+
+        Raises:
+            AirflowFailException: No driver can start; says why.
+        """
+        self._start_and_watch(failures=0, wait_for=())
 
     def resume(self, context: Context, event: dict[str, Any]) -> None:  # noqa: ARG002 -- Airflow's signature
         """Act on the end of the driver.
@@ -38,36 +41,38 @@ class DriverTask(BaseOperator):
             AirflowFailException: A person has to look first: the driver refused to go on, or died again and again.
         """
         end = DriverEnd.from_event(event)
-        if end.outcome == "refused":
-            raise AirflowFailException(end.message)
-        if end.outcome == "stopped":
-            self.log.info("%s after epoch %s. Trigger this DAG again to go on from there.", end.message, end.epoch)
-            return
-        self.log.warning("%s (end %d in a row without a new epoch)", end.message, end.failures)
-        if end.failures >= GIVE_UP_AFTER:
-            msg = f"Stream of {self.pipeline}: {end.failures} starts without a new epoch, the last: {end.message}"
-            raise AirflowFailException(f"{msg}\n{RUNBOOK}")  # noqa: EM102 -- the message and its page
-        self._start_and_watch(failures=end.failures)
+        if end.hopeless:
+            msg = f"{end.message}\nEnd {end.failures} in a row without a new epoch; the newest one is {end.epoch}."
+            page = end.runbook or "StreamNotRunning"
+            raise AirflowFailException(msg if "Runbook:" in msg else f"{msg}\nRunbook: docs/runbooks/{page}.md")
+        self._start_and_watch(failures=end.failures, wait_for=MENDS_ITSELF)
 
     def on_kill(self) -> None:
         """Stop the driver: the task was stopped while it was starting one."""
-        settings = load_settings()
-        attach.stop(settings, catalogue.get(settings, self.pipeline), within=STOP_WITHIN)
+        stop_driver(self.pipeline)
 
-    def _start_and_watch(self, *, failures: int) -> None:
+    def _start_and_watch(self, *, failures: int, wait_for: Collection[str]) -> None:
         with failing_plainly():
             settings = load_settings()
             pipeline = catalogue.get(settings, self.pipeline)
             before, epoch = read(settings, self.pipeline), newest_epoch(settings, pipeline)
-            beat = attach.ensure(settings, pipeline)
+            try:
+                self._announce(before, attach.ensure(settings, pipeline), epoch)
+            except CutoverError as error:
+                beat = read(settings, self.pipeline)
+                if error.runbook not in wait_for and not (beat is not None and beat.alive):
+                    raise
+                self.log.warning("%s", error)  # it starts slowly, or the watch will count this and wait
+        self.log.info("the driver's own log: %s", attach.log_file(settings, self.pipeline))
+        trigger = HeartbeatTrigger(pipeline=self.pipeline, epoch=epoch, failures=failures)
+        self.defer(trigger=trigger, method_name="resume", timeout=None)
+
+    def _announce(self, before: Heartbeat | None, beat: Heartbeat, epoch: int | None) -> None:
         if before is not None and before.run_id == beat.run_id:
             self.log.info("re-attached to driver %d: %s committed", beat.pid, _epoch(epoch))
         else:
             resumed = 0 if epoch is None else epoch + 1
             self.log.info("%s committed, resumed at %d (driver %d)", _epoch(epoch), resumed, beat.pid)
-        self.log.info("the driver's own log: %s", settings.run_dir / self.pipeline / "driver.log")
-        trigger = HeartbeatTrigger(pipeline=self.pipeline, epoch=epoch, failures=failures)
-        self.defer(trigger=trigger, method_name="resume", timeout=None)
 
 
 def newest_epoch(settings: Settings, pipeline: Pipeline) -> int | None:

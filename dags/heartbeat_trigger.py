@@ -8,10 +8,12 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
+import psutil
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 from driver_end import DriverEnd, judge
 
 from cutover.definition import catalogue
+from cutover.errors import CutoverError
 from cutover.settings import load_settings
 from streaming import attach
 from streaming.heartbeat import Heartbeat, read
@@ -67,13 +69,24 @@ class HeartbeatTrigger(BaseTrigger):
         await asyncio.shield(stop)
 
     def _stop(self) -> None:
-        settings = load_settings()
         self.log.info("the task was stopped by hand: stopping the stream of %s", self.pipeline)
-        attach.stop(settings, catalogue.get(settings, self.pipeline), within=STOP_WITHIN)
+        stop_driver(self.pipeline)
+        self.log.info("the stream of %s is stopped", self.pipeline)
 
     def _announce(self, end: DriverEnd) -> None:
-        if end.outcome == "died":
+        if not end.hopeless:
             self.log.warning("%s; epoch %s was committed; next start in %.0f s", end.message, end.epoch, end.delay)
+
+
+def stop_driver(pipeline: str) -> None:
+    """Stop a driver after the epoch in hand; one that does not listen is killed, which loses nothing."""
+    settings = load_settings()
+    try:
+        attach.stop(settings, catalogue.get(settings, pipeline), within=STOP_WITHIN)
+    except CutoverError:
+        beat = read(settings, pipeline)
+        if beat is not None and beat.alive:
+            psutil.Process(beat.pid).kill()
 
 
 def describe(beat: Heartbeat) -> str:

@@ -1,7 +1,7 @@
 """Keep the stream of this pipeline running: start or re-attach its driver, and watch its heartbeat.
 
 The driver is a process of its own; this task only watches it, deferred, without a worker slot. **Purple means the
-stream runs.** A restart of Airflow or of its triggerer leaves the driver alone. A driver that dies is started again
+stream runs.** A restart of Airflow or of its triggerer leaves the driver alone. A driver that ends is started again
 after 5, 10, 20, ... 300 seconds, and this log says "epoch 41 committed, resumed at 42". Airflow's retries are for a
 lost worker: the next try attaches to the driver that lives.
 

@@ -23,7 +23,6 @@ SETTINGS = {
     "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
     "AIRFLOW__CORE__UNIT_TEST_MODE": "False",
     "AIRFLOW__LOGGING__LOGGING_LEVEL": "WARNING",
-    "CUTOVER_PIPELINES": str(ROOT / "pipelines"),
 }
 os.environ.update(SETTINGS)
 if str(DAGS) not in sys.path:
@@ -43,7 +42,9 @@ def bag(airflow_home: Path) -> "DagBag":
     from airflow.dag_processing.dagbag import DagBag  # noqa: PLC0415 -- after the home is set
 
     assert airflow_home.is_dir()
-    return DagBag(dag_folder=str(DAGS), bundle_path=DAGS, bundle_name="dags-folder")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CUTOVER_PIPELINES", str(ROOT / "pipelines"))
+        return DagBag(dag_folder=str(DAGS), bundle_path=DAGS, bundle_name="dags-folder")
 
 
 @pytest.fixture

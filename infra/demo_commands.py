@@ -1,0 +1,22 @@
+"""The command `cutover demo`."""
+
+from typing import Annotated
+
+import typer
+
+from cutover.settings import load_settings
+from infra import demo
+
+
+def register_demo(app: typer.Typer) -> None:
+    """Add `demo` to the command line."""
+
+    @app.command("demo")
+    def run_demo(
+        parts: Annotated[int, typer.Option(help="Show the year in this many stretches, each with its own report.")] = 1,
+    ) -> int:
+        """Show it all: a year of departures through broker, stream, batch and reconciler, scheduled by Airflow.
+
+        Leaves everything up. Exit code: that of the verdict (0 agree or within policy, 1 differ, 2 not comparable).
+        """
+        return demo.main(load_settings(), count=parts)

@@ -1,0 +1,127 @@
+"""Rules that every DAG of this project keeps, over the whole DagBag, without a server."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from airflow.dag_processing.dagbag import DagBag
+
+ROOT = Path(__file__).resolve().parents[2]
+DAGS = ROOT / "dags"
+HEAVY = ("pyspark", "deltalake", "delta", "great_expectations", "confluent_kafka")
+GOOD = """
+from cutover.definition import Count, Fixed, Pipeline, Topic
+made = Pipeline(
+    name="{name}", source=Topic(name="{name}", schema="k string, at timestamp", event_time="at"),
+    key=("k",), window=Fixed(hours=1), measures={{"n": Count()}}, schedule="@daily",
+)
+"""
+
+
+def parse(pipelines: Path, script: str) -> "Any":
+    """Parse the DAG folder in a process of its own and return what the script printed."""
+    environment = {**os.environ, "CUTOVER_PIPELINES": str(pipelines)}
+    head = (
+        "import json, sys\nfrom pathlib import Path\nfrom airflow.dag_processing.dagbag import DagBag\n"
+        f"folder = Path({str(DAGS)!r})\nsys.path.append(str(folder))\n"
+        "bag = DagBag(dag_folder=str(folder), bundle_path=folder, bundle_name='dags-folder')\n"
+    )
+    command = [sys.executable, "-c", head + script]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=240)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_every_dag_file_loads(bag: "DagBag") -> None:
+    assert bag.import_errors == {}
+
+
+def test_flights_has_the_three_documented_dags(bag: "DagBag") -> None:
+    assert {"flights_batch", "flights_reconcile", "flights_stream"} <= set(bag.dag_ids)
+
+
+def test_every_dag_has_words_for_the_person_on_call(bag: "DagBag") -> None:
+    for dag in bag.dags.values():
+        assert dag.doc_md, dag.dag_id
+        assert "docs/runbooks/" in dag.doc_md, dag.dag_id
+
+
+def test_every_runbook_that_a_dag_names_exists(bag: "DagBag") -> None:
+    words = " ".join(str(dag.doc_md) for dag in bag.dags.values()).replace("`", " ").split()
+    named = {word.strip(".,;:()*") for word in words if "docs/runbooks/" in word}
+
+    assert sorted(named) == sorted(name for name in named if (ROOT / name).is_file())
+
+
+def test_every_dag_is_tagged_with_its_path_and_pipeline(bag: "DagBag") -> None:
+    for dag in bag.dags.values():
+        pipeline, path = dag.dag_id.rsplit("_", 1)
+        assert {"cutover", path, pipeline} == set(dag.tags)
+
+
+def test_every_dag_runs_once_at_a_time_and_never_catches_up(bag: "DagBag") -> None:
+    assert {(dag.max_active_runs, dag.catchup) for dag in bag.dags.values()} == {(1, False)}
+
+
+def test_every_task_has_owner_retries_timeout_and_words(bag: "DagBag") -> None:
+    for dag in bag.dags.values():
+        for task in dag.tasks:
+            assert task.owner == "cutover", task
+            assert task.retries > 0, task
+            assert task.retry_delay.total_seconds() > 0, task
+            assert task.execution_timeout is not None, task
+            assert task.doc_md, task
+
+
+def test_spark_task_waits_for_the_only_slot(bag: "DagBag") -> None:
+    pools = {dag.dag_id.rsplit("_", 1)[1]: {task.pool for task in dag.tasks} for dag in bag.dags.values()}
+
+    assert pools == {"batch": {"spark"}, "reconcile": {"default_pool"}, "stream": {"default_pool"}}
+
+
+def test_stream_starts_by_hand_alone(bag: "DagBag") -> None:
+    assert bag.dags["flights_stream"].timetable.can_be_scheduled is False
+
+
+def test_batch_announces_and_reconcile_listens_to_one_asset(bag: "DagBag") -> None:
+    announced = [asset.name for task in bag.dags["flights_batch"].tasks for asset in task.outlets]
+    heard = [asset.name for asset in bag.dags["flights_reconcile"].timetable.asset_condition.objects]
+
+    assert announced == heard == ["flights_batch"]
+
+
+@pytest.mark.parametrize("path", sorted(DAGS.glob("*.py")), ids=lambda path: path.name)
+def test_dag_file_is_short(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= 100
+
+
+def test_dag_file_names_shadow_no_package() -> None:
+    packages = {path.parent.name for path in ROOT.glob("*/__init__.py")}
+
+    assert packages.isdisjoint(path.stem for path in DAGS.glob("*.py"))
+
+
+def test_parsing_loads_no_engine(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(GOOD.format(name="a"))
+    script = f"print(json.dumps([m for m in {HEAVY!r} if m in sys.modules]))"
+
+    assert parse(tmp_path, script) == []
+
+
+def test_broken_definition_is_an_import_error_that_names_it_and_the_others_load(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(GOOD.format(name="a"))
+    (tmp_path / "broken.py").write_text("from cutover.definition import Pipelin\n")
+    (tmp_path / "typo.py").write_text(GOOD.format(name="typo").replace('key=("k",)', 'key=("kk",)'))
+
+    ids, errors = parse(tmp_path, "print(json.dumps([bag.dag_ids, bag.import_errors]))")
+
+    assert sorted(ids) == ["a_batch", "a_reconcile", "a_stream"]
+    assert list(errors) == ["broken_definitions.py"]
+    assert str(tmp_path / "broken.py") in errors["broken_definitions.py"]
+    assert "typo.py: pipeline `typo`: key: expected a column" in errors["broken_definitions.py"]
