@@ -24,13 +24,6 @@ class Bin:
     batch: float = 0.0
     streaming: float = 0.0
     different: int = 0
-    windows: int = 0
-    left_out: int = 0  # windows that are open or incomplete; they are in no sum
-
-    @property
-    def compared(self) -> int:
-        """Return how many windows are in the sums."""
-        return self.windows - self.left_out
 
 
 def bins(series: Sequence[WindowPoint], places: int) -> tuple[timedelta, list[Bin]]:
@@ -46,13 +39,9 @@ def bins(series: Sequence[WindowPoint], places: int) -> tuple[timedelta, list[Bi
     for at, point in points:
         start = origin + (at - origin) // size * size
         place = found.setdefault(start, Bin(start))
-        place.windows += 1
-        if point.state == "compared":
-            place.batch += numeric(point.batch)
-            place.streaming += numeric(point.streaming)
-            place.different += point.different_rows
-        else:
-            place.left_out += 1
+        place.batch += numeric(point.batch)
+        place.streaming += numeric(point.streaming)
+        place.different += point.different_rows
     return size, list(found.values())
 
 
@@ -69,10 +58,10 @@ def draw(series: Sequence[WindowPoint], measure: str, sides: Sides, width: int) 
     low = Box(left=box.left, top=box.bottom + 42, width=box.width, height=56)
     time = _time(places, size, box)
     top = max(max(p.batch, p.streaming) for p in places)
-    scale, parts = axes.vertical(box, min(0.0, *(p.batch for p in places), *(p.streaming for p in places)), top or 1)
-    parts += _shade(places, size, time, box, low)
+    bottom = min(0.0, *(p.batch for p in places), *(p.streaming for p in places))
+    scale, parts = axes.vertical(box, bottom, top or 1, about=5)
     for name in ("batch", "streaming"):
-        runs = _runs([(p.start, getattr(p, name)) for p in places if p.compared], size)
+        runs = _runs([(p.start, getattr(p, name)) for p in places], size)
         parts += [_side(run, f"side-{name}", time, scale, size) for run in runs]
     per = f"{measure} per {_per(size)}"
     parts.append(axes.caption(box, per))
@@ -127,13 +116,3 @@ def _different(places: list[Bin], size: timedelta, time: Scale, box: Box) -> lis
         at = place.start.strftime("%Y-%m-%d %H:%M" if size < _DAY else "%Y-%m-%d")
         parts.append(svg.bar(shape, "different", f"{at}: {number(place.different)} rows differ"))
     return parts
-
-
-def _shade(places: list[Bin], size: timedelta, time: Scale, box: Box, low: Box) -> list[Markup]:
-    found = []
-    for place in (p for p in places if p.left_out):
-        x1, x2 = time(place.start.timestamp()), time((place.start + size).timestamp())
-        shape = Box(left=x1, top=box.top, width=max(x2 - x1, 2.0), height=low.bottom - box.top)
-        at = place.start.strftime("%Y-%m-%d %H:%M")
-        found.append(svg.bar(shape, "left-out", f"{at}: {place.left_out} of {place.windows} windows not compared"))
-    return found

@@ -46,11 +46,7 @@ def windows(rng: random.Random, count: int = 6_923) -> tuple[WindowPoint, ...]:
         batch = int(busy * weekend + rng.gauss(0, 4)) + 2
         lost = 1 if index in late else 0
         points.append(WindowPoint(window_start=iso(start), streaming=batch - lost, batch=batch, different_rows=lost))
-    tail = [START + timedelta(days=365, hours=h) for h in range(5)]
-    return (
-        *points,
-        *(WindowPoint(window_start=iso(t), streaming=21, batch=None, different_rows=0, state="open") for t in tail),
-    )
+    return tuple(points)
 
 
 def epochs(rng: random.Random, count: int = 329) -> tuple[EpochPoint, ...]:

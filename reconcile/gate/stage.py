@@ -1,0 +1,85 @@
+"""The stage of a pipeline and its history: each change one appended row with who, why and the evidence.
+
+The serving view reads the newest row, so it follows in the same commit.
+"""
+
+import os
+import pwd
+
+from cutover.clock import Clock
+from cutover.definition.pipeline import Pipeline
+from cutover.errors import DefinitionError
+from cutover.events import log
+from cutover.lake import control
+from cutover.lake.stages import Stage, current_stage
+from cutover.probe import Probe, silent
+from cutover.settings import Settings
+from reconcile.gate import evidence as evidence_of
+from reconcile.gate.decide import Decision, Evidence, Move, decide
+
+LONGEST_WHY = 500
+_EVENTS: dict[Move, str] = {"advance": "advanced", "rollback": "rolled_back"}
+
+
+def current(settings: Settings, name: str) -> Stage:
+    """Return the stage of a pipeline; LAMBDA before the first move."""
+    return current_stage(settings, name)
+
+
+def move(
+    settings: Settings, pipeline: Pipeline, wanted: Move, why: str, clock: Clock, *, probe: Probe = silent
+) -> Decision:
+    """Decide on a move and, if it is allowed, append it to the history.
+
+    Returns:
+        The decision; nothing was written unless it is `allowed`.
+
+    Raises:
+        DefinitionError: `why` is empty or too long.
+        LakeError: Another move was made at the same time; nothing was written.
+    """
+    reason = _checked(why)
+    stage = current(settings, pipeline.name)
+    evidence = _evidence(settings, pipeline, wanted)
+    decision = decide(stage, evidence, wanted, pipeline.policy, clock.now())
+    if decision.allowed and decision.target is not None:
+        _append(settings, pipeline, decision, evidence, {"at": clock.now(), "why": reason, "who": user()})
+        probe("move.switched", -1)
+    return decision
+
+
+def _evidence(settings: Settings, pipeline: Pipeline, wanted: Move) -> Evidence:
+    """Read the evidence; a way back asks for none, so it works when nothing else does."""
+    return Evidence() if wanted == "rollback" else evidence_of.read(settings, pipeline)
+
+
+def _append(
+    settings: Settings, pipeline: Pipeline, decision: Decision, evidence: Evidence, entry: dict[str, object]
+) -> None:
+    row = entry | {
+        "pipeline": pipeline.name,
+        "event": _EVENTS[decision.move],
+        "stage": str(decision.target),
+        "result_fingerprint": evidence.result_fingerprint,
+        "stream_version": evidence.stream_version,
+        "evidence": evidence_of.record(decision, evidence),
+    }
+    sequence = control.append_in_turn(settings, "gate", row)
+    names = {"pipeline": pipeline.name, "before": str(decision.stage), "after": str(decision.target)}
+    log.info("stage_changed", **names, sequence=sequence, who=entry["who"])
+
+
+def user() -> str:
+    """Return who runs this process, by the system's own list of users and not by a variable that anyone can set."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return f"uid {os.getuid()}"
+
+
+def _checked(why: str) -> str:
+    text = why.strip()
+    if not text or len(text) > LONGEST_WHY:
+        msg = f"Gate: expected a reason (`--why`) of 1 to {LONGEST_WHY} characters, got {len(text)}."
+        raise DefinitionError(msg)
+    return text

@@ -1,0 +1,40 @@
+"""The differences as a CSV sheet: a text that a spreadsheet would take for a formula begins with an apostrophe."""
+
+import csv
+import io
+from collections.abc import Iterator
+
+from reconcile.codec import Scalar
+from reconcile.report.text import visible
+from reconcile.result import Difference, Reconciliation
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+
+
+def cell(value: Scalar) -> str:
+    """Return a value as a cell: numbers as they are, texts made harmless, null empty."""
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        return str(value)
+    return f"'{visible(value)}" if value.startswith(_FORMULA) else visible(value)
+
+
+def differences(result: Reconciliation) -> str:
+    """Return the report's differences as CSV: window, key columns, measure, both values, difference, row, cause."""
+    if not result.differences:
+        return ""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    keys = [cell(name) for name in result.differences[0].key]
+    sides = [cell(result.sides.expected), cell(result.sides.actual)]
+    writer.writerow(["window_start", *keys, "measure", *sides, "difference", "row", "cause"])
+    writer.writerows(list(_cells(one)) for one in result.differences)
+    return text.getvalue()
+
+
+def _cells(one: Difference) -> Iterator[str]:
+    for value in (one.window_start, *one.key.values(), one.measure):
+        yield cell(value)
+    for value in (one.batch, one.streaming, one.difference, one.kind, one.cause):
+        yield cell(value)
