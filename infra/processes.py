@@ -43,15 +43,19 @@ def parse(raw: dict[str, object] | None) -> Identity | None:
     return None
 
 
-def marked(name: str, value: str) -> list[Identity]:
-    """Return our user's living processes whose environment holds `name=value`; never this one or its ancestors."""
-    own = {os.getpid(), *(p.pid for p in psutil.Process().parents())}
-    found = []
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error, OSError):
-            if process.pid not in own and process.environ().get(name) == value:
-                found.append(identify(process.pid))
-    return [identity for identity in found if identity is not None]
+def session_of(leader: Identity) -> list[Identity]:
+    """Return the living members of the session that a process leads, or led until it died.
+
+    A process that gives itself a new title overwrites its environment, and one whose parent dies loses its ancestry;
+    the session stays. Only `setsid` leaves it, which is what a detached stream driver does.
+    """
+    if leader.started < psutil.boot_time() - START_TOLERANCE:
+        return []
+    now = identify(leader.pid)
+    if now is not None and not is_alive(leader):  # the pid was given to somebody else, who may lead a session too
+        return []
+    members = (identify(p.pid) for p in psutil.process_iter() if _session(p.pid) == leader.pid)
+    return [m for m in members if m is not None and m.started >= leader.started - START_TOLERANCE]
 
 
 def family(identity: Identity) -> list[Identity]:
@@ -103,6 +107,13 @@ def _living(pid: int) -> psutil.Process | None:
         process = psutil.Process(pid)
         return None if process.status() == psutil.STATUS_ZOMBIE else process
     except psutil.NoSuchProcess:
+        return None
+
+
+def _session(pid: int) -> int | None:
+    try:
+        return os.getsid(pid)
+    except OSError:
         return None
 
 

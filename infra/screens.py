@@ -2,7 +2,7 @@
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 
 from infra.doctor import Examination
 from infra.status import Status
@@ -39,7 +39,7 @@ def show_findings(found: Examination) -> None:
         grade = f"[{COLOURS[finding.grade]}]{finding.grade}[/]"
         table.add_row(grade, escape(finding.thing), escape(finding.found), escape(finding.hint))
     console.print(table)
-    settings = Table("setting", "value", "from", "meaning", box=None, pad_edge=False, title_justify="left")
+    settings = Table(Column("setting", no_wrap=True), "value", "from", "meaning", box=None, pad_edge=False)
     for row in found.settings:
         settings.add_row(row.name, escape(row.value), escape(row.source), escape(row.meaning))
     console.print()

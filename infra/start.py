@@ -70,12 +70,14 @@ def _start(settings: Settings, *, broker_only: bool, tell: Tell) -> Ports:
     if supervisor.identity() is None:
         # A supervisor that was killed leaves its children: they would hold the ports.
         processes.stop(supervisor.leftovers(), within=20)
+        supervisor.forget()
     missing = wanted - _up_groups(supervisor)
     ports = ports_module.settle(ports_path(settings), needed=_port_names(missing))
     if "kafka" in missing:
         tell("preparing the broker")
         _prepare_broker(settings, ports)
     variables = airflow.current_environment(settings, ports)
+    airflow.password(settings)  # before Airflow starts: where it finds none, it makes one and prints it into its log
     if airflow.GROUP in missing and not airflow.is_migrated(settings):
         tell("making Airflow's database (once, about 10 s)")
         airflow.migrate(settings, variables)

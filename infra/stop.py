@@ -41,12 +41,14 @@ def down(settings: Settings, *, tell: Tell) -> Stopped:
         pids = ", ".join(str(s.pid) for s in survivors)
         msg = f"Processes of `{settings.home}`: expected none after SIGKILL, got pids {pids}."
         raise CutoverError(msg + "\nHint: `ps -o pid,stat,wchan -p PID` says where one hangs.")
+    supervisor.forget()
     return Stopped(programs=running, drivers=tuple(driver.pipeline for driver in living))
 
 
 def _stop_airflow(supervisor: Supervisor, tell: Tell) -> None:
     identity = supervisor.identity()
-    if identity is None:
+    if identity is None:  # it was killed: what it left would restart the drivers
+        processes.stop(supervisor.leftovers(), within=TASK_SECONDS)
         return
     tell("stopping Airflow")
     supervisor.stop_group(airflow.GROUP)

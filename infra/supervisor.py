@@ -21,9 +21,6 @@ from cutover.errors import CutoverError
 from infra import files, processes
 
 HERE = Path(__file__).parent
-MARK = "AIRFLOW_SUPERVISED_FOR"
-"""Environment variable of all that runs below the supervisor; its value is the home. A detached stream driver loses it
-with everything else that begins with AIRFLOW, so it is not taken for a leftover."""
 SOCKET_LIMIT = 100  # the kernel takes 108 bytes
 ANSWER_SECONDS = 20.0
 GONE_SECONDS = 60.0
@@ -130,7 +127,7 @@ class Supervisor:
         with out.open("wb") as sink:
             process = subprocess.Popen(
                 [sys.executable, "-m", "supervisor.supervisord", "-c", str(conf)],
-                env={**environment, MARK: str(self.home)},
+                env=dict(environment),
                 stdin=subprocess.DEVNULL,
                 stdout=sink,
                 stderr=sink,
@@ -182,13 +179,14 @@ class Supervisor:
             with contextlib.suppress(SupervisorError, xmlrpc.client.Fault):
                 self._call("shutdown")
             processes.stop(processes.wait_gone([identity], within=GONE_SECONDS), within=5)
-        self._forget()
 
     def leftovers(self) -> list[processes.Identity]:
-        """Return living processes that were started below a supervisor of this home."""
-        return processes.marked(MARK, str(self.home))
+        """Return living processes that were started below the last supervisor of this home, it included."""
+        leader = processes.parse(files.read_json(self._record))
+        return [] if leader is None else processes.session_of(leader)
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
+        """Remove the record of a supervisor that is gone, with its socket."""
         record = files.read_json(self._record)
         if record is not None:
             shutil.rmtree(Path(str(record.get("socket"))).parent, ignore_errors=True)
