@@ -157,13 +157,14 @@ class Waterfall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowPoint:
-    """One window: the first additive measure on both sides, and how many of its rows differ."""
+    """One window (or several in a row): the first additive measure on both sides, and how many rows differ."""
 
     window_start: str
     streaming: Scalar
     batch: Scalar
     different_rows: int
     state: str = "compared"  # compared, open or incomplete
+    windows: int = 1  # how many windows in a row the point stands for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

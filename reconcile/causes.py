@@ -1,0 +1,148 @@
+"""Why the sides differ: classes of rows are merged into the stream's side one by one until it equals the batch.
+
+The table `touched` has one row for each (window, key) that differs or that the ledger does not bear out: the keys,
+`_copy`, `_kind` (missing, extra, changed; masked: both sides agree although the ledger lists rows that only batch
+should have), `_explained` (the stage that reproduces the batch, 0 if none does), and per value number i `b<i>` (batch)
+and `v0_<i>`, `v1_<i>`, ... (the stream's side after each class). Steps from v0 to the last v and on to b telescope.
+
+With the same definition on both sides batch must equal the stream's side after `late`, also where the sides agree.
+A team's SQL may count what it likes: there a class is a cause only where its rows make the whole difference go away.
+"""
+
+# ruff: noqa: S608 -- every name in a query is quoted by `identifier`
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cutover.lake.tables import identifier, literal
+from cutover.records.classes import Class
+from reconcile.diff import Diff, diff
+from reconcile.query import first, number
+from reconcile.result import Cause
+from reconcile.sides import BATCH, Sides, key_columns, stage
+
+UNEXPLAINED = "unexplained"
+NAMES = (Class.LATE, Class.FUTURE, Class.MALFORMED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """What differs, and the causes by name."""
+
+    plain: Diff  # batch against what the stream serves
+    different_windows: int
+    causes: Mapping[str, Cause]
+
+    @property
+    def unexplained(self) -> int:
+        """Return the number of (window, key) rows without a cause that reproduces them."""
+        return self.causes[UNEXPLAINED].rows
+
+
+def find(sides: Sides) -> Findings:
+    """Compare both sides, make `touched`, and count rows and records behind each cause. Needs the ledger's tables."""
+    plain = diff(sides.connection, sides.layout, BATCH, stage(0), into="different")
+    for n in range(1, len(sides.merged) + 1):
+        diff(sides.connection, sides.layout, BATCH, stage(n), into=f"left_{n}")
+    sides.connection.execute(f"CREATE TEMP TABLE touched AS {_touched(sides)}")
+    windows = number(sides.connection, "SELECT count(DISTINCT window_start) FROM touched")
+    return Findings(plain=plain, different_windows=windows, causes=_causes(sides))
+
+
+def cause_sql(sides: Sides, name: Class, row: str = "t") -> str:
+    """Return SQL that is true where a class takes part in the difference of a row of `touched`."""
+    if name not in sides.merged:
+        return "false"
+    at = sides.merged.index(name) + 1
+    there = (
+        f"EXISTS (SELECT 1 FROM ledger_keys l WHERE l._class = {literal(name)} AND {sides.layout.same_key('l', row)})"
+    )
+    reached = f"({row}._explained >= {at} OR {row}._explained = 0 AND {str(sides.same_definition).lower()})"
+    return f"({row}._copy = 1 AND {reached} AND {there})"
+
+
+def _touched(sides: Sides) -> str:
+    """Return the query of `touched`."""
+    joins = " ".join(
+        f"{'FULL' if sides.same_definition else 'LEFT'} JOIN left_{n} ON {sides.layout.same_key('d', f'left_{n}')}"
+        f" AND d._copy = left_{n}._copy"
+        for n in range(1, len(sides.merged) + 1)
+    )
+    keys = [_either(sides, identifier(key)) for key in sides.layout.keys]
+    kind = f"CASE WHEN {_masked(sides)} THEN 'masked' ELSE d._diff END AS _kind"
+    columns = ", ".join([*keys, _either(sides, "_copy"), kind, f"{_explained(sides)} AS _explained", *_values(sides)])
+    return f"SELECT {columns} FROM different d {joins}"
+
+
+def _masked(sides: Sides) -> str:
+    return "d._copy IS NULL" if sides.same_definition else "false"
+
+
+def _either(sides: Sides, column: str) -> str:
+    return f"CASE WHEN {_masked(sides)} THEN left_1.{column} ELSE d.{column} END AS {column}"
+
+
+def _explained(sides: Sides) -> str:
+    """Return SQL for the first stage that equals the batch: it left no difference, and the ledger is not in doubt."""
+    doubt = f"EXISTS (SELECT 1 FROM doubtful q WHERE {sides.layout.same_key('q', 'd')})"
+    stages = "".join(f" WHEN left_{n}._copy IS NULL THEN {n}" for n in range(1, len(sides.merged) + 1))
+    return f"CASE WHEN {doubt} THEN 0{stages} ELSE 0 END"
+
+
+def _values(sides: Sides) -> list[str]:
+    """Return, per value, the batch's and the stream's after each stage; a stage left no row: it equals the batch."""
+    columns = []
+    for i in range(len(sides.layout.values)):
+        batch = f"CASE WHEN {_masked(sides)} THEN left_1.e{i} ELSE d.e{i} END"
+        plain = f"CASE WHEN {_masked(sides)} THEN left_1.e{i} ELSE d.a{i} END"
+        columns += [f"{batch} AS b{i}", f"{plain} AS v0_{i}"]
+        for n in range(1, len(sides.merged) + 1):
+            columns.append(f"{_after(sides, n, i, batch, plain)} AS v{n}_{i}")
+    return columns
+
+
+def _after(sides: Sides, n: int, i: int, batch: str, plain: str) -> str:
+    left = f"CASE WHEN left_{n}._copy IS NULL THEN {batch} ELSE left_{n}.a{i} END"
+    if sides.same_definition:
+        return left
+    at = _explained(sides)
+    return f"CASE WHEN {at} = 0 THEN {plain} WHEN {at} <= {n} THEN {batch} ELSE {left} END"
+
+
+def _causes(sides: Sides) -> dict[str, Cause]:
+    found = {str(name): _cause(sides, name) for name in NAMES}
+    query = f"SELECT count(*), coalesce(sum({_records_off(sides)}), 0) FROM touched t WHERE _explained = 0"
+    rows, records = first(sides.connection, query)
+    return {**found, UNEXPLAINED: Cause(rows=int(rows), events=int(records))}
+
+
+def _cause(sides: Sides, name: Class) -> Cause:
+    if name not in sides.merged:
+        return Cause()
+    part = cause_sql(sides, name)
+    rows = number(sides.connection, f"SELECT count(*) FROM touched t WHERE {part}")
+    records = number(
+        sides.connection,
+        f"SELECT count(*) FROM (SELECT DISTINCT _partition, _offset FROM ledger g WHERE _class = {literal(name)}"
+        f" AND EXISTS (SELECT 1 FROM touched t WHERE {sides.layout.same_key('t', 'g')} AND {part}))",
+    )
+    return Cause(rows=rows, events=records)
+
+
+def _records_off(sides: Sides) -> str:
+    """Return SQL for the records by which a row is off after all causes, where both sides count records."""
+    names = [value.name for value in sides.layout.values]
+    if "_n" not in names:
+        return "0"
+    i = names.index("_n")
+    return f"abs(coalesce(b{i}, 0) - coalesce(v{len(sides.merged)}_{i}, 0))"
+
+
+def columns_of(sides: Sides) -> str:
+    """Return the columns of `touched` in the order that `cells.read` takes them."""
+    per_value = [
+        f"b{i}, " + ", ".join(f"v{n}_{i}" for n in range(len(sides.merged) + 1))
+        for i in range(len(sides.layout.values))
+    ]
+    parts = [f"{cause_sql(sides, name)}" for name in sides.merged]
+    return ", ".join([key_columns(sides.layout), "_kind", "_explained", *parts, *per_value])

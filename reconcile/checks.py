@@ -1,0 +1,147 @@
+"""What must be true for two sides to be comparable: pure checks over facts, each says why not."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from cutover.lake.batch_runs import BatchRun
+from cutover.lake.epochs import EpochRecord
+from reconcile.result import SealBreach
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Books:
+    """(record, window) pairs by class, as counted over the epoch log's rows."""
+
+    up_to_cut: Mapping[str, int]
+    in_all: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """All that the seal is judged by."""
+
+    stream: str  # pipeline/fingerprint/stream-n, as messages name it
+    definition: str  # result fingerprint of the definition now
+    batch_definition: str  # batch fingerprint of the definition now
+    records: tuple[EpochRecord, ...]  # all epochs of the version, by number
+    transaction: int | None  # of the table's newest epoch commit
+    known_epoch: int | None  # highest epoch that an earlier reconciliation saw in this version
+    run: BatchRun
+    newest_batch_epoch: int | None  # largest `_epoch` in the batch table's version
+    books: Books
+
+    @property
+    def up_to_cut(self) -> tuple[EpochRecord, ...]:
+        """Return the epochs up to the run's cut."""
+        return tuple(record for record in self.records if record.epoch <= self.run.epoch)
+
+    @property
+    def at_cut(self) -> EpochRecord | None:
+        """Return the epoch whose end is the cut."""
+        return next((record for record in self.records if record.epoch == self.run.epoch), None)
+
+
+def breaches(facts: Facts) -> tuple[SealBreach, ...]:
+    """Return every reason why the sides cannot be compared; none if the seal holds."""
+    checks = (_history, _joints, _cut, _identity, _fingerprints, _isolation, _folded)
+    return tuple(breach for check in checks for breach in check(facts))
+
+
+def _breach(code: str, message: str, runbook: str = "NotComparable") -> SealBreach:
+    return SealBreach(code=code, message=message, runbook=runbook)
+
+
+def _history(facts: Facts) -> Iterator[SealBreach]:
+    """Transaction, newest row, numbers without a hole, what was known before."""
+    name = facts.stream
+    numbers = [record.epoch for record in facts.records]
+    newest = numbers[-1] if numbers else -1
+    if facts.transaction != newest:
+        text = f"Epoch log of {name}: transaction says {facts.transaction}, newest epoch row is {newest}."
+        yield _breach("history", text, "EpochHistoryBroken")
+    missing = sorted(set(range(newest + 1)) - set(numbers))
+    if missing or len(set(numbers)) != len(numbers):
+        text = f"Epoch log of {name}: expected epochs 0 to {newest} once each, got {len(numbers)} rows"
+        text += f", epoch {missing[0]} is missing." if missing else "."
+        yield _breach("history", text, "EpochHistoryBroken")
+    if facts.known_epoch is not None and facts.known_epoch > newest:
+        text = f"Epoch log of {name}: an earlier reconciliation saw epoch {facts.known_epoch}, newest row is {newest}."
+        yield _breach("history", text, "EpochHistoryBroken")
+
+
+def _joints(facts: Facts) -> Iterator[SealBreach]:
+    """Each epoch starts where the one before ended; no partition goes away."""
+    for before, after in zip(facts.records, facts.records[1:], strict=False):
+        torn = {p for p, end in before.end.items() if after.start.get(p) != end}
+        torn |= {p for p, start in after.start.items() if start > after.end.get(p, -1)}
+        if torn:
+            p = min(torn)
+            text = f"Epoch log of {facts.stream}: epoch {after.epoch}, partition {p}: expected to start at"
+            text += f" {before.end.get(p)}, got {after.start.get(p)} (end {after.end.get(p)})."
+            yield _breach("history", text, "EpochHistoryBroken")
+            return
+
+
+def _cut(facts: Facts) -> Iterator[SealBreach]:
+    run, record = facts.run, facts.at_cut
+    if record is None:
+        newest = facts.records[-1].epoch if facts.records else None
+        text = f"Batch run {run.run_id} is at the cut of epoch {run.epoch}, "
+        yield _breach("history", text + f"newest epoch row of {facts.stream} is {newest}.", "EpochHistoryBroken")
+        return
+    if dict(run.cut) != dict(record.end):
+        text = f"Cut of epoch {run.epoch}: the stream ends at {dict(record.end)}, "
+        yield _breach("cut", text + f"batch run {run.run_id} at {dict(run.cut)}.")
+    if run.watermark != record.watermark_after:
+        text = f"Watermark at epoch {run.epoch}: the stream has {record.watermark_after}, "
+        yield _breach("cut", text + f"the batch run took {run.watermark}.")
+    if facts.newest_batch_epoch is not None and facts.newest_batch_epoch > run.epoch:
+        text = f"Batch table at version {run.batch_version}: expected windows computed up to epoch {run.epoch}, "
+        yield _breach("cut", text + f"got one of epoch {facts.newest_batch_epoch}.")
+
+
+def _identity(facts: Facts) -> Iterator[SealBreach]:
+    expected = (facts.run.cluster_id, facts.run.topic_id)
+    for record in facts.up_to_cut:
+        if (record.cluster_id, record.topic_id) != expected:
+            text = f"Log `{facts.run.topic}`: epoch {record.epoch} read topic id {record.topic_id} of cluster "
+            text += f"{record.cluster_id}, batch read {expected[1]} of {expected[0]}: another log under the same name."
+            yield _breach("log_identity", text, "TopicIdentityChanged")
+            return
+
+
+def _fingerprints(facts: Facts) -> Iterator[SealBreach]:
+    streaming = sorted({record.result_fingerprint for record in facts.up_to_cut})
+    sides = {"streaming": streaming, "batch": [facts.run.result_fingerprint]}
+    for side, found in sides.items():
+        if found != [facts.definition]:
+            text = f"Result fingerprint: the definition has {facts.definition}, "
+            text += f"{side} ran with {', '.join(found) or 'none'}."
+            yield _breach("fingerprint", text, "SealBroken")
+    lateness = sorted({record.lateness_fingerprint for record in facts.up_to_cut})
+    if len(lateness) > 1:
+        yield _breach(
+            "fingerprint", f"Lateness fingerprint: expected one, epochs have {', '.join(lateness)}.", "SealBroken"
+        )
+    if facts.run.batch_fingerprint != facts.batch_definition:
+        text = f"Batch definition: now {facts.batch_definition}, batch ran with {facts.run.batch_fingerprint}."
+        yield _breach("fingerprint", text, "SealBroken")
+
+
+def _isolation(facts: Facts) -> Iterator[SealBreach]:
+    found = sorted({record.isolation for record in facts.up_to_cut})
+    if found != [facts.run.isolation]:
+        text = f"Isolation: batch read {facts.run.isolation}, streaming read {', '.join(found) or 'nothing'}."
+        yield _breach("isolation", text, "SealBroken")
+
+
+def _folded(facts: Facts) -> Iterator[SealBreach]:
+    """Find a fold that crossed the cut: it took accepted rows to a later epoch, so all balances, but the prefix not."""
+    counted = sum(record.counts.get("accepted", 0) for record in facts.up_to_cut)
+    total = sum(record.counts.get("accepted", 0) for record in facts.records)
+    at_cut, in_all = facts.books.up_to_cut.get("accepted", 0), facts.books.in_all.get("accepted", 0)
+    folded_to = facts.records[-1].folded_to if facts.records else None
+    crossed = folded_to is not None and folded_to > facts.run.epoch
+    if at_cut < counted and (in_all == total or crossed):
+        text = f"Cut of epoch {facts.run.epoch}: {counted} accepted pairs up to it, {at_cut} can still be told apart: "
+        yield _breach("folded", text + "a fold merged epochs across it, and no pin held it.")

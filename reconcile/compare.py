@@ -1,0 +1,152 @@
+"""What two open sides of a pipeline say about each other, gathered into one tree."""
+
+# ruff: noqa: S608 -- every name in a query is quoted by `identifier`
+
+from statistics import median
+
+from cutover.definition.pipeline import Pipeline
+from cutover.lake.epochs import EpochRecord
+from cutover.records.classes import Class
+from reconcile import causes, cells, ledger, query, series, verdict
+from reconcile.causes import UNEXPLAINED, Findings
+from reconcile.codec import scalar
+from reconcile.diff import Diff
+from reconcile.result import Events, Expectation, Reconciliation, Rows, Seal, Windows
+from reconcile.seal import Evidence
+from reconcile.sides import BATCH, Sides, stage
+from reconcile.verdict import Judged
+
+_SECOND = 1_000_000
+
+
+def compare(pipeline: Pipeline, evidence: Evidence, seal: Seal, sides: Sides) -> Reconciliation:
+    """Return the comparison of both sides; run id, time and report paths are still to be set.
+
+    Args:
+        pipeline: The definition.
+        evidence: What the sides were opened from.
+        seal: It holds.
+        sides: Open sides.
+    """
+    doubts = ledger.question(sides, pipeline, evidence.records)
+    findings = causes.find(sides)
+    events = _events(sides, pipeline, evidence)
+    judged = _judged(sides, findings)
+    decision = verdict.decide(judged, pipeline.policy)
+    notes = (*doubts, *_notes(pipeline, evidence, findings))
+    return Reconciliation(
+        pipeline=pipeline.name,
+        run_id="",
+        at="",
+        verdict=decision.verdict,
+        exit_code=decision.exit_code,
+        sentence=verdict.sentence(decision.verdict, judged, events, decision.policy),
+        seal=seal,
+        windows=judged.windows,
+        rows=judged.rows,
+        events=events,
+        causes=findings.causes,
+        policy=decision.policy,
+        waterfall=series.waterfalls(sides, pipeline),
+        window_series=series.windows(sides, pipeline),
+        lateness_histogram=series.lateness(sides, pipeline),
+        epochs_series=series.epochs(evidence.records),
+        worst_keys=series.worst_keys(sides, pipeline),
+        samples=series.samples(sides, pipeline),
+        differences=cells.read(sides),
+        differences_total=cells.total(sides),
+        contract=tuple(
+            Expectation(expectation=c.expectation, severity=c.severity, success=c.success, observed=c.observed)
+            for c in evidence.run.contract
+        ),
+        notes=notes,
+        runbook=decision.runbook,
+    )
+
+
+def _judged(sides: Sides, findings: Findings) -> Judged:
+    bounds = f"""
+        SELECT min(window_start), max(window_start) FROM
+        (SELECT window_start FROM {BATCH} UNION ALL SELECT window_start FROM {stage(0)})
+    """
+    first, last = query.first(sides.connection, bounds)
+    touched = query.number(sides.connection, "SELECT count(*) FROM touched")
+    accepted, with_late = _pairs(sides, 0), _pairs(sides, 1)
+    return Judged(
+        windows=Windows(
+            compared=findings.plain.groups,
+            different=findings.different_windows,
+            open=sides.open_windows,
+            incomplete=sides.incomplete_windows,
+            first=None if first is None else str(scalar(first)),
+            last=None if last is None else str(scalar(last)),
+        ),
+        rows=_rows(sides, findings.plain),
+        explained=touched - findings.unexplained,
+        unexplained=findings.unexplained,
+        late_share=verdict.late_share(with_late - accepted, accepted),
+        causes=tuple(name for name, cause in findings.causes.items() if cause.rows and name != UNEXPLAINED),
+    )
+
+
+def _pairs(sides: Sides, number: int) -> int:
+    return query.number(sides.connection, f"SELECT sum(_n) FROM {stage(number)}")
+
+
+def _rows(sides: Sides, plain: Diff) -> Rows:
+    compared = query.number(sides.connection, f"SELECT count(*) FROM {stage(0)}") + plain.missing
+    return Rows(compared=compared, missing=plain.missing, extra=plain.extra, changed=plain.changed)
+
+
+def _events(sides: Sides, pipeline: Pipeline, evidence: Evidence) -> Events:
+    """Count records by class up to the cut.
+
+    With sliding windows a record falls into several, and may be late in some: it is late then, and accepted too.
+    """
+    pairs = evidence.books.up_to_cut
+    counts = {name.value: pairs.get(name, 0) for name in Class}
+    if pipeline.window.size != pipeline.window.every:
+        counts |= _distinct(sides, pipeline, evidence, counts)
+    return Events(**counts, unknown_fields=sum(record.unknown for record in evidence.records))
+
+
+def _distinct(sides: Sides, pipeline: Pipeline, evidence: Evidence, pairs: dict[str, int]) -> dict[str, int]:
+    records = "SELECT _class, _partition, _offset, any_value(epoch_us(event_time)), count(*) FROM ledger GROUP BY ALL"
+    found = sides.connection.execute(records).fetchall()
+    counts = {name: sum(row[0] == name for row in found) for name in ("malformed", "future", "late")}
+    wholly_late = sum(row[0] == "late" and row[4] == len(pipeline.window.starts(row[3])) for row in found)
+    read = sum(record.records for record in evidence.records)
+    rest = read - pairs["filtered"] - counts["malformed"] - counts["future"] - wholly_late
+    return {**counts, "accepted": rest}
+
+
+def _notes(pipeline: Pipeline, evidence: Evidence, findings: Findings) -> list[str]:
+    """Return what a reader should know about how the numbers came to be."""
+    notes = []
+    if findings.plain.duplicates_expected:
+        notes.append(f"The batch table has {findings.plain.duplicates_expected:,} keys more than once in a window.")
+    notes += [_unbalanced(name, evidence) for name in Class if _unbalanced(name, evidence)]
+    busy = [record for record in evidence.records if record.records]
+    if busy:
+        notes.append(_pace(pipeline, busy))
+    return notes
+
+
+def _unbalanced(name: Class, evidence: Evidence) -> str:
+    """Return a note if the epochs' own counts of a class and the rows of the epoch log do not agree."""
+    counted = sum(record.counts.get(name, 0) for record in evidence.records)
+    held = evidence.books.up_to_cut.get(name, 0)
+    return "" if counted == held else f"The epochs counted {counted:,} {name} rows, the epoch log holds {held:,}."
+
+
+def _pace(pipeline: Pipeline, busy: list[EpochRecord]) -> str:
+    """Return how fast the log was read: the larger the epochs, the fewer records are judged late."""
+    typical, cap = round(median(record.records for record in busy)), pipeline.max_rows_per_epoch
+    text = f"Lateness was judged in epochs of {typical:,} records (median), at most {cap:,} an epoch."
+    seen = [max(record.max_event.values()) for record in (busy[0], busy[-1]) if record.max_event]
+    took = sum(record.seconds for record in busy)
+    if len(seen) > 1 and took and (seen[1] - seen[0]) / _SECOND / took > 2:  # noqa: PLR2004 -- twice real time
+        speed = round((seen[1] - seen[0]) / _SECOND / took)
+        text += f" The log was read about {speed:,} times faster than it came about:"
+        text += " at real speed epochs are smaller, and more records are late."
+    return text

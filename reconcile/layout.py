@@ -1,0 +1,68 @@
+"""What two tables have in common: key columns, compared columns and how equal is equal."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cutover.lake.tables import identifier
+
+FLOAT_RELATIVE = 1e-9
+"""Doubles are compared with this relative tolerance: sums of floats depend on the order of their rows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Value:
+    """One compared column."""
+
+    name: str
+    exact: bool = True
+    relative: float = 0.0  # of the larger magnitude
+    absolute: float = 0.0
+
+    def differs(self, left: str, right: str) -> str:
+        """Return SQL that is true where the two sides differ; two nulls are equal, two NaN too."""
+        if self.exact:
+            return f"({left} IS DISTINCT FROM {right})"
+        bound = f"greatest({self.absolute!r}, {self.relative!r} * greatest(abs({left}), abs({right})))"
+        near = f"coalesce(isfinite({left}) AND isfinite({right}) AND abs({left} - {right}) <= {bound}, false)"
+        return f"({left} IS DISTINCT FROM {right} AND NOT {near})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """Key and compared columns of both sides; `group` is the column that digests are made by (None: hash buckets)."""
+
+    keys: tuple[str, ...]
+    values: tuple[Value, ...]
+    group: str | None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Return all columns, keys first."""
+        return (*self.keys, *(value.name for value in self.values))
+
+    @property
+    def group_sql(self) -> str:
+        """Return SQL for the group of a row: its window, else one of 1,024 buckets of its key."""
+        return identifier(self.group) if self.group else f"hash({', '.join(map(identifier, self.keys))}) % 1024"
+
+    @property
+    def hash_sql(self) -> str:
+        """Return SQL for the hash of a row.
+
+        Hashed twice: DuckDB combines columns by xor at the last step, so the xor over rows would miss swapped values.
+        """
+        return f"hash(hash({', '.join(map(identifier, self.columns))}))"
+
+    def same_key(self, left: str, right: str) -> str:
+        """Return the null-safe join condition of two aliases."""
+        return " AND ".join(f"{left}.{identifier(k)} IS NOT DISTINCT FROM {right}.{identifier(k)}" for k in self.keys)
+
+
+def value_of(name: str, duckdb_type: str, tolerances: Mapping[str, float] | None = None) -> Value:
+    """Return how a column is compared: exactly, doubles relatively, or within an absolute tolerance asked for."""
+    asked = (tolerances or {}).get(name)
+    if asked is not None:
+        return Value(name=name, exact=False, absolute=asked)
+    if duckdb_type in {"DOUBLE", "FLOAT"}:
+        return Value(name=name, exact=False, relative=FLOAT_RELATIVE)
+    return Value(name=name)

@@ -1,0 +1,193 @@
+"""The seal: one log, one cut, one truth in force on both sides, readable tables; else nothing is said of the data."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from cutover.definition.fingerprint import batch_fingerprint, result_fingerprint
+from cutover.definition.pipeline import Pipeline
+from cutover.errors import LakeError
+from cutover.lake import batch_runs, control, tables, versions
+from cutover.lake.batch_runs import BatchRun
+from cutover.lake.epochs import EpochLog, EpochRecord
+from cutover.lake.paths import batch_uri
+from cutover.lake.versions import Version
+from cutover.settings import Settings
+from reconcile.checks import Books, Facts, breaches
+from reconcile.query import first
+from reconcile.result import Fingerprints, Log, Seal, SealBreach, Versions
+
+_BOOKS = "SELECT _class, sum(_n) FILTER (_epoch <= ?), sum(_n) FROM books_all WHERE _kind <> 'epoch' GROUP BY 1"
+
+
+class SealError(LakeError):
+    """There is nothing to compare, or it cannot be read; carries the breach that the report shows."""
+
+    def __init__(self, breach: SealBreach) -> None:
+        super().__init__(breach.message, runbook=breach.runbook)
+        self.breach = breach
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What both sides are read from."""
+
+    version: Version
+    epoch_log: EpochLog
+    records: tuple[EpochRecord, ...]  # up to the cut
+    run: BatchRun
+    batch: DeltaTable
+    books: Books
+
+    @property
+    def watermark(self) -> int | None:
+        """Return the stream's watermark at the cut, microseconds."""
+        return self.records[-1].watermark_after if self.records else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examined:
+    """The seal, and the evidence if it holds."""
+
+    seal: Seal
+    evidence: Evidence | None
+
+
+def examine(settings: Settings, pipeline: Pipeline, *, epoch: int | None) -> Examined:
+    """Judge whether the newest batch run (or the one at `epoch`) and the stream can be compared, without raising."""
+    try:
+        facts, evidence = _gather(settings, pipeline, epoch)
+    except SealError as error:
+        return Examined(seal=Seal(epoch=epoch, holds=False, breaches=(error.breach,)), evidence=None)
+    except LakeError as error:
+        return Examined(seal=Seal(epoch=epoch, holds=False, breaches=(unreadable(str(error)),)), evidence=None)
+    found = breaches(facts)
+    seal = _seal(facts, evidence, found)
+    return Examined(seal=seal, evidence=None if found else evidence)
+
+
+def unreadable(message: str, file: str | None = None) -> SealBreach:
+    """Return the breach of a table that cannot be read."""
+    text = message.split("\nRunbook:", maxsplit=1)[0]
+    return SealBreach(code="unreadable", message=text, runbook="TableUnreadable", file=file)
+
+
+def iso(micros: int | None) -> str | None:
+    """Return microseconds since 1970 as ISO text in UTC."""
+    if micros is None:
+        return None
+    seconds, rest = divmod(micros, 1_000_000)
+    moment = datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest)
+    return moment.isoformat().replace("+00:00", "Z")
+
+
+def _gather(settings: Settings, pipeline: Pipeline, epoch: int | None) -> tuple[Facts, Evidence]:
+    version = versions.current(settings, pipeline)
+    if version is None or not tables.exists(version.uri):
+        text = f"Pipeline `{pipeline.name}`: expected an epoch log under this definition, found none."
+        raise SealError(SealBreach(code="no_stream", message=text, runbook="NotComparable"))
+    run = _choose(settings, pipeline, version, epoch)
+    epoch_log = EpochLog(version.uri)
+    batch = tables.open_table(batch_uri(settings, pipeline), run.batch_version)
+    for table in (epoch_log.table, batch):
+        _all_files_there(table)
+    records = tuple(epoch_log.records())
+    books = _books(epoch_log, run.epoch)
+    facts = Facts(
+        stream=version.app_id,
+        definition=result_fingerprint(pipeline),
+        batch_definition=batch_fingerprint(pipeline),
+        records=records,
+        transaction=epoch_log.transaction(version.app_id),
+        known_epoch=_known_epoch(settings, version),
+        run=run,
+        newest_batch_epoch=_newest_batch_epoch(batch),
+        books=books,
+    )
+    evidence = Evidence(
+        version=version, epoch_log=epoch_log, records=facts.up_to_cut, run=run, batch=batch, books=books
+    )
+    return facts, evidence
+
+
+def _choose(settings: Settings, pipeline: Pipeline, version: Version, epoch: int | None) -> BatchRun:
+    """Return the newest batch run of this stream version that published a table, at `epoch` if one is asked for."""
+    runs = [run for run in batch_runs.runs(settings, pipeline) if run.batch_version is not None]
+    fitting = [run for run in runs if run.stream_version == version.number and epoch in {None, run.epoch}]
+    if fitting:
+        return fitting[-1]
+    at = "" if epoch is None else f" at the cut of epoch {epoch}"
+    text = f"Pipeline `{pipeline.name}`: expected a batch run{at} beside {version.app_id}, found none"
+    text += f" (the newest is at epoch {runs[-1].epoch} of stream-{runs[-1].stream_version})." if runs else "."
+    raise SealError(SealBreach(code="no_batch", message=text, runbook="NotComparable"))
+
+
+def _all_files_there(table: DeltaTable) -> None:
+    """Refuse a version that lists a file which is not there; name the file, its epochs and its windows."""
+    if "://" in table.table_uri and not table.table_uri.startswith("file://"):
+        return  # an object store answers when it is read
+    root = Path(table.table_uri.removeprefix("file://"))
+    for action in pa.table(table.get_add_actions(flatten=True)).to_pylist():
+        if not (root / action["path"]).is_file():
+            text = f"Table `{root.name}`, version {table.version()}: file `{action['path']}` is listed and not there"
+            text += f" (epochs {action.get('min._epoch')} to {action.get('max._epoch')}, "
+            text += f"windows {action.get('min.window_start')} to {action.get('max.window_start')})."
+            raise SealError(unreadable(text, str(action["path"])))
+
+
+def _books(epoch_log: EpochLog, epoch: int) -> Books:
+    connection = tables.connect()
+    tables.bind(connection, "books_all", epoch_log.table)
+    rows = connection.execute(_BOOKS, [epoch]).fetchall()
+    return Books(
+        up_to_cut={str(name): int(at_cut or 0) for name, at_cut, _ in rows},
+        in_all={str(name): int(total or 0) for name, _, total in rows},
+    )
+
+
+def _newest_batch_epoch(batch: DeltaTable) -> int | None:
+    connection = tables.connect()
+    tables.bind(connection, "batch", batch)
+    newest = first(connection, "SELECT max(_epoch) FROM batch")[0]
+    return None if newest is None else int(newest)
+
+
+def _known_epoch(settings: Settings, version: Version) -> int | None:
+    seen = [
+        row["epoch"]
+        for row in control.read(settings, "reconciliations", version.pipeline)
+        if (row["result_fingerprint"], row["stream_version"]) == (version.result_fingerprint, version.number)
+    ]
+    return max((epoch for epoch in seen if epoch is not None), default=None)
+
+
+def _seal(facts: Facts, evidence: Evidence, found: tuple[SealBreach, ...]) -> Seal:
+    run, record = facts.run, facts.at_cut
+    cut = {str(partition): offset for partition, offset in sorted(run.cut.items())}
+    log = Log(topic=run.topic, topic_id=run.topic_id, cluster_id=run.cluster_id, cut=cut)
+    return Seal(
+        epoch=run.epoch,
+        logs=(log,),
+        fingerprints=Fingerprints(
+            definition=facts.definition,
+            streaming=tuple(sorted({r.result_fingerprint for r in facts.up_to_cut})),
+            batch=run.result_fingerprint,
+            lateness=evidence.version.lateness_fingerprint,
+            batch_definition=run.batch_fingerprint,
+        ),
+        versions=Versions(
+            stream=evidence.version.number,
+            stream_table=evidence.epoch_log.version,
+            batch_table=run.batch_version,
+            batch_ledger=run.ledger_version,
+        ),
+        isolation=run.isolation,
+        watermark=iso(record.watermark_after if record else None),
+        epochs=len(facts.up_to_cut),
+        batch_run=run.run_id,
+        holds=not found,
+        breaches=found,
+    )

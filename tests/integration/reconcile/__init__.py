@@ -1,0 +1,1 @@
+"""Reconciler on tables of a real lake, made without Spark or Kafka."""

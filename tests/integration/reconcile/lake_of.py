@@ -1,0 +1,204 @@
+"""Tables of one pipeline as both paths would have left them, made from a list of records; and ways to spoil them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+from deltalake import CommitProperties, Transaction
+
+from cutover.clock import SystemClock
+from cutover.definition import Avg, Count, Fixed, Lateness, Max, Min, Pipeline, Policy, Sum, Topic
+from cutover.definition.fingerprint import batch_fingerprint, lateness_fingerprint, result_fingerprint
+from cutover.definition.pipeline import SameDefinition
+from cutover.lake import tables, versions
+from cutover.lake.batch_runs import BatchRun
+from cutover.lake.epochs import EpochRecord
+from cutover.lake.paths import batch_uri
+from cutover.lake.schemas import BATCH_INDEX, batch_schema, epoch_log_schema
+from cutover.settings import Settings
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+HOUR = 3_600_000_000
+CLOSED_UNTIL = 100  # hours after START: the watermark from epoch 1 on, so windows 0 to 98 are closed
+Raw = dict[str, Any]
+
+PIPELINE = Pipeline(
+    name="sales",
+    source=Topic(
+        name="sales",
+        schema="id bigint NOT NULL, shop string, desk int, amount bigint, at timestamp",
+        event_time="at",
+    ),
+    key=("shop", "desk"),
+    window=Fixed(hours=1),
+    measures={
+        "sales": Count(),
+        "revenue": Sum("amount"),
+        "least": Min("amount"),
+        "most": Max("amount"),
+        "mean": Avg("amount"),
+    },
+    lateness=Lateness(allowed="1 hour"),
+    policy=Policy(max_late_share=0.5),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sale:
+    """One record; its offset is its place among the records of its epoch and the ones before."""
+
+    epoch: int = 0
+    hour: int = 0
+    shop: str | None = "a"
+    desk: int | None = 1
+    amount: int = 1
+    kind: str = "accepted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lake:
+    """What to write; each field can be spoilt by `replace`."""
+
+    partials: tuple[Raw, ...]
+    epochs: tuple[EpochRecord, ...]
+    batch: tuple[Raw, ...]
+    run: BatchRun
+    transaction: int
+
+
+def micros(hour: int) -> int:
+    return int(START.timestamp()) * 1_000_000 + hour * HOUR
+
+
+def lake_of(sales: Sequence[Sale], pipeline: Pipeline = PIPELINE) -> Lake:
+    """Return both sides of these records: late ones count in batch alone, future ones nowhere."""
+    last = max((sale.epoch for sale in sales), default=0)
+    ordered = sorted(sales, key=lambda sale: sale.epoch)
+    epochs = tuple(_epoch(pipeline, ordered, number) for number in range(last + 1))
+    partials = [
+        _partial(group, [(offset, sale) for offset, sale in enumerate(ordered) if _group(sale) == group])
+        for group in {_group(sale): None for sale in ordered}
+    ]
+    batch = _batch([sale for sale in ordered if sale.kind in {"accepted", "late"}], pipeline)
+    return Lake(partials=tuple(partials), epochs=epochs, batch=batch, run=_run(pipeline, epochs[-1]), transaction=last)
+
+
+def write(settings: Settings, lake: Lake, pipeline: Pipeline = PIPELINE) -> str:
+    """Write the tables and return the epoch log's folder."""
+    version = versions.open_or_create(settings, pipeline, SystemClock())
+    schema = epoch_log_schema(pipeline)
+    log = tables.ensure(version.uri, schema, partition_by=["_kind"])
+    records = [{"_kind": "epoch", "_epoch": e.epoch, "_record": e.to_json()} for e in lake.epochs]
+    commit = CommitProperties(app_transactions=[Transaction(version.app_id, lake.transaction)])
+    tables.append(log, pa.Table.from_pylist([*lake.partials, *records], schema=schema), commit=commit)
+    batch = tables.ensure(batch_uri(settings, pipeline), batch_schema(pipeline))
+    tables.append(batch, pa.Table.from_pylist(list(lake.batch), schema=batch_schema(pipeline)))
+    write_run(settings, replace(lake.run, batch_version=int(batch.version())), pipeline)
+    return version.uri
+
+
+def write_run(settings: Settings, run: BatchRun, pipeline: Pipeline = PIPELINE) -> None:
+    index = tables.ensure(batch_uri(settings, pipeline, "batch_index"), BATCH_INDEX)
+    row = {"_kind": "run", "_run": run.run_id, "_epoch": run.epoch, "_record": run.to_json()}
+    tables.append(index, pa.Table.from_pylist([row], schema=BATCH_INDEX))
+
+
+def edited(lake: Lake, place: int, edit: Callable[[Raw], Raw | None]) -> Lake:
+    """Return the lake with one row of the batch edited, or taken out."""
+    row = edit(dict(lake.batch[place]))
+    rest = [*lake.batch[:place], *([] if row is None else [row]), *lake.batch[place + 1 :]]
+    return replace(lake, batch=tuple(rest))
+
+
+def _group(sale: Sale) -> tuple[Any, ...]:
+    return (sale.epoch, sale.kind, sale.hour, sale.shop, sale.desk)
+
+
+def _partial(group: tuple[Any, ...], members: list[tuple[int, Sale]]) -> Raw:
+    epoch, kind, hour, shop, desk = group
+    row = _result(hour, shop, desk, [sale.amount for _, sale in members])
+    at = START + timedelta(hours=hour, minutes=1)
+    positions = [{"partition": 0, "offset": offset, "event_time": at, "reason": None} for offset, _ in members]
+    listed = None if kind == "accepted" else positions
+    is_accepted = kind == "accepted"
+    return {
+        **row,
+        "_kind": "partial" if is_accepted else "ledger",
+        "_epoch": epoch,
+        "_class": kind,
+        "_positions": listed,
+        "_unknown": 0,
+    }
+
+
+def _result(hour: int, shop: str | None, desk: int | None, amounts: list[int]) -> Raw:
+    at = START + timedelta(hours=hour)
+    return {
+        "window_start": at,
+        "window_end": at + timedelta(hours=1),
+        "shop": shop,
+        "desk": desk,
+        "sales": len(amounts),
+        "revenue": Decimal(sum(amounts)),
+        "least": min(amounts),
+        "most": max(amounts),
+        "mean__sum": Decimal(sum(amounts)),
+        "mean__count": len(amounts),
+        "_n": len(amounts),
+    }
+
+
+def _batch(sales: list[Sale], pipeline: Pipeline) -> tuple[Raw, ...]:
+    rows = []
+    for place in {(s.hour, s.shop, s.desk): None for s in sales}:
+        amounts = [s.amount for s in sales if (s.hour, s.shop, s.desk) == place]
+        row = _result(*place, amounts) | {"mean": sum(amounts) / len(amounts), "_epoch": 0}
+        if not isinstance(pipeline.batch, SameDefinition):
+            row = {k: v for k, v in row.items() if "__" not in k} | {"_n": None}
+        rows.append(row)
+    return tuple(rows)
+
+
+def _epoch(pipeline: Pipeline, ordered: list[Sale], number: int) -> EpochRecord:
+    mine = [sale for sale in ordered if sale.epoch == number]
+    start = sum(sale.epoch < number for sale in ordered)
+    counts = {kind: sum(s.kind == kind for s in mine) for kind in ("accepted", "late", "future")}
+    return EpochRecord(
+        epoch=number,
+        run_id="driver",
+        topic="sales",
+        topic_id="topic-1",
+        cluster_id="cluster-1",
+        start={0: start},
+        end={0: start + len(mine)},
+        max_event={0: micros(CLOSED_UNTIL)},
+        watermark_before=micros(CLOSED_UNTIL) if number else None,
+        watermark_after=micros(CLOSED_UNTIL),
+        counts=counts,
+        records=len(mine),
+        seconds=0.1,
+        result_fingerprint=result_fingerprint(pipeline),
+        lateness_fingerprint=lateness_fingerprint(pipeline),
+    )
+
+
+def _run(pipeline: Pipeline, record: EpochRecord) -> BatchRun:
+    return BatchRun(
+        run_id="batch-1",
+        epoch=record.epoch,
+        stream_version=0,
+        topic=record.topic,
+        topic_id=record.topic_id,
+        cluster_id=record.cluster_id,
+        cut=dict(record.end),
+        scanned={0: (0, record.end[0])},
+        watermark=record.watermark_after,
+        result_fingerprint=result_fingerprint(pipeline),
+        batch_fingerprint=batch_fingerprint(pipeline),
+        isolation="read_committed",
+        computed=((micros(0), micros(CLOSED_UNTIL)),),
+        finished="2026-01-05T00:00:00Z",
+    )
