@@ -1,0 +1,185 @@
+"""Verdicts on lag and watermark from a few samples; pure.
+
+Source: Burrow (LinkedIn), consumer lag evaluation rules: judge by how the position moves, not by a number alone.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from itertools import pairwise
+
+from cutover.lake.epochs import EpochRecord
+
+STALLED_AFTER = timedelta(minutes=2)
+"""Unread records and no commit for this long: nothing moves."""
+
+
+class Lag(StrEnum):
+    """One word on a stream or a partition; the worst first."""
+
+    REWOUND = "REWOUND"  # the position went back, or the log ends before it
+    STOPPED = "STOPPED"  # no driver lives
+    STALLED = "STALLED"  # a driver lives, records are unread, nothing is committed
+    BACKPRESSURED = "BACKPRESSURED"  # the driver says that it is behind and takes full epochs
+    LAGGING = "LAGGING"  # more than one epoch is unread, or the backlog never shrinks
+    OK = "OK"
+
+
+class Time(StrEnum):
+    """One word on the watermark."""
+
+    AHEAD_OF_CLOCK = "AHEAD_OF_CLOCK"  # beyond what any honest record can bring about
+    NO_INPUT = "NO_INPUT"  # nothing unread, nothing new: time rests
+    HELD_BY = "HELD_BY"  # records come, time does not move; a partition holds it
+    ADVANCING = "ADVANCING"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Driver:
+    """What the driver's heartbeat says."""
+
+    alive: bool = False
+    state: str = "STOPPED"
+    error: str | None = None
+    runbook: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """What was seen at one moment."""
+
+    at: datetime
+    epoch: EpochRecord  # the newest
+    ends: Mapping[int, int]  # partition -> next offset in the log
+    driver: Driver = field(default_factory=Driver)
+    unread_since: Mapping[int, int] = field(default_factory=dict)  # partition -> log time of the first unread, micros
+    newest: Mapping[int, int] = field(default_factory=dict)  # partition -> log time of the last record, micros
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What the definition says about pace and time."""
+
+    max_rows_per_epoch: int = 50_000
+    idle_after: timedelta = timedelta(minutes=1)
+    ahead_micros: int = 0  # max_ahead - out_of_orderness: how far the watermark may pass the newest log time
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionLag:
+    """One partition: read up to, log end, records between, and how much log time they span."""
+
+    partition: int
+    read: int
+    end: int
+    unread: int
+    seconds: float | None
+    verdict: Lag
+
+
+def unread(sample: Sample) -> int:
+    """Return how many offsets of all partitions are not read yet (control records of transactions included)."""
+    return sum(max(end - sample.epoch.end.get(p, 0), 0) for p, end in sample.ends.items())
+
+
+def judge(samples: Sequence[Sample], limits: Limits) -> Lag:
+    """Return the verdict on the stream from samples in order of time, at least one."""
+    newest = samples[-1]
+    parts = [_partition_verdict(samples, p) for p in newest.ends]
+    if Lag.REWOUND in parts:
+        return Lag.REWOUND
+    if not newest.driver.alive:
+        return Lag.STOPPED
+    if unread(newest) and _age(newest) > STALLED_AFTER:
+        return Lag.STALLED
+    if newest.driver.state == "BACKPRESSURED":
+        return Lag.BACKPRESSURED
+    return Lag.LAGGING if _is_behind(samples, limits) else Lag.OK
+
+
+def partitions(samples: Sequence[Sample], verdict: Lag) -> tuple[PartitionLag, ...]:
+    """Return each partition's lag; a partition with nothing unread is OK whatever the stream is."""
+    newest = samples[-1]
+    found = []
+    for p, end in sorted(newest.ends.items()):
+        read = newest.epoch.end.get(p, 0)
+        own = _partition_verdict(samples, p)
+        if own is Lag.OK and end > read:
+            own = verdict
+        seconds = (newest.newest[p] - newest.unread_since[p]) / 1e6 if _is_timed(newest, p) else None
+        found.append(
+            PartitionLag(
+                partition=p,
+                read=read,
+                end=end,
+                unread=max(end - read, 0),
+                seconds=0.0 if end <= read else seconds,
+                verdict=own,
+            )
+        )
+    return tuple(found)
+
+
+def _is_timed(sample: Sample, partition: int) -> bool:
+    return partition in sample.newest and partition in sample.unread_since
+
+
+def _partition_verdict(samples: Sequence[Sample], partition: int) -> Lag:
+    newest = samples[-1]
+    read = [s.epoch.end.get(partition, 0) for s in samples]
+    went_back = any(later < earlier for earlier, later in pairwise(read))
+    return Lag.REWOUND if went_back or newest.ends[partition] < read[-1] else Lag.OK
+
+
+def _age(sample: Sample) -> timedelta:
+    """Return the time since the newest commit; none if the record does not say when it was made."""
+    if not sample.epoch.processing_time:
+        return timedelta(0)
+    return sample.at - datetime.fromisoformat(sample.epoch.processing_time)
+
+
+def _is_behind(samples: Sequence[Sample], limits: Limits) -> bool:
+    backlog = [unread(sample) for sample in samples]
+    if backlog[-1] > limits.max_rows_per_epoch:
+        return True
+    never_shrank = all(later >= earlier for earlier, later in pairwise(backlog))
+    return len(samples) > 2 and all(backlog) and never_shrank  # noqa: PLR2004 -- two points are no trend
+
+
+def judge_time(samples: Sequence[Sample], limits: Limits) -> tuple[Time, int | None]:
+    """Return the verdict on the watermark and, for HELD_BY, the partition that holds it."""
+    newest = samples[-1]
+    watermark = newest.epoch.watermark_after
+    if watermark is not None and newest.newest and watermark > max(newest.newest.values()) + limits.ahead_micros:
+        return Time.AHEAD_OF_CLOCK, None
+    if unread(newest) == 0 and _is_quiet(samples, limits):
+        return Time.NO_INPUT, None
+    return (Time.HELD_BY, _holder(newest)) if _is_held(samples) else (Time.ADVANCING, None)
+
+
+def _is_quiet(samples: Sequence[Sample], limits: Limits) -> bool:
+    if _age(samples[-1]) > limits.idle_after:
+        return True
+    waited = samples[-1].at - samples[0].at >= limits.idle_after
+    return waited and all(sample.ends == samples[0].ends for sample in samples)
+
+
+def _is_held(samples: Sequence[Sample]) -> bool:
+    """Return whether records were read between the samples while the watermark stood still."""
+    first, last = samples[0].epoch, samples[-1].epoch
+    if last.watermark_after is None:
+        return last.records > 0
+    has_read = any(last.end.get(p, 0) > first.end.get(p, 0) for p in last.end)
+    return has_read and first.watermark_after == last.watermark_after
+
+
+def _holder(sample: Sample) -> int | None:
+    """Return the partition that holds the minimum: with unread records and none read, else with the oldest event."""
+    epoch = sample.epoch
+    active = [p for p in sample.ends if p not in epoch.idle]
+    waiting = [p for p in active if p not in epoch.max_event and sample.ends[p] > epoch.end.get(p, 0)]
+    if waiting:
+        return waiting[0]
+    seen = {p: epoch.max_event[p] for p in active if p in epoch.max_event}
+    return min(seen, key=lambda p: seen[p]) if seen else None

@@ -1,0 +1,87 @@
+"""Moves as tables: stage, evidence, and what the gate says."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from cutover.definition.pipeline import Policy
+from cutover.lake.stages import Stage
+from reconcile.gate.decide import EXPIRES_AFTER, Decision, Evidence, Replay, Run, consecutive, decide
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+POLICY = Policy(runs=3)
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+ROOMY = Replay(retention=None, needed=HOUR)
+
+
+def run(epoch: int, *, within: bool = True, outcome: str = "EXPLAINED", age: timedelta = HOUR, windows: int = 9) -> Run:
+    return Run(run_id=f"r{epoch}", at=NOW - age, epoch=epoch, outcome=outcome, within=within, windows=windows)
+
+
+def advance(*runs: Run, stage: Stage = Stage.LAMBDA, replay: Replay | None = ROOMY) -> Decision:
+    return decide(stage, Evidence(runs=runs, replay=replay), "advance", POLICY, NOW)
+
+
+@pytest.mark.parametrize(
+    ("runs", "expected"),
+    [
+        pytest.param([], [], id="none"),
+        pytest.param([run(1), run(2), run(3)], [1, 2, 3], id="three cuts"),
+        pytest.param([run(1), run(1), run(2)], [1, 2], id="same cut counts once"),
+        pytest.param([run(2), run(1), run(3)], [2, 3], id="older cut is no news"),
+        pytest.param([run(1), run(2, within=False, outcome="DIVERGED"), run(3)], [3], id="divergence breaks"),
+        pytest.param(
+            [run(1), run(-1, within=False, outcome="NOT_COMPARABLE"), run(3)], [3], id="not comparable breaks"
+        ),
+        pytest.param([run(1), run(2, windows=0), run(3)], [1, 3], id="no window compared is no evidence"),
+        pytest.param([run(1, age=EXPIRES_AFTER + HOUR), run(2), run(3)], [2, 3], id="expired"),
+        pytest.param([run(1, age=EXPIRES_AFTER), run(2), run(3)], [1, 2, 3], id="just not expired"),
+    ],
+)
+def test_row_of_runs_that_count(runs: list[Run], expected: list[int]) -> None:
+    assert [r.epoch for r in consecutive(tuple(runs), NOW)] == expected
+
+
+@pytest.mark.parametrize(
+    ("stage", "target"), [(Stage.LAMBDA, Stage.SHADOW), (Stage.SHADOW, Stage.KAPPA), (Stage.KAPPA, None)]
+)
+def test_enough_evidence_moves_one_stage_on(stage: Stage, target: Stage | None) -> None:
+    decision = advance(run(1), run(2), run(3), stage=stage)
+
+    assert (decision.target, decision.allowed) == (target, target is not None)
+
+
+@pytest.mark.parametrize(
+    ("decision", "missing"),
+    [
+        pytest.param(advance(run(1), run(2)), ["runs"], id="too few"),
+        pytest.param(advance(), ["runs", "newest run"], id="no run"),
+        pytest.param(
+            advance(run(1), run(2), run(3), run(4, within=False, outcome="DIVERGED")),
+            ["runs", "newest run"],
+            id="broken",
+        ),
+        pytest.param(advance(run(1), run(2), run(3), replay=None), ["replay"], id="log silent"),
+        pytest.param(
+            advance(run(1), run(2), run(3), replay=Replay(retention=HOUR, needed=HOUR)), ["replay"], id="kept too short"
+        ),
+        pytest.param(
+            advance(run(1), run(2), run(3), replay=Replay(retention=DAY, needed=None)), ["replay"], id="not measured"
+        ),
+    ],
+)
+def test_missing_evidence_refuses_and_is_named(decision: Decision, missing: list[str]) -> None:
+    assert (decision.allowed, [line.split(":")[0] for line in decision.missing]) == (False, missing)
+
+
+def test_retention_of_twice_the_replay_is_enough() -> None:
+    assert advance(run(1), run(2), run(3), replay=Replay(retention=2 * HOUR, needed=HOUR)).allowed
+
+
+@pytest.mark.parametrize(
+    ("stage", "target"), [(Stage.KAPPA, Stage.SHADOW), (Stage.SHADOW, Stage.LAMBDA), (Stage.LAMBDA, None)]
+)
+def test_rollback_asks_for_no_evidence(stage: Stage, target: Stage | None) -> None:
+    decision = decide(stage, Evidence(), "rollback", POLICY, NOW)
+
+    assert (decision.target, decision.allowed) == (target, target is not None)

@@ -1,0 +1,131 @@
+"""One word on a stream and one on its watermark, from a few samples."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from cutover.lake.epochs import EpochRecord
+from reconcile.watch.lag import Driver, Lag, Limits, Sample, Time, judge, judge_time, partitions, unread
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+RUNNING = Driver(alive=True, state="RUNNING")
+LIMITS = Limits(max_rows_per_epoch=100, idle_after=timedelta(minutes=1), ahead_micros=1_000_000)
+HOUR = 3_600_000_000
+
+
+def sample(end: dict[int, int], ends: dict[int, int], seconds: int = 0, **more: Any) -> Sample:
+    """Return a sample `seconds` after noon whose newest epoch was committed `age` seconds before it."""
+    at = NOW + timedelta(seconds=seconds)
+    record = EpochRecord(
+        epoch=more.pop("epoch", 7),
+        run_id="r",
+        topic="t",
+        topic_id="T",
+        cluster_id="C",
+        start={},
+        end=end,
+        max_event=more.pop("max_event", {}),
+        watermark_before=None,
+        watermark_after=more.pop("watermark", None),
+        idle=more.pop("idle", ()),
+        records=more.pop("records", 0),
+        processing_time=(at - timedelta(seconds=more.pop("age", 1))).isoformat(),
+    )
+    return Sample(at=at, epoch=record, ends=ends, driver=more.pop("driver", RUNNING), **more)
+
+
+@pytest.mark.parametrize(
+    ("samples", "expected"),
+    [
+        pytest.param([sample({0: 50}, {0: 50})], Lag.OK, id="all read"),
+        pytest.param([sample({0: 50}, {0: 150})], Lag.OK, id="one epoch unread"),
+        pytest.param([sample({0: 50}, {0: 151})], Lag.LAGGING, id="more than one epoch unread"),
+        pytest.param(
+            [sample({0: 50}, {0: 60}), sample({0: 60}, {0: 75}, 5), sample({0: 70}, {0: 90}, 10)],
+            Lag.LAGGING,
+            id="backlog never shrinks",
+        ),
+        pytest.param(
+            [sample({0: 50}, {0: 60}), sample({0: 60}, {0: 75}, 5), sample({0: 80}, {0: 90}, 10)],
+            Lag.OK,
+            id="backlog shrinks",
+        ),
+        pytest.param([sample({0: 50}, {0: 51}, age=121)], Lag.STALLED, id="unread and no commit for two minutes"),
+        pytest.param([sample({0: 50}, {0: 50}, age=9999)], Lag.OK, id="nothing to commit is no stall"),
+        pytest.param([sample({0: 50}, {0: 51}, driver=Driver(alive=False))], Lag.STOPPED, id="no driver"),
+        pytest.param(
+            [sample({0: 5}, {0: 6}, driver=Driver(alive=True, state="BACKPRESSURED"))], Lag.BACKPRESSURED, id="says so"
+        ),
+        pytest.param([sample({0: 50}, {0: 49})], Lag.REWOUND, id="log ends before the position"),
+        pytest.param([sample({0: 50}, {0: 60}), sample({0: 40}, {0: 60}, 5)], Lag.REWOUND, id="position went back"),
+        pytest.param(
+            [sample({0: 50}, {0: 49}, driver=Driver(alive=False))], Lag.REWOUND, id="rewound is worse than stopped"
+        ),
+    ],
+)
+def test_stream_gets_one_word(samples: list[Sample], expected: Lag) -> None:
+    assert judge(samples, LIMITS) is expected
+
+
+def test_new_partition_counts_from_its_first_offset() -> None:
+    assert unread(sample({0: 50}, {0: 50, 1: 12})) == 12
+
+
+def test_partition_without_unread_records_is_ok_in_a_stalled_stream() -> None:
+    found = partitions([sample({0: 50, 1: 5}, {0: 50, 1: 9}, age=300)], Lag.STALLED)
+
+    assert [one.verdict for one in found] == [Lag.OK, Lag.STALLED]
+
+
+def test_lag_in_time_is_the_log_time_from_first_unread_to_newest_record() -> None:
+    seen = sample({0: 50}, {0: 60}, unread_since={0: 10_000_000}, newest={0: 95_000_000})
+
+    assert partitions([seen], Lag.OK)[0].seconds == 95 - 10
+
+
+def test_lag_in_time_is_unknown_when_the_log_gave_no_record() -> None:
+    assert partitions([sample({0: 50}, {0: 60})], Lag.OK)[0].seconds is None
+
+
+@pytest.mark.parametrize(
+    ("samples", "expected"),
+    [
+        pytest.param([sample({0: 50}, {0: 60}, watermark=HOUR)], (Time.ADVANCING, None), id="input, one look"),
+        pytest.param([sample({0: 50}, {0: 50}, age=61, watermark=HOUR)], (Time.NO_INPUT, None), id="quiet a minute"),
+        pytest.param([sample({0: 50}, {0: 50}, age=5, watermark=HOUR)], (Time.ADVANCING, None), id="quiet a moment"),
+        pytest.param(
+            [sample({0: 50}, {0: 50}, watermark=HOUR, newest={0: HOUR - 1_000_001})],
+            (Time.AHEAD_OF_CLOCK, None),
+            id="beyond newest log time and max_ahead",
+        ),
+        pytest.param(
+            [sample({0: 50}, {0: 50}, watermark=HOUR, newest={0: HOUR - 1_000_000})],
+            (Time.ADVANCING, None),
+            id="just not beyond",
+        ),
+        pytest.param(
+            [
+                sample({0: 50, 1: 50}, {0: 90, 1: 90}, watermark=HOUR, max_event={0: 9 * HOUR, 1: HOUR}),
+                sample({0: 80, 1: 50}, {0: 90, 1: 90}, 5, watermark=HOUR, max_event={0: 9 * HOUR, 1: HOUR}),
+            ],
+            (Time.HELD_BY, 1),
+            id="oldest partition holds",
+        ),
+        pytest.param(
+            [sample({0: 50, 1: 0}, {0: 90, 1: 3}, records=50, max_event={0: HOUR})],
+            (Time.HELD_BY, 1),
+            id="unread and never read holds",
+        ),
+        pytest.param(
+            [
+                sample({0: 50, 1: 50}, {0: 90, 1: 90}, watermark=HOUR, max_event={0: 9 * HOUR, 1: HOUR}, idle=(1,)),
+                sample({0: 80, 1: 50}, {0: 90, 1: 90}, 5, watermark=HOUR, max_event={0: 9, 1: 8}, idle=(1,)),
+            ],
+            (Time.HELD_BY, 0),
+            id="idle partition does not hold",
+        ),
+    ],
+)
+def test_watermark_gets_one_word(samples: list[Sample], expected: tuple[Time, int | None]) -> None:
+    assert judge_time(samples, LIMITS) == expected
