@@ -5,10 +5,12 @@ from collections.abc import Sequence
 from importlib.metadata import entry_points
 
 import typer
+from typer.exceptions import TyperException
 
 from cutover import events
 from cutover.errors import CutoverError
 
+USAGE = 2
 INTERRUPTED = 130
 
 
@@ -29,16 +31,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0 agree, 1 differ beyond policy, 2 bad input, 130 interrupted."""
     events.configure(pretty=sys.stderr.isatty())
     try:
-        result = build_app()(args=argv, standalone_mode=False)
+        result = build_app()(args=argv, prog_name="cutover", standalone_mode=False)
     except CutoverError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code
     except KeyboardInterrupt:
         return INTERRUPTED
-    except typer.Exit as stop:
-        return stop.exit_code
     except typer.Abort:
         return INTERRUPTED
+    except TyperException as error:
+        sys.stderr.write(f"{error.format_message()}\nHint: `cutover --help` and `cutover COMMAND --help`.\n")
+        return USAGE
     return result if isinstance(result, int) else 0
 
 

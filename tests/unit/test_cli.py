@@ -1,0 +1,44 @@
+"""The door: exit codes, and a message instead of a traceback where somebody can act on it."""
+
+import pytest
+
+from cutover import cli
+from cutover.errors import LakeError
+
+
+def test_no_arguments_show_the_help_and_are_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([]) == 2
+    assert "reconcile" in capsys.readouterr().out
+
+
+def test_unknown_command_is_bad_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["nosuch"]) == 2
+    assert "nosuch" in capsys.readouterr().err
+
+
+def test_a_failure_that_can_be_acted_on_is_one_message(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def build_app() -> object:
+        def run(**_: object) -> int:
+            message = "Table `x` is gone.\nHint: look."
+            raise LakeError(message, runbook="TableUnreadable")
+
+        return run
+
+    monkeypatch.setattr(cli, "build_app", build_app)
+
+    assert cli.main(["anything"]) == 2
+    assert capsys.readouterr().err == "Table `x` is gone.\nHint: look.\nRunbook: docs/runbooks/TableUnreadable.md\n"
+
+
+def test_an_interrupt_is_130(monkeypatch: pytest.MonkeyPatch) -> None:
+    def build_app() -> object:
+        def run(**_: object) -> int:
+            raise KeyboardInterrupt
+
+        return run
+
+    monkeypatch.setattr(cli, "build_app", build_app)
+
+    assert cli.main(["anything"]) == 130
