@@ -1,10 +1,9 @@
 """One pipeline with its own topic and lake; epochs are committed by hand, since batch takes the cut alone from them."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +15,7 @@ from cutover.lake import tables, versions
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.epochs import EpochRecord
 from cutover.lake.paths import BatchTable, batch_uri
-from cutover.lake.schemas import epoch_log_schema
+from cutover.lake.schemas import batch_schema, epoch_log_schema
 from cutover.log.kafka import LogClient
 from cutover.settings import Settings
 
@@ -101,6 +100,15 @@ class Lab:
             ((row["window_start"].timestamp() - BASE) // HOUR, *(row[name] for name in columns)) for row in found
         )
 
+    def plant(self, *, hour: int, like: BatchRun) -> None:
+        """Append a row that no record accounts for to the batch table."""
+        uri = batch_uri(self.settings, self.pipeline)
+        start = datetime.fromtimestamp(BASE + hour * HOUR, UTC)
+        row = rows_of(uri, like.batch_version)[0]
+        planted = row | {"carrier": "planted", "window_start": start, "window_end": start + timedelta(hours=1)}
+        schema = batch_schema(self.pipeline)
+        tables.append(tables.open_table(uri), pa.Table.from_pylist([planted], schema=schema))
+
     def rows(self, name: BatchTable, version: int | None = None) -> list[dict[str, Any]]:
         return rows_of(batch_uri(self.settings, self.pipeline, name), version)
 
@@ -114,9 +122,3 @@ def rows_of(uri: str, version: int | None = None) -> list[dict[str, Any]]:
 def hours(ranges: Sequence[tuple[int, int]]) -> list[tuple[float, float]]:
     """Return ranges in hours after BASE."""
     return [((a / 1e6 - BASE) / HOUR, (b / 1e6 - BASE) / HOUR) for a, b in ranges]
-
-
-@contextmanager
-def sql_file(folder: Path, text: str) -> Iterator[Mapping[str, Any]]:
-    (folder / "legacy.sql").write_text(text, encoding="utf-8")
-    yield {"file": folder / "definition.py"}

@@ -1,13 +1,15 @@
+from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
 
-from batch import recompute
-from batch.recompute import run
+from batch import scan
+from batch.recompute import CLOCK, run
 from cutover.errors import LogError
 from cutover.lake import control, pins, versions
 from cutover.lake.batch_runs import runs
-from tests.integration.batch.lab import Lab, hours
+from cutover.probe import Point
+from tests.integration.batch.lab import BASE, HOUR, Lab, hours
 
 
 def test_closed_windows_are_computed_and_open_ones_are_not(lab: Lab) -> None:
@@ -63,8 +65,8 @@ def test_a_late_record_makes_its_window_dirty_and_only_its_ranges_are_read_again
     lab.send((0, 3_600, "AA", 100))
     lab.commit_epoch(watermark=4 * 3_600)
     seen: list[object] = []
-    reader = recompute.scan.read
-    monkeypatch.setattr(recompute.scan, "read", lambda *args: seen.append(args[3]) or reader(*args))
+    reader = scan.read
+    monkeypatch.setattr(scan, "read", lambda *args: seen.append(args[3]) or reader(*args))
 
     done = run(lab.settings, lab.pipeline)
 
@@ -89,7 +91,7 @@ def test_a_window_open_at_one_cut_is_computed_whole_at_the_next(lab: Lab) -> Non
 def test_dirty_windows_outside_the_wanted_range_are_stale(lab: Lab) -> None:
     lab.send((0, 10, "AA", 5), (1, 3_700, "AA", 1), (0, 7_300, "AA", 2))
     lab.commit_epoch(watermark=3 * 3_600)
-    start, end = (recompute.datetime.fromtimestamp(s, recompute.UTC) for s in (_base(3_600), _base(7_200)))
+    start, end = (datetime.fromtimestamp(BASE + hour * HOUR, UTC) for hour in (1, 2))
 
     part = run(lab.settings, lab.pipeline, start=start, end=end)
     rest = run(lab.settings, lab.pipeline)
@@ -138,23 +140,17 @@ def test_the_cut_is_pinned_while_the_run_lasts_and_not_after(lab: Lab) -> None:
     assert version is not None
     held: list[tuple[int, ...]] = []
 
-    def look(_point: str, _epoch: int) -> None:
-        held.append(pins.pinned_epochs(lab.settings, version, now=recompute.CLOCK.now()))
+    def look(point: Point, epoch: int) -> None:  # noqa: ARG001 -- the protocol's names
+        held.append(pins.pinned_epochs(lab.settings, version, now=CLOCK.now()))
 
     run(lab.settings, lab.pipeline, probe=look)
 
     assert held == [(0,), (0,), (0,)]
-    assert pins.pinned_epochs(lab.settings, version, now=recompute.CLOCK.now()) == ()
+    assert pins.pinned_epochs(lab.settings, version, now=CLOCK.now()) == ()
 
 
 def test_in_kappa_batch_does_not_run(lab: Lab) -> None:
-    row = {"pipeline": lab.pipeline.name, "at": recompute.CLOCK.now(), "event": "advanced", "stage": "KAPPA"}
+    row = {"pipeline": lab.pipeline.name, "at": CLOCK.now(), "event": "advanced", "stage": "KAPPA"}
     control.append_in_turn(lab.settings, "gate", row)
 
     assert run(lab.settings, lab.pipeline) is None
-
-
-def _base(second: int) -> int:
-    from tests.integration.batch.lab import BASE  # noqa: PLC0415 -- one use
-
-    return BASE + second

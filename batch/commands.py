@@ -1,0 +1,111 @@
+"""`cutover batch`: recompute from the log what is dirty at a cut."""
+
+import json
+import sys
+from datetime import UTC, datetime, timedelta
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from cutover.definition import catalogue
+from cutover.errors import DefinitionError
+from cutover.lake.batch_runs import BatchRun, Range
+from cutover.probe import Point
+from cutover.settings import load_settings
+
+STEPS: dict[Point, str] = {
+    "batch.read": "computing the dirty windows",
+    "batch.written": "recording the run",
+    "batch.committed": "done",
+}
+_SHOWN = 5  # ranges
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def batch(
+    pipeline: Annotated[str, typer.Argument(help="Name of a pipeline.")],
+    *,
+    start: Annotated[str | None, typer.Option("--from", help="First window start, ISO 8601; UTC if no zone.")] = None,
+    end: Annotated[str | None, typer.Option("--to", help="Windows end by then; with --from: clean ones too.")] = None,
+    cut: Annotated[int | None, typer.Option("--cut", help="Epoch to read up to; the newest if not given.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The recorded run as one JSON object.")] = False,
+) -> None:
+    """Recompute from the log the windows that are dirty at a cut, and publish them in one commit."""
+    from batch.recompute import run  # noqa: PLC0415 -- Spark's and delta-rs' imports, for this command alone
+
+    console = Console(stderr=True)
+    settings = load_settings()
+    definition = catalogue.get(settings, pipeline)
+    first, last = moment(start, "--from"), moment(end, "--to")
+    with console.status(f"{pipeline}: reading the log") as status:
+        done = run(
+            settings,
+            definition,
+            start=first,
+            end=last,
+            epoch=cut,
+            probe=lambda point, _: status.update(f"{pipeline}: {STEPS.get(point, point)}"),
+        )
+    if as_json:
+        sys.stdout.write((json.dumps({"skipped": "KAPPA"}) if done is None else done.to_json()) + "\n")
+    elif done is None:
+        Console().print(f"{pipeline} is in KAPPA: the stream alone is served, batch does not run.")
+    else:
+        Console().print(summary_table(pipeline, done))
+
+
+def moment(text: str | None, option: str) -> datetime | None:
+    """Return a time that a person wrote.
+
+    Raises:
+        DefinitionError: It is not ISO 8601.
+    """
+    if text is None:
+        return None
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        msg = f"`{option}`: expected a time such as 2013-01-31 or 2013-01-31T06:00, got `{text}`."
+        raise DefinitionError(msg) from None
+
+
+def summary_table(pipeline: str, run: BatchRun) -> Table:
+    """Return what a person wants to know of a run."""
+    failed = [result for result in run.contract if not result.success]
+    rows = {
+        "cut": f"epoch {run.epoch} of stream-{run.stream_version}, {_offsets(run)}",
+        "records scanned": f"{sum(end - start for start, end in run.scanned.values()):,}",
+        "classes": ", ".join(f"{name} {count:,}" for name, count in run.counts.items()) or "none",
+        "windows computed": _ranges(run.computed),
+        "left stale": _ranges(run.stale),
+        "incomplete": _ranges([(entry.window_start, entry.window_end) for entry in run.incomplete]),
+        "contract": f"{len(run.contract) - len(failed)} of {len(run.contract)} expectations hold"
+        + "".join(f"; {result.severity}: {result.expectation}, got {result.observed}" for result in failed),
+        "batch table": f"version {run.batch_version}",
+        "took": f"{run.seconds:.1f} s",
+    }
+    table = Table(title=f"Batch of {pipeline}", show_header=False, title_justify="left")
+    for name, value in rows.items():
+        table.add_row(name, value)
+    return table
+
+
+def register(app: typer.Typer) -> None:
+    """Add this room's commands."""
+    app.command()(batch)
+
+
+def _offsets(run: BatchRun) -> str:
+    return "offsets " + ", ".join(f"{partition}: {offset:,}" for partition, offset in sorted(run.cut.items()))
+
+
+def _ranges(ranges: tuple[Range, ...] | list[Range]) -> str:
+    shown = [f"{_time(start)} to {_time(end)}" for start, end in ranges[:_SHOWN]]
+    more = [f"and {len(ranges) - _SHOWN} more ranges"] if len(ranges) > _SHOWN else []
+    return "\n".join([*shown, *more]) or "none"
+
+
+def _time(micros: int) -> str:
+    return (_EPOCH + timedelta(microseconds=micros)).strftime("%Y-%m-%d %H:%M:%S")

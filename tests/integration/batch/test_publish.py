@@ -1,0 +1,140 @@
+import signal
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from batch.recompute import run
+from cutover.definition import Expect
+from cutover.errors import ContractError, DefinitionError
+from cutover.lake import tables
+from cutover.lake.batch_runs import runs
+from cutover.lake.paths import batch_uri
+from cutover.probe import Point
+from tests.integration.batch.lab import BASE, HOUR, Lab
+
+
+class StoppedError(Exception):
+    pass
+
+
+def test_killed_before_its_run_counts_nothing_is_double_after_the_next(lab: Lab) -> None:
+    lab.send((0, 10, "AA", 5), (1, 20, "AA", 7), (0, 3_700, "UA", 1), (1, 30, "XX", 0))
+    lab.commit_epoch(watermark=7_200)
+    bootstrap = str(lab.settings.kafka.bootstrap_servers)
+    arguments = [str(lab.settings.home), bootstrap, lab.topic, "batch.written"]
+    command = [sys.executable, "-m", "tests.integration.batch.killed", *arguments]
+    killed = subprocess.run(command, capture_output=True, timeout=120, check=False)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert runs(lab.settings, lab.pipeline) == []
+    assert len(lab.rows("batch")) == 2
+
+    done = run(lab.settings, lab.pipeline)
+
+    assert done is not None
+    assert lab.table(done, "carrier", "flights", "delay") == [(0, "AA", 2, 12), (1, "UA", 1, 1)]
+    assert [row["_n"] for row in lab.rows("batch_ledger", done.ledger_version)] == [1]
+    ranges = [row for row in lab.rows("batch_index") if row["_kind"] == "range"]
+    assert sorted((row["_partition"], row["first_offset"], row["last_offset"]) for row in ranges) == [
+        (0, 0, 0),
+        (0, 1, 1),
+        (1, 0, 0),
+    ]
+
+
+@pytest.mark.parametrize("stop", ["batch.read", "batch.committed"])
+def test_stopped_at_a_point_the_next_run_gives_the_same_table(lab: Lab, stop: str) -> None:
+    lab.send((0, 10, "AA", 5), (1, 20, "AA", 7), (1, 30, "XX", 0))
+    lab.commit_epoch(watermark=3_600)
+
+    def fail(point: Point, epoch: int) -> None:  # noqa: ARG001 -- the protocol's names
+        if point == stop:
+            raise StoppedError
+
+    with pytest.raises(StoppedError):
+        run(lab.settings, lab.pipeline, probe=fail)
+
+    done = run(lab.settings, lab.pipeline)
+
+    assert done is not None
+    assert lab.table(done, "flights", "delay") == [(0, 2, 12)]
+    assert [row["_n"] for row in lab.rows("batch_ledger", done.ledger_version)] == [1]
+
+
+def test_a_critical_expectation_that_fails_publishes_nothing(lab: Lab) -> None:
+    lab.send((0, 10, "AA", 5))
+    lab.commit_epoch(watermark=3_600)
+    bound = {"column": "delay", "max_value": 4}
+    strict = replace(lab.pipeline, contract=(Expect(type="expect_column_values_to_be_between", arguments=bound),))
+
+    with pytest.raises(ContractError, match=r"expect_column_values_to_be_between(.|\n)*1 unexpected of 1") as failure:
+        run(lab.settings, strict)
+
+    assert failure.value.runbook == "ContractFailed"
+    assert runs(lab.settings, strict) == []
+    assert not tables.exists(batch_uri(lab.settings, strict))
+
+
+def test_a_warning_that_fails_is_recorded_and_published(lab: Lab) -> None:
+    lab.send((0, 10, "AA", 5), (0, 20, "UA", None))
+    lab.commit_epoch(watermark=3_600)
+    contract = (
+        Expect(
+            type="expect_column_max_to_be_between", arguments={"column": "worst", "max_value": 4}, severity="warning"
+        ),
+        Expect(type="expect_column_values_to_not_be_null", arguments={"column": "flights"}),
+    )
+
+    done = run(lab.settings, replace(lab.pipeline, contract=contract))
+
+    assert done is not None
+    assert [(result.severity, result.success) for result in done.contract] == [("warning", False), ("critical", True)]
+    assert done.contract[0].observed == "5"
+    assert lab.table(done, "flights") == [(0, 1), (0, 1)]
+
+
+def test_an_unknown_expectation_is_refused_by_name(lab: Lab) -> None:
+    lab.send((0, 10, "AA", 5))
+    lab.commit_epoch(watermark=3_600)
+    contract = (Expect(type="expect_miracles", arguments={}),)
+
+    with pytest.raises(DefinitionError, match="expected a type of Great Expectations, got `expect_miracles`"):
+        run(lab.settings, replace(lab.pipeline, contract=contract))
+
+
+def test_of_two_runs_at_once_one_waits_and_finds_nothing_to_do(lab: Lab) -> None:
+    lab.send((0, 10, "AA", 5))
+    lab.commit_epoch(watermark=3_600)
+    overlapping = threading.Event()
+    second: list[threading.Thread] = []
+
+    def start_another(point: Point, epoch: int) -> None:  # noqa: ARG001 -- the protocol's names
+        if point == "batch.read":
+            second.append(threading.Thread(target=run, args=(lab.settings, lab.pipeline)))
+            second[0].start()
+            overlapping.set()
+
+    run(lab.settings, lab.pipeline, probe=start_another)
+    second[0].join(120)
+
+    assert overlapping.is_set()
+    first_run, second_run = runs(lab.settings, lab.pipeline)
+    assert (len(first_run.computed), second_run.computed) == (1, ())
+    assert lab.table(second_run, "flights") == [(0, 1)]
+
+
+def test_a_wanted_range_is_computed_again_and_a_row_too_many_is_cleared(lab: Lab) -> None:
+    lab.send((0, 10, "AA", 5), (0, 3 * HOUR, "AA", 1))
+    lab.commit_epoch(watermark=4 * HOUR)
+    first = run(lab.settings, lab.pipeline)
+    assert first is not None
+    lab.plant(hour=0, like=first)
+    lab.plant(hour=1, like=first)
+    start, end = (datetime.fromtimestamp(BASE + hour * HOUR, UTC) for hour in (0, 4))
+
+    done = run(lab.settings, lab.pipeline, start=start, end=end)
+
+    assert lab.table(done, "carrier", "flights") == lab.table(first, "carrier", "flights")
