@@ -87,6 +87,8 @@ def run(
 def _drive(rim: Rim, until: Until) -> None:
     with _signals(rim.stopping):
         committer, beginning = _begin(rim)
+        if start.sealed(rim.pipeline, beginning.record, again=until == "final"):
+            return
         stream = Stream(rim, committer, beginning)
         if until != "forever":
             stream.limit = rim.client.latest(rim.pipeline.source.name)

@@ -41,7 +41,9 @@ def start(
     spark.conf.set("spark.sql.streaming.pollingDelay", f"{max(10, int(settings.stream.trigger_seconds * 200))}ms")
     records = spark.readStream.format("kafka").options(**source_options(settings, reading)).load()
     writer = records.select("value", "partition", "offset", "timestamp").writeStream
-    named = writer.queryName(f"cutover-{reading.pipeline.name}").option("checkpointLocation", str(reading.checkpoint))
+    named = writer.queryName(f"cutover-{reading.pipeline.name}-{reading.checkpoint.name}").option(
+        "checkpointLocation", str(reading.checkpoint)
+    )
     return named.trigger(processingTime="0 seconds").foreachBatch(each).start()
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from cutover import spark
 from cutover.definition.pipeline import Pipeline
-from cutover.errors import DefinitionError, LogError
+from cutover.errors import DefinitionError, LakeError, LogError
 from cutover.events import log as events
 from cutover.lake.epochs import EpochRecord
 from cutover.log import options
@@ -111,6 +111,23 @@ def _refuse_lost(topic: str, partition: int, offset: int, first: int | None, end
         "Hint: retention or a deletion removed records that were never read; nothing was written since."
     )
     raise LogError(msg, runbook="LogDataLost")
+
+
+def sealed(pipeline: Pipeline, record: EpochRecord | None, *, again: bool) -> bool:
+    """Return whether a version is sealed and sealing it once more (`again`) is all that is asked for.
+
+    Raises:
+        LakeError: It is sealed, and should go on.
+    """
+    if record is None or not record.final:
+        return False
+    if again:
+        return True
+    msg = (
+        f"Stream of {pipeline.name}: expected a version that goes on, got one that was sealed by --final at epoch "
+        f"{record.epoch}.\nHint: all its windows are closed. A changed lateness opens a new version beside it."
+    )
+    raise LakeError(msg, runbook="StreamNotRunning")
 
 
 def _refuse_compacted(topic: str, client: LogClient) -> None:

@@ -1,0 +1,106 @@
+"""`cutover stream`: drive a pipeline's stream here, or let a driver of its own do it."""
+
+import json
+import logging
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import Annotated
+
+import structlog
+import typer
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from cutover.definition import catalogue
+from cutover.definition.pipeline import Pipeline
+from cutover.errors import DefinitionError
+from cutover.settings import Settings, load_settings
+from streaming import attach, driver, heartbeat
+from streaming.heartbeat import Heartbeat
+
+_REFRESH_SECONDS = 0.25
+
+
+def stream(
+    pipeline: Annotated[str, typer.Argument(help="Name of a pipeline.")],
+    *,
+    drain: Annotated[bool, typer.Option("--drain", help="Stop at the log's ends as they are now.")] = False,
+    final: Annotated[
+        bool, typer.Option("--final", help="Drain, close all windows seen so far, seal the version.")
+    ] = False,
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Leave it to a driver of its own, or find the living one.")
+    ] = False,
+    stop: Annotated[
+        bool, typer.Option("--stop", help="Ask the living driver to stop after the epoch in hand.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the last heartbeat as one JSON object.")] = False,
+) -> None:
+    """Read the log into the epoch log: partial aggregates of windows, one commit an epoch."""
+    if drain + final + detach + stop > 1:
+        msg = "`cutover stream`: expected one of --drain, --final, --detach, --stop at most, got more."
+        raise DefinitionError(msg)
+    settings = load_settings()
+    found = catalogue.get(settings, pipeline)
+    until: driver.Until = "drain" if drain else "final" if final else "forever"
+    if detach or stop:
+        last = attach.ensure(settings, found) if detach else attach.stop(settings, found)
+    else:
+        last = _here(settings, found, until)
+    _tell(last, pipeline, as_json=as_json)
+
+
+def register(app: typer.Typer) -> None:
+    """Add this room's command."""
+    app.command()(stream)
+
+
+def _here(settings: Settings, pipeline: Pipeline, until: driver.Until) -> Heartbeat | None:
+    if not sys.stderr.isatty():
+        driver.run(settings, pipeline, until=until)
+    else:
+        structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
+        with _progress(settings, pipeline.name):
+            driver.run(settings, pipeline, until=until)
+    return heartbeat.read(settings, pipeline.name)
+
+
+@contextmanager
+def _progress(settings: Settings, name: str) -> Iterator[None]:
+    """Show epoch, watermark and what is unread while the block runs."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    done = threading.Event()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(f"{name}: starting")
+
+        def follow() -> None:
+            while not done.wait(_REFRESH_SECONDS):
+                progress.update(task, description=_sentence(name, heartbeat.read(settings, name)))
+
+        thread = threading.Thread(target=follow, name="progress", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join()
+
+
+def _sentence(name: str, beat: Heartbeat | None) -> str:
+    if beat is None or beat.epoch is None:
+        return f"{name}: starting"
+    unread = "" if beat.lag is None else f", {beat.lag:,} unread"
+    time = "" if beat.watermark is None else f", watermark {beat.watermark}"
+    return f"{name}: {beat.state.lower()}, epoch {beat.epoch}{time}{unread}"
+
+
+def _tell(last: Heartbeat | None, name: str, *, as_json: bool) -> None:
+    if as_json:
+        sys.stdout.write(json.dumps(None if last is None else asdict(last)) + "\n")
+    elif last is None:
+        sys.stdout.write(f"{name}: there never was a driver.\n")
+    else:
+        sys.stdout.write(f"{_sentence(name, last)} (pid {last.pid})\n")

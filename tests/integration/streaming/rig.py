@@ -1,0 +1,148 @@
+"""What the stream's tests share: a small definition, a log of its own, and the right answer in plain Python."""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import Any
+
+from confluent_kafka import Producer
+
+from cutover.definition import Count, Fixed, Lateness, Max, Pipeline, Sum, Topic
+from cutover.lake import tables, versions
+from cutover.lake.epochs import EpochLog, EpochRecord
+from cutover.log.kafka import LogClient
+from cutover.settings import Settings
+
+MINUTE = 60_000_000
+NOON = int(datetime(2026, 3, 1, 12, tzinfo=UTC).timestamp()) * 1_000_000
+
+Cell = tuple[int, str | None]  # window start in microseconds, key
+Value = tuple[int, int, int]  # records, sum of ids, sum of squared ids: which ids counted, and how often
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One record to send: `minute` after noon, or any bytes."""
+
+    id: int
+    minute: float = 0.0
+    key: str | None = "a"
+    partition: int = 0
+    logged: float | None = None  # minute of the log timestamp; None: the event's own
+    raw: bytes | None = None
+
+    @property
+    def micros(self) -> int:
+        """Return the event time."""
+        return NOON + int(self.minute * MINUTE)
+
+    @property
+    def value(self) -> bytes:
+        """Return the record's bytes."""
+        if self.raw is not None:
+            return self.raw
+        return json.dumps({"id": self.id, "k": self.key, "at": self.micros // 1000}).encode()
+
+
+def pipeline(topic: str, *, cap: int = 50, lateness: Lateness | None = None) -> Pipeline:
+    """Return the tests' definition: 10-minute windows by key; `drop` is filtered."""
+    return Pipeline(
+        name="clicks",
+        source=Topic(
+            name=topic,
+            schema="id bigint NOT NULL, k string, at timestamp NOT NULL",
+            event_time="at",
+            time_format="millis",
+        ),
+        where="k IS NULL OR k <> 'drop'",
+        key=("k",),
+        window=Fixed(minutes=10),
+        measures={"clicks": Count(), "ids": Sum("id"), "squares": Sum("id * id"), "newest": Max("id")},
+        lateness=lateness or Lateness(out_of_orderness="5 minutes", allowed="0 seconds"),
+        max_rows_per_epoch=cap,
+    )
+
+
+def send(settings: Settings, topic: str, events: Iterable[Event]) -> None:
+    """Write events in order; each reaches the log or the test fails."""
+    failed: list[str] = []
+    producer = Producer({"bootstrap.servers": settings.kafka.bootstrap_servers, "linger.ms": 1})
+    for event in events:
+        logged = event.minute if event.logged is None else event.logged
+        producer.produce(
+            topic,
+            event.value,
+            partition=event.partition,
+            timestamp=(NOON + int(logged * MINUTE)) // 1000,
+            on_delivery=lambda error, _: failed.append(str(error)) if error else None,
+        )
+    assert producer.flush(30) == 0
+    assert failed == []
+
+
+def make_topic(settings: Settings, topic: str, partitions: int = 1) -> None:
+    """Create a topic that keeps records of any age."""
+    LogClient(settings).create_topic(topic, partitions=partitions, config={"retention.ms": "-1"})
+
+
+def fast(settings: Settings, **changes: object) -> Settings:
+    """Return settings whose driver wastes no time."""
+    stream = settings.stream.model_copy(update={"trigger_seconds": 0.05, "heartbeat_seconds": 0.2, **changes})
+    return settings.model_copy(update={"stream": stream})
+
+
+def expected(events: Iterable[Event]) -> dict[Cell, Value]:
+    """Return what a table that counts each of these events once must hold."""
+    cells: dict[Cell, list[int]] = defaultdict(list)
+    for event in events:
+        cells[event.micros // (10 * MINUTE) * 10 * MINUTE, event.key].append(event.id)
+    return {cell: (len(ids), sum(ids), sum(i * i for i in ids)) for cell, ids in cells.items()}
+
+
+def counted(
+    settings: Settings, definition: Pipeline, *, classes: Sequence[str] = ("accepted", "late"), epoch: int | None = None
+) -> dict[Cell, Value]:
+    """Return what the epoch log adds up to by window and key, doubled rows included."""
+    kinds = ", ".join(f"'{name}'" for name in classes)
+    query = (
+        "SELECT epoch_us(window_start), k, sum(_n)::BIGINT, sum(ids)::BIGINT, sum(squares)::BIGINT FROM rows "  # noqa: S608
+        f"WHERE _class IN ({kinds}) GROUP BY ALL"
+    )
+    return {(row[0], row[1]): (row[2], row[3], row[4]) for row in ask(settings, definition, query, epoch=epoch)}
+
+
+def ask(settings: Settings, definition: Pipeline, query: str, *, epoch: int | None = None) -> list[tuple[Any, ...]]:
+    """Return the rows of a query over `rows`: partials and ledger up to an epoch."""
+    log, connection = epoch_log(settings, definition), tables.connect()
+    newest = log.newest()
+    log.relation(connection, "rows", epoch=epoch if epoch is not None else -1 if newest is None else newest.epoch)
+    return list(connection.execute(query).fetchall())
+
+
+def epoch_log(settings: Settings, definition: Pipeline) -> EpochLog:
+    """Return the epoch log as it is now."""
+    version = versions.current(settings, definition)
+    assert version is not None
+    return EpochLog(version.uri)
+
+
+def records(settings: Settings, definition: Pipeline) -> list[EpochRecord]:
+    """Return the records of all epochs."""
+    return epoch_log(settings, definition).records()
+
+
+def gaps(found: Sequence[EpochRecord]) -> list[tuple[int, Mapping[int, int], Mapping[int, int]]]:
+    """Return where an epoch does not start at the end of the one before, or where a number is missing."""
+    return [
+        (after.epoch, before.end, after.start)
+        for before, after in pairwise(found)
+        if after.epoch != before.epoch + 1 or dict(after.start) != dict.fromkeys(after.start, 0) | dict(before.end)
+    ]
+
+
+def renamed(definition: Pipeline, topic: str) -> Pipeline:
+    """Return the definition over another topic."""
+    return replace(definition, source=replace(definition.source, name=topic))
