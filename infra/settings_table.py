@@ -77,10 +77,11 @@ def _leaves(model: BaseModel, path: tuple[str, ...]) -> Iterator[tuple[tuple[str
 def _source(path: tuple[str, ...], environment: set[str], toml: Mapping[str, object]) -> str:
     for length in range(len(path), 0, -1):  # CUTOVER_KAFKA may hold all of kafka as JSON
         variable = "CUTOVER_" + "__".join(path[:length]).upper()
-        if variable in environment or any(
-            name.startswith(f"{variable}__") for name in environment if length == len(path)
-        ):
+        if variable in environment:
             return variable
+    one_key = "CUTOVER_" + "__".join(path).upper() + "__"  # of a mapping
+    if any(name.startswith(one_key) for name in environment):
+        return f"{one_key}*"
     found: object = toml
     for part in path:
         found = found.get(part) if isinstance(found, Mapping) else None

@@ -1,0 +1,68 @@
+import os
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from cutover.settings import Settings
+from infra import broker, processes, start, stop
+from infra.supervisor import State, Supervisor
+from tests.support.until import until
+
+
+def quiet(_text: str) -> None:
+    pass
+
+
+@pytest.fixture
+def running(settings: Settings) -> Iterator[start.Running]:
+    yield start.up(settings, broker_only=True, tell=quiet)
+    stop.down(settings, tell=quiet)
+
+
+def broker_state(settings: Settings) -> State:
+    return next(s for s in Supervisor(settings.home).states() if s.name == "broker")
+
+
+def test_broker_comes_back_when_it_is_killed_and_leaves_nothing_when_stopped(
+    settings: Settings, running: start.Running
+) -> None:
+    first = broker_state(settings)
+    os.kill(first.pid, signal.SIGKILL)
+
+    second = until(lambda: (s := broker_state(settings)).pid not in {0, first.pid} and s, within=60)
+    assert until(lambda: broker.reachable(running.bootstrap), within=90) == 1
+
+    leader = Supervisor(settings.home).identity()
+    assert leader is not None
+    stopped = stop.down(settings, tell=quiet)
+
+    assert stopped.programs == ("broker",)
+    assert second
+    assert processes.session_of(leader) == []
+    assert broker.reachable(running.bootstrap) is None
+
+
+def test_a_second_start_changes_nothing(settings: Settings, running: start.Running) -> None:
+    pid = broker_state(settings).pid
+
+    again = start.up(settings, broker_only=True, tell=quiet)
+
+    assert again.bootstrap == running.bootstrap
+    assert broker_state(settings).pid == pid
+
+
+def test_what_a_killed_supervisor_left_is_cleared_before_the_next_start(
+    settings: Settings, running: start.Running
+) -> None:
+    leader = Supervisor(settings.home).identity()
+    orphan = processes.identify(broker_state(settings).pid)
+    assert leader is not None
+    assert orphan is not None
+    os.kill(leader.pid, signal.SIGKILL)
+    assert processes.wait_gone([leader], within=10) == []
+
+    again = start.up(settings, broker_only=True, tell=quiet)
+
+    assert again.bootstrap == running.bootstrap
+    assert not processes.is_alive(orphan)

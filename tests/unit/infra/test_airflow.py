@@ -1,0 +1,73 @@
+import json
+import stat
+from pathlib import Path
+
+import pytest
+
+from cutover.settings import Kafka, Settings
+from infra import airflow
+from infra.ports import Ports
+
+PORTS = Ports(broker=20_001, controller=20_002, airflow=20_003)
+
+
+def environment(settings: Settings, **inherited: str) -> dict[str, str]:
+    return airflow.environment(settings, PORTS, inherited=inherited)
+
+
+def test_the_api_listens_on_loopback_and_tasks_find_it_there(settings: Settings) -> None:
+    found = environment(settings)
+
+    assert found["AIRFLOW__API__HOST"] == "127.0.0.1"
+    assert found["AIRFLOW__CORE__EXECUTION_API_SERVER_URL"] == "http://127.0.0.1:20003/execution/"
+
+
+def test_another_airflow_of_the_shell_is_left_out(settings: Settings) -> None:
+    found = environment(settings, AIRFLOW__CORE__FERNET_KEY="theirs", AIRFLOW_HOME="/theirs", PATH="/bin")
+
+    assert "AIRFLOW__CORE__FERNET_KEY" not in found
+    assert found["AIRFLOW_HOME"] == str(settings.home / "airflow")
+    assert found["PATH"] == "/bin"
+
+
+def test_tasks_get_the_installation_by_absolute_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    found = environment(Settings(home=Path("state"), kafka=Kafka(bootstrap_servers="log:9092")))
+
+    assert found["CUTOVER_HOME"] == str(tmp_path / "state")
+    assert found["CUTOVER_PIPELINES"] == str(tmp_path / "pipelines")
+    assert found["CUTOVER_KAFKA__BOOTSTRAP_SERVERS"] == "log:9092"
+
+
+def test_loopback_goes_past_a_proxy(settings: Settings) -> None:
+    assert environment(settings, no_proxy="intern")["no_proxy"] == "intern,127.0.0.1,localhost"
+
+
+def test_the_signing_key_is_long_private_and_stable(settings: Settings) -> None:
+    key = airflow.jwt_secret(settings)
+
+    assert len(key) >= 64
+    assert airflow.jwt_secret(settings) == key
+    assert mode(settings.home / "airflow" / "jwt-secret") == 0o600
+
+
+def test_passwords_are_made_once_in_a_file_of_the_owner(settings: Settings) -> None:
+    first = airflow.password(settings)
+    path = airflow.passwords_file(settings)
+
+    assert airflow.password(settings) == first
+    assert json.loads(path.read_text(encoding="utf-8")).keys() == {"admin", "viewer"}
+    assert mode(path) == 0o600
+    assert mode(path.parent) == 0o700
+
+
+def test_nothing_is_told_to_anybody(settings: Settings) -> None:
+    found = environment(settings)
+
+    assert found["AIRFLOW__USAGE_DATA_COLLECTION__ENABLED"] == "False"
+    assert found["SCARF_ANALYTICS"] == "false"
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)

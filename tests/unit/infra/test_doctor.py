@@ -1,0 +1,39 @@
+from pathlib import Path
+
+import pytest
+
+from infra import doctor, java
+from infra.timestamps import LONG, Topic
+
+
+@pytest.mark.parametrize(("gib", "grade"), [(20, "ok"), (3, "note"), (0.5, "broken")])
+def test_disk_is_judged_by_what_the_sample_needs(gib: float, grade: str) -> None:
+    assert doctor.disk(int(gib * doctor.GIB), Path("/")).grade == grade
+
+
+@pytest.mark.parametrize(("gib", "grade"), [(8, "ok"), (4, "note")])
+def test_little_memory_is_noted(gib: int, grade: str) -> None:
+    assert doctor.memory(gib * doctor.GIB).grade == grade
+
+
+@pytest.mark.parametrize(("version", "fits"), [("17.0.15", True), ("21", True), ("25-ea", True), ("1.8.0_402", False)])
+def test_java_17_or_newer_fits(version: str, fits: bool) -> None:
+    assert java.fits(version) == fits
+
+
+def test_no_java_does_not_fit() -> None:
+    assert not java.fits(None)
+
+
+def test_a_topic_without_a_bound_on_timestamps_is_noted() -> None:
+    topic = Topic(name="t", kind="CreateTime", ahead_ms=LONG)
+
+    assert not topic.bounded
+    assert "LogAppendTime" in topic.hint
+
+
+@pytest.mark.parametrize(
+    "topic", [Topic(name="t", kind="LogAppendTime", ahead_ms=LONG), Topic(name="t", kind="CreateTime", ahead_ms=1)]
+)
+def test_a_topic_with_the_brokers_clock_or_a_bound_is_fine(topic: Topic) -> None:
+    assert topic.bounded

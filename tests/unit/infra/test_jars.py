@@ -1,0 +1,21 @@
+from infra import jars
+
+
+def test_every_locked_set_names_its_jars_with_a_sum() -> None:
+    counts = {jar_set: len(jars.locked(jar_set)) for jar_set in jars.SETS}
+
+    assert counts == {"spark": 8, "kafka": 46}
+    assert all(len(total) == 64 for jar_set in jars.SETS for total in jars.locked(jar_set).values())
+
+
+def test_the_sets_do_not_mix() -> None:
+    assert jars.folder("spark") != jars.folder("kafka")
+    assert not jars.locked("spark").keys() & jars.locked("kafka").keys()
+
+
+def test_another_sum_is_told_with_expected_and_got() -> None:
+    assert jars.problems({"a.jar": "1"}, {"a.jar": "2"}) == ["a.jar: expected sha256 1, got 2"]
+
+
+def test_a_missing_and_an_unknown_jar_are_told() -> None:
+    assert jars.problems({"a.jar": "1"}, {"b.jar": "1"}) == ["a.jar: missing", "b.jar: not in the lock"]

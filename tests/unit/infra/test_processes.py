@@ -1,0 +1,68 @@
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from infra import processes
+
+STUBBORN = (
+    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True); time.sleep(600)"
+)
+
+
+@pytest.fixture
+def stubborn() -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen([sys.executable, "-c", STUBBORN], stdout=subprocess.PIPE, start_new_session=True)
+    assert process.stdout is not None
+    process.stdout.readline()
+    yield process
+    process.kill()
+    process.wait()
+    process.stdout.close()
+
+
+def identity(process: subprocess.Popen[bytes]) -> processes.Identity:
+    found = processes.identify(process.pid)
+    assert found is not None
+    return found
+
+
+def test_a_process_that_ignores_the_request_is_ended_by_force(stubborn: subprocess.Popen[bytes]) -> None:
+    who = identity(stubborn)
+
+    assert processes.stop([who], within=0.2) == []
+    assert not processes.is_alive(who)
+
+
+def test_a_pid_that_was_given_to_somebody_else_is_not_the_same_process(stubborn: subprocess.Popen[bytes]) -> None:
+    earlier = replace(identity(stubborn), started=identity(stubborn).started - 60)
+
+    assert not processes.is_alive(earlier)
+    assert processes.stop([earlier], within=0.1) == []
+    assert stubborn.poll() is None
+
+
+def test_members_of_a_session_are_found_though_their_leader_died() -> None:
+    leader = subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, start_new_session=True)
+    who = identity(leader)
+    assert leader.stdout is not None
+    child = int(leader.stdout.readline())
+    leader.wait()
+    leader.stdout.close()
+
+    members = processes.session_of(who)
+
+    assert [member.pid for member in members] == [child]
+    assert processes.stop(members, within=5) == []
+
+
+def test_a_session_of_another_boot_has_no_members() -> None:
+    assert processes.session_of(processes.Identity(pid=os.getsid(0), started=0.0)) == []
+
+
+@pytest.mark.parametrize("raw", [None, {}, {"pid": "1", "started": 1.0}, {"pid": 1}])
+def test_a_record_without_pid_and_start_is_nobody(raw: dict[str, object] | None) -> None:
+    assert processes.parse(raw) is None
