@@ -79,7 +79,9 @@ def environment(settings: Settings, ports: Ports, *, inherited: Mapping[str, str
         inherited: The environment of the caller; what it says of another Airflow is left out.
     """
     kept = {name: value for name, value in inherited.items() if not name.startswith("AIRFLOW")}
-    return kept | _cutover(settings) | _quiet(kept) | airflow_variables(settings, ports)
+    # The triggerer imports the trigger by its name alone; only parsing and tasks put the DAG folder on the path.
+    path = os.pathsep.join(filter(None, [str(DAGS), kept.get("PYTHONPATH")]))
+    return kept | {"PYTHONPATH": path} | _cutover(settings) | _quiet(kept) | airflow_variables(settings, ports)
 
 
 def airflow_variables(settings: Settings, ports: Ports) -> dict[str, str]:
