@@ -18,8 +18,8 @@ RESERVED = frozenset(_RESERVED.split())
 ALIASES = {"integer": "int", "long": "bigint", "decimal": "decimal(10,0)", "numeric": "decimal(10,0)"}
 SIMPLE = ("boolean", "int", "bigint", "double", "string", "timestamp", "date")
 TYPES = "boolean, int, bigint, double, decimal(p,s), string, timestamp, date"
-RESERVED_PREFIXES = ("_kind_", "_given_", "_end_")
-"""Beginnings of names of columns that the parser makes on its way."""
+RESERVED_PREFIX = "__"
+"""Beginning of the names of columns that the parser makes on its way."""
 
 MAX_PRECISION = 38
 _DECIMAL = re.compile(r"^(?:decimal|numeric)\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)$")
@@ -95,7 +95,7 @@ def check_name(name: str, *, of: str) -> None:
         shown = name if len(name) <= 80 else name[:80] + "..."  # noqa: PLR2004 -- one line of a terminal
         msg = f"{of}: expected letters, digits and `_`, at most 63, not starting with a digit, got {shown!r}."
         raise DefinitionError(msg)
-    if name.lower() in RESERVED or name.lower().startswith(RESERVED_PREFIXES):
+    if name.lower() in RESERVED or name.lower().startswith(RESERVED_PREFIX):
         msg = f"{of}: `{name}` is a name that Cutover uses itself.\nHint: choose another one."
         raise DefinitionError(msg)
 

@@ -1,0 +1,54 @@
+"""Measures in plain Python, over all values of a group at once: nothing is partial here, so nothing has to merge."""
+
+import math
+from collections.abc import Mapping, Sequence
+from decimal import Context, Decimal
+from typing import Any
+
+from cutover.definition.measures import Avg, Count, Max, Measure, Sum
+from cutover.definition.pipeline import Pipeline
+
+EXACT = Context(prec=76)
+"""Twice as many digits as a column holds: Python's default of 28 would round."""
+
+
+def merged(pipeline: Pipeline, values: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return each measure of a group's values; nulls are left out, and a sum, minimum or maximum of none is None.
+
+    A sum of integers or decimals is a Decimal; of doubles a float, exactly rounded (the paths depend on the order).
+    """
+    return {name: _measure(measure, [row[name] for row in values]) for name, measure in pipeline.measures.items()}
+
+
+def finished(pipeline: Pipeline, found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the measures as a result has them: a mean is a float, None of nothing."""
+    return {name: _finish(measure, found[name]) for name, measure in pipeline.measures.items()}
+
+
+def _measure(measure: Measure, values: Sequence[Any]) -> Any:
+    if isinstance(measure, Count):
+        return len(values)
+    given = [value for value in values if value is not None]
+    if isinstance(measure, Avg):
+        return (_sum(given), len(given))
+    if not given:
+        return None
+    if isinstance(measure, Sum):
+        return _sum(given)
+    return max(given) if isinstance(measure, Max) else min(given)
+
+
+def _sum(given: Sequence[Any]) -> Any:
+    if given and isinstance(given[0], float):
+        return math.fsum(given)
+    total = Decimal(0)
+    for value in given:
+        total = EXACT.add(total, Decimal(value))
+    return total
+
+
+def _finish(measure: Measure, found: Any) -> Any:
+    if not isinstance(measure, Avg):
+        return found
+    total, count = found
+    return float(total) / count if count else None

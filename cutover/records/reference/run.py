@@ -1,0 +1,185 @@
+"""The whole of both paths in plain Python: classes, windows, measures, and the stream's watermark epoch by epoch."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from cutover.definition.pipeline import Pipeline
+from cutover.log.kafka import RawRecord
+from cutover.records.classes import WITH_POSITIONS, Class, Reason
+from cutover.records.reference.evaluate import Evaluated, evaluate
+from cutover.records.reference.measures import finished, merged
+from cutover.records.reference.parse import ParsedRecord, parse
+
+Group = tuple[int, int, tuple[Any, ...]]  # window start, window end (microseconds), key
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerRow:
+    """One (record, window) that did not count, or one record without a window."""
+
+    cls: Class
+    partition: int
+    offset: int
+    window_start: int | None
+    event_time: int | None
+    reason: Reason | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """The result of one window and key."""
+
+    n: int  # records
+    measures: Mapping[str, Any]  # finished
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What a path must have computed."""
+
+    rows: Mapping[Group, Row]
+    ledger: frozenset[LedgerRow]  # malformed, future and late
+    counts: Mapping[Class, int]  # (record, window) pairs by class; a class that did not occur is 0
+    unknown: int  # unknown top-level fields of well-formed records, summed
+    watermarks: tuple[int | None, ...] = ()  # after each epoch
+
+
+@dataclass(slots=True)
+class _Books:
+    """What a run fills in."""
+
+    groups: dict[Group, list[Mapping[str, Any]]] = field(default_factory=dict)
+    ledger: set[LedgerRow] = field(default_factory=set)
+    counts: Counter[Class] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Judged:
+    """One record, parsed and evaluated."""
+
+    raw: RawRecord
+    parsed: ParsedRecord
+    evaluated: Evaluated | None  # None: malformed
+    reason: Reason | None
+    event: int | None
+
+    def is_future(self, pipeline: Pipeline) -> bool:
+        """Return whether it is dated further ahead of its log timestamp than allowed."""
+        return self.event is not None and self.event > self.raw.log_time_micros + pipeline.lateness.max_ahead_micros
+
+
+def run(
+    pipeline: Pipeline, records: Sequence[RawRecord], *, epochs: Sequence[Mapping[int, int]] | None = None
+) -> Result:
+    """Compute a pipeline over a log.
+
+    Args:
+        pipeline: The definition.
+        records: The whole log that there is when the run ends, any order.
+        epochs: The next offset of every partition at the end of each epoch, ascending: the streaming path, with late
+            rows; records behind the last border are unread. None: the batch truth over all records.
+
+    Returns:
+        The result; idle partitions are not simulated, so give borders of a run in which none was idle.
+    """
+    judged = _judge(pipeline, sorted(records, key=lambda r: (r.partition, r.offset)))
+    books = _Books()
+    watermarks: list[int | None] = []
+    watermark: int | None = None
+    for inside in [judged] if epochs is None else _epochs(judged, epochs):
+        for record in inside:
+            _classify(books, pipeline, record, watermark)
+        if epochs is not None:
+            watermark = _watermark(pipeline, judged, epochs[len(watermarks)], watermark)
+            watermarks.append(watermark)
+    read = judged if epochs is None else [r for r in judged if _is_read(r.raw, epochs[-1] if epochs else {})]
+    return _result(pipeline, books, sum(r.parsed.unknown for r in read if r.reason is None), tuple(watermarks))
+
+
+def _judge(pipeline: Pipeline, records: Sequence[RawRecord]) -> list[_Judged]:
+    parsed = [parse(record.value, pipeline.source) for record in records]
+    found = iter(evaluate(pipeline, [item.values for item in parsed if item.reason is None]))
+    return [
+        _judged(pipeline, raw, item, next(found) if item.reason is None else None)
+        for raw, item in zip(records, parsed, strict=True)
+    ]
+
+
+def _judged(pipeline: Pipeline, raw: RawRecord, parsed: ParsedRecord, evaluated: Evaluated | None) -> _Judged:
+    reason = Reason.EXPRESSION if evaluated is not None and evaluated.failed else parsed.reason
+    event = None if reason is not None else parsed.values[pipeline.source.event_time]
+    return _Judged(raw=raw, parsed=parsed, evaluated=None if reason else evaluated, reason=reason, event=event)
+
+
+def _is_read(record: RawRecord, border: Mapping[int, int]) -> bool:
+    return record.offset < border.get(record.partition, 0)
+
+
+def _epochs(judged: Sequence[_Judged], epochs: Sequence[Mapping[int, int]]) -> list[list[_Judged]]:
+    before: list[Mapping[int, int]] = [{}, *epochs[:-1]]
+    return [
+        [r for r in judged if _is_read(r.raw, end) and not _is_read(r.raw, start)]
+        for start, end in zip(before, epochs, strict=True)
+    ]
+
+
+def _classify(books: _Books, pipeline: Pipeline, record: _Judged, watermark: int | None) -> None:
+    if record.evaluated is None or record.event is None:
+        _enter(books, record, Class.MALFORMED, None)
+        return
+    if not record.evaluated.passes:
+        _enter(books, record, Class.FILTERED, None)
+        return
+    for start in pipeline.window.starts(record.event):
+        end = start + pipeline.window.size
+        late = watermark is not None and end + pipeline.lateness.allowed_micros <= watermark
+        cls = Class.FUTURE if record.is_future(pipeline) else Class.LATE if late else Class.ACCEPTED
+        _enter(books, record, cls, start)
+        if cls is Class.ACCEPTED:
+            books.groups.setdefault((start, end, record.evaluated.key), []).append(record.evaluated.values)
+
+
+def _enter(books: _Books, record: _Judged, cls: Class, start: int | None) -> None:
+    books.counts[cls] += 1
+    if cls in WITH_POSITIONS:
+        raw = record.raw
+        books.ledger.add(
+            LedgerRow(
+                cls=cls,
+                partition=raw.partition,
+                offset=raw.offset,
+                window_start=start,
+                event_time=record.event,
+                reason=record.reason,
+            )
+        )
+
+
+def _watermark(
+    pipeline: Pipeline, judged: Sequence[_Judged], border: Mapping[int, int], before: int | None
+) -> int | None:
+    """Return the minimum over partitions of the newest event time read, less the out-of-orderness; never back."""
+    newest: dict[int, int | None] = {}
+    for record in judged:
+        seen = newest.setdefault(record.raw.partition, None)
+        if _is_read(record.raw, border) and record.event is not None and not record.is_future(pipeline):
+            newest[record.raw.partition] = max(record.event, record.event if seen is None else seen)
+    unread = {record.raw.partition for record in judged if not _is_read(record.raw, border)}
+    if any(newest[partition] is None for partition in unread):
+        return before
+    active = [event for event in newest.values() if event is not None]
+    if not active:
+        return before
+    reached = min(active) - pipeline.lateness.out_of_orderness_micros
+    return reached if before is None else max(before, reached)
+
+
+def _result(pipeline: Pipeline, books: _Books, unknown: int, watermarks: tuple[int | None, ...]) -> Result:
+    rows = {
+        group: Row(n=len(values), measures=finished(pipeline, merged(pipeline, values)))
+        for group, values in books.groups.items()
+    }
+    counts = {cls: books.counts[cls] for cls in Class}
+    return Result(rows=rows, ledger=frozenset(books.ledger), counts=counts, unknown=unknown, watermarks=watermarks)

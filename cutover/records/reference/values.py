@@ -1,0 +1,175 @@
+"""One field of a record: from what stands in the JSON to a value of its type, or a refusal."""
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from decimal import Context, Decimal
+from typing import Any
+
+from cutover.definition.schema import decimal_parts
+from cutover.records import limits
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+FIRST_DATE, AFTER_LAST_DATE = date(1000, 1, 1), date(9000, 1, 1)
+DIGITS = 38
+EXACT = Context(prec=76)
+UNITS = {"seconds": 1_000_000, "millis": 1_000}
+RANGES = {"int": 2**31, "bigint": 2**63}
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """A JSON object, doubled names kept."""
+
+    items: tuple[tuple[str, Any], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A JSON number as it was written."""
+
+    text: str
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether it has neither fraction nor exponent."""
+        return not set(self.text) & set(".eE")
+
+
+class UnfitError(Exception):
+    """A field that its type does not take; `right_kind`: JSON's kind was the right one, the value was not."""
+
+    def __init__(self, *, right_kind: bool = False) -> None:
+        super().__init__("right kind, wrong value" if right_kind else "wrong kind")
+        self.right_kind = right_kind
+
+
+def value_of(given: Any, kind: str, time_format: str) -> Any:
+    """Return the value of a field; None for null.
+
+    Args:
+        given: As parsed: None, bool, str, Number, Pairs or list.
+        kind: A type of the schema.
+        time_format: How timestamps are written.
+
+    Returns:
+        bool, int, float, Decimal, str or date; a timestamp in microseconds since 1970.
+
+    Raises:
+        UnfitError: The type does not take it.
+    """
+    if given is None:
+        return None
+    if kind == "timestamp":
+        return _iso(_text(given)) if time_format == "iso" else _moment(_whole(given, "bigint"), UNITS[time_format])
+    if decimal_parts(kind) is not None:
+        return _decimal(given, kind)
+    return _READ[kind](given)
+
+
+def check_kind(given: Any, kind: str, time_format: str) -> None:
+    """Check a value that another one of the same name follows: it does not count, but must not be of a wrong kind.
+
+    That holds for booleans and numbers but decimals; of the other types only the last value is looked at.
+
+    Raises:
+        UnfitError: It is.
+    """
+    if given is None or kind in {"string", "date"} or decimal_parts(kind) is not None:
+        return
+    if kind == "timestamp":
+        if time_format != "iso":
+            _whole(given, "bigint")
+    elif kind == "double":
+        if not isinstance(given, Number):
+            raise UnfitError
+    else:
+        _READ[kind](given)
+
+
+def _boolean(given: Any) -> bool:
+    if not isinstance(given, bool):
+        raise UnfitError
+    return given
+
+
+def _text(given: Any) -> str:
+    if not isinstance(given, str):
+        raise UnfitError
+    if any("\ud800" <= c <= "\udfff" for c in given):  # half a surrogate pair is no character
+        raise UnfitError
+    return given
+
+
+def _whole(given: Any, kind: str) -> int:
+    if not isinstance(given, Number) or not given.is_whole:
+        raise UnfitError
+    number = int(given.text)
+    if not -RANGES[kind] <= number < RANGES[kind]:
+        raise UnfitError
+    return number
+
+
+def _double(given: Any) -> float:
+    if not isinstance(given, Number) or not math.isfinite(float(given.text)):
+        raise UnfitError
+    return float(given.text) + 0.0  # minus zero is zero
+
+
+def _decimal(given: Any, kind: str) -> Decimal:
+    if not isinstance(given, Number) or "e" in given.text.lower():
+        raise UnfitError
+    precision, scale = decimal_parts(kind) or (0, 0)
+    number = Decimal(given.text)
+    if len(number.as_tuple().digits) > DIGITS or -int(number.as_tuple().exponent) > DIGITS:
+        raise UnfitError
+    if not re.fullmatch(limits.decimal_pattern(precision, scale), given.text):
+        raise UnfitError
+    return EXACT.add(number.quantize(Decimal(1).scaleb(-scale), context=EXACT), Decimal(0))  # minus zero is zero
+
+
+def _moment(number: int, unit: int) -> int:
+    return _in_range(number * unit)
+
+
+def _in_range(micros: int) -> int:
+    if not limits.MIN_MICROS <= micros <= limits.MAX_MICROS:
+        raise UnfitError(right_kind=True)
+    return micros
+
+
+def _iso(text: str) -> int:
+    if not re.fullmatch(limits.ISO_TIMESTAMP, text):
+        raise UnfitError(right_kind=True)
+    try:
+        whole = datetime.fromisoformat(text[:19]).replace(tzinfo=UTC)
+    except ValueError:
+        raise UnfitError(right_kind=True) from None
+    match = re.fullmatch(r"(?:[.]([0-9]+))?(?:Z|([+-])([0-9]{2}):([0-9]{2}))?", text[19:])
+    fraction, sign, hours, minutes = match.groups() if match else (None, None, None, None)
+    ahead = (int(hours or 0) * 60 + int(minutes or 0)) * (-1 if sign == "-" else 1)
+    micros = (whole - EPOCH) // timedelta(microseconds=1) + int(f"{fraction or '0':0<6}"[:6])
+    return _in_range(micros - ahead * 60_000_000)
+
+
+def _date(given: Any) -> date:
+    text = _text(given)
+    try:
+        found = date.fromisoformat(text) if re.fullmatch(limits.ISO_DATE, text) else None
+    except ValueError:
+        found = None
+    if found is None or not FIRST_DATE <= found < AFTER_LAST_DATE:
+        raise UnfitError
+    return found
+
+
+_READ: dict[str, Callable[[Any], Any]] = {
+    "boolean": _boolean,
+    "int": lambda given: _whole(given, "int"),
+    "bigint": lambda given: _whole(given, "bigint"),
+    "double": _double,
+    "string": _text,
+    "date": _date,
+}

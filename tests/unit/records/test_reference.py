@@ -1,0 +1,105 @@
+"""The reference runner against hand-made logs: what each record becomes, and what each window holds."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from cutover.definition import Avg, Count, Fixed, Lateness, Max, Pipeline, Sum, Topic
+from cutover.log.kafka import RawRecord
+from cutover.records.classes import Class, Reason
+from cutover.records.reference import LedgerRow, Result, run
+
+HOUR = 3600
+MICROS = 1_000_000
+PIPELINE = Pipeline(
+    name="p",
+    source=Topic(
+        name="t",
+        schema="at timestamp NOT NULL, k string, v int, w int",
+        event_time="at",
+        time_format="seconds",
+    ),
+    where="v <> 99",
+    derive={"double_v": "v * 2"},
+    key=("k",),
+    window=Fixed(hours=1),
+    measures={"n": Count(), "total": Sum("double_v"), "worst": Max("v"), "mean": Avg("v / w")},
+    lateness=Lateness(out_of_orderness="10 minutes", allowed="0 seconds", max_ahead="1 hour"),
+)
+
+
+def record(offset: int, value: Mapping[str, Any] | bytes, *, partition: int = 0, log: int | None = None) -> RawRecord:
+    raw = value if isinstance(value, bytes) else json.dumps(value).encode()
+    at = value.get("at", 0) if isinstance(value, Mapping) else 0
+    return RawRecord(
+        partition=partition, offset=offset, log_time_micros=(at if log is None else log) * MICROS, value=raw
+    )
+
+
+def row(result: Result, start: int, key: str | None) -> tuple[int, Mapping[str, Any]]:
+    found = result.rows[start * MICROS, (start + HOUR) * MICROS, (key,)]
+    return found.n, dict(found.measures)
+
+
+def test_measures_leave_nulls_out_and_keep_a_null_key() -> None:
+    log = [
+        record(0, {"at": 10, "k": None, "v": 3, "w": 2}),
+        record(1, {"at": 3599, "v": 5, "w": None}),
+        record(2, {"at": 3600, "k": "a", "v": -1, "w": 4}),
+    ]
+
+    result = run(PIPELINE, log)
+
+    assert row(result, 0, None) == (2, {"n": 2, "total": 2 * 3 + 2 * 5, "worst": 5, "mean": 3 / 2})
+    assert row(result, 3600, "a") == (1, {"n": 1, "total": 2 * -1, "worst": -1, "mean": -1 / 4})
+
+
+def test_a_failing_expression_makes_a_record_malformed_even_where_it_would_be_filtered() -> None:
+    result = run(PIPELINE, [record(0, {"at": 10, "k": "a", "v": 99, "w": 0})])
+
+    assert result.ledger == {
+        LedgerRow(
+            cls=Class.MALFORMED, partition=0, offset=0, window_start=None, event_time=None, reason=Reason.EXPRESSION
+        )
+    }
+
+
+def test_filtered_records_are_counted_without_positions() -> None:
+    result = run(PIPELINE, [record(0, {"at": 10, "k": "a", "v": 99, "w": 1})])
+
+    assert (result.counts[Class.FILTERED], result.ledger) == (1, frozenset())
+
+
+def test_an_event_of_2099_is_future_and_does_not_move_the_watermark() -> None:
+    log = [record(0, {"at": 7200, "k": "a", "v": 1}), record(1, {"at": 4_070_908_800, "k": "a", "v": 1}, log=7200)]
+
+    result = run(PIPELINE, log, epochs=[{0: 2}])
+
+    assert result.counts[Class.FUTURE] == 1
+    assert result.watermarks == ((7200 - 600) * MICROS,)
+
+
+def test_rows_of_an_epoch_do_not_judge_one_another() -> None:
+    log = [record(0, {"at": 20_000, "k": "a", "v": 1}), record(1, {"at": 10, "k": "a", "v": 1})]
+
+    assert run(PIPELINE, log, epochs=[{0: 2}]).counts[Class.LATE] == 0
+    assert run(PIPELINE, log, epochs=[{0: 1}, {0: 2}]).counts[Class.LATE] == 1
+
+
+def test_a_partition_with_unread_records_holds_the_watermark() -> None:
+    log = [record(0, {"at": 20_000, "k": "a", "v": 1}), record(0, {"at": 10, "k": "a", "v": 1}, partition=1)]
+
+    result = run(PIPELINE, log, epochs=[{0: 1, 1: 0}, {0: 1, 1: 1}])
+
+    assert result.watermarks == (None, (10 - 600) * MICROS)
+
+
+def test_batch_truth_is_the_stream_and_its_late_rows() -> None:
+    log = [
+        record(offset, {"at": at, "k": "a", "v": 1}) for offset, at in enumerate([100, 9_000, 200, 20_000, 300, 9_100])
+    ]
+
+    batch, stream = run(PIPELINE, log), run(PIPELINE, log, epochs=[{0: end} for end in range(1, 7)])
+
+    assert (stream.counts[Class.LATE], stream.counts[Class.ACCEPTED]) == (3, 3)
+    assert batch.counts[Class.ACCEPTED] == stream.counts[Class.ACCEPTED] + stream.counts[Class.LATE]
