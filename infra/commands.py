@@ -1,4 +1,4 @@
-"""`cutover up`, `down`, `status`, `doctor`."""
+"""`cutover up`, `down`, `status`, `doctor`, and the demonstration."""
 
 import json
 import os
@@ -9,6 +9,7 @@ import typer
 
 from cutover.settings import load_settings
 from infra import airflow, doctor, screens, start, status, stop
+from infra.demo_commands import register_demo
 from infra.progress import progress
 
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")]
@@ -63,3 +64,4 @@ def register(app: typer.Typer) -> None:
     app.command("down")(down)
     app.command("status")(show_status)
     app.command("doctor")(diagnose)
+    register_demo(app)
