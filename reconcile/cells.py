@@ -90,7 +90,7 @@ def _cell(sides: Sides, row: _Row, value: Value, values: Sequence[Any]) -> Diffe
         kind=row.kind,
         streaming=scalar(streaming),
         batch=scalar(batch),
-        difference=minus(streaming, batch),
+        difference=minus(streaming, batch, additive=value.additive),
         cause=" + ".join(row.classes) or UNEXPLAINED,
         steps=tuple(_steps(sides, row, value, values)),
     )
@@ -107,10 +107,12 @@ def _steps(sides: Sides, row: _Row, value: Value, values: Sequence[Any]) -> list
     return steps
 
 
-def minus(left: Any, right: Any) -> Scalar:
-    """Return left - right where both are numbers, a null counting as nothing; None otherwise."""
+def minus(left: Any, right: Any, *, additive: bool) -> Scalar:
+    """Return left - right where both are numbers (of an additive measure a null counts as 0); None otherwise."""
     numbers = [value for value in (left, right) if value is not None]
-    if not numbers or any(isinstance(v, bool) or not isinstance(v, int | float | Decimal) for v in numbers):
+    if len(numbers) < (1 if additive else 2) or any(
+        isinstance(v, bool) or not isinstance(v, int | float | Decimal) for v in numbers
+    ):
         return None
     return scalar((left if left is not None else 0) - (right if right is not None else 0))
 

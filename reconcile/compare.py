@@ -7,7 +7,8 @@ from statistics import median
 from cutover.definition.pipeline import Pipeline
 from cutover.lake.epochs import EpochRecord
 from cutover.records.classes import Class
-from reconcile import causes, cells, ledger, query, series, verdict
+from cutover.settings import Settings
+from reconcile import causes, cells, ledger, logcheck, query, series, verdict
 from reconcile.causes import UNEXPLAINED, Findings
 from reconcile.codec import scalar
 from reconcile.diff import Diff
@@ -19,21 +20,23 @@ from reconcile.verdict import Judged
 _SECOND = 1_000_000
 
 
-def compare(pipeline: Pipeline, evidence: Evidence, seal: Seal, sides: Sides) -> Reconciliation:
+def compare(settings: Settings, pipeline: Pipeline, evidence: Evidence, seal: Seal, sides: Sides) -> Reconciliation:
     """Return the comparison of both sides; run id, time and report paths are still to be set.
 
     Args:
+        settings: How to reach the log.
         pipeline: The definition.
         evidence: What the sides were opened from.
         seal: It holds.
         sides: Open sides.
     """
     doubts = ledger.question(sides, pipeline, evidence.records)
+    read_back = logcheck.verify(settings, pipeline, evidence.run, sides)
     findings = causes.find(sides)
     events = _events(sides, pipeline, evidence)
     judged = _judged(sides, findings)
     decision = verdict.decide(judged, pipeline.policy)
-    notes = (*doubts, *_notes(pipeline, evidence, findings))
+    notes = (*doubts, *read_back, *_notes(pipeline, evidence, findings))
     return Reconciliation(
         pipeline=pipeline.name,
         run_id="",

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from cutover.definition.measures import Count, Sum
+from cutover.definition.pipeline import Pipeline
 from cutover.lake.tables import identifier
 
 FLOAT_RELATIVE = 1e-9
@@ -17,6 +19,7 @@ class Value:
     exact: bool = True
     relative: float = 0.0  # of the larger magnitude
     absolute: float = 0.0
+    additive: bool = False  # totals add up, so that a row that is not there counts as 0
 
     def differs(self, left: str, right: str) -> str:
         """Return SQL that is true where the two sides differ; two nulls are equal, two NaN too."""
@@ -66,3 +69,8 @@ def value_of(name: str, duckdb_type: str, tolerances: Mapping[str, float] | None
     if duckdb_type in {"DOUBLE", "FLOAT"}:
         return Value(name=name, exact=False, relative=FLOAT_RELATIVE)
     return Value(name=name)
+
+
+def additive(pipeline: Pipeline) -> tuple[str, ...]:
+    """Return the measures whose values over windows add up."""
+    return tuple(name for name, measure in pipeline.measures.items() if isinstance(measure, Count | Sum))

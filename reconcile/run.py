@@ -74,7 +74,7 @@ def _judge(
         return _refused(pipeline, examined.seal)
     try:
         with sides.opened(pipeline, examined.evidence, start, end) as opened:
-            return compare(pipeline, examined.evidence, examined.seal, opened)
+            return compare(settings, pipeline, examined.evidence, examined.seal, opened)
     except LakeError as error:
         return _refused(pipeline, _broken(examined.seal, str(error)))
     except duckdb.Error as error:

@@ -5,13 +5,12 @@
 from collections.abc import Sequence
 from itertools import pairwise
 
-from cutover.definition.measures import Count, Sum
 from cutover.definition.pipeline import Pipeline
 from cutover.lake.epochs import EpochRecord
 from cutover.lake.tables import identifier
 from reconcile.causes import UNEXPLAINED
-from reconcile.cells import minus
 from reconcile.codec import Scalar, scalar
+from reconcile.layout import additive
 from reconcile.query import first
 from reconcile.result import (
     EpochPoint,
@@ -31,11 +30,6 @@ SAMPLES_AT_MOST = 20  # of each class
 BIN_EDGES = (0, 5, 15, 30, 60, 120, 240, 480, 960, 1440, 2880, 10080)  # minutes
 _MINUTE = 60_000_000
 _SECOND = 1_000_000
-
-
-def additive(pipeline: Pipeline) -> tuple[str, ...]:
-    """Return the measures whose values over windows add up."""
-    return tuple(name for name, measure in pipeline.measures.items() if isinstance(measure, Count | Sum))
 
 
 def waterfalls(sides: Sides, pipeline: Pipeline) -> tuple[Waterfall, ...]:
@@ -145,7 +139,7 @@ def worst_keys(sides: Sides, pipeline: Pipeline) -> tuple[WorstKey, ...]:
             key={name: scalar(value) for name, value in zip(pipeline.key, row, strict=False)},
             rows=int(row[-2]),
             measure=measured[0] if measured else None,
-            difference=minus(row[-1], None),
+            difference=scalar(row[-1]),
         )
         for row in sides.connection.execute(query).fetchall()
     )

@@ -9,7 +9,7 @@ the cut, covered by the batch, in the range asked for. `stream_log` is the epoch
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import duckdb
@@ -19,7 +19,7 @@ from cutover.lake import tables
 from cutover.lake.tables import identifier
 from cutover.records.classes import Class
 from cutover.records.fold import finished_sql
-from reconcile.layout import Layout, value_of
+from reconcile.layout import Layout, additive, value_of
 from reconcile.query import number
 from reconcile.seal import Evidence
 
@@ -94,7 +94,10 @@ def _layout(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, *, same: 
     types = {str(row[0]): str(row[1]) for row in described}
     keys = ("window_start", *pipeline.key)
     rest = [name for name in types if name not in {*keys, "window_end", *pipeline.measures}] if same else []
-    values = tuple(value_of(name, types[name]) for name in (*pipeline.measures, *rest))
+    summed = {*additive(pipeline), "_n"}
+    values = tuple(
+        replace(value_of(name, types[name]), additive=name in summed) for name in (*pipeline.measures, *rest)
+    )
     return Layout(keys=keys, values=values, group="window_start")
 
 

@@ -1,0 +1,69 @@
+"""What people type: times, keys, tolerances; parsed once, refused with what was expected."""
+
+import csv
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from cutover.errors import DefinitionError
+
+
+def moment(text: str, option: str) -> datetime:
+    """Return a time in UTC: ISO 8601, a time without a zone is UTC.
+
+    Raises:
+        DefinitionError: It is not a time.
+    """
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        msg = f"`{option}`: expected a time such as `2013-02-08T14:00:00Z` or `2013-02-08`, got `{text[:80]}`."
+        raise DefinitionError(msg) from None
+    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+
+
+def optional_moment(text: str | None, option: str) -> datetime | None:
+    """Return a time in UTC, None where none was given.
+
+    Raises:
+        DefinitionError: It is not a time.
+    """
+    return None if text is None else moment(text, option)
+
+
+def key(text: str) -> list[str | None]:
+    """Return the values of a key: separated by commas, quoted as in CSV where they hold one, `null` for null."""
+    row = next(csv.reader([text]), [])
+    return [None if value == "null" else value for value in row]
+
+
+def names(text: str, option: str) -> tuple[str, ...]:
+    """Return column names separated by commas.
+
+    Raises:
+        DefinitionError: There is none.
+    """
+    found = tuple(name.strip() for name in text.split(",") if name.strip())
+    if not found:
+        msg = f"`{option}`: expected column names such as `origin,carrier`, got none."
+        raise DefinitionError(msg)
+    return found
+
+
+def tolerances(texts: Sequence[str]) -> dict[str, float]:
+    """Return column to absolute tolerance, of texts such as `amount=0.01`.
+
+    Raises:
+        DefinitionError: A text is not of this form, or a tolerance is negative.
+    """
+    found: dict[str, float] = {}
+    for text in texts:
+        name, _, number = text.partition("=")
+        try:
+            bound = float(number)
+        except ValueError:
+            bound = -1.0
+        if not name or not 0 <= bound < float("inf"):
+            msg = f"`--tolerance`: expected a column and a bound such as `amount=0.01`, got `{text[:80]}`."
+            raise DefinitionError(msg)
+        found[name] = bound
+    return found

@@ -1,0 +1,206 @@
+"""One (window, key) in full: both values, the difference, and the rows behind it by partition and offset."""
+
+# ruff: noqa: S608 -- every name in a query is quoted by `identifier`
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import duckdb
+
+from cutover.definition.pipeline import Pipeline
+from cutover.errors import DefinitionError, LakeError
+from cutover.lake.tables import identifier
+from cutover.settings import Settings
+from reconcile import causes, cells, ledger, seal
+from reconcile.codec import Scalar, encode, scalar
+from reconcile.layout import additive
+from reconcile.result import CellStep
+from reconcile.seal import Evidence
+from reconcile.sides import Sides, closed_sql, key_columns, opened
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """One measure on both sides."""
+
+    measure: str
+    streaming: Scalar
+    batch: Scalar
+    difference: Scalar
+    cause: str | None  # None: the sides are equal
+    steps: tuple[CellStep, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerRow:
+    """One record that did not count."""
+
+    class_: str
+    partition: int
+    offset: int
+    event_time: str | None
+    epoch: int
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountedIn:
+    """Records that counted, by the epoch that read them (or the fold that merged it)."""
+
+    epoch: int
+    records: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """What is known of one cell."""
+
+    pipeline: str
+    window_start: str
+    key: Mapping[str, Scalar]
+    epoch: int  # the cut's
+    state: str  # closed or open
+    values: tuple[Measured, ...]
+    rows: tuple[LedgerRow, ...]
+    counted: tuple[CountedIn, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the object that `--json` prints."""
+        raw: dict[str, Any] = encode(self)
+        raw["rows"] = [{"class": row.pop("class_"), **row} for row in raw["rows"]]
+        return raw
+
+
+def explain(settings: Settings, pipeline: Pipeline, window: datetime, key: Sequence[str | None]) -> Explanation:
+    """Explain one cell at the newest batch run.
+
+    Args:
+        settings: Where the lake lies.
+        pipeline: The definition.
+        window: Start of the window.
+        key: One text for each key column, None for null.
+
+    Raises:
+        DefinitionError: The key has another number of columns, or no such row is on either side.
+        LakeError: The sides cannot be compared.
+    """
+    if len(key) != len(pipeline.key):
+        msg = f"Key of `{pipeline.name}`: expected {len(pipeline.key)} values ({', '.join(pipeline.key)})"
+        msg += f", got {len(key)}."
+        raise DefinitionError(msg + "\nHint: `a,b`; `null` for a null.")
+    examined = seal.examine(settings, pipeline, epoch=None)
+    if examined.evidence is None:
+        first = examined.seal.breaches[0]
+        raise LakeError(first.message, runbook=first.runbook)
+    with opened(pipeline, examined.evidence) as sides:
+        place = _place(sides, pipeline, window, key)
+        ledger.question(sides, pipeline, examined.evidence.records)
+        causes.find(sides)
+        return _explained(pipeline, examined.evidence, sides, window, place)
+
+
+def _place(sides: Sides, pipeline: Pipeline, window: datetime, key: Sequence[str | None]) -> str:
+    """Put the asked key into the table `asked`, typed as the columns are, and return the SQL condition of the cell."""
+    types = {str(row[0]): str(row[1]) for row in sides.connection.execute("DESCRIBE all_1").fetchall()}
+    columns = ", ".join(f"{identifier(name)} {types[name]}" for name in pipeline.key)
+    sides.connection.execute(f"CREATE TEMP TABLE asked ({columns})")
+    marks = ", ".join("?" for _ in key)
+    try:
+        sides.connection.execute(f"INSERT INTO asked VALUES ({marks})", list(key))
+    except duckdb.ConversionException:
+        wanted = ", ".join(f"{name} {types[name]}" for name in pipeline.key)
+        msg = f"Key of `{pipeline.name}`: expected values of {wanted}, got `{','.join(str(text) for text in key)}`."
+        raise DefinitionError(msg) from None
+    same = [f"{identifier(k)} IS NOT DISTINCT FROM (SELECT {identifier(k)} FROM asked)" for k in pipeline.key]
+    return " AND ".join([f"epoch_us(window_start) = {round(window.timestamp() * 1_000_000)}", *same])
+
+
+def _explained(pipeline: Pipeline, evidence: Evidence, sides: Sides, window: datetime, place: str) -> Explanation:
+    names = [value.name for value in sides.layout.values]
+    streaming, batch = (_row(sides, table, place, names) for table in ("all_0", "batch_table"))
+    rows = _ledger(sides, place)
+    if streaming is None and batch is None and not rows:
+        msg = (
+            f"`{pipeline.name}`, window {window.astimezone(UTC).isoformat()}: expected a row with this key, found none."
+        )
+        raise DefinitionError(msg + "\nHint: WINDOW is a window's start in UTC, KEY its values in the key's order.")
+    judged = closed_sql(pipeline, evidence)
+    is_closed = sides.connection.execute(
+        f"SELECT {judged} FROM (SELECT make_timestamptz({round(window.timestamp() * 1_000_000)}) AS window_start)"
+    ).fetchall()[0][0]
+    return Explanation(
+        pipeline=pipeline.name,
+        window_start=str(scalar(window)),
+        key=_key(sides, place, pipeline),
+        epoch=evidence.run.epoch,
+        state="closed" if is_closed else "open",
+        values=_values(pipeline, sides, place, streaming, batch),
+        rows=rows,
+        counted=_counted(sides, place),
+    )
+
+
+def _row(sides: Sides, table: str, place: str, names: Sequence[str]) -> Mapping[str, Any] | None:
+    columns = ", ".join(map(identifier, names))
+    found = sides.connection.execute(f"SELECT {columns} FROM {table} WHERE {place}").fetchall()
+    return dict(zip(names, found[0], strict=True)) if found else None
+
+
+def _values(
+    pipeline: Pipeline,
+    sides: Sides,
+    place: str,
+    streaming: Mapping[str, Any] | None,
+    batch: Mapping[str, Any] | None,
+) -> tuple[Measured, ...]:
+    differing = {cell.measure: cell for cell in cells.read(sides, where=place)}
+    names = [value.name for value in sides.layout.values]
+    shown = [name for name in names if name in differing or ("__" not in name and name != "_n")]
+    return tuple(
+        Measured(
+            measure=name,
+            streaming=scalar((streaming or {}).get(name)),
+            batch=scalar((batch or {}).get(name)),
+            difference=cells.minus(
+                (streaming or {}).get(name), (batch or {}).get(name), additive=name in additive(pipeline)
+            ),
+            cause=differing[name].cause if name in differing else None,
+            steps=differing[name].steps if name in differing else (),
+        )
+        for name in shown
+    )
+
+
+def _ledger(sides: Sides, place: str) -> tuple[LedgerRow, ...]:
+    found = sides.connection.execute(
+        "SELECT _class, _partition, _offset, event_time, _epoch, reason FROM ledger"
+        f" WHERE {place} ORDER BY _partition, _offset LIMIT 1000"
+    ).fetchall()
+    return tuple(
+        LedgerRow(
+            class_=str(cls),
+            partition=int(partition),
+            offset=int(offset),
+            event_time=None if at is None else str(scalar(at)),
+            epoch=int(epoch),
+            reason=reason,
+        )
+        for cls, partition, offset, at, epoch, reason in found
+    )
+
+
+def _counted(sides: Sides, place: str) -> tuple[CountedIn, ...]:
+    found = sides.connection.execute(
+        f"SELECT _epoch, sum(_n) FROM stream_log WHERE _class = 'accepted' AND {place} GROUP BY 1 ORDER BY 1"
+    ).fetchall()
+    return tuple(CountedIn(epoch=int(epoch), records=int(records)) for epoch, records in found)
+
+
+def _key(sides: Sides, place: str, pipeline: Pipeline) -> dict[str, Scalar]:
+    keys = ", ".join(map(identifier, pipeline.key)) or "1"
+    tables = (f"SELECT {key_columns(sides.layout)} FROM {table}" for table in ("all_1", "batch_table", "ledger"))
+    query = f"SELECT {keys} FROM ({' UNION ALL '.join(tables)}) WHERE {place} LIMIT 1"
+    found = sides.connection.execute(query).fetchall()
+    return {name: scalar(value) for name, value in zip(pipeline.key, found[0], strict=True)} if found else {}

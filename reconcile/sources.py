@@ -1,0 +1,108 @@
+"""Tables that Cutover did not make: Delta folders, Parquet files, folders or globs, as views of one connection."""
+
+# ruff: noqa: S608 -- every name in a query is quoted by `identifier` or `literal`
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from glob import glob, has_magic
+from pathlib import Path
+
+import duckdb
+
+from cutover.errors import DefinitionError, LakeError
+from cutover.lake import tables
+from cutover.lake.tables import identifier, literal
+
+_NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
+_FLOATS = ("FLOAT", "DOUBLE")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Columns:
+    """The columns that two tables have in common, with the type that both are compared as."""
+
+    common: Mapping[str, str]
+    notes: tuple[str, ...]  # what differs in the schemas
+    is_same: bool  # no column is on one side only, no two types are of another kind
+
+
+def bind(connection: duckdb.DuckDBPyConnection, view: str, source: str) -> None:
+    """Bind a view to a Delta table (its newest version) or to Parquet.
+
+    Raises:
+        DefinitionError: Nothing is there, or it is neither.
+        LakeError: A file is missing or cannot be read.
+    """
+    if "://" in source or (Path(source) / "_delta_log").is_dir():
+        tables.relation(connection, view, source)
+        return
+    listed = ", ".join(literal(file) for file in _parquet_files(source))
+    try:
+        connection.execute(f"CREATE VIEW {identifier(view)} AS FROM read_parquet([{listed}], union_by_name = true)")
+    except duckdb.Error as error:
+        msg = f"Table `{source}`: expected Parquet, got: {error}"
+        raise LakeError(msg, runbook="TableUnreadable") from None
+
+
+def _parquet_files(source: str) -> list[str]:
+    path = Path(source)
+    if path.is_file():
+        return [source]
+    pattern = source if has_magic(source) else str(path / "**" / "*.parquet")
+    files = sorted(glob(pattern, recursive=True))  # noqa: PTH207 -- a pattern with its folder, as a shell takes it
+    if not files:
+        msg = f"Table `{source}`: expected a Delta folder, a Parquet file, a folder of them or a glob, found nothing."
+        raise DefinitionError(msg)
+    return files
+
+
+def align(connection: duckdb.DuckDBPyConnection, raw: Sequence[str], into: Sequence[str]) -> Columns:
+    """Make both sides comparable: views `into` over `raw` with the common columns, cast to the common type.
+
+    Args:
+        connection: Holds the views `raw`, expected side first.
+        raw: Names of two views.
+        into: Names of the views to make.
+    """
+    left, right = (_types(connection, view) for view in raw)
+    common = {name: _common(connection, kind, right[name]) for name, kind in left.items() if name in right}
+    for view, name in zip(raw, into, strict=True):
+        columns = ", ".join(f"CAST({identifier(c)} AS {kind}) AS {identifier(c)}" for c, kind in common.items())
+        connection.execute(f"CREATE VIEW {identifier(name)} AS SELECT {columns or '1'} FROM {identifier(view)}")
+    notes = [f"Column `{name}` is on the expected side only." for name in left if name not in right]
+    notes += [f"Column `{name}` is on the actual side only." for name in right if name not in left]
+    absent = bool(notes)
+    apart = [name for name in common if not _alike(left[name], right[name])]
+    notes += [
+        f"Column `{name}` is {left[name]} on the expected side, {right[name]} on the actual side: compared as {kind}."
+        for name, kind in common.items()
+        if left[name] != right[name]
+    ]
+    return Columns(common=common, notes=tuple(notes), is_same=not absent and not apart)
+
+
+def _types(connection: duckdb.DuckDBPyConnection, view: str) -> dict[str, str]:
+    rows = connection.execute(f"DESCRIBE {identifier(view)}").fetchall()
+    return {str(row[0]): str(row[1]) for row in rows}
+
+
+def _common(connection: duckdb.DuckDBPyConnection, left: str, right: str) -> str:
+    """Return the type that both fit into; text where nothing else does."""
+    if left == right:
+        return left
+    try:
+        query = f"DESCRIBE SELECT CAST(NULL AS {left}) AS c UNION ALL SELECT CAST(NULL AS {right})"
+        return str(connection.execute(query).fetchall()[0][1])
+    except duckdb.Error:
+        return "VARCHAR"
+
+
+def _alike(left: str, right: str) -> bool:
+    """Return whether two types are of one kind, so that a cast between them changes no value that fits."""
+    return left == right or _kind(left) == _kind(right)
+
+
+def _kind(name: str) -> str:
+    if name in _NUMBERS or name in _FLOATS or name.startswith("DECIMAL"):
+        return "number"
+    return "timestamp" if name.startswith("TIMESTAMP") else name
