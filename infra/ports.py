@@ -112,7 +112,7 @@ def settle(path: Path, *, needed: Iterable[str], free: Callable[[int], bool] = i
         ports = fresh(free=free)
         save(path, ports)
     elif taken:
-        raise PortError(_taken(path, ports, taken))
+        raise PortError(_taken(path, ports, taken), runbook="PortInUse")
     return ports
 
 

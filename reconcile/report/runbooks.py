@@ -11,10 +11,15 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9]{0,62}\Z")
 
 
 def html(name: str) -> Markup | None:
-    """Return a runbook as HTML, one level deeper than its own headings; None if there is no such page."""
+    """Return a runbook as HTML without its title, its headings two levels deeper; None if there is no such page.
+
+    Links to other pages become their names: a report lies elsewhere than the pages.
+    """
     if not _NAME.match(name) or not (FOLDER / f"{name}.md").is_file():
         return None
     text = (FOLDER / f"{name}.md").read_text(encoding="utf-8")
-    deeper = re.sub(r"^(#+ )", r"##\1", text, flags=re.MULTILINE)
+    body = text.partition("\n")[2]
+    deeper = re.sub(r"^(#+ )", r"##\1", body, flags=re.MULTILINE)
+    named = re.sub(r"\[(\w+)\]\(\w+\.md\)", r"`\1`", deeper)
     # The text is ours, markup in it is switched off all the same.
-    return Markup(MarkdownIt("commonmark", {"html": False}).render(deeper))  # noqa: S704 -- rendered with html off
+    return Markup(MarkdownIt("commonmark", {"html": False}).enable("table").render(named))  # noqa: S704 -- rendered with html off

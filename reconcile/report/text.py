@@ -14,6 +14,8 @@ _LARGEST_PLAIN = 1e15
 
 def visible(text: str) -> str:
     r"""Return a text with every control and format character as its escape (`\x1b`, `\u202e`)."""
+    if text.isascii() and text.isprintable():
+        return text
     return "".join(_escaped(c) if unicodedata.category(c) in _HIDDEN else c for c in text)
 
 

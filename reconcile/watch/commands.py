@@ -95,8 +95,7 @@ def _head(found: Status) -> list[str]:
     ]
     if driver.error:
         lines.append(f"[red]error[/]  {escape(visible(driver.error))}")
-    if driver.runbook:
-        lines.append(f"runbook  docs/runbooks/{driver.runbook}.md")
+    lines += [f"[yellow]see[/]  docs/runbooks/{one.runbook}.md: {one.because}" for one in found.advice]
     return lines
 
 

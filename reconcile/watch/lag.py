@@ -55,6 +55,7 @@ class Sample:
     driver: Driver = field(default_factory=Driver)
     unread_since: Mapping[int, int] = field(default_factory=dict)  # partition -> log time of the first unread, micros
     newest: Mapping[int, int] = field(default_factory=dict)  # partition -> log time of the last record, micros
+    free: int | None = None  # bytes at the lake; None: not on a disk of this machine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

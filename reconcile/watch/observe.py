@@ -1,6 +1,8 @@
 """One look at a stream: newest epoch, log ends, heartbeat. Reads only; joins no consumer group."""
 
 import json
+import shutil
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -46,6 +48,7 @@ class Observer:
             driver=driver(self._settings, self._pipeline.name),
             unread_since={r.partition: r.log_time_micros for r in self._log.read(topic, first)},
             newest={r.partition: r.log_time_micros for r in self._log.read(topic, last)},
+            free=_free(self._settings.lake_uri),
         )
         return sample, records
 
@@ -58,6 +61,10 @@ class Observer:
             msg = f"Stream of {name}: expected at least one committed epoch under this definition, got none."
             raise LakeError(msg + f"\nHint: `cutover stream {name}` starts it.", runbook="StreamNotRunning")
         return epochs.records(after=newest.epoch - RECENT)
+
+
+def _free(lake: str) -> int | None:
+    return None if "://" in lake or not Path(lake).is_dir() else shutil.disk_usage(lake).free
 
 
 def driver(settings: Settings, name: str) -> Driver:

@@ -7,7 +7,8 @@ from typing import Any
 
 from cutover.definition.pipeline import Pipeline
 from cutover.lake.epochs import EpochRecord
-from reconcile.watch import lag
+from reconcile.watch import advice, lag
+from reconcile.watch.advice import Advice
 from reconcile.watch.lag import Driver, Limits, PartitionLag, Sample
 
 
@@ -28,6 +29,7 @@ class Status:
     late_share: float  # late / (accepted + late), of the newest epochs
     late_epochs: int  # how many those are
     driver: Driver
+    advice: tuple[Advice, ...] = ()  # pages to open, with the reason
 
     def to_json(self) -> dict[str, Any]:
         """Return the object that `--json` prints."""
@@ -50,6 +52,7 @@ def status(pipeline: Pipeline, samples: Sequence[Sample], records: Sequence[Epoc
     verdict = lag.judge(samples, bounds)
     time, holder = lag.judge_time(samples, bounds)
     watermark, seen = newest.epoch.watermark_after, max(newest.epoch.max_event.values(), default=None)
+    share = late_share(records)
     behind = None if watermark is None or seen is None else (seen - watermark) / 1e6
     return Status(
         pipeline=pipeline.name,
@@ -62,9 +65,14 @@ def status(pipeline: Pipeline, samples: Sequence[Sample], records: Sequence[Epoc
         watermark=watermark,
         newest_event=seen,
         watermark_lag_seconds=behind,
-        late_share=late_share(records),
+        late_share=share,
         late_epochs=len(records),
         driver=newest.driver,
+        advice=(
+            *advice.of_lag(verdict, newest.driver),
+            *advice.of_records(records, share, pipeline.policy),
+            *advice.of_disk(newest.free),
+        ),
     )
 
 

@@ -1,0 +1,247 @@
+"""The page: what it says, and that nothing from data becomes markup, a formula or a control sequence."""
+
+import csv
+import io
+import json
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from cutover.errors import DefinitionError
+from cutover.settings import Settings
+from reconcile.report import files, page, sheet
+from reconcile.result import (
+    Cause,
+    Difference,
+    Expectation,
+    PolicyResult,
+    Reconciliation,
+    Sample,
+    Seal,
+    SealBreach,
+    Sides,
+    Verdict,
+    WaterfallStep,
+    WorstKey,
+)
+from tests.support.reconciliations import flights
+
+HOSTILE = (
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "</style><style>*{display:none}",
+    "{{ 7 * 7 }}{% raw %}",
+    "=HYPERLINK(1)",
+    "+cmd|'/C calc'!A0",
+    "-2+3",
+    "@SUM(A1)",
+    "\x1b[31mred\x1b[0m",
+    "a\r\nb",
+    "\u202etxt.exe",
+    "javascript:alert(1)",
+)
+ALLOWED = {"style", "class", "id", "href"}
+
+
+class Outline(HTMLParser):
+    """All elements and attributes of a page, and its text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str]] = []
+        self.said: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += [(name, value or "") for name, value in attrs]
+
+    def handle_data(self, data: str) -> None:
+        self.said.append(data)
+
+
+def outline(html: str) -> Outline:
+    parser = Outline()
+    parser.feed(html)
+    return parser
+
+
+def hostile(text: str) -> Reconciliation:
+    """Return a comparison that carries a text wherever a value of data can stand."""
+    result = flights()
+    key = {text: text, "other": None}
+    change = Difference(
+        window_start=text, key=key, measure=text, kind=text, streaming=text, batch=text, difference=text, cause=text
+    )
+    sample = Sample(class_=text, partition=0, offset=1, event_time=text, window_start=text, key=key, reason=text)
+    step = WaterfallStep(cause=text, amount=1)
+    return replace(
+        result,
+        sentence=text,
+        sides=Sides(expected=text, actual=text),
+        seal=replace(result.seal, breaches=(SealBreach(code=text, message=text, file=text),), isolation=text),
+        causes={text: Cause(rows=1, events=1)},
+        policy=PolicyResult(reasons=(text,)),
+        waterfall=(replace(result.waterfall[0], measure=text, steps=(step,)),),
+        worst_keys=(WorstKey(key=key, rows=1, measure=text, difference=text),),
+        samples=(sample,),
+        differences=(change,),
+        contract=(Expectation(expectation=text, severity=text, success=False, observed=text),),
+        notes=(text,),
+        runbook=text,
+    )
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_text_from_data_makes_no_element_and_no_attribute(text: str) -> None:
+    harmless = outline(page.render(hostile("harmless")))
+    found = outline(page.render(hostile(text)))
+
+    assert set(found.tags) <= set(harmless.tags)
+    assert {name for name, _ in found.attributes} <= {name for name, _ in harmless.attributes}
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_page_has_no_control_character_from_data(text: str) -> None:
+    html = page.render(hostile(text))
+
+    assert [c for c in "\x1b\r\u202e" if c in html] == []
+
+
+def test_template_syntax_in_data_is_not_evaluated() -> None:
+    assert "{{ 7 * 7 }}" in "".join(outline(page.render(hostile("{{ 7 * 7 }}"))).said)
+
+
+def test_page_has_no_script_and_no_remote_asset() -> None:
+    found = outline(page.render(flights()))
+    addresses = [value for name, value in found.attributes if name in {"src", "href", "srcset", "action", "data"}]
+
+    assert "script" not in found.tags
+    assert [address for address in addresses if not address.startswith("#")] == []
+    assert [name for name, _ in found.attributes if name.startswith("on")] == []
+
+
+def test_page_forbids_scripts_by_its_policy() -> None:
+    policy = dict(outline(page.render(flights())).attributes)["content"]
+    contents = [value for name, value in outline(page.render(flights())).attributes if name == "content"]
+
+    assert policy
+    assert [c for c in contents if "default-src 'none'" in c and "script-src" not in c] != []
+
+
+def test_links_inside_the_page_lead_somewhere() -> None:
+    found = outline(page.render(replace(flights(), verdict=Verdict.DIVERGED)))
+    ids = {value for name, value in found.attributes if name == "id"}
+
+    assert {value[1:] for name, value in found.attributes if name == "href"} - ids == set()
+
+
+@pytest.mark.parametrize(
+    ("verdict", "within", "word", "book"),
+    [
+        (Verdict.CONSISTENT, True, "Consistent", None),
+        (Verdict.EXPLAINED, True, "Explained, within policy", None),
+        (Verdict.EXPLAINED, False, "Explained, beyond policy", "LateRateHigh"),
+        (Verdict.DIVERGED, False, "Diverged", "DivergenceUnexplained"),
+        (Verdict.NOT_COMPARABLE, False, "Not comparable", "NotComparable"),
+    ],
+)
+def test_verdict_is_a_word_and_names_its_runbook(verdict: Verdict, within: bool, word: str, book: str | None) -> None:
+    result = replace(flights(), verdict=verdict, policy=PolicyResult(within=within))
+    said = " ".join(outline(page.render(result)).said)
+
+    assert word in said
+    assert ("What to do" in said) is (book is not None)
+    assert book is None or book in said
+
+
+def test_empty_comparison_says_so_in_words() -> None:
+    result = Reconciliation(
+        pipeline="p", run_id="r", at="2026-01-01T00:00:00Z", verdict=Verdict.CONSISTENT, exit_code=0, sentence="Equal."
+    )
+    said = " ".join(outline(page.render(result)).said)
+
+    assert "No record was late." in said
+    assert "No key differs." in said
+    assert "No epoch is committed yet." in said
+
+
+def test_tables_of_another_origin_have_no_seal() -> None:
+    html = page.render(replace(flights(), kind="tables", sides=Sides(expected="left", actual="right"), seal=Seal()))
+
+    assert 'id="seal"' not in html
+    assert 'id="differences"' in html
+
+
+def test_same_comparison_gives_the_same_page() -> None:
+    assert page.render(flights()) == page.render(flights())
+
+
+def test_page_holds_twenty_differences_before_the_fold() -> None:
+    said = " ".join(outline(page.render(flights())).said)
+
+    assert "The first 100 of 230 cells" in said
+    assert f"{100 - 20} more" in said
+
+
+@pytest.mark.parametrize("text", ["=1", "+1", "-1", "@a", "\t=1", "\r=1"])
+def test_cell_that_a_spreadsheet_would_run_begins_with_an_apostrophe(text: str) -> None:
+    assert sheet.cell(text).startswith("'")
+
+
+def test_number_in_a_cell_stays_a_number() -> None:
+    assert [sheet.cell(value) for value in (-5, 1.5, None, "x")] == ["-5", "1.5", "", "x"]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_sheet_of_hostile_values_holds_no_formula_and_no_line_break(text: str) -> None:
+    rows = list(csv.reader(io.StringIO(sheet.differences(hostile(text)))))
+
+    assert len(rows) == 2
+    assert [c for row in rows for c in row if c.startswith(("=", "+", "-", "@", "\t", "\r"))] == []
+
+
+def test_report_is_written_whole(settings: Settings) -> None:
+    path = files.write(settings, flights())
+    folder = settings.reports_dir / "flights"
+
+    names = {file.name for file in folder.iterdir()}
+    assert names == {f"{flights().run_id}{end}" for end in (".html", ".json", ".csv")} | {"latest.html"}
+    assert path.read_text() == (folder / "latest.html").read_text()
+
+
+def test_stored_report_reads_back(settings: Settings) -> None:
+    files.write(settings, flights())
+    found = files.load(settings, "flights", flights().run_id)
+
+    stem = f"flights/{flights().run_id}"
+    assert found == replace(flights(), report=f"{stem}.json", page=f"{stem}.html")
+
+
+def test_json_beside_the_page_is_the_published_object(settings: Settings) -> None:
+    path = files.write(settings, flights()).with_suffix(".json")
+
+    assert json.loads(path.read_text())["schema"] == 1
+
+
+def test_failed_write_leaves_the_old_page_and_no_part(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = files.write(settings, flights()).read_text()
+
+    def full(descriptor: int) -> None:
+        raise OSError(28, f"No space left on device ({descriptor})")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        files.write(settings, replace(flights(), sentence="another", differences=()))
+
+    folder: Path = settings.reports_dir / "flights"
+    assert (folder / "latest.html").read_text() == before
+    assert [file.name for file in folder.iterdir() if file.name.endswith(".tmp")] == []
+
+
+@pytest.mark.parametrize("name", ["../x", "a/b", "", "a\0b", ".hidden", "x" * 200])
+def test_name_that_leaves_the_folder_is_refused(settings: Settings, name: str) -> None:
+    with pytest.raises(DefinitionError, match="expected a pipeline and a run id"):
+        files.write(settings, replace(flights(), pipeline=name))

@@ -1,0 +1,66 @@
+"""Every page that code names exists, every page is named, and none lacks a section."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from reconcile.report import runbooks, verdicts
+
+ROOT = Path(__file__).resolve().parents[3]
+FOLDER = ROOT / "docs" / "runbooks"
+ROOMS = ("cutover", "streaming", "batch", "reconcile", "infra", "dags")
+PAGES = {path.stem for path in FOLDER.glob("*.md")} - {"README"}
+SECTIONS = ["Meaning", "First look", "Mend", "Verify", "Do not"]
+VERDICTS = {name for name in verdicts.RUNBOOKS.values() if name is not None}
+NAMED = re.compile(r'runbook=(?:[\w.]+ or )?"([A-Za-z]+)"|docs/runbooks/([A-Za-z]+)\.md')
+
+
+def sources() -> str:
+    files = [path for room in ROOMS for path in (ROOT / room).rglob("*.py")]
+    return "\n".join(path.read_text(encoding="utf-8") for path in files)
+
+
+def test_every_page_that_code_names_exists() -> None:
+    named = {one or other for one, other in NAMED.findall(sources())}
+
+    assert (named | VERDICTS) - PAGES == set()
+
+
+def test_every_page_is_named_by_code_or_by_a_verdict() -> None:
+    quoted = set(re.findall(r'"([A-Z][A-Za-z]+)"', sources()))
+
+    assert PAGES - quoted - VERDICTS == set()
+
+
+def test_index_lists_every_page() -> None:
+    listed = set(re.findall(r"\]\((\w+)\.md\)", (FOLDER / "README.md").read_text(encoding="utf-8")))
+
+    assert listed == PAGES
+
+
+@pytest.mark.parametrize("page", sorted(PAGES))
+def test_page_has_its_sections_in_order(page: str) -> None:
+    text = (FOLDER / f"{page}.md").read_text(encoding="utf-8")
+    found = re.findall(r"^## (.+)$", text, flags=re.MULTILINE)
+
+    assert (text.splitlines()[0], found) == (f"# {page}", SECTIONS)
+
+
+@pytest.mark.parametrize("page", sorted(PAGES))
+def test_links_of_a_page_lead_to_pages(page: str) -> None:
+    text = (FOLDER / f"{page}.md").read_text(encoding="utf-8")
+
+    assert set(re.findall(r"\]\((\w+)\.md\)", text)) <= PAGES
+
+
+def test_page_is_shown_below_the_reports_own_headings() -> None:
+    shown = runbooks.html("LateRateHigh")
+
+    assert shown is not None
+    assert "<h4>Meaning</h4>" in shown
+
+
+@pytest.mark.parametrize("name", ["../README", "no such page", "", "Nowhere", "a/b"])
+def test_name_that_is_no_page_shows_nothing(name: str) -> None:
+    assert runbooks.html(name) is None
