@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from cutover.errors import DefinitionError
 from cutover.settings import load_settings
 from infra import airflow, doctor, screens, start, status, stop
 from infra.demo_commands import register_demo
@@ -49,7 +50,10 @@ def show_status(*, as_json: AsJson = False) -> None:
 
 def diagnose(*, as_json: AsJson = False) -> None:
     """Check this machine and show every setting, without secrets; exit 2 if something is broken."""
-    found = doctor.examine(load_settings())
+    try:
+        found = doctor.examine(load_settings())
+    except DefinitionError as error:  # of the settings: its hint sends people here, so the list is shown all the same
+        found = doctor.refused(error)
     if as_json:
         sys.stdout.write(json.dumps(found.to_json(), indent=2) + "\n")
     else:

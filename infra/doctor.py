@@ -11,7 +11,8 @@ from typing import Literal
 
 import psutil
 
-from cutover.errors import CutoverError
+from cutover.definition import catalogue
+from cutover.errors import CutoverError, DefinitionError
 from cutover.settings import Settings
 from infra import jars, java, settings_table, status, timestamps
 from infra import ports as ports_module
@@ -62,12 +63,20 @@ def examine(settings: Settings) -> Examination:
     looks: list[Callable[[], list[Finding]]] = [
         lambda: [_python(), _java(), *map(_jars, jars.SETS), *map(_package, PACKAGES)],
         lambda: [_disk(settings.home), memory(psutil.virtual_memory().total), _home(settings.home)],
-        lambda: [_definitions(settings.pipelines)],
+        lambda: _definitions(settings),
         lambda: [_ports(settings)],
         lambda: _services(settings),
     ]
     findings = tuple(finding for look in looks for finding in _safely(look))
     return Examination(findings=findings, settings=tuple(settings_table.current(settings)))
+
+
+def refused(error: DefinitionError) -> Examination:
+    """Return that the settings do not fit, with every setting as it would be without them."""
+    message = str(error).partition("\nHint: ")[0]
+    finding = Finding(thing="settings", grade="broken", found=message, hint="the list below")
+    defaults = settings_table.rows(Settings.model_construct(), environment={}, toml={})
+    return Examination(findings=(finding,), settings=tuple(defaults))
 
 
 def _safely(look: Callable[[], list[Finding]]) -> list[Finding]:
@@ -133,11 +142,14 @@ def _home(home: Path) -> Finding:
     return Finding(thing="home", grade="ok", found=str(path))
 
 
-def _definitions(folder: Path) -> Finding:
-    if not folder.is_dir():
-        hint = "set CUTOVER_PIPELINES, or work in the project's folder"
-        return Finding(thing="pipelines", grade="broken", found=f"{folder.resolve()} is not there", hint=hint)
-    return Finding(thing="pipelines", grade="ok", found=str(folder.resolve()))
+def _definitions(settings: Settings) -> list[Finding]:
+    if not settings.pipelines.is_dir():
+        found, hint = f"{settings.pipelines.resolve()} is not there", "set CUTOVER_PIPELINES"
+        return [Finding(thing="pipelines", grade="broken", found=found, hint=hint)]
+    known, problems = catalogue.scan(settings)
+    named = f"{', '.join(known) or 'none'} in {settings.pipelines.resolve()}"
+    broken = [Finding(thing="definition", grade="broken", found=str(p), hint="cutover lint") for p in problems]
+    return [Finding(thing="pipelines", grade="ok", found=named), *broken]
 
 
 def _ports(settings: Settings) -> Finding:
@@ -173,9 +185,10 @@ def _broker(settings: Settings, now: status.Status) -> Finding:
 def _timestamps(settings: Settings, now: status.Status) -> list[Finding]:
     if not now.kafka_answers or now.kafka is None:
         return []
+    wanted = {pipeline.source.name for pipeline in catalogue.scan(settings)[0].values()}
     return [
         Finding(thing=f"topic {topic.name}", grade="ok" if topic.bounded else "note", found=topic.says, hint=topic.hint)
-        for topic in timestamps.topics(settings, now.kafka)
+        for topic in timestamps.topics(settings, now.kafka, names=wanted)
     ]
 
 

@@ -1,5 +1,6 @@
 """Who sets a topic's timestamps: Cutover trusts the log's clock, so a producer that forges it is not detected."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from confluent_kafka import KafkaException
@@ -40,8 +41,8 @@ class Topic:
         return "" if self.bounded else f"a producer with a wrong clock moves event time: {wanted}"
 
 
-def topics(settings: Settings, bootstrap: str) -> list[Topic]:
-    """Return the topics of the cluster but its own, by name.
+def topics(settings: Settings, bootstrap: str, *, names: Collection[str]) -> list[Topic]:
+    """Return those of the named topics that the cluster has, by name.
 
     Raises:
         LogError: The cluster does not answer.
@@ -49,8 +50,8 @@ def topics(settings: Settings, bootstrap: str) -> list[Topic]:
     admin = AdminClient(options.librdkafka(settings.kafka, bootstrap))
     within = settings.kafka.timeout_seconds
     try:
-        names = sorted(name for name in admin.list_topics(timeout=within).topics if not name.startswith("__"))
-        asked = [ConfigResource(ResourceType.TOPIC, name) for name in names]
+        there = sorted(set(names) & admin.list_topics(timeout=within).topics.keys())
+        asked = [ConfigResource(ResourceType.TOPIC, name) for name in there]
         answers = admin.describe_configs(asked, request_timeout=within) if asked else {}
         return [_topic(resource.name, future.result(within)) for resource, future in answers.items()]
     except KafkaException as error:

@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from cutover.errors import DefinitionError
 from infra import doctor, java
 from infra.timestamps import LONG, Topic
 
@@ -37,3 +38,11 @@ def test_a_topic_without_a_bound_on_timestamps_is_noted() -> None:
 )
 def test_a_topic_with_the_brokers_clock_or_a_bound_is_fine(topic: Topic) -> None:
     assert topic.bounded
+
+
+def test_settings_that_do_not_fit_still_get_their_list() -> None:
+    found = doctor.refused(DefinitionError("kafka.x: not known\nHint: `cutover doctor`"))
+
+    assert found.broken
+    assert found.findings[0].found == "kafka.x: not known"
+    assert "kafka.protocol" in {row.name for row in found.settings}

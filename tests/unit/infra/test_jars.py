@@ -1,3 +1,7 @@
+from pathlib import Path
+
+import pytest
+
 from infra import jars
 
 
@@ -19,3 +23,18 @@ def test_another_sum_is_told_with_expected_and_got() -> None:
 
 def test_a_missing_and_an_unknown_jar_are_told() -> None:
     assert jars.problems({"a.jar": "1"}, {"b.jar": "1"}) == ["a.jar: missing", "b.jar: not in the lock"]
+
+
+def test_a_set_with_a_wrong_sum_is_refused_and_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def bring_another(_jar_set: str, _scratch: Path, target: Path, _tell: object) -> None:
+        target.mkdir()
+        for name in jars.locked("spark"):
+            (target / name).write_bytes(b"another")
+
+    monkeypatch.setattr(jars, "ROOT", tmp_path)
+    monkeypatch.setattr(jars, "_run_ivy", bring_another)
+
+    with pytest.raises(jars.JarError, match=r"commons-pool2-2\.13\.1\.jar: expected sha256 \w+, got \w+"):
+        jars.fetch("spark", lambda _line: None)
+
+    assert list(tmp_path.iterdir()) == []

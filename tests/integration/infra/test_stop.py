@@ -1,0 +1,62 @@
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict
+
+import pytest
+
+from cutover.settings import Settings
+from infra import drivers, files, processes, stop
+
+DRIVER = """
+import subprocess, sys, time
+subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+print("ready", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+def driver() -> Iterator[processes.Identity]:
+    process = subprocess.Popen([sys.executable, "-c", DRIVER], stdout=subprocess.PIPE, start_new_session=True)
+    assert process.stdout is not None
+    process.stdout.readline()
+    identity = processes.identify(process.pid)
+    assert identity is not None
+    yield identity
+    processes.stop(processes.session_of(identity), within=1)
+    process.wait()
+    process.stdout.close()
+
+
+def record(settings: Settings, identity: processes.Identity) -> None:
+    files.write_json(settings.run_dir / "flights" / "driver.json", asdict(identity))
+
+
+def test_down_ends_a_driver_and_what_it_started(settings: Settings, driver: processes.Identity) -> None:
+    record(settings, driver)
+
+    stopped = stop.down(settings, tell=lambda _text: None)
+
+    assert stopped.drivers == ("flights",)
+    assert processes.session_of(driver) == []
+
+
+def test_down_leaves_a_process_alone_that_was_given_the_drivers_pid(
+    settings: Settings, driver: processes.Identity
+) -> None:
+    record(settings, processes.Identity(pid=driver.pid, started=driver.started - 60))
+
+    stopped = stop.down(settings, tell=lambda _text: None)
+
+    assert stopped.drivers == ()
+    assert processes.is_alive(driver)
+
+
+def test_a_driver_is_listed_with_its_heartbeat(settings: Settings, driver: processes.Identity) -> None:
+    record(settings, driver)
+    files.write_json(settings.run_dir / "flights" / "heartbeat.json", {"epoch": 41})
+
+    found = drivers.recorded(settings.run_dir)
+
+    assert [(d.pipeline, d.alive, d.heartbeat) for d in found] == [("flights", True, {"epoch": 41})]
