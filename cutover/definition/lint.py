@@ -1,0 +1,64 @@
+"""Warnings about a definition that loads: what will work, and may still surprise."""
+
+from cutover.definition import types
+from cutover.definition.check import check
+from cutover.definition.measures import Avg, Sum
+from cutover.definition.pipeline import Pipeline
+from cutover.settings import Kafka
+
+UNSAFE = ("class", "callback", "url", "jaas", "interceptor", "password", "library", "plugin")
+LOOPBACK = ("127.", "localhost", "[::1]")
+
+
+def warnings(pipeline: Pipeline) -> list[str]:
+    """Return what a reader should know of a pipeline.
+
+    Raises:
+        DefinitionError: It cannot be run at all.
+    """
+    check(pipeline)
+    return [*_log_clock(pipeline), *_float_sums(pipeline), *_lateness(pipeline), *_contract(pipeline)]
+
+
+def kafka_warnings(kafka: Kafka) -> list[str]:
+    """Return what is unsafe about the client's settings."""
+    found = [
+        f"kafka.client: `{key}` can load code, reach elsewhere or show a secret: Kafka commands refuse it."
+        for key in sorted(kafka.client)
+        if any(word in key.lower() for word in UNSAFE)
+    ]
+    servers = [server.strip() for server in (kafka.bootstrap_servers or "").split(",") if server.strip()]
+    if any(not server.startswith(LOOPBACK) for server in servers) and kafka.protocol in {"PLAINTEXT", "SASL_PLAINTEXT"}:
+        found.append(f"kafka.protocol: {kafka.protocol} to another machine: records (and a password) travel readable.")
+    return found
+
+
+def _log_clock(pipeline: Pipeline) -> list[str]:
+    if pipeline.source.log_time is not None:
+        return []
+    text = (
+        "source.log_time: none, so log timestamps are the producer's own (CreateTime) and a wrong clock is not noticed. "
+        "Let the topic use message.timestamp.type=LogAppendTime, or bound it by message.timestamp.after.max.ms."
+    )
+    return [text]
+
+
+def _float_sums(pipeline: Pipeline) -> list[str]:
+    return [
+        f"measures.{name}: a sum of doubles depends on the order of records in its last digits; the paths are compared "
+        "within a tolerance. CAST to decimal(p,s) makes it exact."
+        for name, measure in pipeline.measures.items()
+        if isinstance(measure, (Sum, Avg)) and types.measure_type(pipeline, name) == "double"
+    ]
+
+
+def _lateness(pipeline: Pipeline) -> list[str]:
+    if pipeline.lateness.out_of_orderness_micros or pipeline.lateness.allowed_micros:
+        return []
+    return ["lateness: nothing may be out of order, so every record behind the newest closes its window for the rest."]
+
+
+def _contract(pipeline: Pipeline) -> list[str]:
+    if any(expectation.severity == "critical" for expectation in pipeline.contract):
+        return []
+    return ["contract: no critical expectation, so no batch result is ever held back."]

@@ -1,0 +1,78 @@
+"""What was sent into which topic: so that a file is not sent twice by mistake."""
+
+import hashlib
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from cutover.errors import DefinitionError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """One run of `cutover produce`."""
+
+    sha256: str
+    file: str  # its name, for people
+    start: int | None  # log time, microseconds; None: from the first record
+    end: int | None  # exclusive; None: to the last record
+    records: int
+    at: str  # ISO 8601
+    finished: bool  # False: interrupted, nobody knows how much of it
+
+
+class Produced:
+    """The notes on one topic, in `<home>/produced/<topic id>.json`."""
+
+    def __init__(self, home: Path, topic_id: str) -> None:
+        safe = topic_id.replace("+", "-").replace("/", "_")  # Kafka writes ids in base 64
+        self._path = home / "produced" / f"{safe}.json"
+
+    def sent(self) -> list[Sent]:
+        """Return all runs, the oldest first.
+
+        Raises:
+            DefinitionError: The file is damaged.
+        """
+        if not self._path.exists():
+            return []
+        try:
+            return [Sent(**entry) for entry in json.loads(self._path.read_text(encoding="utf-8"))]
+        except (ValueError, TypeError) as error:
+            msg = f"{self._path}: expected the notes of `cutover produce`, got: {error}.\nHint: delete it to forget."
+            raise DefinitionError(msg) from error
+
+    def refuse_repeat(self, wanted: Sent, topic: str) -> None:
+        """Refuse a file that was sent before, in a range that overlaps.
+
+        Raises:
+            DefinitionError: Says when it was sent, and how to send it again.
+        """
+        for entry in self.sent():
+            if entry.sha256 == wanted.sha256 and _overlap(entry, wanted):
+                state = "was sent" if entry.finished else "was sent in part (that run was interrupted)"
+                msg = (
+                    f"{wanted.file}: expected a file that is not in topic `{topic}` yet, but it {state} at {entry.at}."
+                )
+                raise DefinitionError(msg + "\nHint: `--again` sends it once more; each record will be there twice.")
+
+    def note(self, entry: Sent) -> None:
+        """Write down a run; one that is noted as interrupted before is replaced by its end."""
+        others = [known for known in self.sent() if (known.sha256, known.at) != (entry.sha256, entry.at)]
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        written = self._path.with_suffix(f".{os.getpid()}")
+        written.write_text(json.dumps([asdict(known) for known in [*others, entry]], indent=1), encoding="utf-8")
+        written.replace(self._path)
+
+
+def file_sha256(path: Path) -> str:
+    """Return the digest of a file as it lies there."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _overlap(one: Sent, other: Sent) -> bool:
+    low = max((s.start for s in (one, other) if s.start is not None), default=None)
+    high = min((s.end for s in (one, other) if s.end is not None), default=None)
+    return low is None or high is None or low < high
