@@ -41,6 +41,7 @@ class DriverTask(BaseOperator):
             AirflowFailException: A person has to look first: the driver refused to go on, or died again and again.
         """
         end = DriverEnd.from_event(event)
+        self.log.warning("%s; epoch %s was committed", end.message, end.epoch)
         if end.hopeless:
             msg = f"{end.message}\nEnd {end.failures} in a row without a new epoch; the newest one is {end.epoch}."
             page = end.runbook or "StreamNotRunning"

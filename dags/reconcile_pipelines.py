@@ -6,7 +6,7 @@ by its epoch, even if several events arrive in one run. Triggered by hand, it co
 
 Green: CONSISTENT, or EXPLAINED within the definition's policy. Red: the verdict is the last line of the log, with the
 report's address (also the XCom `report`). What to do: docs/runbooks/DivergenceUnexplained.md for DIVERGED,
-docs/runbooks/LateRateHigh.md for EXPLAINED beyond the policy, docs/runbooks/SealBroken.md for NOT_COMPARABLE.
+docs/runbooks/LateRateHigh.md for EXPLAINED beyond the policy, docs/runbooks/NotComparable.md for NOT_COMPARABLE.
 A verdict is not tried again: it would be the same.
 """
 

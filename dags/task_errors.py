@@ -1,11 +1,14 @@
 """How a failure of Cutover looks in Airflow: its own sentence, the runbook's name, and no retry that cannot help."""
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from airflow.sdk.exceptions import AirflowFailException
 
 from cutover.errors import CutoverError
+
+log = logging.getLogger("airflow.task")
 
 
 @contextmanager
@@ -18,4 +21,5 @@ def failing_plainly() -> Iterator[None]:
     try:
         yield
     except CutoverError as error:
-        raise AirflowFailException(str(error)) from error
+        log.error("%s", error)  # noqa: TRY400 -- the sentence is for a person; the trace would bury it
+        raise AirflowFailException(str(error)) from None

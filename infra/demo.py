@@ -3,36 +3,24 @@
 import getpass
 import os
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from itertools import pairwise
-from pathlib import Path
+from datetime import UTC, datetime, timedelta
 
-from cutover.errors import DefinitionError
+from cutover.definition import catalogue
 from cutover.settings import Settings
 from infra import airflow, drivers, start
 from infra.demo_runs import Runs, Verdict
+from infra.demo_sample import Part, parts, send
 from infra.memory import PeakMemory
 from infra.ports import Ports
 from infra.progress import progress
 from infra.supervisor import Supervisor
 
 PIPELINE = "flights"
-SAMPLE = Path(__file__).resolve().parent.parent / "data" / "nycflights13.csv.gz"
-MONTHS = 12
-MOST_PARTS = 12
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
-    """A stretch of the sample's log time, `[start, end)`; None: from its beginning, to its end."""
-
-    start: str | None = None
-    end: str | None = None
+SETTLED = timedelta(seconds=3)  # a heartbeat may repeat what the driver knew a moment ago
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,20 +35,6 @@ class Outcome:
     def exit_code(self) -> int:
         """Return the newest verdict's."""
         return self.verdicts[-1].exit_code
-
-
-def parts(count: int) -> tuple[Part, ...]:
-    """Cut the year into `count` stretches of whole months.
-
-    Raises:
-        DefinitionError: There are not that many months.
-    """
-    if not 1 <= count <= MOST_PARTS:
-        msg = f"Option `--parts`: expected 1 to {MOST_PARTS}, got {count}."
-        raise DefinitionError(msg)
-    months = [1 + MONTHS * i // count for i in range(1, count)]
-    edges = [None, *(f"2013-{month:02d}-01T00:00:00+00:00" for month in months), None]
-    return tuple(Part(start=a, end=b) for a, b in pairwise(edges))
 
 
 def main(settings: Settings, *, count: int) -> int:
@@ -83,35 +57,21 @@ def run(settings: Settings, ports: Ports, *, count: int) -> Outcome:
     """
     begun = time.monotonic()
     runs = Runs(api=airflow.api(settings, ports), settings=settings, pipeline=PIPELINE)
+    topic = catalogue.get(settings, PIPELINE).source.name
     with PeakMemory(lambda: roots(settings)) as memory:
-        verdicts = tuple(show_part(runs, part) for part in parts(count))
+        verdicts = tuple(show_part(runs, topic, part) for part in parts(count))
     return Outcome(verdicts=verdicts, seconds=time.monotonic() - begun, peak_bytes=memory.peak)
 
 
-def show_part(runs: Runs, part: Part) -> Verdict:
+def show_part(runs: Runs, topic: str, part: Part) -> Verdict:
     """Produce one stretch, let the stream read it, recompute it, compare, and say the verdict."""
-    produce(part)
-    since = datetime.now(UTC)
+    send(runs.settings, PIPELINE, topic, part)
+    since = datetime.now(UTC) + SETTLED
     runs.start_stream()
     runs.read_all(since=since)
     verdict = runs.verdict(runs.recompute())
     sys.stdout.write(f"{verdict.verdict}: {verdict.sentence}\n  {verdict.report}\n")
     return verdict
-
-
-def produce(part: Part) -> None:
-    """Send one stretch of the sample to the topic, unless the topic holds it already.
-
-    Raises:
-        DefinitionError: The command refused; it has said why.
-    """
-    bounds = (("--from", part.start), ("--to", part.end))
-    words = [word for name, at in bounds if at for word in (name, at)]
-    command = [sys.executable, "-m", "cutover.cli", "produce", str(SAMPLE), "--pipeline", PIPELINE, *words]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, check=False)
-    if done.returncode != 0:
-        msg = f"The sample was not produced: expected exit code 0, got {done.returncode}."
-        raise DefinitionError(msg)
 
 
 def roots(settings: Settings) -> Iterator[int]:

@@ -1,0 +1,52 @@
+"""Which stretch of the sample the demonstration still has to send, as a table."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from cutover.errors import DefinitionError
+from cutover.log.produced import Sent
+from infra.demo_sample import Part, missing, parts
+
+
+def sent(start: int | None, end: int | None, *, finished: bool = True) -> Sent:
+    return Sent(sha256="s", file="f", start=start, end=end, records=1, at="2026-01-01", finished=finished)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "known", "expected"),
+    [
+        ((None, None), [], (None, None)),
+        ((None, None), [sent(None, None)], None),
+        ((10, 20), [sent(None, None)], None),
+        ((10, 20), [sent(None, 10)], (10, 20)),
+        ((10, 20), [sent(None, 20)], None),
+        ((None, 20), [sent(None, 10)], (10, 20)),
+        ((None, None), [sent(None, 10), sent(10, 20)], (20, None)),
+        ((None, None), [sent(10, 20), sent(20, None), sent(None, 10)], None),
+        ((None, None), [sent(None, None, finished=False)], (None, None)),
+        ((10, 20), [sent(12, 20)], (10, 20)),
+    ],
+)
+def test_what_is_left_to_send(
+    wanted: tuple[int | None, int | None], known: list[Sent], expected: tuple[int | None, int | None] | None
+) -> None:
+    left = missing(Part(start=wanted[0], end=wanted[1]), known)
+
+    assert expected == (None if left is None else (left.start, left.end))
+
+
+def test_one_part_is_the_whole_year() -> None:
+    assert parts(1) == (Part(),)
+
+
+def test_three_parts_begin_with_january_may_and_september() -> None:
+    may, september = (int(datetime(2013, month, 1, tzinfo=UTC).timestamp() * 1_000_000) for month in (5, 9))
+
+    assert parts(3) == (Part(end=may), Part(start=may, end=september), Part(start=september))
+
+
+@pytest.mark.parametrize("count", [0, 13, -1])
+def test_impossible_number_of_parts_is_refused(count: int) -> None:
+    with pytest.raises(DefinitionError, match=f"expected 1 to 12, got {count}"):
+        parts(count)
