@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
-from deltalake import CommitProperties, Transaction
+from deltalake import CommitProperties, Transaction, write_deltalake
 
 from cutover.clock import SystemClock
 from cutover.definition import Avg, Count, Fixed, Lateness, Max, Min, Pipeline, Policy, Sum, Topic
@@ -104,6 +104,14 @@ def write_run(settings: Settings, run: BatchRun, pipeline: Pipeline = PIPELINE) 
     index = tables.ensure(batch_uri(settings, pipeline, "batch_index"), BATCH_INDEX)
     row = {"_kind": "run", "_run": run.run_id, "_epoch": run.epoch, "_record": run.to_json()}
     tables.append(index, pa.Table.from_pylist([row], schema=BATCH_INDEX))
+
+
+def replace_batch(settings: Settings, lake: Lake, pipeline: Pipeline = PIPELINE) -> None:
+    """Put the lake's batch in place of the one that is there, as a further run."""
+    uri = batch_uri(settings, pipeline)
+    rows = pa.Table.from_pylist(list(lake.batch), schema=batch_schema(pipeline))
+    write_deltalake(uri, rows, mode="overwrite")
+    write_run(settings, replace(lake.run, batch_version=int(tables.open_table(uri).version())), pipeline)
 
 
 def edited(lake: Lake, place: int, edit: Callable[[Raw], Raw | None]) -> Lake:

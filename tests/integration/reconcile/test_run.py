@@ -1,13 +1,29 @@
-"""Verdicts on tables of a real lake: clean, late, and with differences planted."""
+"""Verdicts on tables of a real lake: clean, late, masked, and what is left on record."""
 
+import json
+import random
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import jsonschema
+
+from cutover.lake import control
 from cutover.settings import Settings
-from reconcile.result import Reconciliation, Verdict
+from reconcile import history
+from reconcile.result import CellStep, Reconciliation, Verdict
 from reconcile.run import reconcile
-from tests.integration.reconcile.lake_of import PIPELINE, Lake, Sale, lake_of, write
+from tests.integration.reconcile.lake_of import PIPELINE, START, Lake, Sale, edited, lake_of, replace_batch, write
 
 CLEAN = tuple(
     Sale(epoch=i % 3, hour=i % 7, shop=("a", "b", None)[i % 3], desk=(1, None)[i % 2], amount=i) for i in range(60)
 )
+LATE = (
+    Sale(epoch=2, hour=1, amount=1000, kind="late"),
+    Sale(epoch=2, hour=1, amount=-5, kind="late"),
+    Sale(epoch=2, hour=3, shop="only late", amount=7, kind="late"),
+)
+SCHEMA = json.loads(Path("reconcile/report.schema.json").read_text(encoding="utf-8"))
 
 
 def run(settings: Settings, lake: Lake) -> Reconciliation:
@@ -15,18 +31,202 @@ def run(settings: Settings, lake: Lake) -> Reconciliation:
     return reconcile(settings, PIPELINE)
 
 
+def steps(result: Reconciliation, measure: str, shop: str = "a") -> tuple[CellStep, ...]:
+    found = [cell for cell in result.differences if cell.measure == measure and cell.key["shop"] == shop]
+    return found[0].steps
+
+
 def test_equal_sides_are_consistent(settings: Settings) -> None:
     result = run(settings, lake_of(CLEAN))
 
-    assert (result.verdict, result.exit_code) == (Verdict.CONSISTENT, 0)
+    assert (result.verdict, result.exit_code, result.differences_total) == (Verdict.CONSISTENT, 0, 0)
+
+
+def test_twenty_clean_lakes_are_consistent(tmp_path: Path) -> None:
+    rng = random.Random(28)  # noqa: S311 -- test data
+    verdicts = []
+    for number in range(20):
+        sales = [
+            Sale(
+                epoch=rng.randrange(4),
+                hour=rng.randrange(9),
+                shop=rng.choice(["a", "b", None]),
+                amount=rng.randrange(99),
+            )
+            for _ in range(50)
+        ]
+        verdicts.append(run(Settings(home=tmp_path / str(number)), lake_of(sales)).verdict)
+
+    assert verdicts == [Verdict.CONSISTENT] * 20
 
 
 def test_late_records_explain_every_difference(settings: Settings) -> None:
-    late = (Sale(epoch=2, hour=1, amount=1000, kind="late"), Sale(epoch=2, hour=1, amount=-5, kind="late"))
-    result = run(settings, lake_of((*CLEAN, *late)))
+    result = run(settings, lake_of((*CLEAN, *LATE)))
 
-    assert (result.verdict, result.causes["late"].events, result.causes["unexplained"].rows) == (
-        Verdict.EXPLAINED,
-        2,
-        0,
+    counted = (result.causes["late"].rows, result.causes["late"].events, result.causes["unexplained"].rows)
+    assert (result.verdict, *counted) == (Verdict.EXPLAINED, 2, 3, 0)
+
+
+def test_late_share_is_late_pairs_of_all_pairs(settings: Settings) -> None:
+    result = run(settings, lake_of((*CLEAN, *LATE)))
+
+    assert result.policy.late_share == 3 / (60 + 3)
+
+
+def test_late_share_beyond_the_policy_is_exit_one(settings: Settings) -> None:
+    strict = replace(PIPELINE, policy=replace(PIPELINE.policy, max_late_share=0.01))
+    write(settings, lake_of((*CLEAN, *LATE)))
+
+    result = reconcile(settings, strict)
+
+    assert (result.verdict, result.exit_code, len(result.policy.reasons)) == (Verdict.EXPLAINED, 1, 1)
+
+
+def test_waterfall_of_a_sum_leads_from_batch_to_streaming(settings: Settings) -> None:
+    result = run(settings, lake_of((*CLEAN, *LATE)))
+
+    revenue = next(fall for fall in result.waterfall if fall.measure == "revenue")
+    total = sum(range(60))
+    assert (revenue.batch, [(s.cause, s.amount) for s in revenue.steps], revenue.streaming) == (
+        total + 1000 - 5 + 7,
+        [("late", -(1000 - 5 + 7))],
+        total,
     )
+
+
+def test_minimum_and_maximum_show_before_and_after(settings: Settings) -> None:
+    result = run(settings, lake_of((*CLEAN, *LATE)))
+
+    assert (steps(result, "least"), steps(result, "most")) == (
+        (CellStep(cause="late", before=36, after=-5),),
+        (CellStep(cause="late", before=36, after=1000),),
+    )
+
+
+def test_a_row_of_late_records_alone_is_missing_from_the_stream(settings: Settings) -> None:
+    result = run(settings, lake_of((*CLEAN, *LATE)))
+
+    cells = [c for c in result.differences if c.key["shop"] == "only late" and c.measure == "revenue"]
+    assert [(c.kind, c.streaming, c.batch, c.difference, c.cause) for c in cells] == [("missing", None, 7, -7, "late")]
+
+
+def test_a_difference_beside_a_late_record_stays_unexplained(settings: Settings) -> None:
+    lake = lake_of((*CLEAN, *LATE))
+    place = next(i for i, row in enumerate(lake.batch) if row["shop"] == "only late")
+
+    result = run(settings, edited(lake, place, lambda row: row | {"revenue": row["revenue"] + 1}))
+
+    assert (result.verdict, steps(result, "revenue", "only late")) == (
+        Verdict.DIVERGED,
+        (CellStep(cause="late", before=None, after=7), CellStep(cause="unexplained", before=7, after=8)),
+    )
+
+
+def test_late_records_that_batch_lacks_too_are_found_although_the_sides_agree(settings: Settings) -> None:
+    lake = lake_of((*CLEAN, *LATE))
+    place = next(i for i, row in enumerate(lake.batch) if row["shop"] == "only late")
+
+    result = run(settings, edited(lake, place, lambda _: None))
+
+    masked = {cell.kind for cell in result.differences if cell.key["shop"] == "only late"}
+    assert (result.verdict, result.causes["unexplained"].rows, masked) == (Verdict.DIVERGED, 1, {"masked"})
+
+
+def test_a_record_called_late_before_its_window_closed_explains_nothing(settings: Settings) -> None:
+    lake = lake_of((*CLEAN, *LATE))
+    early = tuple(replace(e, watermark_before=None) if e.epoch == 2 else e for e in lake.epochs)
+
+    result = run(settings, replace(lake, epochs=early))
+
+    assert (result.verdict, result.causes["unexplained"].rows) == (Verdict.DIVERGED, 2)
+
+
+def test_a_ledger_that_lists_fewer_records_than_it_counts_explains_nothing(settings: Settings) -> None:
+    lake = lake_of((*CLEAN, *LATE))
+    shorter = tuple(
+        row | {"_positions": row["_positions"][:-1]} if row["_class"] == "late" else row for row in lake.partials
+    )
+
+    result = run(settings, replace(lake, partials=shorter))
+
+    assert (result.verdict, result.causes["unexplained"].rows) == (Verdict.DIVERGED, 2)
+
+
+def test_future_records_are_out_on_both_sides(settings: Settings) -> None:
+    result = run(settings, lake_of((*CLEAN, Sale(epoch=1, hour=2, kind="future"))))
+
+    assert (result.verdict, result.events.future) == (Verdict.CONSISTENT, 1)
+
+
+def test_open_windows_are_counted_and_not_judged(settings: Settings) -> None:
+    lake = lake_of((*CLEAN, Sale(epoch=2, hour=99)))  # ends at 100, waits until 101; the watermark is at 100
+    without = replace(lake, batch=lake.batch[:-1])
+
+    result = run(settings, without)
+
+    assert (result.verdict, result.windows.open, result.windows.compared) == (Verdict.CONSISTENT, 1, 7)
+
+
+def test_stale_windows_are_counted_as_incomplete(settings: Settings) -> None:
+    lake = edited(lake_of(CLEAN), 0, lambda _: None)
+    hour = 3_600_000_000
+    first = round(START.timestamp()) * 1_000_000
+    run_ = replace(lake.run, stale=((first, first + hour),))
+
+    result = run(settings, replace(lake, run=run_))
+
+    assert (result.verdict, result.windows.incomplete, result.windows.compared) == (Verdict.CONSISTENT, 1, 6)
+
+
+def test_a_range_judges_its_windows_alone(settings: Settings) -> None:
+    write(settings, lake_of((*CLEAN, *LATE)))
+
+    result = reconcile(settings, PIPELINE, start=START + timedelta(hours=2), end=START + timedelta(hours=4))
+
+    assert (result.windows.compared, result.causes["late"].events) == (2, 1)
+
+
+def test_the_object_fits_the_published_schema_and_comes_back(settings: Settings) -> None:
+    result = run(settings, edited(lake_of((*CLEAN, *LATE)), 0, lambda _: None))
+    raw = json.loads(json.dumps(result.to_json()))
+
+    jsonschema.validate(raw, SCHEMA)
+    assert Reconciliation.from_json(raw) == result
+
+
+def test_every_run_is_recorded_with_its_report(settings: Settings) -> None:
+    result = run(settings, lake_of(CLEAN))
+
+    row = history.runs(settings, PIPELINE.name)[0]
+    assert (row["run_id"], row["verdict"], (settings.reports_dir / row["report"]).is_file()) == (
+        result.run_id,
+        "CONSISTENT",
+        True,
+    )
+
+
+def test_the_verdict_is_recorded_after_its_report_was_rendered(settings: Settings) -> None:
+    seen: list[tuple[str, int, int]] = []
+    write(settings, lake_of(CLEAN))
+
+    reconcile(
+        settings,
+        PIPELINE,
+        probe=lambda point, epoch: seen.append((point, epoch, len(history.runs(settings, PIPELINE.name)))),
+    )
+
+    assert seen == [("report.rendered", 2, 0), ("verdict.recorded", 2, 1)]
+
+
+def test_an_unexplained_difference_opens_and_is_resolved_when_it_is_gone(settings: Settings) -> None:
+    spoilt = edited(lake_of(CLEAN), 0, lambda row: row | {"most": 4711})
+    fingerprint = spoilt.run.result_fingerprint
+    run(settings, spoilt)
+    opened = len(history.open_differences(settings, PIPELINE.name, fingerprint))
+    mended = replace(spoilt, batch=(), run=replace(spoilt.run, run_id="batch-2", finished="2026-01-06T00:00:00Z"))
+    replace_batch(settings, replace(mended, batch=lake_of(CLEAN).batch))
+
+    reconcile(settings, PIPELINE)
+
+    states = [row["state"] for row in control.read(settings, "differences", PIPELINE.name)]
+    assert (opened, states) == (1, ["open", "resolved"])
