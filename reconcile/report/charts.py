@@ -31,7 +31,7 @@ def waterfalls(result: Reconciliation) -> list[tuple[Waterfall, Markup | None]]:
 
 def windows_over_time(result: Reconciliation) -> Markup | None:
     """Return both sides by window and the rows that differ."""
-    if not result.window_series:
+    if not windows.bins(result.window_series, 1)[1]:
         return None
     measure = result.waterfall[0].measure if result.waterfall else "rows"
     return both(lambda width: windows.draw(result.window_series, measure, result.sides, width))

@@ -9,6 +9,8 @@ from reconcile.result import Difference, Reconciliation
 Command = tuple[str, str]
 """What it shows, and the line."""
 
+_LATE = "SELECT window_start, count(*) AS late FROM ledger WHERE _class = 'late' GROUP BY ALL ORDER BY 1"
+
 
 def commands(result: Reconciliation) -> list[Command]:
     """Return the commands that show more of a result."""
@@ -17,10 +19,7 @@ def commands(result: Reconciliation) -> list[Command]:
     name = shlex.quote(result.pipeline)
     found = [_explained(name, cell) for cell in _safe(result.differences)[:2]]
     if result.events.late:
-        query = shlex.quote(
-            "SELECT window_start, count(*) AS late FROM ledger WHERE _class = 'late' GROUP BY ALL ORDER BY 1"
-        )
-        found.append(("late records by window", f"cutover sql {name} {query}"))
+        found.append(("late records by window", f'cutover sql {name} "{_LATE}"'))
     return [
         *found,
         ("lag and watermark now", f"cutover watch {name} --once"),

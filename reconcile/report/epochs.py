@@ -68,11 +68,11 @@ def _utc(at: datetime) -> datetime:
 def _lag(shown: list[EpochPoint], box: Box, place: Scale) -> list[Markup]:
     points = [(p.epoch, p.lag) for p in shown if p.lag is not None]
     if not points:
-        return [axes.caption(box, "watermark behind newest event: none yet")]
+        return [axes.caption(box, "watermark lag: none yet")]
     most = max(1.0, *(lag for _, lag in points))
     size, unit = (HOUR, "hours") if most >= 2 * HOUR else (60, "minutes") if most >= 120 else (1, "seconds")  # noqa: PLR2004
     scale, parts = axes.vertical(box, 0, most / size, about=2)
-    parts.append(axes.caption(box, f"watermark behind newest event ({unit}), at most {duration(most)}"))
+    parts.append(axes.caption(box, f"watermark lag ({unit}), at most {duration(most)}"))
     parts.append(svg.path([(place(epoch), scale(lag / size)) for epoch, lag in points], "line-lag"))
     return parts
 

@@ -32,7 +32,7 @@ def draw(waterfall: Waterfall, sides: Sides, width: int) -> Markup:
     """Return the waterfall of one measure as SVG."""
     rows = list(_rows(waterfall, sides))
     narrow = width <= NARROW
-    left, right = (88, 84) if narrow else (150, 130)
+    left, right = (92, 84) if narrow else (150, 130)
     box = Box(left=left, top=26, width=width - left - right, height=ROW * len(rows))
     low, high = min(min(r.start, r.end) for r in rows), max(max(r.start, r.end) for r in rows)
     marks = svg.ticks(low, high, 2 if narrow else 5) if high > low else [0.0]

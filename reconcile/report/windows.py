@@ -14,6 +14,7 @@ from reconcile.result import Sides, WindowPoint
 
 _SIZES = [timedelta(minutes=m) for m in (1, 5, 15, 30, 60, 180, 360, 720, 1440, 10080, 40320)]
 _DAY = timedelta(days=1)
+SIDES = ("batch", "streaming")
 
 
 @dataclass(slots=True)
@@ -23,7 +24,13 @@ class Bin:
     start: datetime
     batch: float = 0.0
     streaming: float = 0.0
+    windows: int = 0
     different: int = 0
+
+    def mean(self, side: str) -> float:
+        """Return a side's value of a window; a place at the edge holds fewer windows, its sum would seem to fall."""
+        total = self.batch if side == "batch" else self.streaming
+        return total / max(self.windows, 1)
 
 
 def bins(series: Sequence[WindowPoint], places: int) -> tuple[timedelta, list[Bin]]:
@@ -41,6 +48,7 @@ def bins(series: Sequence[WindowPoint], places: int) -> tuple[timedelta, list[Bi
         place = found.setdefault(start, Bin(start))
         place.batch += numeric(point.batch)
         place.streaming += numeric(point.streaming)
+        place.windows += point.windows
         place.different += point.different_rows
     return size, list(found.values())
 
@@ -57,13 +65,12 @@ def draw(series: Sequence[WindowPoint], measure: str, sides: Sides, width: int) 
     box = Box(left=52, top=30, width=width - 60, height=170 if narrow else 210)
     low = Box(left=box.left, top=box.bottom + 42, width=box.width, height=56)
     time = _time(places, size, box)
-    top = max(max(p.batch, p.streaming) for p in places)
-    bottom = min(0.0, *(p.batch for p in places), *(p.streaming for p in places))
-    scale, parts = axes.vertical(box, bottom, top or 1, about=5)
-    for name in ("batch", "streaming"):
-        runs = _runs([(p.start, getattr(p, name)) for p in places], size)
-        parts += [_side(run, f"side-{name}", time, scale, size) for run in runs]
-    per = f"{measure} per {_per(size)}"
+    values = [p.mean(side) for p in places for side in SIDES]
+    scale, parts = axes.vertical(box, min(0.0, *values), max(0.0, *values) or 1, about=5)
+    for side in SIDES:
+        runs = _runs([(p.start, p.mean(side)) for p in places], size)
+        parts += [_side(run, f"side-{side}", time, scale, size) for run in runs]
+    per = _caption(measure, places, size)
     parts.append(axes.caption(box, per))
     parts += _different(places, size, time, low)
     parts += axes.horizontal(low, _time_marks(places, size, time, 4 if narrow else 12))
@@ -72,9 +79,11 @@ def draw(series: Sequence[WindowPoint], measure: str, sides: Sides, width: int) 
     return svg.drawing(width, low.bottom + 26, label, *parts)
 
 
-def _per(size: timedelta) -> str:
-    names = {timedelta(hours=1): "hour", _DAY: "day", 7 * _DAY: "week", 28 * _DAY: "4 weeks"}
-    return names.get(size, duration(size.total_seconds()))
+def _caption(measure: str, places: list[Bin], size: timedelta) -> str:
+    if all(place.windows <= 1 for place in places):
+        return f"{measure} per window"
+    names = {_DAY: "a day", 7 * _DAY: "a week", 28 * _DAY: "4 weeks"}
+    return f"{measure} per window, mean of {names.get(size) or duration(size.total_seconds())}"
 
 
 def _time(places: list[Bin], size: timedelta, box: Box) -> Scale:

@@ -179,10 +179,6 @@ def flights() -> Reconciliation:
         policy=PolicyResult(
             max_late_share=1e-3,
             late_share=0.00035,
-            reasons=(
-                "Late records are 0.035 % of the counted and late ones; the limit is 0.1 %.",
-                "0 rows are unexplained; the limit is 0.",
-            ),
         ),
         waterfall=waterfalls(),
         window_series=windows(rng),

@@ -1,0 +1,168 @@
+"""Moves against a real lake: what is appended, what is refused, what the command line says."""
+
+import json
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from cutover.cli import main
+from cutover.clock import SystemClock
+from cutover.definition import catalogue
+from cutover.definition.fingerprint import result_fingerprint
+from cutover.definition.pipeline import Pipeline
+from cutover.errors import DefinitionError
+from cutover.lake import control, versions
+from cutover.lake.stages import Stage
+from cutover.settings import Settings
+from reconcile.gate import evidence, stage
+
+DEFINITION = '''
+"""A pipeline."""
+from cutover.definition import Count, Fixed, Pipeline, Policy, Topic
+
+clicks = Pipeline(
+    name="clicks",
+    source=Topic(name="clicks", schema="who string, at timestamp NOT NULL", event_time="at"),
+    key=("who",),
+    window=Fixed(hours=1),
+    measures={"clicks": Count()},
+    policy=Policy(runs=1),
+)
+'''
+CLOCK = SystemClock()
+
+
+@pytest.fixture
+def pipelines(tmp_path: Path) -> Path:
+    folder = tmp_path / "pipelines"
+    folder.mkdir()
+    (folder / "clicks.py").write_text(DEFINITION)
+    return folder
+
+
+@pytest.fixture
+def place(settings: Settings, pipelines: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """Return settings whose home and pipelines the command line finds too."""
+    monkeypatch.setenv("CUTOVER_HOME", str(settings.home))
+    monkeypatch.setenv("CUTOVER_PIPELINES", str(pipelines))
+    return settings.model_copy(update={"pipelines": pipelines})
+
+
+@pytest.fixture
+def clicks(place: Settings) -> Pipeline:
+    return catalogue.get(place, "clicks")
+
+
+def put(settings: Settings, pipeline: Pipeline, name: str) -> None:
+    """Append a move, as if it had been allowed."""
+    entry = {"pipeline": pipeline.name, "at": CLOCK.now(), "event": "advanced", "stage": name, "why": "", "who": "test"}
+    rest = {"result_fingerprint": result_fingerprint(pipeline), "stream_version": 0, "evidence": "{}"}
+    control.append_in_turn(settings, "gate", entry | rest)
+
+
+def record_run(settings: Settings, pipeline: Pipeline, epoch: int) -> None:
+    """Append a reconciliation within policy."""
+    row = {
+        "run_id": f"run-{epoch}",
+        "pipeline": pipeline.name,
+        "at": CLOCK.now(),
+        "epoch": epoch,
+        "result_fingerprint": result_fingerprint(pipeline),
+        "stream_version": 0,
+        "verdict": "CONSISTENT",
+        "exit_code": 0,
+        "result": json.dumps({"windows": {"compared": 2}, "causes": {}}),
+        "report": None,
+    }
+    control.append(settings, "reconciliations", [row])
+
+
+def test_pipeline_without_history_is_in_lambda(place: Settings) -> None:
+    assert stage.current(place, "clicks") is Stage.LAMBDA
+
+
+def test_advance_without_evidence_is_refused_and_writes_nothing(place: Settings, clicks: Pipeline) -> None:
+    decision = stage.move(place, clicks, "advance", "because", CLOCK)
+
+    assert (decision.allowed, control.read(place, "gate", "clicks")) == (False, [])
+
+
+def test_rollback_needs_no_log_and_keeps_who_why_and_hash(place: Settings, clicks: Pipeline) -> None:
+    put(place, clicks, "SHADOW")
+    stage.move(place, clicks, "rollback", " late burst ", CLOCK)
+
+    row = control.read(place, "gate", "clicks")[-1]
+    kept = json.loads(row["evidence"])
+    assert (row["stage"], row["event"], row["why"], row["sequence"]) == ("LAMBDA", "rolled_back", "late burst", 1)
+    assert (row["who"], evidence.digest(kept)) == (stage.user(), kept["hash"])
+
+
+def test_evidence_holds_runs_when_the_log_is_silent(place: Settings, clicks: Pipeline) -> None:
+    versions.open_or_create(place, clicks, CLOCK)
+    record_run(place, clicks, 3)
+
+    found = evidence.read(place, clicks)
+    assert ([run.epoch for run in found.runs], found.replay) == ([3], None)
+
+
+def test_move_is_dated_by_the_clock(place: Settings, clicks: Pipeline) -> None:
+    put(place, clicks, "KAPPA")
+    before = CLOCK.now()
+    stage.move(place, clicks, "rollback", "drill", CLOCK)
+
+    assert timedelta(0) <= control.read(place, "gate", "clicks")[-1]["at"] - before < timedelta(minutes=5)
+
+
+@pytest.mark.parametrize("why", ["", "   ", "x" * 501])
+def test_move_without_a_reason_is_refused(place: Settings, clicks: Pipeline, why: str) -> None:
+    with pytest.raises(DefinitionError, match="expected a reason"):
+        stage.move(place, clicks, "rollback", why, CLOCK)
+
+
+def test_command_refuses_with_the_list_of_what_is_missing(place: Settings, capsys: pytest.CaptureFixture[str]) -> None:
+    assert place.pipelines.is_dir()
+    code = main(["gate", "clicks", "advance", "--why", "ready"])
+
+    said = capsys.readouterr().err
+    assert code == 1
+    assert "LAMBDA to SHADOW is refused" in said
+    assert "runs: 0 of 1 consecutive sealed runs" in said
+
+
+def test_command_shows_evidence_as_json(place: Settings, clicks: Pipeline, capsys: pytest.CaptureFixture[str]) -> None:
+    put(place, clicks, "SHADOW")
+    code = main(["gate", "clicks", "show", "--json"])
+
+    found = json.loads(capsys.readouterr().out)
+    assert (code, found["stage"], found["next"], found["allowed"]) == (0, "SHADOW", "KAPPA", False)
+    assert [row["stage"] for row in found["history"]] == ["SHADOW"]
+
+
+def test_command_shows_a_hostile_reason_without_control_characters(
+    place: Settings, clicks: Pipeline, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put(place, clicks, "SHADOW")
+    assert main(["gate", "clicks", "rollback", "--why", "a\x1b[31m[red]b"]) == 0
+    assert main(["gate", "clicks", "show"]) == 0
+
+    said = capsys.readouterr().out
+    assert "\x1b[31m[red]" not in said
+    assert "\\x1b" in said
+
+
+def test_command_rolls_back_and_then_has_nowhere_to_go(
+    place: Settings, clicks: Pipeline, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put(place, clicks, "SHADOW")
+    codes = [main(["gate", "clicks", "rollback", "--why", "drill"]) for _ in range(2)]
+
+    assert codes == [0, 1]
+    assert "clicks: SHADOW -> LAMBDA" in capsys.readouterr().out
+
+
+def test_unknown_pipeline_is_one_clear_message(place: Settings, capsys: pytest.CaptureFixture[str]) -> None:
+    assert place.pipelines.is_dir()
+
+    assert main(["gate", "nobody", "show"]) == 2
+    assert "nobody" in capsys.readouterr().err

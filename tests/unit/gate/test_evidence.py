@@ -1,0 +1,140 @@
+"""What the gate reads: runs of the version in force, made after the last move, and how long a replay takes."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from cutover.lake.epochs import EpochRecord
+from cutover.lake.stages import Stage
+from cutover.lake.versions import Version
+from reconcile.gate import evidence
+from reconcile.gate.decide import Decision, Evidence, Run
+
+AT = datetime(2026, 11, 21, 12, tzinfo=UTC)
+VERSION = Version(pipeline="p", result_fingerprint="aa", lateness_fingerprint="bb", number=1, uri="lake")
+
+
+def row(epoch: int | None, **changes: Any) -> dict[str, Any]:
+    result = {"windows": {"compared": 5}, "causes": {"late": {"rows": 3, "events": 4}, "future": {"rows": 0}}}
+    base = {
+        "run_id": f"r{epoch}",
+        "at": AT + timedelta(minutes=epoch or 0),
+        "epoch": epoch,
+        "result_fingerprint": "aa",
+        "stream_version": 1,
+        "verdict": "EXPLAINED",
+        "exit_code": 0,
+        "result": json.dumps(result),
+    }
+    return base | changes
+
+
+def move(event: str, minutes: int, counted: tuple[int, ...] = ()) -> dict[str, Any]:
+    kept = json.dumps({"counted": [{"epoch": epoch} for epoch in counted]})
+    return {"event": event, "at": AT + timedelta(minutes=minutes), "evidence": kept}
+
+
+def epoch(records: int, seconds: float) -> EpochRecord:
+    return EpochRecord(
+        epoch=0,
+        run_id="r",
+        topic="t",
+        topic_id="T",
+        cluster_id="C",
+        start={},
+        end={},
+        max_event={},
+        watermark_before=None,
+        watermark_after=None,
+        records=records,
+        seconds=seconds,
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "outcome", "within"),
+    [
+        ({}, "EXPLAINED", True),
+        ({"exit_code": 1}, "EXPLAINED_BEYOND_POLICY", False),
+        ({"verdict": "DIVERGED", "exit_code": 1}, "DIVERGED", False),
+        ({"verdict": "NOT_COMPARABLE", "exit_code": 2, "stream_version": None}, "NOT_COMPARABLE", False),
+    ],
+)
+def test_recorded_run_is_read(changes: dict[str, Any], outcome: str, within: bool) -> None:
+    (found,) = evidence.runs([row(4, **changes)], VERSION)
+
+    assert (found.outcome, found.within, found.windows) == (outcome, within, 5)
+    assert found.rows_by_cause == (("late", 3),)
+
+
+def test_runs_of_another_version_or_definition_are_no_evidence() -> None:
+    rows = [row(1, stream_version=0), row(2, result_fingerprint="zz"), row(3)]
+
+    assert [run.epoch for run in evidence.runs(rows, VERSION)] == [3]
+
+
+def test_runs_before_the_last_move_are_used_up() -> None:
+    found = evidence.runs([row(1), row(2), row(5)], VERSION)
+
+    assert [r.epoch for r in evidence.since(found, [move("advanced", 3, counted=(1, 2))])] == [5]
+
+
+def test_run_at_a_cut_that_an_earlier_move_counted_is_no_news() -> None:
+    found = evidence.runs([row(2, at=AT + timedelta(hours=1)), row(3, at=AT + timedelta(hours=2))], VERSION)
+
+    assert [r.epoch for r in evidence.since(found, [move("advanced", 3, counted=(1, 2))])] == [3]
+
+
+def test_bad_run_after_a_move_is_seen_whatever_its_cut() -> None:
+    found = evidence.runs([row(2, at=AT + timedelta(hours=1), exit_code=1)], VERSION)
+
+    assert [r.within for r in evidence.since(found, [move("advanced", 3, counted=(1, 2))])] == [False]
+
+
+def test_differences_add_up_by_cause() -> None:
+    found = evidence.runs([row(1), row(2)], VERSION)
+
+    assert evidence.by_cause(found) == {"late": 3 + 3}
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({}, None),
+        ({"retention.ms": "-1"}, None),
+        ({"retention.ms": "60000"}, timedelta(minutes=1)),
+        ({"retention.ms": "-1", "cleanup.policy": "compact"}, timedelta(0)),
+        ({"retention.ms": "-1", "retention.bytes": "1024"}, timedelta(0)),
+    ],
+)
+def test_retention_of_a_topic(config: dict[str, str], expected: timedelta | None) -> None:
+    assert evidence.retention(config) == expected
+
+
+def test_replay_time_is_the_pace_of_epochs_times_what_the_log_holds() -> None:
+    assert evidence.replay_time([epoch(100, 2.0), epoch(300, 2.0), epoch(0, 9.0)], 1000) == timedelta(
+        seconds=1000 * (2 + 2) / (100 + 300)
+    )
+
+
+def test_replay_time_is_unknown_before_an_epoch_with_records() -> None:
+    assert evidence.replay_time([epoch(0, 1.0)], 1000) is None
+
+
+def test_hash_changes_with_the_evidence() -> None:
+    def kept(number: int) -> str:
+        run = Run(run_id="r", at=AT, epoch=number, outcome="EXPLAINED", within=True)
+        decision = Decision(move="advance", stage=Stage.LAMBDA, target=Stage.SHADOW, counted=(run,))
+        return str(json.loads(evidence.record(decision, Evidence()))["hash"])
+
+    assert kept(1) == kept(1)
+    assert kept(1) != kept(2)
+
+
+def test_recorded_hash_can_be_checked() -> None:
+    decision = Decision(move="rollback", stage=Stage.SHADOW, target=Stage.LAMBDA)
+    kept = json.loads(evidence.record(decision, Evidence(result_fingerprint="aa")))
+
+    assert evidence.digest(kept) == kept["hash"]
