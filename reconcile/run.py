@@ -13,10 +13,10 @@ from cutover.errors import LakeError
 from cutover.events import log
 from cutover.probe import Probe, silent
 from cutover.settings import Settings
-from reconcile import causes, history, seal, sides, verdict
+from reconcile import causes, damage, history, seal, sides, verdict
 from reconcile.compare import compare
 from reconcile.report import files
-from reconcile.result import Cause, Reconciliation, Seal
+from reconcile.result import Cause, Reconciliation, Seal, SealBreach
 
 
 def reconcile(  # noqa: PLR0913 -- a range, a cut, and what a test hands in
@@ -76,15 +76,16 @@ def _judge(
         with sides.opened(pipeline, examined.evidence, start, end) as opened:
             return compare(settings, pipeline, examined.evidence, examined.seal, opened)
     except LakeError as error:
-        return _refused(pipeline, _broken(examined.seal, str(error)))
-    except duckdb.Error as error:
-        if not sides.damage(error):
+        return _refused(pipeline, _broken(examined.seal, damage.unreadable(str(error))))
+    except duckdb.Error:
+        breach = damage.damaged((examined.evidence.epoch_log.table, examined.evidence.batch))
+        if breach is None:
             raise
-        return _refused(pipeline, _broken(examined.seal, f"A file of the lake cannot be read: {error}"))
+        return _refused(pipeline, _broken(examined.seal, breach))
 
 
-def _broken(found: Seal, message: str) -> Seal:
-    return replace(found, holds=False, breaches=(seal.unreadable(message),))
+def _broken(found: Seal, breach: SealBreach) -> Seal:
+    return replace(found, holds=False, breaches=(breach,))
 
 
 def _refused(pipeline: Pipeline, found: Seal) -> Reconciliation:

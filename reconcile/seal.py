@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 
-import pyarrow as pa
+import duckdb
 from deltalake import DeltaTable
 
 from cutover.definition.fingerprint import batch_fingerprint, result_fingerprint
@@ -16,6 +15,7 @@ from cutover.lake.epochs import EpochLog, EpochRecord
 from cutover.lake.paths import batch_uri
 from cutover.lake.versions import Version
 from cutover.settings import Settings
+from reconcile import damage
 from reconcile.checks import Books, Facts, breaches
 from reconcile.query import first
 from reconcile.result import Fingerprints, Log, Seal, SealBreach, Versions
@@ -63,16 +63,10 @@ def examine(settings: Settings, pipeline: Pipeline, *, epoch: int | None) -> Exa
     except SealError as error:
         return Examined(seal=Seal(epoch=epoch, holds=False, breaches=(error.breach,)), evidence=None)
     except LakeError as error:
-        return Examined(seal=Seal(epoch=epoch, holds=False, breaches=(unreadable(str(error)),)), evidence=None)
+        return Examined(seal=Seal(epoch=epoch, holds=False, breaches=(damage.unreadable(str(error)),)), evidence=None)
     found = breaches(facts)
     seal = _seal(facts, evidence, found)
     return Examined(seal=seal, evidence=None if found else evidence)
-
-
-def unreadable(message: str, file: str | None = None) -> SealBreach:
-    """Return the breach of a table that cannot be read."""
-    text = message.split("\nRunbook:", maxsplit=1)[0]
-    return SealBreach(code="unreadable", message=text, runbook="TableUnreadable", file=file)
 
 
 def iso(micros: int | None) -> str | None:
@@ -92,8 +86,26 @@ def _gather(settings: Settings, pipeline: Pipeline, epoch: int | None) -> tuple[
     run = _choose(settings, pipeline, version, epoch)
     epoch_log = EpochLog(version.uri)
     batch = tables.open_table(batch_uri(settings, pipeline), run.batch_version)
-    for table in (epoch_log.table, batch):
-        _all_files_there(table)
+    breach = damage.missing((epoch_log.table, batch))
+    if breach is not None:
+        raise SealError(breach)
+    try:
+        return _facts(settings, pipeline, version, run, epoch_log, batch)
+    except duckdb.Error as error:
+        breach = damage.damaged((epoch_log.table, batch))
+        if breach is None:
+            raise
+        raise SealError(breach) from error
+
+
+def _facts(
+    settings: Settings,
+    pipeline: Pipeline,
+    version: Version,
+    run: BatchRun,
+    epoch_log: EpochLog,
+    batch: DeltaTable,
+) -> tuple[Facts, Evidence]:
     records = tuple(epoch_log.records())
     books = _books(epoch_log, run.epoch)
     facts = Facts(
@@ -123,19 +135,6 @@ def _choose(settings: Settings, pipeline: Pipeline, version: Version, epoch: int
     text = f"Pipeline `{pipeline.name}`: expected a batch run{at} beside {version.app_id}, found none"
     text += f" (the newest is at epoch {runs[-1].epoch} of stream-{runs[-1].stream_version})." if runs else "."
     raise SealError(SealBreach(code="no_batch", message=text, runbook="NotComparable"))
-
-
-def _all_files_there(table: DeltaTable) -> None:
-    """Refuse a version that lists a file which is not there; name the file, its epochs and its windows."""
-    if "://" in table.table_uri and not table.table_uri.startswith("file://"):
-        return  # an object store answers when it is read
-    root = Path(table.table_uri.removeprefix("file://"))
-    for action in pa.table(table.get_add_actions(flatten=True)).to_pylist():
-        if not (root / action["path"]).is_file():
-            text = f"Table `{root.name}`, version {table.version()}: file `{action['path']}` is listed and not there"
-            text += f" (epochs {action.get('min._epoch')} to {action.get('max._epoch')}, "
-            text += f"windows {action.get('min.window_start')} to {action.get('max.window_start')})."
-            raise SealError(unreadable(text, str(action["path"])))
 
 
 def _books(epoch_log: EpochLog, epoch: int) -> Books:

@@ -24,7 +24,6 @@ from reconcile.query import number
 from reconcile.seal import Evidence
 
 BATCH = "batch_side"
-_DAMAGE = (duckdb.IOException, duckdb.InvalidInputException, duckdb.SerializationException)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,11 +122,6 @@ def _uncovered_sql(pipeline: Pipeline, evidence: Evidence) -> str:
 
 def _count(connection: duckdb.DuckDBPyConnection, condition: str) -> int:
     return number(connection, f"SELECT count(DISTINCT window_start) FROM all_1 WHERE {condition}")
-
-
-def damage(error: duckdb.Error) -> bool:
-    """Return whether an error of the engine means that a file cannot be read."""
-    return isinstance(error, _DAMAGE)
 
 
 def key_columns(layout: Layout) -> str:

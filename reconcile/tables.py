@@ -14,7 +14,6 @@ import duckdb
 from cutover.errors import DefinitionError, LakeError
 from cutover.lake import tables
 from cutover.lake.tables import identifier
-from reconcile import sides
 from reconcile.causes import UNEXPLAINED
 from reconcile.cells import minus
 from reconcile.codec import scalar
@@ -66,10 +65,10 @@ def compare_tables(asked: Asked) -> Reconciliation:
         try:
             found = diff(connection, layout, LEFT, RIGHT, into="different")
             result = _result(connection, asked, layout, columns, found)
+        except (duckdb.BinderException, duckdb.ParserException, duckdb.CatalogException):
+            raise
         except duckdb.Error as error:
-            if not sides.damage(error):
-                raise
-            msg = f"Tables `{asked.left}` and `{asked.right}`: a file cannot be read: {error}"
+            msg = f"Tables `{asked.left}` and `{asked.right}`: expected files that can be read, got: {error}"
             raise LakeError(msg, runbook="TableUnreadable") from None
     return _stamped(result, at, monotonic() - began)
 

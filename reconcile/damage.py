@@ -1,0 +1,60 @@
+"""Files that a table lists and nobody can read: named, with what they held. Asked when a read has failed."""
+
+# ruff: noqa: S608 -- paths are quoted by `literal`
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from cutover.lake import tables
+from reconcile.result import SealBreach
+
+RUNBOOK = "TableUnreadable"
+
+
+def missing(tables_read: Sequence[DeltaTable]) -> SealBreach | None:
+    """Return the breach of the first listed file that is not there."""
+    for table in tables_read:
+        for root, action in _files(table):
+            if not (root / action["path"]).is_file():
+                return _breach(table, root, action, "is listed and not there")
+    return None
+
+
+def damaged(tables_read: Sequence[DeltaTable]) -> SealBreach | None:
+    """Return the breach of the first file that cannot be read to its end; None if all can."""
+    with tables.connect() as connection:
+        for table in tables_read:
+            for root, action in _files(table):
+                file = tables.literal(str(root / action["path"]))
+                try:
+                    connection.execute(f"SELECT bit_xor(hash(t)) FROM read_parquet([{file}]) t").fetchall()
+                except duckdb.Error:
+                    return _breach(table, root, action, "cannot be read")
+    return None
+
+
+def unreadable(message: str, file: str | None = None) -> SealBreach:
+    """Return the breach of a table that cannot be read."""
+    text = message.split("\nRunbook:", maxsplit=1)[0]
+    return SealBreach(code="unreadable", message=text, runbook=RUNBOOK, file=file)
+
+
+def _files(table: DeltaTable) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Yield folder and add action of each file of a local table; an object store answers when it is read."""
+    if "://" in table.table_uri and not table.table_uri.startswith("file://"):
+        return
+    root = Path(table.table_uri.removeprefix("file://"))
+    for action in pa.table(table.get_add_actions(flatten=True)).to_pylist():
+        yield root, action
+
+
+def _breach(table: DeltaTable, root: Path, action: dict[str, Any], what: str) -> SealBreach:
+    text = f"Table `{root.name}`, version {table.version()}: file `{action['path']}` {what}"
+    text += f" (epochs {action.get('min._epoch')} to {action.get('max._epoch')},"
+    text += f" windows {action.get('min.window_start')} to {action.get('max.window_start')})."
+    return unreadable(text, str(action["path"]))
