@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import IO
 
+PROGRAM = (sys.executable, "-m", "cutover.cli")
 GRACE = 10.0  # seconds between the request to end and the end by force
 MESSAGE_LINES = 20
 _PR_SET_PDEATHSIG = 1
@@ -29,14 +30,17 @@ class ChildEnd:
     message: str  # the last lines of its stderr that were no events: the sentence of an error
 
 
-def run_command(arguments: Sequence[str], *, on_line: Callable[[str], None]) -> ChildEnd:
-    """Run `cutover ARGUMENTS` with this interpreter and wait for its end.
+def run_command(
+    arguments: Sequence[str], *, on_line: Callable[[str], None], program: Sequence[str] = PROGRAM
+) -> ChildEnd:
+    """Run a command and wait for its end.
 
     Args:
         arguments: Words of the command line, without the program.
         on_line: Called with each line of stderr; an event comes as `name key=value ...`.
+        program: `cutover` by this interpreter.
     """
-    command = [sys.executable, "-m", "cutover.cli", *arguments]
+    command = [*program, *arguments]
     child = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,

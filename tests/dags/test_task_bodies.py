@@ -1,0 +1,129 @@
+"""What the tasks say and announce: pure parts as tables, whole runs by `dag.test()` without a server."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+from batch_task import announced, batch_arguments
+from reconcile_task import address, label, requests
+from run_range import RunRange
+from task_errors import failing_plainly
+
+from cutover.errors import LogError
+from cutover.lake import control
+from cutover.settings import Settings
+from infra.child import ChildEnd
+
+if TYPE_CHECKING:
+    from airflow.dag_processing.dagbag import DagBag
+
+FEB_8 = datetime(2013, 2, 8, tzinfo=UTC)
+FEB_9 = datetime(2013, 2, 9, tzinfo=UTC)
+RUN = {"epoch": 41, "run_id": "r", "batch_version": 3, "cut": {"0": 7}}
+
+
+class Event:
+    """A triggering event, as far as requests look at it."""
+
+    def __init__(self, second: int, extra: dict[str, Any]) -> None:
+        self.timestamp, self.extra = datetime(2026, 1, 1, second=second, tzinfo=UTC), extra
+
+
+def test_range_becomes_words_of_the_command() -> None:
+    assert batch_arguments("flights", RunRange(FEB_8, FEB_9))[3:] == [
+        "--from",
+        "2013-02-08T00:00:00+00:00",
+        "--to",
+        "2013-02-09T00:00:00+00:00",
+    ]
+    assert batch_arguments("flights", RunRange()) == ["batch", "flights", "--json"]
+
+
+def test_good_run_announces_its_cut_and_range() -> None:
+    event = announced("flights", RunRange(FEB_8, FEB_9), ChildEnd(exit_code=0, value=RUN, message=""))
+
+    assert event == {
+        "epoch": 41,
+        "run_id": "r",
+        "batch_version": 3,
+        "from": "2013-02-08T00:00:00+00:00",
+        "to": "2013-02-09T00:00:00+00:00",
+    }
+
+
+def test_refused_run_is_not_tried_again_and_says_why() -> None:
+    end = ChildEnd(exit_code=2, value=None, message="Nothing was published.\nRunbook: docs/runbooks/ContractFailed.md")
+
+    with pytest.raises(AirflowFailException, match=r"Nothing was published\.\nRunbook: docs/runbooks/ContractFailed"):
+        announced("flights", RunRange(), end)
+
+
+@pytest.mark.parametrize(("code", "value"), [(1, None), (-9, None), (0, None)])
+def test_death_that_nobody_expected_is_tried_again(code: int, value: object) -> None:
+    with pytest.raises(RuntimeError, match=f"exit code {code}"):
+        announced("flights", RunRange(), ChildEnd(exit_code=code, value=value, message="killed"))
+
+
+def test_every_triggering_event_is_a_request_oldest_first() -> None:
+    later, sooner = Event(9, {"epoch": 42, "from": None, "to": None}), Event(1, {"epoch": 41, "run_id": "r"})
+
+    assert requests([later, sooner], {}) == [
+        {"epoch": 41, "from": None, "to": None},
+        {"epoch": 42, "from": None, "to": None},
+    ]
+
+
+def test_run_by_hand_is_one_request_from_its_parameters() -> None:
+    assert requests([], {"epoch": None, "from": "2013-02-08", "to": None}) == [
+        {"epoch": None, "from": "2013-02-08", "to": None}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("request_", "expected"),
+    [
+        ({"epoch": None, "from": None, "to": None}, "newest cut"),
+        ({"epoch": 41, "from": None, "to": None}, "epoch 41"),
+        ({"epoch": 41, "from": "2013-02-08", "to": "2013-02-09"}, "epoch 41, 2013-02-08 to 2013-02-09"),
+    ],
+)
+def test_grid_names_a_request(request_: dict[str, Any], expected: str) -> None:
+    assert label(request_) == expected
+
+
+def test_report_has_a_web_address_where_one_is_set(tmp_path: Path) -> None:
+    assert address(Settings(home=tmp_path), "flights/a.html") == str(tmp_path / "reports" / "flights" / "a.html")
+    assert (
+        address(Settings(home=tmp_path, report_base_url="https://x/r/"), "flights/a.html")
+        == "https://x/r/flights/a.html"
+    )
+
+
+def test_failure_keeps_its_sentence_and_runbook() -> None:
+    with pytest.raises(AirflowFailException, match=r"gone\nRunbook: docs/runbooks/LogDataLost\.md"), failing_plainly():
+        raise LogError("gone", runbook="LogDataLost")  # noqa: EM101 -- the message is the test
+
+
+def test_batch_is_skipped_in_kappa(bag: "DagBag", home: Path) -> None:
+    row = {"pipeline": "flights", "sequence": 1, "at": FEB_8, "event": "advanced", "stage": "KAPPA"}
+    rest = {"result_fingerprint": "f", "stream_version": 0, "who": "me", "why": "test", "evidence": "{}"}
+    control.append(Settings(home=home), "gate", [row | rest])
+
+    run = bag.dags["flights_batch"].test()
+
+    assert {task.task_id: str(task.state) for task in run.get_task_instances()} == {"recompute": "skipped"}
+
+
+def test_failing_verdict_fails_the_task_and_leaves_its_report_as_xcom(bag: "DagBag", home: Path) -> None:
+    run = bag.dags["flights_reconcile"].test()
+
+    (task,) = [t for t in run.get_task_instances() if t.task_id == "compare"]
+    assert str(task.state) == "failed"
+    assert task.xcom_pull(task_ids="compare", key="verdict", map_indexes=0) == "NOT_COMPARABLE"
+    report = Path(str(task.xcom_pull(task_ids="compare", key="report", map_indexes=0)))
+    assert report.is_file()
+    assert report.is_relative_to(home / "reports")
+    assert json.loads(report.with_suffix(".json").read_text())["exit_code"] == 2
