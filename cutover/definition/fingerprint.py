@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from pathlib import Path
 from typing import Any
 
 from cutover.definition.pipeline import Pipeline, SameDefinition, Sql
@@ -74,9 +75,13 @@ def batch_sql(pipeline: Pipeline) -> str:
     if not isinstance(pipeline.batch, Sql):
         msg = f"Pipeline `{pipeline.name}`: batch: expected `Sql(file)`, got {pipeline.batch}."
         raise DefinitionError(msg)
-    base = pipeline.file.parent if pipeline.file else None
-    path = base / pipeline.batch.file if base else None
-    if path is None or not path.is_file():
+    base = (pipeline.file or Path("x")).resolve().parent
+    path = (base / pipeline.batch.file).resolve()
+    if not path.is_relative_to(base):
+        msg = f"Pipeline `{pipeline.name}`: batch: expected a file inside the definition's folder, "
+        msg += f"got {pipeline.batch.file}."
+        raise DefinitionError(msg)
+    if not path.is_file():
         msg = f"Pipeline `{pipeline.name}`: batch: expected a file, found none: {pipeline.batch.file}."
         msg += "\nHint: the path is relative to the definition's folder."
         raise DefinitionError(msg)

@@ -37,7 +37,7 @@ def _log_clock(pipeline: Pipeline) -> list[str]:
     if pipeline.source.log_time is not None:
         return []
     text = (
-        "source.log_time: none, so log timestamps are the producer's own (CreateTime) and a wrong clock is not noticed. "
+        "source.log_time: none, so log timestamps are the producer's own (CreateTime), and a wrong clock goes unseen. "
         "Let the topic use message.timestamp.type=LogAppendTime, or bound it by message.timestamp.after.max.ms."
     )
     return [text]

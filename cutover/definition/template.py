@@ -6,8 +6,8 @@ from cutover.definition.guess import Guess
 
 HEAD = '''"""{name}: one sentence on what a window holds.
 
-Written by `cutover init` from {rows} records of {origin}. Every choice is a guess: read it, correct it, delete the
-comments. `cutover lint {name}` checks it.
+Written by `cutover init` from {rows} records of {origin}.
+Every choice is a guess: read it, correct it, delete the comments. `cutover lint {name}` checks it.
 """
 
 from cutover.definition import {imports}
@@ -52,7 +52,7 @@ pipeline = Pipeline(
     batch=SameDefinition(),
     # What the batch result must fulfil before it is published.
     contract=(
-        Expect(type="expect_column_values_to_be_between", arguments={{"column": "events", "min_value": 1}}),
+        Expect(type="expect_column_values_to_be_between", arguments={{"column": "{events}", "min_value": 1}}),
     ),
     # How much difference is acceptable, and how many runs in a row prove it.
     policy=Policy(max_late_share=1e-3, max_unexplained=0, runs=24),
@@ -81,6 +81,7 @@ def render(name: str, topic: str, origin: str, found: Guess) -> str:
         time_format=found.time_format,
         key=found.key,
         measures=_measures(found),
+        events=_beside(found, "events"),
     )
 
 
@@ -103,7 +104,13 @@ def _log_time(found: Guess) -> str:
 
 
 def _measures(found: Guess) -> str:
-    lines = ['        "events": Count(),']
+    lines = [f'        "{_beside(found, "events")}": Count(),']
     if found.amount:
-        lines += [f'        "total": Sum("`{found.amount}`"),', f'        "largest": Max("`{found.amount}`"),']
+        lines.append(f'        "{_beside(found, "total")}": Sum("`{found.amount}`"),')
+        lines.append(f'        "{_beside(found, "largest")}": Max("`{found.amount}`"),')
     return "\n".join(lines)
+
+
+def _beside(found: Guess, name: str) -> str:
+    """Return a measure's name that is not the key's."""
+    return f"{name}_" if name == (found.key or "").lower() else name

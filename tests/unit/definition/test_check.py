@@ -1,0 +1,158 @@
+"""Definitions that cannot be run: refused when loaded, with the field, what was expected, what was found and a hint."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cutover.definition import Avg, Count, Expect, Fixed, Max, Pipeline, Sql, Sum, Topic, catalogue
+from cutover.definition.check import check
+from cutover.errors import DefinitionError
+from cutover.settings import Settings
+
+TOPIC = Topic(
+    name="t",
+    schema="at timestamp, carrier string, amount bigint, price double, cost decimal(30,2), `from` string",
+    event_time="at",
+)
+GOOD = Pipeline(name="p", source=TOPIC, key=("carrier",), window=Fixed(hours=1), measures={"n": Count()})
+
+
+def schema(text: str) -> dict[str, Any]:
+    return {"source": replace(TOPIC, schema=text)}
+
+
+BAD: Mapping[str, tuple[dict[str, Any], str]] = {
+    "name with a path": ({"name": "../x"}, "expected letters, digits and `_`"),
+    "name with a line break": ({"name": "p\n"}, "expected letters, digits and `_`"),
+    "name of 300 characters": ({"name": "x" * 300}, "at most 63"),
+    "measure with SQL in its name": ({"measures": {"a; DROP": Count()}}, "measures: expected letters"),
+    "key that is no column": ({"key": ("carier",)}, "did you mean `carrier`?"),
+    "key as a text": ({"key": "carrier"}, 'write ("carrier",)'),
+    "no key": ({"key": ()}, "a tuple of at least one column"),
+    "key twice": ({"key": ("carrier", "carrier")}, "`carrier` twice"),
+    "key of doubles": ({"key": ("price",)}, "exact equality"),
+    "key that SQL uses": ({"key": ("from",)}, "renames it"),
+    "no measures": ({"measures": {}}, "at least one"),
+    "measure that does not merge": ({"measures": {"n": "median(amount)"}}, "which merge"),
+    "measure of an unknown column": ({"measures": {"n": Sum("amont")}}, "did you mean `amount`?"),
+    "sum of text": ({"measures": {"n": Sum("carrier")}}, "a number to add up"),
+    "sum that can overflow": ({"measures": {"n": Sum("cost")}}, "at most 28 digits"),
+    "measure with the key's name": ({"measures": {"carrier": Count()}}, "`carrier` twice"),
+    "measure with a state's name": ({"measures": {"m": Avg("amount"), "m__sum": Count()}}, "`m__sum` twice"),
+    "reserved measure": ({"measures": {"_n": Count()}}, "uses itself"),
+    "reserved column": (schema("at timestamp, window_start string"), "uses itself"),
+    "column of the parser": (schema("at timestamp, __text string"), "uses itself"),
+    "derived column twice": ({"derive": {"x": "amount", "X": "amount"}}, "`X` twice"),
+    "derived column of the schema's": ({"derive": {"Amount": "1"}}, "not a column of the schema"),
+    "where that is no condition": ({"where": "amount + 1"}, "where: expected a condition, got bigint"),
+    "where that does not parse": ({"where": "amount >"}, "does not parse as Spark SQL"),
+    "where with an unknown column": ({"where": "amout > 1"}, "did you mean `amount`?"),
+    "where over a derived column": ({"derive": {"d": "amount"}, "where": "d > 1"}, "unknown column `d`"),
+    "random": ({"derive": {"r": "rand()"}}, "cannot replay"),
+    "the clock": ({"where": "at < now()"}, "cannot replay"),
+    "an aggregate": ({"derive": {"s": "sum(amount)"}}, "aggregates"),
+    "event time that is no column": ({"source": replace(TOPIC, event_time="att")}, "did you mean `at`?"),
+    "event time that is no time": ({"source": replace(TOPIC, event_time="amount")}, "a timestamp column"),
+    "log time that is no time": ({"source": replace(TOPIC, log_time="carrier")}, "a timestamp column"),
+    "time format": (
+        {"source": replace(TOPIC, time_format="nanos")},  # type: ignore[arg-type]  # what is tested
+        "iso, seconds or millis",
+    ),
+    "isolation": (
+        {"source": replace(TOPIC, isolation="none")},  # type: ignore[arg-type]  # what is tested
+        "read_committed",
+    ),
+    "topic name": ({"source": replace(TOPIC, name="a b")}, "a Kafka topic name"),
+    "largest value": ({"source": replace(TOPIC, max_value_bytes=10**9)}, "from 1 to 8388608"),
+    "unknown type": (schema("at timestamp, x float"), "field `x`: Type: expected one of boolean"),
+    "decimal of 39 digits": (schema("at timestamp, x decimal(39,2)"), "expected one of"),
+    "field without a type": (schema("at timestamp, x"), "expected a name and a type"),
+    "field twice": (schema("at timestamp, x int, X int"), "`X` twice"),
+    "empty schema": (schema(" "), "at least one field"),
+    "rows of an epoch": ({"max_rows_per_epoch": 0}, "a number from 1"),
+    "severity": ({"contract": (Expect(type="t", arguments={}, severity="bad"),)}, "critical, warning or info"),  # type: ignore[arg-type]  # what is tested
+    "batch": ({"batch": "same"}, "SameDefinition() or Sql(file)"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_definition_is_refused_with_the_field_and_what_was_expected(case: str) -> None:
+    changes, expected = BAD[case]
+
+    with pytest.raises(DefinitionError) as refused:
+        check(replace(GOOD, **changes))
+
+    assert expected in str(refused.value)
+
+
+def test_definition_that_fits_is_accepted() -> None:
+    check(replace(GOOD, measures={"n": Count(), "m": Max("at"), "a": Avg("amount / price")}))
+
+
+def write(folder: Path, name: str, text: str) -> Settings:
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text("from cutover.definition import *\n" + text, encoding="utf-8")
+    return Settings(pipelines=folder)
+
+
+PIPELINE = """
+{variable} = Pipeline(name="{name}", source=Topic(name="t", schema="at timestamp, k string", event_time="at"),
+    key=("k",), window=Fixed(hours=1), measures={{"n": Count()}}, batch={batch})
+"""
+
+
+def text(name: str, variable: str = "p", batch: str = "SameDefinition()") -> str:
+    return PIPELINE.format(name=name, variable=variable, batch=batch)
+
+
+def test_unknown_pipeline_names_the_closest_one(tmp_path: Path) -> None:
+    settings = write(tmp_path, "a.py", text("flights"))
+
+    with pytest.raises(DefinitionError, match="did you mean `flights`"):
+        catalogue.get(settings, "flihgts")
+
+
+def test_pipeline_knows_its_file(tmp_path: Path) -> None:
+    assert catalogue.get(write(tmp_path, "a.py", text("a")), "a").file == tmp_path / "a.py"
+
+
+def test_same_name_in_two_files_is_refused(tmp_path: Path) -> None:
+    write(tmp_path, "a.py", text("a"))
+
+    with pytest.raises(DefinitionError, match=r"a\.py has it too"):
+        catalogue.load(write(tmp_path, "b.py", text("a")))
+
+
+def test_file_that_does_not_run_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DefinitionError, match=r"a\.py: expected a definition that loads, got ZeroDivisionError"):
+        catalogue.load(write(tmp_path, "a.py", "1 / 0"))
+
+
+def test_file_without_a_pipeline_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DefinitionError, match="at the top level, got none"):
+        catalogue.load(write(tmp_path, "a.py", ""))
+
+
+def test_missing_sql_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DefinitionError, match=r"expected a file, found none: legacy/a\.sql"):
+        catalogue.load(write(tmp_path, "a.py", text("a", batch='Sql("legacy/a.sql")')))
+
+
+def test_sql_outside_of_the_definitions_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "secret.sql").write_text("SELECT 1", encoding="utf-8")
+
+    with pytest.raises(DefinitionError, match="inside the definition's folder"):
+        catalogue.load(write(tmp_path / "pipelines", "a.py", text("a", batch='Sql("../secret.sql")')))
+
+
+def test_the_projects_own_definitions_load() -> None:
+    root = Path(__file__).parents[3]
+
+    assert "flights" in catalogue.load(Settings(pipelines=root / "pipelines"))
+
+
+def test_check_of_sql_needs_no_file_before_it_is_loaded() -> None:
+    check(replace(GOOD, batch=Sql("legacy/p.sql")))

@@ -1,0 +1,71 @@
+"""Which changes make another truth, which another pace, which another batch."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cutover.definition import Count, Expect, Fixed, Lateness, Max, Min, Pipeline, Policy, Sql, Topic
+from cutover.definition.fingerprint import batch_fingerprint, lateness_fingerprint, result_fingerprint
+
+TOPIC = Topic(name="t", schema="at timestamp, k string, v int", event_time="at")
+PIPELINE = Pipeline(name="p", source=TOPIC, key=("k",), window=Fixed(hours=1), measures={"m": Max("v")})
+
+OTHER_TRUTH: dict[str, dict[str, Any]] = {
+    "topic": {"source": replace(TOPIC, name="u")},
+    "schema": {"source": replace(TOPIC, schema="at timestamp, k string, v bigint")},
+    "not null": {"source": replace(TOPIC, schema="at timestamp, k string, v int NOT NULL")},
+    "time format": {"source": replace(TOPIC, time_format="millis")},
+    "largest value": {"source": replace(TOPIC, max_value_bytes=5)},
+    "isolation": {"source": replace(TOPIC, isolation="read_uncommitted")},
+    "where": {"where": "v > 0"},
+    "derive": {"derive": {"w": "v"}},
+    "key": {"key": ("k", "v")},
+    "window": {"window": Fixed(hours=2)},
+    "another measure": {"measures": {"m": Min("v")}},
+    "another name of a measure": {"measures": {"n": Max("v")}},
+    "max ahead": {"lateness": Lateness(max_ahead="2 hours")},
+}
+SAME_TRUTH: dict[str, dict[str, Any]] = {
+    "name": {"name": "q"},
+    "blanks in the schema": {"source": replace(TOPIC, schema=" at  timestamp,k string , v integer")},
+    "log time": {"source": replace(TOPIC, log_time="at")},
+    "lateness": {"lateness": Lateness(out_of_orderness="1 hour", allowed="1 hour", idle_after="2 hours")},
+    "policy": {"policy": Policy(runs=1)},
+    "contract": {"contract": (Expect(type="t", arguments={}),)},
+    "epoch size": {"max_rows_per_epoch": 7},
+    "the same duration": {"lateness": Lateness(max_ahead="60 minutes")},
+}
+
+
+@pytest.mark.parametrize("change", OTHER_TRUTH)
+def test_a_change_of_the_truth_changes_the_result_fingerprint(change: str) -> None:
+    assert result_fingerprint(PIPELINE) != result_fingerprint(replace(PIPELINE, **OTHER_TRUTH[change]))
+
+
+@pytest.mark.parametrize("change", SAME_TRUTH)
+def test_any_other_change_keeps_the_result_fingerprint(change: str) -> None:
+    assert result_fingerprint(PIPELINE) == result_fingerprint(replace(PIPELINE, **SAME_TRUTH[change]))
+
+
+def test_fingerprints_stay_what_they_are_from_version_to_version() -> None:
+    plain = replace(PIPELINE, measures={"n": Count()})
+
+    assert (result_fingerprint(plain), lateness_fingerprint(plain)) == ("793e0df84d08", "cfeec8dce598")
+
+
+def test_lateness_has_a_fingerprint_of_its_own() -> None:
+    other = replace(PIPELINE, lateness=Lateness(allowed="1 hour"))
+
+    assert lateness_fingerprint(PIPELINE) != lateness_fingerprint(other)
+
+
+def test_batch_fingerprint_is_of_the_sql_files_content(tmp_path: Path) -> None:
+    pipeline = replace(PIPELINE, batch=Sql("a.sql"), file=tmp_path / "p.py")
+    (tmp_path / "a.sql").write_text("SELECT 1", encoding="utf-8")
+    first = batch_fingerprint(pipeline)
+    (tmp_path / "a.sql").write_text("SELECT 2", encoding="utf-8")
+
+    assert batch_fingerprint(PIPELINE) == "same"
+    assert first != batch_fingerprint(pipeline)
