@@ -20,6 +20,7 @@ from reconcile.gate.decide import EXPIRES_AFTER, Decision, Evidence, decide
 from reconcile.report.text import visible
 
 REFUSED = 1
+_SHOWN = 10  # runs
 
 Why = Annotated[str, typer.Option("--why", help="The reason; it is kept in the history.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object.")]
@@ -106,32 +107,52 @@ def _object(
 
 
 def _print(found: dict[str, Any], evidence: Evidence) -> None:
-    console = Console()
+    console = Console(highlight=False)
     following = f"next: {found['next']}" if found["next"] else "there is no stage beyond"
-    console.print(f"[bold]{found['pipeline']}[/] is in [bold]{found['stage']}[/]; {following}")
-    conditions = Table("", "condition", "found", title="To advance", title_justify="left")
-    for condition in found["conditions"] if found["next"] else []:
-        conditions.add_row("yes" if condition["met"] else "no", condition["name"], escape(condition["found"]))
-    console.print(conditions)
+    console.print(f"[bold]{found['pipeline']}[/] is in [bold]{found['stage']}[/]; {following}.")
+    if found["next"]:
+        _conditions(console, found["conditions"])
     causes = ", ".join(f"{name} {rows:,} rows" for name, rows in found["differences_by_cause"].items())
-    console.print(f"Differences in the runs that count: {causes or 'none'}")
+    console.print(f"\nDifferences in the runs that count: {causes or 'none'}.")
     if found["expires"]:
-        console.print(f"The oldest of them expires {found['expires']:%Y-%m-%d %H:%M} UTC.")
-    counted = {run["run_id"] for run in found["counted"]}
-    runs = Table("counts", "at (UTC)", "epoch", "outcome", "run", title="Newest runs", title_justify="left")
-    for run in evidence.runs[-10:]:
-        is_counted = "yes" if run.run_id in counted else "no"
-        runs.add_row(is_counted, f"{run.at:%Y-%m-%d %H:%M:%S}", str(run.epoch), run.outcome, run.run_id)
-    console.print(runs)
+        console.print(f"The oldest of these runs expires {found['expires']:%Y-%m-%d %H:%M} UTC.")
+    _runs(console, evidence, {run["run_id"] for run in found["counted"]})
     _history(console, found["history"])
 
 
+def _conditions(console: Console, conditions: list[dict[str, Any]]) -> None:
+    table = _table("", "to advance", "found")
+    for condition in conditions:
+        word = "[green]yes[/]" if condition["met"] else "[red]no[/]"
+        table.add_row(word, condition["name"], escape(condition["found"]))
+    console.print(table)
+
+
+def _runs(console: Console, evidence: Evidence, counted: set[str]) -> None:
+    if not evidence.runs:
+        console.print("No reconciliation since the last move.")
+        return
+    table = _table("counts", "at (UTC)", "epoch", "windows", "outcome", "run")
+    for run in evidence.runs[-_SHOWN:]:
+        numbers = (str(run.epoch), f"{run.windows:,}")
+        word = "yes" if run.run_id in counted else "no"
+        table.add_row(word, f"{run.at:%Y-%m-%d %H:%M:%S}", *numbers, run.outcome, run.run_id)
+    console.print(table)
+
+
 def _history(console: Console, rows: list[dict[str, Any]]) -> None:
-    table = Table("at (UTC)", "stage", "event", "who", "why", "evidence", title="History", title_justify="left")
+    if not rows:
+        console.print("No move yet.")
+        return
+    table = _table("at (UTC)", "stage", "event", "who", "why", "evidence")
     for row in rows:
         why, hashed = escape(visible(row["why"] or "")), str(row["evidence"].get("hash", ""))[:12]
         table.add_row(f"{row['at']:%Y-%m-%d %H:%M:%S}", row["stage"], row["event"], row["who"], why, hashed)
     console.print(table)
+
+
+def _table(*columns: str) -> Table:
+    return Table(*columns, box=None, pad_edge=False, padding=(0, 2, 0, 0))
 
 
 def register(main: typer.Typer) -> None:

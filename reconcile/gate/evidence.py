@@ -11,7 +11,7 @@ from typing import Any
 from cutover.definition.fingerprint import result_fingerprint
 from cutover.definition.pipeline import Pipeline
 from cutover.errors import LogError
-from cutover.lake import control, versions
+from cutover.lake import control, tables, versions
 from cutover.lake.epochs import EpochLog, EpochRecord
 from cutover.lake.versions import Version
 from cutover.log.kafka import LogClient
@@ -30,7 +30,8 @@ def read(settings: Settings, pipeline: Pipeline) -> Evidence:
     """
     version = versions.current(settings, pipeline)
     if version is None:
-        return Evidence(result_fingerprint=result_fingerprint(pipeline))
+        nothing = Replay(retention=None, needed=None)
+        return Evidence(result_fingerprint=result_fingerprint(pipeline), replay=nothing)
     rows = control.read(settings, "reconciliations", pipeline.name)
     history = control.read(settings, "gate", pipeline.name)
     return Evidence(
@@ -94,7 +95,8 @@ def _replay(settings: Settings, pipeline: Pipeline, version: Version) -> Replay 
     except LogError:
         return None
     unread = sum(latest[p] - earliest.get(p, 0) for p in latest)
-    return Replay(retention=retention(config), needed=replay_time(EpochLog(version.uri).records(), unread))
+    records = EpochLog(version.uri).records() if tables.exists(version.uri) else []
+    return Replay(retention=retention(config), needed=replay_time(records, unread))
 
 
 def retention(config: Mapping[str, str]) -> timedelta | None:
