@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 from cutover.definition.pipeline import Pipeline, Topic
 from cutover.definition.schema import fields
 from cutover.errors import DefinitionError
-from cutover.log.encode import encoder, key_text, text
+from cutover.log.encode import Encode, encoder, key_text, text
 from cutover.log.lines import MAX_LINE, read_lines
 
 MAX_MESSAGE = 8 * 1024 * 1024
@@ -87,7 +87,7 @@ def _csv_rows(path: Path, pipeline: Pipeline, notes: Notes) -> Iterator[Row]:
     known = {item.name: item for item in fields(topic)}
     notes.ignored_columns = [name for name in header if name not in known]
     columns = [
-        (place, name, f"{text(name)}:", encoder(known[name], topic.time_format))
+        (place, f"{text(name)}:", encoder(known[name], topic.time_format))
         for place, name in enumerate(header)
         if name in known
     ]
@@ -96,20 +96,25 @@ def _csv_rows(path: Path, pipeline: Pipeline, notes: Notes) -> Iterator[Row]:
     for line, cells in records:
         if len(cells) != len(header):
             _refuse(path, line, f"{len(header)} cells, got {len(cells)}")
-        parts = []
-        for place, _, prefix, encode in columns:
-            cell = cells[place]
-            encoded = "null" if cell == "" else encode(cell)
-            if encoded is None:
-                notes.unfit_cells += 1
-                encoded = text(cell)
-            parts.append(prefix + encoded)
+        encoded = {place: _cell(cells[place], encode, notes) for place, _, encode in columns}
+        value = ",".join(prefix + encoded[place] for place, prefix, _ in columns)
         yield Row(
             line=line,
             log_micros=None if at is None else _time(path, line, cells[at], topic),
-            key=key_text([cells[place] or None for place in keys]).encode() if keys else None,
-            value=("{" + ",".join(parts) + "}").encode(),
+            key=f"[{','.join(encoded[place] for place in keys)}]".encode() if keys else None,
+            value=f"{{{value}}}".encode(),
         )
+
+
+def _cell(cell: str, encode: Encode, notes: Notes) -> str:
+    """Return a cell as JSON; one that does not fit its type goes as text, for the paths to call it malformed."""
+    if not cell:
+        return "null"
+    encoded = encode(cell)
+    if encoded is None:
+        notes.unfit_cells += 1
+        return text(cell)
+    return encoded
 
 
 def _check_header(path: Path, header: list[str], topic: Topic) -> None:

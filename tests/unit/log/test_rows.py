@@ -1,0 +1,173 @@
+"""From lines of a file to records: types, keys, log times, and what is refused before anything is sent."""
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from cutover.definition import Count, Fixed, Pipeline, Topic
+from cutover.errors import DefinitionError
+from cutover.log import lines
+from cutover.log.rows import MAX_MESSAGE, Notes, Row, read_rows
+
+TOPIC = Topic(
+    name="t",
+    schema="at timestamp, seen timestamp, k string, i int, x double, d decimal(9,2), b boolean, day date",
+    event_time="at",
+    log_time="seen",
+    time_format="seconds",
+)
+PIPELINE = Pipeline(name="p", source=TOPIC, key=("k", "i"), window=Fixed(hours=1), measures={"n": Count()})
+HEADER = "at,seen,k,i,x,d,b,day\n"
+
+
+def rows(path: Path, notes: Notes | None = None) -> list[Row]:
+    return list(read_rows(path, PIPELINE, notes or Notes()))
+
+
+def csv_file(folder: Path, body: str, header: str = HEADER) -> Path:
+    path = folder / "a.csv"
+    path.write_bytes((header + body).encode())
+    return path
+
+
+def json_file(folder: Path, body: bytes) -> Path:
+    path = folder / "a.jsonl"
+    path.write_bytes(body)
+    return path
+
+
+def test_cells_are_typed_by_the_schema_and_an_empty_one_is_null(tmp_path: Path) -> None:
+    (row,) = rows(csv_file(tmp_path, '10,20,"a ""b"", ß",7,1.5,12.30,true,2013-01-31\n'))
+
+    assert row.value.decode() == (
+        '{"at":10,"seen":20,"k":"a \\"b\\", ß","i":7,"x":1.5,"d":12.30,"b":true,"day":"2013-01-31"}'
+    )
+    assert (row.line, row.log_micros, row.key) == (2, 20_000_000, '["a \\"b\\", ß",7]'.encode())
+
+
+def test_empty_cells_are_null(tmp_path: Path) -> None:
+    (row,) = rows(csv_file(tmp_path, "10,20,,,,,,\n"))
+
+    assert json.loads(row.value) == {"at": 10, "seen": 20} | dict.fromkeys(["k", "i", "x", "d", "b", "day"])
+    assert row.key == b"[null,null]"
+
+
+def test_cell_that_does_not_fit_is_sent_as_text_and_counted(tmp_path: Path) -> None:
+    notes = Notes()
+    (row,) = rows(csv_file(tmp_path, "10,20,a,7.5,NaN,1,maybe,soon\n"), notes)
+
+    assert json.loads(row.value) | {} == {
+        "at": 10, "seen": 20, "k": "a", "i": "7.5", "x": "NaN", "d": 1, "b": "maybe", "day": "soon"
+    }  # fmt: skip
+    assert notes.unfit_cells == 3
+
+
+def test_column_that_the_schema_does_not_name_is_left_out_and_named(tmp_path: Path) -> None:
+    notes = Notes()
+    (row,) = rows(csv_file(tmp_path, "10,20,secret\n", header="at,seen,other\n"), notes)
+
+    assert (json.loads(row.value), notes.ignored_columns) == ({"at": 10, "seen": 20}, ["other"])
+
+
+def test_json_lines_are_sent_as_they_stand(tmp_path: Path) -> None:
+    line = b'{"seen": 20,  "k": "a", "x": 1.50, "new": {"a": 1}}'
+    (row,) = rows(json_file(tmp_path, b"\n" + line + b"\r\n"))
+
+    assert (row.line, row.value, row.log_micros, row.key) == (2, line, 20_000_000, b'["a",null]')
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".txt"])
+def test_gzip_is_known_by_its_bytes(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"a{suffix}"
+    path.write_bytes(gzip.compress((HEADER + "10,20,a,1,1,1,true,\n").encode()))
+
+    assert [row.line for row in rows(path)] == [2]
+
+
+BAD_CSV = {
+    "no header": ("", "", r"line 1: expected a header with the column `at`"),
+    "no log time": ("at,k\n", "1,a\n", r"expected a header with the column `seen`"),
+    "column twice": ("at,seen,k,k\n", "1,2,a,b\n", r"`k` twice"),
+    "too few cells": (HEADER, "1,2,a\n", r"line 2: expected 8 cells, got 3"),
+    "no time": (
+        HEADER,
+        "1,2,a,1,1,1,t,\n1,soon,a,1,1,1,t,\n",
+        r"line 3: expected a time in seconds in `seen`, got `soon`",
+    ),
+    "empty log time": (HEADER, "1,,a,1,1,1,t,\n", r"line 2: expected a time"),
+    "open quote": (HEADER, '1,2,"a,1,1,1,t,\n', r"expected CSV"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_CSV)
+def test_csv_is_refused_with_its_line(tmp_path: Path, case: str) -> None:
+    header, body, expected = BAD_CSV[case]
+
+    with pytest.raises(DefinitionError, match=expected):
+        rows(csv_file(tmp_path, body, header))
+
+
+BAD_JSON = {
+    "broken": (b'{"seen":1}\n{"seen":', r"line 2: expected one JSON object"),
+    "array": (b"[1]\n", r"got list"),
+    "too deep": (b'{"seen":1,"a":' + b"[" * 10_000 + b"]" * 10_000 + b"}\n", r"line 1: expected JSON that is not nested"),
+    "no log time": (b"{}\n", r"line 1: expected a time in seconds in `seen`, got `None`"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD_JSON)
+def test_json_is_refused_with_its_line(tmp_path: Path, case: str) -> None:
+    body, expected = BAD_JSON[case]
+
+    with pytest.raises(DefinitionError, match=expected):
+        rows(json_file(tmp_path, body))
+
+
+def test_bytes_that_are_not_utf8_are_refused_with_their_line(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(HEADER.encode() + b"1,2,\xff,1,1,1,t,\n")
+
+    with pytest.raises(DefinitionError, match=r"line 2: expected UTF-8"):
+        rows(path)
+
+
+def test_message_over_the_limit_is_refused_with_its_line(tmp_path: Path) -> None:
+    fits = b'{"seen":1,"k":"' + b"x" * (MAX_MESSAGE - 17) + b'"}'
+    path = json_file(tmp_path, fits + b"\n" + fits[:-2] + b'x"}\n')
+
+    with pytest.raises(DefinitionError, match=r"line 2: expected a message of at most 8,388,608 bytes, got 8,388,609"):
+        rows(path)
+
+
+def test_endless_line_is_refused_before_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "MAX_LINE", 1_000)
+
+    with pytest.raises(DefinitionError, match=r"line 2: expected at most 1,000 bytes in a line"):
+        rows(json_file(tmp_path, b'{"seen":1}\n' + b"x" * 1_001))
+
+
+def test_gzip_bomb_of_one_line_is_refused_at_the_line_limit(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(gzip.compress(b"x" * 40_000_000))
+
+    with pytest.raises(DefinitionError, match=r"line 1: expected at most 16,777,216 bytes"):
+        rows(path)
+
+
+def test_gzip_bomb_of_many_lines_is_refused_by_its_growth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "FREE_EXPANSION", 0)
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(gzip.compress(b'{"seen":1}\n' * 200_000, mtime=0))
+
+    with pytest.raises(DefinitionError, match="grows at most 200 times"):
+        rows(path)
+
+
+def test_damaged_gzip_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(gzip.compress(b'{"seen":1}\n' * 1000)[:-20])
+
+    with pytest.raises(DefinitionError, match="expected a readable file"):
+        rows(path)
