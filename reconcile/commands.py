@@ -123,7 +123,7 @@ def _write(path: Path, result: Reconciliation) -> None:
 
 
 def _print(value: Mapping[str, Any]) -> None:
-    sys.stdout.write(json.dumps(value) + "\n")
+    sys.stdout.write(json.dumps(value, allow_nan=False) + "\n")
 
 
 def register(app: typer.Typer) -> None:

@@ -1,0 +1,90 @@
+"""Whatever is late, wherever epochs end, the ledger explains the difference; one edit is never explained away."""
+
+import tempfile
+from collections.abc import Callable
+from datetime import timedelta
+from decimal import Decimal
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cutover.settings import Settings
+from reconcile.result import Reconciliation, Verdict
+from reconcile.run import reconcile
+from tests.integration.reconcile.lake_of import PIPELINE, Lake, Raw, Sale, edited, lake_of, write
+
+EXAMPLES = settings(max_examples=15, deadline=None, derandomize=True, database=None)
+HOUR = timedelta(hours=1)
+
+accepted = st.builds(
+    Sale,
+    epoch=st.integers(0, 3),
+    hour=st.integers(0, 4),
+    shop=st.sampled_from(("a", "b", "", None)),
+    desk=st.sampled_from((0, 1, None)),
+    amount=st.integers(-1000, 1000),
+)
+late = st.builds(
+    Sale,
+    epoch=st.integers(1, 3),
+    hour=st.integers(0, 4),
+    shop=st.sampled_from(("a", "c", None)),
+    desk=st.sampled_from((1, None)),
+    amount=st.integers(-5000, 5000),
+    kind=st.just("late"),
+)
+EDITS: tuple[Callable[[Raw], Raw | None], ...] = (
+    lambda _: None,
+    lambda row: row | {"revenue": row["revenue"] + 1},
+    lambda row: row | {"sales": row["sales"] + 1},
+    lambda row: row | {"least": row["least"] - 1},
+    lambda row: row | {"most": None},
+    lambda row: row | {"mean": row["mean"] + 0.001},
+    lambda row: row | {"mean__sum": row["mean__sum"] - Decimal(1)},
+    lambda row: row | {"_n": row["_n"] + 1},
+    lambda row: row | {"shop": "somewhere else"},
+    lambda row: row | {"window_start": row["window_start"] + 7 * HOUR, "window_end": row["window_end"] + 7 * HOUR},
+)
+
+
+def judged(lake: Lake) -> Reconciliation:
+    with tempfile.TemporaryDirectory() as home:
+        fresh = Settings(home=Path(home))
+        write(fresh, lake)
+        return reconcile(fresh, PIPELINE)
+
+
+@EXAMPLES
+@given(counted=st.lists(accepted, min_size=1, max_size=25), missed=st.lists(late, min_size=1, max_size=8))
+def test_the_ledger_explains_every_difference(counted: list[Sale], missed: list[Sale]) -> None:
+    result = judged(lake_of([*counted, *missed]))
+
+    found = (result.verdict, result.causes["unexplained"].rows, result.causes["late"].events)
+    assert found == (Verdict.EXPLAINED, 0, len(missed))
+
+
+@EXAMPLES
+@given(
+    counted=st.lists(accepted, min_size=1, max_size=25),
+    missed=st.lists(late, max_size=8),
+    edit=st.sampled_from(EDITS),
+    place=st.integers(0, 1_000),
+)
+def test_an_edit_of_the_batch_is_never_explained(
+    counted: list[Sale], missed: list[Sale], edit: Callable[[Raw], Raw | None], place: int
+) -> None:
+    lake = lake_of([*counted, *missed])
+
+    result = judged(edited(lake, place % len(lake.batch), edit))
+
+    assert (result.verdict, result.causes["unexplained"].rows > 0) == (Verdict.DIVERGED, True)
+
+
+@EXAMPLES
+@given(counted=st.lists(accepted, min_size=1, max_size=25), missed=st.lists(late, max_size=8))
+def test_each_waterfall_adds_up(counted: list[Sale], missed: list[Sale]) -> None:
+    result = judged(lake_of([*counted, *missed]))
+
+    for fall in result.waterfall:
+        assert int(fall.batch or 0) + sum(int(step.amount or 0) for step in fall.steps) == int(fall.streaming or 0)

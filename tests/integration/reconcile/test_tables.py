@@ -1,0 +1,164 @@
+"""`cutover diff` over tables that Cutover did not make: Delta and Parquet, odd keys, other schemas, other types."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import write_deltalake
+
+from cutover.errors import DefinitionError, LakeError
+from reconcile.report import page
+from reconcile.result import Reconciliation, Verdict
+from reconcile.tables import Asked, compare_tables
+from tests.integration.reconcile.test_run import SCHEMA
+
+ROWS: tuple[dict[str, Any], ...] = (
+    {"day": 1, "shop": "a", "amount": 10, "ratio": 0.5},
+    {"day": 1, "shop": None, "amount": 20, "ratio": math.nan},
+    {"day": 2, "shop": "a", "amount": 30, "ratio": None},
+    {"day": 2, "shop": "b", "amount": 40, "ratio": 1.5},
+)
+
+
+def parquet(path: Path, rows: tuple[dict[str, Any], ...] | list[dict[str, Any]]) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.Table.from_pylist(list(rows)), path)
+    return str(path)
+
+
+def compared(tmp_path: Path, actual: list[dict[str, Any]], **asked: Any) -> Reconciliation:
+    left, right = parquet(tmp_path / "left.parquet", ROWS), parquet(tmp_path / "right.parquet", actual)
+    return compare_tables(Asked(left=left, right=right, **{"key": ("day", "shop"), **asked}))
+
+
+def changed(place: int, **values: Any) -> list[dict[str, Any]]:
+    return [row | values if i == place else row for i, row in enumerate(ROWS)]
+
+
+def kinds(result: Reconciliation) -> list[tuple[Any, str, str]]:
+    return [(cell.key["shop"], cell.measure, cell.kind) for cell in result.differences]
+
+
+def test_equal_tables_in_another_order_agree(tmp_path: Path) -> None:
+    result = compared(tmp_path, list(reversed(ROWS)))
+
+    assert (result.verdict, result.exit_code, result.rows.compared) == (Verdict.CONSISTENT, 0, 4)
+
+
+def test_a_changed_value_is_found(tmp_path: Path) -> None:
+    result = compared(tmp_path, changed(0, amount=11))
+
+    cell = result.differences[0]
+    assert (result.exit_code, cell.batch, cell.streaming, cell.difference) == (1, 10, 11, 1)
+
+
+def test_a_row_of_a_null_key_that_is_missing_is_found(tmp_path: Path) -> None:
+    result = compared(tmp_path, [row for row in ROWS if row["shop"] is not None])
+
+    assert (result.rows.missing, {shop for shop, _, _ in kinds(result)}) == (1, {None})
+
+
+def test_swapped_values_of_two_rows_are_found(tmp_path: Path) -> None:
+    actual = [row | {"amount": {30: 40, 40: 30}.get(row["amount"], row["amount"])} for row in ROWS]
+
+    assert compared(tmp_path, actual, window="day").rows.changed == 2
+
+
+def test_a_null_is_not_nan(tmp_path: Path) -> None:
+    assert kinds(compared(tmp_path, changed(2, ratio=math.nan))) == [("a", "ratio", "changed")]
+
+
+def test_a_float_within_the_relative_tolerance_is_equal(tmp_path: Path) -> None:
+    assert compared(tmp_path, changed(3, ratio=1.5 * (1 + 1e-12))).verdict is Verdict.CONSISTENT
+
+
+@pytest.mark.parametrize(("amount", "verdict"), [(42, Verdict.CONSISTENT), (43, Verdict.DIVERGED)])
+def test_an_asked_tolerance_is_absolute(tmp_path: Path, amount: int, verdict: Verdict) -> None:
+    assert compared(tmp_path, changed(3, amount=amount), tolerances={"amount": 2.0}).verdict is verdict
+
+
+def test_repeated_keys_are_compared_as_a_multiset(tmp_path: Path) -> None:
+    result = compared(tmp_path, [*ROWS, ROWS[0]])
+
+    assert (result.rows.extra, result.rows.compared, len(result.notes)) == (1, 5, 1)
+
+
+def test_keys_repeated_alike_on_both_sides_agree_with_a_note(tmp_path: Path) -> None:
+    doubled = (*ROWS, ROWS[0])
+    left, right = parquet(tmp_path / "l.parquet", doubled), parquet(tmp_path / "r.parquet", doubled)
+
+    result = compare_tables(Asked(left=left, right=right, key=("day", "shop")))
+
+    assert (result.verdict, len(result.notes)) == (Verdict.CONSISTENT, 2)
+
+
+def test_a_column_on_one_side_only_is_a_difference(tmp_path: Path) -> None:
+    result = compared(tmp_path, [row | {"more": 1} for row in ROWS])
+
+    assert (result.verdict, result.notes) == (Verdict.DIVERGED, ("Column `more` is on the actual side only.",))
+
+
+def test_another_type_of_number_is_a_note(tmp_path: Path) -> None:
+    result = compared(tmp_path, [row | {"amount": float(row["amount"])} for row in ROWS])
+
+    assert (result.verdict, len(result.notes)) == (Verdict.CONSISTENT, 1)
+
+
+def test_text_in_place_of_a_number_is_a_difference(tmp_path: Path) -> None:
+    result = compared(tmp_path, [row | {"amount": str(row["amount"])} for row in ROWS])
+
+    assert (result.verdict, result.rows.changed) == (Verdict.DIVERGED, 0)
+
+
+def test_windows_are_counted_by_their_column(tmp_path: Path) -> None:
+    result = compared(tmp_path, changed(3, amount=0), window="day")
+
+    assert (result.windows.compared, result.windows.different, result.differences[0].window_start) == (2, 1, "2")
+
+
+def test_delta_and_a_folder_of_parquet_compare(tmp_path: Path) -> None:
+    write_deltalake(str(tmp_path / "delta"), pa.Table.from_pylist(list(ROWS)), partition_by=["day"])
+    parquet(tmp_path / "files" / "1.parquet", ROWS[:2])
+    parquet(tmp_path / "files" / "deeper" / "2.parquet", ROWS[2:])
+
+    result = compare_tables(Asked(left=str(tmp_path / "delta"), right=str(tmp_path / "files"), key=("day", "shop")))
+
+    assert (result.verdict, result.rows.compared) == (Verdict.CONSISTENT, 4)
+
+
+def test_a_glob_is_a_table(tmp_path: Path) -> None:
+    parquet(tmp_path / "a-1.parquet", ROWS[:2])
+    parquet(tmp_path / "a-2.parquet", ROWS[2:])
+    whole = parquet(tmp_path / "whole.parquet", ROWS)
+
+    result = compare_tables(Asked(left=str(tmp_path / "a-*.parquet"), right=whole, key=("day", "shop")))
+
+    assert result.verdict is Verdict.CONSISTENT
+
+
+def test_nothing_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DefinitionError, match="found nothing"):
+        compare_tables(Asked(left=str(tmp_path / "nowhere"), right=str(tmp_path), key=("day",)))
+
+
+def test_an_unknown_key_column_is_refused_with_the_shared_ones(tmp_path: Path) -> None:
+    with pytest.raises(DefinitionError, match="day, shop, amount, ratio"):
+        compared(tmp_path, list(ROWS), key=("nope",))
+
+
+def test_a_file_that_is_not_parquet_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "left.csv").write_text("a,b\n1,2\n", encoding="utf-8")
+
+    with pytest.raises(LakeError, match="expected Parquet"):
+        compare_tables(Asked(left=str(tmp_path / "left.csv"), right=str(tmp_path / "left.csv"), key=("a",)))
+
+
+def test_the_object_fits_the_schema_and_the_page_renders(tmp_path: Path) -> None:
+    result = compared(tmp_path, changed(0, amount=11), window="day")
+
+    jsonschema.validate(result.to_json(), SCHEMA)
+    assert "amount" in page.render(result)

@@ -1,0 +1,83 @@
+"""The verdict by tables: what was found and the policy decide it, nothing else."""
+
+import pytest
+
+from cutover.definition import Policy
+from reconcile import verdict
+from reconcile.result import Events, Rows, Seal, SealBreach, Verdict, Windows
+from reconcile.verdict import Judged, decide, late_share
+
+POLICY = Policy(max_late_share=0.001)
+
+
+def judged(*, explained: int = 0, unexplained: int = 0, share: float = 0.0, compared: int = 10) -> Judged:
+    return Judged(
+        windows=Windows(compared=compared, different=min(1, explained + unexplained), open=2),
+        rows=Rows(compared=1_234),
+        explained=explained,
+        unexplained=unexplained,
+        late_share=share,
+        causes=("late",) if explained else (),
+    )
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (judged(), (Verdict.CONSISTENT, 0, True)),
+        (judged(explained=3, share=0.0005), (Verdict.EXPLAINED, 0, True)),
+        (judged(explained=3, share=0.001), (Verdict.EXPLAINED, 0, True)),
+        (judged(explained=3, share=0.0011), (Verdict.EXPLAINED, 1, False)),
+        (judged(unexplained=1), (Verdict.DIVERGED, 1, False)),
+        (judged(explained=3, unexplained=1, share=0.0001), (Verdict.DIVERGED, 1, False)),
+    ],
+)
+def test_the_verdict_follows_from_what_was_found(found: Judged, expected: tuple[Verdict, int, bool]) -> None:
+    decision = decide(found, POLICY)
+
+    assert (decision.verdict, decision.exit_code, decision.policy.within) == expected
+
+
+def test_a_policy_that_allows_unexplained_rows_does_not_turn_divergence_into_agreement() -> None:
+    decision = decide(judged(unexplained=1), Policy(max_unexplained=5))
+
+    assert (decision.verdict, decision.exit_code, decision.policy.within) == (Verdict.DIVERGED, 1, True)
+
+
+def test_late_share_is_of_accepted_and_late() -> None:
+    assert late_share(1, 3) == 1 / (1 + 3)
+
+
+def test_late_share_of_nothing_is_zero() -> None:
+    assert late_share(0, 0) == 0.0
+
+
+def test_a_broken_seal_is_not_comparable_and_names_its_runbook() -> None:
+    seal = Seal(holds=False, breaches=(SealBreach(code="history", message="torn.", runbook="EpochHistoryBroken"),))
+
+    decision = verdict.broken(seal, POLICY)
+
+    assert (decision.verdict, decision.exit_code, decision.runbook) == (
+        Verdict.NOT_COMPARABLE,
+        2,
+        "EpochHistoryBroken",
+    )
+
+
+DIFFER = "Streaming and batch differ in 1 window (3 rows) of 10 closed windows (1,234 rows);"
+LATE = " 7 late events, 0.05 % of all in these windows, explain every difference: within the policy."
+
+
+@pytest.mark.parametrize(
+    ("found", "sentence"),
+    [
+        (judged(), "Streaming and batch agree in all 10 closed windows (1,234 rows)."),
+        (judged(compared=0), "Nothing to compare yet: no closed window at this cut, 2 windows still open."),
+        (judged(explained=3, share=0.0005), DIFFER + LATE),
+        (judged(explained=2, unexplained=1), DIFFER + " 1 row has no explanation, 2 have."),
+    ],
+)
+def test_the_sentence_says_the_numbers(found: Judged, sentence: str) -> None:
+    decision = decide(found, POLICY)
+
+    assert verdict.sentence(decision.verdict, found, Events(late=7), decision.policy) == sentence
