@@ -1,0 +1,152 @@
+"""The DAGs in a real Airflow, over a real broker: what ends is started again, and what is stopped stays stopped."""
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from confluent_kafka import Producer
+
+from cutover.errors import CutoverError
+from cutover.log.kafka import LogClient
+from cutover.settings import Kafka, Settings
+from infra import airflow, processes, start, stop
+from infra.demo_runs import Runs
+from infra.supervisor import Supervisor
+from tests.support.until import until
+
+MINUTE = 60.0
+TOPIC = "chain"
+HOUR = 3_600_000  # milliseconds
+DEFINITION = """
+from cutover.definition import Count, Fixed, Pipeline, Sum, Topic
+
+chain = Pipeline(
+    name="chain",
+    source=Topic(
+        name="chain", schema="shop string, amount bigint, at timestamp", event_time="at", time_format="millis"
+    ),
+    key=("shop",), window=Fixed(hours=1), measures={"sales": Count(), "amount": Sum("amount")}, max_rows_per_epoch=200,
+)
+"""
+pytestmark = pytest.mark.timeout(600)
+
+
+@pytest.fixture(scope="module")
+def runs(kafka_bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
+    """An installation of this module's own; its stream has read 1,000 records."""
+    pipelines = tmp_path_factory.mktemp("pipelines")
+    (pipelines / "chain.py").write_text(DEFINITION)
+    kafka = Kafka(bootstrap_servers=kafka_bootstrap)
+    settings = Settings(home=tmp_path_factory.mktemp("home"), pipelines=pipelines, kafka=kafka)
+    with suppress(CutoverError):
+        LogClient(settings).create_topic(TOPIC, partitions=2, config={"retention.ms": "-1"})
+    send(settings, first=0, count=1_000)
+    running = start.up(settings, broker_only=False, tell=lambda _: None)
+    found = Runs(api=airflow.api(settings, running.ports), settings=settings, pipeline="chain")
+    try:
+        streaming(found)
+        yield found
+    finally:
+        stop.down(settings, tell=lambda _: None)
+    assert Supervisor(settings.home.resolve()).leftovers() == []
+
+
+def send(settings: Settings, *, first: int, count: int) -> None:
+    """Send sales, 100 an hour."""
+    producer = Producer({"bootstrap.servers": settings.kafka.bootstrap_servers, "linger.ms": 20})
+    for number in range(first, first + count):
+        at = 1_700_000_000_000 + number * HOUR // 100
+        value = {"shop": "abc"[number % 3], "amount": number, "at": at}
+        producer.produce(TOPIC, json.dumps(value).encode(), partition=number % 2, timestamp=at)
+    producer.flush()
+
+
+def streaming(runs: Runs) -> dict[str, Any]:
+    """Return the heartbeat of a driver that has read everything, started if there is none."""
+    runs.start_stream()
+    runs.read_all(since=datetime.now(UTC))
+    return runs.heartbeat()
+
+
+def alive(beat: dict[str, Any]) -> bool:
+    identity = processes.parse(beat)
+    return identity is not None and processes.is_alive(identity)
+
+
+def stream_run(runs: Runs) -> str:
+    found = runs.api.get("dags/chain_stream/dagRuns", order_by="-run_after", limit=1)["dag_runs"]
+    return str(found[0]["dag_run_id"])
+
+
+def stream_log(runs: Runs) -> str:
+    """Return the whole log of the newest stream task's newest try, as text."""
+    base = f"dags/chain_stream/dagRuns/{quote(stream_run(runs), safe='')}/taskInstances/drive"
+    attempt = runs.api.get(base)["try_number"]
+    lines = runs.api.get(f"{base}/logs/{attempt}", full_content=True)["content"]
+    return "\n".join(str(line["event"]) if isinstance(line, dict) else str(line) for line in lines)
+
+
+def test_killed_driver_is_started_again_and_goes_on_after_its_last_epoch(runs: Runs) -> None:
+    before = streaming(runs)
+    os.kill(before["pid"], signal.SIGKILL)
+
+    until(lambda: runs.heartbeat()["pid"] != before["pid"] and alive(runs.heartbeat()), within=3 * MINUTE)
+
+    assert not alive(before)
+    epoch = before["epoch"]
+    until(lambda: f"epoch {epoch} committed, resumed at {epoch + 1}" in stream_log(runs), within=MINUTE)
+
+
+def test_killed_triggerer_leaves_the_driver_alone(runs: Runs) -> None:
+    before = streaming(runs)
+    supervisor = Supervisor(runs.settings.home.resolve())
+    (killed,) = [state.pid for state in supervisor.states() if state.name == "triggerer"]
+    os.kill(killed, signal.SIGKILL)
+
+    until(
+        lambda: [s.pid for s in supervisor.states() if s.name == "triggerer" and s.pid not in {0, killed}],
+        within=MINUTE,
+    )
+    until(runs.api.is_healthy, within=3 * MINUTE)
+
+    assert alive(before)
+    assert runs.heartbeat()["pid"] == before["pid"]
+    assert runs.api.state("chain_stream", stream_run(runs)) == "running"
+
+
+def test_batch_run_is_followed_by_the_report_on_its_cut(runs: Runs) -> None:
+    streaming(runs)
+
+    verdict = runs.verdict(runs.recompute())
+
+    assert (verdict.verdict, verdict.exit_code) == ("CONSISTENT", 0)
+
+
+def test_task_stopped_by_hand_stops_the_driver(runs: Runs) -> None:
+    before = streaming(runs)
+    run = stream_run(runs)
+    task = f"dags/chain_stream/dagRuns/{quote(run, safe='')}/taskInstances/drive"
+    until(lambda: runs.api.get(task)["state"] == "deferred", within=MINUTE)
+    runs.api.patch(task, {"new_state": "failed"})
+
+    until(lambda: not alive(before), within=2 * MINUTE)
+
+    assert runs.heartbeat()["state"] == "STOPPED"
+    assert runs.api.wait("chain_stream", run, MINUTE) == "failed"
+
+
+def test_cleared_task_goes_on_with_one_driver(runs: Runs) -> None:
+    before = streaming(runs)
+    run = stream_run(runs)
+    runs.api.post("dags/chain_stream/clearTaskInstances", {"dag_run_id": run, "only_failed": False, "dry_run": False})
+
+    until(lambda: runs.heartbeat()["pid"] != before["pid"] and alive(runs.heartbeat()), within=3 * MINUTE)
+
+    assert not alive(before)
+    assert runs.api.state("chain_stream", run) == "running"
