@@ -1,0 +1,81 @@
+"""`cutover lint` and `cutover init` as a person runs them: exit codes and messages, without Kafka and Spark."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cutover.cli import main
+from cutover.definition.lint import kafka_warnings
+from cutover.settings import Kafka
+
+CSV = """event_time,arrival_time,shop,paid
+1357035300,1357035420,a,5
+1357035301,1357035400,b,7
+1357035301,1357035400,a,7
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "shop.csv").write_text(CSV, encoding="utf-8")
+    return tmp_path
+
+
+def test_written_definition_lints_clean(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["init", "shop", "--from", str(home / "shop.csv")]) == 0
+    assert main(["lint", "shop", "--json"]) == 0
+
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["warnings"] == {"shop": []}
+
+
+def test_init_does_not_overwrite(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["init", "shop", "--from", str(home / "shop.csv")])
+    (home / "pipelines" / "shop.py").write_text("mine", encoding="utf-8")
+
+    assert main(["init", "shop", "--from", str(home / "shop.csv")]) == 2
+    assert "expected no file, there is one" in capsys.readouterr().err
+    assert (home / "pipelines" / "shop.py").read_text(encoding="utf-8") == "mine"
+
+
+@pytest.mark.parametrize("name", ["../x", "a;b", "select", "x" * 64])
+def test_init_refuses_a_name_that_cannot_be_used(home: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    assert main(["init", name, "--from", str(home / "shop.csv")]) == 2
+    assert "expected" in capsys.readouterr().err
+    assert not (home / "pipelines").exists()
+
+
+def test_init_says_what_it_needs_of_a_file_without_times(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (home / "no.csv").write_text("a,b\n1,x\n", encoding="utf-8")
+
+    assert main(["init", "no", "--from", str(home / "no.csv")]) == 2
+    assert "expected a column with a time" in capsys.readouterr().err
+
+
+def test_lint_of_an_unknown_pipeline_names_the_known_ones(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["init", "shop", "--from", str(home / "shop.csv")])
+
+    assert main(["lint", "shpo"]) == 2
+    assert "did you mean `shop`" in capsys.readouterr().err
+
+
+def test_produce_without_a_broker_names_the_way_to_start_one(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["init", "shop", "--from", str(home / "shop.csv")])
+
+    assert main(["produce", "shop.csv", "--pipeline", "shop"]) == 2
+    assert "`cutover up` starts a broker" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [["--speed", "fast"], ["--speed", "-1x"], ["--from", "yesterday"]])
+def test_produce_refuses_bad_arguments(home: Path, capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
+    main(["init", "shop", "--from", str(home / "shop.csv")])
+
+    assert main(["produce", "shop.csv", "--pipeline", "shop", *arguments]) == 2
+    assert f"{arguments[0]}: expected" in capsys.readouterr().err
+
+
+def test_lint_warns_of_unsafe_client_settings() -> None:
+    kafka = Kafka(bootstrap_servers="kafka.example:9092", client={"interceptor.classes": "x", "client.id": "a"})
+
+    assert [text.split(":")[0] for text in kafka_warnings(kafka)] == ["kafka.client", "kafka.protocol"]
