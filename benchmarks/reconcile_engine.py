@@ -1,4 +1,4 @@
-"""Which engine should compare two result tables: DuckDB in the process, or Spark in a JVM?
+"""Compare two result tables in DuckDB, in the process, and in Spark, in a JVM.
 
 Two equal Parquet tables of ROWS rows (window, key, three measures); per-window digests of both and a count of windows
 that differ, in each engine; rounds interleaved, medians printed. The figures of docs/adr/0004 come from here:
