@@ -8,12 +8,13 @@ from pathlib import Path
 
 import jsonschema
 
+from cutover.definition import Sliding
 from cutover.lake import control
 from cutover.settings import Settings
 from reconcile import history
 from reconcile.result import CellStep, Reconciliation, Verdict
 from reconcile.run import reconcile
-from tests.integration.reconcile.lake_of import PIPELINE, START, Lake, Sale, edited, lake_of, replace_batch, write
+from tests.integration.reconcile.lake_of import HOUR, PIPELINE, START, Lake, Sale, edited, lake_of, replace_batch, write
 
 CLEAN = tuple(
     Sale(epoch=i % 3, hour=i % 7, shop=("a", "b", None)[i % 3], desk=(1, None)[i % 2], amount=i) for i in range(60)
@@ -230,3 +231,38 @@ def test_an_unexplained_difference_opens_and_is_resolved_when_it_is_gone(setting
 
     states = [row["state"] for row in control.read(settings, "differences", PIPELINE.name)]
     assert (opened, states) == (1, ["open", "resolved"])
+
+
+def test_records_without_a_window_are_counted_and_shown_by_position(settings: Settings) -> None:
+    bare = {"_kind": "ledger", "_epoch": 0, "_n": 1, "_unknown": 0}
+    broken = {"partition": 0, "offset": 5, "event_time": None, "reason": "json"}
+    malformed = bare | {"_class": "malformed", "_positions": [broken]}
+    filtered = bare | {"_class": "filtered", "_n": 3, "_partition": 0}
+    lake = lake_of(CLEAN)
+
+    result = run(settings, replace(lake, partials=(*lake.partials, malformed, filtered)))
+
+    sample = result.samples[0]
+    assert (result.verdict, result.events.malformed, result.events.filtered) == (Verdict.CONSISTENT, 1, 3)
+    assert (sample.class_, sample.offset, sample.reason, sample.window_start) == ("malformed", 5, "json", None)
+
+
+def test_a_record_late_in_two_sliding_windows_is_one_event_and_two_pairs(settings: Settings) -> None:
+    sliding = replace(PIPELINE, window=Sliding(size=2 * HOUR, every=HOUR))
+    pairs = [Sale(hour=0), Sale(hour=1), Sale(epoch=1, hour=0, kind="late"), Sale(epoch=1, hour=1, kind="late")]
+    lake = lake_of(pairs, sliding)
+    at = START + timedelta(hours=1, minutes=1)
+    position = {"partition": 0, "offset": 1, "event_time": at, "reason": None}
+    rows = tuple(row | {"_positions": [position]} if row["_class"] == "late" else row for row in lake.partials)
+    epochs = tuple(replace(e, start={0: e.epoch}, end={0: e.epoch + 1}, records=1) for e in lake.epochs)
+    write(settings, replace(lake, partials=rows, epochs=epochs, run=replace(lake.run, cut={0: 2})), sliding)
+
+    result = reconcile(settings, sliding)
+
+    assert (result.verdict, result.policy.late_share) == (Verdict.EXPLAINED, 2 / (2 + 2))
+    assert (result.events.accepted, result.events.late, result.causes["late"].events, result.causes["late"].rows) == (
+        1,
+        1,
+        1,
+        2,
+    )
