@@ -3,6 +3,7 @@
 Undefined names raise, so a field that is gone is noticed by a test and not by a reader.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from reconcile.report import charts, deeper, runbooks, text, verdicts
-from reconcile.result import Reconciliation
+from reconcile.result import Reconciliation, Sides
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _SHOWN = 20  # differences before the fold
@@ -42,10 +43,12 @@ def _shown(value: Any) -> Any:
     return text.visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
-def _view(result: Reconciliation) -> dict[str, Any]:
+def _view(original: Reconciliation) -> dict[str, Any]:
+    result = _short(original)
     name = verdicts.runbook(result)
     return {
         "r": result,
+        "sides": original.sides,
         "style": Markup((_TEMPLATES / "style.css").read_text(encoding="utf-8")),  # noqa: S704 -- a file of ours
         "look": verdicts.look(result),
         "is_pipeline": result.kind == "pipeline",
@@ -62,6 +65,11 @@ def _view(result: Reconciliation) -> dict[str, Any]:
         "runbook_html": runbooks.html(name) if name else None,
         "commands": deeper.commands(result),
     }
+
+
+def _short(result: Reconciliation) -> Reconciliation:
+    """Return the result with short names of its sides: a path is no heading."""
+    return replace(result, sides=Sides(expected="left", actual="right")) if result.kind == "tables" else result
 
 
 def _causes(result: Reconciliation) -> list[tuple[str, int, int]]:

@@ -1,6 +1,6 @@
 """What each verdict looks like and which runbook it names: a word and a sign, a colour only beside them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from reconcile.result import Reconciliation, Verdict
 
@@ -33,6 +33,9 @@ _LOOKS = {
 }
 
 
+_TABLES = {"Consistent": "Equal", "Diverged": "Different"}
+
+
 def outcome(result: Reconciliation) -> str:
     """Return the verdict's name, with `EXPLAINED_BEYOND_POLICY` told from EXPLAINED."""
     is_beyond = result.verdict is Verdict.EXPLAINED and not result.policy.within
@@ -41,11 +44,10 @@ def outcome(result: Reconciliation) -> str:
 
 def look(result: Reconciliation) -> Look:
     """Return how the verdict of a result is shown."""
-    if result.kind == "tables" and result.verdict is Verdict.CONSISTENT:
-        return Look(word="Equal", sign="\N{CHECK MARK}", tone="good")
-    return _LOOKS[outcome(result)]
+    found = _LOOKS[outcome(result)]
+    return replace(found, word=_TABLES.get(found.word, found.word)) if result.kind == "tables" else found
 
 
 def runbook(result: Reconciliation) -> str | None:
-    """Return the runbook that the result names, else that of its verdict."""
-    return result.runbook or RUNBOOKS[outcome(result)]
+    """Return the runbook that the result names, else that of its verdict; tables of another origin have none."""
+    return result.runbook or (RUNBOOKS[outcome(result)] if result.kind == "pipeline" else None)

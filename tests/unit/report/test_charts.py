@@ -1,0 +1,158 @@
+"""Charts: what they draw, and that they draw nothing that is not there."""
+
+import re
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from markupsafe import Markup
+
+from reconcile.report import charts, deeper, epochs, lateness, waterfall, windows
+from reconcile.report.svg import NARROW, WIDE
+from reconcile.result import LatenessBin, Reconciliation, Sides, Waterfall, WaterfallStep, WindowPoint
+from tests.support.reconciliations import START, flights, iso
+
+SIDES = Sides()
+BOTH = pytest.mark.parametrize("width", [WIDE, NARROW])
+
+
+def hours(count: int, step: int = 1) -> tuple[WindowPoint, ...]:
+    starts = [START + timedelta(hours=i * step) for i in range(count)]
+    return tuple(WindowPoint(window_start=iso(s), streaming=9, batch=10, different_rows=1) for s in starts)
+
+
+def shapes(picture: Markup, name: str) -> list[ET.Element]:
+    return list(ET.fromstring(str(picture)).iter(name))  # noqa: S314 -- our own markup
+
+
+def inside(picture: Markup) -> bool:
+    """Return whether no x of any shape lies outside the picture."""
+    root = ET.fromstring(str(picture))  # noqa: S314 -- our own markup
+    width = float(root.attrib["viewBox"].split()[2])
+    found = [float(e.attrib[name]) for e in root.iter() for name in ("x", "x1", "x2") if name in e.attrib]
+    return all(-1 <= x <= width + 1 for x in found)
+
+
+def all_pictures(width: int) -> list[Markup]:
+    result = flights()
+    return [
+        waterfall.draw(result.waterfall[0], SIDES, width),
+        windows.draw(result.window_series, "flights", SIDES, width),
+        lateness.draw(result.lateness_histogram, width),
+        epochs.draw(result.epochs_series, width),
+    ]
+
+
+@BOTH
+def test_pictures_are_well_formed_and_stay_inside(width: int) -> None:
+    assert [inside(picture) for picture in all_pictures(width)] == [True] * 4
+
+
+@BOTH
+def test_pictures_say_in_words_what_they_show(width: int) -> None:
+    labels = [ET.fromstring(str(p)).attrib["aria-label"] for p in all_pictures(width)]  # noqa: S314 -- our own markup
+
+    assert labels[0] == "Waterfall of flights: batch 328,517, late \u2212115, unexplained 0, streaming 328,402"
+    assert all(labels)
+
+
+@BOTH
+def test_a_year_of_windows_stays_small(width: int) -> None:
+    assert len(windows.draw(flights().window_series, "flights", SIDES, width)) < 40_000
+
+
+def test_waterfall_ends_where_the_steps_lead() -> None:
+    steps = (WaterfallStep(cause="late", amount=-30), WaterfallStep(cause="future", amount=10))
+    picture = waterfall.draw(Waterfall(measure="m", batch=100, steps=steps, streaming=80), SIDES, WIDE)
+    bars = [rect.attrib for rect in shapes(picture, "{*}rect") or shapes(picture, "rect")]
+    late, future, last = (float(bar["width"]) for bar in bars[1:])
+
+    assert (round(future / late, 2), round(last / late, 2)) == (round(10 / 30, 2), round(20 / 30, 2))
+
+
+def test_waterfall_leaves_out_causes_without_a_share_but_never_unexplained() -> None:
+    steps = (WaterfallStep(cause="future", amount=0), WaterfallStep(cause="unexplained", amount=0))
+    picture = waterfall.draw(Waterfall(measure="m", batch=1, steps=steps, streaming=1), SIDES, WIDE)
+
+    assert ("future" in picture, "unexplained" in picture) == (False, True)
+
+
+def test_equal_totals_have_no_waterfall() -> None:
+    same = Waterfall(measure="m", batch=1, steps=(WaterfallStep(cause="late", amount=0),), streaming=1)
+
+    assert charts.waterfalls(replace(flights(), waterfall=(same,))) == [(same, None)]
+
+
+@pytest.mark.parametrize(
+    ("count", "step", "size"),
+    [(5, 1, timedelta(hours=1)), (5, 24, timedelta(days=1)), (24 * 400, 1, timedelta(days=7))],
+)
+def test_windows_share_places_as_fine_as_fits(count: int, step: int, size: timedelta) -> None:
+    assert windows.bins(hours(count, step), 380)[0] == size
+
+
+def test_no_window_is_lost_in_places() -> None:
+    _, places = windows.bins(hours(24 * 50), 100)
+
+    assert (sum(p.windows for p in places), sum(p.different for p in places)) == (24 * 50, 24 * 50)
+
+
+def test_place_at_the_edge_shows_the_mean_of_fewer_windows() -> None:
+    _, places = windows.bins(hours(24 * 50 + 1), 100)
+
+    assert {place.mean("batch") for place in places} == {10}
+
+
+def test_line_breaks_where_windows_are_missing() -> None:
+    gap = (
+        *hours(5),
+        *(replace(p, window_start=iso(START + timedelta(days=2, hours=i))) for i, p in enumerate(hours(5))),
+    )
+    picture = windows.draw(gap, "m", SIDES, WIDE)
+
+    assert len(re.findall('class="side-batch"', picture)) == 2
+
+
+def test_one_window_can_be_drawn() -> None:
+    assert inside(windows.draw(hours(1), "m", SIDES, NARROW))
+
+
+def test_one_epoch_can_be_drawn() -> None:
+    assert inside(epochs.draw(flights().epochs_series[:1], NARROW))
+
+
+def test_epochs_before_the_first_watermark_can_be_drawn() -> None:
+    first = replace(flights().epochs_series[0], watermark=None, newest_event=None, lag=None)
+
+    assert "no watermark yet" in epochs.draw((first,), WIDE)
+
+
+def test_thinning_keeps_the_largest_lag() -> None:
+    series = flights().epochs_series
+
+    assert max(p.lag or 0 for p in epochs.thinned(series, 20)) == max(p.lag or 0 for p in series)
+
+
+def test_one_bin_of_lateness_can_be_drawn() -> None:
+    assert inside(lateness.draw((LatenessBin(from_minutes=0, to_minutes=30, events=3),), NARROW))
+
+
+def test_nothing_to_draw_is_none() -> None:
+    empty = Reconciliation(pipeline="p", run_id="r", at="", verdict=flights().verdict, exit_code=0, sentence="")
+    drawn = (charts.windows_over_time(empty), charts.lateness_histogram(empty), charts.watermark_over_epochs(empty))
+
+    assert drawn == (None, None, None)
+
+
+def test_command_of_a_hostile_key_is_quoted_for_a_shell() -> None:
+    change = replace(flights().differences[0], key={"a": "x'; rm -rf /", "b": None})
+    lines = [line for _, line in deeper.commands(replace(flights(), differences=(change,)))]
+
+    assert lines[0].endswith("'x'\"'\"'; rm -rf /,null'")
+
+
+def test_key_that_cannot_be_typed_gets_no_command() -> None:
+    change = replace(flights().differences[0], key={"a": "x\x1b"})
+
+    assert "explain" not in str(deeper.commands(replace(flights(), differences=(change,))))

@@ -1,0 +1,75 @@
+"""How values are written."""
+
+import pytest
+
+from reconcile.codec import Scalar
+from reconcile.report import text
+
+SPACE = text.THIN
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (None, "null"),
+        (0, "0"),
+        (328_521, "328,521"),
+        (-115, "\u2212115"),
+        (1.5, "1.5"),
+        (0.1 + 0.2, "0.3"),
+        (1e18, "1e+18"),
+        (True, "True"),
+        ("NaN", "NaN"),
+        ("a\x1bb", "a\\x1bb"),
+    ],
+)
+def test_number(value: Scalar, expected: str) -> None:
+    assert text.number(value) == expected
+
+
+@pytest.mark.parametrize(("value", "expected"), [(3, "+3"), (-3, "\u22123"), (0, "0"), (None, "null"), ("x", "x")])
+def test_signed_number(value: Scalar, expected: str) -> None:
+    assert text.signed(value) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"), [(0.0, "0"), (1e-3, "0.1"), (115 / 328_517, "0.035"), (0.25, "25"), (3e-6, "0.0003")]
+)
+def test_share(value: float, expected: str) -> None:
+    assert text.share(value) == f"{expected}{SPACE}%"
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (None, "none"),
+        (0.25, f"0.2{SPACE}s"),
+        (59, f"59{SPACE}s"),
+        (5400, f"1{SPACE}h 30{SPACE}min"),
+        (90_061, f"1{SPACE}d 1{SPACE}h"),
+    ],
+)
+def test_duration(value: float | None, expected: str) -> None:
+    assert text.duration(value) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("2013-02-08T14:00:00Z", "2013-02-08 14:00"),
+        ("2013-02-08T14:00:07+02:00", "2013-02-08 12:00:07"),
+        (None, "none"),
+        ("no time", "no time"),
+    ],
+)
+def test_time_is_utc(value: str | None, expected: str) -> None:
+    assert text.when(value) == expected
+
+
+def test_null_in_a_key_is_told_from_the_text_null() -> None:
+    assert text.key_text({"a": None, "b": "null", "c": "", "d": 7}) == 'a=null, b="null", c="", d=7'
+
+
+@pytest.mark.parametrize("value", [None, "x", "nan", float("inf")])
+def test_value_that_is_no_number_draws_as_zero(value: Scalar) -> None:
+    assert text.numeric(value) == 0
