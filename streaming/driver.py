@@ -132,8 +132,6 @@ def _read(rim: Rim, stream: Stream) -> None:
     running = query.start(session, rim.settings, reading, stream.each)
     try:
         _watch(rim, stream, running)
-    except CutoverError:
-        raise
     except Exception as error:
         raise explain(error, rim, stream.committer.newest) from error
     finally:

@@ -17,12 +17,14 @@ def explain(error: BaseException, rim: Rim, newest: EpochRecord | None) -> Cutov
 
     The log is asked first: lost offsets and recreated topics reach us as one of many errors of Spark's Kafka source.
     """
-    if isinstance(error, CutoverError):
+    if isinstance(error, CutoverError) and error.runbook is not None:
         return error
     try:
         start.begin(rim.pipeline, rim.client, newest)
     except CutoverError as cause:
         return cause
+    if isinstance(error, CutoverError):
+        return error
     if isinstance(error, Py4JNetworkError | ConnectionError) or (isinstance(error, Py4JError) and _gone(error)):
         msg = f"Stream of {rim.pipeline.name}: expected Spark's JVM, it ended.\nHint: start it again; nothing is lost."
         return LakeError(msg, runbook="StreamNotRunning")

@@ -45,7 +45,7 @@ def begin(pipeline: Pipeline, client: LogClient, record: EpochRecord | None) -> 
         LogError: The topic is unknown, was recreated, is compacted, or no longer holds what comes next.
     """
     topic = pipeline.source.name
-    log = client.describe(topic)
+    log = _described(client, topic, record)
     same_log(topic, None if record is None else record.topic_id, log.topic_id)
     _refuse_compacted(topic, client)
     earliest = client.earliest(topic)
@@ -53,6 +53,16 @@ def begin(pipeline: Pipeline, client: LogClient, record: EpochRecord | None) -> 
     if record is None and any(offsets.values()):
         events.warning("log_begins_after_zero", pipeline=pipeline.name, topic=topic, offsets=offsets)
     return Beginning(log=log, offsets=offsets, record=record)
+
+
+def _described(client: LogClient, topic: str, record: EpochRecord | None) -> LogId:
+    try:
+        return client.describe(topic)
+    except LogError as error:
+        if record is None or error.runbook is not None:
+            raise
+        msg = f"Topic {topic} is not there, the epoch log was built from the one with topic id {record.topic_id}."
+        raise LogError(msg, runbook="TopicIdentityChanged") from error
 
 
 def same_log(topic: str, expected: str | None, found: str) -> None:

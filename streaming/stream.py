@@ -61,8 +61,8 @@ class Stream:
             raise
         finally:
             self.wake.set()
-        full = span >= self.rim.pipeline.max_rows_per_epoch
-        if not full and not self.drained:
+        behind = 2 * span >= self.rim.pipeline.max_rows_per_epoch  # Spark rounds the cap down for each partition
+        if not behind and not self.drained:
             self.rim.stopping.wait(max(0.0, self.rim.settings.stream.trigger_seconds - (time.monotonic() - began)))
 
     def look(self) -> None:

@@ -1,0 +1,134 @@
+"""The fence's facts, on real tables: each says what a handle accepts, so that an upgrade that changes it is noticed."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+from cutover.errors import LakeError
+from cutover.lake import tables
+from cutover.lake.epochs import EpochRecord
+from cutover.lake.versions import Version
+from streaming import history
+from streaming.commit import Committer
+
+SCHEMA = pa.schema([pa.field("_kind", pa.string()), pa.field("_epoch", pa.int64()), pa.field("_record", pa.string())])
+FIRST = EpochRecord(
+    epoch=0,
+    run_id="pid-1-one",
+    topic="t",
+    topic_id="A",
+    cluster_id="C",
+    start={0: 0},
+    end={0: 10},
+    max_event={},
+    watermark_before=None,
+    watermark_after=None,
+)
+THEIRS = replace(FIRST, run_id="pid-2-two")
+SECOND = replace(FIRST, epoch=1, start={0: 10}, end={0: 20})
+THIRD = replace(FIRST, epoch=2, start={0: 20}, end={0: 30})
+
+
+def rows(record: EpochRecord) -> pa.Table:
+    row = {"_kind": "epoch", "_epoch": record.epoch, "_record": record.to_json()}
+    return pa.Table.from_pylist([row], schema=SCHEMA)
+
+
+@pytest.fixture
+def version(tmp_path: Path) -> Version:
+    made = Version(
+        pipeline="flights",
+        result_fingerprint="f",
+        lateness_fingerprint="l",
+        number=0,
+        uri=str(tmp_path / "stream"),
+    )
+    tables.ensure(made.uri, SCHEMA, partition_by=["_kind"])
+    return made
+
+
+@pytest.fixture
+def driver(version: Version) -> Callable[[str], Committer]:
+    return lambda run_id: Committer(version, run_id, DeltaTable(version.uri), reload_every=100)
+
+
+def test_second_driver_that_starts_later_goes_on(driver: Callable[[str], Committer]) -> None:
+    driver("pid-1-one").commit(rows(FIRST), FIRST)
+    second = driver("pid-2-two")
+    second.commit(rows(SECOND), SECOND)
+
+    assert second.newest == SECOND
+
+
+def test_driver_that_missed_a_commit_is_refused(driver: Callable[[str], Committer]) -> None:
+    stale, other = driver("pid-1-one"), driver("pid-2-two")
+    other.commit(rows(THEIRS), THEIRS)
+
+    with pytest.raises(LakeError, match=r"epoch 0 was committed by another driver \(pid 2\)"):
+        stale.commit(rows(FIRST), FIRST)
+
+
+def test_refused_driver_is_refused_again(driver: Callable[[str], Committer]) -> None:
+    stale, other = driver("pid-1-one"), driver("pid-2-two")
+    other.commit(rows(THEIRS), THEIRS)
+    for _ in range(2):
+        with pytest.raises(LakeError, match="StreamFenced"):
+            stale.commit(rows(FIRST), FIRST)
+
+
+def test_commit_that_was_ours_after_all_is_found(version: Version, driver: Callable[[str], Committer]) -> None:
+    mine, same = driver("pid-1-one"), driver("pid-1-one")
+    same.commit(rows(FIRST), FIRST)  # as if the answer to our own commit had been lost
+    mine.commit(rows(FIRST), FIRST)
+
+    assert DeltaTable(version.uri).version() == 1
+
+
+def test_stale_driver_is_refused_when_it_loads_anew(driver: Callable[[str], Committer]) -> None:
+    stale, other = driver("pid-1-one"), driver("pid-2-two")
+    other.commit(rows(THEIRS), THEIRS)
+
+    with pytest.raises(LakeError, match="StreamFenced"):
+        stale.reload()
+
+
+def test_fold_of_a_stale_driver_is_refused(driver: Callable[[str], Committer]) -> None:
+    driver("pid-1-one").commit(rows(FIRST), FIRST)
+    stale, other = driver("pid-1-one"), driver("pid-2-two")
+    other.commit(rows(SECOND), SECOND)
+
+    with pytest.raises(LakeError, match="StreamFenced"):
+        stale.replace_files([], why="fold")
+
+
+def test_rewrite_by_hand_is_no_fence(version: Version, driver: Callable[[str], Committer]) -> None:
+    mine = driver("pid-1-one")
+    mine.commit(rows(FIRST), FIRST)
+    mine.commit(rows(SECOND), SECOND)
+    DeltaTable(version.uri).optimize.compact()
+    mine.commit(rows(THIRD), THIRD)
+
+    assert history.newest(DeltaTable(version.uri)) == THIRD
+
+
+def test_epoch_that_does_not_follow_is_never_written(version: Version, driver: Callable[[str], Committer]) -> None:
+    with pytest.raises(LakeError, match="epoch 2 does not follow"):
+        driver("pid-1-one").commit(rows(THIRD), THIRD)
+
+    assert DeltaTable(version.uri).version() == 0
+
+
+def test_table_restored_by_hand_is_refused(version: Version, driver: Callable[[str], Committer]) -> None:
+    mine = driver("pid-1-one")
+    mine.commit(rows(FIRST), FIRST)
+    mine.commit(rows(SECOND), SECOND)
+    DeltaTable(version.uri).restore(1)
+
+    with pytest.raises(LakeError, match="transaction says 1, newest epoch row is 0") as refused:
+        driver("pid-2-two")
+
+    assert refused.value.runbook == "EpochHistoryBroken"

@@ -1,0 +1,40 @@
+import os
+
+import pytest
+
+from cutover.errors import LogError
+from streaming.failure import one_line
+from streaming.identity import new_run_id, pid_of
+from streaming.pressure import Pace, next_pace
+
+
+@pytest.mark.parametrize(
+    ("now", "lag", "then"),
+    [
+        ("RUNNING", 1_000, "RUNNING"),
+        ("RUNNING", 1_001, "BACKPRESSURED"),
+        ("BACKPRESSURED", 500, "BACKPRESSURED"),
+        ("BACKPRESSURED", 200, "BACKPRESSURED"),
+        ("BACKPRESSURED", 199, "RUNNING"),
+    ],
+)
+def test_pressure_turns_on_above_ten_epochs_and_off_below_two(now: Pace, lag: int, then: Pace) -> None:
+    assert then == next_pace(now, lag=lag, cap=100)
+
+
+def test_run_id_tells_the_pid() -> None:
+    assert str(os.getpid()) == pid_of(new_run_id())
+
+
+def test_run_id_is_never_used_twice() -> None:
+    assert new_run_id() != new_run_id()
+
+
+def test_stack_of_a_jvm_becomes_its_last_cause() -> None:
+    error = RuntimeError("An error occurred\n\tat org.x\nCaused by: java.A: one\n\tat org.y\nCaused by: java.B: two\n")
+
+    assert one_line(error) == "RuntimeError: java.B: two"
+
+
+def test_error_of_ours_is_its_first_line() -> None:
+    assert one_line(LogError("Topic x is gone.\nHint: none.")) == "Topic x is gone."

@@ -1,0 +1,53 @@
+from streaming.files import File
+from streaming.tiers import due
+
+
+def partial(first: int, last: int) -> File:
+    return File(path=f"{first}-{last}", kind="partial", first=first, last=last, size=1)
+
+
+def spans(groups: list[list[File]]) -> list[tuple[int, int]]:
+    return [(group[0].first, group[-1].last) for group in groups]
+
+
+SINGLES = [partial(e, e) for e in range(20)]
+
+
+def test_nothing_is_due_before_the_first_tier_is_full() -> None:
+    assert due(SINGLES[:3], newest=20, pins=(), every=4, keep=0) == []
+
+
+def test_full_first_tier_becomes_one_file() -> None:
+    assert spans(due(SINGLES[:4], newest=20, pins=(), every=4, keep=0)) == [(0, 3)]
+
+
+def test_newest_epochs_are_left_alone() -> None:
+    assert spans(due(SINGLES, newest=19, pins=(), every=4, keep=10)) == [(0, 9)]
+
+
+def test_no_group_holds_epochs_on_both_sides_of_a_pin() -> None:
+    assert spans(due(SINGLES, newest=19, pins=(6,), every=4, keep=0)) == [(0, 6), (7, 19)]
+
+
+def test_ledger_is_merged_across_a_pin_since_its_rows_keep_their_epoch() -> None:
+    ledger = [File(path=str(e), kind="ledger", first=e, last=e, size=1) for e in range(8)]
+
+    assert spans(due(ledger, newest=8, pins=(3,), every=4, keep=0)) == [(0, 7)]
+
+
+def test_ten_files_of_a_tier_become_one_of_the_next() -> None:
+    folded = [partial(4 * i, 4 * i + 3) for i in range(10)]
+
+    assert spans(due(folded, newest=50, pins=(), every=4, keep=0)) == [(0, 39)]
+
+
+def test_nine_files_of_a_tier_stay() -> None:
+    folded = [partial(4 * i, 4 * i + 3) for i in range(9)]
+
+    assert due(folded, newest=50, pins=(), every=4, keep=0) == []
+
+
+def test_file_folded_across_an_epoch_that_was_pinned_later_stands_alone() -> None:
+    files = [partial(0, 5), *(partial(e, e) for e in range(6, 12))]
+
+    assert spans(due(files, newest=12, pins=(3,), every=4, keep=0)) == [(6, 11)]
