@@ -1,5 +1,6 @@
 """How values are written for people: numbers, shares, times and texts from data, each in one way."""
 
+import re
 import unicodedata
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -9,18 +10,19 @@ from reconcile.codec import Scalar
 MINUS = "\N{MINUS SIGN}"
 THIN = "\N{NARROW NO-BREAK SPACE}"
 _HIDDEN = {"Cc", "Cf", "Zl", "Zp"}  # control, format (bidirectional overrides too), line and paragraph separators
+_UNUSUAL = re.compile(r"[^\x20-\x7e]")
 _LARGEST_PLAIN = 1e15
 
 
 def visible(text: str) -> str:
     r"""Return a text with every control and format character as its escape (`\x1b`, `\u202e`)."""
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(_escaped(c) if unicodedata.category(c) in _HIDDEN else c for c in text)
+    return _UNUSUAL.sub(_escaped, text)
 
 
-def _escaped(character: str) -> str:
-    return character.encode("unicode_escape").decode("ascii")
+def _escaped(found: re.Match[str]) -> str:
+    character = found[0]
+    is_hidden = unicodedata.category(character) in _HIDDEN
+    return character.encode("unicode_escape").decode("ascii") if is_hidden else character
 
 
 def number(value: Scalar) -> str:
