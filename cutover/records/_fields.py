@@ -30,6 +30,11 @@ class Reading:
         """Return whether JSON's kind has to be looked at."""
         return self.read_as == "variant"
 
+    @property
+    def absent(self) -> str:
+        """Return the condition that nothing was given: neither a value that fits nor one that does not."""
+        return f"coalesce(`__kind_{self.name}` = 'VOID', true)" if self.is_variant else f"`{self.name}` IS NULL"
+
 
 def readings(topic: Topic) -> tuple[Reading, ...]:
     """Return how each field of a topic is read, in the schema's order."""

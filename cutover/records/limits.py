@@ -5,7 +5,7 @@ fraction and exponent, in range; `double` is a finite number; `decimal(p,s)` is 
 digits (38 after the point), that needs no more than p-s before and s after the point, zeros at the end aside; `string`,
 `date` and a `timestamp` of `time_format="iso"` are strings; a `timestamp` of `seconds` or `millis` is a number without
 fraction and exponent. Null is null. Of a field that stands twice the last one counts, and each must be of the right
-kind. Negative zero is zero. Half a surrogate pair is read as `?`. Names match by case.
+kind. Negative zero is zero. A string with half a surrogate pair is of the wrong type. Names match by case.
 """
 
 MAX_DEPTH = 1_000

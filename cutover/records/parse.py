@@ -88,10 +88,12 @@ def _refused(max_bytes: int) -> str:
 def _raw(decoded: "DataFrame", found: tuple[Reading, ...]) -> "DataFrame":
     """Take the record out of its array: fields as they were read, JSON's kind of each VARIANT, `__bad` so far."""
     whole = f"size(__value) = 2 AND get(__value, 0) IS NOT NULL AND get(__value, 1).{_END} = 1"
+    # An escape that is broken inside a string looks like a wrong type to `from_json`, which then goes on behind it.
+    broken = "json_object_keys(__text) IS NULL"
     bad = f"""CASE
         WHEN __refused IS NOT NULL THEN __refused
         WHEN NOT coalesce({whole}, false) THEN '{Reason.JSON}'
-        WHEN __corrupt IS NOT NULL THEN '{Reason.TYPE}'
+        WHEN __corrupt IS NOT NULL THEN IF({broken}, '{Reason.JSON}', '{Reason.TYPE}')
     END AS __bad"""
     values = (f"get(__value, 0).`{field.name}` AS `{field.name}`" for field in found)
     kinds = (
@@ -110,9 +112,10 @@ def _typed(raw: "DataFrame", found: tuple[Reading, ...]) -> "DataFrame":
         "__bad",
         *(f"{field.value} AS `{field.name}`" for field in found),
         *(f"{field.given} AS `__given_{field.name}`" for field in found if field.given),
+        *(f"{field.absent} AS `__absent_{field.name}`" for field in found if not field.nullable),
     )
     wrong = _any(f"(`__given_{field.name}` AND `{field.name}` IS NULL)" for field in found if field.given)
-    missing = _any(f"`{field.name}` IS NULL" for field in found if not field.nullable)
+    missing = _any(f"`__absent_{field.name}`" for field in found if not field.nullable)
     known = ", ".join(f"'{field.name}'" for field in found)
     bad = f"""CASE
         WHEN __bad IS NOT NULL THEN __bad

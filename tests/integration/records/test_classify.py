@@ -1,0 +1,122 @@
+"""Windows and classes of records in Spark; times in microseconds since 1970."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from cutover.definition import Count, Fixed, Lateness, Pipeline, Topic
+from cutover.definition.durations import MICROSECONDS
+from cutover.definition.windows import Sliding
+from cutover.records.classify import classified
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MINUTE, HOUR = MICROSECONDS["minute"], MICROSECONDS["hour"]
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+PARSED = (
+    "_partition int, _offset bigint, _log_time timestamp, _event_time timestamp, _reason string, _filtered boolean, "
+    "_unknown int"
+)
+LOG_TIME = 100 * HOUR
+TOPIC = Topic(name="t", schema="at timestamp", event_time="at")
+LATENESS = Lateness(allowed="10 minutes", max_ahead="1 hour")
+
+
+def pipeline_of(window: Sliding) -> Pipeline:
+    return Pipeline(name="p", source=TOPIC, key=("at",), window=window, measures={"n": Count()}, lateness=LATENESS)
+
+
+def judged(
+    spark: "SparkSession",
+    window: Sliding,
+    events: Sequence[int],
+    *,
+    watermark: int | None = None,
+    given: Mapping[str, Any] | None = None,
+) -> list[dict[str, Any]]:
+    """Return (offset, class, start, end, unknown) of records of these event times, by offset and start."""
+    fields = {"_reason": None, "_filtered": False} | dict(given or {})
+    rows = [
+        (0, offset, moment(LOG_TIME), moment(event), fields["_reason"], fields["_filtered"], 3)
+        for offset, event in enumerate(events)
+    ]
+    frame = classified(spark.createDataFrame(rows, PARSED), pipeline_of(window), watermark_micros=watermark)
+    columns = ["_offset", "_class", "window_start", "window_end", "_unknown"]
+    table = frame.select(*columns).toArrow().sort_by([("_offset", "ascending"), ("window_start", "ascending")])
+    return [row | {name: micros(row[name]) for name in columns[2:4]} for row in table.to_pylist()]
+
+
+def moment(value: int) -> datetime:
+    return EPOCH + timedelta(microseconds=value)
+
+
+def micros(value: datetime | None) -> int | None:
+    return None if value is None else (value - EPOCH) // timedelta(microseconds=1)
+
+
+EVENTS = (0, 1, HOUR - 1, HOUR, -1, -HOUR, -HOUR - 1, 90 * MINUTE + 7)
+
+
+@pytest.mark.parametrize(
+    "window",
+    [
+        Fixed(hours=1),
+        Sliding(size=HOUR, every=HOUR // 2),
+        Sliding(size=HOUR, every=25 * MINUTE),
+        Sliding(size=7, every=3),
+    ],
+    ids=["fixed", "sliding", "uneven", "tiny"],
+)
+def test_windows_of_a_record_are_those_of_the_definition(spark: "SparkSession", window: Sliding) -> None:
+    expected = [(offset, start, start + window.size) for offset, e in enumerate(EVENTS) for start in window.starts(e)]
+
+    found = judged(spark, window, EVENTS)
+
+    assert expected == [(row["_offset"], row["window_start"], row["window_end"]) for row in found]
+
+
+def test_window_is_late_from_the_watermark_that_reaches_its_end_and_the_allowed_lateness(spark: "SparkSession") -> None:
+    closing = HOUR + 10 * MINUTE
+
+    assert [row["_class"] for row in judged(spark, Fixed(hours=1), [5], watermark=closing - 1)] == ["accepted"]
+    assert [row["_class"] for row in judged(spark, Fixed(hours=1), [5], watermark=closing)] == ["late"]
+
+
+def test_without_a_watermark_nothing_is_late(spark: "SparkSession") -> None:
+    assert [row["_class"] for row in judged(spark, Fixed(hours=1), [-900 * HOUR])] == ["accepted"]
+
+
+def test_a_record_can_be_late_in_one_window_and_accepted_in_the_next(spark: "SparkSession") -> None:
+    found = judged(spark, Sliding(size=HOUR, every=HOUR // 2), [45 * MINUTE], watermark=HOUR + 10 * MINUTE)
+
+    assert [row["_class"] for row in found] == ["late", "accepted"]
+
+
+def test_event_further_ahead_of_its_log_time_than_allowed_is_future(spark: "SparkSession") -> None:
+    found = judged(spark, Fixed(hours=1), [LOG_TIME + HOUR, LOG_TIME + HOUR + 1])
+
+    assert [row["_class"] for row in found] == ["accepted", "future"]
+
+
+def test_future_comes_before_late(spark: "SparkSession") -> None:
+    found = judged(spark, Fixed(hours=1), [LOG_TIME + 2 * HOUR], watermark=999 * HOUR)
+
+    assert [row["_class"] for row in found] == ["future"]
+
+
+@pytest.mark.parametrize(("given", "expected"), [({"_reason": "json"}, "malformed"), ({"_filtered": True}, "filtered")])
+def test_record_without_a_window_keeps_one_row(spark: "SparkSession", given: Mapping[str, Any], expected: str) -> None:
+    events = [0] if expected == "filtered" else []
+    rows = [(0, 0, moment(LOG_TIME), moment(0) if events else None, given.get("_reason"), bool(events), 3)]
+    sliding = pipeline_of(Sliding(size=HOUR, every=HOUR // 2))
+
+    found = classified(spark.createDataFrame(rows, PARSED), sliding, watermark_micros=999 * HOUR).collect()
+
+    assert [(row["_class"], row["window_start"], row["window_end"]) for row in found] == [(expected, None, None)]
+
+
+def test_unknown_fields_of_a_record_are_counted_in_its_newest_window(spark: "SparkSession") -> None:
+    assert [row["_unknown"] for row in judged(spark, Sliding(size=HOUR, every=20 * MINUTE), [0])] == [0, 0, 3]

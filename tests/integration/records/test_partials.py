@@ -1,0 +1,145 @@
+"""Partial aggregates in Spark, from bytes to rows, and folded in DuckDB against plain Python."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from cutover.log.kafka import RawRecord
+from cutover.records import reference
+from cutover.records.classify import classified
+from cutover.records.fold import finished_sql
+from cutover.records.parse import parsed
+from cutover.records.partials import aggregated
+from tests.integration.records.nasty import AT, PIPELINE, RECORDS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+LOG = "value binary, partition int, offset bigint, timestamp timestamp"
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+NOON = datetime(2024, 1, 1, 12, tzinfo=UTC)
+LOG_TIME = (NOON - EPOCH) // NOON.resolution
+PARTITIONS = 3
+VALUES = (*(record.value for record in RECORDS), ("{" + AT + ',"must":"y","whole":3,"text":"t"}').encode()) * 2
+RAW = tuple(
+    RawRecord(partition=i % PARTITIONS, offset=i // PARTITIONS, log_time_micros=LOG_TIME, value=value)
+    for i, value in enumerate(VALUES)
+)
+
+
+def frame_of(spark: "SparkSession", records: Sequence[RawRecord]) -> "DataFrame":
+    return spark.createDataFrame([(r.value, r.partition, r.offset, NOON) for r in records], LOG)
+
+
+@pytest.fixture(scope="module")
+def classified_rows(spark: "SparkSession") -> "DataFrame":
+    return classified(parsed(frame_of(spark, RAW), PIPELINE), PIPELINE, watermark_micros=None)
+
+
+@pytest.fixture(scope="module")
+def partials(classified_rows: "DataFrame") -> pa.Table:
+    return aggregated(classified_rows, PIPELINE).toArrow()
+
+
+@pytest.fixture(scope="module")
+def expected() -> reference.Result:
+    return reference.run(PIPELINE, RAW)
+
+
+def test_columns_are_the_partial_shape_in_order(partials: pa.Table) -> None:
+    states = ["n", "total", "money", "most", "first", "mean__sum", "mean__count"]
+
+    assert partials.column_names == [
+        "_class",
+        "window_start",
+        "window_end",
+        "must",
+        "text",
+        *states,
+        "_n",
+        "_positions",
+        "_partition",
+        "_unknown",
+    ]
+
+
+def test_counts_by_class_are_those_of_plain_python(partials: pa.Table, expected: reference.Result) -> None:
+    found = {row["_class"]: row["_n_sum"] for row in partials.group_by("_class").aggregate([("_n", "sum")]).to_pylist()}
+
+    assert {str(name): n for name, n in expected.counts.items() if n} == found
+
+
+def test_unknown_fields_are_those_of_plain_python(partials: pa.Table, expected: reference.Result) -> None:
+    assert expected.unknown == sum(partials["_unknown"].to_pylist())
+
+
+def test_ledger_is_that_of_plain_python(partials: pa.Table, expected: reference.Result) -> None:
+    assert {_entry(row) for row in expected.ledger} == set(_ledger(partials))
+
+
+def test_each_record_that_does_not_count_has_a_row_of_its_own(partials: pa.Table) -> None:
+    assert {1} == {len(row["_positions"]) for row in partials.to_pylist() if row["_positions"] is not None}
+
+
+def test_filtered_records_are_counted_by_partition(partials: pa.Table) -> None:
+    rows = [row for row in partials.to_pylist() if row["_class"] == "filtered"]
+
+    assert len(rows) == len({row["_partition"] for row in rows}) > 0
+    assert {(row["_positions"], row["window_start"], row["must"], row["n"]) for row in rows} == {(None,) * 4}
+
+
+def test_fold_is_the_result_of_plain_python(partials: pa.Table, expected: reference.Result) -> None:
+    connection = duckdb.connect()
+    connection.execute("SET TimeZone = 'UTC'")
+    connection.register("partials", partials)
+    rows = connection.sql(finished_sql(PIPELINE, "partials")).to_arrow_table().to_pylist()
+    connection.close()
+
+    found = {
+        (_micros(row["window_start"]), _micros(row["window_end"]), (row["must"], row["text"])): (
+            row["_n"],
+            {name: row[name] for name in PIPELINE.measures},
+        )
+        for row in rows
+    }
+    assert {group: (row.n, dict(row.measures)) for group, row in expected.rows.items()} == found
+
+
+def test_further_grouping_by_partition_leaves_out_the_shape_s_own(classified_rows: "DataFrame") -> None:
+    found = aggregated(classified_rows, PIPELINE, by=("_partition",), further={"last": "max(_offset)"})
+
+    assert (found.columns[0], found.columns.count("_partition"), found.columns[-1]) == ("_partition", 1, "last")
+
+
+def test_one_shuffle_makes_the_partial_aggregates(classified_rows: "DataFrame") -> None:
+    plan = aggregated(classified_rows, PIPELINE)._jdf.queryExecution().executedPlan().toString()
+
+    assert plan.count("Exchange ") == 1
+
+
+def _ledger(partials: pa.Table) -> list[tuple[Any, ...]]:
+    return [
+        (
+            row["_class"],
+            p["partition"],
+            p["offset"],
+            _micros(row["window_start"]),
+            _micros(p["event_time"]),
+            p["reason"],
+        )
+        for row in partials.to_pylist()
+        for p in row["_positions"] or ()
+    ]
+
+
+def _entry(row: reference.LedgerRow) -> tuple[Any, ...]:
+    reason = None if row.reason is None else str(row.reason)
+    return (str(row.cls), row.partition, row.offset, row.window_start, row.event_time, reason)
+
+
+def _micros(value: datetime | None) -> int | None:
+    return None if value is None else (value - EPOCH) // NOON.resolution
