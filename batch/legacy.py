@@ -15,7 +15,7 @@ from cutover.definition.pipeline import Pipeline, Sql
 from cutover.definition.types import column_types
 from cutover.errors import DefinitionError
 from cutover.lake import tables
-from cutover.lake.schemas import batch_schema, duckdb_type
+from cutover.lake.schemas import batch_schema
 from cutover.records.classes import Class
 
 if TYPE_CHECKING:
@@ -75,8 +75,8 @@ def result_sql(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, epoch:
         DefinitionError: A value does not fit its column exactly, a window is not one of the definition's, or a
             (window, key) stands twice.
     """
-    found = {name: kind for name, kind, *_ in connection.execute(f"DESCRIBE {RETURNED}").fetchall()}
-    wanted = {field.name: duckdb_type(field.type) for field in batch_schema(pipeline)}
+    connection.register("batch_columns", batch_schema(pipeline).empty_table())
+    found, wanted = _types(connection, RETURNED), _types(connection, "batch_columns")
     _check_windows(connection, pipeline)
     given = [name for name in wanted if name in found and name not in {"_n", "_epoch", "window_end"}]
     for name in given:
@@ -156,6 +156,10 @@ def _check_column(
         got = found if changed is None else f"{found}, and {changed} values would change"
         msg = f"{_place(pipeline)}, column `{name}`: expected {wanted}, got {got}.\nHint: cast it in the query."
         raise DefinitionError(msg)
+
+
+def _types(connection: duckdb.DuckDBPyConnection, relation: str) -> dict[str, str]:
+    return {name: kind for name, kind, *_ in connection.execute(f"DESCRIBE {relation}").fetchall()}
 
 
 def _place(pipeline: Pipeline) -> str:

@@ -96,9 +96,9 @@ class Lab:
         """Return the batch table at the version that a run names: hour after BASE, then columns, in order."""
         assert run is not None
         found = rows_of(batch_uri(self.settings, self.pipeline), run.batch_version)
-        return sorted(
-            ((row["window_start"].timestamp() - BASE) // HOUR, *(row[name] for name in columns)) for row in found
-        )
+        starts = ((row["window_start"].timestamp() - BASE) // HOUR for row in found)
+        rows = [(start, *(row[name] for name in columns)) for start, row in zip(starts, found, strict=True)]
+        return sorted(rows, key=lambda row: [str(value) for value in row])
 
     def plant(self, *, hour: int, like: BatchRun) -> None:
         """Append a row that no record accounts for to the batch table."""

@@ -1,14 +1,18 @@
 from datetime import UTC, datetime
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
-from batch import scan
+from batch import read, scan
 from batch.recompute import CLOCK, run
+from batch.segments import Offsets
+from cutover.definition import Pipeline
 from cutover.errors import LogError
 from cutover.lake import control, pins, versions
 from cutover.lake.batch_runs import runs
 from cutover.probe import Point
+from cutover.settings import Settings
 from tests.integration.batch.lab import BASE, HOUR, Lab, hours
 
 
@@ -64,9 +68,14 @@ def test_a_late_record_makes_its_window_dirty_and_only_its_ranges_are_read_again
     run(lab.settings, lab.pipeline)
     lab.send((0, 3_600, "AA", 100))
     lab.commit_epoch(watermark=4 * 3_600)
-    seen: list[object] = []
-    reader = scan.read
-    monkeypatch.setattr(scan, "read", lambda *args: seen.append(args[3]) or reader(*args))
+    seen: list[tuple[Offsets, ...]] = []
+    reader = read.read
+
+    def note(spark: Any, settings: Settings, pipeline: Pipeline, reads: tuple[Offsets, ...]) -> Any:
+        seen.append(reads)
+        return reader(spark, settings, pipeline, reads)
+
+    monkeypatch.setattr(scan, "read", note)
 
     done = run(lab.settings, lab.pipeline)
 

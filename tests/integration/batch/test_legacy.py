@@ -1,0 +1,105 @@
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from batch.recompute import run
+from cutover.definition import SameDefinition, Sql
+from cutover.errors import DefinitionError
+from cutover.lake.batch_runs import runs
+from tests.integration.batch.lab import HOUR, Lab, hours
+
+QUERY = """
+SELECT date_trunc('HOUR', event_time) AS window_start, carrier, count(*) AS flights, sum(delay) AS delay,
+       max(delay) AS worst, avg(delay) AS mean
+FROM events {where} GROUP BY ALL
+"""
+
+
+@pytest.fixture
+def team(lab: Lab, tmp_path: Path) -> Lab:
+    lab.pipeline = replace(lab.pipeline, batch=Sql("legacy.sql"), file=tmp_path / "definition.py")
+    write(lab, QUERY.format(where=""))
+    return lab
+
+
+def write(lab: Lab, text: str) -> None:
+    assert lab.pipeline.file is not None
+    (lab.pipeline.file.parent / "legacy.sql").write_text(text, encoding="utf-8")
+
+
+def test_the_teams_sql_sees_what_the_definition_filters(team: Lab) -> None:
+    team.send((0, 10, "AA", 5), (1, 20, "XX", 7), (0, 3_700, "AA", 1), (1, 7_300, "AA", 9))
+    team.commit_epoch(watermark=2 * HOUR)
+
+    done = run(team.settings, team.pipeline)
+
+    assert done is not None
+    assert hours(done.computed) == [(0, 2)]
+    expected = [(0, "AA", 1, Decimal(5), 5, 5.0), (0, "XX", 1, Decimal(7), 7, 7.0), (1, "AA", 1, Decimal(1), 1, 1.0)]
+    assert team.table(done, "carrier", "flights", "delay", "worst", "mean") == expected
+
+
+def test_a_window_is_computed_from_all_its_records_when_it_is_touched_again(team: Lab) -> None:
+    team.send((0, 10, "AA", 5), (1, 20, "AA", 7), (0, 3_700, "AA", 1))
+    team.commit_epoch(watermark=2 * HOUR)
+    run(team.settings, team.pipeline)
+    team.send((1, 30, "XX", 100))
+    team.commit_epoch(watermark=2 * HOUR)
+
+    done = run(team.settings, team.pipeline)
+
+    assert done is not None
+    assert hours(done.computed) == [(0, 1)]
+    assert team.table(done, "carrier", "flights") == [(0, "AA", 2), (0, "XX", 1), (1, "AA", 1)]
+
+
+def test_another_sql_makes_every_window_dirty_and_clears_what_it_leaves_out(team: Lab) -> None:
+    team.send((0, 10, "AA", 5), (1, 20, "XX", 7), (0, 3_700, "XX", 1))
+    team.commit_epoch(watermark=2 * HOUR)
+    run(team.settings, team.pipeline)
+    write(team, QUERY.format(where="WHERE _class = 'accepted'"))
+
+    done = run(team.settings, team.pipeline)
+
+    assert done is not None
+    assert hours(done.computed) == [(0, 2)]
+    assert team.table(done, "carrier", "flights") == [(0, "AA", 1)]
+    assert {row["_run"] for row in team.rows("batch_ledger", done.ledger_version)} == {done.run_id}
+
+
+def test_from_the_definition_to_the_teams_sql_the_table_changes_its_columns(team: Lab) -> None:
+    team.send((0, 10, "AA", 5), (1, 20, "XX", 7))
+    team.commit_epoch(watermark=HOUR)
+    run(team.settings, replace(team.pipeline, batch=SameDefinition()))
+
+    done = run(team.settings, team.pipeline)
+
+    assert team.table(done, "carrier", "flights") == [(0, "AA", 1), (0, "XX", 1)]
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("SELECT carrier FROM events", "expected the columns window_start, carrier, flights, .*each once, got carrier"),
+        ("SELECT nothing FROM events", "expected a query that Spark takes, got: .*nothing"),
+        ("DROP TABLE events", "expected one query that changes nothing, got DROP"),
+        (QUERY.format(where="").replace("sum(delay)", "sum(delay) + 0.5"), "`delay`: expected .*1 values would change"),
+        (QUERY.format(where="").replace("sum(delay)", "'x'"), r"column `delay`: expected DECIMAL\(38,0\), got VARCHAR"),
+        (QUERY.format(where="").replace("'HOUR'", "'MINUTE'"), "expected a `window_start` of the definition's windows"),
+        (
+            QUERY.format(where="").replace("GROUP BY ALL", "GROUP BY 1, 2, seq"),
+            "expected one row for each window_start",
+        ),
+    ],
+)
+def test_sql_that_does_not_fit_publishes_nothing(team: Lab, query: str, message: str) -> None:
+    team.send((0, 70, "AA", 5), (0, 80, "AA", 5))
+    team.commit_epoch(watermark=HOUR)
+    write(team, query)
+
+    with pytest.raises(DefinitionError, match=message):
+        run(team.settings, team.pipeline)
+
+    assert runs(team.settings, team.pipeline) == []

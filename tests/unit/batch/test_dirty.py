@@ -1,0 +1,71 @@
+from collections.abc import Sequence
+
+import pytest
+
+from batch.dirty import Horizon, Plan, Touch, plan
+from cutover.lake.batch_runs import Range
+
+SIZE = 10
+
+
+def planned(scans: dict[int, int], history: Sequence[Sequence[Range]], **horizon: object) -> Plan:
+    """Plan over windows of ten units; `scans` names the newest scan that touched each start."""
+    touches = [Touch(start=start, scan=scan) for start, scan in scans.items()]
+    return plan(touches, history, Horizon(**{"size": SIZE, "closed": 100, **horizon}))  # type: ignore[arg-type]  # a table
+
+
+def test_a_window_that_was_never_computed_is_dirty() -> None:
+    assert planned({0: 0, 10: 0}, []).computed == ((0, 20),)
+
+
+def test_a_window_touched_since_it_was_computed_is_dirty_and_its_neighbours_are_not() -> None:
+    assert planned({0: 0, 10: 1, 20: 0}, [[(0, 30)]]).compute == (10,)
+
+
+def test_a_window_left_out_of_a_run_stays_dirty() -> None:
+    assert planned({0: 0, 10: 0}, [[(0, 10)], []]).compute == (10,)
+
+
+def test_an_open_window_is_not_computed() -> None:
+    assert planned({0: 0, 10: 0}, [], closed=5).computed == ((0, 10),)
+
+
+def test_without_a_watermark_no_window_is_closed() -> None:
+    assert planned({0: 0}, [], closed=None) == Plan(compute=(), computed=(), stale=(), expired=())
+
+
+def test_a_stretch_that_no_record_touched_splits_no_run() -> None:
+    assert planned({0: 0, 50: 0}, []).computed == ((0, 60),)
+
+
+def test_a_clean_window_splits_a_run() -> None:
+    assert planned({0: 1, 10: 0, 20: 1}, [[(10, 20)]]).computed == ((0, 10), (20, 30))
+
+
+def test_with_a_wanted_range_clean_windows_are_computed_too_and_dirty_ones_outside_are_stale() -> None:
+    found = planned({0: 0, 10: 0, 20: 1, 30: 1}, [[(0, 40)]], wanted=(0, 30))
+
+    assert (found.compute, found.stale) == ((0, 10, 20), ((30, 40),))
+
+
+def test_a_window_that_reaches_over_the_wanted_range_is_not_computed() -> None:
+    assert planned({0: 0, 10: 0}, [], wanted=(0, 15)).compute == (0,)
+
+
+@pytest.mark.parametrize(("scan", "expected"), [(1, (0,)), (0, ())])
+def test_only_a_dirty_window_expires_and_it_is_never_computed(scan: int, expected: tuple[int, ...]) -> None:
+    found = planned({0: scan}, [[(0, 10)]], expired=lambda start: start == 0, wanted=(0, 10))
+
+    assert (found.compute, found.expired) == ((), expected)
+
+
+def test_at_an_older_cut_nothing_is_computed_and_what_lies_beyond_it_is_stale() -> None:
+    found = planned({0: 0, 10: 0, 20: 1}, [[(0, 20)]], ahead=frozenset({10}))
+
+    assert (found.compute, found.stale) == ((), ((10, 30),))
+
+
+def test_windows_that_overlap_are_computed_when_they_lie_wholly_inside() -> None:
+    sliding = planned({0: 0, 5: 0, 10: 1}, [[(0, 15)]])
+
+    assert sliding.computed == ((10, 20),)

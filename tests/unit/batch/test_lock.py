@@ -1,0 +1,26 @@
+import pytest
+
+from batch.lock import writer_lock
+from cutover.errors import LakeError
+from cutover.settings import Settings
+
+
+def test_a_second_writer_gives_up_with_a_message(settings: Settings) -> None:
+    with (
+        writer_lock(settings, "p"),
+        pytest.raises(LakeError, match="expected the run that is under way to end within 0 s"),
+        writer_lock(settings, "p", patience=0),
+    ):
+        pass
+
+
+def test_the_lock_is_free_again_after_a_run(settings: Settings) -> None:
+    with writer_lock(settings, "p"):
+        pass
+    with writer_lock(settings, "p", patience=0):
+        pass
+
+
+def test_two_pipelines_do_not_wait_for_one_another(settings: Settings) -> None:
+    with writer_lock(settings, "p"), writer_lock(settings, "q", patience=0):
+        pass

@@ -1,0 +1,72 @@
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+from batch import replace
+from batch.replace import replace_windows
+from cutover.errors import LakeError
+from cutover.lake import tables
+
+START = datetime(2013, 1, 1, tzinfo=UTC)
+HOUR = 3_600_000_000
+SCHEMA = pa.schema([("window_start", pa.timestamp("us", "UTC")), ("v", pa.int64())])
+
+
+def rows(hours: dict[int, int]) -> pa.Table:
+    return pa.Table.from_pylist(
+        [{"window_start": START + timedelta(hours=h), "v": v} for h, v in hours.items()], SCHEMA
+    )
+
+
+def ranges(*pairs: tuple[int, int]) -> list[tuple[int, int]]:
+    base = round(START.timestamp() * 1_000_000)
+    return [(base + a * HOUR, base + b * HOUR) for a, b in pairs]
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> DeltaTable:
+    made = tables.ensure(str(tmp_path / "batch"), SCHEMA)
+    tables.append(made, rows(dict.fromkeys(range(6), 1)))
+    return made
+
+
+def values(table: DeltaTable) -> dict[int, int]:
+    connection = tables.connect()
+    tables.relation(connection, "found", table.table_uri)
+    found = connection.execute("SELECT window_start, v FROM found ORDER BY ALL").fetchall()
+    return {(start - START) // timedelta(hours=1): v for start, v in found}
+
+
+def test_the_windows_of_a_range_are_replaced_and_those_without_a_row_are_cleared(table: DeltaTable) -> None:
+    version = replace_windows(table, rows({1: 2, 4: 2}), ranges((1, 3), (4, 5)), size=HOUR)
+
+    assert version == 2
+    assert values(table) == {0: 1, 1: 2, 3: 1, 4: 2, 5: 1}
+
+
+def test_a_row_outside_the_ranges_is_refused_and_nothing_changes(table: DeltaTable) -> None:
+    with pytest.raises(LakeError, match="windows cannot be replaced"):
+        replace_windows(table, rows({3: 2}), ranges((1, 3)), size=HOUR)
+
+    assert values(table) == dict.fromkeys(range(6), 1)
+
+
+def test_more_ranges_than_a_predicate_takes_replace_no_further_window(
+    table: DeltaTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replace, "MOST_RANGES", 2)
+
+    replace_windows(table, rows({0: 2, 2: 2}), ranges((0, 1), (2, 3), (5, 6)), size=HOUR)
+
+    assert values(table) == {0: 2, 1: 1, 2: 2, 3: 1, 4: 1}
+
+
+def test_other_columns_rewrite_the_table_and_keep_the_windows_outside(table: DeltaTable) -> None:
+    wider = rows({1: 2}).append_column("w", pa.array([7], pa.int64()))
+
+    replace_windows(table, wider, ranges((1, 2)), size=HOUR)
+
+    assert values(tables.open_table(table.table_uri)) == {0: 1, 1: 2, 2: 1, 3: 1, 4: 1, 5: 1}
