@@ -12,16 +12,15 @@ Red otherwise: the log ends with the reason and the name of its page. Nothing is
 A run that ends well updates the asset `<pipeline>_batch`, and `<pipeline>_reconcile` compares both paths at its cut.
 """
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
-from airflow.sdk import Param, dag, task
+from airflow.sdk import CronTriggerTimetable, Param, dag, task
 from assets import batch_asset
 from definitions import pipelines
 
 from cutover.definition.pipeline import Pipeline
 
-START = datetime(2013, 1, 1, tzinfo=UTC)  # the first date that a backfill can take
 PARAMS = {
     "from": Param(None, type=["null", "string"], description="Start of the range, UTC, such as 2013-02-08T00:00Z."),
     "to": Param(None, type=["null", "string"], description="End of the range, exclusive, UTC."),
@@ -35,8 +34,8 @@ def batch_dag(pipeline: Pipeline) -> None:
 
     @dag(
         dag_id=f"{pipeline.name}_batch",
-        schedule=pipeline.schedule,
-        start_date=START,
+        # Unpausing waits for the next tick: the default would at times make up for the last one at once.
+        schedule=CronTriggerTimetable(pipeline.schedule, timezone="UTC", run_immediately=timedelta()),
         catchup=False,
         max_active_runs=1,
         is_paused_upon_creation=True,

@@ -13,7 +13,7 @@ A verdict is not tried again: it would be the same.
 from datetime import timedelta
 from typing import Any
 
-from airflow.sdk import Param, dag, task
+from airflow.sdk import Param, dag, get_current_context, task
 from assets import batch_asset
 from definitions import pipelines
 
@@ -59,7 +59,7 @@ def reconcile_dag(pipeline: Pipeline) -> None:
             """Compare both paths and store the report."""
             from reconcile_task import label, report  # noqa: PLC0415 -- the task's work, loaded when it runs
 
-            context["label"] = label(request)
+            get_current_context()["label"] = label(request)  # `context` is a copy, which the template does not see
             return report(pipeline.name, request, context)
 
         compare.expand(request=collect_requests())
