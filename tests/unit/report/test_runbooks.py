@@ -1,10 +1,14 @@
 """Every page that code names exists, every page is named, and none lacks a section."""
 
 import re
+import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
+from cutover.cli import build_app
 from reconcile.report import runbooks, verdicts
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -64,3 +68,26 @@ def test_page_is_shown_below_the_reports_own_headings() -> None:
 @pytest.mark.parametrize("name", ["../README", "no such page", "", "Nowhere", "a/b"])
 def test_name_that_is_no_page_shows_nothing(name: str) -> None:
     assert runbooks.html(name) is None
+
+
+def command_lines() -> list[tuple[str, str]]:
+    """Return page and line of every `cutover ...` in the runbooks, without its comment or output."""
+    pattern = re.compile(r"(?:^\$ |`)(cutover [^`\n]+)", flags=re.MULTILINE)
+    return [(page, line) for page in sorted(PAGES) for line in pattern.findall((FOLDER / f"{page}.md").read_text())]
+
+
+@pytest.fixture(scope="module")
+def commands() -> dict[str, Any]:
+    """Return the command line's commands by name, as Typer makes them."""
+    return dict(vars(typer.main.get_command(build_app()))["commands"])
+
+
+@pytest.mark.parametrize(("page", "line"), command_lines())
+def test_command_of_a_runbook_exists_with_its_options(page: str, line: str, commands: dict[str, Any]) -> None:
+    _, name, *rest = shlex.split(line)
+    command = commands[name]
+    if name == "gate":  # `gate P show`
+        command = command.commands[rest[1]]
+    known = {option for parameter in command.params for option in parameter.opts}
+
+    assert {word for word in rest if word.startswith("--")} - known == set(), page
