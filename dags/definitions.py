@@ -1,4 +1,8 @@
-"""The definitions that DAG files walk: file by file: a broken one takes nothing but its own DAGs away."""
+"""The definitions that DAG files walk, file by file: a broken one takes nothing but its own DAGs away."""
+
+from collections.abc import Mapping
+
+from croniter import croniter  # type: ignore[import-untyped] # Airflow brings it; it has no types
 
 from cutover.definition import catalogue
 from cutover.definition.pipeline import Pipeline
@@ -7,12 +11,23 @@ from cutover.settings import load_settings
 
 
 def pipelines() -> tuple[Pipeline, ...]:
-    """Return the pipelines of every file that loads, by name."""
+    """Return the pipelines of every file that loads and whose schedule Airflow can keep, by name."""
     found, _ = catalogue.scan(load_settings())
-    return tuple(found[name] for name in sorted(found))
+    unkept = bad_schedules(found)
+    return tuple(found[name] for name in sorted(found) if name not in unkept)
 
 
 def broken_definitions() -> tuple[DefinitionError, ...]:
-    """Return what is wrong with the files that do not load; each message names its file."""
-    _, problems = catalogue.scan(load_settings())
-    return tuple(problems)
+    """Return what is wrong with all others; each message names its file."""
+    found, problems = catalogue.scan(load_settings())
+    return (*problems, *bad_schedules(found).values())
+
+
+def bad_schedules(found: Mapping[str, Pipeline]) -> dict[str, DefinitionError]:
+    """Return what is wrong with the schedules that are no cron expressions, by pipeline."""
+    return {name: _bad(pipeline) for name, pipeline in found.items() if not croniter.is_valid(pipeline.schedule)}
+
+
+def _bad(pipeline: Pipeline) -> DefinitionError:
+    msg = f"{pipeline.file}: pipeline `{pipeline.name}`: schedule: expected cron such as `0 * * * *` or `@daily`, got "
+    return DefinitionError(f"{msg}`{pipeline.schedule}`.")

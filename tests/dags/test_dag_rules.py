@@ -119,9 +119,12 @@ def test_broken_definition_is_an_import_error_that_names_it_and_the_others_load(
     (tmp_path / "broken.py").write_text("from cutover.definition import Pipelin\n")
     (tmp_path / "typo.py").write_text(GOOD.format(name="typo").replace('key=("k",)', 'key=("kk",)'))
 
+    (tmp_path / "cron.py").write_text(GOOD.format(name="cron").replace("@daily", "every day"))
+
     ids, errors = parse(tmp_path, "print(json.dumps([bag.dag_ids, bag.import_errors]))")
 
     assert sorted(ids) == ["a_batch", "a_reconcile", "a_stream"]
     assert list(errors) == ["broken_definitions.py"]
     assert str(tmp_path / "broken.py") in errors["broken_definitions.py"]
+    assert "cron.py: pipeline `cron`: schedule: expected cron" in errors["broken_definitions.py"]
     assert "typo.py: pipeline `typo`: key: expected a column" in errors["broken_definitions.py"]
