@@ -6,6 +6,7 @@ from typing import Literal
 
 from cutover.definition.pipeline import Policy
 from cutover.lake.stages import Stage
+from reconcile.report.text import duration
 
 Move = Literal["advance", "rollback"]
 
@@ -134,12 +135,14 @@ def _replayable(replay: Replay | None) -> Condition:
         return Condition(name=name, met=False, found="the log did not answer, so its retention is not known")
     if replay.needed is None:
         return Condition(name=name, met=False, found="no epoch was committed, so the time of a replay is not measured")
-    wanted = _rounded(replay.needed * REPLAY_MARGIN)
-    kept = "for ever" if replay.retention is None else f"for {replay.retention}"
-    found = f"the log is kept {kept}; twice the measured time of a replay is {wanted}"
+    wanted = f"twice the measured time of a replay is {duration((replay.needed * REPLAY_MARGIN).total_seconds())}"
     met = replay.retention is None or replay.retention >= replay.needed * REPLAY_MARGIN
-    return Condition(name=name, met=met, found=found)
+    return Condition(name=name, met=met, found=f"the log is {_kept(replay.retention)}; {wanted}")
 
 
-def _rounded(length: timedelta) -> timedelta:
-    return timedelta(seconds=max(1, round(length.total_seconds())))
+def _kept(retention: timedelta | None) -> str:
+    if retention is None:
+        return "kept for ever"
+    if not retention:
+        return "compacted or bounded by size, so no time is promised"
+    return f"kept for {duration(retention.total_seconds())}"

@@ -11,7 +11,7 @@ from reconcile.report.text import duration, moment, numeric
 from reconcile.result import EpochPoint
 
 _PLACES = 400
-HOUR = 3600
+UNITS = ((3600, "hours"), (60, "minutes"), (1, "seconds"))
 
 
 def thinned(series: Sequence[EpochPoint], places: int = _PLACES) -> list[EpochPoint]:
@@ -70,7 +70,7 @@ def _lag(shown: list[EpochPoint], box: Box, place: Scale) -> list[Markup]:
     if not points:
         return [axes.caption(box, "watermark lag: none yet")]
     most = max(1.0, *(lag for _, lag in points))
-    size, unit = (HOUR, "hours") if most >= 2 * HOUR else (60, "minutes") if most >= 120 else (1, "seconds")  # noqa: PLR2004
+    size, unit = next(found for found in UNITS if most >= 2 * found[0] or found[0] == 1)
     scale, parts = axes.vertical(box, 0, most / size, about=2)
     parts.append(axes.caption(box, f"watermark lag ({unit}), at most {duration(most)}"))
     parts.append(svg.path([(place(epoch), scale(lag / size)) for epoch, lag in points], "line-lag"))
