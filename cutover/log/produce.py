@@ -180,12 +180,15 @@ def _send(settings: Settings, client: LogClient, name: str, rows: Iterator[Row],
 def _put(
     producer: Producer, name: str, row: Row, partition: int, delivered: Callable[[KafkaError | None, Message], None]
 ) -> None:
-    """Hand over one record; waits while the client's buffer is full. A keyless one goes round robin."""
-    where = {} if row.key is not None else {"partition": partition}
+    """Hand over one record; waits while the client's buffer is full.
+
+    Round robin, whatever the key: a replay reads each partition in proportion to its size, so partitions by key drift
+    apart in event time by days, and nothing would be judged as it was when it happened.
+    """
     when = {} if row.log_micros is None else {"timestamp": row.log_micros // MILLIS}
     while True:
         try:
-            producer.produce(name, value=row.value, key=row.key, on_delivery=delivered, **where, **when)
+            producer.produce(name, value=row.value, key=row.key, on_delivery=delivered, partition=partition, **when)
         except BufferError:
             producer.poll(0.1)
         else:
@@ -198,7 +201,6 @@ def _producer_options(settings: Settings, client: LogClient) -> dict[str, str | 
         **options.librdkafka(settings.kafka, client.bootstrap),
         "enable.idempotence": True,
         "acks": "all",
-        "partitioner": "murmur2_random",  # as the Java client does: records of a key share a partition
         "linger.ms": 20,
         "compression.type": "lz4",
         "message.max.bytes": 9 * 1024 * 1024,
