@@ -70,10 +70,11 @@ class DriverTask(BaseOperator):
 
     def _announce(self, before: Heartbeat | None, beat: Heartbeat, epoch: int | None) -> None:
         if before is not None and before.run_id == beat.run_id:
-            self.log.info("re-attached to driver %d: %s committed", beat.pid, _epoch(epoch))
+            newest = "no epoch" if epoch is None else f"epoch {epoch}"
+            self.log.info("re-attached to driver %d: %s committed", beat.pid, newest)
         else:
-            resumed = 0 if epoch is None else epoch + 1
-            self.log.info("%s committed, resumed at %d (driver %d)", _epoch(epoch), resumed, beat.pid)
+            story = "no epoch committed yet, begins at 0" if epoch is None else resumed(epoch)
+            self.log.info("%s (driver %d)", story, beat.pid)
 
 
 def newest_epoch(settings: Settings, pipeline: Pipeline) -> int | None:
@@ -87,5 +88,6 @@ def newest_epoch(settings: Settings, pipeline: Pipeline) -> int | None:
     return None if record is None else record.epoch
 
 
-def _epoch(epoch: int | None) -> str:
-    return "no epoch" if epoch is None else f"epoch {epoch}"
+def resumed(epoch: int) -> str:
+    """Return how the log tells of a new start."""
+    return f"epoch {epoch} committed, resumed at {epoch + 1}"

@@ -91,6 +91,8 @@ def stop_driver(pipeline: str) -> None:
 
 def describe(beat: Heartbeat) -> str:
     """Return one line on a living driver."""
+    if beat.epoch is None:
+        return f"driver {beat.pid} is {beat.state}: no epoch committed yet"
     return (
         f"driver {beat.pid} is {beat.state}: epoch {beat.epoch} committed, {beat.lag} records unread, "
         f"watermark {beat.watermark}"

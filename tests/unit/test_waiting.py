@@ -1,0 +1,25 @@
+"""Waits that show what they wait for."""
+
+import pytest
+
+from cutover.errors import CutoverError
+from infra.waiting import Tell, until
+
+
+def test_wait_returns_what_was_found(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("infra.waiting.POLL", 0.01)
+    answers = iter([None, None, 41])
+
+    def look(tell: Tell) -> int | None:
+        tell("reads", 0, None)
+        return next(answers)
+
+    found = until("the stream", look, within=60, hint="look")
+
+    assert found == 41
+    assert "the stream: reads" in capsys.readouterr().err
+
+
+def test_wait_that_takes_too_long_says_what_to_do() -> None:
+    with pytest.raises(CutoverError, match=r"expected an end within 0 s, got none\.\nHint: look at its log"):
+        until("the stream", lambda _: None, within=0, hint="look at its log")
