@@ -35,7 +35,7 @@ def ensure(settings: Settings, pipeline: Pipeline) -> Heartbeat:
         log.info("driver_attached", pipeline=pipeline.name, pid=living.pid, epoch=living.epoch)
         return living
     process = _start(settings, pipeline.name)
-    found = _wait(lambda: _own(settings, pipeline.name, process), START_SECONDS)
+    found = _wait(lambda: _own(settings, pipeline.name, process), START_SECONDS) or alive(settings, pipeline.name)
     if found is None or not found.alive:
         raise _stillborn(settings, pipeline.name, found)
     log.info("driver_started", pipeline=pipeline.name, pid=found.pid)

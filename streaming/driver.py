@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 STOP_PATIENCE_SECONDS = 60.0
+INTERRUPTED = 130
 Until = Literal["forever", "drain", "final"]
 
 
@@ -133,11 +134,12 @@ def _read(rim: Rim, stream: Stream) -> None:
     try:
         _watch(rim, stream, running)
     except Exception as error:
-        raise explain(error, rim, stream.committer.newest) from error
+        raise explain(error, rim, stream.committer.newest, jvm_gone=query.jvm_gone(session)) from error
     finally:
         _halt(rim, stream, running)
     if stream.failure is not None:
-        raise explain(stream.failure, rim, stream.committer.newest) from stream.failure
+        gone = query.jvm_gone(session)
+        raise explain(stream.failure, rim, stream.committer.newest, jvm_gone=gone) from stream.failure
 
 
 def _watch(rim: Rim, stream: Stream, running: "StreamingQuery") -> None:
@@ -176,6 +178,9 @@ def _halt(rim: Rim, stream: Stream, running: "StreamingQuery") -> None:
 
 
 def _fail(rim: Rim, error: BaseException) -> None:
+    if isinstance(error, KeyboardInterrupt):
+        rim.beat.end(state="STOPPED", exit_code=INTERRUPTED)
+        return
     runbook = error.runbook if isinstance(error, CutoverError) else None
     text = one_line(error)
     log.error("stream_failed", pipeline=rim.pipeline.name, error=text, runbook=runbook)

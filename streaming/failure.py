@@ -2,8 +2,6 @@
 
 import re
 
-from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-untyped] # py4j has no types
-
 from cutover.errors import CutoverError, LakeError
 from cutover.lake.epochs import EpochRecord
 from streaming import start
@@ -12,7 +10,7 @@ from streaming.rim import Rim
 _LONGEST = 300
 
 
-def explain(error: BaseException, rim: Rim, newest: EpochRecord | None) -> CutoverError:
+def explain(error: BaseException, rim: Rim, newest: EpochRecord | None, *, jvm_gone: bool = False) -> CutoverError:
     """Return what a failure means.
 
     The log is asked first: lost offsets and recreated topics reach us as one of many errors of Spark's Kafka source.
@@ -25,7 +23,7 @@ def explain(error: BaseException, rim: Rim, newest: EpochRecord | None) -> Cutov
         return cause
     if isinstance(error, CutoverError):
         return error
-    if isinstance(error, Py4JNetworkError | ConnectionError) or (isinstance(error, Py4JError) and _gone(error)):
+    if jvm_gone:
         msg = f"Stream of {rim.pipeline.name}: expected Spark's JVM, it ended.\nHint: start it again; nothing is lost."
         return LakeError(msg, runbook="StreamNotRunning")
     msg = f"Stream of {rim.pipeline.name} stopped: {one_line(error)}."
@@ -41,8 +39,3 @@ def one_line(error: BaseException) -> str:
     caused = re.findall(r"Caused by: ([^\n]+)", text)
     line = caused[-1] if caused else (text.splitlines() or [""])[0]
     return f"{type(error).__name__}: {line}"[:_LONGEST].rstrip(". ")
-
-
-def _gone(error: Py4JError) -> bool:
-    text = str(error)
-    return "network" in text or "Answer from Java side is empty" in text or "Connection refused" in text

@@ -69,7 +69,9 @@ def written(passed: Pass, pipeline: Pipeline, plan: Plan, uri: str) -> list[AddA
     folder = f"overflow-{plan.epoch}-{uuid.uuid4().hex}"
     columns = [f"`{name}`" for name in partial_schema(pipeline).names]
     kind = f"IF(_class = '{Class.ACCEPTED}', 'partial', 'ledger') AS __kind"
-    rows = passed.partials.selectExpr(kind, f"CAST({plan.epoch} AS bigint) AS _epoch", *columns)
+    # Every column of the table, the empty one too: readers expect one shape of all files of a kind.
+    own = f"CAST({plan.epoch} AS bigint) AS _epoch", "CAST(NULL AS string) AS _record"
+    rows = passed.partials.selectExpr(kind, *own, *columns)
     rows.write.partitionBy("__kind").parquet(f"{uri}/{folder}")
     system, root = files.place(uri)
     found = system.get_file_info(fs.FileSelector(f"{root}/{folder}", recursive=True))

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,8 @@ from cutover.settings import Settings
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+
+_JVM_END_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,3 +71,15 @@ def end_offsets(checkpoint: Path, batch: int, topic: str) -> dict[int, int]:
     """
     lines = (checkpoint / "offsets" / str(batch)).read_text(encoding="utf-8").splitlines()
     return {int(partition): int(offset) for partition, offset in json.loads(lines[-1])[topic].items()}
+
+
+def jvm_gone(session: "SparkSession") -> bool:
+    """Return whether the JVM that this process started has ended; asked after a failure, so it may be ending now."""
+    process = getattr(session.sparkContext._gateway, "proc", None)  # noqa: SLF001 -- PySpark names it nowhere else
+    if process is None:
+        return False
+    try:
+        process.wait(timeout=_JVM_END_SECONDS)
+    except subprocess.TimeoutExpired:
+        return False
+    return True

@@ -1,0 +1,67 @@
+"""Two drivers on one table: the one that missed the other's commit ends, and has written nothing since."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from cutover.errors import LakeError
+from cutover.probe import Point
+from cutover.settings import Settings
+from streaming import driver, heartbeat
+from streaming.lock import only_driver
+from tests.integration.streaming import rig
+from tests.integration.streaming.conftest import WITHIN, Start
+from tests.integration.streaming.rig import Event
+
+EVENTS = [Event(id=i, minute=i, partition=i % 2) for i in range(20)]
+MORE = [Event(id=100 + i, minute=30 + i, partition=i % 2) for i in range(10)]
+
+
+@pytest.fixture
+def two_homes(quick: Settings, tmp_path: Path) -> tuple[Settings, Settings]:
+    """Return two installations over one lake: no lock file stands between their drivers."""
+    lake = str(tmp_path / "lake")
+    return quick.model_copy(update={"lake": lake}), quick.model_copy(update={"lake": lake, "home": tmp_path / "other"})
+
+
+def test_driver_overtaken_before_its_commit_is_fenced(
+    two_homes: tuple[Settings, Settings], topic: str, start: Start
+) -> None:
+    old, new = two_homes
+    pipeline = rig.pipeline(topic)
+    rig.send(old, topic, EVENTS)
+    reached, go = threading.Event(), threading.Event()
+
+    def wait_before_commit(point: Point, epoch: int) -> None:
+        if (point, epoch) == ("epoch.aggregated", 0):
+            reached.set()
+            assert go.wait(WITHIN)
+
+    overtaken = start(old, pipeline, probe=wait_before_commit)
+    assert reached.wait(WITHIN)
+    driver.run(new, pipeline, until="drain")
+    rig.send(new, topic, MORE)
+    driver.run(new, pipeline, until="drain")
+    version = rig.epoch_log(new, pipeline).version
+    go.set()
+    overtaken.join()
+
+    assert isinstance(overtaken.failure, LakeError)
+    assert (overtaken.failure.exit_code, overtaken.failure.runbook) == (2, "StreamFenced")
+    assert "was committed by another driver (pid " in str(overtaken.failure)
+    assert version == rig.epoch_log(new, pipeline).version
+    assert rig.expected([*EVENTS, *MORE]) == rig.counted(new, pipeline)
+    last = heartbeat.read(old, pipeline.name)
+    assert last is not None
+    assert (last.state, last.runbook, last.exit_code) == ("FAILED", "StreamFenced", 2)
+
+
+def test_second_driver_of_one_installation_is_refused_at_once(quick: Settings, topic: str) -> None:
+    pipeline = rig.pipeline(topic)
+
+    with (
+        only_driver(heartbeat.folder(quick, pipeline.name), pipeline.name),
+        pytest.raises(LakeError, match=r"expected no driver in this installation, got one with pid \d+"),
+    ):
+        driver.run(quick, pipeline, until="drain")
