@@ -114,10 +114,10 @@ def _uncovered_sql(pipeline: Pipeline, evidence: Evidence) -> str:
     """Return SQL that is true for closed windows that the batch run does not answer for."""
     start = "epoch_us(window_start)"
     size = pipeline.window.size
-    stale = [f"({start} >= {a} AND {start} + {size} <= {b})" for a, b in evidence.run.stale]
-    gone = [str(int(window.window_start)) for window in evidence.run.incomplete]
-    listed = [f"{start} IN ({', '.join(gone)})"] if gone else []
-    return " OR ".join([*stale, *listed]) or "false"
+    # An entry of `incomplete` may span many windows: all those before the oldest record that the log still holds.
+    gone = [(entry.window_start, entry.window_end) for entry in evidence.run.incomplete]
+    inside = (f"({start} >= {int(a)} AND {start} + {size} <= {int(b)})" for a, b in [*evidence.run.stale, *gone])
+    return " OR ".join(inside) or "false"
 
 
 def _count(connection: duckdb.DuckDBPyConnection, condition: str) -> int:

@@ -15,9 +15,9 @@ Range = tuple[int, int]  # [start, end) in microseconds of event time
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incomplete:
-    """A window that can no longer be computed from the log."""
+    """A window that can no longer be computed from the log, or every window inside a span of time."""
 
-    window_start: int  # microseconds
+    window_start: int  # microseconds; the first one there can be, if records were lost before anybody scanned them
     window_end: int
     reason: str  # expired, lost
 
