@@ -23,6 +23,7 @@ from streaming.commit import Committer
 from streaming.files import File
 from streaming.rim import Rim
 
+LOOKS = 10  # how often the files are counted while a tier fills
 RETENTION_HOURS = 2  # files younger than this may belong to a commit that is under way, or to a reader
 _FOLDED = re.compile(r"/fold-(\d+)-(\d+)-[0-9a-f]+\.parquet$")
 
@@ -59,7 +60,7 @@ class Compactor:
             return
         if self._done:
             self._commit()
-        elif newest.epoch - self._looked_at >= self._every:
+        elif newest.epoch - self._looked_at >= max(1, self._every // LOOKS):
             self._looked_at = newest.epoch
             groups = tiers.due(listed(self._committer.table), newest=newest.epoch, pins=self._pins(), every=self._every)
             if groups:

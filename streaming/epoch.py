@@ -48,7 +48,7 @@ class Counted:
     unknown: int  # fields that the schema does not name
 
 
-NOTHING = Counted(counts={}, records=0, unknown=0)
+NOTHING = Counted(counts={kind.value: 0 for kind in Class}, records=0, unknown=0)
 
 
 def one_pass(batch: "DataFrame", pipeline: Pipeline, plan: Plan) -> Pass:

@@ -3,7 +3,6 @@
 import json
 import os
 import threading
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any, Literal, Self
 import psutil
 
 from cutover.clock import Clock
+from cutover.events import log
 from cutover.settings import Settings
 
 State = Literal["STARTING", "RUNNING", "BACKPRESSURED", "STOPPING", "FAILED", "STOPPED"]
@@ -80,10 +80,8 @@ def replace_json(path: Path, value: object) -> None:
 class Beat:
     """The one writer of a heartbeat file. Others say what changed; its thread writes, regularly and at each change."""
 
-    def __init__(
-        self, path: Path, first: Heartbeat, *, seconds: float, clock: Clock, each: Callable[[], object] | None = None
-    ) -> None:
-        self._path, self._seconds, self._clock, self._each = path, seconds, clock, each
+    def __init__(self, path: Path, first: Heartbeat, *, seconds: float, clock: Clock) -> None:
+        self._path, self._seconds, self._clock = path, seconds, clock
         self._now, self._lock, self._changed = first, threading.Lock(), threading.Event()
         self._ended = False
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
@@ -118,9 +116,10 @@ class Beat:
         while not self._ended:
             self._changed.wait(self._seconds)
             self._changed.clear()
-            if self._each is not None and not self._ended:
-                self._each()
-            self._write()
+            try:
+                self._write()
+            except OSError as error:  # a full disk must not end the beat: it may have room again
+                log.warning("heartbeat_not_written", error=str(error))
 
     def _write(self) -> None:
         now = self._clock.now().astimezone(UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,48 @@
+"""A detached driver: started once, found again, stopped by SIGTERM with its epoch finished."""
+
+from pathlib import Path
+
+import psutil
+import pytest
+
+from cutover.definition import catalogue
+from cutover.settings import Settings
+from streaming import attach, heartbeat
+from tests.integration.streaming import rig
+from tests.integration.streaming.rig import Event
+from tests.support.until import until
+
+EVENTS = [Event(id=i, minute=i / 3, partition=i % 2) for i in range(50)]
+
+
+@pytest.fixture
+def installed(kafka_settings: Settings, topic_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """Return an installation with one definition file, which a process of its own finds by its environment."""
+    (tmp_path / "clicks.py").write_text(
+        f"from tests.integration.streaming import rig\n\nclicks = rig.pipeline({topic_name!r}, cap=20)\n",
+        encoding="utf-8",
+    )
+    monkeypatch.setenv("CUTOVER_KAFKA__BOOTSTRAP_SERVERS", str(kafka_settings.kafka.bootstrap_servers))
+    monkeypatch.setenv("CUTOVER_STREAM__HEARTBEAT_SECONDS", "0.2")
+    monkeypatch.setenv("AIRFLOW_HOME", "nowhere")
+    rig.make_topic(kafka_settings, topic_name, partitions=2)
+    rig.send(kafka_settings, topic_name, EVENTS)
+    return kafka_settings.model_copy(update={"pipelines": tmp_path})
+
+
+def test_detached_driver_is_found_again_and_stops_when_asked(installed: Settings) -> None:
+    pipeline = catalogue.get(installed, "clicks")
+    first = attach.ensure(installed, pipeline)
+    try:
+        again = attach.ensure(installed, pipeline)
+        environment = psutil.Process(first.pid).environ()
+        until(lambda: (beat := heartbeat.read(installed, "clicks")) is not None and (beat.epoch or 0) >= 2, 60)
+    finally:
+        last = attach.stop(installed, pipeline)
+
+    assert (first.pid, first.started) == (again.pid, again.started)
+    assert "AIRFLOW_HOME" not in environment
+    assert last is not None
+    assert ("STOPPED", 0, first.pid) == (last.state, last.exit_code, last.pid)
+    assert rig.expected(EVENTS) == rig.counted(installed, pipeline)
+    assert not psutil.pid_exists(first.pid) or psutil.Process(first.pid).status() == psutil.STATUS_ZOMBIE
