@@ -52,7 +52,7 @@ def duckdb_says(compiled: Mapping[str, Expression]) -> pa.Table:
     naive = "CREATE TABLE nasty AS SELECT * REPLACE (CAST(p AS TIMESTAMP) AS p, CAST(q AS TIMESTAMP) AS q) FROM given"
     connection.execute(naive)
     columns = [f"{e.duckdb} AS e{i}, {e.duckdb_failed} AS f{i}" for i, e in enumerate(compiled.values())]
-    return connection.execute(f"SELECT row, {', '.join(columns)} FROM nasty ORDER BY row").to_arrow_table()  # noqa: S608 -- our own text
+    return connection.sql(f"SELECT row, {', '.join(columns)} FROM nasty ORDER BY row").to_arrow_table()  # noqa: S608 -- our own text
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,144 @@
+"""Plain Python, the batch path's functions and the streaming path's functions agree on any log, cut into any epochs."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, find, given, settings
+from hypothesis import strategies as st
+
+from cutover.definition import Pipeline
+from cutover.log.kafka import RawRecord
+from cutover.records import reference
+from cutover.records.classes import Class
+from cutover.records.classify import classified
+from cutover.records.fold import finished_sql
+from cutover.records.parse import parsed
+from cutover.records.partials import aggregated
+from cutover.records.watermark import Observation, WatermarkState, advance
+from tests.support.logs import borders, event_logs, pipelines
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+LOG = "value binary, partition int, offset bigint, timestamp timestamp"
+FEW = settings(max_examples=8, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+
+Rows = Mapping[tuple[int, int, tuple[Any, ...]], tuple[int, dict[str, Any]]]
+
+
+def partials(
+    spark: "SparkSession", pipeline: Pipeline, records: Iterable[RawRecord], watermark: int | None
+) -> pa.Table:
+    rows = [(r.value, r.partition, r.offset, EPOCH + timedelta(microseconds=r.log_time_micros)) for r in records]
+    frame = classified(parsed(spark.createDataFrame(rows, LOG), pipeline), pipeline, watermark_micros=watermark)
+    ahead = f"unix_micros(_event_time) > unix_micros(_log_time) + {pipeline.lateness.max_ahead_micros}"
+    newest = f"max(IF({ahead}, NULL, unix_micros(_event_time)))"
+    return aggregated(frame, pipeline, by=("_partition",), further={"newest": newest}).toArrow()
+
+
+def stream(
+    spark: "SparkSession", pipeline: Pipeline, log: Sequence[RawRecord], ends: Sequence[Mapping[int, int]]
+) -> tuple[pa.Table, list[int | None]]:
+    """Return the partial rows of all epochs, and the watermark after each."""
+    state, before, found, watermarks = WatermarkState(), dict.fromkeys(ends[-1], 0), [], []
+    for end in ends:
+        inside = [r for r in log if before[r.partition] <= r.offset < end[r.partition]]
+        found.append(partials(spark, pipeline, inside, state.watermark))
+        newest: dict[int, int] = {}
+        for row in found[-1].select(["_partition", "newest"]).to_pylist():
+            if row["newest"] is not None:
+                newest[row["_partition"]] = max(row["newest"], newest.get(row["_partition"], row["newest"]))
+        seen = Observation(now=0.0, read=end, high=ends[-1], max_event=newest)
+        state, before = advance(state, seen, pipeline.lateness), dict(end)
+        watermarks.append(state.watermark)
+    return pa.concat_tables(found), watermarks
+
+
+def folded(pipeline: Pipeline, rows: pa.Table, keep: Sequence[Class]) -> Rows:
+    connection = duckdb.connect()
+    connection.execute("SET TimeZone = 'UTC'")
+    connection.register("partial_rows", rows)
+    found = connection.sql(finished_sql(pipeline, "partial_rows", keep=keep)).to_arrow_table().to_pylist()
+    return {
+        (micros(row["window_start"]), micros(row["window_end"]), tuple(row[name] for name in pipeline.key)): (
+            row["_n"],
+            {name: row[name] for name in pipeline.measures},
+        )
+        for row in found
+    }
+
+
+def micros(time: datetime) -> int:
+    return (time - EPOCH) // timedelta(microseconds=1)
+
+
+def counts(rows: pa.Table) -> dict[Class, int]:
+    found: Counter[Class] = Counter()
+    for row in rows.select(["_class", "_n"]).to_pylist():
+        found[Class(row["_class"])] += row["_n"]
+    return {name: found[name] for name in Class}
+
+
+def ledger(rows: pa.Table) -> set[tuple[str, int, int, int | None, str | None]]:
+    return {
+        (
+            row["_class"],
+            position["partition"],
+            position["offset"],
+            None if row["window_start"] is None else micros(row["window_start"]),
+            position["reason"],
+        )
+        for row in rows.select(["_class", "window_start", "_positions"]).to_pylist()
+        for position in row["_positions"] or ()
+    }
+
+
+def expected_rows(result: reference.Result) -> Rows:
+    return {group: (row.n, dict(row.measures)) for group, row in result.rows.items()}
+
+
+def expected_ledger(result: reference.Result) -> set[tuple[str, int, int, int | None, str | None]]:
+    return {(str(r.cls), r.partition, r.offset, r.window_start, r.reason and str(r.reason)) for r in result.ledger}
+
+
+@FEW
+@given(log=event_logs(), pipeline=pipelines())
+def test_batch_is_the_reference(spark: "SparkSession", log: tuple[RawRecord, ...], pipeline: Pipeline) -> None:
+    expected = reference.run(pipeline, log)
+    found = partials(spark, pipeline, log, None)
+
+    assert expected_rows(expected) == folded(pipeline, found, [Class.ACCEPTED])
+    assert expected.counts == counts(found)
+    assert expected_ledger(expected) == ledger(found)
+    assert expected.unknown == sum(found["_unknown"].to_pylist())
+
+
+@FEW
+@given(data=st.data(), log=event_logs(), pipeline=pipelines())
+def test_stream_is_the_reference_and_with_its_late_rows_the_batch(
+    spark: "SparkSession", data: st.DataObject, log: tuple[RawRecord, ...], pipeline: Pipeline
+) -> None:
+    ends = data.draw(borders(log))
+    expected = reference.run(pipeline, log, epochs=ends)
+    found, watermarks = stream(spark, pipeline, log, ends)
+
+    assert expected.watermarks == tuple(watermarks)
+    assert expected_rows(expected) == folded(pipeline, found, [Class.ACCEPTED])
+    assert expected.counts == counts(found)
+    assert expected_ledger(expected) == ledger(found)
+    assert expected_rows(reference.run(pipeline, log)) == folded(pipeline, found, [Class.ACCEPTED, Class.LATE])
+
+
+@pytest.mark.parametrize("name", Class)
+def test_every_class_occurs_among_the_drawn_logs(name: Class) -> None:
+    def occurs(drawn: tuple[tuple[RawRecord, ...], Pipeline]) -> bool:
+        log, pipeline = drawn
+        return reference.run(pipeline, log, epochs=[{p: n for p in range(3)} for n in (2, len(log))]).counts[name] > 0
+
+    find(st.tuples(event_logs(), pipelines()), occurs, settings=settings(FEW, max_examples=200))
