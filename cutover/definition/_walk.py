@@ -1,12 +1,12 @@
 """From the syntax tree of an expression to a typed term in both dialects. What is not named here is refused."""
 
 from collections.abc import Callable, Mapping
-from decimal import Decimal
 
 from sqlglot import exp
 
 from cutover.definition._casts import cast
-from cutover.definition._functions import FUNCTIONS, alike, concat, expect
+from cutover.definition._functions import FUNCTIONS, concat, expect
+from cutover.definition._operators import arithmetic, choice, meet, numbers, to_double
 from cutover.definition._refusals import allowed, function_name, reason
 from cutover.definition._terms import (
     BIGINT_RANGE,
@@ -14,19 +14,16 @@ from cutover.definition._terms import (
     NULL,
     Both,
     Term,
-    as_decimal,
     both,
     column,
     constant,
     double,
     either,
     integer,
-    numeric,
     strict,
     text,
-    widened,
 )
-from cutover.definition.schema import canonical_type, decimal_parts
+from cutover.definition.schema import canonical_type
 from cutover.errors import DefinitionError
 
 COMPARISONS: dict[type[exp.Expr], str] = {
@@ -134,7 +131,7 @@ def _negative(node: exp.Expr, types: Mapping[str, str]) -> Term:
     term = walk(node.this, types)
     if term.type == "double":
         return strict("double", "(- {0})", "(- {0})", term)
-    return _arithmetic_of("try_subtract", "-", integer(0, "int"), term)
+    return arithmetic("try_subtract", "-", integer(0, "int"), term)
 
 
 def _boolean(node: exp.Expr, types: Mapping[str, str]) -> Term:  # noqa: ARG001 -- every rule's signature
@@ -150,84 +147,18 @@ def _paren(node: exp.Expr, types: Mapping[str, str]) -> Term:
     return walk(node.this, types)
 
 
-def meet(*terms: Term) -> tuple[Term, ...]:
-    """Return the terms in one type; a number with a point becomes a decimal where it meets one."""
-    if any(decimal_parts(term.type) for term in terms):
-        terms = tuple(_as_decimal(term) for term in terms)
-    return alike(terms)
-
-
-def _as_decimal(term: Term) -> Term:
-    if not isinstance(term.literal, float):
-        return term
-    number = Decimal(repr(term.literal))
-    scale = max(0, -int(number.as_tuple().exponent))
-    whole = max(len(str(abs(int(number)))), 1)
-    if whole + scale > 38:  # noqa: PLR2004 -- both engines' largest
-        return term
-    written, kind = f"{number:f}", f"decimal({whole + scale},{scale})"
-    return constant(kind, f"CAST('{written}' AS {kind})", f"CAST('{written}' AS {kind.upper()})", term.literal)
-
-
 def _arithmetic(node: exp.Expr, types: Mapping[str, str]) -> Term:
     spark, duckdb = ARITHMETIC[type(node)]
-    return _arithmetic_of(spark, duckdb, walk(node.this, types), walk(node.expression, types))
-
-
-def _numbers(*terms: Term) -> tuple[Term, ...]:
-    for term in terms:
-        if not numeric(term.type):
-            msg = f"expected a number, got {term.type}"
-            raise DefinitionError(msg)
-    return meet(*terms)
-
-
-def _arithmetic_of(spark: str, sign: str, left: Term, right: Term) -> Term:
-    if any(decimal_parts(term.type) for term in (left, right)):
-        return _decimal_arithmetic(sign, _as_decimal(left), _as_decimal(right))
-    terms = _numbers(left, right)
-    if terms[0].type == "double":
-        return strict("double", f"({{0}} {sign} {{1}})", f"({{0}} {sign} {{1}})", *terms)
-    return strict(terms[0].type, f"{spark}({{0}}, {{1}})", f"TRY({{0}} {sign} {{1}})", *terms, fallible=True)
-
-
-def _decimal_arithmetic(sign: str, left: Term, right: Term) -> Term:
-    """Exact, in a decimal that holds every result; where 38 digits do not, refused."""
-    shapes = [as_decimal(term.type) for term in (left, right)]
-    if shapes[0] is None or shapes[1] is None:
-        msg = f"expected exact numbers on both sides, got {left.type} and {right.type}\nHint: CAST one of them"
-        raise DefinitionError(msg)
-    (p1, s1), (p2, s2) = shapes[0], shapes[1]
-    shape = (p1 + p2, s1 + s2) if sign == "*" else (max(p1 - s1, p2 - s2) + max(s1, s2) + 1, max(s1, s2))
-    if shape[0] >= 38:  # noqa: PLR2004 -- Spark adds one digit to a product, then cuts behind the point
-        msg = f"a result of up to {shape[0]} digits does not fit into decimal\nHint: CAST to fewer digits first"
-        raise DefinitionError(msg)
-    kind = f"decimal({shape[0]},{shape[1]})"
-    if sign == "*":
-        # DuckDB keeps a product of short decimals short, and overflows: the left side is made as wide as it gets.
-        duckdb = f"CAST((CAST({{0}} AS DECIMAL(38,{s1})) * {{1}}) AS {kind.upper()})"
-        parts = (widened(left, f"decimal({p1},{s1})"), widened(right, f"decimal({p2},{s2})"))
-        return strict(kind, f"CAST(({{0}} * {{1}}) AS {kind})", duckdb, *parts)
-    parts = (widened(left, kind), widened(right, kind))
-    return strict(
-        kind, f"CAST(({{0}} {sign} {{1}}) AS {kind})", f"CAST(({{0}} {sign} {{1}}) AS {kind.upper()})", *parts
-    )
+    return arithmetic(spark, duckdb, walk(node.this, types), walk(node.expression, types))
 
 
 def _divide(node: exp.Expr, types: Mapping[str, str]) -> Term:
-    terms = tuple(_to_double(walk(side, types)) for side in (node.this, node.expression))
+    terms = tuple(to_double(walk(side, types)) for side in (node.this, node.expression))
     return strict("double", "try_divide({0}, {1})", "({0} / nullif({1}, 0))", *terms, fallible=True)
 
 
-def _to_double(term: Term) -> Term:
-    if not numeric(term.type):
-        msg = f"expected a number, got {term.type}"
-        raise DefinitionError(msg)
-    return cast(term, "double", lenient=False) if decimal_parts(term.type) else widened(term, "double")
-
-
 def _modulo(node: exp.Expr, types: Mapping[str, str]) -> Term:
-    terms = _numbers(walk(node.this, types), walk(node.expression, types))
+    terms = numbers(walk(node.this, types), walk(node.expression, types))
     kind = terms[0].type
     if kind not in {"int", "bigint"}:
         msg = f"expected whole numbers beside %, got {kind}"
@@ -310,30 +241,6 @@ def _like(node: exp.Expr, types: Mapping[str, str]) -> Term:
     return strict("boolean", f"({{0}} {word} {{1}})", f"({{0}} {word} {{1}})", term, pattern)
 
 
-def _choice(conditions: list[Term], results: list[Term]) -> Term:
-    """CASE: conditions in order until one is true; `results` has one more than `conditions`, the ELSE."""
-    met = meet(*results)
-    texts = [
-        "(CASE "
-        + " ".join(f"WHEN {c.value[i]} THEN {r.value[i]}" for c, r in zip(conditions, met, strict=False))
-        + f" ELSE {met[-1].value[i]} END)"
-        for i in (0, 1)
-    ]
-    return Term(type=met[0].type, value=Both(*texts), failed=_choice_failed(conditions, met))
-
-
-def _choice_failed(conditions: list[Term], results: tuple[Term, ...]) -> Both | None:
-    """Return, from the last branch backwards: condition failed, or it holds and its result failed, or the rest did."""
-    rest = results[-1].failed
-    for condition, result in reversed(list(zip(conditions, results, strict=False))):
-        taken = Both(*(f"({text} IS TRUE)" for text in condition.value))
-        missed = Both(*(f"({text} IS NOT TRUE)" for text in condition.value))
-        here = None if result.failed is None else both(taken, "AND", result.failed)
-        there = None if rest is None else both(missed, "AND", rest)
-        rest = either(condition.failed, here, there)
-    return rest
-
-
 def _case(node: exp.Expr, types: Mapping[str, str]) -> Term:
     subject = node.args.get("this")
     conditions = [
@@ -343,7 +250,7 @@ def _case(node: exp.Expr, types: Mapping[str, str]) -> Term:
         for branch in node.args["ifs"]
     ]
     results = [walk(branch.args["true"], types) for branch in node.args["ifs"]]
-    return _choice(conditions, [*results, _otherwise(node.args.get("default"), types)])
+    return choice(conditions, [*results, _otherwise(node.args.get("default"), types)])
 
 
 def _otherwise(node: exp.Expr | None, types: Mapping[str, str]) -> Term:
@@ -355,7 +262,7 @@ def _if(node: exp.Expr, types: Mapping[str, str]) -> Term:
         msg = "expected IF(condition, value, other value)"
         raise DefinitionError(msg)
     results = [walk(node.args[side], types) for side in ("true", "false")]
-    return _choice([_condition(node.this, types)], results)
+    return choice([_condition(node.this, types)], results)
 
 
 def _coalesce(node: exp.Expr, types: Mapping[str, str]) -> Term:
