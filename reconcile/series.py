@@ -30,6 +30,8 @@ SAMPLES_AT_MOST = 20  # of each class
 BIN_EDGES = (0, 5, 15, 30, 60, 120, 240, 480, 960, 1440, 2880, 10080)  # minutes
 _MINUTE = 60_000_000
 _SECOND = 1_000_000
+_MONDAY = 4 * 1440 * _MINUTE  # the first one after 1970 began
+_SPANS = [m * _MINUTE for m in (5, 15, 30, 60, 180, 360, 720, 1440, 10_080, 40_320)]
 
 
 def waterfalls(sides: Sides, pipeline: Pipeline) -> tuple[Waterfall, ...]:
@@ -54,7 +56,10 @@ def _total(sides: Sides, side: str, measure: str) -> Scalar:
 
 
 def windows(sides: Sides, pipeline: Pipeline) -> tuple[WindowPoint, ...]:
-    """Return one point for each compared window; beyond 1,000 windows each point stands for several in a row."""
+    """Return one point for each compared window; beyond 1,000 windows each point stands for those of a round time.
+
+    Hours, days or weeks (from Monday, UTC): a fixed number of windows would drift through the day and draw waves.
+    """
     measured = additive(pipeline)
     column = identifier(measured[0]) if measured else "NULL::BIGINT"
     totals = ", ".join(
@@ -66,10 +71,13 @@ def windows(sides: Sides, pipeline: Pipeline) -> tuple[WindowPoint, ...]:
         d AS (SELECT window_start, count(*) AS differing FROM touched GROUP BY 1),
         w AS (SELECT coalesce(b.window_start, s.window_start) AS opens, s.total AS streaming, b.total AS batch
               FROM b FULL JOIN s ON b.window_start = s.window_start),
-        n AS (SELECT *, row_number() OVER (ORDER BY opens) - 1 AS place, count(*) OVER () AS many
-              FROM w LEFT JOIN d ON d.window_start = w.opens)
-        SELECT min(opens), sum(streaming), sum(batch), coalesce(sum(differing), 0), count(*) FROM n
-        GROUP BY place // ceil(many / {POINTS_AT_MOST})::BIGINT ORDER BY 1
+        n AS (SELECT *, epoch_us(opens) - {_MONDAY} AS micros FROM w LEFT JOIN d ON d.window_start = w.opens),
+        span AS (SELECT count(*) AS many, max(micros) - min(micros) AS span FROM n),
+        size AS (SELECT CASE WHEN any_value(many) <= {POINTS_AT_MOST} THEN 1
+                        ELSE coalesce(min(s) FILTER (span // s < {POINTS_AT_MOST}), {_SPANS[-1]}) END AS size
+                 FROM span, unnest({_SPANS}) AS t(s))
+        SELECT min(opens), sum(streaming), sum(batch), coalesce(sum(differing), 0), count(*) FROM n, size
+        GROUP BY micros // size ORDER BY 1
     """
     return tuple(
         WindowPoint(

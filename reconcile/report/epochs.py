@@ -72,7 +72,7 @@ def _lag(shown: list[EpochPoint], box: Box, place: Scale) -> list[Markup]:
     most = max(1.0, *(lag for _, lag in points))
     size, unit = next(found for found in UNITS if most >= 2 * found[0] or found[0] == 1)
     scale, parts = axes.vertical(box, 0, most / size, about=2)
-    parts.append(axes.caption(box, f"watermark lag ({unit}), at most {duration(most)}"))
+    parts.append(axes.caption(box, f"watermark lag ({unit}), at most {duration(max(lag for _, lag in points))}"))
     parts.append(svg.path([(place(epoch), scale(lag / size)) for epoch, lag in points], "line-lag"))
     return parts
 

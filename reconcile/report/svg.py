@@ -50,6 +50,7 @@ def bar(box: "Box", class_: str, title: str) -> Markup:
 def path(points: Sequence[tuple[float, float]], class_: str) -> Markup:
     """Return a line through points."""
     steps = " ".join(f"{'M' if i == 0 else 'L'}{x:.1f} {y:.1f}" for i, (x, y) in enumerate(points))
+    steps += f" L{points[0][0]:.1f} {points[0][1]:.1f}" if len(points) == 1 else ""  # its round ends make a dot
     return element("path", d=steps, class_=class_, fill="none")
 
 

@@ -109,7 +109,7 @@ def _runs(points: list[tuple[datetime, float]], size: timedelta) -> list[list[tu
 
 def _side(run: list[tuple[datetime, float]], class_: str, time: Scale, scale: Scale, size: timedelta) -> Markup:
     points = [(time((at + size / 2).timestamp()), scale(value)) for at, value in run]
-    return svg.path(points if len(points) > 1 else [points[0], (points[0][0] + 2, points[0][1])], class_)
+    return svg.path(points, class_)
 
 
 def _different(places: list[Bin], size: timedelta, time: Scale, box: Box) -> list[Markup]:
