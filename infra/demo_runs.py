@@ -1,6 +1,6 @@
 """The demonstration's work, done by the DAGs: what is asked of Airflow, and what it answers."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
@@ -9,13 +9,14 @@ from urllib.parse import quote
 from cutover.errors import CutoverError
 from cutover.settings import Settings
 from infra import files, processes
-from infra.airflow_api import FINAL, Api
-from infra.waiting import Tell, until
+from infra.airflow_api import FINAL, AirflowError, Api
+from infra.waiting import Found, Tell, until
 
 PARSED_WITHIN = 120.0  # seconds
 STARTED_WITHIN = 240.0
 READ_WITHIN = 1800.0
 RUN_WITHIN = 3600.0
+REFUSALS = 10  # in a row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +60,7 @@ class Runs:
             tell("the driver starts", 0, None)
             return None
 
-        until(f"DAG {dag}", look, within=STARTED_WITHIN, hint=hint)
+        _await(f"DAG {dag}", look, within=STARTED_WITHIN, hint=hint)
 
     def read_all(self, *, since: datetime) -> int:
         """Wait until the stream has nothing unread; return its newest epoch.
@@ -87,7 +88,7 @@ class Runs:
                 self._explain(dag, str(self._runs(dag)[0]["dag_run_id"]))
             return None
 
-        return until("stream reads the log", look, within=READ_WITHIN, hint=f"`cutover watch {self.pipeline}`")
+        return _await("stream reads the log", look, within=READ_WITHIN, hint=f"`cutover watch {self.pipeline}`")
 
     def recompute(self) -> str:
         """Trigger the batch DAG, wait for its end, and return the id of the run.
@@ -111,7 +112,7 @@ class Runs:
         dag = f"{self.pipeline}_reconcile"
         self.unpause(dag)
         hint = f"look at {self.page(dag)}"
-        run = until(f"DAG {dag}", lambda tell: self._triggered(batch_run, tell), within=STARTED_WITHIN, hint=hint)
+        run = _await(f"DAG {dag}", lambda tell: self._triggered(batch_run, tell), within=STARTED_WITHIN, hint=hint)
         self.wait(dag, run)
         found = self._said(dag, run)
         if found is None:
@@ -130,7 +131,7 @@ class Runs:
             tell("Airflow reads the definitions", 0, None)
             return self.api.has_dag(dag) or None
 
-        until(f"DAG {dag}", look, within=PARSED_WITHIN, hint=f"look for import errors on {self.api.address}")
+        _await(f"DAG {dag}", look, within=PARSED_WITHIN, hint=f"look for import errors on {self.api.address}")
         self.api.patch(f"dags/{dag}", {"is_paused": False})
 
     def wait(self, dag: str, run: str) -> str:
@@ -141,7 +142,7 @@ class Runs:
             tell(state, 0, None)
             return state if state in FINAL else None
 
-        return until(f"DAG {dag}", look, within=RUN_WITHIN, hint=f"look at {self.page(dag, run)}")
+        return _await(f"DAG {dag}", look, within=RUN_WITHIN, hint=f"look at {self.page(dag, run)}")
 
     def page(self, dag: str, run: str | None = None) -> str:
         """Return where a person looks at a DAG or a run."""
@@ -186,3 +187,25 @@ class Runs:
         said = f"\n{error}" if error else ""
         hint = f"\nHint: the task's log says why: {self.page(dag, run)}"
         raise CutoverError(msg + said + hint)
+
+
+def _await(title: str, look: Callable[[Tell], Found | None], *, within: float, hint: str) -> Found:
+    """Return what `look` finds; a refusal now and then is waited out.
+
+    Airflow answers with 500 while a run that an asset event made is queued: it has no start date yet.
+    """
+    refusals = 0
+
+    def patient(tell: Tell) -> Found | None:
+        nonlocal refusals
+        try:
+            found = look(tell)
+        except AirflowError:
+            refusals += 1
+            if refusals >= REFUSALS:
+                raise
+            return None
+        refusals = 0
+        return found
+
+    return until(title, patient, within=within, hint=hint)
