@@ -14,24 +14,33 @@ USAGE = 2
 INTERRUPTED = 130
 
 
-def build_app() -> typer.Typer:
-    """Return the app with the commands of every installed folder."""
+def build_app(command: str | None = None) -> typer.Typer:
+    """Return the app with every installed command, or with those of the room that has `command`."""
     app = typer.Typer(
         help="Compare a fast streaming path with a trusted batch recompute over one Kafka log.",
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
     )
-    for entry in sorted(entry_points(group="cutover.commands"), key=lambda e: e.name):
-        entry.load()(app)
+    app.callback()(_root)
+    found = entry_points(group="cutover.commands")
+    for room in dict.fromkeys(entry.value for entry in found.select(name=command) or found):
+        next(entry for entry in found if entry.value == room).load()(app)
     return app
+
+
+def _root() -> None:
+    """Compare a fast streaming path with a trusted batch recompute over one Kafka log."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0 agree, 1 differ beyond policy, 2 bad input, 130 interrupted."""
     events.configure(pretty=sys.stderr.isatty())
+    arguments = list(sys.argv[1:] if argv is None else argv)
     try:
-        result = build_app()(args=argv, prog_name="cutover", standalone_mode=False)
+        result = build_app(arguments[0] if arguments else None)(
+            args=arguments, prog_name="cutover", standalone_mode=False
+        )
     except CutoverError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code

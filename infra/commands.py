@@ -10,7 +10,6 @@ import typer
 from cutover.errors import DefinitionError
 from cutover.settings import load_settings
 from infra import airflow, doctor, screens, start, status, stop
-from infra.demo_commands import register_demo
 from infra.progress import progress
 
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")]
@@ -68,4 +67,3 @@ def register(app: typer.Typer) -> None:
     app.command("down")(down)
     app.command("status")(show_status)
     app.command("doctor")(diagnose)
-    register_demo(app)

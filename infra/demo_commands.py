@@ -8,7 +8,7 @@ from cutover.settings import load_settings
 from infra import demo
 
 
-def register_demo(app: typer.Typer) -> None:
+def register(app: typer.Typer) -> None:
     """Add `demo` to the command line."""
 
     @app.command("demo")

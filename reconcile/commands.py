@@ -14,12 +14,10 @@ from cutover.errors import DefinitionError
 from cutover.settings import load_settings
 from reconcile import arguments, show
 from reconcile.explain import explain as explain_cell
-from reconcile.gate import commands as gate_commands
 from reconcile.report import page
 from reconcile.result import Reconciliation
 from reconcile.run import reconcile as run_reconcile
 from reconcile.tables import Asked, compare_tables
-from reconcile.watch import commands as watch_commands
 
 Name = Annotated[str, typer.Argument(help="Name of a pipeline.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object (reconcile/report.schema.json).")]
@@ -130,5 +128,3 @@ def register(app: typer.Typer) -> None:
     """Add this room's commands."""
     for command in (reconcile, report, explain, diff):
         app.command()(command)
-    watch_commands.register(app)
-    gate_commands.register(app)

@@ -1,6 +1,9 @@
 """The door: exit codes, and a message instead of a traceback where somebody can act on it."""
 
+from importlib.metadata import entry_points
+
 import pytest
+import typer
 
 from cutover import cli
 from cutover.errors import LakeError
@@ -16,10 +19,16 @@ def test_unknown_command_is_bad_usage(capsys: pytest.CaptureFixture[str]) -> Non
     assert "nosuch" in capsys.readouterr().err
 
 
+def test_every_command_is_in_the_room_that_its_entry_names() -> None:
+    for entry in entry_points(group="cutover.commands"):
+        commands = vars(typer.main.get_command(cli.build_app(entry.name)))["commands"]
+        assert entry.name in commands
+
+
 def test_a_failure_that_can_be_acted_on_is_one_message(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def build_app() -> object:
+    def build_app(_: str | None) -> object:
         def run(**_: object) -> int:
             message = "Table `x` is gone.\nHint: look."
             raise LakeError(message, runbook="TableUnreadable")
@@ -33,7 +42,7 @@ def test_a_failure_that_can_be_acted_on_is_one_message(
 
 
 def test_an_interrupt_is_130(monkeypatch: pytest.MonkeyPatch) -> None:
-    def build_app() -> object:
+    def build_app(_: str | None) -> object:
         def run(**_: object) -> int:
             raise KeyboardInterrupt
 
