@@ -24,7 +24,7 @@ def build_app(command: str | None = None) -> typer.Typer:
     )
     app.callback()(_root)
     found = entry_points(group="cutover.commands")
-    for room in dict.fromkeys(entry.value for entry in found.select(name=command) or found):
+    for room in dict.fromkeys(entry.value for entry in (found.select(name=command) if command else ()) or found):
         next(entry for entry in found if entry.value == room).load()(app)
     return app
 
