@@ -16,7 +16,6 @@ from confluent_kafka import (
     TopicPartition,
 )
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
-
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 from cutover.errors import LogError
@@ -141,9 +140,7 @@ class LogClient:
     def config(self, topic: str) -> dict[str, str]:
         """Return the topic's settings, by Kafka's names."""
         resource = ConfigResource(ResourceType.TOPIC, topic)
-        found = self._ask(
-            lambda: self._admin.describe_configs([resource], request_timeout=self._timeout)[resource].result()
-        )
+        found = self._ask(self._admin.describe_configs([resource], request_timeout=self._timeout)[resource].result)
         return {name: str(entry.value) for name, entry in found.items()}
 
     def read(self, topic: str, positions: Mapping[int, Sequence[int]]) -> Iterator[RawRecord]:
