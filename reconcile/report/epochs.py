@@ -11,7 +11,7 @@ from reconcile.report.text import duration, moment, numeric
 from reconcile.result import EpochPoint
 
 _PLACES = 400
-UNITS = ((3600, "hours"), (60, "minutes"), (1, "seconds"))
+UNITS = ((86_400, "days"), (3600, "hours"), (60, "minutes"), (1, "seconds"))
 
 
 def thinned(series: Sequence[EpochPoint], places: int = _PLACES) -> list[EpochPoint]:
