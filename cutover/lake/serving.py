@@ -66,14 +66,14 @@ def _epochs(epoch_log: EpochLog) -> pa.Table:
 
 
 def _bind_batch(connection: duckdb.DuckDBPyConnection, settings: Settings, pipeline: Pipeline, keys: str) -> None:
-    run = (batch_runs.runs(settings, pipeline) or [None])[-1]
-    if run is None or run.batch_version is None:
+    runs = [run for run in batch_runs.runs(settings, pipeline) if run.batch_version is not None]
+    if not runs:
         connection.register("batch", batch_schema(pipeline).empty_table())
         connection.register("batch_ledger_rows", batch_ledger_schema(pipeline).empty_table())
     else:
-        tables.relation(connection, "batch", batch_uri(settings, pipeline), version=run.batch_version)
+        tables.relation(connection, "batch", batch_uri(settings, pipeline), version=runs[-1].batch_version)
         ledger = batch_uri(settings, pipeline, "batch_ledger")
-        tables.relation(connection, "batch_ledger_rows", ledger, version=run.ledger_version)
+        tables.relation(connection, "batch_ledger_rows", ledger, version=runs[-1].ledger_version)
     connection.execute(f"CREATE VIEW batch_ledger AS {_LEDGER.format(keys=keys, table='batch_ledger_rows')}")
 
 
