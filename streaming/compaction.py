@@ -120,7 +120,7 @@ def folded(rim: Rim, uri: str, group: list[File]) -> Folded:
     connection = tables.connect()
     connection.register("old", files.read(uri, group, schema))
     query = "SELECT * FROM old ORDER BY _epoch" if kind != "partial" else fold_sql(rim.pipeline, "old")
-    rows = connection.execute(query).to_arrow_table()
+    rows = connection.sql(query).to_arrow_table()
     rows = _labelled(rows, epochs[1], schema) if kind == "partial" else rows
     columns = pa.schema([field for field in schema if field.name != "_kind"])
     made, action = files.write(

@@ -38,7 +38,7 @@ PINNED = 6
 
 
 def test_fold_keeps_every_cell_and_every_pinned_epoch(quick: Settings, topic: str) -> None:
-    settings = rig.fast(quick, fold_every=4, reload_every=10)
+    settings = rig.fast(quick, fold_every=6, reload_every=10)
     pipeline = rig.pipeline(topic, cap=6)
     rig.send(settings, topic, EVENTS[: 6 * (PINNED + 1)])
     driver.run(settings, pipeline, until="drain")
