@@ -23,7 +23,6 @@ from cutover.lake.paths import version_uri
 from cutover.lake.stages import Stage, current_stage
 from cutover.log.kafka import LogClient
 from cutover.settings import Settings
-from cutover.spark import session
 
 CLOCK = SystemClock()
 
@@ -69,14 +68,16 @@ def run(
 def recompute(work: Work, probe: probes.Probe, clock: Clock) -> BatchRun:
     """Scan, plan, compute, check, publish."""
     epoch = work.target.record.epoch
-    spark = session(work.settings, app=f"cutover batch {work.pipeline.name}")
     scanned = retention.left(work.new, work.earliest)
-    scan.scan(spark, work.settings, work.pipeline, scanned, work.staged)
+    if scanned:
+        scan.scan(work.spark, work.settings, work.pipeline, scanned, work.staged)
+    else:
+        scan.empty(work.pipeline, work.connection)
     index.bind_ranges(work.connection, work.settings, work.pipeline, work.history)
     index.add_ranges(work.connection, scan.TOUCHED, work.scan)
     probe("batch.read", epoch)
     plan, incomplete = plan_windows(work, work.new)
-    stage_result(work, spark, plan)
+    stage_result(work, plan)
     results = contract.check(work.pipeline, work.connection, STAGED) if plan.compute else ()
     found = Found(scanned=scanned, plan=plan, incomplete=incomplete, contract=results)
     recorded = publish.publish(work, found, probe, clock)

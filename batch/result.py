@@ -14,12 +14,12 @@ from cutover.lake.schemas import batch_schema, duckdb_type
 from cutover.records.fold import finished_sql
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 STAGED, WINDOWS, COUNTED = "staged", "wanted_windows", "counted"
 
 
-def stage_result(work: Work, spark: "SparkSession", plan: Plan) -> None:
+def stage_result(work: Work, plan: Plan) -> None:
     """Make the table `staged`: the rows of the planned windows, `_epoch` the cut's.
 
     Rows come from the log alone. What this run scanned is at hand; records of these windows that an earlier run scanned
@@ -29,9 +29,9 @@ def stage_result(work: Work, spark: "SparkSession", plan: Plan) -> None:
     if not plan.compute:
         query = f"SELECT * FROM {_empty(work)}"  # noqa: S608 -- a name of ours
     elif isinstance(work.pipeline.batch, SameDefinition):
-        query = _same_definition(work, spark)
+        query = _same_definition(work)
     else:
-        query = _team_sql(work, spark, plan)
+        query = _team_sql(work, plan)
     columns = ", ".join(
         f"{tables.identifier(field.name)}::{duckdb_type(field.type)} AS {tables.identifier(field.name)}"
         for field in batch_schema(work.pipeline)
@@ -45,26 +45,29 @@ def staged_rows(work: Work) -> pa.Table:
     return work.connection.sql(query).to_arrow_table().cast(batch_schema(work.pipeline))
 
 
-def _same_definition(work: Work, spark: "SparkSession") -> str:
+def _same_definition(work: Work) -> str:
     again = segments.reads(index.spans(work.connection, WINDOWS, before=work.scan))
-    scan.read_again(spark, work.settings, work.pipeline, again, work.staged)
+    sources = [scan.SCAN]
+    if again:
+        scan.read_again(work.spark, work.settings, work.pipeline, again, work.staged)
+        sources.append(scan.AGAIN)
+    rows = " UNION ALL BY NAME ".join(f"SELECT * FROM {source}" for source in sources)  # noqa: S608 -- names of ours
     work.connection.execute(
-        f"CREATE VIEW {COUNTED} AS SELECT * FROM "  # noqa: S608 -- names of ours
-        f"(SELECT * FROM {scan.SCAN} UNION ALL BY NAME SELECT * FROM {scan.AGAIN}) "
+        f"CREATE VIEW {COUNTED} AS SELECT * FROM ({rows}) "  # noqa: S608 -- names of ours
         f"WHERE epoch_us(window_start) IN (SELECT window_start FROM {WINDOWS})"
     )
     folded = finished_sql(work.pipeline, COUNTED)
     return f"SELECT *, {int(work.target.record.epoch)}::BIGINT AS _epoch FROM ({folded})"  # noqa: S608 -- ours
 
 
-def _team_sql(work: Work, spark: "SparkSession", plan: Plan) -> str:
-    legacy.stage(_records(work, spark), work.pipeline, plan.compute, work.staged)
+def _team_sql(work: Work, plan: Plan) -> str:
+    legacy.stage(_records(work), work.pipeline, plan.compute, work.staged)
     return legacy.result_sql(work.connection, work.pipeline, work.target.record.epoch)
 
 
-def _records(work: Work, spark: "SparkSession") -> "DataFrame":
+def _records(work: Work) -> "DataFrame":
     reads = segments.reads(index.spans(work.connection, WINDOWS, before=work.scan + 1))
-    return read(spark, work.settings, work.pipeline, reads)
+    return read(work.spark, work.settings, work.pipeline, reads)
 
 
 def _empty(work: Work) -> str:

@@ -30,9 +30,6 @@ def scan(spark: "SparkSession", settings: Settings, pipeline: Pipeline, offsets:
     Views: `scanned` (the partial shape, `_partition` always set, first and last offset), `touched` (`_partition`,
     `window_start`, `window_end`, `first_offset`, `last_offset`, `_n`; of the rows that can count in a window).
     """
-    if not offsets:
-        empty(pipeline, staged.connection)
-        return
     records = read(spark, settings, pipeline, (offsets,))
     staged.write(SCAN, partials(records, pipeline))
     if isinstance(pipeline.batch, SameDefinition):
@@ -48,10 +45,7 @@ def read_again(
     spark: "SparkSession", settings: Settings, pipeline: Pipeline, reads: tuple[Offsets, ...], staged: Staging
 ) -> None:
     """Stage the partials of offsets that an earlier run scanned, as the view `read_again`."""
-    if reads:
-        staged.write(AGAIN, partials(read(spark, settings, pipeline, reads), pipeline))
-    else:
-        staged.connection.register(AGAIN, _scanned_schema(pipeline).empty_table())
+    staged.write(AGAIN, partials(read(spark, settings, pipeline, reads), pipeline))
 
 
 def partials(records: "DataFrame", pipeline: Pipeline) -> "DataFrame":

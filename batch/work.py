@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 import duckdb
 
@@ -15,6 +16,10 @@ from cutover.definition.pipeline import Pipeline
 from cutover.lake.batch_runs import ExpectationResult, Incomplete, Range
 from cutover.log.kafka import LogClient
 from cutover.settings import Settings
+from cutover.spark import session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +41,11 @@ class Work:
     def connection(self) -> duckdb.DuckDBPyConnection:
         """Return the connection that sees what is staged."""
         return self.staged.connection
+
+    @property
+    def spark(self) -> "SparkSession":
+        """Return the process's Spark session, started when something is to be read: a run without work starts none."""
+        return session(self.settings, app=f"cutover batch {self.pipeline.name}")
 
     @property
     def scan(self) -> int:
