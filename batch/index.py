@@ -6,6 +6,7 @@ was killed: they are never read, and taken out before the next run writes its ow
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 import duckdb
 import pyarrow as pa
@@ -50,14 +51,17 @@ class History:
 
 
 def load(settings: Settings, pipeline: Pipeline, log: LogId) -> History:
-    """Return the runs on which this one builds; none if the team's SQL is another one than theirs.
+    """Return the runs on which this one builds: the newest ones with the batch definition in force.
+
+    A run of another team's SQL ends the row: it has taken over the table, and the index of those before it is gone.
 
     Raises:
         LogError: They read another log.
         LakeError: The index cannot be read.
     """
     fingerprint = batch_fingerprint(pipeline)
-    runs = [run for run in batch_runs.runs(settings, pipeline) if run.batch_fingerprint == fingerprint]
+    newest_first = reversed(batch_runs.runs(settings, pipeline))
+    runs = [*takewhile(lambda run: run.batch_fingerprint == fingerprint, newest_first)][::-1]
     for run in runs:
         if run.topic_id != log.topic_id:
             msg = f"Batch of `{pipeline.name}`: expected its earlier runs' topic id {run.topic_id}, got {log.topic_id}."
