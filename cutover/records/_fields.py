@@ -21,9 +21,7 @@ class Reading:
     nullable: bool
     read_as: str  # what `from_json` reads
     value: str  # the typed value, null where it does not fit
-    given: (
-        str | None
-    )  # "there is something that is not null, so that a null value is a wrong type"; None: cannot be wrong
+    given: str | None  # "there is something, so that a null value is a wrong type"; None: its type cannot be wrong
 
     @property
     def is_variant(self) -> bool:

@@ -56,9 +56,9 @@ def _class(pipeline: Pipeline, watermark_micros: int | None) -> str:
     ahead = f"__event > unix_micros(_log_time) + {pipeline.lateness.max_ahead_micros}L"
     late = "false"
     if watermark_micros is not None:
-        # The last start that is late; known here, so that the rows are compared with one number.
-        last = watermark_micros - pipeline.lateness.allowed_micros - pipeline.window.size
-        late = f"__start <= {last}L"
+        last_late = watermark_micros - pipeline.lateness.allowed_micros - pipeline.window.size
+        # A bigint would be written into the generated code, and so compiled anew in each epoch; a decimal is not.
+        late = f"CAST(__start AS decimal(20,0)) - CAST('{last_late}' AS decimal(20,0)) <= 0"
     return f"""CASE
         WHEN _reason IS NOT NULL THEN '{Class.MALFORMED}'
         WHEN _filtered THEN '{Class.FILTERED}'

@@ -121,6 +121,18 @@ def test_one_shuffle_makes_the_partial_aggregates(classified_rows: "DataFrame") 
     assert plan.count("Exchange ") == 1
 
 
+def test_next_epoch_s_watermark_compiles_nothing_anew(spark: "SparkSession") -> None:
+    rows = parsed(frame_of(spark, RAW[:3]), PIPELINE)
+    compilations = spark._jvm.org.apache.spark.metrics.source.CodegenMetrics.METRIC_COMPILATION_TIME()  # type: ignore[union-attr]  # the JVM is there
+
+    counts = []
+    for watermark in (LOG_TIME, LOG_TIME + 1):
+        aggregated(classified(rows, PIPELINE, watermark_micros=watermark), PIPELINE).toArrow()
+        counts.append(compilations.getCount())
+
+    assert counts[0] == counts[1]
+
+
 def _ledger(partials: pa.Table) -> list[tuple[Any, ...]]:
     return [
         (

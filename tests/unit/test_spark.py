@@ -1,0 +1,58 @@
+"""What the one session factory tells Spark; no Spark is started."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from cutover.errors import DefinitionError, LakeError
+from cutover.settings import Settings, Spark
+from cutover.spark import configuration, cores
+
+
+def settings(home: Path, *, master: str = "local[2]", conf: dict[str, str] | None = None) -> Settings:
+    return Settings(home=home, spark=Spark(master=master, conf=conf or {}))
+
+
+def test_local_session_listens_on_loopback_alone(tmp_path: Path) -> None:
+    conf = configuration(settings(tmp_path))
+
+    assert {conf["spark.driver.host"], conf["spark.driver.bindAddress"]} == {"127.0.0.1"}
+    assert conf["spark.ui.enabled"] == "false"
+
+
+def test_local_session_shuffles_into_as_many_partitions_as_there_are_cores(tmp_path: Path) -> None:
+    assert configuration(settings(tmp_path, master="local[3]"))["spark.sql.shuffle.partitions"] == "3"
+
+
+def test_temporary_files_lie_under_home(tmp_path: Path) -> None:
+    conf = configuration(settings(tmp_path))
+
+    assert Path(conf["spark.local.dir"]).is_relative_to(tmp_path)
+    assert Path(conf["spark.sql.warehouse.dir"]).is_relative_to(tmp_path)
+
+
+@pytest.mark.parametrize("key", ["spark.driver.host", "spark.local.dir", "spark.sql.shuffle.partitions"])
+def test_a_cluster_keeps_its_own_hosts_and_folders(tmp_path: Path, key: str) -> None:
+    assert key not in configuration(settings(tmp_path, master="spark://127.0.0.1:7077"))
+
+
+def test_further_conf_is_passed_through(tmp_path: Path) -> None:
+    assert configuration(settings(tmp_path, conf={"spark.task.maxFailures": "1"}))["spark.task.maxFailures"] == "1"
+
+
+def test_conf_that_a_result_depends_on_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DefinitionError, match=r"expected `spark.sql.session.timeZone` = `UTC`, got `Europe/Berlin`"):
+        configuration(settings(tmp_path, conf={"spark.sql.session.timeZone": "Europe/Berlin"}))
+
+
+def test_missing_jars_are_named_with_their_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+
+    with pytest.raises(LakeError, match=r"expected them in .*jars/spark.*\n.*make setup"):
+        configuration(settings(tmp_path))
+
+
+@pytest.mark.parametrize(("master", "expected"), [("local", 1), ("local[4]", 4), ("local[3,2]", 3)])
+def test_cores_of_a_local_master(master: str, expected: int) -> None:
+    assert expected == cores(master)
