@@ -13,7 +13,7 @@ COLOURS = {"ok": "green", "note": "yellow", "broken": "red"}
 def show_status(found: Status) -> None:
     """Print what runs."""
     console = Console(highlight=False)
-    table = Table("process", "state", "pid", "since", box=None, pad_edge=False)
+    table = Table("process", "state", "pid", "says", box=None, pad_edge=False)
     for program in found.programs:
         table.add_row(program.name, program.state, str(program.pid or ""), escape(program.detail))
     for driver in found.drivers:

@@ -155,7 +155,7 @@ class Supervisor:
                 group=str(info["group"]),
                 state=str(info["statename"]),
                 pid=int(info["pid"]),
-                detail=str(info["description"]),
+                detail=str(info["description"]).removeprefix(f"pid {info['pid']}, "),
             )
             for info in infos
         ]
