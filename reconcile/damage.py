@@ -20,7 +20,7 @@ def missing(tables_read: Sequence[DeltaTable]) -> SealBreach | None:
     """Return the breach of the first listed file that is not there."""
     for table in tables_read:
         for root, action in _files(table):
-            if not (root / action["path"]).is_file():
+            if not tables.file_path(root, action).is_file():
                 return _breach(table, root, action, "is listed and not there")
     return None
 
@@ -30,7 +30,7 @@ def damaged(tables_read: Sequence[DeltaTable]) -> SealBreach | None:
     with tables.connect() as connection:
         for table in tables_read:
             for root, action in _files(table):
-                file = tables.literal(str(root / action["path"]))
+                file = tables.literal(str(tables.file_path(root, action)))
                 try:
                     connection.execute(f"SELECT bit_xor(hash(t)) FROM read_parquet([{file}]) t").fetchall()
                 except duckdb.Error:

@@ -1,7 +1,9 @@
 """Delta tables without a JVM: made, opened, appended by delta-rs; read by DuckDB over the files that the log lists."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
 
 import duckdb
 import pyarrow as pa
@@ -15,6 +17,8 @@ CONFIGURATION = {
     "delta.logRetentionDuration": "interval 1 hours",
     "delta.deletedFileRetentionDuration": "interval 24 hours",
 }
+
+READ = frozenset({"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"})  # reader features that change no file
 
 
 def connect() -> duckdb.DuckDBPyConnection:
@@ -33,10 +37,10 @@ def open_table(uri: str, version: int | None = None) -> DeltaTable:
     """Return a handle of a table, at a version if given.
 
     Raises:
-        LakeError: There is no table, or its log does not parse.
+        LakeError: There is no table, its log does not parse, or its files alone do not say what it holds.
     """
     try:
-        return DeltaTable(uri, version=version)
+        table = DeltaTable(uri, version=version)
     except TableNotFoundError as error:
         msg = f"Table `{uri}`: expected a Delta table, found none."
         raise LakeError(msg, runbook="TableUnreadable") from error
@@ -44,6 +48,27 @@ def open_table(uri: str, version: int | None = None) -> DeltaTable:
         at = "" if version is None else f" at version {version}"
         msg = f"Table `{uri}`{at} cannot be opened: {error}."
         raise LakeError(msg, runbook="TableUnreadable") from error
+    _check_readable(table)
+    return table
+
+
+def _check_readable(table: DeltaTable) -> None:
+    """Refuse what a reader of listed files would get wrong: deleted rows that it would see, columns renamed."""
+    features = set(table.protocol().reader_features or ()) - READ
+    if table.metadata().configuration.get("delta.columnMapping.mode", "none") != "none":
+        features.add("columnMapping")
+    if features:
+        names = ", ".join(sorted(features))
+        msg = (
+            f"Table `{table.table_uri}`: expected a table whose files hold its rows as they are, got one with {names}."
+        )
+        hint = "\nHint: write a copy without it (CREATE TABLE ... AS SELECT), and read that."
+        raise LakeError(msg + hint, runbook="TableUnreadable")
+
+
+def file_path(root: Path, action: Mapping[str, Any]) -> Path:
+    """Return the file of an add action; the log holds its path as a URI does, with `%` and two digits."""
+    return root / unquote(action["path"])
 
 
 def ensure(uri: str, schema: pa.Schema, *, partition_by: Sequence[str] = ()) -> DeltaTable:
@@ -101,7 +126,7 @@ def _files(table: DeltaTable) -> dict[tuple[tuple[str, str | None], ...], list[s
     actions = pa.table(table.get_add_actions(flatten=True)).to_pylist()
     groups: dict[tuple[tuple[str, str | None], ...], list[str]] = {}
     for action in actions:
-        file = root / action["path"]
+        file = file_path(root, action)
         if not file.is_file():
             msg = f"Table `{root}`, version {table.version()}: file `{action['path']}` is listed and not there."
             raise LakeError(msg, runbook="TableUnreadable")
