@@ -1,9 +1,9 @@
 """Why the sides differ: classes of rows are merged into the stream's side one by one until it equals the batch.
 
 The table `touched` has one row for each (window, key) that differs or that the ledger does not bear out: the keys,
-`_copy`, `_kind` (missing, extra, changed; masked: both sides agree although the ledger lists rows that only batch
-should have), `_explained` (the stage that reproduces the batch, 0 if none does), and per value number i `b<i>` (batch)
-and `v0_<i>`, `v1_<i>`, ... (the stream's side after each class). Steps from v0 to the last v and on to b telescope.
+`__copy`, `_kind` (missing, extra, changed; masked: both sides agree although the ledger lists rows that only batch
+should have), `_explained` (the stage that reproduces the batch, 0 if none does), per value number i `__b<i>` (batch) and
+`__v0_<i>`, `__v1_<i>`, ... (the stream's side after each class). Steps from v0 to the last v and on to b telescope.
 
 With the same definition on both sides batch must equal the stream's side after `late`, also where the sides agree.
 A team's SQL may count what it likes: there a class is a cause only where its rows make the whole difference go away.
@@ -58,24 +58,24 @@ def cause_sql(sides: Sides, name: Class, row: str = "t") -> str:
         f"EXISTS (SELECT 1 FROM ledger_keys l WHERE l._class = {literal(name)} AND {sides.layout.same_key('l', row)})"
     )
     reached = f"({row}._explained >= {at} OR {row}._explained = 0 AND {str(sides.same_definition).lower()})"
-    return f"({row}._copy = 1 AND {reached} AND {there})"
+    return f"({row}.__copy = 1 AND {reached} AND {there})"
 
 
 def _touched(sides: Sides) -> str:
     """Return the query of `touched`."""
     joins = " ".join(
         f"{'FULL' if sides.same_definition else 'LEFT'} JOIN left_{n} ON {sides.layout.same_key('d', f'left_{n}')}"
-        f" AND d._copy = left_{n}._copy"
+        f" AND d.__copy = left_{n}.__copy"
         for n in range(1, len(sides.merged) + 1)
     )
     keys = [_either(sides, identifier(key)) for key in sides.layout.keys]
-    kind = f"CASE WHEN {_masked(sides)} THEN 'masked' ELSE d._diff END AS _kind"
-    columns = ", ".join([*keys, _either(sides, "_copy"), kind, f"{_explained(sides)} AS _explained", *_values(sides)])
+    kind = f"CASE WHEN {_masked(sides)} THEN 'masked' ELSE d.__diff END AS _kind"
+    columns = ", ".join([*keys, _either(sides, "__copy"), kind, f"{_explained(sides)} AS _explained", *_values(sides)])
     return f"SELECT {columns} FROM different d {joins}"
 
 
 def _masked(sides: Sides) -> str:
-    return "d._copy IS NULL" if sides.same_definition else "false"
+    return "d.__copy IS NULL" if sides.same_definition else "false"
 
 
 def _either(sides: Sides, column: str) -> str:
@@ -85,7 +85,7 @@ def _either(sides: Sides, column: str) -> str:
 def _explained(sides: Sides) -> str:
     """Return SQL for the first stage that equals the batch: it left no difference, and the ledger is not in doubt."""
     doubt = f"EXISTS (SELECT 1 FROM doubtful q WHERE {sides.layout.same_key('q', 'd')})"
-    stages = "".join(f" WHEN left_{n}._copy IS NULL THEN {n}" for n in range(1, len(sides.merged) + 1))
+    stages = "".join(f" WHEN left_{n}.__copy IS NULL THEN {n}" for n in range(1, len(sides.merged) + 1))
     return f"CASE WHEN {doubt} THEN 0{stages} ELSE 0 END"
 
 
@@ -93,16 +93,16 @@ def _values(sides: Sides) -> list[str]:
     """Return, per value, the batch's and the stream's after each stage; a stage left no row: it equals the batch."""
     columns = []
     for i in range(len(sides.layout.values)):
-        batch = f"CASE WHEN {_masked(sides)} THEN left_1.e{i} ELSE d.e{i} END"
-        plain = f"CASE WHEN {_masked(sides)} THEN left_1.e{i} ELSE d.a{i} END"
-        columns += [f"{batch} AS b{i}", f"{plain} AS v0_{i}"]
+        batch = f"CASE WHEN {_masked(sides)} THEN left_1.__e{i} ELSE d.__e{i} END"
+        plain = f"CASE WHEN {_masked(sides)} THEN left_1.__e{i} ELSE d.__a{i} END"
+        columns += [f"{batch} AS __b{i}", f"{plain} AS __v0_{i}"]
         for n in range(1, len(sides.merged) + 1):
-            columns.append(f"{_after(sides, n, i, batch, plain)} AS v{n}_{i}")
+            columns.append(f"{_after(sides, n, i, batch, plain)} AS __v{n}_{i}")
     return columns
 
 
 def _after(sides: Sides, n: int, i: int, batch: str, plain: str) -> str:
-    left = f"CASE WHEN left_{n}._copy IS NULL THEN {batch} ELSE left_{n}.a{i} END"
+    left = f"CASE WHEN left_{n}.__copy IS NULL THEN {batch} ELSE left_{n}.__a{i} END"
     if sides.same_definition:
         return left
     at = _explained(sides)
@@ -135,13 +135,13 @@ def _records_off(sides: Sides) -> str:
     if "_n" not in names:
         return "0"
     i = names.index("_n")
-    return f"abs(coalesce(b{i}, 0) - coalesce(v{len(sides.merged)}_{i}, 0))"
+    return f"abs(coalesce(__b{i}, 0) - coalesce(__v{len(sides.merged)}_{i}, 0))"
 
 
 def columns_of(sides: Sides) -> str:
     """Return the columns of `touched` in the order that `cells.read` takes them."""
     per_value = [
-        f"b{i}, " + ", ".join(f"v{n}_{i}" for n in range(len(sides.merged) + 1))
+        f"__b{i}, " + ", ".join(f"__v{n}_{i}" for n in range(len(sides.merged) + 1))
         for i in range(len(sides.layout.values))
     ]
     parts = [f"{cause_sql(sides, name)}" for name in sides.merged]

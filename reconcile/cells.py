@@ -35,7 +35,7 @@ def read(sides: Sides, *, where: str = "true", limit: int = ROWS_AT_MOST) -> tup
         where: SQL condition over `touched t`.
         limit: Rows (not cells) at most.
     """
-    order = f"least(_explained, 1), {key_columns(sides.layout)}, _copy"
+    order = f"least(_explained, 1), {key_columns(sides.layout)}, __copy"
     query = f"SELECT {columns_of(sides)} FROM touched t WHERE {where} ORDER BY {order} LIMIT {int(limit)}"
     fetched = sides.connection.execute(query).fetchall()
     return tuple(cell for raw in fetched for cell in _cells(sides, _row(sides, raw)))
@@ -128,4 +128,4 @@ def total(sides: Sides) -> int:
 
 
 def _apart(sides: Sides, i: int, n: int) -> str:
-    return sides.layout.values[i].differs(f"b{i}", f"v{n}_{i}")
+    return sides.layout.values[i].differs(f"__b{i}", f"__v{n}_{i}")

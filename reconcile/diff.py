@@ -1,8 +1,8 @@
 """The keyed diff of what digests could not settle: a null-safe full join with indicators, as multisets of rows.
 
-The result has the layout's keys, `_diff` (missing: only the expected side has the row; extra: only the actual side;
-changed), `_copy` (2 and up: a further row of the same key), and per value number i `e<i>`, `a<i>` (both sides) and
-`d<i>` (they differ).
+The result has the layout's keys, `__diff` (missing: only the expected side has the row; extra: only the actual side;
+changed), `__copy` (2 and up: a further row of the same key), and per value number i `__e<i>`, `__a<i>` (both sides) and
+`__d<i>` (they differ).
 """
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`
@@ -40,11 +40,11 @@ def diff(connection: duckdb.DuckDBPyConnection, layout: Layout, expected: str, a
     groups = f"{into}_groups"
     digests = differing_groups(connection, layout, expected, actual, into=groups)
     doubled = tuple(_side(connection, layout, side, groups, f"{into}_{n}") for n, side in enumerate((expected, actual)))
-    on = f"{layout.same_key('e', 'a')} AND e._copy = a._copy"
+    on = f"{layout.same_key('e', 'a')} AND e.__copy = a.__copy"
     connection.execute(
         f"CREATE OR REPLACE TEMP TABLE {identifier(into)} AS SELECT {_columns(layout)} "
         f"FROM {identifier(f'{into}_0')} e FULL JOIN {identifier(f'{into}_1')} a ON {on} "
-        f"WHERE e._copy IS NULL OR a._copy IS NULL OR {_any_differs(layout)}"
+        f"WHERE e.__copy IS NULL OR a.__copy IS NULL OR {_any_differs(layout)}"
     )
     for part in (groups, f"{into}_0", f"{into}_1"):
         connection.execute(f"DROP TABLE {identifier(part)}")
@@ -62,29 +62,29 @@ def _side(connection: duckdb.DuckDBPyConnection, layout: Layout, side: str, grou
     keys = ", ".join(map(identifier, layout.keys))
     columns = ", ".join(map(identifier, layout.columns))
     chosen = (
-        f"SELECT {columns} FROM {identifier(side)} t WHERE EXISTS "
-        f"(SELECT 1 FROM {identifier(groups)} g WHERE g._group IS NOT DISTINCT FROM {layout.group_sql})"
+        f"SELECT {columns} FROM (SELECT {columns}, {layout.group_sql} AS __of FROM {identifier(side)}) t WHERE EXISTS "
+        f"(SELECT 1 FROM {identifier(groups)} g WHERE g._group IS NOT DISTINCT FROM t.__of)"
     )
     connection.execute(
-        f"CREATE OR REPLACE TEMP TABLE {identifier(into)} AS SELECT *, 1::BIGINT AS _copy FROM ({chosen})"
+        f"CREATE OR REPLACE TEMP TABLE {identifier(into)} AS SELECT *, 1::BIGINT AS __copy FROM ({chosen})"
     )
     repeats = f"SELECT count(*) FROM (SELECT 1 FROM {identifier(into)} GROUP BY {keys} HAVING count(*) > 1)"
     doubled = number(connection, repeats)
     if doubled:
         order = ", ".join(identifier(value.name) for value in layout.values) or "1"
         connection.execute(
-            f"CREATE OR REPLACE TEMP TABLE {identifier(into)} AS SELECT * EXCLUDE (_copy), "
-            f"row_number() OVER (PARTITION BY {keys} ORDER BY {order}) AS _copy FROM {identifier(into)}"
+            f"CREATE OR REPLACE TEMP TABLE {identifier(into)} AS SELECT * EXCLUDE (__copy), "
+            f"row_number() OVER (PARTITION BY {keys} ORDER BY {order}) AS __copy FROM {identifier(into)}"
         )
     return doubled
 
 
 def _columns(layout: Layout) -> str:
-    keys = [f"CASE WHEN e._copy IS NULL THEN a.{k} ELSE e.{k} END AS {k}" for k in map(identifier, layout.keys)]
-    kind = "CASE WHEN e._copy IS NULL THEN 'extra' WHEN a._copy IS NULL THEN 'missing' ELSE 'changed' END AS _diff"
-    copy = "coalesce(e._copy, a._copy) AS _copy"
+    keys = [f"CASE WHEN e.__copy IS NULL THEN a.{k} ELSE e.{k} END AS {k}" for k in map(identifier, layout.keys)]
+    kind = "CASE WHEN e.__copy IS NULL THEN 'extra' WHEN a.__copy IS NULL THEN 'missing' ELSE 'changed' END AS __diff"
+    copy = "coalesce(e.__copy, a.__copy) AS __copy"
     values = [
-        f"e.{identifier(v.name)} AS e{n}, a.{identifier(v.name)} AS a{n}, {_differs(layout, n)} AS d{n}"
+        f"e.{identifier(v.name)} AS __e{n}, a.{identifier(v.name)} AS __a{n}, {_differs(layout, n)} AS __d{n}"
         for n, v in enumerate(layout.values)
     ]
     return ", ".join([*keys, kind, copy, *values])
@@ -100,5 +100,5 @@ def _any_differs(layout: Layout) -> str:
 
 
 def _kinds(connection: duckdb.DuckDBPyConnection, table: str) -> dict[str, int]:
-    rows = connection.execute(f"SELECT _diff, count(*) FROM {identifier(table)} GROUP BY 1").fetchall()
+    rows = connection.execute(f"SELECT __diff, count(*) FROM {identifier(table)} GROUP BY 1").fetchall()
     return {"missing": 0, "extra": 0, "changed": 0} | {str(kind): int(count) for kind, count in rows}

@@ -26,7 +26,8 @@ class Value:
         if self.exact:
             return f"({left} IS DISTINCT FROM {right})"
         bound = f"greatest({self.absolute!r}, {self.relative!r} * greatest(abs({left}), abs({right})))"
-        near = f"coalesce(isfinite({left}) AND isfinite({right}) AND abs({left} - {right}) <= {bound}, false)"
+        # Numbers too far apart to be subtracted in their type are not near.
+        near = f"coalesce(isfinite({left}) AND isfinite({right}) AND TRY(abs({left} - {right}) <= {bound}), false)"
         return f"({left} IS DISTINCT FROM {right} AND NOT {near})"
 
 

@@ -42,8 +42,8 @@ def waterfalls(sides: Sides, pipeline: Pipeline) -> tuple[Waterfall, ...]:
 def _waterfall(sides: Sides, measure: str) -> Waterfall:
     i = [value.name for value in sides.layout.values].index(measure)
     last = len(sides.merged)
-    shares = [f"sum(coalesce(v{n - 1}_{i}, 0) - coalesce(v{n}_{i}, 0))" for n in range(1, last + 1)]
-    shares.append(f"sum(coalesce(v{last}_{i}, 0) - coalesce(b{i}, 0))")
+    shares = [f"sum(coalesce(__v{n - 1}_{i}, 0) - coalesce(__v{n}_{i}, 0))" for n in range(1, last + 1)]
+    shares.append(f"sum(coalesce(__v{last}_{i}, 0) - coalesce(__b{i}, 0))")
     amounts = first(sides.connection, f"SELECT {', '.join(shares)} FROM touched")
     names = (*map(str, sides.merged), UNEXPLAINED)
     steps = [WaterfallStep(cause=n, amount=scalar(a)) for n, a in zip(names, amounts, strict=True) if a]
@@ -136,7 +136,7 @@ def worst_keys(sides: Sides, pipeline: Pipeline) -> tuple[WorstKey, ...]:
     measured = additive(pipeline)
     names = [value.name for value in sides.layout.values]
     i = names.index(measured[0]) if measured else None
-    off = "NULL" if i is None else f"sum(coalesce(v0_{i}, 0) - coalesce(b{i}, 0))"
+    off = "NULL" if i is None else f"sum(coalesce(__v0_{i}, 0) - coalesce(__b{i}, 0))"
     keys = ", ".join(map(identifier, pipeline.key)) or "1"
     query = f"""
         SELECT {keys}, count(*) AS differing, {off} AS off FROM touched GROUP BY ALL

@@ -31,7 +31,7 @@ from reconcile.result import (
     Windows,
     WorstKey,
 )
-from reconcile.sources import Columns, align, bind
+from reconcile.sources import Columns, align, bind, is_number
 
 LEFT, RIGHT = "expected_side", "actual_side"
 CELLS_AT_MOST = 500
@@ -60,9 +60,9 @@ def compare_tables(asked: Asked) -> Reconciliation:
     with tables.connect() as connection:
         bind(connection, "left_raw", asked.left)
         bind(connection, "right_raw", asked.right)
-        columns = align(connection, ("left_raw", "right_raw"), (LEFT, RIGHT))
-        layout = _layout(asked, columns)
         try:
+            columns = align(connection, ("left_raw", "right_raw"), (LEFT, RIGHT))
+            layout = _layout(asked, columns)
             found = diff(connection, layout, LEFT, RIGHT, into="different")
             result = _result(connection, asked, layout, columns, found)
         except (duckdb.BinderException, duckdb.ParserException, duckdb.CatalogException):
@@ -82,8 +82,13 @@ def _layout(asked: Asked, columns: Columns) -> Layout:
                 f"Column `{name}`: expected a column of both tables, they share {', '.join(columns.common) or 'none'}."
             )
             raise DefinitionError(msg)
+    for name in asked.tolerances or {}:
+        if not is_number(columns.common[name]):
+            msg = f"`--tolerance`: column `{name}`: expected a number, got {columns.common[name]}."
+            raise DefinitionError(msg)
     rest = [name for name in columns.common if name not in keys]
-    values = tuple(value_of(name, columns.common[name], asked.tolerances) for name in rest)
+    tolerances = dict.fromkeys(columns.exact, 0.0) | dict(asked.tolerances or {})
+    values = tuple(value_of(name, columns.common[name], tolerances) for name in rest)
     return Layout(keys=keys, values=values, group=asked.window)
 
 
@@ -152,8 +157,10 @@ def _duplicates(connection: duckdb.DuckDBPyConnection, layout: Layout) -> list[s
 
 def _differences(connection: duckdb.DuckDBPyConnection, layout: Layout) -> tuple[Difference, ...]:
     keys = ", ".join(map(identifier, layout.keys))
-    values = [f"{side}{i}" for i in range(len(layout.values)) for side in ("e", "a", "d")]
-    query = f"SELECT {', '.join([keys, '_diff', *values])} FROM different ORDER BY {keys}, _copy LIMIT {CELLS_AT_MOST}"
+    values = [f"__{side}{i}" for i in range(len(layout.values)) for side in ("e", "a", "d")]
+    query = (
+        f"SELECT {', '.join([keys, '__diff', *values])} FROM different ORDER BY {keys}, __copy LIMIT {CELLS_AT_MOST}"
+    )
     rows = connection.execute(query).fetchall()
     return tuple(cell for row in rows for cell in _row_cells(layout, row))[:CELLS_AT_MOST]
 
@@ -181,7 +188,7 @@ def _row_cells(layout: Layout, row: Sequence[Any]) -> list[Difference]:
 
 
 def _cells(connection: duckdb.DuckDBPyConnection, layout: Layout) -> int:
-    flags = " + ".join(f"d{i}::INTEGER" for i in range(len(layout.values))) or "0"
+    flags = " + ".join(f"__d{i}::INTEGER" for i in range(len(layout.values))) or "0"
     return number(connection, f"SELECT sum(greatest(1, {flags})) FROM different")
 
 

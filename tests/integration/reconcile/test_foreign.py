@@ -1,0 +1,228 @@
+"""Tables that other tools made: what they hold is read as it is, or the table is refused; never a guess."""
+
+import json
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from cutover.errors import CutoverError, DefinitionError, LakeError
+from reconcile.result import Reconciliation, Verdict
+from reconcile.tables import Asked, compare_tables
+
+INLINE = {"storageType": "i", "pathOrInlineDv": "wi5b=000010000siXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L"}
+
+
+def pair(tmp_path: Path, left: pa.Table, right: pa.Table, **asked: Any) -> Reconciliation:
+    """Compare two Parquet files by `k`."""
+    for name, table in (("left", left), ("right", right)):
+        pq.write_table(table, tmp_path / f"{name}.parquet")
+    sides = {name: str(tmp_path / f"{name}.parquet") for name in ("left", "right")}
+    return compare_tables(Asked(**{"key": ("k",), **sides, **asked}))
+
+
+def values(*found: Any, kind: pa.DataType) -> pa.Table:
+    return pa.table({"k": list(range(len(found))), "v": pa.array(found, kind)})
+
+
+def upgraded(folder: Path, protocol: dict[str, Any], **deleted: Any) -> str:
+    """Write a table, then a commit by hand that asks more of its readers; return its folder."""
+    write_deltalake(folder, pa.table({"k": [1, 2, 3], "v": [1, 2, 3]}))
+    log = folder / "_delta_log"
+    first = [json.loads(line) for line in (log / f"{0:020}.json").read_text().splitlines()]
+    add = next(action for action in first if "add" in action)
+    metadata = next(action for action in first if "metaData" in action)
+    gone = {"remove": {"path": add["add"]["path"], "dataChange": True, "deletionTimestamp": 1}}
+    add["add"] |= deleted
+    metadata["metaData"]["configuration"] = protocol.pop("configuration", {})
+    schema = json.loads(metadata["metaData"]["schemaString"])
+    for number, field in enumerate(schema["fields"], start=1):
+        field["metadata"] |= {"delta.columnMapping.id": number, "delta.columnMapping.physicalName": field["name"]}
+    metadata["metaData"]["schemaString"] = json.dumps(schema)
+    actions = [{"commitInfo": {"timestamp": 1}}, {"protocol": protocol}, metadata, gone, add]
+    (log / f"{1:020}.json").write_text("".join(json.dumps(action) + "\n" for action in actions))
+    assert DeltaTable(folder).version() == 1
+    return str(folder)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "deleted", "named"),
+    [
+        (
+            {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["deletionVectors"]}
+            | {"writerFeatures": ["deletionVectors"]},
+            {"deletionVector": INLINE | {"sizeInBytes": 40, "cardinality": 1}},
+            "deletionVectors",
+        ),
+        (
+            {"minReaderVersion": 2, "minWriterVersion": 5, "configuration": {"delta.columnMapping.mode": "name"}},
+            {},
+            "columnMapping",
+        ),
+    ],
+)
+def test_a_table_whose_files_are_not_its_rows_is_refused(
+    tmp_path: Path, protocol: dict[str, Any], deleted: dict[str, Any], named: str
+) -> None:
+    table = upgraded(tmp_path / "table", dict(protocol), **deleted)
+
+    with pytest.raises(LakeError, match=named):
+        compare_tables(Asked(left=table, right=table, key=("k",)))
+
+
+def test_partitions_of_unusual_values_are_read(tmp_path: Path) -> None:
+    names = ["a b", "x:y", "50%", "a/b", None, "é", "%20"]
+    rows = pa.table({"k": pa.array(names, pa.string()), "v": list(range(len(names)))})
+    write_deltalake(tmp_path / "table", rows, partition_by=["k"])
+    pq.write_table(rows, tmp_path / "rows.parquet")
+
+    found = compare_tables(Asked(left=str(tmp_path / "rows.parquet"), right=str(tmp_path / "table"), key=("k",)))
+
+    assert (found.verdict, found.rows.compared) == (Verdict.CONSISTENT, len(names))
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        pytest.param(
+            values(Decimal("1.23"), kind=pa.decimal128(38, 2)),
+            values(Decimal("1.23456789"), kind=pa.decimal128(10, 8)),
+            id="a decimal that would be rounded",
+        ),
+        pytest.param(
+            values(2**53 + 1, kind=pa.int64()), values(float(2**53), kind=pa.float64()), id="an integer beyond a double"
+        ),
+        pytest.param(
+            values(2**24 + 1, kind=pa.int64()), values(float(2**24), kind=pa.float32()), id="an integer beyond a float"
+        ),
+        pytest.param(
+            values(10**9 + 1, kind=pa.int64()), values(1e9, kind=pa.float64()), id="an integer that is one off"
+        ),
+        pytest.param(
+            values(Decimal("0.5"), kind=pa.decimal128(38, 1)),
+            values(7, kind=pa.int64()),
+            id="another number",
+        ),
+        pytest.param(
+            values(datetime(2026, 1, 1, tzinfo=UTC), kind=pa.timestamp("us", tz="UTC")),
+            pa.table({"k": [0], "v": pa.array([1_767_225_600_000_000_001], pa.timestamp("ns"))}),
+            id="a time that is a nanosecond off",
+        ),
+    ],
+)
+def test_a_common_type_hides_no_difference(tmp_path: Path, left: pa.Table, right: pa.Table) -> None:
+    assert pair(tmp_path, left, right).verdict is Verdict.DIVERGED
+    assert pair(tmp_path, right, left).verdict is Verdict.DIVERGED
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        pytest.param(values(1, None, kind=pa.int64()), values(1, None, kind=pa.int16()), id="integers"),
+        pytest.param(values(7, kind=pa.int64()), values(7.0, kind=pa.float64()), id="integer and double"),
+        pytest.param(
+            values(Decimal("7.50"), kind=pa.decimal128(38, 2)),
+            values(Decimal("7.5000"), kind=pa.decimal128(10, 4)),
+            id="decimals",
+        ),
+        pytest.param(
+            values(Decimal("0.10"), kind=pa.decimal128(38, 2)), values(0.1, kind=pa.float64()), id="decimal and double"
+        ),
+        pytest.param(
+            values(datetime(2026, 1, 1, tzinfo=UTC), kind=pa.timestamp("us", tz="UTC")),
+            pa.table({"k": [0], "v": pa.array([1_767_225_600_000], pa.timestamp("ms"))}),
+            id="times",
+        ),
+    ],
+)
+def test_equal_values_of_other_types_agree(tmp_path: Path, left: pa.Table, right: pa.Table) -> None:
+    assert pair(tmp_path, left, right).verdict is Verdict.CONSISTENT
+    assert pair(tmp_path, right, left).verdict is Verdict.CONSISTENT
+
+
+def test_times_of_spark_are_read(tmp_path: Path) -> None:
+    rows = values(datetime(2026, 1, 1, tzinfo=UTC), None, kind=pa.timestamp("us", tz="UTC"))
+    pq.write_table(rows, tmp_path / "int96.parquet", use_deprecated_int96_timestamps=True)
+    pq.write_table(rows, tmp_path / "plain.parquet")
+
+    found = compare_tables(
+        Asked(left=str(tmp_path / "plain.parquet"), right=str(tmp_path / "int96.parquet"), key=("k",))
+    )
+
+    assert found.verdict is Verdict.CONSISTENT
+
+
+def test_values_that_cannot_be_one_type_differ(tmp_path: Path) -> None:
+    lists = pa.table({"k": [0], "v": pa.array([[1, 2]], pa.list_(pa.int64()))})
+
+    assert pair(tmp_path, values(1, kind=pa.int64()), lists).verdict is Verdict.DIVERGED
+
+
+def test_columns_of_any_name_are_compared(tmp_path: Path) -> None:
+    names = ("k", "e0", "a0", "d0", "_copy", "_diff", "_group", "_hash", "_of", "n", "x", "s", "1", 'a "b"', "_differs")
+    left = pa.table({name: [1, 2] for name in names})
+    right = pa.table({name: [1, 2 + (name == "e0")] for name in names})
+
+    for key in (("k",), ("a0",), ("_copy", "_diff"), ("_group", "n")):
+        found = pair(tmp_path, left, right, key=key)
+        assert (found.rows.changed, [cell.measure for cell in found.differences]) == (1, ["e0"])
+        assert pair(tmp_path, left, left, key=key).verdict is Verdict.CONSISTENT
+
+
+def test_a_tolerance_on_text_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DefinitionError, match="`v`: expected a number"):
+        pair(tmp_path, values("a", kind=pa.string()), values("b", kind=pa.string()), tolerances={"v": 1.0})
+
+
+@pytest.mark.parametrize(("right", "verdict"), [("1.24", Verdict.CONSISTENT), ("1.25", Verdict.DIVERGED)])
+def test_a_tolerance_holds_for_decimals(tmp_path: Path, right: str, verdict: Verdict) -> None:
+    left, kind = values(Decimal("1.23"), kind=pa.decimal128(38, 2)), pa.decimal128(38, 2)
+
+    assert pair(tmp_path, left, values(Decimal(right), kind=kind), tolerances={"v": 0.01}).verdict is verdict
+
+
+def test_numbers_too_far_apart_to_subtract_differ(tmp_path: Path) -> None:
+    left, right = (values(edge, kind=pa.int64()) for edge in (-(2**63) + 1, 2**63 - 1))
+
+    assert pair(tmp_path, left, right, tolerances={"v": 1.0}).verdict is Verdict.DIVERGED
+
+
+def test_empty_tables_agree_and_differ_from_others(tmp_path: Path) -> None:
+    empty, one = values(kind=pa.int64()), values(1, kind=pa.int64())
+    empty = empty.cast(one.schema)
+
+    assert pair(tmp_path, empty, empty).verdict is Verdict.CONSISTENT
+    found = pair(tmp_path, one, empty)
+    assert (found.verdict, found.rows.missing) == (Verdict.DIVERGED, 1)
+
+
+@pytest.mark.parametrize("source", ["table/*.parquet", ".", "table/_delta_log/.."])
+def test_files_of_a_delta_table_are_not_read_behind_its_back(tmp_path: Path, source: str) -> None:
+    rows = values(1, kind=pa.int64())
+    write_deltalake(tmp_path / "table", rows)
+    write_deltalake(tmp_path / "table", rows, mode="overwrite")
+    pq.write_table(rows, tmp_path / "rows.parquet")
+    asked = Asked(left=str(tmp_path / "rows.parquet"), right=str(tmp_path / source), key=("k",))
+
+    if source.endswith(".."):
+        assert compare_tables(asked).verdict is Verdict.CONSISTENT
+    else:
+        with pytest.raises(CutoverError, match="Delta table"):
+            compare_tables(asked)
+
+
+def test_what_spark_has_not_committed_is_not_read(tmp_path: Path) -> None:
+    rows = values(1, kind=pa.int64())
+    for part in ("part-0.parquet", "_temporary/0/part-0.parquet", ".hidden/part-0.parquet"):
+        (tmp_path / "out" / part).parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(rows, tmp_path / "out" / part)
+    pq.write_table(rows, tmp_path / "rows.parquet")
+
+    found = compare_tables(Asked(left=str(tmp_path / "rows.parquet"), right=str(tmp_path / "out"), key=("k",)))
+
+    assert found.verdict is Verdict.CONSISTENT
