@@ -2,8 +2,8 @@
 
 The table `touched` has one row for each (window, key) that differs or that the ledger does not bear out: the keys,
 `__copy`, `_kind` (missing, extra, changed; masked: both sides agree although the ledger lists rows that only batch
-should have), `_explained` (the stage that reproduces the batch, 0 if none does), per value number i `__b<i>` (batch) and
-`__v0_<i>`, `__v1_<i>`, ... (the stream's side after each class). Steps from v0 to the last v and on to b telescope.
+should have), `_explained` (the stage that reproduces the batch, 0 if none does), per value number i `__b<i>` (batch)
+and `__v0_<i>`, `__v1_<i>`, ... (the stream's side after each class). Steps from v0 to the last v and to b telescope.
 
 With the same definition on both sides batch must equal the stream's side after `late`, also where the sides agree.
 A team's SQL may count what it likes: there a class is a cause only where its rows make the whole difference go away.
