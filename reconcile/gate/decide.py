@@ -30,6 +30,8 @@ class Run:
     outcome: str  # verdict, or EXPLAINED_BEYOND_POLICY
     within: bool  # sealed, within policy, nothing unexplained beyond it
     windows: int = 1  # compared; a run that compared none is no evidence
+    whole: bool = True  # of all closed windows; one of a range that was asked for is no evidence, but may speak against
+    end: int | None = None  # sum of the cut's offsets; None: not known
     rows_by_cause: tuple[tuple[str, int], ...] = ()  # cause -> (window, key) rows
 
 
@@ -97,16 +99,22 @@ def decide(stage: Stage, evidence: Evidence, move: Move, policy: Policy, now: da
 def consecutive(runs: tuple[Run, ...], now: datetime) -> tuple[Run, ...]:
     """Return the newest unbroken row of runs that count: within policy, not expired, each with a newer cut.
 
-    A run that is not within policy, or could not compare, breaks the row. A run at a cut that is already in the row, or
-    one that compared no window, adds nothing and breaks nothing.
+    A run that is not within policy, or could not compare, breaks the row. A run at a cut that is already in the row, a
+    run over a range, or one that compared no window, adds nothing and breaks nothing.
     """
     row: list[Run] = []
     for run in runs:
         if not run.within:
             row = []
-        elif _is_fresh(run, now) and run.windows > 0 and (not row or run.epoch > row[-1].epoch):
+        elif _is_fresh(run, now) and run.whole and run.windows > 0 and (not row or is_ahead(run, row[-1])):
             row.append(run)
     return tuple(row)
+
+
+def is_ahead(run: Run, before: Run) -> bool:
+    """Return whether a cut holds records that another does not: a later epoch, and one that read something."""
+    read_more = run.end is None or before.end is None or run.end > before.end
+    return run.epoch > before.epoch and read_more
 
 
 def _is_fresh(run: Run, now: datetime) -> bool:
@@ -117,7 +125,8 @@ def _enough(counted: tuple[Run, ...], runs: tuple[Run, ...], policy: Policy) -> 
     found = f"{len(counted)} of {policy.runs} consecutive sealed runs within policy, each with a newer cut"
     repeated = sum(run.within for run in runs) - len(counted)
     if repeated > 0 and len(counted) < policy.runs:
-        found += f" ({repeated} more do not count: same cut, no window, over {EXPIRES_AFTER.days} days, before a break)"
+        why = f"same cut, a range, no window, over {EXPIRES_AFTER.days} days, before a break"
+        found += f" ({repeated} more do not count: {why})"
     return Condition(name="runs", met=len(counted) >= policy.runs, found=found)
 
 

@@ -8,15 +8,15 @@ from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any
 
-from cutover.definition.fingerprint import result_fingerprint
-from cutover.definition.pipeline import Pipeline
+from cutover.definition.fingerprint import batch_fingerprint, result_fingerprint
+from cutover.definition.pipeline import Pipeline, Policy
 from cutover.errors import LogError
 from cutover.lake import control, tables, versions
 from cutover.lake.epochs import EpochLog, EpochRecord
 from cutover.lake.versions import Version
 from cutover.log.kafka import LogClient
 from cutover.settings import Settings
-from reconcile.gate.decide import Decision, Evidence, Replay, Run
+from reconcile.gate.decide import Decision, Evidence, Replay, Run, is_ahead
 from reconcile.report.verdicts import EXPLAINED_BEYOND_POLICY
 
 COUNTS = frozenset({"CONSISTENT", "EXPLAINED"})
@@ -34,38 +34,63 @@ def read(settings: Settings, pipeline: Pipeline) -> Evidence:
         return Evidence(result_fingerprint=result_fingerprint(pipeline), replay=nothing)
     rows = control.read(settings, "reconciliations", pipeline.name)
     history = control.read(settings, "gate", pipeline.name)
+    found = runs(rows, version, batch_definition=batch_fingerprint(pipeline), policy=pipeline.policy)
     return Evidence(
-        runs=since(runs(rows, version), history),
+        runs=since(found, history, version),
         replay=_replay(settings, pipeline, version),
         result_fingerprint=version.result_fingerprint,
         stream_version=version.number,
     )
 
 
-def runs(rows: Sequence[Mapping[str, Any]], version: Version) -> tuple[Run, ...]:
-    """Return the reconciliations of a version, oldest first. What was not comparable may name no version: it counts."""
+def runs(
+    rows: Sequence[Mapping[str, Any]],
+    version: Version,
+    *,
+    batch_definition: str | None = None,
+    policy: Policy | None = None,
+) -> tuple[Run, ...]:
+    """Return the reconciliations of a version, oldest first. What was not comparable may name no version: it counts.
+
+    Args:
+        rows: Of the table `reconciliations`.
+        version: The version in force.
+        batch_definition: Batch fingerprint in force; agreement with another one is left out.
+        policy: In force; a run is within it and within the one of its time.
+    """
     wanted = {(version.result_fingerprint, version.number), (version.result_fingerprint, None), (None, None)}
     mine = [row for row in rows if (row["result_fingerprint"], row["stream_version"]) in wanted]
-    return tuple(_run(row) for row in sorted(mine, key=lambda row: row["at"]))
+    found = (_run(row, batch_definition, policy) for row in sorted(mine, key=lambda row: row["at"]))
+    return tuple(run for run in found if run is not None)
 
 
-def since(found: tuple[Run, ...], history: Sequence[Mapping[str, Any]]) -> tuple[Run, ...]:
+def since(found: tuple[Run, ...], history: Sequence[Mapping[str, Any]], version: Version) -> tuple[Run, ...]:
     """Return the runs that no earlier move has used: made after the last one, at a cut ahead of what it counted."""
     moves = [row for row in history if row["event"] in {"advanced", "rolled_back"}]
     if not moves:
         return found
-    used = max((_last_epoch(row["evidence"]) for row in moves), default=-1)
-    return tuple(r for r in found if r.at > moves[-1]["at"] and (r.epoch > used or not r.within))
+    kept = [json.loads(row["evidence"] or "{}") for row in moves]
+    used = [run for entry in kept if _is_of(entry, version) for run in entry.get("counted", [])]
+    new = (run for run in found if run.at > moves[-1]["at"])
+    return tuple(run for run in new if not run.within or all(is_ahead(run, _counted(before)) for before in used))
 
 
-def _last_epoch(evidence: str | None) -> int:
-    counted = json.loads(evidence or "{}").get("counted", [])
-    return max((int(run["epoch"]) for run in counted), default=-1)
+def _is_of(kept: Mapping[str, Any], version: Version) -> bool:
+    return (kept.get("result_fingerprint"), kept.get("stream_version")) == (version.result_fingerprint, version.number)
 
 
-def _run(row: Mapping[str, Any]) -> Run:
+def _counted(kept: Mapping[str, Any]) -> Run:
+    """Return a run as the history keeps it, for its cut alone."""
+    at = datetime.fromisoformat(kept["at"])
+    return Run(run_id=kept["run_id"], at=at, epoch=kept["epoch"], outcome="", within=True, end=kept.get("end"))
+
+
+def _run(row: Mapping[str, Any], batch_definition: str | None, policy: Policy | None) -> Run | None:
+    """Return a row as the gate sees it; None if it agreed with a batch side that is no longer the one in force."""
     result = json.loads(row["result"] or "{}")
-    within = row["exit_code"] == 0 and row["verdict"] in COUNTS
+    within = row["exit_code"] == 0 and row["verdict"] in COUNTS and _is_within(result, policy)
+    if within and _ran_with(result) not in {None, batch_definition or _ran_with(result)}:
+        return None
     outcome = EXPLAINED_BEYOND_POLICY if row["verdict"] == "EXPLAINED" and not within else row["verdict"]
     causes = {name: int(cause["rows"]) for name, cause in result.get("causes", {}).items() if cause["rows"]}
     return Run(
@@ -75,8 +100,27 @@ def _run(row: Mapping[str, Any]) -> Run:
         outcome=outcome,
         within=within,
         windows=int(result.get("windows", {}).get("compared", 0)),
+        whole=result.get("from") is None and result.get("to") is None,
+        end=_end(result),
         rows_by_cause=tuple(sorted(causes.items())),
     )
+
+
+def _is_within(result: Mapping[str, Any], policy: Policy | None) -> bool:
+    said = result.get("policy", {})
+    return policy is None or (
+        said.get("late_share", 0.0) <= policy.max_late_share and said.get("unexplained", 0) <= policy.max_unexplained
+    )
+
+
+def _ran_with(result: Mapping[str, Any]) -> str | None:
+    found: str | None = result.get("seal", {}).get("fingerprints", {}).get("batch_definition")
+    return found
+
+
+def _end(result: Mapping[str, Any]) -> int | None:
+    logs = result.get("seal", {}).get("logs", [])
+    return sum(offset for log in logs for offset in log["cut"].values()) if logs else None
 
 
 def by_cause(found: Iterable[Run]) -> dict[str, int]:
@@ -119,7 +163,10 @@ def record(decision: Decision, evidence: Evidence) -> str:
     """Return what the gate's history keeps of a decision: the conditions, the runs that counted, and a hash of both."""
     kept = {
         "conditions": [asdict(condition) for condition in decision.conditions],
-        "counted": [{"run_id": run.run_id, "epoch": run.epoch, "at": run.at.isoformat()} for run in decision.counted],
+        "counted": [
+            {"run_id": run.run_id, "epoch": run.epoch, "end": run.end, "at": run.at.isoformat()}
+            for run in decision.counted
+        ],
         "result_fingerprint": evidence.result_fingerprint,
         "stream_version": evidence.stream_version,
     }

@@ -1,6 +1,7 @@
 """Moves as tables: stage, evidence, and what the gate says."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -14,8 +15,9 @@ HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 ROOMY = Replay(retention=None, needed=HOUR)
 
 
-def run(epoch: int, *, within: bool = True, outcome: str = "EXPLAINED", age: timedelta = HOUR, windows: int = 9) -> Run:
-    return Run(run_id=f"r{epoch}", at=NOW - age, epoch=epoch, outcome=outcome, within=within, windows=windows)
+def run(epoch: int, *, age: timedelta = HOUR, **changes: Any) -> Run:
+    fields: dict[str, Any] = {"outcome": "EXPLAINED", "within": True, "windows": 9} | changes
+    return Run(run_id=f"r{epoch}", at=NOW - age, epoch=epoch, **fields)
 
 
 def advance(*runs: Run, stage: Stage = Stage.LAMBDA, replay: Replay | None = ROOMY) -> Decision:
@@ -34,6 +36,15 @@ def advance(*runs: Run, stage: Stage = Stage.LAMBDA, replay: Replay | None = ROO
             [run(1), run(-1, within=False, outcome="NOT_COMPARABLE"), run(3)], [3], id="not comparable breaks"
         ),
         pytest.param([run(1), run(2, windows=0), run(3)], [1, 3], id="no window compared is no evidence"),
+        pytest.param([run(1), run(2, whole=False), run(3)], [1, 3], id="a range is no evidence"),
+        pytest.param(
+            [run(1), run(2, whole=False, within=False, outcome="DIVERGED"), run(3)],
+            [3],
+            id="divergence in a range breaks",
+        ),
+        pytest.param(
+            [run(1, end=70), run(2, end=70), run(3, end=71)], [1, 3], id="an epoch without records is no newer cut"
+        ),
         pytest.param([run(1, age=EXPIRES_AFTER + HOUR), run(2), run(3)], [2, 3], id="expired"),
         pytest.param([run(1, age=EXPIRES_AFTER), run(2), run(3)], [1, 2, 3], id="just not expired"),
     ],

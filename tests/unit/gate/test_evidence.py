@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from cutover.definition.pipeline import Policy
 from cutover.lake.epochs import EpochRecord
 from cutover.lake.stages import Stage
 from cutover.lake.versions import Version
@@ -31,9 +32,22 @@ def row(epoch: int | None, **changes: Any) -> dict[str, Any]:
     return base | changes
 
 
-def move(event: str, minutes: int, counted: tuple[int, ...] = ()) -> dict[str, Any]:
-    kept = json.dumps({"counted": [{"epoch": epoch} for epoch in counted]})
-    return {"event": event, "at": AT + timedelta(minutes=minutes), "evidence": kept}
+def said(row: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    """Return a row whose report says more."""
+    return row | {"result": json.dumps(json.loads(row["result"]) | changes)}
+
+
+def cut(*offsets: int) -> dict[str, Any]:
+    return {"logs": [{"cut": {str(partition): offset for partition, offset in enumerate(offsets)}}]}
+
+
+def move(event: str, minutes: int, counted: tuple[int, ...] = (), **of: Any) -> dict[str, Any]:
+    kept = {
+        "counted": [{"run_id": "r", "epoch": epoch, "at": AT.isoformat()} for epoch in counted],
+        "result_fingerprint": "aa",
+        "stream_version": 1,
+    } | of
+    return {"event": event, "at": AT + timedelta(minutes=minutes), "evidence": json.dumps(kept)}
 
 
 def epoch(records: int, seconds: float) -> EpochRecord:
@@ -78,19 +92,55 @@ def test_runs_of_another_version_or_definition_are_no_evidence() -> None:
 def test_runs_before_the_last_move_are_used_up() -> None:
     found = evidence.runs([row(1), row(2), row(5)], VERSION)
 
-    assert [r.epoch for r in evidence.since(found, [move("advanced", 3, counted=(1, 2))])] == [5]
+    assert [r.epoch for r in evidence.since(found, [move("advanced", 3, counted=(1, 2))], VERSION)] == [5]
 
 
 def test_run_at_a_cut_that_an_earlier_move_counted_is_no_news() -> None:
     found = evidence.runs([row(2, at=AT + timedelta(hours=1)), row(3, at=AT + timedelta(hours=2))], VERSION)
 
-    assert [r.epoch for r in evidence.since(found, [move("advanced", 3, counted=(1, 2))])] == [3]
+    assert [r.epoch for r in evidence.since(found, [move("advanced", 3, counted=(1, 2))], VERSION)] == [3]
+
+
+def test_cuts_of_another_version_use_nothing_up() -> None:
+    found = evidence.runs([row(5)], VERSION)
+
+    assert [
+        r.epoch for r in evidence.since(found, [move("advanced", 3, counted=(40,), stream_version=0)], VERSION)
+    ] == [5]
+
+
+def test_the_end_of_a_cut_is_read() -> None:
+    rows = [said(row(1), seal=cut(4, 5)), said(row(2), seal={"logs": []})]
+
+    assert [run.end for run in evidence.runs(rows, VERSION)] == [4 + 5, None]
+
+
+def test_a_range_that_was_asked_for_is_told() -> None:
+    found = evidence.runs([said(row(1), **{"from": "2026-01-01T00:00:00Z"}), said(row(2), to="x"), row(3)], VERSION)
+
+    assert [run.whole for run in found] == [False, False, True]
+
+
+def test_agreement_with_another_sql_is_no_evidence_and_its_failure_is() -> None:
+    seal = {"fingerprints": {"batch_definition": "old"}}
+    rows = [said(row(1), seal=seal), said(row(2, verdict="DIVERGED", exit_code=1), seal=seal), row(3)]
+
+    assert [run.epoch for run in evidence.runs(rows, VERSION, batch_definition="new")] == [2, 3]
+
+
+@pytest.mark.parametrize(
+    ("policy", "within"), [(Policy(max_late_share=0.1), True), (Policy(max_late_share=0.09), False)]
+)
+def test_runs_are_held_to_the_policy_in_force(policy: Policy, within: bool) -> None:
+    rows = [said(row(1), policy={"late_share": 0.1, "unexplained": 0})]
+
+    assert [run.within for run in evidence.runs(rows, VERSION, policy=policy)] == [within]
 
 
 def test_bad_run_after_a_move_is_seen_whatever_its_cut() -> None:
     found = evidence.runs([row(2, at=AT + timedelta(hours=1), exit_code=1)], VERSION)
 
-    assert [r.within for r in evidence.since(found, [move("advanced", 3, counted=(1, 2))])] == [False]
+    assert [r.within for r in evidence.since(found, [move("advanced", 3, counted=(1, 2))], VERSION)] == [False]
 
 
 def test_differences_add_up_by_cause() -> None:
