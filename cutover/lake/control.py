@@ -88,8 +88,14 @@ def append(settings: Settings, table: ControlTable, rows: Sequence[Mapping[str, 
         tables.append(handle, pa.Table.from_pylist(list(rows), schema=SCHEMAS[table]))
 
 
-def append_in_turn(settings: Settings, table: ControlTable, row: Mapping[str, Any]) -> int:
+def append_in_turn(settings: Settings, table: ControlTable, row: Mapping[str, Any], *, turn: int | None = None) -> int:
     """Append one row with the next `sequence` of its pipeline, refused if another process was faster.
+
+    Args:
+        settings: Where the lake lies.
+        table: Which one.
+        row: Without its sequence.
+        turn: The sequence that the row was decided for; None: whichever is next.
 
     Returns:
         The sequence.
@@ -100,14 +106,20 @@ def append_in_turn(settings: Settings, table: ControlTable, row: Mapping[str, An
     handle = tables.ensure(control_uri(settings, table), SCHEMAS[table])
     name = str(row["pipeline"])
     sequence = 1 + (handle.transaction_version(name) if handle.transaction_version(name) is not None else -1)
+    if turn not in {None, sequence}:
+        raise _overtaken(table, name, turn)
     rows = pa.Table.from_pylist([{**row, "sequence": sequence}], schema=SCHEMAS[table])
     commit = CommitProperties(app_transactions=[Transaction(name, sequence)])
     try:
         tables.append(handle, rows, commit=commit)
     except CommitFailedError as error:
-        msg = f"`{table}` of `{name}`: another process appended row {sequence} first.\nHint: look at it and try again."
-        raise LakeError(msg) from error
+        raise _overtaken(table, name, sequence) from error
     return sequence
+
+
+def _overtaken(table: ControlTable, name: str, sequence: int | None) -> LakeError:
+    msg = f"`{table}` of `{name}`: another process appended row {sequence} first.\nHint: look at it and try again."
+    return LakeError(msg)
 
 
 def read(settings: Settings, table: ControlTable, pipeline: str) -> list[dict[str, Any]]:

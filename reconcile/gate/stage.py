@@ -39,11 +39,13 @@ def move(
         LakeError: Another move was made at the same time; nothing was written.
     """
     reason = _checked(why)
+    turn = len(control.read(settings, "gate", pipeline.name))  # read first: a move made from here on is refused
     stage = current(settings, pipeline.name)
     evidence = _evidence(settings, pipeline, wanted)
     decision = decide(stage, evidence, wanted, pipeline.policy, clock.now())
     if decision.allowed and decision.target is not None:
-        _append(settings, pipeline, decision, evidence, {"at": clock.now(), "why": reason, "who": user()})
+        entry = {"at": clock.now(), "why": reason, "who": user()}
+        _append(settings, pipeline, decision, evidence, entry, turn=turn)
         probe("move.switched", -1)
     return decision
 
@@ -54,7 +56,13 @@ def _evidence(settings: Settings, pipeline: Pipeline, wanted: Move) -> Evidence:
 
 
 def _append(
-    settings: Settings, pipeline: Pipeline, decision: Decision, evidence: Evidence, entry: dict[str, object]
+    settings: Settings,
+    pipeline: Pipeline,
+    decision: Decision,
+    evidence: Evidence,
+    entry: dict[str, object],
+    *,
+    turn: int,
 ) -> None:
     row = entry | {
         "pipeline": pipeline.name,
@@ -64,7 +72,7 @@ def _append(
         "stream_version": evidence.stream_version,
         "evidence": evidence_of.record(decision, evidence),
     }
-    sequence = control.append_in_turn(settings, "gate", row)
+    sequence = control.append_in_turn(settings, "gate", row, turn=turn)
     names = {"pipeline": pipeline.name, "before": str(decision.stage), "after": str(decision.target)}
     log.info("stage_changed", **names, sequence=sequence, who=entry["who"])
 

@@ -1,7 +1,7 @@
 """Moves against a real lake: what is appended, what is refused, what the command line says."""
 
 import json
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -11,7 +11,7 @@ from cutover.clock import SystemClock
 from cutover.definition import catalogue
 from cutover.definition.fingerprint import result_fingerprint
 from cutover.definition.pipeline import Pipeline
-from cutover.errors import DefinitionError
+from cutover.errors import DefinitionError, LakeError
 from cutover.lake import control, versions
 from cutover.lake.stages import Stage
 from cutover.settings import Settings
@@ -112,6 +112,21 @@ def test_move_is_dated_by_the_clock(place: Settings, clicks: Pipeline) -> None:
     stage.move(place, clicks, "rollback", "drill", CLOCK)
 
     assert timedelta(0) <= control.read(place, "gate", "clicks")[-1]["at"] - before < timedelta(minutes=5)
+
+
+def test_a_move_that_was_decided_before_another_one_is_refused(place: Settings, clicks: Pipeline) -> None:
+    put(place, clicks, "KAPPA")
+
+    class Slow(SystemClock):
+        """While this one is looked at, somebody else makes a move."""
+
+        def now(self) -> datetime:
+            put(place, clicks, "LAMBDA")
+            return super().now()
+
+    with pytest.raises(LakeError, match="appended row 1 first"):
+        stage.move(place, clicks, "rollback", "drill", Slow())
+    assert stage.current(place, "clicks") is Stage.LAMBDA
 
 
 @pytest.mark.parametrize("why", ["", "   ", "x" * 501])
