@@ -27,7 +27,7 @@ class Facts:
     transaction: int | None  # of the table's newest epoch commit
     known_epoch: int | None  # highest epoch that an earlier reconciliation saw in this version
     run: BatchRun
-    newest_batch_epoch: int | None  # largest `_epoch` in the batch table's version
+    unaccounted: tuple[str, int] | None  # a window of the batch table and its epoch, if no recorded run left it so
     books: Books
 
     @property
@@ -95,9 +95,14 @@ def _cut(facts: Facts) -> Iterator[SealBreach]:
     if run.watermark != record.watermark_after:
         text = f"Watermark at epoch {run.epoch}: the stream has {record.watermark_after}, "
         yield _breach("cut", text + f"the batch run took {run.watermark}.")
-    if facts.newest_batch_epoch is not None and facts.newest_batch_epoch > run.epoch:
-        text = f"Batch table at version {run.batch_version}: expected windows computed up to epoch {run.epoch}, "
-        yield _breach("cut", text + f"got one of epoch {facts.newest_batch_epoch}.")
+    if facts.unaccounted is not None:
+        window, epoch = facts.unaccounted
+        text = (
+            f"Batch table at version {run.batch_version}, window {window}: expected rows as the last recorded run over"
+        )
+        yield _breach(
+            "cut", text + f" it left them, got rows of epoch {epoch}: a run was cut off, or a hand was at work."
+        )
 
 
 def _identity(facts: Facts) -> Iterator[SealBreach]:

@@ -1,9 +1,11 @@
 """The seal: one log, one cut, one truth in force on both sides, readable tables; else nothing is said of the data."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import duckdb
+import pyarrow as pa
 from deltalake import DeltaTable
 
 from cutover.definition.fingerprint import batch_fingerprint, result_fingerprint
@@ -17,10 +19,17 @@ from cutover.lake.versions import Version
 from cutover.settings import Settings
 from reconcile import damage
 from reconcile.checks import Books, Facts, breaches
-from reconcile.query import first
 from reconcile.result import Fingerprints, Log, Seal, SealBreach, Versions
 
 _BOOKS = "SELECT _class, sum(_n) FILTER (_epoch <= ?), sum(_n) FROM books_all WHERE _kind <> 'epoch' GROUP BY 1"
+
+_UNACCOUNTED = """
+    WITH held AS (SELECT DISTINCT epoch_us(window_start) AS opens, _epoch AS found FROM batch),
+    left_so AS (SELECT opens, arg_max(epoch, turn) AS wanted FROM (SELECT DISTINCT opens FROM held)
+                JOIN spans ON opens >= first AND opens <= last GROUP BY opens)
+    SELECT opens, found FROM held LEFT JOIN left_so USING (opens)
+    WHERE found IS DISTINCT FROM wanted ORDER BY opens LIMIT 1
+"""
 
 
 class SealError(LakeError):
@@ -116,7 +125,7 @@ def _facts(
         transaction=epoch_log.transaction(version.app_id),
         known_epoch=_known_epoch(settings, version),
         run=run,
-        newest_batch_epoch=_newest_batch_epoch(batch),
+        unaccounted=_unaccounted(batch, pipeline.window.size, batch_runs.runs(settings, pipeline), run),
         books=books,
     )
     evidence = Evidence(
@@ -147,11 +156,24 @@ def _books(epoch_log: EpochLog, epoch: int) -> Books:
     )
 
 
-def _newest_batch_epoch(batch: DeltaTable) -> int | None:
+def _unaccounted(batch: DeltaTable, size: int, all_runs: Sequence[BatchRun], run: BatchRun) -> tuple[str, int] | None:
+    """Return the first window of the batch table that the last recorded run over it did not leave as it is.
+
+    Epochs of another stream version are other numbers, so that no epoch is compared with the cut's.
+    """
+    ids = [each.run_id for each in all_runs]
+    recorded = all_runs[: ids.index(run.run_id) + 1]
+    spans = [
+        {"turn": turn, "epoch": each.epoch, "first": first, "last": end - size}
+        for turn, each in enumerate(recorded)
+        for first, end in each.computed
+    ]
     connection = tables.connect()
     tables.bind(connection, "batch", batch)
-    newest = first(connection, "SELECT max(_epoch) FROM batch")[0]
-    return None if newest is None else int(newest)
+    fields = [pa.field(name, pa.int64()) for name in ("turn", "epoch", "first", "last")]
+    connection.register("spans", pa.Table.from_pylist(spans, schema=pa.schema(fields)))
+    found = connection.execute(_UNACCOUNTED).fetchone()
+    return None if found is None else (str(iso(found[0])), int(found[1]))
 
 
 def _known_epoch(settings: Settings, version: Version) -> int | None:

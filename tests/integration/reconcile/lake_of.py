@@ -82,7 +82,7 @@ def lake_of(sales: Sequence[Sale], pipeline: Pipeline = PIPELINE) -> Lake:
         _partial(group, [(offset, sale) for offset, sale in enumerate(ordered) if _group(sale) == group])
         for group in {_group(sale): None for sale in ordered}
     ]
-    batch = _batch([sale for sale in ordered if sale.kind in {"accepted", "late"}], pipeline)
+    batch = _batch([sale for sale in ordered if sale.kind in {"accepted", "late"}], pipeline, epoch=last)
     return Lake(partials=tuple(partials), epochs=epochs, batch=batch, run=_run(pipeline, epochs[-1]), transaction=last)
 
 
@@ -159,11 +159,11 @@ def _result(hour: int, shop: str | None, desk: int | None, amounts: list[int]) -
     }
 
 
-def _batch(sales: list[Sale], pipeline: Pipeline) -> tuple[Raw, ...]:
+def _batch(sales: list[Sale], pipeline: Pipeline, *, epoch: int) -> tuple[Raw, ...]:
     rows = []
     for place in {(s.hour, s.shop, s.desk): None for s in sales}:
         amounts = [s.amount for s in sales if (s.hour, s.shop, s.desk) == place]
-        row = _result(*place, amounts) | {"mean": sum(amounts) / len(amounts), "_epoch": 0}
+        row = _result(*place, amounts) | {"mean": sum(amounts) / len(amounts), "_epoch": epoch}
         if not isinstance(pipeline.batch, SameDefinition):
             row = {k: v for k, v in row.items() if "__" not in k} | {"_n": None}
         rows.append(row)

@@ -66,8 +66,18 @@ BREAKAGES = (
     ),
     Breakage(id="batch of another stream version", spoil=lambda k: _run(k, stream_version=3), code="no_batch"),
     Breakage(
-        id="batch rows beyond the cut",
+        id="batch rows of a run that was cut off",
         spoil=lambda k: replace(k, batch=tuple(r | {"_epoch": 9} for r in k.batch)),
+        code="cut",
+    ),
+    Breakage(
+        id="batch rows of an older cut than the last run over them",
+        spoil=lambda k: replace(k, batch=(k.batch[0] | {"_epoch": 2}, *k.batch[1:])),
+        code="cut",
+    ),
+    Breakage(
+        id="batch rows that no run computed",
+        spoil=lambda k: _run(k, computed=((micros(1), micros(100)),)),
         code="cut",
     ),
     Breakage(id="a fold across the cut", spoil=_folded_across, code="folded"),
@@ -110,6 +120,17 @@ def test_a_changed_lateness_makes_the_old_batch_incomparable(settings: Settings)
     patient = replace(PIPELINE, lateness=Lateness(allowed="2 hours"))
 
     assert codes(reconcile(settings, patient)) == {"no_stream"}
+
+
+def test_windows_computed_under_another_lateness_are_compared(settings: Settings) -> None:
+    lake = lake_of(SALES)
+    before = replace(lake.run, run_id="batch-0", epoch=41, finished="2026-01-04T00:00:00Z")
+    write_run(settings, before)
+    clean = replace(lake.run, computed=(), stream_version=0)
+
+    write(settings, replace(lake, run=clean, batch=tuple(row | {"_epoch": 41} for row in lake.batch)))
+
+    assert reconcile(settings, PIPELINE).verdict is Verdict.CONSISTENT
 
 
 def test_a_changed_truth_has_tables_of_its_own(settings: Settings) -> None:
