@@ -34,7 +34,8 @@ def comparison(console: Console, result: Reconciliation, where: str | None) -> N
     if result.kind == "pipeline" and result.seal.holds:
         _pipeline(console, result)
     if result.differences:
-        console.print(_cells(result.differences, result.differences_total))
+        sides = ("streaming", "batch") if result.kind == "pipeline" else ("actual", "expected")
+        console.print(_cells(result.differences, result.differences_total, sides))
     for reason in result.policy.reasons if result.seal.holds else ():
         console.print(f"policy  {_safe(reason)}")
     for breach in result.seal.breaches[1:]:
@@ -59,10 +60,8 @@ def _pipeline(console: Console, result: Reconciliation) -> None:
     console.print(table)
 
 
-def _cells(differences: tuple[Difference, ...], total: int) -> Table:
-    table = Table(
-        "window", "key", "measure", "streaming", "batch", "difference", "cause", title=f"{total:,} cells differ"
-    )
+def _cells(differences: tuple[Difference, ...], total: int, sides: tuple[str, str]) -> Table:
+    table = Table("window", "key", "measure", *sides, "difference", "cause", title=f"{total:,} cells differ")
     for cell in differences[:_CELLS_SHOWN]:
         table.add_row(
             when(cell.window_start),
