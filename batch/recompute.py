@@ -17,7 +17,7 @@ from cutover.clock import Clock, SystemClock
 from cutover.definition.pipeline import Pipeline
 from cutover.errors import DefinitionError
 from cutover.events import log
-from cutover.lake import tables
+from cutover.lake import pins, tables
 from cutover.lake.batch_runs import BatchRun, Range
 from cutover.lake.paths import version_uri
 from cutover.lake.stages import Stage, current_stage
@@ -93,7 +93,7 @@ def opened(
     run_id, started = uuid.uuid4().hex, clock.now()
     with (
         writer_lock(settings, pipeline.name),
-        pinned_target(settings, pipeline, epoch, holder=f"batch/{run_id}", clock=clock) as target,
+        pinned_target(settings, pipeline, epoch, holder=pins.batch_holder(run_id), clock=clock) as target,
         staging(tables.connect(), version_uri(settings, pipeline), run_id) as staged,
     ):
         client = LogClient(settings)

@@ -25,7 +25,7 @@ class Target:
 def pinned_target(
     settings: Settings, pipeline: Pipeline, epoch: int | None, *, holder: str, clock: Clock
 ) -> Iterator[Target]:
-    """Hold an epoch, the newest if none is named, for as long as the run needs it.
+    """Hold an epoch, the newest if none is named, until the run was compared; let it go at once if the run fails.
 
     Raises:
         LogError: No epoch is committed under this definition, or the named one is ahead of the newest.
@@ -40,7 +40,7 @@ def pinned_target(
     if not 0 <= number <= newest.epoch:
         msg = f"Cut of `{pipeline.name}` is ahead of the log: expected an epoch from 0 to {newest.epoch}, got {number}."
         raise LogError(msg)
-    with pins.pinned(settings, version, number, holder=holder, clock=clock):
+    with pins.handed_on(settings, version, number, holder=holder, clock=clock):
         yield Target(version=version, record=_record(version, number))
 
 

@@ -10,15 +10,26 @@ from cutover.lake import control
 from cutover.lake.versions import Version
 from cutover.settings import Settings
 
+LONGEST = timedelta(days=1)
+
 
 @contextmanager
-def pinned(settings: Settings, version: Version, epoch: int, *, holder: str, clock: Clock) -> Iterator[None]:
-    """Hold an epoch for a day at most, and let it go at the end."""
-    pin(settings, version, epoch, holder=holder, expires_at=clock.now() + timedelta(days=1), now=clock.now())
+def handed_on(settings: Settings, version: Version, epoch: int, *, holder: str, clock: Clock) -> Iterator[None]:
+    """Hold an epoch for a day at most; let it go on a failure, else leave that to whoever reads the result.
+
+    A batch run ends before its cut is compared; a fold across the cut in between would leave nothing to compare.
+    """
+    pin(settings, version, epoch, holder=holder, expires_at=clock.now() + LONGEST, now=clock.now())
     try:
         yield
-    finally:
+    except BaseException:
         release(settings, version, epoch, holder=holder, now=clock.now())
+        raise
+
+
+def batch_holder(run_id: str) -> str:
+    """Return the name under which a batch run holds its cut until it was compared."""
+    return f"batch/{run_id}"
 
 
 def pin(settings: Settings, version: Version, epoch: int, *, holder: str, expires_at: datetime, now: datetime) -> None:

@@ -142,7 +142,7 @@ def test_without_an_epoch_the_message_says_how_to_get_one(lab: Lab) -> None:
         run(lab.settings, lab.pipeline)
 
 
-def test_the_cut_is_pinned_while_the_run_lasts_and_not_after(lab: Lab) -> None:
+def test_the_cut_is_pinned_from_the_start_until_it_is_compared(lab: Lab) -> None:
     lab.send((0, 10, "AA", 5))
     lab.commit_epoch(watermark=3_600)
     version = versions.current(lab.settings, lab.pipeline)
@@ -152,9 +152,12 @@ def test_the_cut_is_pinned_while_the_run_lasts_and_not_after(lab: Lab) -> None:
     def look(point: Point, epoch: int) -> None:  # noqa: ARG001 -- the protocol's names
         held.append(pins.pinned_epochs(lab.settings, version, now=CLOCK.now()))
 
-    run(lab.settings, lab.pipeline, probe=look)
+    done = run(lab.settings, lab.pipeline, probe=look)
 
+    assert done is not None
     assert held == [(0,), (0,), (0,)]
+    assert pins.pinned_epochs(lab.settings, version, now=CLOCK.now()) == (0,)
+    pins.release(lab.settings, version, 0, holder=pins.batch_holder(done.run_id), now=CLOCK.now())
     assert pins.pinned_epochs(lab.settings, version, now=CLOCK.now()) == ()
 
 
