@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from cutover.lake import control
+from cutover.lake.batch_runs import Range
 from cutover.settings import Settings
 from reconcile.causes import UNEXPLAINED
 from reconcile.result import Difference, Reconciliation
@@ -26,7 +27,9 @@ class OpenDifference:
     runs: int
 
 
-def record(settings: Settings, result: Reconciliation, *, fingerprint: str, at: datetime) -> None:
+def record(
+    settings: Settings, result: Reconciliation, *, fingerprint: str, at: datetime, unjudged: Sequence[Range] = ()
+) -> None:
     """Append the run, then what became of its differences. Every run has a row, also one that could not compare.
 
     Args:
@@ -34,6 +37,7 @@ def record(settings: Settings, result: Reconciliation, *, fingerprint: str, at: 
         result: The comparison; its series stay in the report, the row holds the rest.
         fingerprint: Result fingerprint of the definition.
         at: Time of the run.
+        unjudged: Closed windows that the run left out, microseconds; their differences stay as they are.
     """
     row = {
         "run_id": result.run_id,
@@ -48,7 +52,7 @@ def record(settings: Settings, result: Reconciliation, *, fingerprint: str, at: 
         "report": result.report_path,
     }
     if result.seal.holds:
-        control.append(settings, "differences", _life(settings, result, fingerprint, at))
+        control.append(settings, "differences", _life(settings, result, fingerprint, at, unjudged))
     control.append(settings, "reconciliations", [row])
 
 
@@ -91,7 +95,9 @@ def _slim(result: Reconciliation) -> Reconciliation:
     )
 
 
-def _life(settings: Settings, result: Reconciliation, fingerprint: str, at: datetime) -> list[dict[str, Any]]:
+def _life(
+    settings: Settings, result: Reconciliation, fingerprint: str, at: datetime, unjudged: Sequence[Range]
+) -> list[dict[str, Any]]:
     """Return an `open` row for each unexplained row of this run, `resolved` for each that was compared and is gone."""
     same = {"pipeline": result.pipeline, "result_fingerprint": fingerprint, "run_id": result.run_id, "at": at}
     now = _unexplained(result.differences)
@@ -102,16 +108,18 @@ def _life(settings: Settings, result: Reconciliation, fingerprint: str, at: date
     gone = [
         same | _place(place) | {"kind": d.kind, "cause": UNEXPLAINED, "state": "resolved", "detail": None}
         for place, d in open_differences(settings, result.pipeline, fingerprint).items()
-        if place not in now and _was_compared(result, place)
+        if place not in now and _was_compared(result, place, unjudged)
     ]
     return opened + gone
 
 
-def _was_compared(result: Reconciliation, place: Place) -> bool:
-    """Return whether a run looked at a window: in its range, and all that it found fits into the list."""
+def _was_compared(result: Reconciliation, place: Place, unjudged: Sequence[Range]) -> bool:
+    """Return whether a run judged a window: in its range, not left out, and all that it found fits into the list."""
     first, last = result.windows.first, result.windows.last
     complete = result.causes[UNEXPLAINED].rows == len(_unexplained(result.differences))
-    return complete and first is not None and last is not None and first <= place[0] <= last
+    at = round(datetime.fromisoformat(place[0]).timestamp() * 1_000_000)
+    left_out = any(start <= at < end for start, end in unjudged)
+    return complete and first is not None and last is not None and first <= place[0] <= last and not left_out
 
 
 def _unexplained(differences: Sequence[Difference]) -> dict[Place, Difference]:

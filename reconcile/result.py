@@ -58,9 +58,7 @@ class Versions:
 class SealBreach:
     """One reason why the two sides cannot be compared."""
 
-    code: (
-        str  # such as `log_identity`, `cut`, `fingerprint`, `isolation`, `history`, `unreadable`, `folded`, `no_batch`
-    )
+    code: str  # log_identity, cut, fingerprint, isolation, history, unreadable, folded, uncovered, no_stream, no_batch
     message: str  # thing, place, expected, got
     runbook: str | None = None
     file: str | None = None

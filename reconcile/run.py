@@ -9,14 +9,17 @@ import duckdb
 from cutover.clock import Clock, SystemClock
 from cutover.definition.fingerprint import result_fingerprint
 from cutover.definition.pipeline import Pipeline
-from cutover.errors import LakeError
+from cutover.errors import DefinitionError, LakeError
 from cutover.events import log
+from cutover.lake import pins, versions
+from cutover.lake.batch_runs import Range
 from cutover.probe import Probe, silent
 from cutover.settings import Settings
 from reconcile import causes, damage, history, seal, sides, verdict
 from reconcile.compare import compare
 from reconcile.report import files
 from reconcile.result import Cause, Reconciliation, Seal, SealBreach
+from reconcile.seal import Evidence
 
 
 def reconcile(  # noqa: PLR0913 -- a range, a cut, and what a test hands in
@@ -42,10 +45,14 @@ def reconcile(  # noqa: PLR0913 -- a range, a cut, and what a test hands in
 
     Returns:
         The comparison: `.verdict`, `.exit_code`, `.report_path` (relative to the reports folder).
+
+    Raises:
+        DefinitionError: The range is empty.
     """
     clock = clock or SystemClock()
     at, began = clock.now(), clock.monotonic()
-    found = _judge(settings, pipeline, start, end, epoch)
+    _check_range(start, end)
+    found, unjudged = _judge(settings, pipeline, start, end, epoch)
     run_id = f"{at.astimezone(UTC):%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
     stem = f"{pipeline.name}/{run_id}"
     result = replace(
@@ -59,29 +66,56 @@ def reconcile(  # noqa: PLR0913 -- a range, a cut, and what a test hands in
         page=f"{stem}.html",
     )
     files.write(settings, result, probe=probe)
-    history.record(settings, result, fingerprint=result_fingerprint(pipeline), at=at)
+    history.record(settings, result, fingerprint=result_fingerprint(pipeline), at=at, unjudged=unjudged)
+    _let_go(settings, pipeline, result.seal, clock)
     probe("verdict.recorded", -1 if result.seal.epoch is None else result.seal.epoch)
     _log(result)
     return result
 
 
+def _check_range(start: datetime | None, end: datetime | None) -> None:
+    if start is not None and end is not None and start >= end:
+        msg = f"Range of windows: expected a start before an end, got {_iso(start)} and {_iso(end)}."
+        raise DefinitionError(msg)
+
+
+def _let_go(settings: Settings, pipeline: Pipeline, found: Seal, clock: Clock) -> None:
+    """Release the cut that the batch run held for this comparison; what was refused may be tried again."""
+    version = versions.current(settings, pipeline)
+    if found.holds and version is not None and found.epoch is not None and found.batch_run is not None:
+        pins.release(settings, version, found.epoch, holder=pins.batch_holder(found.batch_run), now=clock.now())
+
+
 def _judge(
     settings: Settings, pipeline: Pipeline, start: datetime | None, end: datetime | None, epoch: int | None
-) -> Reconciliation:
-    """Return the comparison, or why there is none; a file that cannot be read is never a verdict on the data."""
+) -> tuple[Reconciliation, tuple[Range, ...]]:
+    """Return the comparison, or why there is none, and the closed windows that batch did not vouch for.
+
+    A file that cannot be read is never a verdict on the data.
+    """
     examined = seal.examine(settings, pipeline, epoch=epoch)
-    if examined.evidence is None:
-        return _refused(pipeline, examined.seal)
+    evidence = examined.evidence
+    if evidence is None:
+        return _refused(pipeline, examined.seal), ()
     try:
-        with sides.opened(pipeline, examined.evidence, start, end) as opened:
-            return compare(settings, pipeline, examined.evidence, examined.seal, opened)
+        with sides.opened(pipeline, evidence, start, end) as opened:
+            found = compare(settings, pipeline, evidence, examined.seal, opened)
     except LakeError as error:
-        return _refused(pipeline, _broken(examined.seal, damage.unreadable(str(error))))
+        return _refused(pipeline, _broken(examined.seal, damage.unreadable(str(error)))), ()
     except duckdb.Error:
-        breach = damage.damaged((examined.evidence.epoch_log.table, examined.evidence.batch))
+        breach = damage.damaged((evidence.epoch_log.table, evidence.batch))
         if breach is None:
             raise
-        return _refused(pipeline, _broken(examined.seal, breach))
+        return _refused(pipeline, _broken(examined.seal, breach)), ()
+    if found.windows.incomplete and not found.windows.compared:
+        return _refused(pipeline, _broken(examined.seal, _uncovered(evidence, found.windows.incomplete))), ()
+    return found, sides.uncovered(evidence)
+
+
+def _uncovered(evidence: Evidence, windows: int) -> SealBreach:
+    text = f"Batch run {evidence.run.run_id}: expected closed windows that it vouches for, got none of {windows:,}: "
+    text += "each is stale (changed since it was computed) or incomplete (its records have left the log)."
+    return SealBreach(code="uncovered", message=text, runbook="NotComparable")
 
 
 def _broken(found: Seal, breach: SealBreach) -> Seal:

@@ -16,6 +16,7 @@ import duckdb
 
 from cutover.definition.pipeline import Pipeline, SameDefinition
 from cutover.lake import tables
+from cutover.lake.batch_runs import Range
 from cutover.lake.tables import identifier
 from cutover.records.classes import Class
 from cutover.records.fold import finished_sql
@@ -110,13 +111,17 @@ def _timestamp(moment: datetime) -> str:
     return f"make_timestamptz({round(moment.timestamp() * 1_000_000)})"
 
 
+def uncovered(evidence: Evidence) -> tuple[Range, ...]:
+    """Return the ranges that the batch run does not answer for: a window lies in one if it lies wholly inside."""
+    # An entry of `incomplete` may span many windows: all those before the oldest record that the log still holds.
+    gone = tuple((entry.window_start, entry.window_end) for entry in evidence.run.incomplete)
+    return (*evidence.run.stale, *gone)
+
+
 def _uncovered_sql(pipeline: Pipeline, evidence: Evidence) -> str:
     """Return SQL that is true for closed windows that the batch run does not answer for."""
-    start = "epoch_us(window_start)"
-    size = pipeline.window.size
-    # An entry of `incomplete` may span many windows: all those before the oldest record that the log still holds.
-    gone = [(entry.window_start, entry.window_end) for entry in evidence.run.incomplete]
-    inside = (f"({start} >= {int(a)} AND {start} + {size} <= {int(b)})" for a, b in [*evidence.run.stale, *gone])
+    start, size = "epoch_us(window_start)", pipeline.window.size
+    inside = (f"({start} >= {int(a)} AND {start} + {size} <= {int(b)})" for a, b in uncovered(evidence))
     return " OR ".join(inside) or "false"
 
 

@@ -7,9 +7,13 @@ from datetime import timedelta
 from pathlib import Path
 
 import jsonschema
+import pytest
 
+from cutover.clock import SystemClock
 from cutover.definition import Sliding
-from cutover.lake import control
+from cutover.errors import DefinitionError
+from cutover.lake import control, pins, versions
+from cutover.probe import Point
 from cutover.settings import Settings
 from reconcile import history
 from reconcile.result import CellStep, Reconciliation, Verdict
@@ -231,6 +235,53 @@ def test_an_unexplained_difference_opens_and_is_resolved_when_it_is_gone(setting
 
     states = [row["state"] for row in control.read(settings, "differences", PIPELINE.name)]
     assert (opened, states) == (1, ["open", "resolved"])
+
+
+def test_a_cut_is_held_for_the_comparison_and_let_go_after_it(settings: Settings) -> None:
+    lake, clock = lake_of(CLEAN), SystemClock()
+    write(settings, lake)
+    version = versions.current(settings, PIPELINE)
+    assert version is not None
+    holder = pins.batch_holder(lake.run.run_id)
+    pins.pin(settings, version, 2, holder=holder, expires_at=clock.now() + pins.LONGEST, now=clock.now())
+    held = []
+
+    def look(point: Point, epoch: int) -> None:  # noqa: ARG001 -- the protocol's names
+        held.append(pins.pinned_epochs(settings, version, now=clock.now()))
+
+    reconcile(settings, PIPELINE, probe=look)
+
+    assert held == [(2,), ()]
+
+
+def test_an_empty_range_is_refused(settings: Settings) -> None:
+    write(settings, lake_of(CLEAN))
+
+    with pytest.raises(DefinitionError, match="expected a start before an end"):
+        reconcile(settings, PIPELINE, start=START + timedelta(hours=2), end=START + timedelta(hours=2))
+    assert history.runs(settings, PIPELINE.name) == []
+
+
+def test_a_difference_in_a_window_that_was_not_judged_stays_open(settings: Settings) -> None:
+    spoilt = edited(lake_of(CLEAN), 2, lambda row: row | {"most": 4711})
+    fingerprint = spoilt.run.result_fingerprint
+    run(settings, spoilt)
+    at = round(spoilt.batch[2]["window_start"].timestamp()) * 1_000_000
+    stale = replace(spoilt.run, run_id="b2", finished="2026-01-06T00:00:00Z", stale=((at, at + 3_600_000_000),))
+    replace_batch(settings, replace(spoilt, run=stale))
+
+    result = reconcile(settings, PIPELINE)
+
+    assert (result.verdict, result.windows.incomplete) == (Verdict.CONSISTENT, 1)
+    assert len(history.open_differences(settings, PIPELINE.name, fingerprint)) == 1
+
+
+def test_where_batch_vouches_for_no_closed_window_there_is_no_verdict(settings: Settings) -> None:
+    lake = lake_of(CLEAN)
+
+    result = run(settings, replace(lake, run=replace(lake.run, stale=lake.run.computed)))
+
+    assert (result.verdict, result.exit_code, result.seal.breaches[0].code) == (Verdict.NOT_COMPARABLE, 2, "uncovered")
 
 
 def test_records_without_a_window_are_counted_and_shown_by_position(settings: Settings) -> None:
