@@ -116,10 +116,14 @@ class Beat:
         while not self._ended:
             self._changed.wait(self._seconds)
             self._changed.clear()
-            try:
-                self._write()
-            except OSError as error:  # a full disk must not end the beat: it may have room again
-                log.warning("heartbeat_not_written", error=str(error))
+            self._try_to_write()
+        self._try_to_write()  # the end may have been said while the beat before it was being written
+
+    def _try_to_write(self) -> None:
+        try:
+            self._write()
+        except OSError as error:  # a full disk must not end the beat: it may have room again
+            log.warning("heartbeat_not_written", error=str(error))
 
     def _write(self) -> None:
         now = self._clock.now().astimezone(UTC).isoformat(timespec="milliseconds")

@@ -1,10 +1,12 @@
 import json
 import subprocess
 import sys
+import threading
 from dataclasses import replace
 from pathlib import Path
 
 import psutil
+import pytest
 
 from cutover.clock import SystemClock
 from cutover.settings import Settings
@@ -49,6 +51,28 @@ def test_last_beat_says_how_it_ended(settings: Settings) -> None:
 
     assert last is not None
     assert (last.state, last.epoch, last.error, last.runbook, last.exit_code) == ("FAILED", 41, "no", "StreamFenced", 2)
+
+
+def test_end_said_while_a_beat_is_written_is_the_last_one(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = heartbeat.folder(settings, "p") / "heartbeat.json"
+    writing, go, write = threading.Event(), threading.Event(), heartbeat.replace_json
+
+    def slow(file: Path, value: object) -> None:
+        if threading.current_thread().name == "heartbeat" and not writing.is_set():
+            writing.set()
+            go.wait(10)
+        write(file, value)
+
+    monkeypatch.setattr(heartbeat, "replace_json", slow)
+    beat = Beat(path, first_beat("run", SystemClock()), seconds=0.01, clock=SystemClock())
+    beat.start()
+    assert writing.wait(10)
+    threading.Timer(0.2, go.set).start()
+    beat.end(state="FAILED", exit_code=2)
+
+    last = heartbeat.read(settings, "p")
+    assert last is not None
+    assert (last.state, last.exit_code) == ("FAILED", 2)
 
 
 def test_change_of_state_is_written_at_once(settings: Settings) -> None:
