@@ -4,12 +4,15 @@ Views: `serving` (what the stage serves), `streaming` (fold of the epoch log), `
 record that did not count, by position), `epochs` (one row each).
 """
 
+from collections.abc import Sequence
+
 import duckdb
 import pyarrow as pa
 
 from cutover.definition.pipeline import Pipeline
 from cutover.errors import LakeError
 from cutover.lake import batch_runs, tables, versions
+from cutover.lake.batch_runs import BatchRun
 from cutover.lake.epochs import EpochLog
 from cutover.lake.paths import batch_uri
 from cutover.lake.schemas import batch_ledger_schema, batch_schema
@@ -44,7 +47,7 @@ def connect(settings: Settings, pipeline: Pipeline) -> duckdb.DuckDBPyConnection
     connection.execute(f"CREATE VIEW ledger AS {_LEDGER.format(keys=keys, table='epoch_log')}")
     connection.register("epochs", _epochs(epoch_log))
     _bind_batch(connection, settings, pipeline, keys)
-    connection.execute(f"CREATE VIEW serving AS {_serving(settings, pipeline)}")
+    connection.execute(f"CREATE VIEW serving AS {_serving(connection, settings, pipeline)}")
     return connection
 
 
@@ -77,14 +80,26 @@ def _bind_batch(connection: duckdb.DuckDBPyConnection, settings: Settings, pipel
     connection.execute(f"CREATE VIEW batch_ledger AS {_LEDGER.format(keys=keys, table='batch_ledger_rows')}")
 
 
-def _serving(settings: Settings, pipeline: Pipeline) -> str:
-    """Return the query of the view: in LAMBDA each window from batch up to its horizon, from the stream after it."""
+def _serving(connection: duckdb.DuckDBPyConnection, settings: Settings, pipeline: Pipeline) -> str:
+    """Return the query of the view: in LAMBDA each window that batch has computed from batch, others from the stream.
+
+    Batch computes up to its horizon, but for what a run over a range left out.
+    """
     columns = ", ".join(tables.identifier(c) for c in ("window_start", "window_end", *pipeline.key, *pipeline.measures))
     streaming = f"SELECT {columns}, 'streaming' AS served_by FROM streaming"  # noqa: S608 -- quoted
-    runs = batch_runs.runs(settings, pipeline)
-    if current_stage(settings, pipeline.name) is not Stage.LAMBDA or not runs:
+    if current_stage(settings, pipeline.name) is not Stage.LAMBDA:
         return streaming
-    horizon = max((end for run in runs for _, end in run.computed), default=0)
-    after = f"window_end > make_timestamptz({int(horizon)})"
+    connection.register("batch_computed", _computed(batch_runs.runs(settings, pipeline)))
+    computed = (
+        "EXISTS (SELECT 1 FROM batch_computed AS computed"
+        " WHERE epoch_us(window_start) >= computed.first AND epoch_us(window_end) <= computed.last)"
+    )
     batch = f"SELECT {columns}, 'batch' AS served_by FROM batch"  # noqa: S608 -- quoted
-    return f"{batch} WHERE NOT ({after}) UNION ALL {streaming} WHERE {after}"
+    return f"{batch} WHERE {computed} UNION ALL {streaming} WHERE NOT {computed}"
+
+
+def _computed(runs: Sequence[BatchRun]) -> pa.Table:
+    """Return the ranges of windows that any run has computed, `first` and `last` in microseconds, each once."""
+    ranges = sorted({span for run in runs for span in run.computed})
+    fields = [pa.field(name, pa.int64()) for name in ("first", "last")]
+    return pa.Table.from_pylist([{"first": a, "last": b} for a, b in ranges], schema=pa.schema(fields))

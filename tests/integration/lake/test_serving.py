@@ -1,0 +1,55 @@
+"""What people read in each stage: every window from one side, none from neither."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from cutover.lake import control, serving, tables
+from cutover.lake.paths import batch_uri
+from cutover.lake.schemas import batch_ledger_schema
+from cutover.settings import Settings
+from tests.integration.reconcile.lake_of import PIPELINE, Sale, lake_of, micros, write
+
+SALES = tuple(Sale(epoch=hour % 2, hour=hour) for hour in range(6))
+
+
+@pytest.fixture(autouse=True)
+def ledger(settings: Settings) -> None:
+    tables.ensure(batch_uri(settings, PIPELINE, "batch_ledger"), batch_ledger_schema(PIPELINE))
+
+
+def served(settings: Settings) -> list[str]:
+    """Return who serves each hour, in order."""
+    with serving.connect(settings, PIPELINE) as connection:
+        return [row[0] for row in connection.execute("SELECT served_by FROM serving ORDER BY window_start").fetchall()]
+
+
+@pytest.mark.parametrize(
+    ("computed", "expected"),
+    [
+        pytest.param([(0, 6)], ["batch"] * 6, id="all computed"),
+        pytest.param([(0, 4)], ["batch"] * 4 + ["streaming"] * 2, id="up to its horizon"),
+        pytest.param([(3, 4)], ["streaming"] * 3 + ["batch"] + ["streaming"] * 2, id="a range in the middle alone"),
+        pytest.param([(4, 5), (0, 2)], ["batch"] * 2 + ["streaming"] * 2 + ["batch", "streaming"], id="two ranges"),
+        pytest.param([], ["streaming"] * 6, id="nothing computed"),
+    ],
+)
+def test_lambda_serves_every_window_once(
+    settings: Settings, computed: list[tuple[int, int]], expected: list[str]
+) -> None:
+    lake = lake_of(SALES)
+    hours = {hour for first, end in computed for hour in range(first, end)}
+    batch = tuple(row for row in lake.batch if round(row["window_start"].timestamp() * 1e6) in set(map(micros, hours)))
+    run = replace(lake.run, computed=tuple((micros(first), micros(end)) for first, end in computed))
+    write(settings, replace(lake, batch=batch, run=run))
+
+    assert served(settings) == expected
+
+
+def test_shadow_serves_the_stream(settings: Settings) -> None:
+    write(settings, lake_of(SALES))
+    row = {"pipeline": PIPELINE.name, "at": datetime.now(UTC), "event": "advanced", "stage": "SHADOW"}
+    control.append_in_turn(settings, "gate", row)
+
+    assert served(settings) == ["streaming"] * 6
