@@ -2,6 +2,7 @@
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -72,11 +73,13 @@ def _moves(value: Value, values: Sequence[Any]) -> bool:
 
 
 def equal(value: Value, left: Any, right: Any) -> bool:
-    """Return whether two values of a column are equal within its tolerance; two nulls are."""
+    """Return whether two values of a column are equal within its tolerance; two nulls are, two NaN too, as in `layout`."""
     if left is None or right is None or value.exact:
         return bool(left is right or left == right)
-    if left == right:
+    if left == right or (math.isnan(left) and math.isnan(right)):
         return True
+    if not (math.isfinite(left) and math.isfinite(right)):
+        return False
     bound = max(value.absolute, value.relative * max(abs(left), abs(right)))
     return bool(abs(left - right) <= bound)
 
