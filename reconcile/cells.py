@@ -73,7 +73,7 @@ def _moves(value: Value, values: Sequence[Any]) -> bool:
 
 
 def equal(value: Value, left: Any, right: Any) -> bool:
-    """Return whether two values of a column are equal within its tolerance; two nulls are, two NaN too, as in `layout`."""
+    """Return whether two values of a column are equal within its tolerance; two nulls are, and two NaN."""
     if left is None or right is None or value.exact:
         return bool(left is right or left == right)
     if left == right or (math.isnan(left) and math.isnan(right)):
