@@ -46,9 +46,9 @@ def unreadable(message: str, file: str | None = None) -> SealBreach:
 
 def _files(table: DeltaTable) -> Iterator[tuple[Path, dict[str, Any]]]:
     """Yield folder and add action of each file of a local table; an object store answers when it is read."""
-    if "://" in table.table_uri and not table.table_uri.startswith("file://"):
+    root = tables.local_root(table)
+    if root is None:
         return
-    root = Path(table.table_uri.removeprefix("file://"))
     for action in pa.table(table.get_add_actions(flatten=True)).to_pylist():
         yield root, action
 

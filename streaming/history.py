@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+import duckdb
 import pyarrow as pa
 from deltalake import DeltaTable
 
@@ -34,13 +35,18 @@ def newest(table: DeltaTable) -> EpochRecord | None:
 
 
 def read_record(table: DeltaTable, path: str) -> EpochRecord | None:
-    """Return the newest record in one file of a table."""
-    file = f"{table.table_uri.removeprefix('file://').rstrip('/')}/{path}"
+    """Return the newest record in one file of a table.
+
+    Raises:
+        LakeError: The file is not there or does not parse.
+    """
+    root = tables.local_root(table)
+    file = f"{table.table_uri.rstrip('/')}/{path}" if root is None else str(tables.file_path(root, {"path": path}))
     query = "SELECT _record FROM read_parquet(?, hive_partitioning = false) ORDER BY _epoch DESC LIMIT 1"
     try:
         row = tables.connect().execute(query, [file]).fetchone()
-    except OSError as error:
-        row, cause = None, error
+    except duckdb.Error as error:
+        cause = str(error).splitlines()[0]
         msg = f"Table `{table.table_uri}`: file `{path}` is listed and cannot be read: {cause}."
         raise LakeError(msg, runbook="TableUnreadable") from error
     return None if row is None else EpochRecord.from_json(row[0])

@@ -66,18 +66,40 @@ def _check_readable(table: DeltaTable) -> None:
         raise LakeError(msg + hint, runbook="TableUnreadable")
 
 
+def local_root(table: DeltaTable) -> Path | None:
+    """Return the folder of a table on this machine, None of one in an object store. A handle holds it as a URI does."""
+    uri = table.table_uri.removeprefix("file://")
+    return None if "://" in uri else Path(unquote(uri))
+
+
 def file_path(root: Path, action: Mapping[str, Any]) -> Path:
     """Return the file of an add action; the log holds its path as a URI does, with `%` and two digits."""
     return root / unquote(action["path"])
 
 
 def ensure(uri: str, schema: pa.Schema, *, partition_by: Sequence[str] = ()) -> DeltaTable:
-    """Return the table at `uri`, made with `schema` if it is not there."""
+    """Return the table at `uri`, made with `schema` if it is not there.
+
+    Raises:
+        LakeError: It cannot be made or opened.
+    """
     if exists(uri):
         return open_table(uri)
-    return DeltaTable.create(
-        uri, schema, mode="ignore", partition_by=list(partition_by), configuration=dict(CONFIGURATION)
-    )
+    try:
+        return DeltaTable.create(
+            uri,
+            schema,
+            partition_by=list(partition_by),
+            configuration=dict(CONFIGURATION),
+            # Retried, the slower of two makers would put its own table over the other one's.
+            commit_properties=CommitProperties(max_commit_retries=0),
+        )
+    except (DeltaError, OSError) as error:
+        if exists(uri):
+            return open_table(uri)
+        msg = f"Table `{uri}`: expected a place that tables can be made in, got: {str(error).splitlines()[0]}."
+        hint = "\nHint: look at `lake` and `home` in the settings, and at the folder's owner."
+        raise LakeError(msg + hint) from error
 
 
 def append(table: DeltaTable, rows: pa.Table, *, commit: CommitProperties | None = None) -> None:
@@ -107,22 +129,22 @@ def relation(connection: duckdb.DuckDBPyConnection, view: str, uri: str, *, vers
 def bind(connection: duckdb.DuckDBPyConnection, view: str, table: DeltaTable) -> int:
     """Bind a view to the version that a handle shows and return that version."""
     schema = pa.schema(table.schema().to_arrow())
-    if "://" in table.table_uri and not table.table_uri.startswith("file://"):
+    root = local_root(table)
+    if root is None:
         connection.register(view, table.to_pyarrow_dataset())
         return int(table.version())
-    selects = [_select(schema, files, partition) for partition, files in _files(table).items()]
+    selects = [_select(schema, files, partition) for partition, files in _files(table, root).items()]
     body = " UNION ALL ".join(selects) or _empty(schema)
     connection.execute(f"CREATE OR REPLACE VIEW {identifier(view)} AS {body}")
     return int(table.version())
 
 
-def _files(table: DeltaTable) -> dict[tuple[tuple[str, str | None], ...], list[str]]:
+def _files(table: DeltaTable, root: Path) -> dict[tuple[tuple[str, str | None], ...], list[str]]:
     """Return the files of a version by their partition values.
 
     Raises:
         LakeError: A file that the log lists is not there.
     """
-    root = Path(table.table_uri.removeprefix("file://"))
     actions = pa.table(table.get_add_actions(flatten=True)).to_pylist()
     groups: dict[tuple[tuple[str, str | None], ...], list[str]] = {}
     for action in actions:

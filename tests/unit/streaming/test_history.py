@@ -45,7 +45,7 @@ def version(tmp_path: Path) -> Version:
         result_fingerprint="f",
         lateness_fingerprint="l",
         number=0,
-        uri=str(tmp_path / "stream"),
+        uri=str(tmp_path / "a folder" / "stream"),
     )
     tables.ensure(made.uri, SCHEMA, partition_by=["_kind"])
     return made
@@ -120,6 +120,19 @@ def test_epoch_that_does_not_follow_is_never_written(version: Version, driver: C
         driver("pid-1-one").commit(rows(THIRD), THIRD)
 
     assert DeltaTable(version.uri).version() == 0
+
+
+@pytest.mark.parametrize("damage", [Path.unlink, lambda file: file.write_bytes(b"no Parquet")], ids=["gone", "damaged"])
+def test_newest_record_that_cannot_be_read_is_said(
+    version: Version, driver: Callable[[str], Committer], damage: Callable[[Path], object]
+) -> None:
+    driver("pid-1-one").commit(rows(FIRST), FIRST)
+    damage(next(Path(version.uri).rglob("*.parquet")))
+
+    with pytest.raises(LakeError, match="is listed and cannot be read") as refused:
+        driver("pid-2-two")
+
+    assert refused.value.runbook == "TableUnreadable"
 
 
 def test_table_restored_by_hand_is_refused(version: Version, driver: Callable[[str], Committer]) -> None:

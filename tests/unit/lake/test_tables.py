@@ -1,0 +1,116 @@
+"""Tables read without a JVM: every file that the log lists, or an error that names what is not there."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+from cutover.errors import LakeError
+from cutover.lake import tables
+
+SCHEMA = pa.schema(
+    [pa.field("kind", pa.string()), pa.field("n", pa.int64()), pa.field("at", pa.timestamp("us", "UTC"))]
+)
+ODD_NAMES = ("plain", "with blank", "ümlaut", "a#b", "it's", "a?b")
+
+
+def made(uri: str, *rows: tuple[str | None, int], partition_by: tuple[str, ...] = ()) -> DeltaTable:
+    table = tables.ensure(uri, SCHEMA, partition_by=partition_by)
+    for kind, n in rows:
+        tables.append(table, pa.Table.from_pylist([{"kind": kind, "n": n, "at": None}], schema=SCHEMA))
+    return table
+
+
+def read(uri: str, version: int | None = None) -> list[tuple[str | None, int]]:
+    with tables.connect() as connection:
+        tables.relation(connection, "t", uri, version=version)
+        return [(row[0], row[1]) for row in connection.execute("SELECT kind, n FROM t ORDER BY n").fetchall()]
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
+@pytest.mark.parametrize("partition_by", [(), ("kind",)])
+def test_rows_come_back_from_any_folder(tmp_path: Path, name: str, partition_by: tuple[str, ...]) -> None:
+    uri = str(tmp_path / name / "t")
+    made(uri, ("a b", 1), ("it's", 2), (None, 3), ("x/y%41", 4), partition_by=partition_by)
+
+    assert read(uri) == [("a b", 1), ("it's", 2), (None, 3), ("x/y%41", 4)]
+
+
+def test_an_older_version_is_read_as_it_was(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    made(uri, ("a", 1), ("b", 2))
+
+    assert read(uri, version=1) == [("a", 1)]
+
+
+@pytest.mark.parametrize("partition_by", [(), ("kind",)])
+def test_an_empty_table_keeps_its_columns_and_types(tmp_path: Path, partition_by: tuple[str, ...]) -> None:
+    uri = str(tmp_path / "t")
+    made(uri, partition_by=partition_by)
+    connection = tables.connect()
+    tables.relation(connection, "t", uri)
+
+    assert [row[:2] for row in connection.execute("DESCRIBE t").fetchall()] == [
+        ("kind", "VARCHAR"),
+        ("n", "BIGINT"),
+        ("at", "TIMESTAMP WITH TIME ZONE"),
+    ]
+    assert read(uri) == []
+
+
+def test_a_listed_file_that_is_gone_is_named(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    made(uri, ("a", 1))
+    gone = next((tmp_path / "t").glob("*.parquet"))
+    gone.unlink()
+
+    with pytest.raises(LakeError, match=gone.name) as caught:
+        read(uri)
+    assert caught.value.runbook == "TableUnreadable"
+
+
+def test_no_table_is_said(tmp_path: Path) -> None:
+    with pytest.raises(LakeError, match="expected a Delta table, found none"):
+        tables.open_table(str(tmp_path / "nothing"))
+
+
+def test_a_version_that_is_not_there_is_said(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    made(uri, ("a", 1))
+
+    with pytest.raises(LakeError, match="at version 99"):
+        tables.open_table(uri, 99)
+
+
+def test_half_a_log_entry_is_said(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    made(uri, ("a", 1))
+    newest = max((tmp_path / "t" / "_delta_log").glob("*.json"))
+    newest.write_text(newest.read_text(encoding="utf-8")[:40], encoding="utf-8")
+
+    with pytest.raises(LakeError, match="cannot be opened") as caught:
+        read(uri)
+    assert caught.value.runbook == "TableUnreadable"
+
+
+def test_a_place_where_no_table_can_be_made_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way", encoding="utf-8")
+
+    with pytest.raises(LakeError, match="expected a place that tables can be made in"):
+        made(str(tmp_path / "file" / "t"))
+
+
+def test_makers_of_one_table_do_not_disturb_one_another(tmp_path: Path) -> None:
+    makers = 4
+    barrier = threading.Barrier(makers)
+
+    def make(number: int) -> int:
+        barrier.wait(timeout=60)
+        return int(tables.ensure(str(tmp_path / f"t{number}"), SCHEMA).version())
+
+    with ThreadPoolExecutor(makers) as pool:
+        for number in range(30):
+            assert list(pool.map(make, [number] * makers)) == [0] * makers
