@@ -40,13 +40,6 @@ def aggregated(
     """
     keys = [f"`{name}`" for name in pipeline.key]
     states = compiled.states(pipeline)
-    inputs = classified.selectExpr(
-        *(f"`{name}` AS `__by_{name}`" for name in by),
-        *(f"IF(_class IN ({_WITHOUT_KEY}), NULL, {key}) AS `__key_{position}`" for position, key in enumerate(keys)),
-        f"IF(_class = '{Class.FILTERED}', _partition, NULL) AS __partition",
-        f"IF(_class IN ({_WITH_POSITIONS}), {_position()}, NULL) AS __position",
-        "*",
-    )
     grouping = [
         *(f"__by_{name}" for name in by),
         "_class",
@@ -58,11 +51,15 @@ def aggregated(
     ]
     from pyspark.sql import functions as F  # noqa: N812, PLC0415 -- Spark's own alias; commands without Spark pay nothing
 
-    grouped = inputs.groupBy(*grouping).agg(
-        *(F.expr(state.create).alias(f"__state_{position}") for position, state in enumerate(states)),
-        F.expr("count(1)").alias("__n"),
-        F.expr("sum(_unknown)").alias("__unknown"),
-        *(F.expr(aggregate).alias(name) for name, aggregate in further.items()),
+    grouped = (
+        _inputs(classified, keys, by)
+        .groupBy(*grouping)
+        .agg(
+            *(F.expr(state.create).alias(f"__state_{position}") for position, state in enumerate(states)),
+            F.expr("count(1)").alias("__n"),
+            F.expr("sum(_unknown)").alias("__unknown"),
+            *(F.expr(aggregate).alias(name) for name, aggregate in further.items()),
+        )
     )
     return grouped.selectExpr(
         *(f"`__by_{name}` AS `{name}`" for name in by),
@@ -79,6 +76,17 @@ def aggregated(
         *(() if "_partition" in by else ("__partition AS _partition",)),
         "CAST(__unknown AS bigint) AS _unknown",
         *(f"`{name}`" for name in further),
+    )
+
+
+def _inputs(classified: "DataFrame", keys: list[str], by: tuple[str, ...]) -> "DataFrame":
+    """Return the rows with what they are grouped by, under names that no user's column has."""
+    return classified.selectExpr(
+        *(f"`{name}` AS `__by_{name}`" for name in by),
+        *(f"IF(_class IN ({_WITHOUT_KEY}), NULL, {key}) AS `__key_{position}`" for position, key in enumerate(keys)),
+        f"IF(_class = '{Class.FILTERED}', _partition, NULL) AS __partition",
+        f"IF(_class IN ({_WITH_POSITIONS}), {_position()}, NULL) AS __position",
+        "*",
     )
 
 
