@@ -7,6 +7,7 @@ from cutover.definition.measures import Count, Sum
 from cutover.definition.pipeline import Pipeline
 from cutover.lake.tables import identifier
 
+_WIDE = ("HUGEINT", "DECIMAL", "UUID")  # or of such parts
 FLOAT_RELATIVE = 1e-9
 """Doubles are compared with this relative tolerance: sums of floats depend on the order of their rows."""
 
@@ -33,11 +34,12 @@ class Value:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """Key and compared columns of both sides; `group` is the column that digests are made by (None: hash buckets)."""
+    """Key and compared columns of both sides."""
 
     keys: tuple[str, ...]
     values: tuple[Value, ...]
-    group: str | None
+    group: str | None  # the column that digests are made by; None: hash buckets
+    wide: frozenset[str]  # columns of 128 bits, see `wide_columns`
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -55,11 +57,21 @@ class Layout:
 
         Hashed twice: DuckDB combines columns by xor at the last step, so the xor over rows would miss swapped values.
         """
-        return f"hash(hash({', '.join(map(identifier, self.columns))}))"
+        columns = (f"{identifier(c)}::VARCHAR" if c in self.wide else identifier(c) for c in self.columns)
+        return f"hash(hash({', '.join(columns)}))"
 
     def same_key(self, left: str, right: str) -> str:
         """Return the null-safe join condition of two aliases."""
         return " AND ".join(f"{left}.{identifier(k)} IS NOT DISTINCT FROM {right}.{identifier(k)}" for k in self.keys)
+
+
+def wide_columns(types: Mapping[str, str]) -> frozenset[str]:
+    """Return the columns that must be hashed as text.
+
+    Of 128 bits DuckDB xors the hashes of both halves: -1 and 0 have the same hash, and so has every number whose halves
+    are equal. Sums are such numbers.
+    """
+    return frozenset(name for name, kind in types.items() if any(word in kind for word in _WIDE))
 
 
 def value_of(name: str, duckdb_type: str, tolerances: Mapping[str, float] | None = None) -> Value:

@@ -20,7 +20,7 @@ from cutover.lake.batch_runs import Range
 from cutover.lake.tables import identifier
 from cutover.records.classes import Class
 from cutover.records.fold import finished_sql
-from reconcile.layout import Layout, additive, value_of
+from reconcile.layout import Layout, additive, value_of, wide_columns
 from reconcile.query import number
 from reconcile.seal import Evidence
 
@@ -98,7 +98,7 @@ def _layout(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, *, same: 
     values = tuple(
         replace(value_of(name, types[name]), additive=name in summed) for name in (*pipeline.measures, *rest)
     )
-    return Layout(keys=keys, values=values, group="window_start")
+    return Layout(keys=keys, values=values, group="window_start", wide=wide_columns(types))
 
 
 def _within(start: datetime | None, end: datetime | None) -> str:

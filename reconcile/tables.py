@@ -18,7 +18,7 @@ from reconcile.causes import UNEXPLAINED
 from reconcile.cells import minus
 from reconcile.codec import scalar
 from reconcile.diff import Diff, diff
-from reconcile.layout import Layout, value_of
+from reconcile.layout import Layout, value_of, wide_columns
 from reconcile.query import first, number
 from reconcile.result import (
     Cause,
@@ -89,7 +89,7 @@ def _layout(asked: Asked, columns: Columns) -> Layout:
     rest = [name for name in columns.common if name not in keys]
     tolerances = dict.fromkeys(columns.exact, 0.0) | dict(asked.tolerances or {})
     values = tuple(value_of(name, columns.common[name], tolerances) for name in rest)
-    return Layout(keys=keys, values=values, group=asked.window)
+    return Layout(keys=keys, values=values, group=asked.window, wide=wide_columns(columns.common))
 
 
 def _result(

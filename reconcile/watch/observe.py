@@ -38,7 +38,7 @@ class Observer:
         """Return what is there now, and the newest epochs, oldest first."""
         records = self._recent()
         topic, newest = self._pipeline.source.name, records[-1]
-        ends = self._log.latest(topic)
+        ends = self._log.latest(topic, self._pipeline.source.isolation)
         first = {p: [newest.end.get(p, 0)] for p, end in ends.items() if end > newest.end.get(p, 0)}
         last = {p: [end - 1] for p, end in ends.items() if end > 0}
         sample = Sample(

@@ -4,6 +4,7 @@ import json
 import random
 from dataclasses import replace
 from datetime import timedelta
+from decimal import Decimal
 from pathlib import Path
 
 import jsonschema
@@ -135,6 +136,14 @@ def test_late_records_that_batch_lacks_too_are_found_although_the_sides_agree(se
 
     masked = {cell.kind for cell in result.differences if cell.key["shop"] == "only late"}
     assert (result.verdict, result.causes["unexplained"].rows, masked) == (Verdict.DIVERGED, 1, {"masked"})
+
+
+def test_a_sum_that_is_one_below_zero_is_not_zero(settings: Settings) -> None:
+    lake = lake_of((Sale(amount=5), Sale(amount=-6)))
+
+    result = run(settings, edited(lake, 0, lambda row: row | {"revenue": Decimal(0)}))
+
+    assert (result.verdict, result.causes["unexplained"].rows) == (Verdict.DIVERGED, 1)
 
 
 def test_a_record_called_late_before_its_window_closed_explains_nothing(settings: Settings) -> None:

@@ -4,10 +4,13 @@ import duckdb
 import pytest
 
 from reconcile.diff import Diff, diff
-from reconcile.layout import Layout, value_of
+from reconcile.layout import Layout, value_of, wide_columns
 
 LAYOUT = Layout(
-    keys=("w", "k"), values=(value_of("n", "BIGINT"), value_of("x", "DOUBLE"), value_of("t", "VARCHAR")), group="w"
+    keys=("w", "k"),
+    values=(value_of("n", "BIGINT"), value_of("x", "DOUBLE"), value_of("t", "VARCHAR")),
+    group="w",
+    wide=frozenset(),
 )
 TABLE = """
     SELECT i % 10 AS w, CASE WHEN i % 7 = 0 THEN NULL ELSE 'k' || i END AS k, i AS n, i * 0.1::DOUBLE AS x,
@@ -52,6 +55,26 @@ def test_a_change_is_found_as_what_it_is(change: str, kinds: tuple[int, int, int
     assert (result.missing, result.extra, result.changed) == kinds
 
 
+@pytest.mark.parametrize(
+    ("kind", "before", "after"),
+    [
+        ("DECIMAL(38,0)", "0", "-1"),
+        ("DECIMAL(38,2)", "0", "-0.01"),
+        ("DECIMAL(38,0)", "0", "18446744073709551617"),
+        ("HUGEINT", "-1", "0"),
+        ("UUID", "'00000000-0000-0000-0000-000000000000'", "'80000000-0000-0001-0000-000000000001'"),
+        ("STRUCT(a HUGEINT)", "{'a': 0}", "{'a': -1}"),
+        ("HUGEINT[]", "[0]", "[-1]"),
+    ],
+)
+def test_numbers_whose_own_hashes_are_equal_differ(kind: str, before: str, after: str) -> None:
+    types = {"w": "INTEGER", "k": "INTEGER", "n": kind}
+    layout = Layout(keys=("w", "k"), values=(value_of("n", kind),), group="w", wide=wide_columns(types))
+    table = f"SELECT 1 AS w, 1 AS k, CAST({before} AS {kind}) AS n"
+
+    assert found(f"UPDATE a SET n = CAST({after} AS {kind})", layout, table).changed == 1  # noqa: S608 -- a table above
+
+
 def test_only_windows_that_differ_are_joined() -> None:
     assert found("UPDATE a SET n = 0 WHERE n = 5").joined == 1
 
@@ -81,12 +104,12 @@ def test_two_keys_swapped_between_equal_values_are_no_difference() -> None:
 
 
 def test_without_a_window_keys_fall_into_buckets() -> None:
-    bucketed = Layout(keys=("w", "k", "n"), values=LAYOUT.values[1:], group=None)
+    bucketed = Layout(keys=("w", "k", "n"), values=LAYOUT.values[1:], group=None, wide=frozenset())
 
     assert (found("UPDATE a SET x = 0.75 WHERE n = 5", bucketed).joined, found(layout=bucketed).rows) == (1, 0)
 
 
 def test_a_table_of_keys_alone_is_compared() -> None:
-    keys_only = Layout(keys=("w", "k"), values=(), group="w")
+    keys_only = Layout(keys=("w", "k"), values=(), group="w", wide=frozenset())
 
     assert (found("DELETE FROM a WHERE n = 5", keys_only).missing, found(layout=keys_only).rows) == (1, 0)
