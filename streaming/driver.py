@@ -92,7 +92,7 @@ def _drive(rim: Rim, until: Until) -> None:
             return
         stream = Stream(rim, committer, beginning)
         if until != "forever":
-            stream.limit = rim.client.latest(rim.pipeline.source.name)
+            stream.limit = rim.client.latest(rim.pipeline.source.name, rim.pipeline.source.isolation)
         if not stream.drained:
             _read(rim, stream)
         if until != "forever" and stream.drained:

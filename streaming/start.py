@@ -49,7 +49,8 @@ def begin(pipeline: Pipeline, client: LogClient, record: EpochRecord | None) -> 
     same_log(topic, None if record is None else record.topic_id, log.topic_id)
     _refuse_compacted(topic, client)
     earliest = client.earliest(topic)
-    offsets = start_offsets(topic, record, earliest=earliest, latest=client.latest(topic))
+    latest = client.latest(topic, pipeline.source.isolation)
+    offsets = start_offsets(topic, record, earliest=earliest, latest=latest)
     if record is None and any(offsets.values()):
         events.warning("log_begins_after_zero", pipeline=pipeline.name, topic=topic, offsets=offsets)
     return Beginning(log=log, offsets=offsets, record=record)

@@ -18,12 +18,18 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
-from cutover.errors import LogError
+from cutover.errors import DefinitionError, LogError
 from cutover.log import options
 from cutover.log.cut import LogId
 from cutover.settings import Settings
 
 Result = TypeVar("Result")
+
+BROKERS_OWN = -1
+"""As many replicas as the cluster gives a topic by default."""
+
+_AT_END = frozenset({KafkaError._PARTITION_EOF})  # noqa: SLF001 -- its only name
+_GONE = frozenset({KafkaError._AUTO_OFFSET_RESET})  # noqa: SLF001 -- its only name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +65,11 @@ class LogClient:
         self._timeout = settings.kafka.timeout_seconds
         self._options = options.librdkafka(settings.kafka, self.bootstrap)
         self._options["log_level"] = "0"  # what fails is raised; librdkafka's own lines would only repeat it
-        self._admin = AdminClient(dict(self._options))
+        try:
+            self._admin = AdminClient(dict(self._options))
+        except KafkaException as error:
+            msg = f"Settings, `kafka`: expected values that the client takes, got: {error.args[0].str()}."
+            raise DefinitionError(msg) from None
 
     def topics(self) -> tuple[str, ...]:
         """Return the names of all topics but the cluster's own.
@@ -107,9 +117,9 @@ class LogClient:
         """Return the first offset that each partition still holds."""
         return self._offsets(topic, OffsetSpec.earliest(), committed=True)
 
-    def latest(self, topic: str) -> dict[int, int]:
-        """Return the next offset of each partition for a `read_committed` reader (last stable offset)."""
-        return self._offsets(topic, OffsetSpec.latest(), committed=True)
+    def latest(self, topic: str, isolation: str = "read_committed") -> dict[int, int]:
+        """Return the next offset of each partition for a reader: the last stable one unless it reads uncommitted."""
+        return self._offsets(topic, OffsetSpec.latest(), committed=isolation == "read_committed")
 
     def high_watermarks(self, topic: str) -> dict[int, int]:
         """Return the next offset of each partition, open transactions included."""
@@ -118,15 +128,18 @@ class LogClient:
     def offsets_for_time(self, topic: str, micros: int) -> dict[int, int | None]:
         """Return the first offset whose log timestamp is not before a time; None where there is none.
 
-        Exact on unordered timestamps too.
+        Exact on unordered timestamps too. Before 1970 is as 1970: brokers take a negative one for a command.
         """
-        wanted = [TopicPartition(topic, p, micros // 1000) for p in self.partitions(topic)]
+        wanted = [TopicPartition(topic, p, max(0, micros // 1000)) for p in self.partitions(topic)]
         consumer = self._consumer()
         try:
             found = self._ask(lambda: consumer.offsets_for_times(wanted, timeout=self._timeout))
         finally:
             consumer.close()
-        return {tp.partition: None if tp.offset in {OFFSET_END, -1} else tp.offset for tp in found}
+        failed = next((tp.error for tp in found if tp.error is not None), None)
+        if failed is not None:
+            raise self._unreachable(KafkaException(failed))
+        return {tp.partition: None if tp.offset == OFFSET_END else tp.offset for tp in found}
 
     def create_topic(self, topic: str, *, partitions: int, config: Mapping[str, str]) -> None:
         """Create a topic.
@@ -134,7 +147,7 @@ class LogClient:
         Raises:
             LogError: It exists, or the cluster refuses it.
         """
-        new = NewTopic(topic, num_partitions=partitions, replication_factor=1, config=dict(config))
+        new = NewTopic(topic, num_partitions=partitions, replication_factor=BROKERS_OWN, config=dict(config))
         self._ask(self._admin.create_topics([new], request_timeout=self._timeout)[topic].result)
 
     def config(self, topic: str) -> dict[str, str]:
@@ -144,7 +157,11 @@ class LogClient:
         return {name: str(entry.value) for name, entry in found.items()}
 
     def read(self, topic: str, positions: Mapping[int, Sequence[int]]) -> Iterator[RawRecord]:
-        """Yield the records at single positions, by partition and offset; positions that are gone are left out."""
+        """Yield the records at single positions, by partition and offset; positions that hold none are left out.
+
+        Raises:
+            LogError: No broker answers: what a position holds is not known then.
+        """
         consumer = self._consumer()
         try:
             for partition, offsets in sorted(positions.items()):
@@ -156,19 +173,17 @@ class LogClient:
             consumer.close()
 
     def read_range(self, topic: str, partition: int, start: int, end: int) -> Iterator[RawRecord]:
-        """Yield the committed records of `[start, end)` of one partition; aborted and control records are left out."""
+        """Yield the committed records of `[start, end)` of one partition; aborted and control records are left out.
+
+        Raises:
+            LogError: No broker answers, or the log no longer holds `start`.
+        """
         consumer = self._consumer()
         consumer.assign([TopicPartition(topic, partition, start)])
         try:
             while start < end:
-                message = consumer.poll(self._timeout)
-                if message is None:
-                    return
-                if message.error() is not None:
-                    if message.error().code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 -- its only name
-                        return
-                    raise self._unreachable(KafkaException(message.error()))
-                if message.offset() >= end:
+                message = self._poll(consumer, _AT_END)
+                if message is None or message.offset() >= end:
                     return
                 yield _raw(message)
                 start = message.offset() + 1
@@ -177,10 +192,18 @@ class LogClient:
 
     def _read_one(self, consumer: Consumer, position: TopicPartition) -> RawRecord | None:
         consumer.assign([position])
+        message = self._poll(consumer, _AT_END | _GONE)
+        return None if message is None or message.offset() != position.offset else _raw(message)
+
+    def _poll(self, consumer: Consumer, nothing: frozenset[int]) -> Message | None:
+        """Return the next record, None where the log says by one of the codes in `nothing` that there is none."""
         message = consumer.poll(self._timeout)
-        if message is None or message.error() is not None or message.offset() != position.offset:
+        error = KafkaError(KafkaError._TIMED_OUT) if message is None else message.error()  # noqa: SLF001 -- its only name
+        if error is None:
+            return message
+        if error.code() in nothing:
             return None
-        return _raw(message)
+        raise self._unreachable(KafkaException(error))
 
     def _metadata(self) -> dict[str, tuple[int, ...]]:
         try:

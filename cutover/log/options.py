@@ -14,7 +14,6 @@ ALLOWED = {
     "session.timeout.ms",
     "socket.timeout.ms",
     "metadata.max.age.ms",
-    "receive.buffer.bytes",
 }
 _JAVA_LOGIN = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
@@ -27,7 +26,7 @@ def check(kafka: Kafka) -> None:
     """Refuse client keys that could load code, reach elsewhere or move the reader.
 
     Raises:
-        DefinitionError: A key is not on the allow-list.
+        DefinitionError: A key is not on the allow-list, or a user and password would not be asked for.
     """
     for key in sorted(set(kafka.client) - ALLOWED):
         msg = f"`kafka.client`: expected one of {', '.join(sorted(ALLOWED))}, got `{key}`."
@@ -35,6 +34,9 @@ def check(kafka: Kafka) -> None:
     if kafka.mechanism and (not kafka.user or secret(kafka) is None):
         msg = f"`kafka.mechanism` is {kafka.mechanism}: expected `kafka.user` and a password, got one of them or none."
         raise DefinitionError(msg + "\nHint: set CUTOVER_KAFKA__PASSWORD or `kafka.password_file`.")
+    if kafka.protocol.startswith("SASL_") != (kafka.mechanism is not None):
+        msg = f"`kafka.protocol` is {kafka.protocol}: expected `kafka.mechanism` with SASL_PLAINTEXT and SASL_SSL, and "
+        raise DefinitionError(msg + f"with them alone, got {kafka.mechanism or 'none'}.")
 
 
 def secret(kafka: Kafka) -> str | None:

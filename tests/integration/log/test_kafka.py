@@ -1,0 +1,67 @@
+"""What a client learns of a real log: ends, single records and times, with transactions in it."""
+
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Producer
+
+from cutover.log.kafka import LogClient
+from cutover.settings import Settings
+
+SECOND = 1_000_000
+
+
+@pytest.fixture
+def client(kafka_settings: Settings, topic_name: str) -> LogClient:
+    client = LogClient(kafka_settings)
+    client.create_topic(topic_name, partitions=2, config={"retention.ms": "-1"})
+    return client
+
+
+@pytest.fixture
+def producer(client: LogClient, topic_name: str) -> Iterator[Producer]:
+    """Three records committed at offsets 0 to 2, the marker at 3, three of an open transaction at 4 to 6."""
+    producer = Producer({"bootstrap.servers": client.bootstrap, "transactional.id": topic_name})
+    producer.init_transactions()
+    producer.begin_transaction()
+    send(producer, topic_name, b"committed")
+    producer.commit_transaction()
+    producer.begin_transaction()
+    send(producer, topic_name, b"open")
+    producer.flush()
+    yield producer
+    producer.abort_transaction()
+
+
+def send(producer: Producer, topic: str, value: bytes) -> None:
+    for second in range(3):
+        producer.produce(topic, value, partition=0, timestamp=(1 + second) * 1000)
+
+
+@pytest.mark.usefixtures("producer")
+def test_an_open_transaction_is_an_end_for_those_who_read_what_is_committed(client: LogClient, topic_name: str) -> None:
+    assert client.latest(topic_name) == {0: 4, 1: 0}
+    assert client.latest(topic_name, "read_uncommitted") == client.high_watermarks(topic_name) == {0: 7, 1: 0}
+    assert [record.offset for record in client.read_range(topic_name, 0, 0, 7)] == [0, 1, 2]
+
+
+def test_positions_that_hold_no_record_are_left_out(client: LogClient, topic_name: str, producer: Producer) -> None:
+    producer.abort_transaction()
+    producer.begin_transaction()
+
+    assert [record.offset for record in client.read(topic_name, {0: [7, 5, 3, 2, 0, 99], 1: [0]})] == [0, 2]
+
+
+@pytest.mark.usefixtures("producer")
+@pytest.mark.parametrize(
+    ("micros", "offset"),
+    [
+        pytest.param(-3_600 * SECOND, 0, id="before 1970"),
+        pytest.param(-1_000, 0, id="what a broker takes for a command"),
+        pytest.param(2 * SECOND, 1, id="the record's own time"),
+        pytest.param(2 * SECOND + 1, 1, id="inside its millisecond"),
+        pytest.param(90 * SECOND, 3, id="after all records: their marker"),
+    ],
+)
+def test_the_first_offset_from_a_time_on(client: LogClient, topic_name: str, micros: int, offset: int) -> None:
+    assert client.offsets_for_time(topic_name, micros) == {0: offset, 1: None}

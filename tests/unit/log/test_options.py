@@ -1,0 +1,66 @@
+"""Settings of the log: what each client is told, and what is refused before any client is made."""
+
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+
+from cutover.errors import DefinitionError, LogError
+from cutover.log import options
+from cutover.log.kafka import LogClient
+from cutover.settings import Kafka, Settings
+
+NOBODY = "127.0.0.1:1"
+SECURE = Kafka(protocol="SASL_SSL", mechanism="SCRAM-SHA-512", user="u", password=SecretStr('p"4\\ss'))
+
+
+def client(home: Path, **kafka: object) -> LogClient:
+    return LogClient(Settings(home=home, kafka=Kafka(bootstrap_servers=NOBODY, timeout_seconds=1, **kafka)))
+
+
+@pytest.mark.parametrize("key", sorted(options.ALLOWED))
+def test_every_key_on_the_list_is_one_that_the_client_has(tmp_path: Path, key: str) -> None:
+    assert client(tmp_path, client={key: "100000"}).bootstrap == NOBODY
+
+
+@pytest.mark.parametrize("key", ["sasl.jaas.config", "group.id", "isolation.level", "interceptor.classes", "x"])
+def test_any_other_key_is_refused(tmp_path: Path, key: str) -> None:
+    with pytest.raises(DefinitionError, match=f"got `{key}`"):
+        client(tmp_path, client={key: "1"})
+
+
+def test_a_value_that_the_client_does_not_take_is_said(tmp_path: Path) -> None:
+    with pytest.raises(DefinitionError, match=r"fetch\.max\.bytes"):
+        client(tmp_path, client={"fetch.max.bytes": "many"})
+
+
+@pytest.mark.parametrize(
+    "kafka",
+    [
+        Kafka(protocol="SASL_SSL"),
+        Kafka(mechanism="PLAIN", user="u", password=SecretStr("p")),
+        Kafka(protocol="SSL", mechanism="PLAIN", user="u", password=SecretStr("p")),
+        Kafka(protocol="SASL_SSL", mechanism="PLAIN", user="u"),
+        Kafka(protocol="SASL_SSL", mechanism="PLAIN", user="u", password_file=Path("nowhere")),
+    ],
+)
+def test_half_a_login_is_refused_by_name(kafka: Kafka) -> None:
+    with pytest.raises(DefinitionError, match=r"`kafka\.(protocol|mechanism|password_file)`"):
+        options.check(kafka)
+
+
+def test_both_clients_log_in_alike() -> None:
+    ours, java = options.librdkafka(SECURE, NOBODY), options.spark(SECURE, NOBODY)
+
+    assert (ours["sasl.mechanism"], ours["sasl.username"], ours["sasl.password"]) == ("SCRAM-SHA-512", "u", 'p"4\\ss')
+    assert java["kafka.security.protocol"] == ours["security.protocol"] == "SASL_SSL"
+    assert java["kafka.sasl.jaas.config"].endswith('ScramLoginModule required username="u" password="p\\"4\\\\ss";')
+
+
+def test_a_position_that_nobody_could_look_at_is_not_taken_for_an_empty_one(tmp_path: Path) -> None:
+    with pytest.raises(LogError, match=NOBODY) as refused:
+        list(client(tmp_path).read("t", {0: [0]}))
+
+    assert refused.value.runbook == "KafkaUnreachable"
+    with pytest.raises(LogError, match=NOBODY):
+        list(client(tmp_path).read_range("t", 0, 0, 1))
