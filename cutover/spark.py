@@ -122,7 +122,8 @@ def _local(settings: Settings) -> dict[str, str]:
         "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.driver.extraJavaOptions": (
-            f"-Duser.timezone=UTC -Djava.io.tmpdir={scratch} -Dlog4j2.configurationFile=file:{log4j}"
+            # Quoted: a blank in a folder's name would end the option.
+            f'-Duser.timezone=UTC "-Djava.io.tmpdir={scratch}" -Dlog4j2.configurationFile={log4j.as_uri()}'
         ),
     }
 

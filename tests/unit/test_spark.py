@@ -1,5 +1,6 @@
 """What the one session factory tells Spark; no Spark is started."""
 
+import shlex
 import sys
 from pathlib import Path
 
@@ -30,6 +31,14 @@ def test_temporary_files_lie_under_home(tmp_path: Path) -> None:
 
     assert Path(conf["spark.local.dir"]).is_relative_to(tmp_path)
     assert Path(conf["spark.sql.warehouse.dir"]).is_relative_to(tmp_path)
+
+
+def test_java_options_hold_with_a_blank_in_the_folder(tmp_path: Path) -> None:
+    home = tmp_path / "a folder"
+    options = shlex.split(configuration(settings(home))["spark.driver.extraJavaOptions"])
+
+    assert options[1] == f"-Djava.io.tmpdir={home / 'tmp' / 'spark'}"
+    assert options[2].endswith("a%20folder/tmp/spark/log4j2.properties")
 
 
 @pytest.mark.parametrize("key", ["spark.driver.host", "spark.local.dir", "spark.sql.shuffle.partitions"])
