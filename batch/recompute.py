@@ -58,7 +58,7 @@ def run(
         LakeError: Another run did not end, or a table cannot be read.
     """
     wanted = wanted_range(start, end)
-    if current_stage(settings, pipeline.name) is Stage.KAPPA:
+    if current_stage(settings, pipeline) is Stage.KAPPA:
         log.info("batch_skipped", pipeline=pipeline.name, stage=Stage.KAPPA.value)
         return None
     with opened(settings, pipeline, epoch, wanted, CLOCK) as work:

@@ -9,6 +9,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from run_range import RunRange, requested_range
 from task_errors import failing_plainly
 
+from cutover.definition import catalogue
 from cutover.lake.stages import Stage, current_stage
 from cutover.settings import load_settings
 from infra.child import ChildEnd, run_command
@@ -29,7 +30,8 @@ def recompute_run(pipeline: str, context: Mapping[str, Any]) -> dict[str, Any]:
         RuntimeError: The child ended in a way that nobody expected.
     """
     with failing_plainly():
-        if current_stage(load_settings(), pipeline) is Stage.KAPPA:
+        settings = load_settings()
+        if current_stage(settings, catalogue.get(settings, pipeline)) is Stage.KAPPA:
             msg = f"{pipeline} is in KAPPA: the stream serves alone, there is no batch to compute."
             raise AirflowSkipException(msg)
         run = context["dag_run"]

@@ -87,7 +87,7 @@ def _serving(connection: duckdb.DuckDBPyConnection, settings: Settings, pipeline
     """
     columns = ", ".join(tables.identifier(c) for c in ("window_start", "window_end", *pipeline.key, *pipeline.measures))
     streaming = f"SELECT {columns}, 'streaming' AS served_by FROM streaming"  # noqa: S608 -- quoted
-    if current_stage(settings, pipeline.name) is not Stage.LAMBDA:
+    if current_stage(settings, pipeline) is not Stage.LAMBDA:
         return streaming
     connection.register("batch_computed", _computed(batch_runs.runs(settings, pipeline)))
     computed = (

@@ -2,6 +2,8 @@
 
 from enum import StrEnum
 
+from cutover.definition.fingerprint import result_fingerprint
+from cutover.definition.pipeline import Pipeline
 from cutover.lake import control
 from cutover.settings import Settings
 
@@ -14,7 +16,13 @@ class Stage(StrEnum):
     KAPPA = "KAPPA"  # the stream is served, batch does not run
 
 
-def current_stage(settings: Settings, pipeline: str) -> Stage:
-    """Return the stage that the newest row of the gate's history names; LAMBDA before the first."""
-    rows = control.read(settings, "gate", pipeline)
-    return Stage(rows[-1]["stage"]) if rows else Stage.LAMBDA
+def current_stage(settings: Settings, pipeline: Pipeline) -> Stage:
+    """Return the stage that the newest row of the gate's history names.
+
+    LAMBDA before the first, and under a definition that is not the one that was moved: its evidence proves nothing
+    about another truth.
+    """
+    rows = control.read(settings, "gate", pipeline.name)
+    if not rows or rows[-1]["result_fingerprint"] != result_fingerprint(pipeline):
+        return Stage.LAMBDA
+    return Stage(rows[-1]["stage"])

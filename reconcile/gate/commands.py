@@ -13,6 +13,7 @@ from cutover.clock import SystemClock
 from cutover.definition import catalogue
 from cutover.definition.pipeline import Pipeline
 from cutover.lake import control
+from cutover.lake.stages import current_stage
 from cutover.settings import Settings, load_settings
 from reconcile.gate import evidence as evidence_of
 from reconcile.gate import stage
@@ -41,7 +42,7 @@ def show(context: typer.Context, *, as_json: AsJson = False) -> None:
     settings, pipeline = _of(context)
     evidence = evidence_of.read(settings, pipeline)
     now = SystemClock().now()
-    decision = decide(stage.current(settings, pipeline.name), evidence, "advance", pipeline.policy, now)
+    decision = decide(current_stage(settings, pipeline), evidence, "advance", pipeline.policy, now)
     history = control.read(settings, "gate", pipeline.name)
     found = _object(pipeline, evidence, decision, history)
     if as_json:

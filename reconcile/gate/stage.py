@@ -7,11 +7,12 @@ import os
 import pwd
 
 from cutover.clock import Clock
+from cutover.definition.fingerprint import result_fingerprint
 from cutover.definition.pipeline import Pipeline
 from cutover.errors import DefinitionError
 from cutover.events import log
 from cutover.lake import control
-from cutover.lake.stages import Stage, current_stage
+from cutover.lake.stages import current_stage
 from cutover.probe import Probe, silent
 from cutover.settings import Settings
 from reconcile.gate import evidence as evidence_of
@@ -19,11 +20,6 @@ from reconcile.gate.decide import Decision, Evidence, Move, decide
 
 LONGEST_WHY = 500
 _EVENTS: dict[Move, str] = {"advance": "advanced", "rollback": "rolled_back"}
-
-
-def current(settings: Settings, name: str) -> Stage:
-    """Return the stage of a pipeline; LAMBDA before the first move."""
-    return current_stage(settings, name)
 
 
 def move(
@@ -40,7 +36,7 @@ def move(
     """
     reason = _checked(why)
     turn = len(control.read(settings, "gate", pipeline.name))  # read first: a move made from here on is refused
-    stage = current(settings, pipeline.name)
+    stage = current_stage(settings, pipeline)
     evidence = _evidence(settings, pipeline, wanted)
     decision = decide(stage, evidence, wanted, pipeline.policy, clock.now())
     if decision.allowed and decision.target is not None:
@@ -68,7 +64,7 @@ def _append(
         "pipeline": pipeline.name,
         "event": _EVENTS[decision.move],
         "stage": str(decision.target),
-        "result_fingerprint": evidence.result_fingerprint,
+        "result_fingerprint": result_fingerprint(pipeline),
         "stream_version": evidence.stream_version,
         "evidence": evidence_of.record(decision, evidence),
     }

@@ -12,9 +12,11 @@ from reconcile_task import address, label, requests
 from run_range import RunRange
 from task_errors import failing_plainly
 
+from cutover.definition import catalogue
+from cutover.definition.fingerprint import result_fingerprint
 from cutover.errors import LogError
 from cutover.lake import control
-from cutover.settings import Settings
+from cutover.settings import Settings, load_settings
 from infra.child import ChildEnd
 
 if TYPE_CHECKING:
@@ -109,7 +111,8 @@ def test_failure_keeps_its_sentence_and_runbook() -> None:
 
 def test_batch_is_skipped_in_kappa(bag: "DagBag", home: Path) -> None:
     row = {"pipeline": "flights", "sequence": 1, "at": FEB_8, "event": "advanced", "stage": "KAPPA"}
-    rest = {"result_fingerprint": "f", "stream_version": 0, "who": "me", "why": "test", "evidence": "{}"}
+    fingerprint = result_fingerprint(catalogue.get(load_settings(), "flights"))
+    rest = {"result_fingerprint": fingerprint, "stream_version": 0, "who": "me", "why": "test", "evidence": "{}"}
     control.append(Settings(home=home), "gate", [row | rest])
 
     run = bag.dags["flights_batch"].test()

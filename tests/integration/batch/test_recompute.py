@@ -8,6 +8,7 @@ from batch import read, scan
 from batch.recompute import CLOCK, run
 from batch.segments import Offsets
 from cutover.definition import Pipeline
+from cutover.definition.fingerprint import result_fingerprint
 from cutover.errors import LogError
 from cutover.lake import control, pins, versions
 from cutover.lake.batch_runs import runs
@@ -163,6 +164,6 @@ def test_the_cut_is_pinned_from_the_start_until_it_is_compared(lab: Lab) -> None
 
 def test_in_kappa_batch_does_not_run(lab: Lab) -> None:
     row = {"pipeline": lab.pipeline.name, "at": CLOCK.now(), "event": "advanced", "stage": "KAPPA"}
-    control.append_in_turn(lab.settings, "gate", row)
+    control.append_in_turn(lab.settings, "gate", row | {"result_fingerprint": result_fingerprint(lab.pipeline)})
 
     assert run(lab.settings, lab.pipeline) is None

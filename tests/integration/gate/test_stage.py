@@ -13,7 +13,7 @@ from cutover.definition.fingerprint import result_fingerprint
 from cutover.definition.pipeline import Pipeline
 from cutover.errors import DefinitionError, LakeError
 from cutover.lake import control, versions
-from cutover.lake.stages import Stage
+from cutover.lake.stages import Stage, current_stage
 from cutover.settings import Settings
 from reconcile.gate import evidence, stage
 
@@ -78,8 +78,8 @@ def record_run(settings: Settings, pipeline: Pipeline, epoch: int) -> None:
     control.append(settings, "reconciliations", [row])
 
 
-def test_pipeline_without_history_is_in_lambda(place: Settings) -> None:
-    assert stage.current(place, "clicks") is Stage.LAMBDA
+def test_pipeline_without_history_is_in_lambda(place: Settings, clicks: Pipeline) -> None:
+    assert current_stage(place, clicks) is Stage.LAMBDA
 
 
 def test_advance_without_evidence_is_refused_and_writes_nothing(place: Settings, clicks: Pipeline) -> None:
@@ -126,7 +126,7 @@ def test_a_move_that_was_decided_before_another_one_is_refused(place: Settings, 
 
     with pytest.raises(LakeError, match="appended row 1 first"):
         stage.move(place, clicks, "rollback", "drill", Slow())
-    assert stage.current(place, "clicks") is Stage.LAMBDA
+    assert current_stage(place, clicks) is Stage.LAMBDA
 
 
 @pytest.mark.parametrize("why", ["", "   ", "x" * 501])

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from cutover.definition.fingerprint import result_fingerprint
 from cutover.lake import control, serving, tables
 from cutover.lake.paths import batch_uri
 from cutover.lake.schemas import batch_ledger_schema
@@ -50,6 +51,6 @@ def test_lambda_serves_every_window_once(
 def test_shadow_serves_the_stream(settings: Settings) -> None:
     write(settings, lake_of(SALES))
     row = {"pipeline": PIPELINE.name, "at": datetime.now(UTC), "event": "advanced", "stage": "SHADOW"}
-    control.append_in_turn(settings, "gate", row)
+    control.append_in_turn(settings, "gate", row | {"result_fingerprint": result_fingerprint(PIPELINE)})
 
     assert served(settings) == ["streaming"] * 6

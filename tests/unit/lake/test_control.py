@@ -1,10 +1,13 @@
 """The installation's own history: appended, read back, in turn."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from deltalake import DeltaTable
 
+from cutover.definition import Count, Fixed, Pipeline, Topic
+from cutover.definition.fingerprint import result_fingerprint
 from cutover.errors import LakeError
 from cutover.lake import control, pins, tables
 from cutover.lake.paths import control_uri
@@ -16,8 +19,18 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 VERSION = Version(pipeline="p", result_fingerprint="f", lateness_fingerprint="l", number=0, uri="nowhere")
 
 
+PIPELINE = Pipeline(
+    name="p",
+    source=Topic(name="t", schema="at timestamp, v bigint", event_time="at"),
+    key=("v",),
+    window=Fixed(hours=1),
+    measures={"n": Count()},
+)
+
+
 def gate_row(stage: str) -> dict[str, object]:
-    return {"pipeline": "p", "at": NOW, "event": "advanced", "stage": stage, "who": "me", "why": "because"}
+    row = {"pipeline": "p", "at": NOW, "event": "advanced", "stage": stage, "who": "me", "why": "because"}
+    return row | {"result_fingerprint": result_fingerprint(PIPELINE)}
 
 
 def test_rows_of_one_pipeline_come_back_in_their_order(settings: Settings) -> None:
@@ -31,13 +44,19 @@ def test_rows_of_one_pipeline_come_back_in_their_order(settings: Settings) -> No
 
 
 def test_a_pipeline_without_history_is_in_lambda(settings: Settings) -> None:
-    assert current_stage(settings, "p") is Stage.LAMBDA
+    assert current_stage(settings, PIPELINE) is Stage.LAMBDA
 
 
 def test_the_newest_row_is_the_stage(settings: Settings) -> None:
     control.append_in_turn(settings, "gate", gate_row("SHADOW"))
 
-    assert current_stage(settings, "p") is Stage.SHADOW
+    assert current_stage(settings, PIPELINE) is Stage.SHADOW
+
+
+def test_a_changed_definition_begins_in_lambda(settings: Settings) -> None:
+    control.append_in_turn(settings, "gate", gate_row("KAPPA"))
+
+    assert current_stage(settings, replace(PIPELINE, where="v > 0")) is Stage.LAMBDA
 
 
 def test_the_slower_of_two_writers_is_refused(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
