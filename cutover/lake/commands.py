@@ -8,7 +8,8 @@ from typing import Annotated
 import duckdb
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
+from rich.text import Text
 
 from cutover.definition import catalogue
 from cutover.errors import DefinitionError
@@ -44,10 +45,16 @@ def sql(
 
 
 def _show(names: list[str], rows: list[tuple[object, ...]]) -> None:
-    table = Table(*names)
+    table = Table(*(Column(_cell(name)) for name in names))
     for row in rows:
-        table.add_row(*["null" if value is None else str(value) for value in row])
+        table.add_row(*map(_cell, row))
     Console().print(table)
+
+
+def _cell(value: object) -> Text:
+    """Return a value as it stands: no markup of the terminal's, and control characters as their escapes."""
+    shown = "null" if value is None else str(value)
+    return Text("".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in shown))
 
 
 def register(app: typer.Typer) -> None:
