@@ -1,10 +1,17 @@
 """Settings of one installation: the environment (`CUTOVER_*`), then `cutover.toml`; read once, at the edge."""
 
+import tomllib
 from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    SettingsError,
+    TomlConfigSettingsSource,
+)
 
 from cutover.errors import DefinitionError
 
@@ -98,7 +105,7 @@ def load_settings() -> Settings:
     """Read the settings.
 
     Raises:
-        DefinitionError: A key is unknown or a value does not fit; names each of them.
+        DefinitionError: A key is unknown or a value does not fit; names each of them. Or the file is no TOML.
     """
     try:
         return Settings()
@@ -107,3 +114,9 @@ def load_settings() -> Settings:
         msg = "Settings (`cutover.toml` or `CUTOVER_*`) do not fit:\n" + "\n".join(lines)
         msg += "\nHint: `cutover doctor` lists every setting with its meaning."
         raise DefinitionError(msg) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        msg = f"Settings, `cutover.toml`: expected a file in TOML, got: {error}."
+        raise DefinitionError(msg) from None
+    except SettingsError as error:
+        msg = f"Settings (`CUTOVER_*`): expected JSON for a whole section, got: {error}."
+        raise DefinitionError(msg + "\nHint: `CUTOVER_KAFKA__PROTOCOL` sets one key of a section.") from None
