@@ -1,6 +1,7 @@
 """The command line: one Typer app, filled by the commands that each folder registers by entry point."""
 
 import sys
+import traceback
 from collections.abc import Sequence
 from importlib.metadata import entry_points
 
@@ -34,7 +35,7 @@ def _root() -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code: 0 agree, 1 differ beyond policy, 2 bad input, 130 interrupted."""
+    """Run one command and return its exit code: 0 agree, 1 differ beyond policy, 2 no answer, 130 interrupted."""
     events.configure(pretty=sys.stderr.isatty())
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
@@ -50,6 +51,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     except TyperException as error:
         sys.stderr.write(f"{error.format_message()}\nHint: `cutover --help` and `cutover COMMAND --help`.\n")
+        return USAGE
+    except Exception:  # noqa: BLE001 -- Python's own exit code for it, 1, would be read as a verdict
+        traceback.print_exc()
+        sys.stderr.write("This is a defect of Cutover: expected a result or a message of its own, got the above.\n")
         return USAGE
     return result if isinstance(result, int) else 0
 

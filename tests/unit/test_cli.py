@@ -51,3 +51,17 @@ def test_an_interrupt_is_130(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cli, "build_app", build_app)
 
     assert cli.main(["anything"]) == 130
+
+
+def test_a_defect_is_no_verdict(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def build_app(_: str | None) -> object:
+        def run(**_: object) -> int:
+            message = "unforeseen"
+            raise ValueError(message)
+
+        return run
+
+    monkeypatch.setattr(cli, "build_app", build_app)
+
+    assert cli.main(["anything"]) == 2
+    assert "ValueError: unforeseen" in capsys.readouterr().err
