@@ -29,10 +29,10 @@ class Version:
 
 
 def known(settings: Settings, pipeline: Pipeline) -> list[Version]:
-    """Return all versions under the definition's result fingerprint, oldest first."""
+    """Return all versions under the definition's result fingerprint, by number."""
     rows = control.read(settings, "versions", pipeline.name)
     fingerprint = result_fingerprint(pipeline)
-    return [
+    found = [
         Version(
             pipeline=pipeline.name,
             result_fingerprint=fingerprint,
@@ -43,6 +43,7 @@ def known(settings: Settings, pipeline: Pipeline) -> list[Version]:
         for row in rows
         if row["result_fingerprint"] == fingerprint
     ]
+    return sorted(found, key=lambda version: version.number)
 
 
 def current(settings: Settings, pipeline: Pipeline) -> Version | None:

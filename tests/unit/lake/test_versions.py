@@ -1,0 +1,65 @@
+"""Versions of a streaming side: which one a definition runs, and what number the next one gets."""
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+from cutover.definition import Count, Fixed, Lateness, Pipeline, Topic
+from cutover.lake import versions
+from cutover.settings import Settings
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+FIRST = Pipeline(
+    name="p",
+    source=Topic(name="t", schema="k string, at timestamp", event_time="at"),
+    key=("k",),
+    window=Fixed(hours=1),
+    measures={"n": Count()},
+)
+SECOND = replace(FIRST, lateness=Lateness(allowed="1 hour"))
+THIRD = replace(FIRST, lateness=Lateness(allowed="2 hours"))
+OTHER_TRUTH = replace(FIRST, measures={"n": Count(), "m": Count()})
+
+
+@dataclass
+class At:
+    """A clock that stands still."""
+
+    at: datetime
+
+    def now(self) -> datetime:
+        """Return the time it shows."""
+        return self.at
+
+    def monotonic(self) -> float:
+        """Return the same, in seconds."""
+        return self.at.timestamp()
+
+
+def opened(settings: Settings, pipeline: Pipeline, *, minutes: int = 0) -> int:
+    return versions.open_or_create(settings, pipeline, At(NOW + timedelta(minutes=minutes))).number
+
+
+def test_before_the_first_start_there_is_none(settings: Settings) -> None:
+    assert versions.current(settings, FIRST) is None
+
+
+def test_a_version_is_opened_again(settings: Settings) -> None:
+    assert [opened(settings, FIRST), opened(settings, FIRST, minutes=1)] == [0, 0]
+
+
+def test_another_lateness_is_another_version_and_the_old_one_stays(settings: Settings) -> None:
+    numbers = [opened(settings, p, minutes=m) for m, p in enumerate((FIRST, SECOND, FIRST, SECOND))]
+
+    assert numbers == [0, 1, 0, 1]
+    assert [v.uri.endswith(f"stream-{v.number}/stream") for v in versions.known(settings, FIRST)] == [True, True]
+
+
+def test_another_truth_begins_anew(settings: Settings) -> None:
+    opened(settings, FIRST)
+
+    assert opened(settings, OTHER_TRUTH) == 0
+    assert len({versions.open_or_create(settings, p, At(NOW)).uri for p in (FIRST, OTHER_TRUTH)}) == 2
+
+
+def test_a_clock_that_went_back_gives_no_number_twice(settings: Settings) -> None:
+    assert [opened(settings, p, minutes=-m) for m, p in enumerate((FIRST, SECOND, THIRD))] == [0, 1, 2]
