@@ -35,7 +35,9 @@ def ensure(settings: Settings, pipeline: Pipeline) -> Heartbeat:
         log.info("driver_attached", pipeline=pipeline.name, pid=living.pid, epoch=living.epoch)
         return living
     process = _start(settings, pipeline.name)
-    found = _wait(lambda: _own(settings, pipeline.name, process), START_SECONDS) or alive(settings, pipeline.name)
+    found = _wait(lambda: _own(settings, pipeline.name, process), START_SECONDS)
+    if found is None or not found.alive:
+        found = alive(settings, pipeline.name) or found  # somebody else's was faster, and ours gave way
     if found is None or not found.alive:
         raise _stillborn(settings, pipeline.name, found)
     log.info("driver_started", pipeline=pipeline.name, pid=found.pid)

@@ -65,20 +65,21 @@ def run(
         first = first_beat(new_run_id(), clock)
         beat = Beat(place / "heartbeat.json", first, seconds=settings.stream.heartbeat_seconds, clock=clock)
         replace_json(place / "driver.json", {"pid": first.pid, "started": first.started, "run_id": first.run_id})
-        rim = Rim(
-            settings=settings,
-            pipeline=pipeline,
-            client=LogClient(settings),
-            clock=clock,
-            probe=probe,
-            beat=beat,
-            place=place,
-        )
         beat.start()
         try:
+            client = LogClient(settings)
+            rim = Rim(
+                settings=settings,
+                pipeline=pipeline,
+                client=client,
+                clock=clock,
+                probe=probe,
+                beat=beat,
+                place=place,
+            )
             _drive(rim, until)
         except BaseException as error:
-            _fail(rim, error)
+            _fail(pipeline.name, beat, error)
             raise
         beat.end(state="STOPPED", exit_code=0)
     log.info("stream_stopped", pipeline=pipeline.name, epoch=beat.now.epoch)
@@ -177,15 +178,15 @@ def _halt(rim: Rim, stream: Stream, running: "StreamingQuery") -> None:
     shutil.rmtree(stream.checkpoint, ignore_errors=True)
 
 
-def _fail(rim: Rim, error: BaseException) -> None:
+def _fail(name: str, beat: Beat, error: BaseException) -> None:
     if isinstance(error, KeyboardInterrupt):
-        rim.beat.end(state="STOPPED", exit_code=INTERRUPTED)
+        beat.end(state="STOPPED", exit_code=INTERRUPTED)
         return
     runbook = error.runbook if isinstance(error, CutoverError) else None
     text = one_line(error)
-    log.error("stream_failed", pipeline=rim.pipeline.name, error=text, runbook=runbook)
+    log.error("stream_failed", pipeline=name, error=text, runbook=runbook)
     code = CutoverError.exit_code if isinstance(error, CutoverError) else 1
-    rim.beat.end(state="FAILED", error=text, runbook=runbook, exit_code=code)
+    beat.end(state="FAILED", error=text, runbook=runbook, exit_code=code)
 
 
 @contextmanager

@@ -1,0 +1,48 @@
+"""Whoever asks for a driver gets the one that lives, however many ask at once."""
+
+from dataclasses import asdict
+from pathlib import Path
+
+import psutil
+import pytest
+
+from cutover.clock import SystemClock
+from cutover.errors import LakeError
+from cutover.settings import Kafka, Settings
+from streaming import attach, heartbeat
+from streaming.heartbeat import first_beat, replace_json
+from streaming.lock import only_driver
+from tests.integration.streaming import rig
+
+
+@pytest.fixture
+def installation(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    text = 'from tests.integration.streaming import rig\n\nclicks = rig.pipeline("clicks")\n'
+    (tmp_path / "clicks.py").write_text(text, encoding="utf-8")
+    monkeypatch.setenv("CUTOVER_KAFKA__TIMEOUT_SECONDS", "1")
+    return settings.model_copy(update={"pipelines": tmp_path, "kafka": Kafka()})
+
+
+def test_the_slower_of_two_starts_finds_the_driver_of_the_faster_one(
+    installation: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline, start = rig.pipeline("clicks"), attach._start
+    mine = first_beat("pid-1-one", SystemClock())
+
+    def start_after_another_one(settings: Settings, name: str) -> psutil.Popen:
+        replace_json(heartbeat.folder(settings, name) / "heartbeat.json", asdict(mine))
+        return start(settings, name)
+
+    monkeypatch.setattr(attach, "_start", start_after_another_one)
+    with only_driver(heartbeat.folder(installation, "clicks"), "clicks"):
+        assert attach.ensure(installation, pipeline).pid == mine.pid
+
+
+def test_a_driver_that_knows_no_log_says_so_in_its_heartbeat(installation: Settings) -> None:
+    with pytest.raises(LakeError, match=r"expected `kafka\.bootstrap_servers` or a broker") as refused:
+        attach.ensure(installation, rig.pipeline("clicks"))
+
+    last = heartbeat.read(installation, "clicks")
+    assert refused.value.runbook == "KafkaUnreachable"
+    assert last is not None
+    assert (last.state, last.runbook, last.exit_code) == ("FAILED", "KafkaUnreachable", 2)
