@@ -65,18 +65,25 @@ class Committer:
         self._attempt(record, lambda: self._transact(files, self._properties(record.epoch, record.to_json())))
         self.reload()
 
-    def replace_files(self, files: Actions, *, why: str) -> None:
+    def replace_files(self, files: Actions, *, why: str) -> bool:
         """Replace files by others with the same meaning, under the number of the newest epoch.
+
+        Returns:
+            Whether that was done; it can wait where storage fails or files were rewritten by hand.
 
         Raises:
             LakeError: Another driver committed meanwhile. Nothing was written.
         """
         epoch = -1 if self.newest is None else self.newest.epoch
         try:
+            self._refuse_unlisted(files)
             self._transact(files, self._properties(epoch, why))
-        except CommitFailedError as error:
-            raise self._fenced(epoch, self._load()) from error
-        self.reload()
+        except (DeltaError, OSError) as error:
+            log.warning("files_not_replaced", pipeline=self.version.pipeline, why=why, error=str(error))
+            return False
+        finally:
+            self.reload()
+        return True
 
     def reload(self) -> None:
         """Take a fresh handle, if it shows the history that this driver continues.
@@ -89,6 +96,15 @@ class Committer:
         if shown != self.newest:
             raise self._fenced(-1 if shown is None else shown.epoch, table)
         self.table, self._since_load = table, 0
+
+    def _refuse_unlisted(self, files: Actions) -> None:
+        """Refuse to take a file away that is no longer listed: delta-rs would not, and its rows would stand twice."""
+        self.reload()
+        listed = {str(action["path"]) for action in history.actions(self.table)}
+        gone = sorted({file.path for file in files if isinstance(file, RemoveAction)} - listed)
+        if gone:
+            msg = f"rewritten by somebody else: {', '.join(gone)}"
+            raise CommitFailedError(msg)
 
     def _attempt(self, record: EpochRecord, write: Write) -> None:
         if not history.continues(self.newest, record.epoch, record.start):

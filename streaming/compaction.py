@@ -46,8 +46,7 @@ class Compactor:
         self._looked_at = -1  # newest epoch when files were last counted
         self._work: threading.Thread | None = None
         self._done: list[Folded] = []
-        merged = [f.last for f in listed(committer.table) if f.kind == "partial" and _FOLDED.search(f.path)]
-        self.folded_to = max(merged, default=None)
+        self.folded_to = folded_to(committer.table)
 
     def step(self) -> None:
         """Commit a fold that is ready, or begin one that is due.
@@ -88,9 +87,9 @@ class Compactor:
         actions = [action for d in kept for action in (d.action, *(files.remove(file) for file in d.group))]
         if not actions:
             return
-        self._committer.replace_files(actions, why="fold")
-        partials = [d.made.last for d in kept if d.made.kind == "partial"]
-        self.folded_to = max([*partials, *([] if self.folded_to is None else [self.folded_to])], default=None)
+        if not self._committer.replace_files(actions, why="fold"):
+            return
+        self.folded_to = folded_to(self._committer.table)
         before, after = sum(len(d.group) for d in kept), len(kept)
         self._rim.probe("compact.committed", max(d.made.last for d in kept))
         log.info("folded", pipeline=self._rim.pipeline.name, to=self.folded_to, files_before=before, files_after=after)
@@ -111,6 +110,12 @@ class Compactor:
 def listed(table: DeltaTable) -> list[File]:
     """Return the files that a handle lists; a folded one tells by its name which epochs it was folded from."""
     return [_file(action) for action in history.actions(table)]
+
+
+def folded_to(table: DeltaTable) -> int | None:
+    """Return the newest epoch whose accepted partials are folded; None if none is."""
+    merged = [f.last for f in listed(table) if f.kind == "partial" and _FOLDED.search(f.path)]
+    return max(merged, default=None)
 
 
 def folded(rim: Rim, uri: str, group: list[File]) -> Folded:

@@ -73,7 +73,8 @@ class Stream:
         """
         high = self.rim.client.high_watermarks(self.log.topic)
         with self.lock:
-            self.high = high
+            # An epoch that was committed while we waited may have looked at the log later than we did.
+            self.high = {p: max(end, self.high.get(p, 0)) for p, end in high.items()}
             if not self.rim.stopping.is_set():
                 self._tick_if_due()
                 self.compactor.step()

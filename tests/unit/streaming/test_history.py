@@ -10,9 +10,9 @@ from deltalake import DeltaTable
 
 from cutover.errors import LakeError
 from cutover.lake import tables
-from cutover.lake.epochs import EpochRecord
+from cutover.lake.epochs import EpochLog, EpochRecord
 from cutover.lake.versions import Version
-from streaming import history
+from streaming import compaction, files, history
 from streaming.commit import Committer
 
 SCHEMA = pa.schema([pa.field("_kind", pa.string()), pa.field("_epoch", pa.int64()), pa.field("_record", pa.string())])
@@ -103,6 +103,23 @@ def test_fold_of_a_stale_driver_is_refused(driver: Callable[[str], Committer]) -
 
     with pytest.raises(LakeError, match="StreamFenced"):
         stale.replace_files([], why="fold")
+
+
+def test_fold_of_files_rewritten_by_hand_is_left_alone_and_is_no_fence(
+    version: Version, driver: Callable[[str], Committer]
+) -> None:
+    mine = driver("pid-1-one")
+    mine.commit(rows(FIRST), FIRST)
+    mine.commit(rows(SECOND), SECOND)
+    group = [files.remove(file) for file in compaction.listed(mine.table)]
+    both = pa.concat_tables([rows(FIRST), rows(SECOND)])
+    _, made = files.write(version.uri, both, "fold-0-1", kind="epoch", epochs=(0, 1))
+    DeltaTable(version.uri).optimize.compact()
+
+    assert not mine.replace_files([made, *group], why="fold")
+    assert EpochLog(version.uri).records() == [FIRST, SECOND]
+    mine.commit(rows(THIRD), THIRD)
+    assert history.newest(DeltaTable(version.uri)) == THIRD
 
 
 def test_rewrite_by_hand_is_no_fence(version: Version, driver: Callable[[str], Committer]) -> None:
