@@ -11,7 +11,10 @@ MICROSECONDS = {
     "hour": 3_600_000_000,
     "day": 86_400_000_000,
 }
-_TEXT = re.compile(r"^\s*(\d+)\s*(millisecond|second|minute|hour|day)s?\s*$")
+LONGEST_DAYS = 36_500
+"""A hundred years: behind the last event time that is taken, this still is a time that every engine can write."""
+
+_TEXT = re.compile(r"^\s*([0-9]{1,18})\s*(millisecond|second|minute|hour|day)s?\s*$")
 
 
 def parse_duration(text: str, *, of: str) -> int:
@@ -22,10 +25,14 @@ def parse_duration(text: str, *, of: str) -> int:
         of: What the duration is for; named in the error.
 
     Raises:
-        DefinitionError: The text is not of this form.
+        DefinitionError: The text is not of this form, or the duration is longer than a hundred years.
     """
     match = _TEXT.match(text)
     if match is None:
-        msg = f"`{of}`: expected a whole number and a unit, such as `30 minutes`, got `{text}`."
+        msg = f"`{of}`: expected a whole number and a unit, such as `30 minutes`, got `{text[:80]}`."
         raise DefinitionError(msg)
-    return int(match[1]) * MICROSECONDS[match[2]]
+    micros = int(match[1]) * MICROSECONDS[match[2]]
+    if micros > LONGEST_DAYS * MICROSECONDS["day"]:
+        msg = f"`{of}`: expected at most {LONGEST_DAYS} days, got `{text[:80]}`."
+        raise DefinitionError(msg)
+    return micros

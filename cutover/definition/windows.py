@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from cutover.definition.durations import MICROSECONDS
+from cutover.definition.durations import LONGEST_DAYS, MICROSECONDS
 from cutover.errors import DefinitionError
 
 
@@ -19,6 +19,9 @@ class Sliding:
     def __post_init__(self) -> None:
         if self.size <= 0 or self.every <= 0 or self.every > self.size:
             msg = f"Window: expected 0 < every <= size, got size {self.size} us, every {self.every} us."
+            raise DefinitionError(msg)
+        if self.size > LONGEST_DAYS * MICROSECONDS["day"]:
+            msg = f"Window: expected a size of at most {LONGEST_DAYS} days, got {self.size // MICROSECONDS['day']}."
             raise DefinitionError(msg)
 
     def starts(self, event_micros: int) -> tuple[int, ...]:

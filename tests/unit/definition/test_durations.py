@@ -1,0 +1,36 @@
+"""Durations as people write them, and how long one may be: a time beyond it no engine can write."""
+
+import pytest
+
+from cutover.definition import Fixed, Lateness, Sliding
+from cutover.definition.durations import parse_duration
+from cutover.errors import DefinitionError
+
+DAY = 86_400_000_000
+
+
+@pytest.mark.parametrize(
+    ("text", "micros"),
+    [("30 minutes", 1_800_000_000), ("1 day", DAY), (" 250milliseconds ", 250_000), ("0 seconds", 0)],
+)
+def test_a_number_and_a_unit(text: str, micros: int) -> None:
+    assert parse_duration(text, of="x") == micros
+
+
+@pytest.mark.parametrize("text", ["", "1", "1.5 hours", "-1 hour", "1 week", "1 hour 2 minutes", "9" * 5_000 + " days"])
+def test_anything_else_is_refused_with_its_place(text: str) -> None:
+    with pytest.raises(DefinitionError, match=r"`lateness\.allowed`: expected"):
+        Lateness(allowed=text)
+
+
+@pytest.mark.parametrize("field", ["out_of_orderness", "allowed", "idle_after", "max_ahead"])
+def test_a_hundred_years_are_the_most(field: str) -> None:
+    Lateness(**{field: "36500 days"})
+    with pytest.raises(DefinitionError, match=rf"`lateness\.{field}`: expected at most 36500 days"):
+        Lateness(**{field: "36501 days"})
+
+
+def test_a_window_is_no_longer_than_that_either() -> None:
+    Fixed(days=36_500)
+    with pytest.raises(DefinitionError, match="at most 36500 days"):
+        Sliding(size=36_501 * DAY, every=DAY)
