@@ -53,12 +53,14 @@ def expressions(pipeline: Pipeline) -> tuple[Expression, ...]:
 
 def states(pipeline: Pipeline) -> tuple[State, ...]:
     """Return all state columns in order; `create` is Spark SQL over the schema's and the derived columns."""
-    return _states(pipeline, "spark")
-
-
-def states_duckdb(pipeline: Pipeline) -> tuple[State, ...]:
-    """Return the same with `create` in DuckDB's SQL; `type` stays Spark's name, which DuckDB reads too."""
-    return _states(pipeline, "duckdb")
+    found: list[State] = []
+    for name, expression in measured(pipeline).items():
+        measure = pipeline.measures[name]
+        if expression is None or isinstance(measure, Count):
+            found.extend(measure.states(name, None))
+        else:
+            found.extend(replace(measure, expression=expression.spark).states(name, expression.type))
+    return tuple(found)
 
 
 def finishes(pipeline: Pipeline) -> dict[str, str]:
@@ -70,18 +72,6 @@ def key_types(pipeline: Pipeline) -> dict[str, str]:
     """Return each key column to its Spark type, in the key's order."""
     types = column_types(pipeline)
     return {name: types[name] for name in pipeline.key}
-
-
-def _states(pipeline: Pipeline, dialect: str) -> tuple[State, ...]:
-    found: list[State] = []
-    for name, expression in measured(pipeline).items():
-        measure = pipeline.measures[name]
-        if expression is None or isinstance(measure, Count):
-            found.extend(measure.states(name, None))
-        else:
-            text = expression.spark if dialect == "spark" else expression.duckdb
-            found.extend(replace(measure, expression=text).states(name, expression.type))
-    return tuple(found)
 
 
 def _any(conditions: Iterable[str]) -> str:

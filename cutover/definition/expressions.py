@@ -54,26 +54,6 @@ def compile_expression(text: str, types: Mapping[str, str], *, of: str = "expres
     return _compiled(text, tuple(types.items()), of)
 
 
-def spark(text: str, types: Mapping[str, str]) -> str:
-    """Return the value in Spark SQL; it never raises, and means nothing where the evaluation failed."""
-    return compile_expression(text, types).spark
-
-
-def failed(text: str, types: Mapping[str, str]) -> str:
-    """Return the Spark SQL condition "the evaluation failed on this row"; `false` where it cannot."""
-    return compile_expression(text, types).spark_failed
-
-
-def duckdb(text: str, types: Mapping[str, str]) -> str:
-    """Return the same value in DuckDB's SQL, for timestamps that are TIMESTAMP in UTC."""
-    return compile_expression(text, types).duckdb
-
-
-def duckdb_failed(text: str, types: Mapping[str, str]) -> str:
-    """Return DuckDB's condition "the evaluation failed on this row"; `false` where it cannot."""
-    return compile_expression(text, types).duckdb_failed
-
-
 @lru_cache(maxsize=1024)
 def _compiled(text: str, types: tuple[tuple[str, str], ...], of: str) -> Expression:
     shown = text if len(text) <= 200 else text[:200] + "..."  # noqa: PLR2004 -- a readable message
