@@ -46,8 +46,12 @@ def connect(settings: Settings, pipeline: Pipeline) -> duckdb.DuckDBPyConnection
     keys = ", ".join(tables.identifier(key) for key in pipeline.key)
     connection.execute(f"CREATE VIEW ledger AS {_LEDGER.format(keys=keys, table='epoch_log')}")
     connection.register("epochs", _epochs(epoch_log))
-    _bind_batch(connection, settings, pipeline, keys)
-    connection.execute(f"CREATE VIEW serving AS {_serving(connection, settings, pipeline)}")
+    # Read once: a run that ends meanwhile has computed windows that the version bound here does not hold.
+    runs = [run for run in batch_runs.runs(settings, pipeline) if run.batch_version is not None]
+    _bind_batch(connection, settings, pipeline, runs)
+    connection.execute(f"CREATE VIEW batch_ledger AS {_LEDGER.format(keys=keys, table='batch_ledger_rows')}")
+    connection.register("batch_computed", _computed(runs))
+    connection.execute(f"CREATE VIEW serving AS {_serving(settings, pipeline)}")
     return connection
 
 
@@ -68,8 +72,9 @@ def _epochs(epoch_log: EpochLog) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=schema)
 
 
-def _bind_batch(connection: duckdb.DuckDBPyConnection, settings: Settings, pipeline: Pipeline, keys: str) -> None:
-    runs = [run for run in batch_runs.runs(settings, pipeline) if run.batch_version is not None]
+def _bind_batch(
+    connection: duckdb.DuckDBPyConnection, settings: Settings, pipeline: Pipeline, runs: Sequence[BatchRun]
+) -> None:
     if not runs:
         connection.register("batch", batch_schema(pipeline).empty_table())
         connection.register("batch_ledger_rows", batch_ledger_schema(pipeline).empty_table())
@@ -77,10 +82,9 @@ def _bind_batch(connection: duckdb.DuckDBPyConnection, settings: Settings, pipel
         tables.relation(connection, "batch", batch_uri(settings, pipeline), version=runs[-1].batch_version)
         ledger = batch_uri(settings, pipeline, "batch_ledger")
         tables.relation(connection, "batch_ledger_rows", ledger, version=runs[-1].ledger_version)
-    connection.execute(f"CREATE VIEW batch_ledger AS {_LEDGER.format(keys=keys, table='batch_ledger_rows')}")
 
 
-def _serving(connection: duckdb.DuckDBPyConnection, settings: Settings, pipeline: Pipeline) -> str:
+def _serving(settings: Settings, pipeline: Pipeline) -> str:
     """Return the query of the view: in LAMBDA each window that batch has computed from batch, others from the stream.
 
     Batch computes up to its horizon, but for what a run over a range left out.
@@ -89,7 +93,6 @@ def _serving(connection: duckdb.DuckDBPyConnection, settings: Settings, pipeline
     streaming = f"SELECT {columns}, 'streaming' AS served_by FROM streaming"  # noqa: S608 -- quoted
     if current_stage(settings, pipeline) is not Stage.LAMBDA:
         return streaming
-    connection.register("batch_computed", _computed(batch_runs.runs(settings, pipeline)))
     computed = (
         "EXISTS (SELECT 1 FROM batch_computed AS computed"
         " WHERE epoch_us(window_start) >= computed.first AND epoch_us(window_end) <= computed.last)"

@@ -1,16 +1,18 @@
 """What people read in each stage: every window from one side, none from neither."""
 
+import shutil
 from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
 from cutover.definition.fingerprint import result_fingerprint
+from cutover.errors import LakeError
 from cutover.lake import control, serving, tables
 from cutover.lake.paths import batch_uri
 from cutover.lake.schemas import batch_ledger_schema
 from cutover.settings import Settings
-from tests.integration.reconcile.lake_of import PIPELINE, Sale, lake_of, micros, write
+from tests.integration.reconcile.lake_of import PIPELINE, Sale, lake_of, micros, write, write_run
 
 SALES = tuple(Sale(epoch=hour % 2, hour=hour) for hour in range(6))
 
@@ -48,9 +50,32 @@ def test_lambda_serves_every_window_once(
     assert served(settings) == expected
 
 
-def test_shadow_serves_the_stream(settings: Settings) -> None:
+@pytest.mark.parametrize(("stage", "expected"), [("LAMBDA", "batch"), ("SHADOW", "streaming"), ("KAPPA", "streaming")])
+def test_the_stage_says_who_serves(settings: Settings, stage: str, expected: str) -> None:
     write(settings, lake_of(SALES))
-    row = {"pipeline": PIPELINE.name, "at": datetime.now(UTC), "event": "advanced", "stage": "SHADOW"}
+    row = {"pipeline": PIPELINE.name, "at": datetime.now(UTC), "event": "advanced", "stage": stage}
     control.append_in_turn(settings, "gate", row | {"result_fingerprint": result_fingerprint(PIPELINE)})
 
+    assert served(settings) == [expected] * 6
+
+
+def test_a_stale_window_is_served_as_it_was_computed(settings: Settings) -> None:
+    lake = lake_of(SALES)
+    write(settings, lake)
+    later = replace(lake.run, run_id="later", computed=(), stale=((micros(2), micros(3)),), finished="9999")
+    write_run(settings, replace(later, batch_version=1))
+
+    assert served(settings) == ["batch"] * 6
+
+
+def test_without_a_batch_run_the_stream_serves_all(settings: Settings) -> None:
+    uri = write(settings, lake_of(SALES))
+    shutil.rmtree(batch_uri(settings, PIPELINE, "batch_index"))
+
+    assert tables.exists(uri)
     assert served(settings) == ["streaming"] * 6
+
+
+def test_before_the_first_epoch_it_says_what_makes_one(settings: Settings) -> None:
+    with pytest.raises(LakeError, match="expected an epoch log under this definition, found none"):
+        serving.connect(settings, PIPELINE)
