@@ -6,6 +6,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from cutover import spark
@@ -62,16 +63,12 @@ def run(
     clock, place = clock or SystemClock(), folder(settings, pipeline.name)
     with only_driver(place, pipeline.name):
         (place / "stop").unlink(missing_ok=True)
-        first = first_beat(new_run_id(), clock)
-        beat = Beat(place / "heartbeat.json", first, seconds=settings.stream.heartbeat_seconds, clock=clock)
-        replace_json(place / "driver.json", {"pid": first.pid, "started": first.started, "run_id": first.run_id})
-        beat.start()
+        beat = _started(settings, place, clock)
         try:
-            client = LogClient(settings)
             rim = Rim(
                 settings=settings,
                 pipeline=pipeline,
-                client=client,
+                client=LogClient(settings),
                 clock=clock,
                 probe=probe,
                 beat=beat,
@@ -84,6 +81,15 @@ def run(
         beat.end(state="STOPPED", exit_code=0)
     log.info("stream_stopped", pipeline=pipeline.name, epoch=beat.now.epoch)
     return 0
+
+
+def _started(settings: Settings, place: Path, clock: Clock) -> Beat:
+    """Say who drives, and begin to beat."""
+    first = first_beat(new_run_id(), clock)
+    replace_json(place / "driver.json", {"pid": first.pid, "started": first.started, "run_id": first.run_id})
+    beat = Beat(place / "heartbeat.json", first, seconds=settings.stream.heartbeat_seconds, clock=clock)
+    beat.start()
+    return beat
 
 
 def _drive(rim: Rim, until: Until) -> None:
