@@ -16,7 +16,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
-from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
+from tenacity import Retrying, retry_if_exception, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from cutover.errors import DefinitionError, LogError
 from cutover.log import options
@@ -142,13 +142,21 @@ class LogClient:
         return {tp.partition: None if tp.offset == OFFSET_END else tp.offset for tp in found}
 
     def create_topic(self, topic: str, *, partitions: int, config: Mapping[str, str]) -> None:
-        """Create a topic.
+        """Create a topic, and wait until the cluster tells of it.
 
         Raises:
             LogError: It exists, or the cluster refuses it.
         """
         new = NewTopic(topic, num_partitions=partitions, replication_factor=BROKERS_OWN, config=dict(config))
         self._ask(self._admin.create_topics([new], request_timeout=self._timeout)[topic].result)
+        # The controller has made it; the broker that is asked next may not have heard of it yet.
+        known = Retrying(
+            stop=stop_after_delay(self._timeout),
+            wait=wait_fixed(0.05),
+            retry=retry_if_exception_type(LogError),
+            reraise=True,
+        )
+        known(self.topic_id, topic)
 
     def config(self, topic: str) -> dict[str, str]:
         """Return the topic's settings, by Kafka's names."""
