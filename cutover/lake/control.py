@@ -1,4 +1,4 @@
-"""The installation's own history: versions, gate, pins, reconciliations, differences. Appended, never changed."""
+"""The installation's own history: versions, gate, pins, losses, reconciliations, differences. Appended, not changed."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -50,6 +50,27 @@ SCHEMAS: Mapping[ControlTable, pa.Schema] = {
             pa.field("at", TIMESTAMP),
         ]
     ),
+    "losses": pa.schema(
+        [
+            pa.field("pipeline", pa.string()),
+            pa.field("sequence", pa.int64()),  # of the recorded step; its rows share it
+            pa.field("result_fingerprint", pa.string()),
+            pa.field("stream_version", pa.int64()),
+            pa.field("epoch", pa.int64()),
+            pa.field("kind", pa.string()),
+            pa.field("topic", pa.string()),
+            pa.field("topic_id", pa.string()),
+            pa.field("partition", pa.int32()),
+            pa.field("first", pa.int64()),
+            pa.field("next", pa.int64()),
+            pa.field("onward_topic_id", pa.string()),
+            pa.field("windows_from", TIMESTAMP),
+            pa.field("windows_to", TIMESTAMP),
+            pa.field("who", pa.string()),
+            pa.field("why", pa.string()),
+            pa.field("at", TIMESTAMP),
+        ]
+    ),
     "reconciliations": pa.schema(
         [
             pa.field("run_id", pa.string()),
@@ -89,13 +110,20 @@ def append(settings: Settings, table: ControlTable, rows: Sequence[Mapping[str, 
 
 
 def append_in_turn(settings: Settings, table: ControlTable, row: Mapping[str, Any], *, turn: int | None = None) -> int:
-    """Append one row with the next `sequence` of its pipeline, refused if another process was faster.
+    """Append one row with the next `sequence` of its pipeline; see `append_step`."""
+    return append_step(settings, table, [row], turn=turn)
+
+
+def append_step(
+    settings: Settings, table: ControlTable, rows: Sequence[Mapping[str, Any]], *, turn: int | None = None
+) -> int:
+    """Append rows of one pipeline in one commit, with its next `sequence`, refused if another process was faster.
 
     Args:
         settings: Where the lake lies.
         table: Which one.
-        row: Without its sequence.
-        turn: The sequence that the row was decided for; None: whichever is next.
+        rows: One or more, without their sequence.
+        turn: The sequence that the rows were decided for; None: whichever is next.
 
     Returns:
         The sequence.
@@ -104,14 +132,14 @@ def append_in_turn(settings: Settings, table: ControlTable, row: Mapping[str, An
         LakeError: Another row of the pipeline was appended meanwhile; nothing was written.
     """
     handle = tables.ensure(control_uri(settings, table), SCHEMAS[table])
-    name = str(row["pipeline"])
+    name = str(rows[0]["pipeline"])
     sequence = 1 + (handle.transaction_version(name) if handle.transaction_version(name) is not None else -1)
     if turn not in {None, sequence}:
         raise _overtaken(table, name, turn)
-    rows = pa.Table.from_pylist([{**row, "sequence": sequence}], schema=SCHEMAS[table])
+    numbered = pa.Table.from_pylist([{**row, "sequence": sequence} for row in rows], schema=SCHEMAS[table])
     commit = CommitProperties(app_transactions=[Transaction(name, sequence)])
     try:
-        tables.append(handle, rows, commit=commit)
+        tables.append(handle, numbered, commit=commit)
     except CommitFailedError as error:
         raise _overtaken(table, name, sequence) from error
     return sequence
