@@ -28,6 +28,10 @@ Result = TypeVar("Result")
 BROKERS_OWN = -1
 """As many replicas as the cluster gives a topic by default."""
 
+POSITION_WAIT_MS = 5
+"""How long the broker holds a request at the log's end. It answers them in turn: at librdkafka's 500 ms each of twenty
+positions of a short log took half a second."""
+
 _AT_END = frozenset({KafkaError._PARTITION_EOF})  # noqa: SLF001 -- its only name
 _GONE = frozenset({KafkaError._AUTO_OFFSET_RESET})  # noqa: SLF001 -- its only name
 
@@ -228,6 +232,7 @@ class LogClient:
                 "enable.auto.commit": "false",
                 "auto.offset.reset": "error",
                 "enable.partition.eof": "true",
+                "fetch.wait.max.ms": str(POSITION_WAIT_MS),
                 "isolation.level": "read_committed",
             }
         )

@@ -1,5 +1,6 @@
 """What a client learns of a real log: ends, single records and times, with transactions in it."""
 
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -9,6 +10,8 @@ from cutover.log.kafka import LogClient
 from cutover.settings import Settings
 
 SECOND = 1_000_000
+PATIENCE_SECONDS = 3.0
+"""For twenty positions; at librdkafka's own waiting time at the end of a log they take ten seconds."""
 
 
 @pytest.fixture
@@ -50,6 +53,17 @@ def test_positions_that_hold_no_record_are_left_out(client: LogClient, topic_nam
     producer.begin_transaction()
 
     assert [record.offset for record in client.read(topic_name, {0: [7, 5, 3, 2, 0, 99], 1: [0]})] == [0, 2]
+
+
+def test_positions_near_the_end_of_a_log_are_read_without_waiting_there(client: LogClient, topic_name: str) -> None:
+    producer = Producer({"bootstrap.servers": client.bootstrap})
+    for _ in range(7):
+        send(producer, topic_name, b"plain")
+    assert producer.flush(30) == 0
+    began = time.monotonic()
+
+    assert len(list(client.read(topic_name, {0: range(20)}))) == 20
+    assert time.monotonic() - began < PATIENCE_SECONDS
 
 
 @pytest.mark.usefixtures("producer")
