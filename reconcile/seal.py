@@ -123,7 +123,7 @@ def _facts(
         batch_definition=batch_fingerprint(pipeline),
         records=records,
         transaction=epoch_log.transaction(version.app_id),
-        known_epoch=_known_epoch(settings, version),
+        known_epoch=known_epoch(settings, version),
         run=run,
         unaccounted=_unaccounted(batch, pipeline.window.size, batch_runs.runs(settings, pipeline), run),
         books=books,
@@ -176,7 +176,8 @@ def _unaccounted(batch: DeltaTable, size: int, all_runs: Sequence[BatchRun], run
     return None if found is None else (str(iso(found[0])), int(found[1]))
 
 
-def _known_epoch(settings: Settings, version: Version) -> int | None:
+def known_epoch(settings: Settings, version: Version) -> int | None:
+    """Return the highest epoch that an earlier reconciliation saw in a version; None if none did."""
     seen = [
         row["epoch"]
         for row in control.read(settings, "reconciliations", version.pipeline)
