@@ -145,6 +145,13 @@ def append_step(
     return sequence
 
 
+def next_turn(settings: Settings, table: ControlTable, pipeline: str) -> int:
+    """Return the sequence that a pipeline's next row gets; read it before what the row is decided by."""
+    uri = control_uri(settings, table)
+    newest = tables.open_table(uri).transaction_version(pipeline) if tables.exists(uri) else None
+    return 0 if newest is None else int(newest) + 1
+
+
 def _overtaken(table: ControlTable, name: str, sequence: int | None) -> LakeError:
     msg = f"`{table}` of `{name}`: another process appended row {sequence} first.\nHint: look at it and try again."
     return LakeError(msg)

@@ -1,15 +1,19 @@
 """Versions of a pipeline's streaming side: a new lateness makes a new one, beside the batch truth that stays."""
 
+import contextlib
 import json
 from dataclasses import dataclass
 
 from cutover.clock import Clock
 from cutover.definition.fingerprint import describe, lateness_fingerprint, result_fingerprint
 from cutover.definition.pipeline import Pipeline
+from cutover.errors import LakeError
 from cutover.events import log
 from cutover.lake import control
 from cutover.lake.paths import stream_uri
 from cutover.settings import Settings
+
+RETRIES = 5  # of a registration: one fails only if another process has just registered another version
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,10 +58,34 @@ def current(settings: Settings, pipeline: Pipeline) -> Version | None:
 
 
 def open_or_create(settings: Settings, pipeline: Pipeline, clock: Clock) -> Version:
-    """Return the current version; if there is none, register the next one and say where the old one is."""
-    found = current(settings, pipeline)
-    if found is not None:
-        return found
+    """Return the current version; if there is none, register the next one and say where the old one is.
+
+    Raises:
+        LakeError: The table of versions cannot be read, or others register without end.
+    """
+    for _ in range(RETRIES):
+        with contextlib.suppress(LakeError):
+            return _opened(settings, pipeline, clock)
+    return _opened(settings, pipeline, clock)
+
+
+def _opened(settings: Settings, pipeline: Pipeline, clock: Clock) -> Version:
+    turn = control.next_turn(settings, "versions", pipeline.name)
+    return current(settings, pipeline) or register(settings, pipeline, clock, turn=turn)
+
+
+def register(settings: Settings, pipeline: Pipeline, clock: Clock, *, turn: int) -> Version:
+    """Register the next version of a pipeline under its definition.
+
+    Args:
+        settings: Where the lake lies.
+        pipeline: The definition.
+        clock: For the row.
+        turn: `control.next_turn` of `versions`, as it was before the caller looked at the versions that are known.
+
+    Raises:
+        LakeError: Another process registered one meanwhile; nothing was written.
+    """
     older = known(settings, pipeline)
     number = older[-1].number + 1 if older else 0
     row = {
@@ -68,7 +96,7 @@ def open_or_create(settings: Settings, pipeline: Pipeline, clock: Clock) -> Vers
         "created_at": clock.now(),
         "definition": json.dumps(describe(pipeline), sort_keys=True),
     }
-    control.append(settings, "versions", [row])
+    control.append_in_turn(settings, "versions", row, turn=turn)
     made = known(settings, pipeline)[-1]
     log.info("version_created", version=made.app_id, before=older[-1].app_id if older else None)
     return made

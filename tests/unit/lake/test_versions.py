@@ -1,10 +1,15 @@
 """Versions of a streaming side: which one a definition runs, and what number the next one gets."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from cutover.definition import Count, Fixed, Lateness, Pipeline, Topic
-from cutover.lake import versions
+from cutover.errors import LakeError
+from cutover.lake import control, versions
 from cutover.settings import Settings
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -63,3 +68,26 @@ def test_another_truth_begins_anew(settings: Settings) -> None:
 
 def test_a_clock_that_went_back_gives_no_number_twice(settings: Settings) -> None:
     assert [opened(settings, p, minutes=-m) for m, p in enumerate((FIRST, SECOND, THIRD))] == [0, 1, 2]
+
+
+def test_versions_registered_at_the_same_moment_get_numbers_of_their_own(settings: Settings) -> None:
+    together = threading.Barrier(3)
+
+    def register(pipeline: Pipeline) -> int:
+        together.wait()
+        return opened(settings, pipeline)
+
+    with ThreadPoolExecutor(3) as pool:
+        numbers = list(pool.map(register, (FIRST, SECOND, THIRD)))
+
+    assert sorted(numbers) == [0, 1, 2]
+    assert [opened(settings, p) for p in (FIRST, SECOND, THIRD)] == numbers
+
+
+def test_version_that_was_decided_before_another_one_came_is_refused(settings: Settings) -> None:
+    turn = control.next_turn(settings, "versions", FIRST.name)
+    opened(settings, SECOND)
+
+    with pytest.raises(LakeError, match="another process appended row"):
+        versions.register(settings, FIRST, At(NOW), turn=turn)
+    assert [version.number for version in versions.known(settings, FIRST)] == [0]
