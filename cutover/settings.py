@@ -58,6 +58,26 @@ class Stream(BaseModel):
     heartbeat_seconds: float = 2.0
 
 
+class Alerts(BaseModel):
+    """From where on an alert fires; none of it changes a result. Drills scale the times down."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    stalled_seconds: float = Field(default=120.0, description="Unread records and no commit for this long.")
+    silent_seconds: float = Field(default=60.0, description="No answer from the broker for this long.")
+    open_seconds: float = Field(default=120.0, description="A transaction holds the log's end for this long.")
+    held_seconds: float = Field(default=300.0, description="Records come and the watermark stands for this long.")
+    rate_seconds: float = Field(default=600.0, description="Shares and conflicts are taken over this time.")
+    conflicts: int = Field(default=5, description="Refused commits within that time, from one more on.")
+    skew_seconds: float = Field(default=120.0, description="Driver clock against new log timestamps, either way.")
+    ahead_seconds: float = Field(default=86_400.0, description="Most that any `max_ahead` is taken for.")
+    outage_seconds: float = Field(default=3_600.0, description="Longest outage; the log must hold twice of it.")
+    free_bytes: int = Field(default=1 << 30, description="Free space below which nothing is safe.")
+    batch_schedules: float = Field(default=2.0, description="Schedules without a batch run.")
+    one_key_share: float = Field(default=0.5, description="Share of one key in ten large epochs in a row.")
+    one_key_records: int = Field(default=1_000, description="Accepted records that make an epoch large.")
+
+
 class Settings(BaseSettings):
     """All settings. `cutover doctor` shows them, without secrets."""
 
@@ -72,6 +92,7 @@ class Settings(BaseSettings):
     kafka: Kafka = Kafka()
     spark: Spark = Spark()
     stream: Stream = Stream()
+    alerts: Alerts = Alerts()
 
     @property
     def lake_uri(self) -> str:

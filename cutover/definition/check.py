@@ -166,6 +166,8 @@ def _limits(pipeline: Pipeline) -> None:
         ("policy.runs", policy.runs, 1, 1_000_000),
         ("policy.max_unexplained", policy.max_unexplained, 0, 2**31 - 1),
         ("policy.max_late_share", policy.max_late_share, 0, 1),
+        ("policy.max_malformed_share", policy.max_malformed_share, 0, 1),
+        ("policy.max_future_share", policy.max_future_share, 0, 1),
     ):
         if not low <= value <= high:
             _refuse(field, f"a number from {low} to {high}", repr(value))

@@ -56,6 +56,8 @@ class Policy:
     """How much difference is acceptable, and how much evidence a move needs."""
 
     max_late_share: float = 1e-3  # late records / accepted and late records
+    max_malformed_share: float = 1e-2  # malformed records / all records; only alerts
+    max_future_share: float = 1e-3  # future records / all records; only alerts
     max_unexplained: int = 0  # (window, key) rows
     runs: int = 24  # consecutive sealed runs within policy, each with a newer cut
 
