@@ -77,7 +77,8 @@ class Committer:
         epoch = -1 if self.newest is None else self.newest.epoch
         try:
             self._refuse_unlisted(files)
-            self._transact(files, self._properties(epoch, why))
+            # At the very version looked at: delta-rs would let a fold through beside another rewrite of its files.
+            self._transact(files, self._properties(epoch, why, retries=0))
         except (DeltaError, OSError) as error:
             log.warning("files_not_replaced", pipeline=self.version.pipeline, why=why, error=str(error))
             return False
@@ -146,9 +147,10 @@ class Committer:
             post_commithook_properties=NO_HOOKS,
         )
 
-    def _properties(self, epoch: int, metadata: str) -> CommitProperties:
+    def _properties(self, epoch: int, metadata: str, *, retries: int | None = None) -> CommitProperties:
         return CommitProperties(
             custom_metadata={"userMetadata": metadata},
+            max_commit_retries=retries,
             app_transactions=[Transaction(self.version.app_id, epoch)],
         )
 

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import CommitProperties, DeltaTable
 
 from cutover.errors import LakeError
 from cutover.lake import tables
 from cutover.lake.epochs import EpochLog, EpochRecord
 from cutover.lake.versions import Version
 from streaming import compaction, files, history
-from streaming.commit import Committer
+from streaming.commit import Actions, Committer
 
 SCHEMA = pa.schema([pa.field("_kind", pa.string()), pa.field("_epoch", pa.int64()), pa.field("_record", pa.string())])
 FIRST = EpochRecord(
@@ -120,6 +120,27 @@ def test_fold_of_files_rewritten_by_hand_is_left_alone_and_is_no_fence(
     assert EpochLog(version.uri).records() == [FIRST, SECOND]
     mine.commit(rows(THIRD), THIRD)
     assert history.newest(DeltaTable(version.uri)) == THIRD
+
+
+class Overtaken(Committer):
+    """Whose folder is rewritten by hand after a fold has looked at it and before it commits."""
+
+    def _transact(self, added: Actions, properties: CommitProperties) -> None:
+        DeltaTable(self.version.uri).optimize.compact()
+        super()._transact(added, properties)
+
+
+def test_fold_that_a_rewrite_by_hand_overtakes_at_its_commit_is_left_alone(version: Version) -> None:
+    mine = Overtaken(version, "pid-1-one", DeltaTable(version.uri), reload_every=100)
+    mine.commit(rows(FIRST), FIRST)
+    mine.commit(rows(SECOND), SECOND)
+    group = [files.remove(file) for file in compaction.listed(mine.table)]
+    both = pa.concat_tables([rows(FIRST), rows(SECOND)])
+    _, made = files.write(version.uri, both, "fold-0-1", kind="epoch", epochs=(0, 1))
+
+    assert not mine.replace_files([made, *group], why="fold")
+    assert EpochLog(version.uri).records() == [FIRST, SECOND]
+    assert mine.table.version() == 3
 
 
 def test_rewrite_by_hand_is_no_fence(version: Version, driver: Callable[[str], Committer]) -> None:
