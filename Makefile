@@ -4,7 +4,7 @@ SHELL := /bin/bash
 CUTOVER := .venv/bin/cutover
 PYTEST := .venv/bin/pytest
 KINDS := unit spec property dags integration e2e
-.PHONY: help setup demo up down status lint test lock clean purge $(addprefix test-,$(KINDS))
+.PHONY: help setup jars-s3 test-object-store demo up down status lint test lock clean purge $(addprefix test-,$(KINDS))
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +50,13 @@ test-integration: setup ## real Kafka, Spark and Delta
 
 test-e2e: setup ## whole chains, processes killed on the way
 	@$(PYTEST) tests/e2e
+
+jars-s3: setup ## fetch the JARs for a lake in an object store (0.7 GB; not part of setup)
+	@.venv/bin/python -m infra.jars s3
+
+test-object-store: jars-s3 ## opt-in: both paths and the reconciler against an S3-compatible server on loopback
+	@bash tests/object_store/setup.sh
+	@$(PYTEST) tests/object_store
 
 lock: setup ## resolve infra/requirements.in anew into the hashed lock
 	@.venv/bin/uv pip compile infra/requirements.in -o infra/requirements.txt --universal --python-version 3.11 --generate-hashes --no-header

@@ -1,4 +1,6 @@
-"""The JARs: two sets that never mix, fetched once by PySpark's own Ivy and checked against our SHA-256 sums.
+"""The JARs: sets that are fetched once by PySpark's own Ivy and checked against our SHA-256 sums.
+
+`spark` and `kafka` never mix. `s3` is Spark's way to an object store; the bootstrap leaves it out (0.7 GB).
 
 They lie beside the packages, in `<prefix of the interpreter>/share/cutover/jars/{spark,kafka}`: they belong to the
 installed environment, not to the state of an installation, so `make purge` keeps them.
@@ -11,15 +13,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
 from cutover.errors import CutoverError
 
-JarSet = Literal["spark", "kafka"]
-SETS: tuple[JarSet, ...] = ("spark", "kafka")
+JarSet = Literal["spark", "kafka", "s3"]
+SETS: Mapping[str, JarSet] = {"spark": "spark", "kafka": "kafka", "s3": "s3"}
+BOOTSTRAP = ("spark", "kafka")
 HERE = Path(__file__).parent
 ROOT = Path(sys.prefix) / "share" / "cutover" / "jars"
 PATTERN = "[artifact]-[revision](-[classifier]).[ext]"
@@ -143,15 +146,15 @@ def _wait(process: subprocess.Popen[bytes], what: str, tell: Callable[[str], Non
         raise
 
 
-def main() -> int:
-    """Fetch the sets that are not as locked; the way `infra/bootstrap.sh` calls it."""
+def main(names: Sequence[str]) -> int:
+    """Fetch the named sets that are not as locked; none named: those of the bootstrap."""
 
     def tell(line: str) -> None:
         sys.stdout.write(f"  {line}\n")
         sys.stdout.flush()
 
     try:
-        for jar_set in SETS:
+        for jar_set in (SETS[name] for name in names or BOOTSTRAP):
             if check(jar_set):
                 fetch(jar_set, tell)
     except JarError as error:
@@ -161,4 +164,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

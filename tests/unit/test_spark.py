@@ -41,9 +41,18 @@ def test_java_options_hold_with_a_blank_in_the_folder(tmp_path: Path) -> None:
     assert options[2].endswith("a%20folder/tmp/spark/log4j2.properties")
 
 
-@pytest.mark.parametrize("key", ["spark.driver.host", "spark.local.dir", "spark.sql.shuffle.partitions"])
+@pytest.mark.parametrize("key", ["spark.driver.host", "spark.local.dir"])
 def test_a_cluster_keeps_its_own_hosts_and_folders(tmp_path: Path, key: str) -> None:
     assert key not in configuration(settings(tmp_path, master="spark://127.0.0.1:7077"))
+
+
+@pytest.mark.parametrize(("conf", "expected"), [({}, "8"), ({"spark.cores.max": "12"}, "12")])
+def test_a_cluster_shuffles_into_as_many_partitions_as_it_may_use_cores(
+    tmp_path: Path, conf: dict[str, str], expected: str
+) -> None:
+    found = configuration(settings(tmp_path, master="yarn", conf=conf))
+
+    assert found["spark.sql.shuffle.partitions"] == expected
 
 
 def test_further_conf_is_passed_through(tmp_path: Path) -> None:

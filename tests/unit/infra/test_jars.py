@@ -6,15 +6,19 @@ from infra import jars
 
 
 def test_every_locked_set_names_its_jars_with_a_sum() -> None:
-    counts = {jar_set: len(jars.locked(jar_set)) for jar_set in jars.SETS}
+    counts = {jar_set: len(jars.locked(jar_set)) for jar_set in jars.SETS.values()}
 
-    assert counts == {"spark": 8, "kafka": 46}
-    assert all(len(total) == 64 for jar_set in jars.SETS for total in jars.locked(jar_set).values())
+    assert counts == {"spark": 8, "kafka": 46, "s3": 3}
+    assert all(len(total) == 64 for jar_set in jars.SETS.values() for total in jars.locked(jar_set).values())
 
 
 def test_the_sets_do_not_mix() -> None:
     assert jars.folder("spark") != jars.folder("kafka")
     assert not jars.locked("spark").keys() & jars.locked("kafka").keys()
+
+
+def test_the_bootstrap_leaves_the_object_store_out() -> None:
+    assert jars.BOOTSTRAP == ("spark", "kafka")
 
 
 def test_another_sum_is_told_with_expected_and_got() -> None:

@@ -1,0 +1,154 @@
+"""A Spark standalone cluster on this machine, from the installed package: a master and workers, all on loopback.
+
+It shows the paths past one process, with executors that can die alone. A real cluster is one line of the settings
+(`spark.master`); this one is for trying, and for the tests.
+"""
+
+import functools
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import psutil
+
+from cutover.errors import CutoverError
+from infra import processes
+from infra.ports import LOOPBACK, choose
+
+READY_SECONDS = 60.0
+STOP_SECONDS = 10.0
+MASTER = "org.apache.spark.deploy.master.Master"
+WORKER = "org.apache.spark.deploy.worker.Worker"
+EXECUTOR = "CoarseGrainedExecutorBackend"
+REGISTERED = "Successfully registered with master"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """Where the master is, and what its executors may take."""
+
+    master: str
+    workers: tuple[processes.Identity, ...]
+    cores: int  # of one worker
+    folder: Path  # logs and the workers' folders
+
+    def conf(self) -> Mapping[str, str]:
+        """Return the conf that an application on it needs, for `spark.conf` in the settings."""
+        total = self.cores * len(self.workers)
+        return {
+            "spark.cores.max": str(total),
+            "spark.executor.memory": "1g",
+            "spark.driver.host": LOOPBACK,
+            "spark.driver.bindAddress": LOOPBACK,
+        }
+
+
+@contextmanager
+def running(folder: Path, *, workers: int = 2, cores: int = 1, memory: str = "1500m") -> Iterator[Cluster]:
+    """Run a master and workers for as long as the block lasts; they end with it.
+
+    Args:
+        folder: For logs, the workers' folders and Spark's scratch.
+        workers: How many; each with `cores` and `memory`.
+        cores: Of each worker.
+        memory: Of each worker, as Spark writes it.
+
+    Raises:
+        CutoverError: A process did not come up; names its log.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    port = choose()
+    address = f"spark://{LOOPBACK}:{port}"
+    started: list[subprocess.Popen[bytes]] = []
+    try:
+        started.append(_spawn(folder, "master", MASTER, "--port", str(port)))
+        _await(started[0], folder / "master.log", lambda: _listens(port))
+        for number in range(workers):
+            name = f"worker-{number}"
+            own = ("--cores", str(cores), "--memory", memory, "--work-dir", str(folder / name), address)
+            started.append(_spawn(folder, name, WORKER, *own))
+        for number, process in enumerate(started[1:]):
+            log = folder / f"worker-{number}.log"
+            _await(process, log, functools.partial(_has_registered, log))
+        identities = tuple(found for p in started[1:] if (found := processes.identify(p.pid)) is not None)
+        yield Cluster(master=address, workers=identities, cores=cores, folder=folder)
+    finally:
+        _stop(started)
+
+
+def executors(worker: processes.Identity) -> list[processes.Identity]:
+    """Return the executors that a worker has started and that live."""
+    return [member for member in processes.family(worker) if member.pid != worker.pid and _is_executor(member)]
+
+
+def _is_executor(member: processes.Identity) -> bool:
+    try:
+        return EXECUTOR in " ".join(psutil.Process(member.pid).cmdline())
+    except psutil.Error:
+        return False
+
+
+def _spawn(folder: Path, name: str, main: str, *arguments: str) -> "subprocess.Popen[bytes]":
+    home = _spark_home()
+    scratch = folder / "scratch"
+    scratch.mkdir(exist_ok=True)
+    environment = os.environ | {
+        "SPARK_HOME": str(home),
+        "SPARK_LOCAL_IP": LOOPBACK,  # the pages of master and workers listen there too
+        "SPARK_LOCAL_DIRS": str(scratch),
+        "PYSPARK_PYTHON": sys.executable,
+    }
+    command = [str(home / "bin" / "spark-class"), main, "--host", LOOPBACK, "--webui-port", "0", *arguments]
+    with (folder / f"{name}.log").open("wb") as out:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            env=environment,
+            start_new_session=True,
+        )
+
+
+def _spark_home() -> Path:
+    spec = find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        msg = "Spark is not installed: expected the package `pyspark`.\nHint: run `make setup`."
+        raise CutoverError(msg)
+    return Path(spec.origin).parent
+
+
+def _await(process: "subprocess.Popen[bytes]", log: Path, ready: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + READY_SECONDS
+    while process.poll() is None and time.monotonic() < deadline:
+        if ready():
+            return
+        time.sleep(processes.POLL_SECONDS)
+    state = "no answer" if process.poll() is None else f"its end with {process.returncode}"
+    msg = f"Spark cluster, `{log.stem}`: expected it to be ready within {READY_SECONDS:.0f} s, got {state}."
+    raise CutoverError(msg + f"\nHint: its log is `{log}`.")
+
+
+def _has_registered(log: Path) -> bool:
+    return REGISTERED in log.read_text(encoding="utf-8", errors="replace")
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex((LOOPBACK, port)) == 0
+
+
+def _stop(started: "list[subprocess.Popen[bytes]]") -> None:
+    """End workers before the master, each with its executors."""
+    for process in reversed(started):
+        leader = processes.identify(process.pid)
+        members = [] if leader is None else [*processes.session_of(leader), *processes.family(leader)]
+        processes.stop(members, within=STOP_SECONDS)
+        process.wait()

@@ -1,0 +1,52 @@
+"""Both paths and the reconciler with every table in an object store; an overtaken writer is refused there too."""
+
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, Transaction
+from deltalake.exceptions import CommitFailedError
+
+from batch import recompute
+from cutover.lake import tables, versions
+from cutover.settings import Settings
+from reconcile.result import Verdict
+from reconcile.run import reconcile
+from streaming import driver
+from tests.integration.streaming import rig
+from tests.integration.streaming.rig import Event
+
+EVENTS = [Event(id=i, minute=i / 3, key="ab"[i % 2], partition=i % 2) for i in range(100)]
+LATE = [Event(id=1000 + i, minute=0, logged=40, partition=i % 2) for i in range(5)]
+CLOSING = [Event(id=2000 + i, minute=90, partition=i % 2) for i in range(4)]
+
+
+@pytest.mark.parametrize("overflow_rows", [200_000, 1])
+def test_both_paths_agree_up_to_the_late_rows(store_settings: Settings, topic_name: str, overflow_rows: int) -> None:
+    settings = rig.fast(store_settings, overflow_rows=overflow_rows, fold_every=5)
+    pipeline = rig.pipeline(topic_name, cap=10)
+    rig.make_topic(settings, topic_name, partitions=2)
+
+    for part in (EVENTS, LATE, CLOSING):
+        rig.send(settings, topic_name, part)
+        driver.run(settings, pipeline, until="drain")
+    recompute.run(settings, pipeline)
+    found = reconcile(settings, pipeline)
+
+    assert rig.expected([*EVENTS, *LATE, *CLOSING]) == rig.counted(settings, pipeline)
+    assert rig.gaps(rig.records(settings, pipeline)) == []
+    assert (found.verdict, found.causes["late"].events) == (Verdict.EXPLAINED, len(LATE))
+
+
+def test_an_overtaken_handle_is_refused(store_settings: Settings, topic_name: str) -> None:
+    settings, pipeline = rig.fast(store_settings), rig.pipeline(topic_name)
+    rig.make_topic(settings, topic_name)
+    rig.send(settings, topic_name, [Event(id=1)])
+    driver.run(settings, pipeline, until="drain")
+    version = versions.current(settings, pipeline)
+    assert version is not None
+    first, second = tables.open_table(version.uri), tables.open_table(version.uri)
+    commit = CommitProperties(app_transactions=[Transaction(version.app_id, 1)])
+    empty = pa.schema(second.schema().to_arrow()).empty_table()
+    tables.append(first, empty, commit=commit)
+
+    with pytest.raises(CommitFailedError, match="Concurrent transaction"):
+        tables.append(second, empty, commit=commit)
