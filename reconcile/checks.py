@@ -2,10 +2,13 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.epochs import EpochRecord
+from cutover.lake.losses import Loss
 from reconcile.result import SealBreach
+from reconcile.verify import chain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +29,7 @@ class Facts:
     records: tuple[EpochRecord, ...]  # all epochs of the version, by number
     transaction: int | None  # of the table's newest epoch commit
     known_epoch: int | None  # highest epoch that an earlier reconciliation saw in this version
+    losses: tuple[Loss, ...]  # recorded for this version
     run: BatchRun
     unaccounted: tuple[str, int] | None  # a window of the batch table and its epoch, if no recorded run left it so
     books: Books
@@ -43,7 +47,7 @@ class Facts:
 
 def breaches(facts: Facts) -> tuple[SealBreach, ...]:
     """Return every reason why the sides cannot be compared; none if the seal holds."""
-    checks = (_history, _joints, _cut, _identity, _fingerprints, _isolation, _folded)
+    checks = (_history, _cut, _identity, _fingerprints, _isolation, _folded)
     return tuple(breach for check in checks for breach in check(facts))
 
 
@@ -52,34 +56,11 @@ def _breach(code: str, message: str, runbook: str = "NotComparable") -> SealBrea
 
 
 def _history(facts: Facts) -> Iterator[SealBreach]:
-    """Transaction, newest row, numbers without a hole, what was known before."""
-    name = facts.stream
-    numbers = [record.epoch for record in facts.records]
-    newest = numbers[-1] if numbers else -1
-    if facts.transaction != newest:
-        text = f"Epoch log of {name}: transaction says {facts.transaction}, newest epoch row is {newest}."
+    """Transaction, newest row, numbers without a hole, what was known before; each epoch starts where one ended."""
+    name, records = facts.stream, facts.records
+    texts = [*chain.numbers(name, records, facts.transaction), *chain.known(name, records, facts.known_epoch)]
+    for text in (*texts, *islice(chain.joints(name, records, facts.losses), 1)):
         yield _breach("history", text, "EpochHistoryBroken")
-    missing = sorted(set(range(newest + 1)) - set(numbers))
-    if missing or len(set(numbers)) != len(numbers):
-        text = f"Epoch log of {name}: expected epochs 0 to {newest} once each, got {len(numbers)} rows"
-        text += f", epoch {missing[0]} is missing." if missing else "."
-        yield _breach("history", text, "EpochHistoryBroken")
-    if facts.known_epoch is not None and facts.known_epoch > newest:
-        text = f"Epoch log of {name}: an earlier reconciliation saw epoch {facts.known_epoch}, newest row is {newest}."
-        yield _breach("history", text, "EpochHistoryBroken")
-
-
-def _joints(facts: Facts) -> Iterator[SealBreach]:
-    """Each epoch starts where the one before ended; no partition goes away."""
-    for before, after in zip(facts.records, facts.records[1:], strict=False):
-        torn = {p for p, end in before.end.items() if after.start.get(p) != end}
-        torn |= {p for p, start in after.start.items() if start > after.end.get(p, -1)}
-        if torn:
-            p = min(torn)
-            text = f"Epoch log of {facts.stream}: epoch {after.epoch}, partition {p}: expected to start at"
-            text += f" {before.end.get(p)}, got {after.start.get(p)} (end {after.end.get(p)})."
-            yield _breach("history", text, "EpochHistoryBroken")
-            return
 
 
 def _cut(facts: Facts) -> Iterator[SealBreach]:

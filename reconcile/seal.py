@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 from cutover.definition.fingerprint import batch_fingerprint, result_fingerprint
 from cutover.definition.pipeline import Pipeline
 from cutover.errors import LakeError
-from cutover.lake import batch_runs, control, tables, versions
+from cutover.lake import batch_runs, control, losses, tables, versions
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.epochs import EpochLog, EpochRecord
 from cutover.lake.paths import batch_uri
@@ -124,6 +124,7 @@ def _facts(
         records=records,
         transaction=epoch_log.transaction(version.app_id),
         known_epoch=known_epoch(settings, version),
+        losses=losses.losses(settings, version),
         run=run,
         unaccounted=_unaccounted(batch, pipeline.window.size, batch_runs.runs(settings, pipeline), run),
         books=books,

@@ -6,10 +6,11 @@ It is told from the rows of the epochs, which outlive clean-up and compaction. T
 takes the same ones.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from cutover.lake.epochs import EpochRecord
+from cutover.lake.losses import Loss, skips
 
 
 def numbers(stream: str, records: Sequence[EpochRecord], transaction: int | None) -> Iterator[str]:
@@ -31,15 +32,24 @@ def known(stream: str, records: Sequence[EpochRecord], seen: int | None) -> Iter
         yield f"Epoch log of {stream}: an earlier reconciliation saw epoch {seen}, newest row is {newest}."
 
 
-def joints(stream: str, records: Sequence[EpochRecord]) -> Iterator[str]:
-    """Yield each epoch and partition that does not start where the epoch before ended, or that went away."""
+def joints(stream: str, records: Sequence[EpochRecord], losses: Sequence[Loss]) -> Iterator[str]:
+    """Yield each epoch and partition that does not start where the one before ended, ends before it starts, went away.
+
+    A recorded loss is the only excuse: of its first epoch, its partition, and up to the offset that it names.
+    """
+    for record in records[:1]:
+        yield from _torn(stream, record, dict(record.start))  # the first one starts where the log began
     for before, after in pairwise(records):
-        torn = {p for p, end in before.end.items() if after.start.get(p) != end}
-        torn |= {p for p, start in after.start.items() if start > after.end.get(p, -1)}
-        torn |= {p for p, start in after.start.items() if p not in before.end and start != 0}
-        for p in sorted(torn):
-            text = f"Epoch log of {stream}: epoch {after.epoch}, partition {p}: expected to start at"
-            yield text + f" {before.end.get(p, 0)}, got {after.start.get(p)} (end {after.end.get(p)})."
+        new = dict.fromkeys(set(after.start) - set(before.end), 0)
+        yield from _torn(stream, after, new | dict(before.end) | skips(losses, after.epoch, after.topic_id))
+
+
+def _torn(stream: str, record: EpochRecord, expected: Mapping[int, int]) -> Iterator[str]:
+    for p, offset in sorted(expected.items()):
+        start, end = record.start.get(p), record.end.get(p)
+        if start != offset or end is None or end < start:
+            text = f"Epoch log of {stream}: epoch {record.epoch}, partition {p}: expected to start at"
+            yield f"{text} {offset}, got {start} (end {end})."
 
 
 def identity(stream: str, records: Sequence[EpochRecord]) -> Iterator[str]:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from cutover.definition.pipeline import Pipeline
 from cutover.lake.epochs import EpochRecord
+from cutover.lake.losses import Loss
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,4 +16,5 @@ class Facts:
     records: tuple[EpochRecord, ...]  # all epochs of the version, by number
     transaction: int | None  # of the table's newest epoch commit
     known_epoch: int | None  # highest epoch that an earlier reconciliation saw in this version
+    losses: tuple[Loss, ...]  # recorded for this version
     table_version: int

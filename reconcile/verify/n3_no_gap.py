@@ -12,5 +12,5 @@ def check(facts: Facts) -> Iterator[Violation]:
     name, records = facts.stream, facts.records
     yield from capped("N3", [*chain.numbers(name, records, facts.transaction)])
     yield from capped("N3", [*chain.known(name, records, facts.known_epoch)])
-    yield from capped("N3", [*chain.joints(name, records)])
+    yield from capped("N3", [*chain.joints(name, records, facts.losses)])
     yield from capped("N3", [*chain.identity(name, records)])

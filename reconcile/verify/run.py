@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from cutover.clock import Clock, SystemClock
 from cutover.definition.pipeline import Pipeline
 from cutover.errors import CutoverError, LakeError
-from cutover.lake import tables, versions
+from cutover.lake import losses, tables, versions
 from cutover.lake.epochs import EpochLog
 from cutover.settings import Settings
 from reconcile import seal
@@ -73,5 +73,6 @@ def _gather(settings: Settings, pipeline: Pipeline) -> Facts:
         records=tuple(log.records()),
         transaction=log.transaction(version.app_id),
         known_epoch=seal.known_epoch(settings, version),
+        losses=losses.losses(settings, version),
         table_version=log.version,
     )
