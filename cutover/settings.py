@@ -54,8 +54,17 @@ class Stream(BaseModel):
         default=200_000, description="Partial rows of an epoch beyond which Spark writes the files."
     )
     fold_every: int = Field(default=100, description="Epochs between two folds (compactions).")
+    fold_memory: str = Field(default="512MB", description="Memory of a fold in the driver; beyond it, disk.")
     reload_every: int = Field(default=100, description="Commits after which the table handle is loaded anew.")
     heartbeat_seconds: float = 2.0
+
+
+class Read(BaseModel):
+    """DuckDB, which reads tables in the process that asks; none of it changes a result."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    memory: str = Field(default="2GB", description="Memory of one reader; beyond it, disk (`<home>/tmp/duckdb`).")
 
 
 class Alerts(BaseModel):
@@ -93,6 +102,7 @@ class Settings(BaseSettings):
     spark: Spark = Spark()
     stream: Stream = Stream()
     alerts: Alerts = Alerts()
+    read: Read = Read()
 
     @property
     def lake_uri(self) -> str:

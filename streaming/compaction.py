@@ -7,34 +7,20 @@ is refused.
 
 import re
 import threading
-from dataclasses import dataclass
 
-import pyarrow as pa
 from deltalake import DeltaTable
-from deltalake.transaction import AddAction
 
 from cutover.events import log
 from cutover.lake import pins, tables
-from cutover.lake.schemas import epoch_log_schema
-from cutover.records.classes import Class
-from cutover.records.fold import fold_sql
 from streaming import files, history, tiers
 from streaming.commit import Committer
 from streaming.files import File
+from streaming.folding import Folded, folded
 from streaming.rim import Rim
 
 LOOKS = 10  # how often the files are counted while a tier fills
 RETENTION_HOURS = 2  # files younger than this may belong to a commit that is under way, or to a reader
 _FOLDED = re.compile(r"/fold-(\d+)-(\d+)-[0-9a-f]+\.parquet$")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Folded:
-    """One group of files and the one that takes its place."""
-
-    group: tuple[File, ...]
-    made: File
-    action: AddAction
 
 
 class Compactor:
@@ -74,7 +60,8 @@ class Compactor:
         last = max(file.last for group in groups for file in group)
         try:
             self._rim.probe("compact.read", last)
-            self._done = [folded(self._rim, self._committer.version.uri, group) for group in groups]
+            settings, pipeline, uri = self._rim.settings, self._rim.pipeline, self._committer.version.uri
+            self._done = [folded(settings, pipeline, uri, group) for group in groups]
             self._rim.probe("compact.written", last)
         except Exception as error:  # noqa: BLE001 -- any failure of upkeep is only reported
             self._done = []
@@ -118,36 +105,11 @@ def folded_to(table: DeltaTable) -> int | None:
     return max(merged, default=None)
 
 
-def folded(rim: Rim, uri: str, group: list[File]) -> Folded:
-    """Write the file that takes a group's place."""
-    kind, epochs = group[0].kind, (min(f.first for f in group), max(f.last for f in group))
-    schema = epoch_log_schema(rim.pipeline)
-    connection = tables.connect()
-    connection.register("old", files.read(uri, group, schema))
-    query = "SELECT * FROM old ORDER BY _epoch" if kind != "partial" else fold_sql(rim.pipeline, "old")
-    rows = connection.sql(query).to_arrow_table()
-    rows = _labelled(rows, epochs[1], schema) if kind == "partial" else rows
-    columns = pa.schema([field for field in schema if field.name != "_kind"])
-    made, action = files.write(
-        uri, rows.select(columns.names).cast(columns), f"fold-{epochs[0]}-{epochs[1]}", kind=kind, epochs=epochs
-    )
-    return Folded(group=tuple(group), made=made, action=action)
-
-
 def tidy(table: DeltaTable) -> None:
     """Keep the log short and the folder clean."""
     table.create_checkpoint()
     table.cleanup_metadata()
     table.vacuum(retention_hours=RETENTION_HOURS, enforce_retention_duration=False, dry_run=False, full=True)
-
-
-def _labelled(rows: pa.Table, epoch: int, schema: pa.Schema) -> pa.Table:
-    """Give folded rows the columns that a partial aggregate has beside windows, keys and states."""
-    constant = {"_epoch": epoch, "_class": Class.ACCEPTED.value}
-    for field in schema:
-        if field.name not in rows.column_names:
-            rows = rows.append_column(field, pa.array([constant.get(field.name)] * rows.num_rows, field.type))
-    return rows
 
 
 def _file(action: dict[str, object]) -> File:

@@ -1,15 +1,23 @@
 """Files of the table's folder that the driver lists itself: written first, shown to readers by one commit."""
 
 import json
+import shutil
 import time
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote
 
+import duckdb
 import pyarrow as pa
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from deltalake.transaction import AddAction, RemoveAction
 from pyarrow import fs
+
+from cutover.lake import tables
+
+GROUP = 100_000  # rows of a row group: what a writer holds in memory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,11 +42,52 @@ def place(uri: str) -> tuple[fs.FileSystem, str]:
     return found, root.rstrip("/")
 
 
-def read(uri: str, files: list[File], schema: pa.Schema) -> ds.Dataset:
-    """Return the rows of files, without the partition column."""
+def read(connection: duckdb.DuckDBPyConnection, view: str, uri: str, files: Sequence[File], schema: pa.Schema) -> None:
+    """Bind a view to the rows of files, in the order of the files, without reading them yet.
+
+    Args:
+        connection: Where.
+        view: Its name.
+        uri: The table's.
+        files: Of that table; in an object store the view can be read once.
+        schema: Of the files: no partition column.
+    """
     system, root = place(uri)
-    columns = pa.schema([field for field in schema if field.name != "_kind"])
-    return ds.dataset([f"{root}/{file.path}" for file in files], schema=columns, filesystem=system, format="parquet")
+    paths = [f"{root}/{unquote(file.path)}" for file in files]
+    if isinstance(system, fs.LocalFileSystem):
+        connection.execute(f"CREATE VIEW {tables.identifier(view)} AS {tables.select(schema, paths)}")
+        return
+    import pyarrow.dataset as ds  # noqa: PLC0415 -- imports pandas, a second that no command should pay
+
+    found = ds.dataset(paths, schema=schema, filesystem=system, format="parquet")
+    connection.register(view, found.scanner(batch_readahead=2, fragment_readahead=1).to_reader())
+
+
+def export(connection: duckdb.DuckDBPyConnection, query: str, uri: str, path: str, *, scratch: Path) -> tuple[int, int]:
+    """Write what a query returns to one new Parquet file, a row group at a time.
+
+    Args:
+        connection: Knows the query's relations.
+        query: The rows.
+        uri: The table's.
+        path: Of the file, relative to the table's folder.
+        scratch: A folder of this machine, for a file that has to go to an object store from there.
+
+    Returns:
+        The number of rows, and of bytes.
+    """
+    system, root = place(uri)
+    local = isinstance(system, fs.LocalFileSystem)
+    system.create_dir(f"{root}/{path.rpartition('/')[0]}", recursive=True)
+    target = Path(f"{root}/{path}") if local else scratch / Path(path).name
+    target.parent.mkdir(parents=True, exist_ok=True)
+    copy = f"COPY ({query}) TO {tables.literal(str(target))} (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {GROUP})"
+    (rows,) = connection.execute(copy).fetchone() or (0,)
+    if not local:
+        with target.open("rb") as source, system.open_output_stream(f"{root}/{path}") as out:
+            shutil.copyfileobj(source, out)
+        target.unlink()
+    return int(rows), int(system.get_file_info(f"{root}/{path}").size)
 
 
 def write(uri: str, rows: pa.Table, file_name: str, *, kind: str, epochs: tuple[int, int]) -> tuple[File, AddAction]:

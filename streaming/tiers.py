@@ -7,10 +7,13 @@ from streaming.files import File
 
 KEEP = 20  # newest epochs that are left alone: a reader may be about to pin one of them
 FAN_IN = 10  # folded files of one tier that make a file of the next
+MOST = 512 * 2**20  # bytes that one fold reads at most; a file of half as many stays as it is
 
 
-def due(files: Sequence[File], *, newest: int, pins: Iterable[int], every: int, keep: int = KEEP) -> list[list[File]]:
-    """Return groups of files, each to become one file.
+def due(
+    files: Sequence[File], *, newest: int, pins: Iterable[int], every: int, keep: int = KEEP, most: int = MOST
+) -> list[list[File]]:
+    """Return groups of files, each to become one file: neighbours, two or more, `most` bytes together.
 
     Args:
         files: All files that the table lists.
@@ -18,13 +21,15 @@ def due(files: Sequence[File], *, newest: int, pins: Iterable[int], every: int, 
         pins: Epochs that somebody reads: no group of partials may hold epochs on both sides of one.
         every: Epochs that make the first tier.
         keep: Newest epochs that stay as they are.
+        most: Bytes of a group, so that a fold takes bounded time and disk however long the stream has run.
     """
     groups = []
     for kind in ("partial", "ledger", "epoch"):
         old = sorted((f for f in files if f.kind == kind and f.last <= newest - keep), key=lambda f: (f.first, f.last))
         # Rows of the ledger and records of epochs keep their epoch: only accepted partials are merged across epochs.
-        segments = _segments(old, sorted(pins) if kind == "partial" else [])
-        groups += [group for segment in segments for group in _grown(segment, every)]
+        pinned = _segments(old, sorted(pins) if kind == "partial" else [])
+        runs = [run for segment in pinned for part in _between_large(segment, most) for run in _grown(part, every)]
+        groups += [group for run in runs for group in _packed(run, most)]
     return groups
 
 
@@ -32,6 +37,27 @@ def _segments(files: Sequence[File], pins: Sequence[int]) -> list[list[File]]:
     """Split files at pinned epochs; a file that holds epochs on both sides of one stands alone."""
     bounds = [-1, *pins, max((f.last for f in files), default=0)]
     return [[f for f in files if low < f.first and f.last <= high] for low, high in pairwise(bounds)]
+
+
+def _between_large(segment: Sequence[File], most: int) -> list[list[File]]:
+    """Split files at those that are large enough to be left alone."""
+    parts: list[list[File]] = [[]]
+    for file in segment:
+        if 2 * file.size >= most:
+            parts.append([])
+        else:
+            parts[-1].append(file)
+    return parts
+
+
+def _packed(run: Sequence[File], most: int) -> list[list[File]]:
+    """Cut a run into groups of `most` bytes; a file that is left alone in one waits for neighbours."""
+    groups: list[list[File]] = [[]]
+    for file in run:
+        if groups[-1] and sum(f.size for f in groups[-1]) + file.size > most:
+            groups.append([])
+        groups[-1].append(file)
+    return [group for group in groups if len(group) > 1]
 
 
 def _grown(segment: Sequence[File], every: int) -> list[list[File]]:

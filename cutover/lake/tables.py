@@ -1,6 +1,7 @@
 """Delta tables without a JVM: made, opened, appended by delta-rs; read by DuckDB over the files that the log lists."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -10,8 +11,11 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
+from cutover import storage
 from cutover.errors import LakeError
+from cutover.lake import scratch
 from cutover.lake.schemas import duckdb_type
+from cutover.settings import Settings
 
 CONFIGURATION = {
     "delta.logRetentionDuration": "interval 1 hours",
@@ -21,11 +25,34 @@ CONFIGURATION = {
 READ = frozenset({"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"})  # reader features that change no file
 
 
-def connect() -> duckdb.DuckDBPyConnection:
-    """Return a DuckDB connection in UTC that never reaches for the network."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """What a connection may take: memory (such as `512MB`), then disk under `home`; threads (None: all cores)."""
+
+    memory: str
+    home: Path
+    threads: int | None = None
+
+
+def connect(bounds: Bounds | None = None) -> duckdb.DuckDBPyConnection:
+    """Return a DuckDB connection in UTC that never reaches for the network.
+
+    Args:
+        bounds: What a query over a whole table may take. None: for single files and small tables.
+    """
     connection = duckdb.connect(config={"autoinstall_known_extensions": False})
     connection.execute("SET TimeZone = 'UTC'; SET enable_progress_bar = false")
+    if bounds is not None:
+        connection.execute(f"SET memory_limit = {literal(bounds.memory)}")
+        connection.execute(f"SET temp_directory = {literal(str(scratch.folder(bounds.home)))}")
+        if bounds.threads is not None:
+            connection.execute(f"SET threads = {int(bounds.threads)}")
     return connection
+
+
+def reading(settings: Settings) -> Bounds:
+    """Return what one reader of whole tables may take."""
+    return Bounds(memory=settings.read.memory, home=settings.home)
 
 
 def exists(uri: str) -> bool:
@@ -133,10 +160,30 @@ def bind(connection: duckdb.DuckDBPyConnection, view: str, table: DeltaTable) ->
     if root is None:
         connection.register(view, table.to_pyarrow_dataset())
         return int(table.version())
-    selects = [_select(schema, files, partition) for partition, files in _files(table, root).items()]
+    selects = [select(schema, files, partition) for partition, files in _files(table, root).items()]
     body = " UNION ALL ".join(selects) or _empty(schema)
     connection.execute(f"CREATE OR REPLACE VIEW {identifier(view)} AS {body}")
     return int(table.version())
+
+
+def bind_file(connection: duckdb.DuckDBPyConnection, view: str, table: DeltaTable, path: str) -> None:
+    """Bind a view to one data file of a table, by its path in the table's log; without the partition columns.
+
+    Raises:
+        duckdb.Error, OSError, pa.ArrowException: The file is not there or does not parse.
+    """
+    root = local_root(table)
+    if root is None:
+        from pyarrow import parquet  # noqa: PLC0415 -- a lake in an object store only
+
+        system, folder = storage.place(table.table_uri)
+        connection.register(view, parquet.read_table(f"{folder}/{unquote(path)}", filesystem=system, partitioning=None))
+        return
+    file = literal(str(file_path(root, {"path": path})))
+    connection.execute(
+        f"CREATE OR REPLACE VIEW {identifier(view)} AS "  # noqa: S608 -- quoted
+        f"SELECT * FROM read_parquet({file}, hive_partitioning = false)"
+    )
 
 
 def _files(table: DeltaTable, root: Path) -> dict[tuple[tuple[str, str | None], ...], list[str]]:
@@ -157,7 +204,14 @@ def _files(table: DeltaTable, root: Path) -> dict[tuple[tuple[str, str | None], 
     return groups
 
 
-def _select(schema: pa.Schema, files: list[str], partition: tuple[tuple[str, str | None], ...]) -> str:
+def select(schema: pa.Schema, files: Sequence[str], partition: Sequence[tuple[str, str | None]] = ()) -> str:
+    """Return the query of the rows of Parquet files of this machine, in a schema's columns and types.
+
+    Args:
+        schema: Of the rows.
+        files: Their paths.
+        partition: Columns that are not in the files, and their one value.
+    """
     constant = {name: "NULL" if value is None else literal(str(value)) for name, value in partition}
     columns = ", ".join(
         f"CAST({constant.get(f.name, identifier(f.name))} AS {duckdb_type(f.type)}) AS {identifier(f.name)}"

@@ -2,8 +2,8 @@ from streaming.files import File
 from streaming.tiers import due
 
 
-def partial(first: int, last: int) -> File:
-    return File(path=f"{first}-{last}", kind="partial", first=first, last=last, size=1)
+def partial(first: int, last: int, size: int = 1) -> File:
+    return File(path=f"{first}-{last}", kind="partial", first=first, last=last, size=size)
 
 
 def spans(groups: list[list[File]]) -> list[tuple[int, int]]:
@@ -51,3 +51,29 @@ def test_file_folded_across_an_epoch_that_was_pinned_later_stands_alone() -> Non
     files = [partial(0, 5), *(partial(e, e) for e in range(6, 12))]
 
     assert spans(due(files, newest=12, pins=(3,), every=4, keep=0)) == [(6, 11)]
+
+
+def test_group_holds_no_more_bytes_than_one_fold_may_read() -> None:
+    files = [partial(e, e, 40) for e in range(8)]
+
+    assert spans(due(files, newest=8, pins=(), every=4, keep=0, most=100)) == [(0, 1), (2, 3), (4, 5), (6, 7)]
+
+
+def test_large_file_is_left_alone_and_its_neighbours_are_not_merged_across_it() -> None:
+    files = [*(partial(e, e) for e in range(4)), partial(4, 4, 50), *(partial(e, e) for e in range(5, 9))]
+
+    assert spans(due(files, newest=9, pins=(), every=4, keep=0, most=100)) == [(0, 3), (5, 8)]
+
+
+def test_folding_comes_to_an_end_however_little_it_saves() -> None:
+    files = [partial(4 * i, 4 * i + 3, 30 + i % 20) for i in range(200)]
+    rounds = 0
+
+    while groups := due(files, newest=800, pins=(), every=4, keep=0, most=100):
+        gone = {file for group in groups for file in group}
+        made = [partial(g[0].first, g[-1].last, sum(f.size for f in g) * 4 // 5) for g in groups]
+        files, rounds = sorted([f for f in files if f not in gone] + made, key=lambda f: f.first), rounds + 1
+
+    assert rounds <= 3
+    assert all(len(g) > 1 for g in groups)
+    assert [f.first for f in files] == [0, *(f.last + 1 for f in files[:-1])]

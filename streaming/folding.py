@@ -1,0 +1,69 @@
+"""One fold: a group of files becomes one file with the same meaning, streamed through DuckDB in bounded memory."""
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from deltalake.transaction import AddAction
+
+from cutover.definition import compiled
+from cutover.definition.pipeline import Pipeline
+from cutover.lake import tables
+from cutover.lake.schemas import duckdb_type, epoch_log_schema
+from cutover.records.classes import Class
+from cutover.records.fold import WINDOW, fold_sql
+from cutover.settings import Settings
+from streaming import files
+from streaming.files import File
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Folded:
+    """One group of files and the one that takes its place."""
+
+    group: tuple[File, ...]
+    made: File
+    action: AddAction
+
+
+def folded(settings: Settings, pipeline: Pipeline, uri: str, group: Sequence[File]) -> Folded:
+    """Write the file that takes a group's place; nobody sees it until it is committed.
+
+    One thread, so that the stream keeps the rest of the machine; `stream.fold_memory`, then disk.
+
+    Args:
+        settings: For the bounds and the scratch folder.
+        pipeline: The definition.
+        uri: The epoch log's.
+        group: Files of one kind.
+    """
+    ordered = sorted(group, key=lambda file: (file.first, file.last))
+    kind, first, last = ordered[0].kind, ordered[0].first, max(file.last for file in ordered)
+    path = f"_kind={kind}/fold-{first}-{last}-{uuid.uuid4().hex}.parquet"
+    schema = pa.schema([field for field in epoch_log_schema(pipeline) if field.name != "_kind"])
+    bounds = tables.Bounds(memory=settings.stream.fold_memory, home=settings.home, threads=1)
+    with tables.connect(bounds) as connection:
+        files.read(connection, "old", uri, ordered, schema)
+        if kind == "partial":
+            # A fold has no order; without one to keep, rows need not wait for one another in memory.
+            connection.execute("SET preserve_insertion_order = false")
+            query = merged_sql(pipeline, schema, last)
+        else:
+            query = "SELECT * FROM old"  # files in the order of their epochs, and so are their rows
+        rows, size = files.export(connection, query, uri, path, scratch=settings.home.resolve() / "tmp" / "folds")
+    made = File(path=path, kind=kind, first=first, last=last, size=size)
+    stats = files.statistics(rows, last if kind == "partial" else first, last)
+    return Folded(group=tuple(group), made=made, action=files.add(made, stats))
+
+
+def merged_sql(pipeline: Pipeline, schema: pa.Schema, epoch: int) -> str:
+    """Return the query that folds the accepted partials of `old` into rows of one epoch, in a schema's columns."""
+    own = {*WINDOW, *pipeline.key, *(state.column for state in compiled.states(pipeline)), "_n"}
+    constant = {"_epoch": str(int(epoch)), "_class": tables.literal(Class.ACCEPTED.value)}
+    columns = ", ".join(
+        f"CAST({tables.identifier(f.name) if f.name in own else constant.get(f.name, 'NULL')} AS {duckdb_type(f.type)})"
+        f" AS {tables.identifier(f.name)}"
+        for f in schema
+    )
+    return f"SELECT {columns} FROM ({fold_sql(pipeline, 'old')}) AS folded"  # noqa: S608 -- quoted above
