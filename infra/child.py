@@ -48,7 +48,7 @@ def run_command(
         stderr=subprocess.PIPE,
         text=True,
         errors="replace",
-        preexec_fn=_end_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509 -- one call to the kernel
+        preexec_fn=end_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509 -- one call to the kernel
     )
     assert child.stdout is not None  # noqa: S101 -- PIPE above
     assert child.stderr is not None  # noqa: S101 -- PIPE above
@@ -99,6 +99,7 @@ def _end(child: subprocess.Popen[str]) -> None:
         child.wait()
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
+    """Ask the kernel to end this process when its parent dies: called between fork and exec."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

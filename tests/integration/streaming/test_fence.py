@@ -11,8 +11,9 @@ from cutover.settings import Settings
 from streaming import driver, heartbeat
 from streaming.lock import only_driver
 from tests.integration.streaming import rig
-from tests.integration.streaming.conftest import WITHIN, Start
+from tests.integration.streaming.conftest import Start
 from tests.integration.streaming.rig import Event
+from tests.support.background import WITHIN
 
 EVENTS = [Event(id=i, minute=i, partition=i % 2) for i in range(20)]
 MORE = [Event(id=100 + i, minute=30 + i, partition=i % 2) for i in range(10)]

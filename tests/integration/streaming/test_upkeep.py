@@ -11,8 +11,8 @@ from cutover.probe import Point
 from cutover.settings import Settings
 from streaming import compaction, driver, history
 from tests.integration.streaming import rig
-from tests.integration.streaming.conftest import WITHIN
 from tests.integration.streaming.rig import Event
+from tests.support.background import WITHIN
 
 EVENTS = [Event(id=i, minute=i / 4, key="ab"[i % 2], partition=i % 2) for i in range(200)]
 EVENTS += [Event(id=1000 + i, minute=0, logged=60, partition=0) for i in range(20)]  # late

@@ -1,0 +1,62 @@
+"""All faults. A family's module has `FAULTS`, and `NOT_APPLICABLE` where something cannot be run here."""
+
+from importlib import import_module
+from pkgutil import iter_modules
+
+from tests.faults.fault import Fault, NotApplicable
+
+_MODULES = [import_module(f"{__name__}.{found.name}") for found in iter_modules(__path__)]
+
+
+def everything() -> tuple[Fault, ...]:
+    """Return every fault of every family, by name."""
+    found = [fault for module in _MODULES for fault in module.FAULTS]
+    return tuple(sorted(found, key=lambda fault: fault.name))
+
+
+def not_applicable() -> tuple[NotApplicable, ...]:
+    """Return what cannot be run here, by name."""
+    return tuple(entry for module in _MODULES for entry in getattr(module, "NOT_APPLICABLE", ()))
+
+
+def promised() -> dict[str, str]:
+    """Return id and title of every fault that is promised and that no family has."""
+    known = {fault.id for fault in everything()} | {entry.id for entry in not_applicable()}
+    return {name: title for name, title in PROMISED.items() if name not in known}
+
+
+PROMISED = {
+    "F01": "driver killed",
+    "F02": "killed after the commit",
+    "F03": "killed before the commit, redone with another end",
+    "F04": "second writer",
+    "F05": "Spark's checkpoint gone",
+    "F06": "broker",
+    "F07": "partitions added",
+    "F08": "retention passed the reader",
+    "F09": "topic re-created",
+    "F10": "transactions",
+    "F11": "unsafe settings",
+    "F12": "future event",
+    "F13": "idle",
+    "F14": "late burst",
+    "F15": "poison",
+    "F16": "duplicate send",
+    "F17": "clock skew",
+    "F18": "schema change",
+    "F19": "key skew, many keys",
+    "F20": "other epoch borders",
+    "F21": "disk full",
+    "F22": "table log damaged",
+    "F23": "data file missing",
+    "F24": "restored by hand",
+    "F25": "compaction",
+    "F26": "vacuum against a pin",
+    "F27": "batch killed",
+    "F28": "planted differences",
+    "F29": "Airflow worker lost",
+    "F30": "Airflow services lost",
+    "F31": "difference after retirement",
+    "F32": "hostile values",
+    "F33": "path traversal",
+}

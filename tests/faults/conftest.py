@@ -1,0 +1,47 @@
+"""A rig for each fault, and a line of its result."""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from cutover.settings import Settings
+from tests.faults.fault import Fault, Part
+from tests.faults.rig import Rig, new_rig
+from tests.integration.streaming import rig as small
+from tests.support.broker import Broker
+
+SEED = int(os.environ.get("CUTOVER_FAULT_SEED", "20261121"))
+RESULTS = Path(os.environ.get("CUTOVER_FAULT_RESULTS", "build/faults.jsonl"))
+
+
+@pytest.fixture
+def rig_of(
+    request: pytest.FixtureRequest, settings: Settings, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[[Fault], Rig]]:
+    """Return a function that makes the installation a fault needs; all of it ends with the test."""
+    made: list[Rig] = []
+    brokers: list[Broker] = []
+
+    def make(fault: Fault) -> Rig:
+        bootstrap = None
+        if Part.BROKER in fault.needs:
+            brokers.append(Broker(tmp_path_factory.mktemp("broker")))
+            brokers[0].start()
+            bootstrap = brokers[0].bootstrap
+        elif Part.KAFKA in fault.needs:
+            bootstrap = str(request.getfixturevalue("kafka_bootstrap"))
+        if Part.SPARK in fault.needs:
+            request.getfixturevalue("spark")
+        own = brokers[0] if brokers else None
+        made.append(new_rig(settings, name=fault.name, seed=SEED, bootstrap=bootstrap, broker=own))
+        if bootstrap is not None:
+            small.make_topic(made[0].settings, made[0].topic, partitions=fault.partitions)
+        return made[0]
+
+    yield make
+    for rig in made:
+        rig.close()
+    for broker in brokers:
+        broker.stop()

@@ -1,0 +1,85 @@
+"""One failure as a value: how it is caused, how we know from outside that it happened, what must hold after it."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from reconcile.result import Verdict
+
+if TYPE_CHECKING:
+    from tests.faults.rig import Rig
+
+Hold = Callable[["Rig"], Iterable[str]]
+"""A check beside N1 to N6: yields a sentence for each violation. Its function's name is what the table shows."""
+
+ALWAYS = ("N1", "N2", "N3", "N4", "N5", "N6")
+AGREE = frozenset({Verdict.CONSISTENT, Verdict.EXPLAINED})
+
+
+class Part(StrEnum):
+    """What a fault needs; decides what its rig is made of."""
+
+    KAFKA = "kafka"  # a topic of its own on the session's broker
+    BROKER = "broker"  # a broker of its own, which the fault may harm
+    SPARK = "spark"  # the session's Spark, in this process
+    LAKE = "lake"  # a home and a lake; every rig has them
+
+
+STREAM = frozenset({Part.KAFKA, Part.SPARK, Part.LAKE})
+
+
+def nothing(_: "Rig") -> None:
+    """Heal nothing: the fault is over by itself."""
+
+
+def settle(rig: "Rig") -> None:
+    """Read what is left, compute the batch at that cut, compare."""
+    rig.drain()
+    rig.batch()
+    rig.reconcile()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One failure.
+
+    The order of a run: `inject`, `happened`, alert and exit code, `heal`, `settle`, the verdict, N1 to N6 with the
+    oracle, `holds`.
+    """
+
+    id: str  # "F03"
+    variant: str = ""  # "a", "b-longer": several faults of one id
+    family: str  # driver, kafka, input, lake, findings, batch, loss
+    title: str
+    inject: Callable[["Rig"], None]
+    happened: Callable[["Rig"], bool]  # from outside the system; False: the test is an error, never a pass or a skip
+    needs: frozenset[Part] = STREAM
+    heal: Callable[["Rig"], None] = nothing
+    settle: Callable[["Rig"], None] = settle
+    verdicts: frozenset[Verdict] = AGREE  # of the last reconciliation after `settle`; empty: none was made
+    checks: tuple[str, ...] = ALWAYS  # of `cutover verify`, with the oracle; empty: a fault without a log
+    holds: tuple[Hold, ...] = ()
+    alert: str | None = None  # exactly this one between `inject` and `heal`; None: no alert at all
+    also: tuple[str, ...] = ()  # alerts that must be seen beside it, where a row names several
+    stays: bool = False  # the alert still fires after `settle`; else it must have gone
+    exit_code: int | None = None  # of the process that had to stop; see `Rig.ended` and `Rig.refused`
+    partitions: int = 2  # of the topic
+    quick: bool = False  # runs in `make test`; the others in `make faults`
+    within: int = 300  # seconds the whole may take
+
+    @property
+    def name(self) -> str:
+        """Return `F03-overflow`, or `F03` where there is one variant only."""
+        return f"{self.id}-{self.variant}" if self.variant else self.id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotApplicable:
+    """A variant that cannot be run here, and why."""
+
+    id: str
+    variant: str = ""
+    family: str
+    title: str
+    why: str

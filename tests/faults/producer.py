@@ -1,0 +1,107 @@
+"""The test's own producer: what it sent, what the broker said of it, and what each record was meant to be."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from confluent_kafka import KafkaError, Message, Producer
+
+from cutover.definition import Pipeline
+from reconcile.verify.oracle import Sent, append
+from tests.integration.streaming.rig import MINUTE, NOON, Event
+
+Intended = Literal["accepted", "malformed", "filtered", "future"]
+Outcome = Literal["acked", "failed", "unknown", "aborted"]
+Meant = tuple[Intended, int | None, tuple[object, ...]]  # class, window start in microseconds, key
+
+_UNSURE = frozenset({KafkaError._MSG_TIMED_OUT, KafkaError._TIMED_OUT, KafkaError.REQUEST_TIMED_OUT})
+FLUSH_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What the broker said of one record."""
+
+    event: Event
+    partition: int
+    offset: int | None
+    error: KafkaError | None
+
+
+def meant(pipeline: Pipeline) -> Callable[[Event], Meant]:
+    """Return how a record of `tests.integration.streaming.rig` is meant under its definition."""
+    size, ahead = pipeline.window.size, pipeline.lateness.max_ahead_micros
+
+    def of(event: Event) -> Meant:
+        if event.raw is not None:
+            return "malformed", None, ()
+        if event.key == "drop":
+            return "filtered", None, ()
+        logged = NOON + int((event.minute if event.logged is None else event.logged) * MINUTE)
+        kind: Intended = "future" if event.micros > logged // 1000 * 1000 + ahead else "accepted"
+        return kind, event.micros // 1000 * 1000 // size * size, (event.key,)
+
+    return of
+
+
+def new(bootstrap: str, **options: object) -> Producer:
+    """Return a producer whose records keep their order and are written once."""
+    return Producer({"bootstrap.servers": bootstrap, "linger.ms": 1, "enable.idempotence": True, **options})
+
+
+def deliver(producer: Producer, topic: str, events: Iterable[Event], *, flush: float = FLUSH_SECONDS) -> list[Report]:
+    """Send events in order and return what the broker said of each; without an answer: a timeout."""
+    reports: dict[int, Report] = {}
+    sent = list(events)
+    for place, event in enumerate(sent):
+        logged = event.minute if event.logged is None else event.logged
+        producer.produce(
+            topic,
+            event.value,
+            partition=event.partition,
+            timestamp=(NOON + int(logged * MINUTE)) // 1000,
+            on_delivery=_note(reports, place, event),
+        )
+        producer.poll(0)
+    producer.flush(flush)
+    silent = KafkaError(KafkaError._MSG_TIMED_OUT)
+    nothing = (Report(event=e, partition=e.partition, offset=None, error=silent) for e in sent)
+    return [reports.get(place, lost) for place, lost in enumerate(nothing)]
+
+
+def record(
+    oracle: Path, topic_id: str, reports: Iterable[Report], mean: Callable[[Event], Meant], outcome: Outcome | None
+) -> list[Sent]:
+    """Append what became of records to the oracle; `outcome` overrules what the broker said of those it took."""
+    rows = [_row(topic_id, report, mean(report.event), outcome) for report in reports]
+    append(oracle, rows)
+    return rows
+
+
+def _row(topic_id: str, report: Report, meaning: Meant, outcome: Outcome | None) -> Sent:
+    intended, window, key = meaning
+    return Sent(
+        id=report.event.id,
+        outcome=outcome if outcome is not None and report.error is None else _outcome(report.error),
+        topic_id=topic_id,
+        partition=report.partition,
+        offset=report.offset,
+        intended=intended,
+        window_start=window,
+        key=key,
+    )
+
+
+def _outcome(error: KafkaError | None) -> Outcome:
+    if error is None:
+        return "acked"
+    return "unknown" if error.code() in _UNSURE else "failed"
+
+
+def _note(reports: dict[int, Report], place: int, event: Event) -> Callable[[KafkaError | None, Message], None]:
+    def note(error: KafkaError | None, message: Message) -> None:
+        offset = None if error is not None else message.offset()
+        reports[place] = Report(event=event, partition=event.partition, offset=offset, error=error)
+
+    return note

@@ -1,0 +1,286 @@
+"""A fresh installation for one fault: its own home, lake, topic and pipeline; what it sends is kept by an oracle."""
+
+import random
+import time
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+from confluent_kafka import Producer
+
+from batch.recompute import run as run_batch
+from cutover.clock import Clock
+from cutover.definition import Pipeline
+from cutover.errors import CutoverError
+from cutover.lake import tables, versions
+from cutover.lake.batch_runs import BatchRun
+from cutover.lake.epochs import EpochRecord
+from cutover.lake.versions import Version
+from cutover.log.kafka import LogClient
+from cutover.probe import Probe, silent
+from cutover.settings import Kafka, Settings
+from reconcile.result import Reconciliation
+from reconcile.run import reconcile
+from reconcile.verify.model import Verification
+from reconcile.verify.oracle import Oracle, Sent
+from reconcile.verify.run import verify
+from streaming import driver, heartbeat
+from streaming.heartbeat import Heartbeat
+from tests.faults import producer
+from tests.faults.child import Child
+from tests.faults.task import Place, Role, Task
+from tests.integration.streaming import rig as small
+from tests.integration.streaming.rig import Event
+from tests.support.background import Background
+from tests.support.broker import Broker
+from tests.support.until import until
+
+Value = TypeVar("Value")
+WITHIN = 120.0
+CAP = 20  # records of an epoch
+
+
+class Rig:
+    """One installation, and the hands of whoever harms it."""
+
+    def __init__(self, settings: Settings, topic: str, *, seed: str, broker: Broker | None = None) -> None:
+        self.settings = small.fast(settings)
+        self.topic = topic
+        self.seed, self.rng = seed, random.Random(seed)  # noqa: S311 -- one seed drives events and fault times
+        self.make: Callable[[], Pipeline] = partial(small.pipeline, topic, cap=CAP)
+        self.oracle_file = settings.home / "oracle.jsonl"
+        self.evidence: dict[str, Any] = {}
+        self.sometimes: set[str] = set()
+        self.exit_code: int | None = None  # of the process that had to stop
+        self.said = ""  # its message
+        self.seen: set[str] = set()  # alerts so far
+        self.runs: list[BatchRun] = []
+        self.reconciliations: list[Reconciliation] = []
+        self._broker, self._children, self._background = broker, list[Child](), list[Background]()
+        self._next_id, self._minute = 0, 0.0
+
+    # -- the installation
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """Return the definition; children make it anew from `self.make`."""
+        return self.make()
+
+    def define(self, **changes: Any) -> Pipeline:
+        """Change the definition: arguments of `tests.integration.streaming.rig.pipeline` (cap, lateness)."""
+        self.make = partial(small.pipeline, self.topic, **({"cap": CAP} | changes))
+        return self.pipeline
+
+    @property
+    def broker(self) -> Broker:
+        """Return the broker that this fault may harm (`Part.BROKER`)."""
+        assert self._broker is not None, "the fault does not need Part.BROKER, and must not harm the shared one"
+        return self._broker
+
+    @property
+    def client(self) -> LogClient:
+        """Return a client of the log."""
+        return LogClient(self.settings)
+
+    @property
+    def version(self) -> Version:
+        """Return the current version of the stream."""
+        found = versions.current(self.settings, self.pipeline)
+        assert found is not None, "no driver ever began here"
+        return found
+
+    @property
+    def table(self) -> Path:
+        """Return the folder of the epoch log."""
+        return Path(self.version.uri)
+
+    # -- what is sent
+
+    def draw(self, count: int, *, late: float = 0.0, keys: Sequence[str | None] = ("a", "b", None)) -> list[Event]:
+        """Return the next events of the seed: ids and log time go on, `late` is the share of those an hour behind."""
+        partitions = self.client.partitions(self.topic)
+        events = []
+        for _ in range(count):
+            back = 60.0 if self.rng.random() < late else self.rng.uniform(0, 4)
+            self._minute += self.rng.uniform(0, 0.6)
+            events.append(
+                Event(
+                    id=self._next_id,
+                    minute=max(0.0, self._minute - back),
+                    logged=self._minute,
+                    key=self.rng.choice(keys),
+                    partition=self.rng.choice(partitions),
+                )
+            )
+            self._next_id += 1
+        return events
+
+    def send(
+        self,
+        events: Iterable[Event],
+        *,
+        mean: Callable[[Event], producer.Meant] | None = None,
+        by: Producer | None = None,
+        outcome: producer.Outcome | None = None,
+        may_fail: bool = False,
+    ) -> list[Sent]:
+        """Send events and keep them in the oracle.
+
+        Args:
+            events: In order.
+            mean: How each is meant (class, window, key); None: as the definition says of `Event`.
+            by: A producer with options of its own, such as transactions; None: a plain one.
+            outcome: What became of those that the broker took, where it is not `acked`: `aborted`.
+            may_fail: Whether records that do not reach the log are part of the fault.
+        """
+        topic_id = self.client.topic_id(self.topic)
+        reports = producer.deliver(by or producer.new(str(self.settings.kafka.bootstrap_servers)), self.topic, events)
+        rows = producer.record(self.oracle_file, topic_id, reports, mean or producer.meant(self.pipeline), outcome)
+        lost = [row for row in rows if row.offset is None]
+        assert may_fail or not lost, f"{len(lost)} records did not reach the log"
+        return rows
+
+    @property
+    def oracle(self) -> Oracle:
+        """Return everything that was sent so far."""
+        return Oracle.read(self.oracle_file)
+
+    # -- what runs
+
+    def start(
+        self,
+        *,
+        block: Place | None = None,
+        role: Role = "stream",
+        until: driver.Until = "forever",
+        clock: Clock | None = None,
+        before: Callable[[], None] | None = None,
+        settings: Settings | None = None,
+        **changes: Any,
+    ) -> Child:
+        """Start a path in a process of its own; `block` is a point and an epoch, `changes` are stream settings."""
+        task = Task(
+            role=role,
+            settings=small.fast(settings or self.settings, **changes),
+            make=self.make,
+            trace=self.settings.home / f"child-{len(self._children)}.trace",
+            block=block,
+            until=until,
+            clock=clock,
+            before=before,
+        )
+        child = Child(task)
+        self._children.append(child)
+        return child
+
+    def background(self, *, clock: Clock | None = None, probe: Probe = silent, **changes: Any) -> Background:
+        """Start a driver in a thread of this process, on its Spark: for faults that kill no process."""
+        made = Background(small.fast(self.settings, **changes), self.pipeline, clock=clock, probe=probe)
+        self._background.append(made)
+        return made
+
+    def drain(self, *, clock: Clock | None = None, probe: Probe = silent, final: bool = False, **changes: Any) -> None:
+        """Drive the stream in this process to the log's ends as they are now."""
+        goal: driver.Until = "final" if final else "drain"
+        driver.run(small.fast(self.settings, **changes), self.pipeline, until=goal, clock=clock, probe=probe)
+
+    def batch(self, *, probe: Probe = silent) -> BatchRun | None:
+        """Compute the batch at the newest cut."""
+        run = run_batch(self.settings, self.pipeline, probe=probe)
+        if run is not None:
+            self.runs.append(run)
+        return run
+
+    def reconcile(self, *, probe: Probe = silent) -> Reconciliation:
+        """Compare both sides at the newest batch run's cut."""
+        found = reconcile(self.settings, self.pipeline, probe=probe)
+        self.reconciliations.append(found)
+        return found
+
+    def verify(self, only: Sequence[str] = ()) -> Verification:
+        """Run the checks with the oracle."""
+        return verify(self.settings, self.pipeline, oracle=self.oracle, only=only)
+
+    def ended(self, child: Child, within: float = WITHIN) -> int:
+        """Wait for the process that had to stop; its exit code, message and alert are those of the fault."""
+        self.exit_code = child.wait(within)
+        self.said = child.output()
+        self.alerts()
+        return self.exit_code
+
+    def refused(self, act: Callable[[], object]) -> CutoverError:
+        """Do what has to be refused, and keep exit code, message and alert as those of the fault."""
+        with pytest.raises(CutoverError) as failure:
+            act()
+        error = failure.value
+        self.exit_code, self.said = error.exit_code, str(error)
+        if error.runbook is not None:
+            self.seen.add(error.runbook)
+        return error
+
+    # -- what can be seen
+
+    def records(self) -> list[EpochRecord]:
+        """Return the records of all committed epochs; none before the first start."""
+        version = versions.current(self.settings, self.pipeline)
+        if version is None or not tables.exists(version.uri):
+            return []
+        return small.records(self.settings, self.pipeline)
+
+    def newest(self) -> int:
+        """Return the number of the newest committed epoch; -1 before the first."""
+        found = self.records()
+        return found[-1].epoch if found else -1
+
+    def transaction(self) -> int | None:
+        """Return the transaction number of the epoch log: the newest epoch, as the table's own log says it."""
+        number = tables.open_table(self.version.uri).transaction_version(self.version.app_id)
+        return None if number is None else int(number)
+
+    def counted(self, classes: Sequence[str] = ("accepted", "late")) -> dict[small.Cell, small.Value]:
+        """Return records, sum of ids and of squared ids by (window, key), straight from the table's rows."""
+        return small.counted(self.settings, self.pipeline, classes=classes)
+
+    def beat(self) -> Heartbeat | None:
+        """Return what the driver last said of itself."""
+        return heartbeat.read(self.settings, self.pipeline.name)
+
+    def alerts(self) -> set[str]:
+        """Return the names of the alerts that fire now; they count as seen."""
+        beat = self.beat()
+        found = {beat.runbook} if beat is not None and beat.runbook is not None else set()
+        self.seen |= found
+        return found
+
+    def events(self) -> list[dict[str, Any]]:
+        """Return the events that all children logged."""
+        return [event for child in self._children for event in child.events()]
+
+    def until(self, look: Callable[[], Value], within: float = WITHIN) -> Value:
+        """Return the first true value of `look()`; fail after `within` seconds."""
+        return until(look, within, every=0.05)
+
+    def note(self, name: str, value: Any) -> None:
+        """Keep a piece of evidence for `happened` and for the results: numbers, short texts, no paths."""
+        self.evidence[name] = value
+
+    def saw(self, name: str) -> None:
+        """Say that something happened that must happen somewhere in the whole set: redone, fenced, late, conflict."""
+        self.sometimes.add(name)
+
+    def close(self) -> None:
+        """End whatever still runs."""
+        for child in self._children:
+            child.end()
+        for thread in self._background:
+            if thread.thread.is_alive():
+                thread.stop()
+
+
+def new_rig(settings: Settings, *, name: str, seed: int, bootstrap: str | None, broker: Broker | None = None) -> Rig:
+    """Return a rig for a fault; `bootstrap` None: without a log."""
+    kafka = settings.kafka if bootstrap is None else Kafka(bootstrap_servers=bootstrap)
+    topic = f"{name}-{time.time_ns():x}"
+    return Rig(settings.model_copy(update={"kafka": kafka}), topic, seed=f"{seed}/{name}", broker=broker)

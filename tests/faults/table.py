@@ -1,0 +1,112 @@
+"""Write the table of faults from results alone: `python -m tests.faults.table RESULTS PAGE`.
+
+A fault without a result, or with a failed one, reads `not proven`. Nobody edits the page.
+"""
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+
+from tests.faults.catalogue import everything, not_applicable, promised
+from tests.faults.fault import Fault, NotApplicable
+from tests.faults.result import Result, read
+
+HEAD = """\
+# What was broken on purpose, and what held
+
+Written by `make faults` from its results (`faults.jsonl`, beside this page) and from nothing else. Each fault is caused
+on a fresh installation, and a fact from outside the system shows that it happened; then it is healed, the stream reads
+what is left, the batch computes the same cut, both are compared, and the checks N1 to N6 (`cutover verify`) run with
+the list of what the test's own producer was told by the broker.
+
+"""
+TITLES = {
+    "driver": "The streaming driver",
+    "loss": "Loss in the log",
+    "kafka": "Kafka",
+    "input": "Input",
+    "lake": "The lake",
+    "batch": "The batch path",
+    "findings": "Findings and reports",
+    "later": "Not caused here yet",
+}
+COLUMNS = ("fault", "what is done", "result", "checks", "beside them", "alert", "exit", "s")
+Row = tuple[str, ...]
+
+
+def page(
+    faults: Sequence[Fault], absent: Sequence[NotApplicable], missing: Mapping[str, str], found: Mapping[str, Result]
+) -> str:
+    """Return the page.
+
+    Args:
+        faults: The catalogue.
+        absent: What cannot be run here.
+        missing: Id and title of what nobody has written yet.
+        found: Newest result of each fault, by name.
+    """
+    rows = [(fault.family, _row(fault, found.get(fault.name))) for fault in faults]
+    rows += [(entry.family, _absent(entry)) for entry in absent]
+    rows += [("later", (name, title, "not proven", *[""] * 5)) for name, title in missing.items()]
+    order = list(TITLES)
+    rows.sort(key=lambda row: (order.index(row[0]), row[1][0]))
+    families = (_family(name, [row for _, row in group]) for name, group in groupby(rows, key=lambda row: row[0]))
+    return HEAD + _summary(row for _, row in rows) + "\n\n" + _sometimes(found.values()) + "\n" + "\n".join(families)
+
+
+def _row(fault: Fault, result: Result | None) -> Row:
+    if result is None:
+        return (fault.name, fault.title, "not proven", *[""] * 5)
+    alert = ", ".join(result.alerts) or "silent"
+    code = "" if result.exit_code is None else str(result.exit_code)
+    outcome = "**proven**" if result.outcome == "proven" else "not proven"
+    checks = _span(result.checks)
+    return (fault.name, fault.title, outcome, checks, "; ".join(result.holds), alert, code, f"{result.seconds:.0f}")
+
+
+def _absent(entry: NotApplicable) -> Row:
+    name = f"{entry.id}-{entry.variant}" if entry.variant else entry.id
+    return (name, entry.title, f"not applicable: {entry.why}", *[""] * 5)
+
+
+def _span(checks: Sequence[str]) -> str:
+    return "N1 to N6" if checks == ("N1", "N2", "N3", "N4", "N5", "N6") else ", ".join(checks)
+
+
+def _family(name: str, rows: Sequence[Row]) -> str:
+    lines = [COLUMNS, tuple("---" for _ in COLUMNS), *rows]
+    body = "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+    return f"## {TITLES[name]}\n\n{body}\n"
+
+
+def _summary(rows: Iterable[Row]) -> str:
+    outcomes = [row[2] for row in rows]
+    proven = sum(outcome == "**proven**" for outcome in outcomes)
+    absent = sum(outcome.startswith("not applicable") for outcome in outcomes)
+    return f"{proven} proven, {len(outcomes) - proven - absent} not proven, {absent} not applicable."
+
+
+def _sometimes(found: Iterable[Result]) -> str:
+    results = list(found)
+    seeds = ", ".join(sorted({str(result.seed) for result in results})) or "none"
+    seen = [f"{said} ({sum(name in r.sometimes for r in results)} faults)" for name, said in SOMETIMES.items()]
+    return f"Seed: {seeds}. In the course of it: {', '.join(seen)}.\n"
+
+
+SOMETIMES = {
+    "redone": "an epoch was redone with another end",
+    "late": "a late record entered the ledger",
+    "fenced": "a writer was fenced",
+    "conflict": "a commit conflict was retried",
+}
+"""What has to happen somewhere in a full run, or its faults were too tame."""
+
+
+def main(results: Path, out: Path) -> None:
+    """Write the page."""
+    out.write_text(page(everything(), not_applicable(), promised(), read(results)), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(*map(Path, sys.argv[1:]))

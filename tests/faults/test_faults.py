@@ -1,0 +1,32 @@
+"""Every fault of the catalogue, one after another: it happened, what must hold held, the right alert fired."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.faults.catalogue import everything
+from tests.faults.conftest import RESULTS, SEED
+from tests.faults.fault import Fault
+from tests.faults.prove import prove
+from tests.faults.result import append
+from tests.faults.rig import Rig
+
+
+def parameters() -> list[object]:
+    """Return the catalogue as parameters; what is not quick is `long`, and runs by `make faults`."""
+    return [
+        pytest.param(
+            fault,
+            id=fault.name,
+            marks=[pytest.mark.quick if fault.quick else pytest.mark.long, pytest.mark.timeout(fault.within)],
+        )
+        for fault in everything()
+    ]
+
+
+@pytest.mark.parametrize("fault", parameters())
+def test_fault(fault: Fault, rig_of: Callable[[Fault], Rig]) -> None:
+    result = prove(fault, rig_of(fault), SEED)
+    append(RESULTS, result)
+
+    assert (result.outcome, result.why) == ("proven", "")

@@ -1,0 +1,47 @@
+"""A driver in a thread of this process, on its Spark."""
+
+import threading
+
+from cutover.clock import Clock, SystemClock
+from cutover.definition import Pipeline
+from cutover.probe import Probe, silent
+from cutover.settings import Settings
+from streaming import driver
+from streaming.heartbeat import folder
+
+WITHIN = 90.0
+
+
+class Background:
+    """A driver in a thread: stopped by its file, and its end is looked at."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        pipeline: Pipeline,
+        *,
+        clock: Clock | None = None,
+        probe: Probe = silent,
+        until: driver.Until = "forever",
+    ) -> None:
+        self._stop = folder(settings, pipeline.name) / "stop"
+        self.failure: BaseException | None = None
+
+        def body() -> None:
+            try:
+                driver.run(settings, pipeline, until=until, clock=clock or SystemClock(), probe=probe)
+            except BaseException as error:  # noqa: BLE001 -- handed to the test
+                self.failure = error
+
+        self.thread = threading.Thread(target=body, daemon=True)
+        self.thread.start()
+
+    def stop(self) -> None:
+        """Ask it to stop and wait for its end."""
+        self._stop.touch()
+        self.join()
+
+    def join(self, within: float = WITHIN) -> None:
+        """Wait for its end."""
+        self.thread.join(within)
+        assert not self.thread.is_alive()
