@@ -1,7 +1,7 @@
 """The one commit of an epoch: partial aggregates, ledger and record together, refused if another driver was faster."""
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Transaction, write_deltalake
@@ -10,8 +10,9 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from cutover.errors import LakeError
 from cutover.events import log
-from cutover.lake import tables
+from cutover.lake import losses, tables
 from cutover.lake.epochs import EpochRecord
+from cutover.lake.losses import Loss
 from cutover.lake.versions import Version
 from streaming import history
 from streaming.identity import pid_of
@@ -29,8 +30,17 @@ class Committer:
     handle knows nothing of that, so after any load it must show the history that this driver continues.
     """
 
-    def __init__(self, version: Version, run_id: str, table: DeltaTable, *, reload_every: int) -> None:
+    def __init__(
+        self,
+        version: Version,
+        run_id: str,
+        table: DeltaTable,
+        *,
+        reload_every: int,
+        accepted: Sequence[Loss] = (),
+    ) -> None:
         self.version, self.run_id = version, run_id
+        self.accepted = tuple(accepted)  # recorded losses: the one excuse for an epoch that starts behind a gap
         self.table = table
         self.newest = history.check(table, version)
         self._reload_every, self._since_load = reload_every, 0
@@ -108,7 +118,8 @@ class Committer:
             raise CommitFailedError(msg)
 
     def _attempt(self, record: EpochRecord, write: Write) -> None:
-        if not history.continues(self.newest, record.epoch, record.start):
+        skips = losses.skips(self.accepted, record.epoch, record.topic_id)
+        if not history.continues(self.newest, record.epoch, record.start, skips):
             msg = f"Stream of {self.version.pipeline}: epoch {record.epoch} does not follow the newest committed one."
             raise LakeError(msg, runbook="EpochHistoryBroken")
         try:

@@ -14,7 +14,7 @@ from cutover.clock import Clock, SystemClock
 from cutover.definition.pipeline import Pipeline
 from cutover.errors import CutoverError, LakeError, LogError
 from cutover.events import log
-from cutover.lake import tables, versions
+from cutover.lake import losses, tables, versions
 from cutover.lake.schemas import epoch_log_schema
 from cutover.log.kafka import LogClient
 from cutover.probe import Probe, silent
@@ -112,12 +112,15 @@ def _begin(rim: Rim) -> tuple[Committer, start.Beginning]:
     version = versions.current(rim.settings, rim.pipeline)
     table = tables.open_table(version.uri) if version is not None and tables.exists(version.uri) else None
     record = None if version is None or table is None else history.check(table, version)
-    beginning = start.begin(rim.pipeline, rim.client, record)
+    accepted = () if version is None else losses.losses(rim.settings, version)
+    beginning = start.begin(rim.pipeline, rim.client, record, accepted)
     schema = epoch_log_schema(rim.pipeline)
     version = versions.open_or_create(rim.settings, rim.pipeline, rim.clock)
     table = table or tables.ensure(version.uri, schema, partition_by=["_kind"])
     # The handle that was checked is the one that commits: a fresh one would accept what another driver has done.
-    committer = Committer(version, rim.beat.now.run_id, table, reload_every=rim.settings.stream.reload_every)
+    committer = Committer(
+        version, rim.beat.now.run_id, table, reload_every=rim.settings.stream.reload_every, accepted=accepted
+    )
     rim.probe("start.read", -1 if record is None else record.epoch)
     _announce(rim, beginning)
     return committer, beginning
@@ -141,12 +144,12 @@ def _read(rim: Rim, stream: Stream) -> None:
     try:
         _watch(rim, stream, running)
     except Exception as error:
-        raise explain(error, rim, stream.committer.newest, jvm_gone=query.jvm_gone(session)) from error
+        raise explain(error, rim, stream.committer, jvm_gone=query.jvm_gone(session)) from error
     finally:
         _halt(rim, stream, running)
     if stream.failure is not None:
         gone = query.jvm_gone(session)
-        raise explain(stream.failure, rim, stream.committer.newest, jvm_gone=gone) from stream.failure
+        raise explain(stream.failure, rim, stream.committer, jvm_gone=gone) from stream.failure
 
 
 def _watch(rim: Rim, stream: Stream, running: "StreamingQuery") -> None:

@@ -3,14 +3,14 @@
 import re
 
 from cutover.errors import CutoverError, LakeError
-from cutover.lake.epochs import EpochRecord
 from streaming import start
+from streaming.commit import Committer
 from streaming.rim import Rim
 
 _LONGEST = 300
 
 
-def explain(error: BaseException, rim: Rim, newest: EpochRecord | None, *, jvm_gone: bool = False) -> CutoverError:
+def explain(error: BaseException, rim: Rim, committer: Committer, *, jvm_gone: bool = False) -> CutoverError:
     """Return what a failure means.
 
     The log is asked first: lost offsets and recreated topics reach us as one of many errors of Spark's Kafka source.
@@ -18,7 +18,7 @@ def explain(error: BaseException, rim: Rim, newest: EpochRecord | None, *, jvm_g
     if isinstance(error, CutoverError) and error.runbook is not None:
         return error
     try:
-        start.begin(rim.pipeline, rim.client, newest)
+        start.begin(rim.pipeline, rim.client, committer.newest, committer.accepted)
     except CutoverError as cause:
         return cause
     if isinstance(error, CutoverError):

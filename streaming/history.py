@@ -1,6 +1,7 @@
 """The fence's check: a handle must show the history that its next commit continues."""
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 import duckdb
 import pyarrow as pa
@@ -71,11 +72,13 @@ def check(table: DeltaTable, version: Version) -> EpochRecord | None:
     raise LakeError(msg, runbook="EpochHistoryBroken")
 
 
-def continues(record: EpochRecord | None, epoch: int, start: Mapping[int, int]) -> bool:
-    """Return whether an epoch follows a record: the next number, the same offsets."""
-    if record is None:
-        return epoch == 0
-    return record.epoch == epoch - 1 and all(start.get(p) == end for p, end in record.end.items())
+def continues(
+    record: EpochRecord | None, epoch: int, start: Mapping[int, int], skips: Mapping[int, int] = MappingProxyType({})
+) -> bool:
+    """Return whether an epoch follows a record: the next number, the same offsets, or those behind recorded losses."""
+    ends = {} if record is None else dict(record.end)
+    follows = epoch == (0 if record is None else record.epoch + 1)
+    return follows and all(start.get(p) == offset for p, offset in (ends | dict(skips)).items())
 
 
 def _or_none(number: int | None) -> str:

@@ -211,7 +211,7 @@ class Stream:
                     raise
                 log.warning("kafka_unreachable", pipeline=self.rim.pipeline.name, waiting_before="commit")
             else:
-                return start.same_log(self.log.topic, self.log.topic_id, found)
+                return start.same_log(self.rim.pipeline, self.log.topic_id, found)
 
     def _committed(self, record: EpochRecord) -> None:
         grown = sorted(set(record.end) - set(self.position))

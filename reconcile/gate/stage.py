@@ -3,22 +3,18 @@
 The serving view reads the newest row, so it follows in the same commit.
 """
 
-import os
-import pwd
-
 from cutover.clock import Clock
 from cutover.definition.fingerprint import result_fingerprint
 from cutover.definition.pipeline import Pipeline
-from cutover.errors import DefinitionError
 from cutover.events import log
 from cutover.lake import control
 from cutover.lake.stages import current_stage
 from cutover.probe import Probe, silent
 from cutover.settings import Settings
+from cutover.signature import reason, user
 from reconcile.gate import evidence as evidence_of
 from reconcile.gate.decide import Decision, Evidence, Move, decide
 
-LONGEST_WHY = 500
 _EVENTS: dict[Move, str] = {"advance": "advanced", "rollback": "rolled_back"}
 
 
@@ -34,13 +30,13 @@ def move(
         DefinitionError: `why` is empty or too long.
         LakeError: Another move was made at the same time; nothing was written.
     """
-    reason = _checked(why)
+    given = reason(why, of="Gate")
     turn = len(control.read(settings, "gate", pipeline.name))  # read first: a move made from here on is refused
     stage = current_stage(settings, pipeline)
     evidence = _evidence(settings, pipeline, wanted)
     decision = decide(stage, evidence, wanted, pipeline.policy, clock.now())
     if decision.allowed and decision.target is not None:
-        entry = {"at": clock.now(), "why": reason, "who": user()}
+        entry = {"at": clock.now(), "why": given, "who": user()}
         _append(settings, pipeline, decision, evidence, entry, turn=turn)
         probe("move.switched", -1)
     return decision
@@ -71,19 +67,3 @@ def _append(
     sequence = control.append_in_turn(settings, "gate", row, turn=turn)
     names = {"pipeline": pipeline.name, "before": str(decision.stage), "after": str(decision.target)}
     log.info("stage_changed", **names, sequence=sequence, who=entry["who"])
-
-
-def user() -> str:
-    """Return who runs this process, by the system's own list of users and not by a variable that anyone can set."""
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        return f"uid {os.getuid()}"
-
-
-def _checked(why: str) -> str:
-    text = why.strip()
-    if not text or len(text) > LONGEST_WHY:
-        msg = f"Gate: expected a reason (`--why`) of 1 to {LONGEST_WHY} characters, got {len(text)}."
-        raise DefinitionError(msg)
-    return text

@@ -15,6 +15,7 @@ from cutover.errors import DefinitionError, LakeError
 from cutover.lake import control, versions
 from cutover.lake.stages import Stage, current_stage
 from cutover.settings import Settings
+from cutover.signature import user
 from reconcile.gate import evidence, stage
 
 DEFINITION = '''
@@ -95,7 +96,7 @@ def test_rollback_needs_no_log_and_keeps_who_why_and_hash(place: Settings, click
     row = control.read(place, "gate", "clicks")[-1]
     kept = json.loads(row["evidence"])
     assert (row["stage"], row["event"], row["why"], row["sequence"]) == ("LAMBDA", "rolled_back", "late burst", 1)
-    assert (row["who"], evidence.digest(kept)) == (stage.user(), kept["hash"])
+    assert (row["who"], evidence.digest(kept)) == (user(), kept["hash"])
 
 
 def test_evidence_holds_runs_when_the_log_is_silent(place: Settings, clicks: Pipeline) -> None:

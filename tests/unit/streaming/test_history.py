@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ from deltalake import CommitProperties, DeltaTable
 from cutover.errors import LakeError
 from cutover.lake import tables
 from cutover.lake.epochs import EpochLog, EpochRecord
+from cutover.lake.losses import Loss
 from cutover.lake.versions import Version
 from streaming import compaction, files, history
 from streaming.commit import Actions, Committer
@@ -158,6 +160,40 @@ def test_epoch_that_does_not_follow_is_never_written(version: Version, driver: C
         driver("pid-1-one").commit(rows(THIRD), THIRD)
 
     assert DeltaTable(version.uri).version() == 0
+
+
+def test_epoch_may_start_behind_offsets_that_were_recorded_as_lost(version: Version) -> None:
+    loss = Loss(
+        pipeline="flights",
+        result_fingerprint="f",
+        stream_version=0,
+        epoch=1,
+        kind="gap",
+        topic="t",
+        topic_id="A",
+        partition=0,
+        first=10,
+        next=15,
+        onward_topic_id="A",
+        windows_from=None,
+        windows_to=None,
+        who="me",
+        why="retention",
+        at=datetime(2026, 1, 1, tzinfo=UTC),
+    )
+    committer = Committer(version, "pid-1-one", DeltaTable(version.uri), reload_every=100, accepted=[loss])
+    committer.commit(rows(FIRST), FIRST)
+    behind = replace(SECOND, start={0: 15})
+
+    with pytest.raises(LakeError, match="epoch 1 does not follow"):
+        committer.commit(rows(SECOND), SECOND)
+    with pytest.raises(LakeError, match="epoch 1 does not follow"):
+        committer.commit(rows(behind), replace(behind, topic_id="B"))
+    committer.commit(rows(behind), behind)
+    with pytest.raises(LakeError, match="epoch 2 does not follow"):
+        committer.commit(rows(THIRD), replace(THIRD, start={0: 25}))
+
+    assert EpochLog(version.uri).records() == [FIRST, behind]
 
 
 @pytest.mark.parametrize("damage", [Path.unlink, lambda file: file.write_bytes(b"no Parquet")], ids=["gone", "damaged"])

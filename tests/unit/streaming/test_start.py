@@ -1,7 +1,11 @@
+from dataclasses import replace
+from datetime import UTC, datetime
+
 import pytest
 
 from cutover.errors import DefinitionError, LogError
 from cutover.lake.epochs import EpochRecord
+from cutover.lake.losses import Loss
 from cutover.settings import Settings, Stream
 from streaming import start
 from tests.integration.streaming import rig
@@ -20,43 +24,99 @@ RECORD = EpochRecord(
 )
 
 
+FLIGHTS = rig.pipeline("flights")
+LOSS = Loss(
+    pipeline="clicks",
+    result_fingerprint="f",
+    stream_version=0,
+    epoch=42,
+    kind="gap",
+    topic="flights",
+    topic_id="A",
+    partition=0,
+    first=40,
+    next=60,
+    onward_topic_id="A",
+    windows_from=None,
+    windows_to=None,
+    who="me",
+    why="retention",
+    at=datetime(2026, 1, 1, tzinfo=UTC),
+)
+ANEW = replace(LOSS, kind="anew", epoch=0, stream_version=1, onward_topic_id="B", next=None)
+
+
+def starts(
+    wanted: dict[int, int] | None, earliest: dict[int, int], latest: dict[int, int] | None = None
+) -> dict[int, int]:
+    return start.start_offsets(FLIGHTS, wanted, earliest=earliest, latest=latest or dict.fromkeys(earliest, 99))
+
+
 def test_first_start_begins_where_the_log_begins() -> None:
-    assert start.start_offsets("flights", None, earliest={0: 3, 1: 0}, latest={0: 9, 1: 0}) == {0: 3, 1: 0}
+    assert start.continued(None, (), "A") is None
+    assert starts(None, {0: 3, 1: 0}) == {0: 3, 1: 0}
 
 
 def test_start_is_the_end_of_the_newest_epoch() -> None:
-    assert start.start_offsets("flights", RECORD, earliest={0: 0, 1: 7}, latest={0: 40, 1: 9}) == {0: 40, 1: 7}
+    wanted = start.continued(RECORD, (), "A")
+
+    assert starts(wanted, {0: 0, 1: 7}, {0: 40, 1: 9}) == {0: 40, 1: 7}
+
+
+def test_start_is_behind_the_losses_recorded_for_the_next_epoch() -> None:
+    others = (replace(LOSS, epoch=41, partition=1, next=9), replace(LOSS, topic_id="B", partition=1, next=9))
+
+    assert start.continued(RECORD, (*others, LOSS), "A") == {0: 60, 1: 7}
+
+
+def test_version_that_was_opened_by_a_loss_begins_where_that_says_and_not_where_the_log_does() -> None:
+    held = replace(ANEW, topic_id="B", first=0, next=4)
+
+    assert start.continued(None, (ANEW, held), "B") == {0: 4}
+    assert starts(start.continued(None, (ANEW, held), "B"), {0: 4, 1: 0}) == {0: 4, 1: 0}
+    with pytest.raises(LogError, match="partition 0: expected offset 4, log starts at 5: 1 offsets are gone"):
+        starts(start.continued(None, (ANEW, held), "B"), {0: 5, 1: 0})
+
+
+def test_log_that_comes_next_is_the_record_s_or_the_one_that_was_accepted() -> None:
+    assert start.expected_log(None, ()) is None
+    assert start.expected_log(None, (ANEW,)) == "B"
+    assert start.expected_log(RECORD, (LOSS,)) == "A"
 
 
 def test_new_partition_starts_at_zero() -> None:
-    found = start.start_offsets("flights", RECORD, earliest={0: 0, 1: 0, 2: 0}, latest={0: 50, 1: 9, 2: 5})
-
-    assert found == {0: 40, 1: 7, 2: 0}
+    assert starts(dict(RECORD.end), {0: 0, 1: 0, 2: 0}) == {0: 40, 1: 7, 2: 0}
 
 
 def test_offsets_that_retention_took_are_refused() -> None:
     with pytest.raises(LogError) as refused:
-        start.start_offsets("flights", RECORD, earliest={0: 60, 1: 0}, latest={0: 90, 1: 9})
+        starts(dict(RECORD.end), {0: 60, 1: 0})
 
     assert str(refused.value).startswith(
         "Topic flights, partition 0: expected offset 40, log starts at 60: 20 offsets are gone."
     )
+    assert "`cutover accept-loss clicks`" in str(refused.value)
     assert refused.value.runbook == "LogDataLost"
+
+
+def test_one_message_names_every_partition_that_lost_something() -> None:
+    with pytest.raises(LogError) as refused:
+        starts(dict(RECORD.end), {0: 60, 2: 4}, {0: 90, 2: 9})
+
+    assert str(refused.value).splitlines()[0] == (
+        "Topic flights, partition 0: expected offset 40, log starts at 60: 20 offsets are gone; partition 1: expected "
+        "offset 7, is not there; partition 2: expected offset 0, log starts at 4: 4 offsets are gone."
+    )
 
 
 def test_log_that_ends_before_the_start_is_refused() -> None:
     with pytest.raises(LogError, match="partition 1: expected offset 7, log ends at 5: 2 offsets are gone"):
-        start.start_offsets("flights", RECORD, earliest={0: 0, 1: 0}, latest={0: 90, 1: 5})
-
-
-def test_new_partition_that_lost_its_beginning_is_refused() -> None:
-    with pytest.raises(LogError, match="partition 2: expected offset 0, log starts at 4"):
-        start.start_offsets("flights", RECORD, earliest={0: 0, 1: 0, 2: 4}, latest={0: 90, 1: 9, 2: 9})
+        starts(dict(RECORD.end), {0: 0, 1: 0}, {0: 90, 1: 5})
 
 
 def test_another_topic_id_is_another_log() -> None:
     with pytest.raises(LogError, match="Topic flights has topic id B, the epoch log was built from A") as refused:
-        start.same_log("flights", "A", "B")
+        start.same_log(FLIGHTS, "A", "B")
 
     assert refused.value.runbook == "TopicIdentityChanged"
 
