@@ -20,6 +20,7 @@ from streaming.rim import Rim
 
 LOOKS = 10  # how often the files are counted while a tier fills
 RETENTION_HOURS = 2  # files younger than this may belong to a commit that is under way, or to a reader
+SWEEP_SECONDS = 600.0
 _FOLDED = re.compile(r"/fold-(\d+)-(\d+)-[0-9a-f]+\.parquet$")
 
 
@@ -30,6 +31,7 @@ class Compactor:
         self._rim, self._committer = rim, committer
         self._every = rim.settings.stream.fold_every
         self._looked_at = -1  # newest epoch when files were last counted
+        self._swept_at: float | None = None  # by the monotonic clock
         self._work: threading.Thread | None = None
         self._done: list[Folded] = []
         self.folded_to = folded_to(committer.table)
@@ -85,8 +87,11 @@ class Compactor:
 
     def _tidy(self) -> None:
         """Checkpoint the log, drop what is old in log and folder, through a handle that never commits an epoch."""
+        now = self._rim.clock.monotonic()
+        sweep = self._swept_at is None or now - self._swept_at >= SWEEP_SECONDS
         try:
-            tidy(tables.open_table(self._committer.version.uri))
+            tidy(tables.open_table(self._committer.version.uri), sweep=sweep)
+            self._swept_at = now if sweep else self._swept_at
         except Exception as error:  # noqa: BLE001 -- any failure of upkeep is only reported
             log.warning("upkeep_failed", pipeline=self._rim.pipeline.name, error=str(error))
 
@@ -105,11 +110,12 @@ def folded_to(table: DeltaTable) -> int | None:
     return max(merged, default=None)
 
 
-def tidy(table: DeltaTable) -> None:
-    """Keep the log short and the folder clean."""
+def tidy(table: DeltaTable, *, sweep: bool) -> None:
+    """Keep the log short and, with `sweep`, the folder clean: it lists every file that is not yet gone."""
     table.create_checkpoint()
     table.cleanup_metadata()
-    table.vacuum(retention_hours=RETENTION_HOURS, enforce_retention_duration=False, dry_run=False, full=True)
+    if sweep:
+        table.vacuum(retention_hours=RETENTION_HOURS, enforce_retention_duration=False, dry_run=False, full=True)
 
 
 def _file(action: dict[str, object]) -> File:

@@ -22,6 +22,9 @@ CONFIGURATION = {
     "delta.deletedFileRetentionDuration": "interval 24 hours",
 }
 
+SHORT_LOG = {"delta.logRetentionDuration": "interval 10 minutes"}
+"""For a table that is committed to all the time and read by rows, not by version: a commit slows with each log file."""
+
 READ = frozenset({"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"})  # reader features that change no file
 
 
@@ -104,8 +107,16 @@ def file_path(root: Path, action: Mapping[str, Any]) -> Path:
     return root / unquote(action["path"])
 
 
-def ensure(uri: str, schema: pa.Schema, *, partition_by: Sequence[str] = ()) -> DeltaTable:
+def ensure(
+    uri: str, schema: pa.Schema, *, partition_by: Sequence[str] = (), configuration: Mapping[str, str] = CONFIGURATION
+) -> DeltaTable:
     """Return the table at `uri`, made with `schema` if it is not there.
+
+    Args:
+        uri: Where.
+        schema: Of a new table.
+        partition_by: Of a new table.
+        configuration: Of a new table; what it does not say is as in `CONFIGURATION`.
 
     Raises:
         LakeError: It cannot be made or opened.
@@ -117,7 +128,7 @@ def ensure(uri: str, schema: pa.Schema, *, partition_by: Sequence[str] = ()) -> 
             uri,
             schema,
             partition_by=list(partition_by),
-            configuration=dict(CONFIGURATION),
+            configuration={**CONFIGURATION, **configuration},
             # Retried, the slower of two makers would put its own table over the other one's.
             commit_properties=CommitProperties(max_commit_retries=0),
         )
