@@ -19,6 +19,9 @@ from streaming.identity import pid_of
 
 # Checkpoint and clean-up cost more than the commit itself; both are done in the compaction's slot.
 NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
+ATTEMPTS = 3
+"""Times that an epoch is written before its driver ends, where others rewrite files meanwhile."""
+
 Actions = list[AddAction | RemoveAction]
 Write = Callable[[], None]
 
@@ -43,6 +46,7 @@ class Committer:
         self.accepted = tuple(accepted)  # recorded losses: the one excuse for an epoch that starts behind a gap
         self.table = table
         self.newest = history.check(table, version)
+        self.conflicts = 0  # refused commits that no record tells of yet
         self._reload_every, self._since_load = reload_every, 0
 
     def commit(self, rows: pa.Table, record: EpochRecord) -> None:
@@ -122,20 +126,32 @@ class Committer:
         if not history.continues(self.newest, record.epoch, record.start, skips):
             msg = f"Stream of {self.version.pipeline}: epoch {record.epoch} does not follow the newest committed one."
             raise LakeError(msg, runbook="EpochHistoryBroken")
-        try:
-            write()
-        except (DeltaError, OSError) as error:
-            self._settle(record, write, error)
+        for left in reversed(range(ATTEMPTS)):
+            try:
+                write()
+            except (DeltaError, OSError) as error:
+                if self._is_ours(record, error):
+                    break
+                self.conflicts += 1
+                if not left:
+                    raise self._refused(record, error) from error
+            else:
+                break
         self.newest = record
+        self.conflicts -= record.conflicts
 
-    def _settle(self, record: EpochRecord, write: Write, error: Exception) -> None:
-        """Find out whose an epoch is whose commit failed: ours after all, another driver's, or nobody's yet."""
+    def _is_ours(self, record: EpochRecord, error: Exception) -> bool:
+        """Find out whose an epoch is whose commit failed: ours after all, or nobody's yet and to be written again.
+
+        Raises:
+            LakeError: It is another driver's, or the table cannot be written.
+        """
         table = self._load()
         shown = history.check(table, self.version)
         if shown is not None and shown.epoch == record.epoch and shown.run_id == record.run_id:
             log.warning("epoch_found_committed", pipeline=self.version.pipeline, epoch=record.epoch)
             self.table = table
-            return
+            return True
         if shown != self.newest:
             raise self._fenced(record.epoch, table) from error
         if not isinstance(error, CommitFailedError):
@@ -143,10 +159,7 @@ class Committer:
         # Refused, and yet no epoch is new: somebody rewrote files by hand. That is no fence.
         log.warning("commit_conflict", pipeline=self.version.pipeline, epoch=record.epoch, error=str(error))
         self.table = table
-        try:
-            write()
-        except (DeltaError, OSError) as again:
-            raise self._unwritable(record, again) from again
+        return False
 
     def _transact(self, files: Actions, properties: CommitProperties) -> None:
         self.table.create_write_transaction(
@@ -180,6 +193,14 @@ class Committer:
             "Hint: keep one driver for each pipeline; look for the other one with `cutover status`."
         )
         return LakeError(msg, runbook="StreamFenced")
+
+    def _refused(self, record: EpochRecord, error: Exception) -> LakeError:
+        msg = (
+            f"Epoch log of {self.version.pipeline}: epoch {record.epoch} was refused {ATTEMPTS} times, since other "
+            f"writers rewrote files meanwhile: {str(error).splitlines()[0]}.\n"
+            "Hint: nothing was committed; find out who else writes this table, and start again."
+        )
+        return LakeError(msg, runbook="CommitConflictRateHigh")
 
     def _unwritable(self, record: EpochRecord, error: Exception) -> LakeError:
         msg = (

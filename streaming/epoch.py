@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from cutover.definition.pipeline import Pipeline
 from cutover.lake.schemas import partial_schema
@@ -102,6 +103,15 @@ def summed(by_class: Mapping[str, tuple[int, int]], pipeline: Pipeline, plan: Pl
     even = pipeline.window.size % pipeline.window.every == 0
     records = single + windowed // (pipeline.window.size // pipeline.window.every) if even else plan.span
     return Counted(counts=counts, records=records, unknown=sum(int(unknown) for _, unknown in by_class.values()))
+
+
+def one_key_share(rows: pa.Table, pipeline: Pipeline) -> float | None:
+    """Return the accepted pairs of the largest key / all of them; None without a key or an accepted pair."""
+    accepted = rows.filter(pc.equal(rows["_class"], Class.ACCEPTED.value))
+    if not pipeline.key or not accepted.num_rows:
+        return None
+    by_key = accepted.group_by(list(pipeline.key)).aggregate([("_n", "sum")])["_n_sum"]
+    return float(pc.max(by_key).as_py() / pc.sum(by_key).as_py())
 
 
 def _newest(pipeline: Pipeline, partitions: tuple[int, ...]) -> "list[Column]":

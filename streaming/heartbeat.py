@@ -3,7 +3,8 @@
 import json
 import os
 import threading
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -30,6 +31,10 @@ class Heartbeat:
     epoch: int | None = None  # newest committed
     watermark: str | None = None  # ISO 8601, UTC
     lag: int | None = None  # records unread
+    unread_since: str | None = None  # ISO 8601, UTC: records are unread and nothing was committed since
+    silent_since: str | None = None  # no broker answers since
+    open_since: Mapping[str, str] = field(default_factory=dict)  # partition -> a transaction holds its end since
+    skew: Mapping[str, float] = field(default_factory=dict)  # partition -> driver clock - newest log time, seconds
     error: str | None = None
     runbook: str | None = None  # name of a page in docs/runbooks
     exit_code: int | None = None

@@ -19,6 +19,7 @@ from streaming.commit import Committer
 from streaming.compaction import Compactor
 from streaming.heartbeat import iso
 from streaming.rim import Rim
+from streaming.signs import Look, Signs
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -37,6 +38,8 @@ class Stream:
         self.failure: BaseException | None = None
         self._schema = epoch_log_schema(rim.pipeline)
         self.compactor = Compactor(rim, committer)
+        self.signs = Signs(rim.beat, rim.clock)
+        self._looked: Mapping[int, int] = {}  # high watermarks at the last look of the main thread
         newest = beginning.record
         self.time = WatermarkState() if newest is None else known_time(newest)
 
@@ -71,13 +74,25 @@ class Stream:
         Raises:
             CutoverError: The tick cannot be committed.
         """
-        high = self.rim.client.high_watermarks(self.log.topic)
+        high = self._high_watermarks()
         with self.lock:
             # An epoch that was committed while we waited may have looked at the log later than we did.
             self.high = {p: max(end, self.high.get(p, 0)) for p, end in high.items()}
             if not self.rim.stopping.is_set():
                 self._tick_if_due()
                 self.compactor.step()
+
+    def _high_watermarks(self) -> Mapping[int, int]:
+        """Return the high watermarks, and tell the heartbeat what they say beside the rest of the log."""
+        client, topic, read = self.rim.client, self.log.topic, dict(self.position)
+        high = client.high_watermarks(topic)
+        behind = any(end > read.get(p, 0) for p, end in high.items())
+        stable = client.latest(topic, self.rim.pipeline.source.isolation) if behind else {}
+        live = [p for p, end in high.items() if end > self._looked.get(p, end)]
+        self._looked = high
+        newest = {p: at for p, at in client.newest_times(topic).items() if p in live} if live else {}
+        self.signs.looked(Look(read=read, high=high, stable=stable, newest=newest))
+        return high
 
     def finish(self, *, final: bool) -> None:
         """Commit what a drain changed: a cut of its own if no epoch has it, the end of time if it is the final one."""
@@ -101,10 +116,15 @@ class Stream:
             uri=self.committer.version.uri,
         )
         self.rim.probe("epoch.aggregated", plan.epoch)
-        self._same_log()
+        if not self._same_log():
+            return 0
         time_now = self._advance(epoch.newest_events(passed), plan.end)
         record = self._record(plan, gathered.counted, time_now)
-        record = replace(record, seconds=round(time.monotonic() - began, 3))
+        record = replace(
+            record,
+            seconds=round(time.monotonic() - began, 3),
+            one_key_share=epoch.one_key_share(gathered.rows, self.rim.pipeline),
+        )
         self._commit(gathered, record)
         self.time = time_now
         return plan.span
@@ -155,6 +175,7 @@ class Stream:
             lateness_fingerprint=version.lateness_fingerprint,
             isolation=pipeline.source.isolation,
             folded_to=self.compactor.folded_to,
+            conflicts=self.committer.conflicts,
         )
 
     def _rows(self, partials: pa.Table, record: EpochRecord) -> pa.Table:
@@ -196,28 +217,42 @@ class Stream:
         if final:
             end = final_watermark(time_now, self.rim.pipeline.window, self.rim.pipeline.lateness)
             record = replace(record, watermark_after=end)
-        self._same_log()
+        if not self._same_log():
+            return
         empty = partial_schema(self.rim.pipeline).empty_table()
         self._commit(overflow.Gathered(rows=empty, counted=epoch.NOTHING), record)
 
-    def _same_log(self) -> None:
-        """Compare the topic's id before a commit; wait while no broker answers: the log may come back unchanged."""
+    def _same_log(self) -> bool:
+        """Compare the topic's id before a commit; wait while no broker answers: the log may come back unchanged.
+
+        Returns:
+            False: the driver was asked to stop while it waited. Nothing is committed; the next one does it.
+
+        Raises:
+            LogError: The topic is another one now.
+        """
         while True:
             try:
                 self.high = self.rim.client.high_watermarks(self.log.topic)
                 found = self.rim.client.topic_id(self.log.topic)
             except LogError as error:
-                if error.runbook != "KafkaUnreachable" or self.rim.stopping.wait(1.0):
+                if error.runbook != "KafkaUnreachable":
                     raise
+                self.signs.silent()
                 log.warning("kafka_unreachable", pipeline=self.rim.pipeline.name, waiting_before="commit")
+                if self.rim.stopping.wait(1.0):
+                    return False
             else:
-                return start.same_log(self.rim.pipeline, self.log.topic_id, found)
+                self.signs.answered()
+                start.same_log(self.rim.pipeline, self.log.topic_id, found)
+                return True
 
     def _committed(self, record: EpochRecord) -> None:
         grown = sorted(set(record.end) - set(self.position))
         self.position = dict(record.end)
         self.rim.probe("epoch.committed", record.epoch)
         self.rim.beat.say(epoch=record.epoch, watermark=iso(record.watermark_after), lag=record.lag)
+        self.signs.committed()
         if grown:
             log.info("partitions_changed", pipeline=self.rim.pipeline.name, new=grown)
         log.info(

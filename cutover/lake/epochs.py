@@ -42,6 +42,8 @@ class EpochRecord:
     lateness_fingerprint: str = ""
     isolation: str = "read_committed"
     folded_to: int | None = None  # newest epoch whose accepted partials are folded
+    conflicts: int = 0  # commits refused since the epoch before, each written again
+    one_key_share: float | None = None  # accepted pairs of the largest key / all; None: no key, or not known
 
     @property
     def cut(self) -> Cut:

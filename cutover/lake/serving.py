@@ -56,7 +56,7 @@ def connect(settings: Settings, pipeline: Pipeline) -> duckdb.DuckDBPyConnection
 
 
 def _epochs(epoch_log: EpochLog) -> pa.Table:
-    fields = ("epoch", "processing_time", "records", "seconds", "watermark_after", "run_id", "tick")
+    fields = ("epoch", "processing_time", "records", "seconds", "watermark_after", "run_id", "tick", "conflicts")
     rows = [{name: getattr(record, name) for name in fields} for record in epoch_log.records()]
     schema = pa.schema(
         [
@@ -67,6 +67,7 @@ def _epochs(epoch_log: EpochLog) -> pa.Table:
             pa.field("watermark_after", pa.timestamp("us", tz="UTC")),
             pa.field("run_id", pa.string()),
             pa.field("tick", pa.bool_()),
+            pa.field("conflicts", pa.int64()),
         ]
     )
     return pa.Table.from_pylist(rows, schema=schema)

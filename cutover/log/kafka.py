@@ -1,6 +1,7 @@
 """One client of the log: identity, offsets, single records. Reads by position; knows no consumer group."""
 
 import json
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -15,7 +16,14 @@ from confluent_kafka import (
     TopicCollection,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
+from confluent_kafka.admin import (
+    AdminClient,
+    ConfigResource,
+    ListOffsetsResultInfo,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
 from tenacity import Retrying, retry_if_exception, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from cutover.errors import DefinitionError, LogError
@@ -24,6 +32,7 @@ from cutover.log.cut import LogId
 from cutover.settings import Settings
 
 Result = TypeVar("Result")
+Ranges = Mapping[int, tuple[int, int]]  # partition -> offsets [start, end)
 
 BROKERS_OWN = -1
 """As many replicas as the cluster gives a topic by default."""
@@ -33,6 +42,7 @@ POSITION_WAIT_MS = 5
 positions of a short log took half a second."""
 
 _AT_END = frozenset({KafkaError._PARTITION_EOF})  # noqa: SLF001 -- its only name
+_AT_ONCE, _PATIENCE = 20_000, 0.02  # records that one look takes, seconds that it waits for them
 _GONE = frozenset({KafkaError._AUTO_OFFSET_RESET})  # noqa: SLF001 -- its only name
 
 
@@ -129,6 +139,11 @@ class LogClient:
         """Return the next offset of each partition, open transactions included."""
         return self._offsets(topic, OffsetSpec.latest(), committed=False)
 
+    def newest_times(self, topic: str) -> dict[int, int]:
+        """Return the newest log timestamp of each partition that holds a record, in microseconds."""
+        found = self._listed(topic, OffsetSpec.max_timestamp(), committed=False)
+        return {p: int(info.timestamp) * 1000 for p, info in found.items() if info.offset >= 0}
+
     def offsets_for_time(self, topic: str, micros: int) -> dict[int, int | None]:
         """Return the first offset whose log timestamp is not before a time; None where there is none.
 
@@ -202,6 +217,52 @@ class LogClient:
         finally:
             consumer.close()
 
+    def read_ranges(self, topic: str, ranges: Ranges) -> Iterator[RawRecord]:
+        """Yield the committed records of ranges of several partitions; in order within each partition alone.
+
+        Raises:
+            LogError: No broker answers, or the log no longer holds the start of a range.
+        """
+        return map(_raw, self._sweep(topic, ranges))
+
+    def positions(self, topic: str, ranges: Ranges) -> Iterator[tuple[int, int, int]]:
+        """Yield partition, offset and log timestamp (microseconds) of what `read_ranges` yields, no values made.
+
+        Raises:
+            LogError: As `read_ranges`.
+        """
+        for message in self._sweep(topic, ranges):
+            yield message.partition(), message.offset(), message.timestamp()[1] * 1000
+
+    def _sweep(self, topic: str, ranges: Ranges) -> Iterator[Message]:
+        unread = {p: end for p, (start, end) in ranges.items() if start < end}
+        consumer = self._consumer()
+        consumer.assign([TopicPartition(topic, p, ranges[p][0]) for p in unread])
+        silent_since = time.monotonic()
+        try:
+            while unread:
+                found = consumer.consume(_AT_ONCE, _PATIENCE)
+                if found:
+                    silent_since = time.monotonic()
+                elif time.monotonic() - silent_since > self._timeout:
+                    raise self._unreachable(KafkaException(KafkaError(KafkaError._TIMED_OUT)))  # noqa: SLF001 -- its only name
+                for message in found:
+                    if self._is_inside(message, unread):
+                        yield message
+                    elif unread.pop(message.partition(), None) is not None:
+                        consumer.pause([TopicPartition(topic, message.partition())])
+        finally:
+            consumer.close()
+
+    def _is_inside(self, message: Message, ends: Mapping[int, int]) -> bool:
+        """Return whether a message is a record before the end of its range; the log's end is the range's end too."""
+        error = message.error()
+        if error is None:
+            return bool(message.offset() < ends.get(message.partition(), 0))
+        if error.code() in _AT_END:
+            return False
+        raise self._unreachable(KafkaException(error))
+
     def _read_one(self, consumer: Consumer, position: TopicPartition) -> RawRecord | None:
         consumer.assign([position])
         message = self._poll(consumer, _AT_END | _GONE)
@@ -238,12 +299,15 @@ class LogClient:
         )
 
     def _offsets(self, topic: str, spec: OffsetSpec, *, committed: bool) -> dict[int, int]:
+        return {p: int(info.offset) for p, info in self._listed(topic, spec, committed=committed).items()}
+
+    def _listed(self, topic: str, spec: OffsetSpec, *, committed: bool) -> dict[int, ListOffsetsResultInfo]:
         level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
         wanted = {TopicPartition(topic, p): spec for p in self.partitions(topic)}
 
-        def ask() -> dict[int, int]:
+        def ask() -> dict[int, ListOffsetsResultInfo]:
             futures = self._admin.list_offsets(wanted, isolation_level=level, request_timeout=self._timeout)
-            return {tp.partition: int(future.result().offset) for tp, future in futures.items()}
+            return {tp.partition: future.result() for tp, future in futures.items()}
 
         # A topic that was made a moment ago, or a broker that just came back, has no leader yet.
         patient = Retrying(

@@ -1,0 +1,95 @@
+"""What lasts, as the heartbeat tells it."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from streaming.heartbeat import Beat, first_beat
+from streaming.signs import Look, Signs
+
+
+class HandClock:
+    """A clock that stands until it is moved."""
+
+    def __init__(self) -> None:
+        self.seconds = 1000.0
+
+    def now(self) -> datetime:
+        return datetime.fromtimestamp(self.seconds, tz=UTC)
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+
+def at(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, tz=UTC).isoformat(timespec="milliseconds")
+
+
+@pytest.fixture
+def clock() -> HandClock:
+    return HandClock()
+
+
+@pytest.fixture
+def beat(clock: HandClock, tmp_path: Path) -> Beat:
+    return Beat(tmp_path / "heartbeat.json", first_beat("r", clock), seconds=60, clock=clock)
+
+
+def test_silence_counts_from_the_first_try_that_failed(beat: Beat, clock: HandClock) -> None:
+    signs = Signs(beat, clock)
+    signs.silent()
+    clock.seconds += 30
+    signs.silent()
+
+    assert at(1000) == beat.now.silent_since
+
+
+def test_answer_ends_the_silence(beat: Beat, clock: HandClock) -> None:
+    signs = Signs(beat, clock)
+    signs.silent()
+    signs.looked(Look(read={0: 5}, high={0: 5}))
+
+    assert beat.now.silent_since is None
+
+
+def test_unread_records_count_from_the_look_that_saw_them_or_the_last_commit(beat: Beat, clock: HandClock) -> None:
+    signs, behind = Signs(beat, clock), Look(read={0: 5}, high={0: 9}, stable={0: 9})
+    signs.looked(behind)
+    clock.seconds += 10
+    signs.looked(behind)
+    first = beat.now.unread_since
+    signs.committed()
+    clock.seconds += 10
+    signs.looked(behind)
+
+    assert (first, beat.now.unread_since) == (at(1000), at(1020))
+
+
+def test_record_behind_an_open_transaction_is_no_backlog(beat: Beat, clock: HandClock) -> None:
+    Signs(beat, clock).looked(Look(read={0: 5}, high={0: 9}, stable={0: 5}))
+
+    assert (beat.now.unread_since, dict(beat.now.open_since)) == (None, {"0": at(1000)})
+
+
+def test_open_transaction_counts_anew_when_the_stable_offset_moves(beat: Beat, clock: HandClock) -> None:
+    signs = Signs(beat, clock)
+    signs.looked(Look(read={0: 5}, high={0: 9}, stable={0: 5}))
+    clock.seconds += 50
+    signs.looked(Look(read={0: 5}, high={0: 9}, stable={0: 7}))
+
+    assert dict(beat.now.open_since) == {"0": at(1050)}
+
+
+def test_open_transaction_that_ended_is_forgotten(beat: Beat, clock: HandClock) -> None:
+    signs = Signs(beat, clock)
+    signs.looked(Look(read={0: 5}, high={0: 9}, stable={0: 5}))
+    signs.looked(Look(read={0: 9}, high={0: 9}))
+
+    assert dict(beat.now.open_since) == {}
+
+
+def test_skew_is_the_drivers_clock_less_the_newest_log_time(beat: Beat, clock: HandClock) -> None:
+    Signs(beat, clock).looked(Look(read={0: 5}, high={0: 5}, newest={0: 400_000_000, 1: 1_600_000_000}))
+
+    assert dict(beat.now.skew) == {"0": 600.0, "1": -600.0}
