@@ -58,8 +58,18 @@ test-object-store: jars-s3 ## opt-in: both paths and the reconciler against an S
 	@bash tests/object_store/setup.sh
 	@$(PYTEST) tests/object_store
 
+bench: build/bench/datacompy ## measure the figures of docs/benchmarks.md (ONLY=epoch,batch for some; ARGS="--scale 0.05" for a try)
+	@PYTHONPATH=build/bench .venv/bin/python -m benchmarks $(if $(ONLY),--only $(ONLY)) $(ARGS)
+
+build/bench/datacompy: benchmarks/requirements.txt | setup # the peer alone: it never enters .venv
+	@.venv/bin/uv pip install --quiet --python .venv/bin/python --target build/bench --no-deps --require-hashes -r $<
+	@touch $@
+
 lock: setup ## resolve infra/requirements.in anew into the hashed lock
 	@.venv/bin/uv pip compile infra/requirements.in -o infra/requirements.txt --universal --python-version 3.11 --generate-hashes --no-header
+	@.venv/bin/uv pip compile benchmarks/requirements.in -c infra/requirements.txt -o benchmarks/requirements.txt --universal \
+		--python-version 3.11 --generate-hashes --no-header \
+		$$(sed -n 's/^\([a-z0-9._-]*\)==.*/--no-emit-package \1/p' infra/requirements.txt)
 
 clean: ## remove caches
 	@rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build *.egg-info

@@ -1,0 +1,57 @@
+"""What a figure is handed: an installation, sizes, and what other figures of the same run have made already."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pyspark.sql import SparkSession
+
+from benchmarks.figure import Figure
+from cutover.errors import DefinitionError
+from cutover.settings import Settings
+from cutover.spark import session
+
+Made = TypeVar("Made")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bench:
+    """One run."""
+
+    settings: Settings
+    scale: float = 1.0  # of the sizes that the goals name
+    rounds: int = 3  # counted ones
+    minutes: float = 5.0  # of overload
+    into: Path = Path("docs")  # where earlier figures are
+    wanted_rate: float | None = None  # events a second that are kept up; None: as measured before
+    _made: dict[str, Any] = field(default_factory=dict)
+
+    def sized(self, full: int, *, least: int = 1) -> int:
+        """Return a size of this run."""
+        return max(least, round(full * self.scale))
+
+    def once(self, name: str, make: Callable[[], Made]) -> Made:
+        """Return what was made under a name, made on the first call."""
+        if name not in self._made:
+            self._made[name] = make()
+        found: Made = self._made[name]
+        return found
+
+    @property
+    def rate(self) -> float:
+        """Return the events a second that this machine keeps up with, as `sustained` has found.
+
+        Raises:
+            DefinitionError: Nobody has measured or named it.
+        """
+        file = self.into / "benchmarks" / "sustained.json"
+        if self.wanted_rate is None and not file.is_file():
+            msg = "`overload`: expected a sustained rate, got none.\nHint: measure `sustained` first, or give --rate."
+            raise DefinitionError(msg)
+        return self.wanted_rate if self.wanted_rate is not None else Figure.read(file).values[0].value
+
+    @property
+    def spark(self) -> SparkSession:
+        """Return the run's session, the same for all that is compared."""
+        return session(self.settings, app="cutover-benchmarks")

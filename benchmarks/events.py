@@ -1,0 +1,113 @@
+"""The events that every figure reads, the definition over them, and a producer that checks what reached the log."""
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+from confluent_kafka import Producer
+
+from cutover.definition import catalogue
+from cutover.definition.pipeline import Pipeline
+from cutover.log.kafka import LogClient, bootstrap_servers
+from cutover.settings import Settings
+
+PARTITIONS = 4
+KEYS = 200
+START_MILLIS = 1_767_225_600_000  # 2026-01-01T00:00:00Z
+EVENTS_PER_SECOND = 5_000  # of event time
+DISORDER_MILLIS = 20_000
+SCHEMA = "id bigint NOT NULL, k string, v bigint, at timestamp NOT NULL"
+
+_DEFINITION = '''"""What the benchmark `{name}` computes."""
+
+from cutover.definition import Count, Fixed, Lateness, Max, Pipeline, Sum, Topic
+
+{name} = Pipeline(
+    name="{name}",
+    source=Topic(name="{name}", schema="{schema}", event_time="at", time_format="millis"),
+    key=("k",),
+    window=Fixed(seconds=10),
+    measures={{"n": Count(), "total": Sum("v"), "worst": Max("v"), "ids": Sum("id")}},
+    lateness=Lateness(out_of_orderness="{out_of_orderness}", allowed="0 seconds", max_ahead="3650 days"),
+    max_rows_per_epoch={cap},
+)
+'''
+
+
+def define(settings: Settings, name: str, *, cap: int, out_of_orderness: str = "1 minute") -> Pipeline:
+    """Write a definition whose topic bears its name, and return it as the catalogue reads it."""
+    settings.pipelines.mkdir(parents=True, exist_ok=True)
+    text = _DEFINITION.format(name=name, schema=SCHEMA, cap=cap, out_of_orderness=out_of_orderness)
+    (Path(settings.pipelines) / f"{name}.py").write_text(text, encoding="utf-8")
+    return catalogue.get(settings, name)
+
+
+def make_topic(settings: Settings, topic: str) -> None:
+    """Create a topic that keeps records of any age."""
+    LogClient(settings).create_topic(topic, partitions=PARTITIONS, config={"retention.ms": "-1"})
+
+
+def encoded(number: int, key: int, amount: int, at_millis: int) -> bytes:
+    """Return one event as JSON."""
+    return b'{"id":%d,"k":"key-%d","v":%d,"at":%d}' % (number, key, amount, at_millis)
+
+
+def stream_of(count: int) -> Iterator[tuple[int, bytes]]:
+    """Yield log time (milliseconds) and value of `count` events: 200 keys, up to 20 s out of order."""
+    rng = random.Random(7)  # noqa: S311 -- test data, the same every time
+    for number in range(count):
+        log_time = START_MILLIS + DISORDER_MILLIS + number * 1_000 // EVENTS_PER_SECOND
+        at = log_time - int(rng.random() * DISORDER_MILLIS)
+        yield log_time, encoded(number, int(rng.random() * KEYS), int(rng.random() * 1_000), at)
+
+
+def cells_of(cells: int, passes: int, *, keys: int = 10_000) -> Iterator[tuple[int, bytes]]:
+    """Yield events that fill `cells` (window, key) rows, each once a pass."""
+    for turn in range(passes):
+        for cell in range(cells):
+            at = START_MILLIS + cell // keys * 10_000 + turn
+            yield START_MILLIS, encoded(turn * cells + cell, cell % keys, cell % 1_301, at)
+
+
+def producer(settings: Settings, **changes: str | float) -> Producer:
+    """Return a producer that waits for every acknowledgement and keeps the order of a partition."""
+    return Producer(
+        {
+            "bootstrap.servers": bootstrap_servers(settings),
+            "enable.idempotence": True,
+            "linger.ms": 20,
+            "compression.type": "lz4",
+            "queue.buffering.max.messages": 1_000_000,
+            "log_level": 0,
+            **changes,
+        }
+    )
+
+
+def fill(settings: Settings, topic: str, events: Iterator[tuple[int, bytes]]) -> int:
+    """Make a topic, send events by turns to its partitions, and return how many the log holds.
+
+    Raises:
+        AssertionError: The log does not hold each of them.
+    """
+    make_topic(settings, topic)
+    sender, sent = producer(settings), 0
+    for sent, (log_time, value) in enumerate(events, start=1):
+        put(sender, topic, value, partition=sent % PARTITIONS, millis=log_time)
+    left = sender.flush(60)
+    held = sum(LogClient(settings).latest(topic).values())
+    if left or held != sent:
+        msg = f"Topic `{topic}`: expected {sent} records, {held} are there and {left} unsent."
+        raise AssertionError(msg)
+    return sent
+
+
+def put(sender: Producer, topic: str, value: bytes, *, partition: int, millis: int) -> None:
+    """Hand over one record; wait while the client's buffer is full."""
+    while True:
+        try:
+            sender.produce(topic, value, partition=partition, timestamp=millis)
+        except BufferError:
+            sender.poll(0.05)
+        else:
+            return

@@ -1,0 +1,14 @@
+"""The figures, by name. A module's `measure(bench)` returns what it found."""
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+
+from benchmarks.bench import Bench
+from benchmarks.figure import Figure
+
+NAMES = ("epoch", "catchup", "latency", "sustained", "overload", "batch", "reconcile", "growth", "restart")
+
+
+def measures(names: tuple[str, ...] = NAMES) -> Mapping[str, Callable[[Bench], Figure]]:
+    """Return name to function; a module is imported when it is asked for."""
+    return {name: import_module(f"benchmarks.figures.{name}").measure for name in names}

@@ -1,0 +1,69 @@
+"""What is to be reached on 2 cores: one table, read by the runner and by the page."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Goal:
+    """One line of the table."""
+
+    name: str
+    text: str
+    bound: float | None  # None: measured, without a bound
+    at: Literal["most", "least"] = "most"
+    unit: str = "x"  # x: a ratio; s; events/s
+
+    def reached(self, value: float) -> bool | None:
+        """Return whether a value is within the bound; None where there is none."""
+        if self.bound is None:
+            return None
+        return value <= self.bound if self.at == "most" else value >= self.bound
+
+    @property
+    def wanted(self) -> str:
+        """Return the bound as text."""
+        sign = "<=" if self.at == "most" else ">="
+        return (
+            "measured" if self.bound is None else f"{sign} {self.bound:g}{'' if self.unit == 'x' else ' ' + self.unit}"
+        )
+
+
+GOALS = (
+    Goal(name="epoch_noop", text="Epoch of 5,000 events: our trigger time / the same query to a noop sink", bound=1.3),
+    Goal(
+        name="epoch_hand_written",
+        text="Epoch of 5,000 events: our trigger time / native windows, RocksDB, MERGE into Delta",
+        bound=0.5,
+    ),
+    Goal(name="catchup_noop", text="Catch-up throughput: ours / the same query to a noop sink", bound=0.8, at="least"),
+    Goal(name="catchup_hand_written", text="Catch-up throughput: ours / the hand-written job", bound=1.5, at="least"),
+    Goal(
+        name="latency_p50", text="Produce call to visible for a fresh reader, 5,000 events/s: p50", bound=0.7, unit="s"
+    ),
+    Goal(
+        name="latency_p99", text="Produce call to visible for a fresh reader, 5,000 events/s: p99", bound=2.0, unit="s"
+    ),
+    Goal(
+        name="sustained_rate", text="Rate that is kept up before the lag grows", bound=None, at="least", unit="events/s"
+    ),
+    Goal(name="overload_recovery", text="Time to catch up after the overload", bound=None, unit="s"),
+    Goal(name="batch_noop", text="Batch recompute: throughput / the same scan to a noop sink", bound=0.75, at="least"),
+    Goal(
+        name="reconcile_compacted",
+        text="Reconcile equal rows, stream side compacted: times faster than DataComPy on Spark",
+        bound=10,
+        at="least",
+    ),
+    Goal(
+        name="reconcile_partial",
+        text="Reconcile equal rows, 3 partial rows a key to fold: times faster than DataComPy on Spark",
+        bound=4,
+        at="least",
+    ),
+    Goal(name="growth_batch", text="10 x the data: time of a batch recompute", bound=10.5),
+    Goal(name="growth_fold", text="10 x the data: time of a fold", bound=10.5),
+    Goal(name="growth_reconcile", text="10 x the data: time of a reconcile", bound=10.5),
+    Goal(name="restart", text="Restart after SIGKILL with a backlog: to the first commit", bound=15, unit="s"),
+)
+BY_NAME = {goal.name: goal for goal in GOALS}

@@ -1,0 +1,86 @@
+"""Lakes of a wanted size, made by the paths themselves: events sent, drained by the driver to the end, recomputed."""
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from batch import recompute
+from benchmarks import events
+from benchmarks.bench import Bench
+from cutover.definition.pipeline import Pipeline
+from cutover.lake import tables, versions
+from cutover.lake.paths import batch_uri
+from cutover.lake.versions import Version
+from cutover.settings import Settings
+from streaming import compaction, driver, files, folding
+from streaming.commit import Committer
+from streaming.files import File
+from streaming.folding import Folded
+
+CAP = 100_000
+PASSES = 3  # partial rows that each (window, key) has before it is folded
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lake:
+    """A pipeline whose stream has read all of its topic and closed every window."""
+
+    settings: Settings
+    pipeline: Pipeline
+    rows: int  # events
+
+    @property
+    def version(self) -> Version:
+        """Return the stream's version."""
+        found = versions.current(self.settings, self.pipeline)
+        if found is None:
+            msg = f"Pipeline `{self.pipeline.name}`: expected an epoch log, found none."
+            raise AssertionError(msg)
+        return found
+
+    def forget_batch(self) -> None:
+        """Take what batch has written away, so that the next run computes everything."""
+        for table in ("batch", "batch_index", "batch_ledger"):
+            shutil.rmtree(Path(batch_uri(self.settings, self.pipeline, table)), ignore_errors=True)
+
+    def recompute(self) -> None:
+        """Run the batch path over everything."""
+        self.forget_batch()
+        recompute.run(self.settings, self.pipeline)
+
+    def fold(self) -> Folded:
+        """Write the one file that all accepted partials become; nobody sees it yet."""
+        return folding.folded(self.settings, self.pipeline, self.version.uri, self._partials())
+
+    def compact(self) -> None:
+        """Commit such a fold, as the driver does between two epochs."""
+        committer = Committer(self.version, "benchmark", tables.open_table(self.version.uri), reload_every=100)
+        done = self.fold()
+        if not committer.replace_files([done.action, *(files.remove(file) for file in done.group)], why="fold"):
+            msg = f"Pipeline `{self.pipeline.name}`: expected the fold to be committed."
+            raise AssertionError(msg)
+
+    def _partials(self) -> list[File]:
+        listed = compaction.listed(tables.open_table(self.version.uri))
+        return [file for file in listed if file.kind == "partial"]
+
+
+def of_events(bench: Bench, count: int) -> Lake:
+    """Return a lake over the events that the streaming figures read; made once a run."""
+    return bench.once(f"events-{count}", lambda: _made(bench, f"events_{count}", events.stream_of(count)))
+
+
+def of_cells(bench: Bench, cells: int) -> Lake:
+    """Return a lake of so many (window, key) rows, each of three partial rows of three epochs; made once a run."""
+    keys = min(10_000, cells)
+    return bench.once(
+        f"cells-{cells}", lambda: _made(bench, f"cells_{cells}", events.cells_of(cells, PASSES, keys=keys))
+    )
+
+
+def _made(bench: Bench, name: str, sent: Iterator[tuple[int, bytes]]) -> Lake:
+    settings, pipeline = bench.settings, events.define(bench.settings, name, cap=CAP, out_of_orderness="1 day")
+    rows = events.fill(settings, name, sent)
+    driver.run(settings, pipeline, until="final")
+    return Lake(settings=settings, pipeline=pipeline, rows=rows)

@@ -1,0 +1,32 @@
+"""The limit of a stream: the same parser, classes and aggregate on every micro-batch, and the rows thrown away.
+
+Nothing is collected, nothing committed, no watermark kept: what a streaming path built on this query cannot go below.
+"""
+
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from cutover.definition.pipeline import Pipeline
+from cutover.records.classify import classified
+from cutover.records.parse import parsed
+from cutover.records.partials import aggregated
+
+
+def start(spark: SparkSession, *, bootstrap: str, pipeline: Pipeline, checkpoint: Path, name: str) -> StreamingQuery:
+    """Read a topic from its beginning, at most `max_rows_per_epoch` records a micro-batch."""
+
+    def each(batch: DataFrame, _: int) -> None:
+        rows = aggregated(classified(parsed(batch, pipeline), pipeline, watermark_micros=None), pipeline)
+        rows.write.format("noop").mode("overwrite").save()
+
+    records = (
+        spark.readStream.format("kafka")
+        .option("kafka.bootstrap.servers", bootstrap)
+        .option("subscribe", pipeline.source.name)
+        .option("startingOffsets", "earliest")
+        .option("maxOffsetsPerTrigger", pipeline.max_rows_per_epoch)
+        .load()
+    )
+    return records.writeStream.queryName(name).option("checkpointLocation", str(checkpoint)).foreachBatch(each).start()

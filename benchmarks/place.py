@@ -1,0 +1,62 @@
+"""An installation of the benchmarks' own: a broker, a home, and settings, gone when the run ends."""
+
+import os
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from cutover.settings import Settings, Spark
+from infra import broker, files, ports
+
+READY_SECONDS = 90.0
+STOP_SECONDS = 20.0
+
+
+@contextmanager
+def installed(bootstrap: str | None = None, *, driver_memory: str = "4g") -> Iterator[Settings]:
+    """Run a broker in a temporary home and hand out the settings.
+
+    Args:
+        bootstrap: A broker that runs already; None: one is started.
+        driver_memory: Of Spark, the same for all that is compared.
+    """
+    with tempfile.TemporaryDirectory(prefix="cutover-benchmarks-", ignore_cleanup_errors=True) as folder:
+        home = Path(folder)
+        settings = Settings(
+            home=home, pipelines=home / "pipelines", spark=Spark(master="local[2]", driver_memory=driver_memory)
+        )
+        if bootstrap is not None:
+            files.write_json(settings.run_dir / "broker.json", {"bootstrap_servers": bootstrap})
+            yield settings
+            return
+        with _broker(home):
+            yield settings
+
+
+@contextmanager
+def _broker(home: Path) -> Iterator[None]:
+    chosen = ports.settle(home / "run" / "ports.json", needed=("broker", "controller"))
+    broker.prepare(home, chosen)
+    with (home / "kafka" / "stdout.log").open("wb") as out:
+        process = subprocess.Popen(
+            broker.command(home), stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True
+        )
+    try:
+        broker.wait_ready(home, chosen, within=READY_SECONDS, alive=lambda: process.poll() is None)
+        broker.write_address(home / "run", chosen)
+        yield
+    finally:
+        _end(process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    for sign in (signal.SIGTERM, signal.SIGKILL):
+        if process.poll() is None:
+            os.killpg(process.pid, sign)
+            try:
+                process.wait(timeout=STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                continue

@@ -1,0 +1,159 @@
+"""One run of each streaming variant over the same topic, each from the log's beginning into a place of its own."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pyarrow as pa
+
+from benchmarks import events
+from benchmarks.bench import Bench
+from benchmarks.peers import native_merge, noop
+from benchmarks.triggers import Trigger, Triggers, drained, listening, until
+from cutover.definition.pipeline import Pipeline
+from cutover.lake import tables, versions
+from cutover.lake.epochs import EpochLog
+from cutover.log.kafka import bootstrap_servers
+from cutover.probe import Point
+from cutover.records.classes import Class
+from cutover.records.fold import finished_sql
+from cutover.settings import Settings
+from streaming import driver
+
+COLUMNS = "window_start, window_end, k, n, total, worst, ids"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What Spark said of one run, and when its last micro-batch was done with (Unix seconds)."""
+
+    triggers: list[Trigger]
+    ended: float
+
+    @property
+    def seconds(self) -> float:
+        """Return the time from the first trigger's start to the end of the last micro-batch."""
+        return self.ended - self.triggers[0].began
+
+
+@dataclass(slots=True)
+class _Committed:
+    """Notes when an epoch was committed; a probe of the driver."""
+
+    at: list[float] = field(default_factory=list)
+
+    def __call__(self, point: Point, epoch: int) -> None:
+        if point == "epoch.committed" and epoch >= 0:
+            self.at.append(time.time())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Streams:
+    """The variants over one topic."""
+
+    bench: Bench
+    pipeline: Pipeline
+    rows: int
+    triggers: Triggers
+
+    @property
+    def variants(self) -> dict[str, Callable[[int], Run]]:
+        """Return name to a function of the round's number."""
+        return {"ours": self.ours, "noop": self.noop, "hand-written": self.hand_written}
+
+    def ours(self, number: int) -> Run:
+        """Drain the topic by the driver as it is, in this process, without the pause between micro-batches."""
+        settings, pipeline = self.settings, self._renamed(number)
+        committed = _Committed()
+        driver.run(settings, pipeline, until="drain", probe=committed)
+        # The driver ends as soon as the last epoch is committed: Spark may not report that trigger any more.
+        name = f"cutover-{pipeline.name}-"
+        until(lambda: len(self.triggers.of(name)) >= len(committed.at) - 1, within=10)
+        return Run(triggers=self.triggers.of(name), ended=committed.at[-1])
+
+    def noop(self, number: int) -> Run:
+        """Throw the same aggregate of every micro-batch away."""
+        name = f"noop-{self.pipeline.name}-{number}"
+        query = noop.start(
+            self.bench.spark,
+            bootstrap=bootstrap_servers(self.settings),
+            pipeline=self.pipeline,
+            checkpoint=self.place(name),
+            name=name,
+        )
+        found = drained(query, self.triggers, self.rows)
+        return Run(triggers=found, ended=found[-1].ended)
+
+    def hand_written(self, number: int) -> Run:
+        """Aggregate by Spark's own state and merge every micro-batch into Delta."""
+        name = f"hand-{self.pipeline.name}-{number}"
+        query = native_merge.start(
+            self.bench.spark,
+            bootstrap=bootstrap_servers(self.settings),
+            topic=self.pipeline.source.name,
+            cap=self.pipeline.max_rows_per_epoch,
+            checkpoint=self.place(name),
+            table=self.place(f"{name}-table"),
+            name=name,
+        )
+        found = drained(query, self.triggers, self.rows)
+        return Run(triggers=found, ended=found[-1].ended)
+
+    @property
+    def settings(self) -> Settings:
+        """Return the settings of the driver: no pause, so that triggers follow one another as they do for a peer."""
+        stream = self.bench.settings.stream.model_copy(update={"trigger_seconds": 0.0})
+        return self.bench.settings.model_copy(update={"stream": stream})
+
+    def place(self, name: str) -> Path:
+        """Return a folder of a peer's own."""
+        return self.bench.settings.home / "peers" / name
+
+    def check(self, number: int) -> tuple[str, ...]:
+        """Compare what the variants left behind in a round.
+
+        Raises:
+            AssertionError: They differ.
+        """
+        with tables.connect() as connection:
+            connection.register("ours", self._folded(number))
+            tables.relation(connection, "theirs", str(self.place(f"hand-{self.pipeline.name}-{number}-table")))
+            query = f"""
+                SELECT (SELECT count(*) FROM (SELECT {COLUMNS} FROM ours EXCEPT ALL SELECT {COLUMNS} FROM theirs)),
+                       (SELECT count(*) FROM (SELECT {COLUMNS} FROM theirs EXCEPT ALL SELECT {COLUMNS} FROM ours)),
+                       (SELECT count(*) FROM ours), (SELECT sum(n)::BIGINT FROM ours)
+            """
+            here, there, rows, counted = connection.execute(query).fetchall()[0]
+        read = sum(t.rows for t in self.triggers.of(f"noop-{self.pipeline.name}-{number}"))
+        if here or there or counted != self.rows or read != self.rows:
+            msg = f"Streams of round {number}: {here} and {there} of {rows} rows differ, {counted} and {read} events."
+            raise AssertionError(msg)
+        return (
+            f"our fold and the hand-written table: {rows:,} (window, key) rows, all measures; {counted:,} events",
+            f"the noop sink read {read:,} events",
+        )
+
+    def _folded(self, number: int) -> pa.Table:
+        pipeline = self._renamed(number)
+        version = versions.current(self.settings, pipeline)
+        if version is None:
+            msg = f"Stream `{pipeline.name}`: expected an epoch log, found none."
+            raise AssertionError(msg)
+        with tables.connect() as connection:
+            log = EpochLog(version.uri)
+            newest = log.newest()
+            log.relation(connection, "log", epoch=-1 if newest is None else newest.epoch)
+            folded = finished_sql(pipeline, "log", keep=(Class.ACCEPTED, Class.LATE))
+            return connection.sql(f"SELECT {COLUMNS} FROM ({folded})").to_arrow_table()
+
+    def _renamed(self, number: int) -> Pipeline:
+        return replace(self.pipeline, name=f"{self.pipeline.name}_{number}")
+
+
+def streams(bench: Bench, name: str, *, rows: int, cap: int) -> Streams:
+    """Fill a topic and return the variants over it."""
+    pipeline = events.define(bench.settings, name, cap=cap)
+    sent = events.fill(bench.settings, name, events.stream_of(rows))
+    triggers = bench.once("triggers", lambda: listening(bench.spark))
+    return Streams(bench=bench, pipeline=pipeline, rows=sent, triggers=triggers)
