@@ -17,7 +17,7 @@ from cutover.clock import Clock, SystemClock
 from cutover.definition.pipeline import Pipeline
 from cutover.errors import DefinitionError
 from cutover.events import log
-from cutover.lake import pins, tables
+from cutover.lake import losses, pins, tables
 from cutover.lake.batch_runs import BatchRun, Range
 from cutover.lake.paths import version_uri
 from cutover.lake.stages import Stage, current_stage
@@ -94,16 +94,18 @@ def opened(
     with (
         writer_lock(settings, pipeline.name),
         pinned_target(settings, pipeline, epoch, holder=pins.batch_holder(run_id), clock=clock) as target,
-        staging(tables.connect(), version_uri(settings, pipeline), run_id) as staged,
+        staging(tables.connect(tables.reading(settings)), version_uri(settings, pipeline), run_id) as staged,
     ):
         client = LogClient(settings)
+        recorded = losses.up_to(settings, target.version)
         yield Work(
             settings=settings,
             pipeline=pipeline,
             target=target,
             client=client,
             earliest=checked_log(client, pipeline, target),
-            history=index.load(settings, pipeline, target.record.cut.log),
+            history=index.load(settings, pipeline, target.record.cut.log, recorded),
+            recorded=recorded,
             staged=staged,
             run_id=run_id,
             wanted=wanted,

@@ -94,7 +94,7 @@ def explain(settings: Settings, pipeline: Pipeline, window: datetime, key: Seque
     if examined.evidence is None:
         first = examined.seal.breaches[0]
         raise LakeError(first.message, runbook=first.runbook)
-    with opened(pipeline, examined.evidence) as sides:
+    with opened(settings, pipeline, examined.evidence) as sides:
         place = _place(sides, pipeline, window, key)
         ledger.question(sides, pipeline, examined.evidence.records)
         causes.find(sides)

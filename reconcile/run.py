@@ -98,7 +98,7 @@ def _judge(
     if evidence is None:
         return _refused(pipeline, examined.seal), ()
     try:
-        with sides.opened(pipeline, evidence, start, end) as opened:
+        with sides.opened(settings, pipeline, evidence, start, end) as opened:
             found = compare(settings, pipeline, evidence, examined.seal, opened)
     except LakeError as error:
         return _refused(pipeline, _broken(examined.seal, damage.unreadable(str(error)))), ()

@@ -20,6 +20,7 @@ from cutover.lake.batch_runs import Range
 from cutover.lake.tables import identifier
 from cutover.records.classes import Class
 from cutover.records.fold import finished_sql
+from cutover.settings import Settings
 from reconcile.layout import Layout, additive, value_of, wide_columns
 from reconcile.query import number
 from reconcile.seal import Evidence
@@ -46,10 +47,14 @@ def stage(number: int) -> str:
 
 @contextmanager
 def opened(
-    pipeline: Pipeline, evidence: Evidence, start: datetime | None = None, end: datetime | None = None
+    settings: Settings,
+    pipeline: Pipeline,
+    evidence: Evidence,
+    start: datetime | None = None,
+    end: datetime | None = None,
 ) -> Iterator[Sides]:
     """Open both sides for window starts in `[start, end)`, and close them at the end."""
-    with tables.connect() as connection:
+    with tables.connect(tables.reading(settings)) as connection:
         evidence.epoch_log.relation(connection, "stream_log", epoch=evidence.run.epoch)
         tables.bind(connection, "batch_table", evidence.batch)
         same = isinstance(pipeline.batch, SameDefinition)

@@ -14,6 +14,7 @@ def folder(home: Path) -> Path:
     DuckDB makes the folder when it needs it and removes it when the connection is closed.
     """
     root = home.resolve() / "tmp" / "duckdb"
+    root.mkdir(parents=True, exist_ok=True)
     for old in root.glob("*-*"):
         pid = old.name.split("-")[0]
         if pid.isdigit() and not psutil.pid_exists(int(pid)):

@@ -38,7 +38,7 @@ def connect(settings: Settings, pipeline: Pipeline) -> duckdb.DuckDBPyConnection
         msg = f"Pipeline `{pipeline.name}`: expected an epoch log under this definition, found none."
         msg += f"\nHint: `cutover stream {pipeline.name} --drain` makes it."
         raise LakeError(msg)
-    connection = tables.connect()
+    connection = tables.connect(tables.reading(settings))
     epoch_log = EpochLog(version.uri)
     newest = epoch_log.newest()
     epoch_log.relation(connection, "epoch_log", epoch=-1 if newest is None else newest.epoch)

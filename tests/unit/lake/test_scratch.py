@@ -1,0 +1,44 @@
+import subprocess
+import sys
+from pathlib import Path
+
+from cutover.lake import scratch, tables
+from cutover.settings import Read, Settings
+
+
+def test_what_does_not_fit_into_memory_goes_to_a_folder_of_the_connection_and_is_gone_with_it(tmp_path: Path) -> None:
+    spilled = 0
+    with tables.connect(tables.Bounds(memory="40MB", home=tmp_path, threads=1)) as connection:
+        connection.execute("SET preserve_insertion_order = true")
+        connection.execute("CREATE TABLE large AS SELECT i, md5(i::VARCHAR) AS text FROM range(1000000) r(i)")
+        found = connection.execute(
+            "SELECT count(*) FROM (SELECT * FROM large ORDER BY text, i LIMIT 900000)"
+        ).fetchone()
+        spilled = sum(file.stat().st_size for file in tmp_path.rglob("*.tmp"))
+
+    assert found == (900_000,)
+    assert spilled > 0
+    assert not list((tmp_path / "tmp" / "duckdb").glob("*"))
+
+
+def test_bounds_of_a_reader_come_from_the_settings(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path, read=Read(memory="300MiB"))
+
+    with tables.connect(tables.reading(settings)) as connection:
+        limit = connection.execute("SELECT current_setting('memory_limit')").fetchone()
+
+    assert limit == ("300.0 MiB",)
+
+
+def test_folder_of_a_process_that_died_is_dropped_and_that_of_a_living_one_stays(tmp_path: Path) -> None:
+    died = subprocess.Popen([sys.executable, "-c", ""])
+    died.wait()
+    mine, dead = scratch.folder(tmp_path), tmp_path / "tmp" / "duckdb" / f"{died.pid}-abc"
+    for folder in (mine, dead):
+        folder.mkdir(parents=True)
+
+    other = scratch.folder(tmp_path)
+
+    assert other != mine
+    assert mine.is_dir()
+    assert not dead.exists()
