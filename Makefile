@@ -3,8 +3,11 @@
 SHELL := /bin/bash
 CUTOVER := .venv/bin/cutover
 PYTEST := .venv/bin/pytest
-KINDS := unit spec property dags integration e2e
-.PHONY: help setup jars-s3 test-object-store demo up down status lint test lock clean purge $(addprefix test-,$(KINDS))
+KINDS := unit spec property dags integration e2e faults
+FAULT ?=
+SECONDS ?= 1800
+SEED ?= $(shell date +%s)
+.PHONY: help setup jars-s3 test-object-store demo up down status lint test faults faults-random lock clean purge $(addprefix test-,$(KINDS))
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +53,17 @@ test-integration: setup ## real Kafka, Spark and Delta
 
 test-e2e: setup ## whole chains, processes killed on the way
 	@$(PYTEST) tests/e2e
+
+test-faults: setup ## the quick ones of the faults
+	@$(PYTEST) tests/faults
+
+faults: setup ## cause every fault (FAULT=F04: some of them), write docs/faults.md from what was found
+	@$(if $(FAULT),,rm -f docs/faults.jsonl)
+	@CUTOVER_FAULT_RESULTS=docs/faults.jsonl $(PYTEST) tests/faults -m '' $(if $(FAULT),-k '$(FAULT)'); code=$$?; \
+	.venv/bin/python -m tests.faults.table docs/faults.jsonl docs/faults.md; exit $$code
+
+faults-random: setup ## 3 to 6 faults at once for SECONDS=1800 with SEED=..., then every check
+	@.venv/bin/python -m tests.faults.random_mode --seconds $(SECONDS) --seed $(SEED)
 
 jars-s3: setup ## fetch the JARs for a lake in an object store (0.7 GB; not part of setup)
 	@.venv/bin/python -m infra.jars s3

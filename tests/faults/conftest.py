@@ -35,7 +35,7 @@ def rig_of(
         if Part.SPARK in fault.needs:
             request.getfixturevalue("spark")
         own = brokers[0] if brokers else None
-        made.append(new_rig(settings, name=fault.name, seed=SEED, bootstrap=bootstrap, broker=own))
+        made.append(new_rig(settings, fault, seed=SEED, bootstrap=bootstrap, broker=own))
         if bootstrap is not None:
             small.make_topic(made[0].settings, made[0].topic, partitions=fault.partitions)
         return made[0]
@@ -45,3 +45,16 @@ def rig_of(
         rig.close()
     for broker in brokers:
         broker.stop()
+
+
+@pytest.fixture
+def say(request: pytest.FixtureRequest) -> Callable[[str], None]:
+    """Return a function that writes a line to the terminal while tests run."""
+    reporter = request.config.pluginmanager.get_plugin("terminalreporter")
+
+    def write(line: str) -> None:
+        if reporter is not None:
+            reporter.ensure_newline()
+            reporter.write_line(line)
+
+    return write

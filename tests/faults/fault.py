@@ -1,7 +1,7 @@
 """One failure as a value: how it is caused, how we know from outside that it happened, what must hold after it."""
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -62,8 +62,10 @@ class Fault:
     holds: tuple[Hold, ...] = ()
     alert: str | None = None  # exactly this one between `inject` and `heal`; None: no alert at all
     also: tuple[str, ...] = ()  # alerts that must be seen beside it, where a row names several
+    may: frozenset[str] = frozenset()  # alerts that may be seen or not
     stays: bool = False  # the alert still fires after `settle`; else it must have gone
     exit_code: int | None = None  # of the process that had to stop; see `Rig.ended` and `Rig.refused`
+    limits: Mapping[str, float] = field(default_factory=dict)  # settings of `alerts`, scaled down for this drill
     partitions: int = 2  # of the topic
     quick: bool = False  # runs in `make test`; the others in `make faults`
     within: int = 300  # seconds the whole may take

@@ -1,5 +1,6 @@
 """The test's own producer: what it sent, what the broker said of it, and what each record was meant to be."""
 
+import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ Outcome = Literal["acked", "failed", "unknown", "aborted"]
 Meant = tuple[Intended, int | None, tuple[object, ...]]  # class, window start in microseconds, key
 
 _UNSURE = frozenset({KafkaError._MSG_TIMED_OUT, KafkaError._TIMED_OUT, KafkaError.REQUEST_TIMED_OUT})
+_ONE_WRITER = threading.Lock()
 FLUSH_SECONDS = 60.0
 
 
@@ -75,7 +77,8 @@ def record(
 ) -> list[Sent]:
     """Append what became of records to the oracle; `outcome` overrules what the broker said of those it took."""
     rows = [_row(topic_id, report, mean(report.event), outcome) for report in reports]
-    append(oracle, rows)
+    with _ONE_WRITER:
+        append(oracle, rows)
     return rows
 
 

@@ -29,6 +29,12 @@ class Result:
         """Return one line."""
         return json.dumps(asdict(self), sort_keys=True, default=str)
 
+    def line(self) -> str:
+        """Return what is shown while the others still run."""
+        code = "-" if self.exit_code is None else self.exit_code
+        seen = ",".join(self.alerts) or "silent"
+        return f"{self.fault:<18} {self.outcome:<10} {self.seconds:6.1f} s  exit {code!s:<3} {seen}  {self.why[:200]}"
+
     @classmethod
     def from_json(cls, line: str) -> Self:
         """Return the result of a line."""

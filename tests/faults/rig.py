@@ -3,6 +3,7 @@
 import random
 import time
 from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -30,6 +31,7 @@ from streaming import driver, heartbeat
 from streaming.heartbeat import Heartbeat
 from tests.faults import producer
 from tests.faults.child import Child
+from tests.faults.fault import Fault
 from tests.faults.task import Place, Role, Task
 from tests.integration.streaming import rig as small
 from tests.integration.streaming.rig import Event
@@ -47,6 +49,7 @@ class Rig:
 
     def __init__(self, settings: Settings, topic: str, *, seed: str, broker: Broker | None = None) -> None:
         self.settings = small.fast(settings)
+        settings.home.mkdir(parents=True, exist_ok=True)
         self.topic = topic
         self.seed, self.rng = seed, random.Random(seed)  # noqa: S311 -- one seed drives events and fault times
         self.make: Callable[[], Pipeline] = partial(small.pipeline, topic, cap=CAP)
@@ -59,6 +62,7 @@ class Rig:
         self.runs: list[BatchRun] = []
         self.reconciliations: list[Reconciliation] = []
         self._broker, self._children, self._background = broker, list[Child](), list[Background]()
+        self._beside: list[Rig] = []
         self._next_id, self._minute = 0, 0.0
 
     # -- the installation
@@ -72,6 +76,10 @@ class Rig:
         """Change the definition: arguments of `tests.integration.streaming.rig.pipeline` (cap, lateness)."""
         self.make = partial(small.pipeline, self.topic, **({"cap": CAP} | changes))
         return self.pipeline
+
+    def tune(self, **changes: Any) -> None:
+        """Change settings of `stream` for everything that starts from now on."""
+        self.settings = small.fast(self.settings, **changes)
 
     @property
     def broker(self) -> Broker:
@@ -96,11 +104,42 @@ class Rig:
         """Return the folder of the epoch log."""
         return Path(self.version.uri)
 
+    def second_home(self) -> Settings:
+        """Return another installation on the same lake and topic: its drivers do not see this one's lock."""
+        home = self.settings.home / "second-home"
+        home.mkdir(exist_ok=True)
+        return self.settings.model_copy(update={"home": home, "lake": self.settings.lake_uri})
+
+    def beside(self, name: str) -> "Rig":
+        """Return another installation with a lake of its own on the same topic, with the same oracle."""
+        settings = self.settings.model_copy(update={"home": self.settings.home / name, "lake": None})
+        other = Rig(settings, self.topic, seed=f"{self.seed}/{name}")
+        other.oracle_file, other.make = self.oracle_file, self.make
+        self._beside.append(other)
+        return other
+
+    def second_topic(self) -> str:
+        """Return a topic with one record that no oracle knows, for another pipeline of this installation."""
+        name = f"{self.topic}-second"
+        small.make_topic(self.settings, name)
+        small.send(self.settings, name, [Event(id=0), Event(id=1)])
+        return name
+
     # -- what is sent
 
-    def draw(self, count: int, *, late: float = 0.0, keys: Sequence[str | None] = ("a", "b", None)) -> list[Event]:
-        """Return the next events of the seed: ids and log time go on, `late` is the share of those an hour behind."""
-        partitions = self.client.partitions(self.topic)
+    def draw(
+        self,
+        count: int,
+        *,
+        late: float = 0.0,
+        keys: Sequence[str | None] = ("a", "b", None),
+        partitions: Sequence[int] | None = None,
+    ) -> list[Event]:
+        """Return the next events of the seed: ids and log time go on, `late` is the share of those an hour behind.
+
+        `partitions` None: all that the topic has now.
+        """
+        partitions = partitions or self.client.partitions(self.topic)
         events = []
         for _ in range(count):
             back = 60.0 if self.rng.random() < late else self.rng.uniform(0, 4)
@@ -125,6 +164,7 @@ class Rig:
         by: Producer | None = None,
         outcome: producer.Outcome | None = None,
         may_fail: bool = False,
+        topic_id: str | None = None,
     ) -> list[Sent]:
         """Send events and keep them in the oracle.
 
@@ -134,8 +174,9 @@ class Rig:
             by: A producer with options of its own, such as transactions; None: a plain one.
             outcome: What became of those that the broker took, where it is not `acked`: `aborted`.
             may_fail: Whether records that do not reach the log are part of the fault.
+            topic_id: Of the topic; None: the broker is asked.
         """
-        topic_id = self.client.topic_id(self.topic)
+        topic_id = topic_id or self.client.topic_id(self.topic)
         reports = producer.deliver(by or producer.new(str(self.settings.kafka.bootstrap_servers)), self.topic, events)
         rows = producer.record(self.oracle_file, topic_id, reports, mean or producer.meant(self.pipeline), outcome)
         lost = [row for row in rows if row.offset is None]
@@ -175,9 +216,11 @@ class Rig:
         self._children.append(child)
         return child
 
-    def background(self, *, clock: Clock | None = None, probe: Probe = silent, **changes: Any) -> Background:
+    def background(
+        self, *, settings: Settings | None = None, clock: Clock | None = None, probe: Probe = silent, **changes: Any
+    ) -> Background:
         """Start a driver in a thread of this process, on its Spark: for faults that kill no process."""
-        made = Background(small.fast(self.settings, **changes), self.pipeline, clock=clock, probe=probe)
+        made = Background(small.fast(settings or self.settings, **changes), self.pipeline, clock=clock, probe=probe)
         self._background.append(made)
         return made
 
@@ -186,9 +229,11 @@ class Rig:
         goal: driver.Until = "final" if final else "drain"
         driver.run(small.fast(self.settings, **changes), self.pipeline, until=goal, clock=clock, probe=probe)
 
-    def batch(self, *, probe: Probe = silent) -> BatchRun | None:
-        """Compute the batch at the newest cut."""
-        run = run_batch(self.settings, self.pipeline, probe=probe)
+    def batch(
+        self, *, start: datetime | None = None, end: datetime | None = None, probe: Probe = silent
+    ) -> BatchRun | None:
+        """Compute the batch at the newest cut: what is dirty, or every closed window of a range."""
+        run = run_batch(self.settings, self.pipeline, start=start, end=end, probe=probe)
         if run is not None:
             self.runs.append(run)
         return run
@@ -207,7 +252,7 @@ class Rig:
         """Wait for the process that had to stop; its exit code, message and alert are those of the fault."""
         self.exit_code = child.wait(within)
         self.said = child.output()
-        self.alerts()
+        self.alerts(child.task.settings)
         return self.exit_code
 
     def refused(self, act: Callable[[], object]) -> CutoverError:
@@ -243,13 +288,19 @@ class Rig:
         """Return records, sum of ids and of squared ids by (window, key), straight from the table's rows."""
         return small.counted(self.settings, self.pipeline, classes=classes)
 
-    def beat(self) -> Heartbeat | None:
-        """Return what the driver last said of itself."""
-        return heartbeat.read(self.settings, self.pipeline.name)
+    def unread(self) -> int:
+        """Return the offsets between the newest epoch and the log's ends."""
+        records, ends = self.records(), self.client.latest(self.topic)
+        position = records[-1].end if records else {}
+        return sum(end - position.get(partition, 0) for partition, end in ends.items())
 
-    def alerts(self) -> set[str]:
-        """Return the names of the alerts that fire now; they count as seen."""
-        beat = self.beat()
+    def beat(self, settings: Settings | None = None) -> Heartbeat | None:
+        """Return what the driver last said of itself."""
+        return heartbeat.read(settings or self.settings, self.pipeline.name)
+
+    def alerts(self, settings: Settings | None = None) -> set[str]:
+        """Return the names of the alerts that fire now (of another home of this lake, if given); they count as seen."""
+        beat = self.beat(settings)
         found = {beat.runbook} if beat is not None and beat.runbook is not None else set()
         self.seen |= found
         return found
@@ -272,6 +323,8 @@ class Rig:
 
     def close(self) -> None:
         """End whatever still runs."""
+        for other in self._beside:
+            other.close()
         for child in self._children:
             child.end()
         for thread in self._background:
@@ -279,8 +332,10 @@ class Rig:
                 thread.stop()
 
 
-def new_rig(settings: Settings, *, name: str, seed: int, bootstrap: str | None, broker: Broker | None = None) -> Rig:
+def new_rig(settings: Settings, fault: Fault, *, seed: int, bootstrap: str | None, broker: Broker | None = None) -> Rig:
     """Return a rig for a fault; `bootstrap` None: without a log."""
     kafka = settings.kafka if bootstrap is None else Kafka(bootstrap_servers=bootstrap)
-    topic = f"{name}-{time.time_ns():x}"
-    return Rig(settings.model_copy(update={"kafka": kafka}), topic, seed=f"{seed}/{name}", broker=broker)
+    alerts = settings.alerts.model_copy(update=dict(fault.limits))
+    topic = f"{fault.name}-{time.time_ns():x}"
+    own = settings.model_copy(update={"kafka": kafka, "alerts": alerts})
+    return Rig(own, topic, seed=f"{seed}/{fault.name}", broker=broker)

@@ -8,8 +8,9 @@ from tests.faults.catalogue import everything
 from tests.faults.conftest import RESULTS, SEED
 from tests.faults.fault import Fault
 from tests.faults.prove import prove
-from tests.faults.result import append
+from tests.faults.result import append, read
 from tests.faults.rig import Rig
+from tests.faults.table import SOMETIMES
 
 
 def parameters() -> list[object]:
@@ -25,8 +26,16 @@ def parameters() -> list[object]:
 
 
 @pytest.mark.parametrize("fault", parameters())
-def test_fault(fault: Fault, rig_of: Callable[[Fault], Rig]) -> None:
+def test_fault(fault: Fault, rig_of: Callable[[Fault], Rig], say: Callable[[str], None]) -> None:
     result = prove(fault, rig_of(fault), SEED)
     append(RESULTS, result)
+    say(result.line())
 
     assert (result.outcome, result.why) == ("proven", "")
+
+
+@pytest.mark.long
+def test_in_the_course_of_all_faults_everything_happened_that_must_happen_sometimes() -> None:
+    seen = {name for result in read(RESULTS).values() for name in result.sometimes}
+
+    assert set(SOMETIMES) - seen == set()

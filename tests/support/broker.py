@@ -53,6 +53,14 @@ class Broker:
         assert self.process is not None
         return self.process.wait(STOP_SECONDS)
 
+    def pause(self) -> None:
+        """Stop it as SIGSTOP does."""
+        self.signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it go on."""
+        self.signal(signal.SIGCONT)
+
     def stop(self) -> None:
         """End it, if it runs."""
         if self.process is not None:

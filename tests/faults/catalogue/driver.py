@@ -1,15 +1,83 @@
-"""The driver is killed, doubled, paused, or loses Spark's notes: no epoch is lost or counted twice."""
+"""The driver is killed, at seeded times and just before and after a commit: no epoch is lost or counted twice."""
 
+import os
 import signal
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
 
-from tests.faults.fault import Fault
+from cutover.lake import tables
+from streaming import compaction, query
+from tests.faults.child import Child, Whom
+from tests.faults.fault import Fault, NotApplicable
 from tests.faults.rig import CAP, Rig
+from tests.integration.streaming import rig as small
+
+GONE_SECONDS = 30.0  # how long the other half of a driver may outlive the one that was killed
+LONGEST_LIFE = 3.0  # seconds of input, from a driver's first point to its kill
+INSIDE = ("epoch.planned", "epoch.aggregated")  # the last point before a kill that fell into an epoch
+DAY = 86_400
+
+
+def kill_often(rig: Rig, *, whom: Whom, kills: int) -> None:
+    """Start, feed and kill a driver again and again, at times of the seed."""
+    rig.define(cap=50)
+    ends: list[int] = []
+    inside = 0
+    for _ in range(kills):
+        child = rig.start()
+        child.await_point("start.read")
+        _feed(rig, child, seconds=rig.rng.uniform(0.2, LONGEST_LIFE))
+        last = child.points()[-1].point
+        ends.append(_kill(rig, child, whom))
+        inside += last in INSIDE
+    rig.note("ends", ends)
+    rig.note("inside an epoch", inside)
+    rig.note("epochs before the last start", len(rig.records()))
+
+
+def _feed(rig: Rig, child: Child, *, seconds: float) -> None:
+    """Send a few records at a time until the driver's time has come; it has read some by then."""
+    child.await_point("epoch.planned") if rig.send(rig.draw(20, late=0.05)) else None
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        rig.send(rig.draw(5, late=0.05))
+        time.sleep(0.05)  # the input's pace
+
+
+def _kill(rig: Rig, child: Child, whom: Whom) -> int:
+    """Kill one half or both, wait for the other half's end, and return Python's end; JVM alone: 2."""
+    jvm = child.jvm()
+    status = child.kill(whom)
+    if status is None:
+        return child.wait(GONE_SECONDS)
+    known = rig.transaction()
+    rig.until(lambda: not jvm.is_running() or jvm.status() == "zombie", GONE_SECONDS)
+    assert rig.transaction() == known, "a driver whose Python was killed committed once more"
+    return status
+
+
+def died_each_time(rig: Rig, *, kills: int, end: int) -> bool:
+    """Return whether every driver ended as it was killed."""
+    return bool(rig.evidence["ends"] == [end] * kills)
+
+
+def some_kills_fell_into_an_epoch(rig: Rig) -> Iterator[str]:
+    """Between `epoch.planned` and `epoch.committed`."""
+    if not rig.evidence["inside an epoch"]:
+        yield "every kill fell between two epochs"
+
+
+def each_start_is_the_end_before(rig: Rig) -> Iterator[str]:
+    """After every kill."""
+    for epoch, end, start in small.gaps(rig.records()):
+        yield f"epoch {epoch}: expected to start at {end}, started at {start}"
 
 
 def kill_after_the_commit(rig: Rig) -> None:
     """Block after the commit of epoch 2, before Spark has noted the batch, and kill the group."""
-    rig.send(rig.draw(5 * CAP, late=0.1))
+    rig.send(rig.draw(4 * CAP, late=0.1))
     child = rig.start(block=("epoch.committed", 2))
     rig.note("marker", child.marker())
     rig.note("status", child.kill())
@@ -32,7 +100,116 @@ def nothing_is_read_again(rig: Rig) -> Iterator[str]:
         yield f"epoch {len(before)}: expected to start at {before[-1].end}, started at {after[len(before)].start}"
 
 
+def kill_before_the_commit(rig: Rig, *, overflow: bool) -> None:
+    """Kill with epoch 1 computed and not committed; then send more, so that it ends elsewhere when it is redone."""
+    rig.define(cap=100)
+    rig.send(rig.draw(60))
+    if overflow:
+        rig.tune(overflow_rows=1)
+    rig.drain()
+    rig.send(rig.draw(30))
+    child = rig.start(block=("epoch.aggregated", None))
+    marker = child.marker()
+    rig.note("planned end", _planned_end(rig))
+    rig.note("status", child.kill())
+    rig.note("epoch", marker.epoch)
+    rig.note("transaction", rig.transaction())
+    rig.note("left behind", len(_unlisted(rig)))
+    rig.send(rig.draw(45))
+    rig.send(rig.draw(5, late=1.0))
+
+
+def _planned_end(rig: Rig) -> dict[int, int]:
+    """Return the offsets up to which Spark noted to read, as its own file has them."""
+    place = rig.settings.run_dir / rig.pipeline.name
+    notes = next(place.glob("checkpoint-*"))
+    newest = max(int(file.name) for file in (notes / "offsets").iterdir() if file.name.isdigit())
+    return query.end_offsets(notes, newest, rig.topic)
+
+
+def _unlisted(rig: Rig) -> list[Path]:
+    """Return the data files in the table's folder that its log does not list."""
+    listed = {file.path for file in compaction.listed(tables.open_table(rig.version.uri))}
+    return [file for file in rig.table.rglob("*.parquet") if file.relative_to(rig.table).as_posix() not in listed]
+
+
+def died_before_its_commit(rig: Rig, *, overflow: bool) -> bool:
+    """The epoch was aggregated, is not the newest transaction, and its files are there if Spark wrote some."""
+    seen = rig.evidence
+    not_committed = bool(seen["transaction"] == seen["epoch"] - 1)
+    return seen["status"] == -signal.SIGKILL and not_committed and (seen["left behind"] > 0 or not overflow)
+
+
+def the_epoch_was_redone_with_another_end(rig: Rig) -> Iterator[str]:
+    """Not the end that the marker's epoch had."""
+    redone = next(record for record in rig.records() if record.epoch == rig.evidence["epoch"])
+    if dict(redone.end) == rig.evidence["planned end"]:
+        yield f"epoch {redone.epoch} ended at {redone.end} both times"
+    else:
+        rig.saw("redone")
+
+
+def vacuum_takes_what_was_left_behind(rig: Rig) -> Iterator[str]:
+    """Files of an unfinished epoch are shown to no reader, and go once they are old."""
+    left = [file for file in _unlisted(rig) if "overflow-" in file.as_posix()]
+    if not left:
+        yield "no file of the unfinished epoch is left to be vacuumed"
+    before, old = rig.counted(), time.time() - DAY
+    for file in left:
+        os.utime(file, (old, old))
+    compaction.tidy(tables.open_table(rig.version.uri), sweep=True)
+    yield from (f"{file.name} is still there" for file in left if file.exists())
+    if rig.counted() != before:
+        yield "the vacuum changed what readers see"
+
+
+def _often(variant: str, whom: Whom, kills: int, *, quick: bool) -> Fault:
+    end = 2 if whom == "jvm" else -int(signal.SIGKILL)
+    what: dict[Whom, str] = {"group": "the process group", "jvm": "its JVM alone", "python": "its Python alone"}
+    return Fault(
+        id="F01",
+        variant=variant,
+        family="driver",
+        title=f"{kills} SIGKILLs at seeded times while records come in: {what[whom]}",
+        inject=partial(kill_often, whom=whom, kills=kills),
+        happened=partial(died_each_time, kills=kills, end=end),
+        holds=(each_start_is_the_end_before,)
+        if quick
+        else (each_start_is_the_end_before, some_kills_fell_into_an_epoch),
+        alert="StreamNotRunning",
+        limits={"stalled_seconds": 3.0},
+        quick=quick,
+        within=300 if quick else 1500,
+    )
+
+
+def _before(variant: str, title: str, *, overflow: bool, extra: tuple[Callable[[Rig], Iterator[str]], ...]) -> Fault:
+    return Fault(
+        id="F03",
+        variant=variant,
+        family="driver",
+        title=title,
+        inject=partial(kill_before_the_commit, overflow=overflow),
+        happened=partial(died_before_its_commit, overflow=overflow),
+        holds=(the_epoch_was_redone_with_another_end, *extra),
+    )
+
+
+NOT_APPLICABLE = (
+    NotApplicable(
+        id="F02",
+        variant="control",
+        family="driver",
+        title="the same with at_least_once and at_most_once, where it must double and lose",
+        why="how records are delivered cannot be chosen yet",
+    ),
+)
+
 FAULTS = (
+    _often("a", "group", 20, quick=False),
+    _often("b", "jvm", 20, quick=False),
+    _often("c", "python", 20, quick=False),
+    _often("quick", "group", 3, quick=True),
     Fault(
         id="F02",
         family="driver",
@@ -41,5 +218,12 @@ FAULTS = (
         happened=died_after_its_commit,
         holds=(nothing_is_read_again,),
         quick=True,
+    ),
+    _before("", "killed before the commit; the epoch is redone with another end", overflow=False, extra=()),
+    _before(
+        "overflow",
+        "killed with an overflow file written and not committed; redone with another end",
+        overflow=True,
+        extra=(vacuum_takes_what_was_left_behind,),
     ),
 )

@@ -1,0 +1,60 @@
+"""The same log in epochs of other sizes, with stops between them: counted and late together are the same."""
+
+from collections.abc import Iterator
+from functools import partial
+
+from tests.faults.fault import Fault
+from tests.faults.rig import Rig
+
+SIZES = (2, 3, 7, 13, 29, 1000)
+
+
+def read_it_again_and_again(rig: Rig, *, times: int) -> None:
+    """Drain the same log into fresh lakes, with epoch sizes and stops of the seed."""
+    rig.send(rig.draw(60, late=0.15))
+    found, epochs, late = [], [], []
+    for turn in range(times):
+        one = rig.beside(f"turn-{turn}")
+        one.define(cap=SIZES[turn] if turn < len(SIZES) else rig.rng.choice(SIZES))
+        for _ in range(rig.rng.randint(0, 2)):
+            running = one.background()
+            last = one.newest()
+            rig.until(lambda seen=last, on=one: on.newest() > seen or on.unread() == 0)  # type: ignore[misc]
+            running.stop()
+        one.drain()
+        found.append(one.counted())
+        epochs.append(len([record for record in one.records() if not record.tick]))
+        late.append(sum(record.counts.get("late", 0) for record in one.records()))
+        rig.note("violations", [v.text for v in one.verify(("N1", "N2", "N3", "N4", "N6")).violations])
+        assert not rig.evidence["violations"]
+    rig.note("epochs", epochs)
+    rig.note("late", late)
+    rig.note("tables", found)
+
+
+def the_epochs_differed(rig: Rig) -> bool:
+    """Not one number of epochs for all."""
+    return len(set(rig.evidence["epochs"])) > 1
+
+
+def counted_and_late_together_are_the_same(rig: Rig) -> Iterator[str]:
+    """In every lake, whichever rows were late there."""
+    first, *others = rig.evidence["tables"]
+    yield from (f"lake {n}: expected {first}, got {other}" for n, other in enumerate(others, 1) if other != first)
+
+
+def _fault(variant: str, times: int, *, quick: bool) -> Fault:
+    return Fault(
+        id="F20",
+        variant=variant,
+        family="driver",
+        title=f"the same log {times} times, with other epoch borders and stops",
+        inject=partial(read_it_again_and_again, times=times),
+        happened=the_epochs_differed,
+        holds=(counted_and_late_together_are_the_same,),
+        quick=quick,
+        within=300 if quick else 1500,
+    )
+
+
+FAULTS = (_fault("", 20, quick=False), _fault("quick", 3, quick=True))

@@ -1,0 +1,110 @@
+"""A fault that did not happen, or after which something does not hold, is never called proven."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cutover.errors import LakeError
+from cutover.settings import Settings
+from streaming import heartbeat
+from tests.faults import prove as proving
+from tests.faults.fault import Fault, Part, nothing
+from tests.faults.prove import prove
+from tests.faults.result import Result, append, read
+from tests.faults.rig import Rig, new_rig
+
+
+def stop(rig: Rig) -> None:
+    """Leave what a driver leaves that was fenced."""
+
+    def refuse() -> None:
+        message = "Stream of clicks: epoch 1 was committed by another driver."
+        raise LakeError(message, runbook="StreamFenced")
+
+    rig.refused(refuse)
+
+
+def holds(_: Rig) -> Iterator[str]:
+    yield from ()
+
+
+def does_not_hold(_: Rig) -> Iterator[str]:
+    yield "a row is missing"
+
+
+GOOD = Fault(
+    id="F00",
+    family="driver",
+    title="refused",
+    needs=frozenset({Part.LAKE}),
+    inject=stop,
+    happened=lambda rig: rig.exit_code is not None,
+    settle=nothing,
+    verdicts=frozenset(),
+    checks=(),
+    holds=(holds,),
+    alert="StreamFenced",
+    exit_code=2,
+)
+
+
+@pytest.fixture
+def run(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr(proving, "ALERT_SECONDS", 0.0)
+
+    def prove_it(**changes: Any) -> Result:
+        fault = replace(GOOD, **changes)
+        return prove(fault, new_rig(settings, fault, seed=1, bootstrap=None), 1)
+
+    return prove_it
+
+
+def test_a_fault_after_which_all_holds_is_proven(run: Any) -> None:
+    found = run()
+
+    assert (found.outcome, found.why, found.alerts, found.exit_code) == ("proven", "", ("StreamFenced",), 2)
+    assert found.holds == ("holds",)
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"happened": lambda _: False}, "the fault did not happen"),
+        ({"exit_code": 1}, "expected exit code 1, got 2"),
+        ({"alert": None}, r"expected the alerts none, saw \['StreamFenced'\]"),
+        ({"alert": "LogDataLost"}, r"expected the alerts \['LogDataLost'\], saw \['StreamFenced'\]"),
+        ({"also": ("LogDataLost",)}, r"expected the alerts \['LogDataLost', 'StreamFenced'\]"),
+        ({"holds": (holds, does_not_hold)}, "does not hold: a row is missing"),
+        ({"inject": lambda _: 1 / 0}, "ZeroDivisionError"),
+        ({"inject": nothing}, "the fault did not happen"),
+    ],
+)
+def test_whatever_does_not_hold_is_not_proven_and_says_why(run: Any, changes: dict[str, Any], why: str) -> None:
+    found = run(**changes)
+
+    assert found.outcome == "not proven"
+    assert re.search(why, found.why)
+
+
+def test_an_alert_that_goes_on_after_healing_is_not_proven_unless_the_fault_says_so(run: Any) -> None:
+    def leave(rig: Rig) -> None:
+        stop(rig)
+        beat = heartbeat.Heartbeat(pid=1, started=0.0, run_id="", at="", state="FAILED", runbook="StreamFenced")
+        heartbeat.replace_json(heartbeat.folder(rig.settings, "clicks") / "heartbeat.json", asdict(beat))
+
+    assert "still fire" in run(inject=leave).why
+    assert run(inject=leave, stays=True).outcome == "proven"
+
+
+def test_of_two_results_of_a_fault_the_newer_one_counts(run: Any, tmp_path: Path) -> None:
+    file = tmp_path / "results.jsonl"
+    first, second = run(exit_code=1), run()
+
+    append(file, first)
+    append(file, second)
+
+    assert read(file) == {"F00": second}

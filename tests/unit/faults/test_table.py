@@ -1,0 +1,54 @@
+"""The page of faults says what results say, and no more."""
+
+import re
+from pathlib import Path
+
+from tests.faults import catalogue
+from tests.faults.fault import ALWAYS, Fault, NotApplicable
+from tests.faults.result import Result, read
+from tests.faults.table import page
+
+DOCS = Path(__file__).parents[3] / "docs"
+FAULT = Fault(id="F98", variant="a", family="kafka", title="a | b", inject=lambda _: None, happened=lambda _: True)
+ABSENT = NotApplicable(id="F98", variant="b", family="kafka", title="other", why="no such disk")
+PROVEN = Result(
+    fault="F98-a", outcome="proven", checks=ALWAYS, holds=("all is there",), alerts=("LogDataLost",), seed=7
+)
+
+
+def row(text: str, name: str) -> list[str]:
+    line = next(line for line in text.splitlines() if line.startswith(f"| {name} "))
+    return [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+
+
+def test_a_fault_without_a_result_is_not_proven() -> None:
+    text = page([FAULT], [ABSENT], {"F99": "nobody wrote it"}, {})
+
+    assert row(text, "F98-a")[1:4] == ["a \\| b", "not proven", ""]
+    assert row(text, "F98-b")[2] == "not applicable: no such disk"
+    assert row(text, "F99")[2] == "not proven"
+    assert "0 proven, 2 not proven, 1 not applicable." in text
+
+
+def test_a_result_is_shown_with_what_held() -> None:
+    text = page([FAULT], [], {}, {"F98-a": PROVEN})
+
+    assert row(text, "F98-a")[2:6] == ["**proven**", "N1 to N6", "all is there", "LogDataLost"]
+    assert "Seed: 7." in text
+
+
+def test_names_are_unique_and_every_promised_fault_is_in_the_page() -> None:
+    names = [fault.name for fault in catalogue.everything()]
+    text = page(catalogue.everything(), catalogue.not_applicable(), catalogue.promised(), {})
+
+    assert len(names) == len(set(names))
+    assert all(re.search(rf"^\| {name}[- ]", text, re.MULTILINE) for name in catalogue.PROMISED)
+    assert "**proven**" not in text
+
+
+def test_the_published_page_calls_nothing_proven_without_a_result() -> None:
+    found = read(DOCS / "faults.jsonl")
+    published = (DOCS / "faults.md").read_text(encoding="utf-8") if (DOCS / "faults.md").exists() else ""
+    claimed = re.findall(r"^\| (F\S+) \|.*\| \*\*proven\*\* \|", published, re.MULTILINE)
+
+    assert [name for name in claimed if found[name].outcome != "proven"] == []
