@@ -6,8 +6,9 @@ PYTEST := .venv/bin/pytest
 KINDS := unit spec property dags integration e2e faults
 FAULT ?=
 SECONDS ?= 1800
+EPOCHS ?= 10000
 SEED ?= $(shell date +%s)
-.PHONY: help setup jars-s3 test-object-store demo up down status lint test faults faults-random lock clean purge $(addprefix test-,$(KINDS))
+.PHONY: help setup jars-s3 test-object-store demo up down status lint test faults faults-random soak many-keys lock clean purge $(addprefix test-,$(KINDS))
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -74,6 +75,12 @@ test-object-store: jars-s3 ## opt-in: both paths and the reconciler against an S
 
 bench: build/bench/datacompy ## measure the figures of docs/benchmarks.md (ONLY=epoch,batch for some; ARGS="--scale 0.05" for a try)
 	@PYTHONPATH=build/bench .venv/bin/python -m benchmarks $(if $(ONLY),--only $(ONLY)) $(ARGS)
+
+soak: setup ## EPOCHS=10000 small epochs of the real driver: does anything grow? (about an hour and a half; docs/soak.md)
+	@.venv/bin/python -m benchmarks.soak --epochs $(EPOCHS) $(ARGS)
+
+many-keys: setup ## five million keys in open windows: the memory of the driver's two processes (docs/many-keys.json)
+	@.venv/bin/python -m benchmarks.many_keys $(ARGS)
 
 build/bench/datacompy: benchmarks/requirements.txt | setup # the peer alone: it never enters .venv
 	@.venv/bin/uv pip install --quiet --python .venv/bin/python --target build/bench --no-deps --require-hashes -r $<

@@ -1,0 +1,227 @@
+"""Many keys: what the driver takes while epochs overflow and while they are folded.
+
+    .venv/bin/python -m benchmarks.many_keys --keys 5000000 --epoch-rows 1000000 --passes 2
+
+Writes each key `--passes` times into a topic, lets the real driver read it in epochs of `--epoch-rows` records (each of
+another key, so as many partial rows), then sends small epochs until the large ones are folded. From outside, both
+processes are sampled: Python and its JVM. At the end a reader folds everything in a process of its own, and its sums
+are compared with what was sent. JSON to `--out`.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+from confluent_kafka import Producer
+
+from benchmarks import machine
+from benchmarks.many_keys.driver import TOPIC, settings_of
+from benchmarks.soak.processes import broker, child
+from cutover.log.kafka import LogClient
+from infra.memory import proportional_set_size
+
+START_MILLIS = 1_767_225_600_000  # 2026-01-01T00:00:00Z
+PARTITIONS = 2
+PHASES = {"epochs": ("epoch.planned", "epoch.committed"), "fold": ("compact.read", "compact.committed")}
+GOAL_BYTES = 3 * 2**30
+
+
+class Peaks:
+    """Samples a process and its JVM in a thread."""
+
+    def __init__(self, process: psutil.Process, seconds: float = 0.2) -> None:
+        self.samples: list[dict[str, float]] = []
+        self._process, self._seconds, self._stop = process, seconds, threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    @contextmanager
+    def watching(self) -> Iterator["Peaks"]:
+        """Sample while the block runs."""
+        self._thread.start()
+        try:
+            yield self
+        finally:
+            self._stop.set()
+            self._thread.join(10)
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._seconds):
+            try:
+                java = [each for each in self._process.children(recursive=True) if each.name() == "java"]
+                found = {"python": self._process.memory_info().rss, "jvm": sum(j.memory_info().rss for j in java)}
+                shared = {
+                    "python_pss": proportional_set_size(self._process.pid),
+                    "jvm_pss": sum(proportional_set_size(j.pid) for j in java),
+                }
+            except psutil.Error:
+                continue
+            self.samples.append({"at": time.time(), **found, **shared})
+
+    def peak(self, within: Callable[[float], bool] = lambda _: True) -> dict[str, int]:
+        """Return the highest sample of each process, and of both at one time, in MiB; RSS, and PSS where so named."""
+        chosen = [s for s in self.samples if within(s["at"])] or [dict.fromkeys(self.samples[0], 0)]
+        sums = [
+            {**s, "both": s["python"] + s["jvm"], "both_pss": s["python_pss"] + s["jvm_pss"]}
+            for s in chosen
+        ]  # fmt: skip
+        names = ("python", "jvm", "both", "python_pss", "jvm_pss", "both_pss")
+        return {name: round(max(s[name] for s in sums) / 2**20) for name in names}
+
+
+def fill(bootstrap: str, keys: int, passes: int) -> None:
+    """Send each key once a pass; every epoch of a pass has other keys."""
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 50, "compression.type": "lz4"})
+    for number in range(keys * passes):
+        put(producer, number, number % keys)
+    producer.flush(300)
+
+
+def put(producer: Producer, number: int, key: int) -> None:
+    """Hand over one record; wait while the client's buffer is full."""
+    value = b'{"id":%d,"k":"key-%08d","v":%d,"at":%d}' % (number, key, number % 1_009, START_MILLIS + number % 60_000)
+    while True:
+        try:
+            producer.produce(TOPIC, value, partition=number % PARTITIONS)
+        except BufferError:
+            producer.poll(0.05)
+        else:
+            return
+
+
+def notes(home: Path) -> list[dict[str, float | str]]:
+    """Return what the driver has noted so far."""
+    file = home / "notes.jsonl"
+    lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
+    return [json.loads(line) for line in lines]
+
+
+def reached(home: Path, point: str, epoch: int) -> bool:
+    """Return whether the driver was at a point of an epoch or of a later one."""
+    return any(n["point"] == point and int(n["of"]) >= epoch for n in notes(home))
+
+
+def until(look: Callable[[], bool], process: psutil.Popen, within: float) -> None:
+    """Wait for a fact.
+
+    Raises:
+        AssertionError: It does not come about, or the driver ended.
+    """
+    deadline = time.monotonic() + within
+    while not look():
+        if process.poll() is not None or time.monotonic() > deadline:
+            msg = "the driver ended" if process.poll() is not None else f"nothing after {within:.0f} s"
+            raise AssertionError(msg)
+        time.sleep(0.2)
+
+
+def trickle(bootstrap: str, home: Path, process: psutil.Popen, *, keys: int, last: int, sent: int) -> int:
+    """Send small epochs until the large ones are folded; return how many records there are now."""
+    producer, deadline = Producer({"bootstrap.servers": bootstrap, "linger.ms": 1}), time.monotonic() + 400
+    while not reached(home, "compact.committed", last):
+        if process.poll() is not None or time.monotonic() > deadline:
+            msg = f"epochs up to {last} were not folded"
+            raise AssertionError(msg)
+        for _ in range(PARTITIONS):
+            put(producer, sent, sent % keys)
+            sent += 1
+        producer.flush(30)
+        time.sleep(0.3)
+    return sent
+
+
+def spans(found: list[dict[str, float | str]], phase: str) -> list[tuple[float, float]]:
+    """Return when a phase began and ended, each time."""
+    first, last = PHASES[phase]
+    begun: float | None = None
+    pairs = []
+    for note in found:
+        if note["point"] == first:
+            begun = float(note["at"])
+        elif note["point"] == last and begun is not None:
+            pairs.append((begun, float(note["at"])))
+            begun = None
+    return pairs
+
+
+def read(home: Path, epoch_rows: int) -> tuple[dict[str, float], int]:
+    """Let a reader fold everything; return what it found and the highest RSS it had, in MiB."""
+    where = ["--home", str(home), "--epoch-rows", str(epoch_rows)]
+    command = [sys.executable, "-m", "benchmarks.many_keys.reader", *where]
+    process = psutil.Popen(command, stdout=subprocess.PIPE, text=True)
+    with Peaks(process, 0.05).watching() as peaks:
+        out, _ = process.communicate(timeout=300)
+    return json.loads(out), peaks.peak()["python"]
+
+
+def measure(home: Path, bootstrap: str, keys: int, epoch_rows: int, passes: int) -> dict[str, object]:
+    """Fill, drive, fold, read; return all figures.
+
+    Raises:
+        AssertionError: The reader's sums are not those of what was sent.
+    """
+    settings, epochs = settings_of(home, bootstrap, 1), -(-keys * passes // epoch_rows)
+    LogClient(settings).create_topic(TOPIC, partitions=PARTITIONS, config={"retention.ms": "-1"})
+    fill(bootstrap, keys, passes)
+    arguments = ["--home", str(home), "--bootstrap", bootstrap, "--epoch-rows", str(epoch_rows)]
+    arguments += ["--fold-every", str(epochs)]
+    with child("benchmarks.many_keys.driver", home / "driver.log", arguments) as driver:
+        with Peaks(driver).watching() as peaks:
+            until(lambda: reached(home, "epoch.committed", epochs - 1), driver, 120 + 60 * epochs)
+            sent = trickle(bootstrap, home, driver, keys=keys, last=epochs - 1, sent=keys * passes)
+            until(lambda: all_read(home, sent), driver, 60)
+        driver.terminate()
+        driver.wait(60)
+    found = notes(home)
+    seen, reader = read(home, epoch_rows)
+    expected = {"rows": keys, "n": sent, "ids": sent * (sent - 1) // 2}
+    if {name: seen[name] for name in expected} != expected:
+        msg = f"expected {expected}, the reader found {seen}"
+        raise AssertionError(msg)
+    large, folds = spans(found, "epochs")[:epochs], spans(found, "fold")
+    return {
+        "epoch_seconds": [round(end - begin, 2) for begin, end in large],
+        "fold_seconds": [round(end - begin, 2) for begin, end in folds],
+        "reader_seconds": round(seen["seconds"], 2),
+        "driver_mib": {
+            "while epochs overflow": peaks.peak(lambda at: large[0][0] <= at <= large[-1][1]),
+            "while they are folded": peaks.peak(lambda at: any(a <= at <= b for a, b in folds)),
+            "all the time": peaks.peak(),
+        },
+        "reader_mib": reader,
+        "checked": {"keys": keys, "records": sent},
+    }
+
+
+def all_read(home: Path, sent: int) -> bool:
+    """Return whether the driver says that its epochs hold all records."""
+    lines = (home / "driver.log").read_text(encoding="utf-8").splitlines()
+    return sum(int(json.loads(line)["records"]) for line in lines if '"epoch_committed"' in line) >= sent
+
+
+def main() -> None:
+    """Measure and write."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--keys", type=int, default=5_000_000)
+    parser.add_argument("--epoch-rows", type=int, default=1_000_000)
+    parser.add_argument("--passes", type=int, default=2)
+    parser.add_argument("--bootstrap", help="a broker that runs; none: one of its own")
+    parser.add_argument("--out", type=Path, default=Path("docs/many-keys.json"))
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, broker(Path(folder), args.bootstrap) as at:
+        figures = measure(Path(folder), at, args.keys, args.epoch_rows, args.passes)
+    asked = {"keys": args.keys, "partial_rows_an_epoch": args.epoch_rows, "passes": args.passes}
+    result = {"asked": asked, "goal_mib": GOAL_BYTES // 2**20, **figures, "machine": machine.describe()}
+    args.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    print(json.dumps(result, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Many epochs, and whether anything grows."""

@@ -1,0 +1,94 @@
+"""The Committer and the Compactor alone, without Spark and without a log: prepared epochs, one after the other.
+
+    .venv/bin/python -m benchmarks.soak.commits --epochs 10000
+
+Each epoch has the partial aggregates of KEYS keys in two windows, a few late records, and its record, as the driver
+would commit them; the fold runs beside it in its thread, as in the driver. One JSON line an epoch goes to the log file.
+"""
+
+import argparse
+import json
+import os
+import time
+from pathlib import Path
+
+import psutil
+import pyarrow as pa
+
+from benchmarks.soak import workload
+from cutover.clock import SystemClock
+from cutover.lake import tables, versions
+from cutover.lake.epochs import EpochRecord
+from cutover.lake.schemas import epoch_log_schema
+from cutover.lake.versions import Version
+from cutover.log.kafka import LogClient
+from cutover.settings import Kafka, Settings
+from streaming.commit import Committer
+from streaming.compaction import Compactor
+from streaming.heartbeat import Beat, first_beat
+from streaming.rim import Rim
+
+SAMPLE_EVERY = 20
+SCALED_LOG = {"delta.logRetentionDuration": "interval 40 seconds"}
+"""As many commits as the ten minutes of `SHORT_LOG` have at two a second: here about thirty pass in one."""
+
+
+def run(settings: Settings, epochs: int, out: Path) -> None:
+    """Commit so many epochs and note what each cost."""
+    pipeline, clock = workload.pipeline("soak"), SystemClock()
+    notes = workload.Notes(out)
+    beat = Beat(settings.run_dir / "heartbeat.json", first_beat("soak", clock), seconds=60, clock=clock)
+    client = LogClient(settings)  # asked nothing here
+    place = settings.run_dir / "soak"
+    rim = Rim(settings=settings, pipeline=pipeline, client=client, clock=clock, probe=notes, beat=beat, place=place)
+    version = versions.open_or_create(settings, pipeline, clock)
+    schema = epoch_log_schema(pipeline)
+    table = tables.ensure(version.uri, schema, partition_by=["_kind"], configuration=SCALED_LOG)
+    committer = Committer(version, "soak", table, reload_every=settings.stream.reload_every)
+    compactor = Compactor(rim, committer)
+    process, log_folder = psutil.Process(), Path(version.uri) / "_delta_log"
+    for epoch in range(epochs):
+        record = _record(version, epoch)
+        rows = workload.prepared(pipeline, record)
+        began = time.perf_counter()
+        committer.commit(rows, record)
+        committed = time.perf_counter()
+        compactor.step()
+        ended = time.perf_counter()
+        notes.add(epoch=epoch, at=time.time(), commit=committed - began, step=ended - committed)
+        if epoch % SAMPLE_EVERY == 0:
+            listed = len(pa.table(committer.table.get_add_actions()))
+            logged = len(os.listdir(log_folder))  # noqa: PTH208 -- names only, of a large folder
+            notes.add(sample=epoch, at=time.time(), log=logged, listed=listed, driver=process.memory_info().rss)
+
+
+def _record(version: Version, epoch: int) -> EpochRecord:
+    return EpochRecord(
+        epoch=epoch,
+        run_id="soak",
+        topic="soak",
+        topic_id="none",
+        cluster_id="none",
+        start={0: epoch * 100},
+        end={0: (epoch + 1) * 100},
+        max_event={0: epoch * 1_000_000},
+        watermark_before=None if epoch == 0 else (epoch - 1) * 1_000_000,
+        watermark_after=epoch * 1_000_000,
+        result_fingerprint=version.result_fingerprint,
+        lateness_fingerprint=version.lateness_fingerprint,
+    )
+
+
+def main() -> None:
+    """Run and print the log file's name."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--epochs", type=int, default=10_000)
+    parser.add_argument("--home", type=Path, required=True)
+    args = parser.parse_args()
+    settings = Settings(home=args.home, kafka=Kafka(bootstrap_servers="127.0.0.1:1"))
+    run(settings, args.epochs, args.home / "commits.jsonl")
+    print(json.dumps({"notes": str(args.home / "commits.jsonl")}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,51 @@
+"""The soak's driver: the real one, in a process of its own, asked to stop after so many epochs.
+
+python -m benchmarks.soak.driver --home HOME --topic TOPIC --epochs N --bootstrap HOST:PORT
+"""
+
+import argparse
+import os
+from pathlib import Path
+
+from benchmarks.soak import workload
+from cutover import events
+from cutover.probe import Point
+from cutover.settings import Kafka, Settings, Spark, Stream
+from streaming import driver
+from streaming.heartbeat import folder
+
+TRIGGER_SECONDS = 0.05  # micro-batches follow one another almost at once: many epochs in little time
+
+
+def settings_of(home: Path, bootstrap: str) -> Settings:
+    """Return the soak's settings: the defaults, but for the pace."""
+    return Settings(
+        home=home,
+        kafka=Kafka(bootstrap_servers=bootstrap),
+        spark=Spark(master="local[1]", driver_memory="1g"),
+        stream=Stream(trigger_seconds=TRIGGER_SECONDS),
+    )
+
+
+def main() -> None:
+    """Drive, and leave without waiting for py4j's threads."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--home", type=Path, required=True)
+    parser.add_argument("--topic", required=True)
+    parser.add_argument("--bootstrap", required=True)
+    parser.add_argument("--epochs", type=int, required=True)
+    args = parser.parse_args()
+    events.configure(pretty=False)
+    settings, pipeline = settings_of(args.home, args.bootstrap), workload.pipeline(args.topic)
+    notes, stop = workload.Notes(args.home / "notes.jsonl"), folder(settings, pipeline.name) / "stop"
+
+    def probe(point: Point, epoch: int) -> None:
+        notes(point, epoch)
+        if point == "epoch.committed" and epoch + 1 >= args.epochs:
+            stop.touch()
+
+    os._exit(driver.run(settings, pipeline, probe=probe))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,199 @@
+"""What the soak's notes add up to: by bucket of epochs, by first and last tenth, and at each sample."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks import machine
+
+Note = dict[str, Any]
+BUCKETS, SAMPLES = 100, 200
+MIB = 2**20
+SIZES = ("driver_rss", "jvm_rss", "driver_pss", "jvm_pss")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Epoch:
+    """One epoch, in seconds."""
+
+    number: int
+    at: float  # when it was committed, Unix seconds
+    took: float | None  # from its plan to its commit; None for a tick
+    commit: float | None  # from its last row to its commit, the look at the topic's identity included
+    cycle: float | None  # from the commit before it to its own: everything, upkeep and Spark's pause too
+    folding: bool  # a fold was under way, or was committed
+
+
+def notes(file: Path) -> list[Note]:
+    """Return the lines of a file; the last one may be cut."""
+    found = []
+    for line in file.read_text(encoding="utf-8").splitlines():
+        try:
+            found.append(json.loads(line))
+        except ValueError:
+            break
+    return found
+
+
+def epochs(found: Sequence[Note]) -> list[Epoch]:
+    """Return the epochs of the driver's notes."""
+    at = {(note["point"], note["of"]): float(note["at"]) for note in found}
+    folds = _folds(found)
+    numbers = [note["of"] for note in found if note["point"] == "epoch.committed"]
+    made = []
+    for number in numbers:
+        ended = at["epoch.committed", number]
+        planned, gathered = at.get(("epoch.planned", number)), at.get(("epoch.aggregated", number))
+        before = at.get(("epoch.committed", number - 1))
+        began = before or planned or ended
+        made.append(
+            Epoch(
+                number=number,
+                at=ended,
+                took=None if planned is None else ended - planned,
+                commit=None if gathered is None else ended - gathered,
+                cycle=None if before is None else ended - before,
+                folding=any(first < ended and last > began for first, last in folds),
+            )
+        )
+    return made
+
+
+def _folds(found: Sequence[Note]) -> list[tuple[float, float]]:
+    begun, pairs = 0.0, []
+    for note in found:
+        if note["point"] == "compact.read":
+            begun = note["at"]
+        elif note["point"] == "compact.committed":
+            pairs.append((begun, float(note["at"])))
+    return pairs
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """Return the value that so many of all do not exceed."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0
+
+
+def millis(values: Sequence[float]) -> dict[str, float]:
+    """Return p50, p99 and the largest of seconds, in milliseconds."""
+    return {
+        "p50": round(1000 * quantile(values, 0.5), 1),
+        "p99": round(1000 * quantile(values, 0.99), 1),
+        "max": round(1000 * max(values, default=0.0), 1),
+    }
+
+
+def tenths(values: Sequence[float]) -> dict[str, Any]:
+    """Return what the first and the last tenth say, and their ratios."""
+    size = max(1, len(values) // 10)
+    first, last = millis(values[:size]), millis(values[-size:])
+    ratios = {f"{name}_ratio": round(last[name] / first[name], 2) if first[name] else None for name in ("p50", "p99")}
+    return {"first_tenth": first, "last_tenth": last, **ratios}
+
+
+def spread(values: Sequence[float]) -> dict[str, float]:
+    """Return the median of the first and the last tenth of samples, and the largest of all."""
+    size = max(1, len(values) // 10)
+    return {
+        "first_tenth": quantile(values[:size], 0.5),
+        "last_tenth": quantile(values[-size:], 0.5),
+        "max": max(values, default=0),
+    }
+
+
+def driver(home: Path) -> dict[str, Any]:
+    """Return the figures of the real driver: summary, curve, samples."""
+    found = epochs(notes(home / "notes.jsonl"))
+    samples = [s for s in notes(home / "samples.jsonl") if "listed" in s]
+    warm = found[len(found) // 50 :]  # a JVM that has just started is slow, and no figure of an epoch's growth
+    cycles = [e.cycle for e in warm if e.cycle is not None]
+    folding = [e.cycle for e in warm if e.cycle is not None and e.folding]
+    summary = {
+        "epochs": len(found),
+        "minutes": round((found[-1].at - found[0].at) / 60, 1),
+        "commit_ms": tenths([e.commit for e in warm if e.commit is not None]),
+        "epoch_ms": tenths([e.took for e in warm if e.took is not None]),
+        "commit_to_commit_ms": millis(cycles),
+        "commit_to_commit_while_folding_ms": {**millis(folding), "epochs": len(folding)},
+        "over_2_s": {"all": _over(cycles), "while_folding": _over(folding)},
+        "log_files": spread([s["log"] for s in samples]),
+        "listed_files": spread([s["listed"] for s in samples if s["listed"] is not None]),
+        "files_in_folder": spread([s["data"] for s in samples]),
+        "python_mib": spread([round(s["driver_rss"] / MIB) for s in samples]),
+        "jvm_mib": spread([round(s["jvm_rss"] / MIB) for s in samples]),
+    }
+    return {"summary": summary, "curve": _curve(found), "samples": _samples(found, samples)}
+
+
+def _over(cycles: Sequence[float], seconds: float = 2.0) -> int:
+    return sum(cycle > seconds for cycle in cycles)
+
+
+def _curve(found: Sequence[Epoch]) -> list[Note]:
+    size = max(1, len(found) // BUCKETS)
+    buckets = [found[place : place + size] for place in range(0, len(found), size)]
+    return [
+        {
+            "epoch": bucket[0].number,
+            "epochs": len(bucket),
+            "commit_ms": millis([e.commit for e in bucket if e.commit is not None]),
+            "epoch_ms": millis([e.took for e in bucket if e.took is not None]),
+            "folding": sum(e.folding for e in bucket),
+        }
+        for bucket in buckets
+    ]
+
+
+def _samples(found: Sequence[Epoch], samples: Sequence[Note]) -> list[Note]:
+    """Thin samples, and give each the epoch that was newest then."""
+    step, place, made = max(1, len(samples) // SAMPLES), 0, []
+    for sample in samples[::step]:
+        while place + 1 < len(found) and found[place + 1].at <= sample["at"]:
+            place += 1
+        sizes = {
+            f"{name}_mib": round(sample[name] / MIB) for name in ("driver_rss", "jvm_rss", "driver_pss", "jvm_pss")
+        }
+        made.append({"epoch": found[place].number, **{k: sample[k] for k in ("log", "listed", "data")}, **sizes})
+    return made
+
+
+def alone(home: Path) -> dict[str, Any]:
+    """Return the figures of the Committer and the Compactor alone."""
+    found = notes(home / "alone" / "commits.jsonl")
+    timed = [note for note in found if "commit" in note]
+    samples = [note for note in found if "sample" in note]
+    size, step = max(1, len(timed) // BUCKETS), max(1, len(samples) // SAMPLES)
+    curve = [
+        {
+            "epoch": bucket[0]["epoch"],
+            "commit_ms": millis([note["commit"] for note in bucket]),
+            "upkeep_ms": millis([note["step"] for note in bucket]),
+        }
+        for bucket in (timed[place : place + size] for place in range(0, len(timed), size))
+    ]
+    summary = {
+        "epochs": len(timed),
+        "minutes": round((timed[-1]["at"] - timed[0]["at"]) / 60, 1),
+        "commit_ms": tenths([note["commit"] for note in timed]),
+        "upkeep_ms": tenths([note["step"] for note in timed]),
+        "log_files": spread([s["log"] for s in samples]),
+        "listed_files": spread([s["listed"] for s in samples]),
+        "python_mib": spread([round(s["driver"] / MIB) for s in samples]),
+    }
+    thinned = [{"epoch": s["sample"], "log": s["log"], "listed": s["listed"]} for s in samples[::step]]
+    return {"summary": summary, "curve": curve, "samples": thinned}
+
+
+def gather(home: Path, *, asked: int, rate: int, note: str) -> dict[str, Any]:
+    """Return everything that is published."""
+    parts = {"driver": driver(home), "alone": alone(home)}
+    return {
+        "asked": {"epochs": asked, "records_a_second": rate},
+        "note": note,
+        "machine": machine.describe(),
+        "summary": {name: part.pop("summary") for name, part in parts.items()},
+        **parts,
+    }

@@ -1,0 +1,86 @@
+"""What the soaks share: a small definition, its records, prepared epochs, and the file that measurements go to."""
+
+import json
+import threading
+import time
+from pathlib import Path
+
+import pyarrow as pa
+
+from cutover.definition import Count, Fixed, Lateness, Max, Pipeline, Sum, Topic
+from cutover.lake.epochs import EpochRecord
+from cutover.lake.schemas import epoch_log_schema
+from cutover.probe import Point
+from cutover.records.classes import Class
+
+KEYS = 200
+PARTITIONS = 1
+WINDOW = 10_000_000  # microseconds
+
+
+def pipeline(topic: str) -> Pipeline:
+    """Return the definition: windows of 10 seconds by key."""
+    return Pipeline(
+        name="soak",
+        source=Topic(
+            name=topic,
+            schema="id bigint NOT NULL, k string, v bigint, at timestamp NOT NULL",
+            event_time="at",
+            time_format="millis",
+        ),
+        key=("k",),
+        window=Fixed(seconds=10),
+        measures={"n": Count(), "total": Sum("v"), "worst": Max("v")},
+        lateness=Lateness(out_of_orderness="5 seconds", allowed="0 seconds"),
+        max_rows_per_epoch=5_000,
+    )
+
+
+class Notes:
+    """Appends one JSON line for each measurement; as a probe it notes when each point was reached."""
+
+    def __init__(self, out: Path) -> None:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        self._file, self._lock = out.open("a", encoding="utf-8", buffering=1), threading.Lock()
+
+    def __call__(self, point: Point, epoch: int) -> None:
+        """Note a point."""
+        self.add(point=point, of=epoch, at=time.time())
+
+    def add(self, **values: object) -> None:
+        """Write one line."""
+        with self._lock:
+            self._file.write(json.dumps(values) + "\n")
+
+
+def prepared(definition: Pipeline, record: EpochRecord) -> pa.Table:
+    """Return an epoch's rows: each key in two windows, five late records, the record."""
+    schema, epoch = epoch_log_schema(definition), record.epoch
+    now = epoch * 1_000_000 // WINDOW * WINDOW
+    rows = [_partial(epoch, now - window * WINDOW, key) for window in range(2) for key in range(KEYS)]
+    rows += [_late(epoch, now, number) for number in range(5)]
+    rows.append({"_kind": "epoch", "_epoch": epoch, "_record": record.to_json()})
+    return pa.Table.from_pylist(rows, schema=schema)
+
+
+def _partial(epoch: int, start: int, key: int) -> dict[str, object]:
+    return {
+        "_kind": "partial",
+        "_epoch": epoch,
+        "_class": Class.ACCEPTED.value,
+        "window_start": start,
+        "window_end": start + WINDOW,
+        "k": f"key-{key}",
+        "n": 3,
+        "total": epoch * key,
+        "worst": key,
+        "_n": 3,
+        "_unknown": 0,
+    }
+
+
+def _late(epoch: int, now: int, number: int) -> dict[str, object]:
+    start = now - 60 * WINDOW
+    position = {"partition": 0, "offset": epoch * 100 + number, "event_time": start, "reason": None}
+    late = _partial(epoch, start, number) | {"_kind": "ledger", "_class": Class.LATE.value, "n": 1, "_n": 1}
+    return late | {"_positions": [position]}
