@@ -28,7 +28,7 @@ class Facts:
     batch_definition: str  # batch fingerprint of the definition now
     records: tuple[EpochRecord, ...]  # all epochs of the version, by number
     transaction: int | None  # of the table's newest epoch commit
-    known_epoch: int | None  # highest epoch that an earlier reconciliation saw in this version
+    doubts: tuple[str, ...]  # what contradicts the epoch log: its own commits, and who saw a later epoch
     losses: tuple[Loss, ...]  # recorded for this version
     run: BatchRun
     unaccounted: tuple[str, int] | None  # a window of the batch table and its epoch, if no recorded run left it so
@@ -58,7 +58,7 @@ def _breach(code: str, message: str, runbook: str = "NotComparable") -> SealBrea
 def _history(facts: Facts) -> Iterator[SealBreach]:
     """Transaction, newest row, numbers without a hole, what was known before; each epoch starts where one ended."""
     name, records = facts.stream, facts.records
-    texts = [*chain.numbers(name, records, facts.transaction), *chain.known(name, records, facts.known_epoch)]
+    texts = [*facts.doubts, *chain.numbers(name, records, facts.transaction)]
     for text in (*texts, *islice(chain.joints(name, records, facts.losses), 1)):
         yield _breach("history", text, "EpochHistoryBroken")
 

@@ -3,6 +3,7 @@
 # ruff: noqa: S608 -- paths are quoted by `literal`
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import duckdb
 import pyarrow as pa
 from deltalake import DeltaTable
 
+from cutover.errors import LakeError
 from cutover.lake import tables
 from reconcile.result import SealBreach
 
@@ -36,6 +38,13 @@ def damaged(tables_read: Sequence[DeltaTable]) -> SealBreach | None:
                 except duckdb.Error:
                     return _breach(table, root, action, "cannot be read")
     return None
+
+
+def said(error: LakeError) -> SealBreach:
+    """Return the breach of a table that refused to be opened."""
+    breach = unreadable(str(error))
+    broken = error.runbook == "EpochHistoryBroken"
+    return replace(breach, code="history", runbook=error.runbook) if broken else breach
 
 
 def unreadable(message: str, file: str | None = None) -> SealBreach:

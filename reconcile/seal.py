@@ -11,12 +11,13 @@ from deltalake import DeltaTable
 from cutover.definition.fingerprint import batch_fingerprint, result_fingerprint
 from cutover.definition.pipeline import Pipeline
 from cutover.errors import LakeError
-from cutover.lake import batch_runs, control, losses, tables, versions
+from cutover.lake import batch_runs, control, epoch_history, losses, tables, versions, witnesses
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.epochs import EpochLog, EpochRecord
 from cutover.lake.paths import batch_uri
 from cutover.lake.versions import Version
 from cutover.settings import Settings
+from cutover.lake.witnesses import Witness
 from reconcile import damage
 from reconcile.checks import Books, Facts, breaches
 from reconcile.result import Fingerprints, Log, Seal, SealBreach, Versions
@@ -72,7 +73,7 @@ def examine(settings: Settings, pipeline: Pipeline, *, epoch: int | None) -> Exa
     except SealError as error:
         return Examined(seal=Seal(epoch=epoch, holds=False, breaches=(error.breach,)), evidence=None)
     except LakeError as error:
-        return Examined(seal=Seal(epoch=epoch, holds=False, breaches=(damage.unreadable(str(error)),)), evidence=None)
+        return Examined(seal=Seal(epoch=epoch, holds=False, breaches=(damage.said(error),)), evidence=None)
     found = breaches(facts)
     seal = _seal(facts, evidence, found)
     return Examined(seal=seal, evidence=None if found else evidence)
@@ -94,12 +95,13 @@ def _gather(settings: Settings, pipeline: Pipeline, epoch: int | None) -> tuple[
         raise SealError(SealBreach(code="no_stream", message=text, runbook="NotComparable"))
     run = _choose(settings, pipeline, version, epoch)
     epoch_log = EpochLog(version.uri)
+    seen = witnesses.all_of(settings, pipeline, version)  # before the log is opened: its driver goes on
     batch = tables.open_table(batch_uri(settings, pipeline), run.batch_version)
     breach = damage.missing((epoch_log.table, batch))
     if breach is not None:
         raise SealError(breach)
     try:
-        return _facts(settings, pipeline, version, run, epoch_log, batch)
+        return _facts(settings, pipeline, version, run, epoch_log, batch, seen)
     except duckdb.Error as error:
         breach = damage.damaged((epoch_log.table, batch))
         if breach is None:
@@ -107,7 +109,7 @@ def _gather(settings: Settings, pipeline: Pipeline, epoch: int | None) -> tuple[
         raise SealError(breach) from error
 
 
-def _facts(
+def _facts(  # noqa: PLR0913, PLR0917 -- all that both sides are read from
     settings: Settings,
     pipeline: Pipeline,
     version: Version,
@@ -116,6 +118,7 @@ def _facts(
     batch: DeltaTable,
 ) -> tuple[Facts, Evidence]:
     records = tuple(epoch_log.records())
+    seen: Sequence[Witness],
     books = _books(epoch_log, run.epoch)
     facts = Facts(
         stream=version.app_id,
@@ -123,7 +126,7 @@ def _facts(
         batch_definition=batch_fingerprint(pipeline),
         records=records,
         transaction=epoch_log.transaction(version.app_id),
-        known_epoch=known_epoch(settings, version),
+        doubts=epoch_history.doubts(version, epoch_log.table, records, seen),
         losses=losses.losses(settings, version),
         run=run,
         unaccounted=_unaccounted(batch, pipeline.window.size, batch_runs.runs(settings, pipeline), run),

@@ -10,8 +10,8 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from cutover.errors import LakeError
 from cutover.events import log
-from cutover.lake import losses, tables
-from cutover.lake.epochs import EpochRecord
+from cutover.lake import losses, witnesses
+from cutover.lake.epochs import EpochRecord, open_log
 from cutover.lake.losses import Loss
 from cutover.lake.versions import Version
 from streaming import history
@@ -109,7 +109,7 @@ class Committer:
         table = self._load()
         shown = history.check(table, self.version)
         if shown != self.newest:
-            raise self._fenced(-1 if shown is None else shown.epoch, table)
+            raise self._fenced(-1 if shown is None else shown.epoch, shown, table)
         self.table, self._since_load = table, 0
 
     def _refuse_unlisted(self, files: Actions) -> None:
@@ -139,6 +139,7 @@ class Committer:
                 break
         self.newest = record
         self.conflicts -= record.conflicts
+        witnesses.keep(self.version, record, int(self.table.version()))
 
     def _is_ours(self, record: EpochRecord, error: Exception) -> bool:
         """Find out whose an epoch is whose commit failed: ours after all, or nobody's yet and to be written again.
@@ -153,7 +154,7 @@ class Committer:
             self.table = table
             return True
         if shown != self.newest:
-            raise self._fenced(record.epoch, table) from error
+            raise self._fenced(record.epoch, shown, table) from error
         if not isinstance(error, CommitFailedError):
             raise self._unwritable(record, error) from error
         # Refused, and yet no epoch is new: somebody rewrote files by hand. That is no fence.
@@ -179,9 +180,11 @@ class Committer:
         )
 
     def _load(self) -> DeltaTable:
-        return tables.open_table(self.version.uri)
+        return open_log(self.version.uri)
 
-    def _fenced(self, epoch: int, table: DeltaTable) -> LakeError:
+    def _fenced(self, epoch: int, shown: EpochRecord | None, table: DeltaTable) -> LakeError:
+        if self.newest is not None and (shown is None or shown.epoch < self.newest.epoch):
+            return self._went_back(shown)
         other = None
         with contextlib.suppress(LakeError):
             other = history.newest(table)
@@ -201,6 +204,15 @@ class Committer:
             "Hint: nothing was committed; find out who else writes this table, and start again."
         )
         return LakeError(msg, runbook="CommitConflictRateHigh")
+
+    def _went_back(self, shown: EpochRecord | None) -> LakeError:
+        found = "none" if shown is None else str(shown.epoch)
+        msg = (
+            f"Epoch log of {self.version.pipeline}: this driver committed epoch {self.newest and self.newest.epoch}, "
+            f"newest epoch row is {found} ({self.version.uri}).\n"
+            "Hint: somebody took entries of the table's log away; nothing is written until they are back."
+        )
+        return LakeError(msg, runbook="EpochHistoryBroken")
 
     def _unwritable(self, record: EpochRecord, error: Exception) -> LakeError:
         msg = (

@@ -1,6 +1,6 @@
 """The fence's check: a handle must show the history that its next commit continues."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 import duckdb
@@ -8,9 +8,10 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from cutover.errors import LakeError
-from cutover.lake import tables
+from cutover.lake import epoch_history, tables
 from cutover.lake.epochs import EpochRecord
 from cutover.lake.versions import Version
+from cutover.lake.witnesses import Witness
 
 
 def actions(table: DeltaTable) -> list[dict[str, object]]:
@@ -41,35 +42,35 @@ def read_record(table: DeltaTable, path: str) -> EpochRecord | None:
     Raises:
         LakeError: The file is not there or does not parse.
     """
-    root = tables.local_root(table)
-    file = f"{table.table_uri.rstrip('/')}/{path}" if root is None else str(tables.file_path(root, {"path": path}))
-    query = "SELECT _record FROM read_parquet(?, hive_partitioning = false) ORDER BY _epoch DESC LIMIT 1"
+    query = "SELECT _record FROM file ORDER BY _epoch DESC LIMIT 1"
     try:
-        row = tables.connect().execute(query, [file]).fetchone()
-    except duckdb.Error as error:
+        connection = tables.connect()
+        tables.bind_file(connection, "file", table, path)
+        row = connection.execute(query).fetchone()
+    except (duckdb.Error, OSError, pa.ArrowException) as error:
         cause = str(error).splitlines()[0]
         msg = f"Table `{table.table_uri}`: file `{path}` is listed and cannot be read: {cause}."
         raise LakeError(msg, runbook="TableUnreadable") from error
     return None if row is None else EpochRecord.from_json(row[0])
 
 
-def check(table: DeltaTable, version: Version) -> EpochRecord | None:
-    """Return the newest epoch's record if transaction and rows of a handle agree.
+def check(table: DeltaTable, version: Version, seen: Sequence[Witness] = ()) -> EpochRecord | None:
+    """Return the newest epoch's record if nothing contradicts what a handle shows.
+
+    Args:
+        table: The handle.
+        version: Whose epoch log.
+        seen: Who saw which epoch, gathered before the handle was opened.
 
     Raises:
-        LakeError: They do not: something other than a driver changed the table.
+        LakeError: Something other than a driver changed the table.
     """
-    transaction = table.transaction_version(version.app_id)
     record = newest(table)
-    known = None if record is None else record.epoch
-    if transaction == known:
-        return record
-    msg = (
-        f"Epoch log of {version.pipeline}: transaction says {_or_none(transaction)}, newest epoch row is "
-        f"{_or_none(known)} ({version.uri}, table version {table.version()}).\n"
-        "Hint: somebody restored or changed the table by hand; nothing is written until it is mended."
-    )
-    raise LakeError(msg, runbook="EpochHistoryBroken")
+    found = epoch_history.doubts(version, table, [] if record is None else [record], seen)
+    if found:
+        hint = "\nHint: somebody restored or changed the table by hand; nothing is written until it is mended."
+        raise LakeError(found[0] + hint, runbook="EpochHistoryBroken")
+    return record
 
 
 def continues(
@@ -79,7 +80,3 @@ def continues(
     ends = {} if record is None else dict(record.end)
     follows = epoch == (0 if record is None else record.epoch + 1)
     return follows and all(start.get(p) == offset for p, offset in (ends | dict(skips)).items())
-
-
-def _or_none(number: int | None) -> str:
-    return "none" if number is None else str(number)

@@ -6,8 +6,10 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
 import duckdb
+from deltalake import DeltaTable
 
-from cutover.lake import tables
+from cutover.errors import LakeError
+from cutover.lake import tablelog, tables
 from cutover.log.cut import Cut, LogId
 
 
@@ -63,6 +65,32 @@ class EpochRecord:
         return cls(**{**raw, "idle": tuple(raw["idle"])})
 
 
+def open_log(uri: str, version: int | None = None) -> DeltaTable:
+    """Return a handle of an epoch log; the newest version only if every entry of the table's log is whole.
+
+    Raises:
+        LakeError: The table is missing, cannot be opened, or would be read as of an older version without a word.
+    """
+    try:
+        table = tables.open_table(uri, version)
+    except LakeError as error:
+        broken = tablelog.damage(uri)
+        raise (error if broken is None else _broken(uri, broken)) from error
+    broken = tablelog.damage(uri) if version is None else None
+    if broken is not None:
+        raise _broken(uri, broken)
+    return table
+
+
+def _broken(uri: str, broken: tablelog.Damage) -> LakeError:
+    msg = (
+        f"Epoch log `{uri}`: expected every entry of its table log to be whole, got one that is not: "
+        f"`{broken.file}` {broken.what}.\n"
+        "Hint: the table would be read as of an older version; nothing is written until the file is back."
+    )
+    return LakeError(msg, runbook="EpochHistoryBroken")
+
+
 class EpochLog:
     """The epoch log at one version of its table, read without a JVM.
 
@@ -72,7 +100,7 @@ class EpochLog:
 
     def __init__(self, uri: str, version: int | None = None) -> None:
         self.uri = uri
-        self.table = tables.open_table(uri, version)
+        self.table = open_log(uri, version)
         self.version = int(self.table.version())
 
     def transaction(self, app_id: str) -> int | None:

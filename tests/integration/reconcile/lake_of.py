@@ -92,7 +92,8 @@ def write(settings: Settings, lake: Lake, pipeline: Pipeline = PIPELINE) -> str:
     schema = epoch_log_schema(pipeline)
     log = tables.ensure(version.uri, schema, partition_by=["_kind"])
     records = [{"_kind": "epoch", "_epoch": e.epoch, "_record": e.to_json()} for e in lake.epochs]
-    commit = CommitProperties(app_transactions=[Transaction(version.app_id, lake.transaction)])
+    note = {"userMetadata": lake.epochs[-1].to_json()}
+    commit = CommitProperties(app_transactions=[Transaction(version.app_id, lake.transaction)], custom_metadata=note)
     tables.append(log, pa.Table.from_pylist([*lake.partials, *records], schema=schema), commit=commit)
     batch = tables.ensure(batch_uri(settings, pipeline), batch_schema(pipeline))
     tables.append(batch, pa.Table.from_pylist(list(lake.batch), schema=batch_schema(pipeline)))

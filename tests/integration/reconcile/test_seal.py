@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cutover.definition import Lateness, Sum
-from cutover.lake import control
+from cutover.lake import control, tables
 from cutover.lake.paths import batch_uri
 from cutover.settings import Settings
 from reconcile.result import Reconciliation, Verdict
@@ -84,6 +84,41 @@ BREAKAGES = (
 )
 
 
+def _last(log: Path) -> Path:
+    return max((log / "_delta_log").glob("*.json"))
+
+
+def _without(action: str) -> Callable[[Path], object]:
+    """Return what takes one kind of action out of the last commit."""
+
+    def damage(log: Path) -> None:
+        lines = _last(log).read_text().splitlines(keepends=True)
+        _last(log).write_text("".join(line for line in lines if not line.startswith('{"' + action)))
+
+    return damage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Damage:
+    """One way to harm the table log of the epoch log, and what the message must name."""
+
+    id: str
+    do: Callable[[Path], object]
+    says: str
+
+
+DAMAGES = (
+    Damage(id="half", do=lambda log: _last(log).write_bytes(_last(log).read_bytes()[:300]), says="1.json` is no JSON"),
+    Damage(id="0 bytes", do=lambda log: _last(log).write_bytes(b""), says="1.json` has 0 bytes"),
+    Damage(id="deleted", do=lambda log: _last(log).unlink(), says="saw epoch 3, newest epoch row is -1"),
+    Damage(id="no transaction", do=_without("txn"), says="transaction says none, newest epoch row is 3"),
+    Damage(id="no metadata", do=_without("commitInfo"), says="1.json` says nothing of its commit"),
+    Damage(
+        id="a middle one", do=lambda log: (log / "_delta_log" / f"{0:020d}.json").unlink(), says="0.json` is missing"
+    ),
+)
+
+
 def codes(result: Reconciliation) -> set[str]:
     assert (result.verdict, result.exit_code) == (Verdict.NOT_COMPARABLE, 2)
     return {breach.code for breach in result.seal.breaches}
@@ -124,7 +159,7 @@ def test_a_changed_lateness_makes_the_old_batch_incomparable(settings: Settings)
 
 def test_windows_computed_under_another_lateness_are_compared(settings: Settings) -> None:
     lake = lake_of(SALES)
-    before = replace(lake.run, run_id="batch-0", epoch=41, finished="2026-01-04T00:00:00Z")
+    before = replace(lake.run, run_id="batch-0", epoch=41, stream_version=1, finished="2026-01-04T00:00:00Z")
     write_run(settings, before)
     clean = replace(lake.run, computed=(), stream_version=0)
 
@@ -174,12 +209,26 @@ def test_a_damaged_file_is_unreadable(settings: Settings, side: str, damage: str
     assert file.name in result.seal.breaches[0].message
 
 
-def test_a_damaged_log_of_the_table_is_unreadable(settings: Settings) -> None:
-    stream = write(settings, lake_of(SALES))
-    newest = max((Path(stream) / "_delta_log").glob("*.json"))
-    newest.write_bytes(newest.read_bytes()[: newest.stat().st_size // 2])
+@pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.id)
+def test_a_damaged_table_log_is_named_as_a_broken_history(settings: Settings, damage: Damage) -> None:
+    log = Path(write(settings, lake_of(SALES)))
+    assert reconcile(settings, PIPELINE).exit_code == 0
+    damage.do(log)
 
-    assert codes(reconcile(settings, PIPELINE)) == {"unreadable"}
+    result = reconcile(settings, PIPELINE)
+
+    assert "history" in codes(result)
+    assert result.runbook == "EpochHistoryBroken"
+    assert damage.says in result.seal.breaches[0].message
+
+
+def test_a_table_log_that_was_cleaned_up_is_no_damage(settings: Settings) -> None:
+    log = Path(write(settings, lake_of(SALES)))
+    tables.open_table(str(log)).create_checkpoint()
+    for file in (log / "_delta_log").glob("*.json"):
+        file.unlink()
+
+    assert reconcile(settings, PIPELINE).verdict is Verdict.CONSISTENT
 
 
 def test_the_newest_run_that_published_is_compared(settings: Settings) -> None:

@@ -1,0 +1,66 @@
+"""Whether an epoch log still shows what was committed to it: transaction, newest row, its commit, and who saw it."""
+
+from collections.abc import Iterator, Sequence
+
+from deltalake import DeltaTable
+
+from cutover.lake import tablelog, witnesses
+from cutover.lake.epochs import EpochRecord
+from cutover.lake.versions import Version
+from cutover.lake.witnesses import Witness
+
+_RECORDS = "_kind=epoch/"  # where a commit's record lies
+
+
+def doubts(
+    version: Version, table: DeltaTable, records: Sequence[EpochRecord], seen: Sequence[Witness] = ()
+) -> tuple[str, ...]:
+    """Return a sentence for everything that contradicts what a handle shows.
+
+    Args:
+        version: Whose epoch log.
+        table: The handle.
+        records: What it shows: its newest epoch alone, or all of them.
+        seen: Who saw which epoch, gathered before the handle was opened; see `witnesses`.
+    """
+    found = [*_rows(version, table, records), *_commit(version, table, records)]
+    found += witnesses.contradictions(seen, records, name=version.pipeline, table_version=int(table.version()))
+    return tuple(found)
+
+
+def _rows(version: Version, table: DeltaTable, records: Sequence[EpochRecord]) -> Iterator[str]:
+    """Compare the transaction with the newest row: a restore takes rows back and leaves the transaction."""
+    transaction = table.transaction_version(version.app_id)
+    known = records[-1].epoch if records else None
+    if transaction != known:
+        yield (
+            f"Epoch log of {version.pipeline}: transaction says {_or_none(transaction)}, newest epoch row is "
+            f"{_or_none(known)} ({version.uri}, table version {table.version()})."
+        )
+
+
+def _commit(version: Version, table: DeltaTable, records: Sequence[EpochRecord]) -> Iterator[str]:
+    """Compare the newest row with the commit that brought it, if no clean-up has taken that away."""
+    for number, entry in tablelog.entries(version.uri):
+        if number > table.version() or not _brings_records(entry):
+            continue
+        said = tablelog.info(entry).get("userMetadata")
+        carried = [action["txn"] for action in entry if "txn" in action]
+        newest = records[-1] if records else None
+        known = None if newest is None else newest.epoch
+        mine = any((txn["appId"], txn["version"]) == (version.app_id, known) for txn in carried)
+        if newest is None or not mine or said != newest.to_json():
+            what = "brought another one" if said else "says nothing of it"
+            place = f"`{tablelog.file_of(number)}` {what} ({version.uri})"
+            yield f"Epoch log of {version.pipeline}: newest epoch row is {_or_none(known)}, {place}."
+        return
+
+
+def _brings_records(entry: tablelog.Entry) -> bool:
+    """Return whether a commit added an epoch's record: neither a fold nor a rewrite by hand, which change no data."""
+    added = (action["add"] for action in entry if "add" in action)
+    return any(add["path"].startswith(_RECORDS) and add["dataChange"] for add in added)
+
+
+def _or_none(number: int | None) -> str:
+    return "none" if number is None else str(number)

@@ -1,0 +1,114 @@
+"""Who saw an epoch: notes, batch runs, reconciliations and pins are lower bounds of what the epoch log must show."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from cutover.definition import Count, Fixed, Pipeline, Topic
+from cutover.lake import control, pins, witnesses
+from cutover.lake.epochs import EpochRecord
+from cutover.lake.versions import Version
+from cutover.lake.witnesses import Witness
+from cutover.settings import Settings
+
+PIPELINE = Pipeline(
+    name="p",
+    source=Topic(name="t", schema="at timestamp, v bigint", event_time="at"),
+    key=("v",),
+    window=Fixed(hours=1),
+    measures={"n": Count()},
+)
+SEVENTH = EpochRecord(
+    epoch=7,
+    run_id="pid-1-one",
+    topic="t",
+    topic_id="A",
+    cluster_id="C",
+    start={0: 0},
+    end={0: 10, 1: 4},
+    max_event={},
+    watermark_before=None,
+    watermark_after=None,
+)
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def version(tmp_path: Path) -> Version:
+    uri = tmp_path / "a folder" / "stream-0" / "stream"
+    uri.mkdir(parents=True)
+    return Version(pipeline="p", result_fingerprint="f", lateness_fingerprint="l", number=0, uri=str(uri))
+
+
+def said(seen: list[Witness], record: EpochRecord | None = SEVENTH, table_version: int | None = 9) -> list[str]:
+    records = [] if record is None else [record]
+    return [*witnesses.contradictions(seen, records, name="p", table_version=table_version)]
+
+
+def test_everybody_who_saw_an_epoch_of_this_version_is_asked(settings: Settings, version: Version) -> None:
+    row = {"pipeline": "p", "result_fingerprint": "f", "stream_version": 0, "at": NOW, "epoch": 5}
+    result = '{"seal": {"versions": {"stream_table": 8}}}'
+    control.append(settings, "reconciliations", [row | {"run_id": "r1", "result": result}])
+    control.append(settings, "reconciliations", [row | {"run_id": "other", "stream_version": 1, "epoch": 99}])
+    control.append(settings, "reconciliations", [row | {"run_id": "none", "epoch": None}])
+    pins.pin(settings, version, 6, holder="h", expires_at=NOW, now=NOW)
+    witnesses.keep(version, SEVENTH, 9)
+
+    assert witnesses.all_of(settings, PIPELINE, version) == (
+        Witness(who="the driver's note", epoch=7, end={0: 10, 1: 4}, table_version=9),
+        Witness(who="reconciliation r1", epoch=5, table_version=8),
+        Witness(who="the pin of h", epoch=6),
+    )
+
+
+def test_note_is_replaced_by_the_next_one(version: Version, settings: Settings) -> None:
+    witnesses.keep(version, SEVENTH, 9)
+    witnesses.keep(version, replace(SEVENTH, epoch=8), 10)
+
+    assert [w.epoch for w in witnesses.all_of(settings, PIPELINE, version)] == [8]
+    assert [file.name for file in Path(version.uri).parent.iterdir() if file.is_file()] == [witnesses.NOTE]
+
+
+def test_note_of_another_version_and_a_damaged_one_say_nothing(version: Version, settings: Settings) -> None:
+    note = Path(version.uri).parent / witnesses.NOTE
+    witnesses.keep(replace(version, number=1), SEVENTH, 9)
+    of_another = witnesses.all_of(settings, PIPELINE, version)
+    note.write_text("{half")
+
+    assert (of_another, witnesses.all_of(settings, PIPELINE, version)) == ((), ())
+
+
+def test_note_that_cannot_be_written_is_no_failure(version: Version) -> None:
+    (Path(version.uri).parent / witnesses.NOTE).mkdir()
+
+    witnesses.keep(version, SEVENTH, 9)
+
+    assert (Path(version.uri).parent / witnesses.NOTE).is_dir()
+
+
+def test_what_fits_is_no_contradiction() -> None:
+    fits = [Witness(who="a", epoch=7, end={0: 10, 1: 4}, table_version=9), Witness(who="b", epoch=3, end={0: 1})]
+
+    assert said(fits) == []
+
+
+def test_epoch_that_the_table_no_longer_shows_is_named() -> None:
+    assert said([Witness(who="a", epoch=8), Witness(who="b", epoch=7)]) == [
+        "Epoch log of p: a saw epoch 8, newest epoch row is 7."
+    ]
+    assert said([Witness(who="a", epoch=0)], None) == ["Epoch log of p: a saw epoch 0, newest epoch row is -1."]
+
+
+def test_epoch_that_ends_elsewhere_now_is_named() -> None:
+    assert said([Witness(who="a", epoch=7, end={0: 10, 1: 5})]) == [
+        "Epoch log of p: a saw epoch 7 end at 0: 10, 1: 5, its row says 0: 10, 1: 4."
+    ]
+
+
+def test_table_version_that_went_back_is_named() -> None:
+    seen = [Witness(who="a", epoch=7, table_version=12)]
+
+    assert said(seen) == ["Epoch log of p: a saw table version 12, it is 9 now."]
+    assert said(seen, table_version=None) == []
