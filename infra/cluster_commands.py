@@ -1,0 +1,44 @@
+"""`cutover cluster`: a Spark cluster on this machine, for as long as the command runs."""
+
+import contextlib
+import signal
+import sys
+from typing import Annotated
+
+import typer
+
+from cutover.settings import load_settings
+from infra import cluster
+
+
+def run(
+    *,
+    workers: Annotated[int, typer.Option(min=1, help="How many workers.")] = 2,
+    cores: Annotated[int, typer.Option(min=1, help="Cores of each.")] = 1,
+    memory: Annotated[str, typer.Option(help="Memory of each, as Spark writes it.")] = "1500m",
+) -> None:
+    """Run a Spark master and workers on loopback until Ctrl-C."""
+    folder = load_settings().home.resolve() / "cluster"
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with (
+        contextlib.suppress(KeyboardInterrupt),
+        cluster.running(folder, workers=workers, cores=cores, memory=memory) as running,
+    ):
+        sys.stdout.write(_told(running, workers, memory, str(folder)))
+        sys.stdout.flush()
+        while True:
+            signal.pause()
+
+
+def register(app: typer.Typer) -> None:
+    """Put the command on the command line."""
+    app.command("cluster")(run)
+
+
+def _told(running: cluster.Cluster, workers: int, memory: str, folder: str) -> str:
+    conf = "\n".join(f'"{key}" = "{value}"' for key, value in running.conf().items())
+    return (
+        f"Spark cluster of {workers} workers ({running.cores} core, {memory} each): {running.master}\n"
+        f"Logs in {folder}; Ctrl-C ends it. In cutover.toml:\n"
+        f'[spark]\nmaster = "{running.master}"\n\n[spark.conf]\n{conf}\n'
+    )

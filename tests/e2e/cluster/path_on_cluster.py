@@ -1,0 +1,90 @@
+"""One path on a cluster, in a process of its own; says when executors are there and when one has a task in hand.
+
+Argument: JSON with `home`, `bootstrap`, `topic`, `cap`, `path` (`stream` or `batch`), `spark`, `marker` (a file).
+Lines of the marker: `ready` (executors registered; waits for `<marker>.go`), `running` (a task was handed to one).
+"""
+
+import json
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from batch import recompute
+from cutover import events, spark
+from cutover.probe import Point
+from cutover.settings import Kafka, Settings, Spark, Stream
+from streaming import driver
+from tests.integration.streaming import rig
+from tests.support.until import until
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+EPOCH = 1  # the one that loses an executor
+WITHIN = 120.0
+
+
+class Signals:
+    """Talks with the test by two files."""
+
+    def __init__(self, session: "SparkSession", marker: Path, executors: int) -> None:
+        self._session, self._marker, self._executors = session, marker, executors
+
+    def __call__(self, point: Point, epoch: int) -> None:
+        """Stop before the wanted epoch's job."""
+        if (point, epoch) == ("epoch.planned", EPOCH):
+            self.arm()
+
+    def arm(self) -> None:
+        """Wait for the word to go on; then watch for the first task."""
+        until(lambda: self._registered() >= self._executors, WITHIN)
+        self._say("ready")
+        until(Path(f"{self._marker}.go").exists, WITHIN)
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def _watch(self) -> None:
+        tracker = self._session.sparkContext.statusTracker()
+        while True:
+            stages = (tracker.getStageInfo(number) for number in tracker.getActiveStageIds())
+            if any(stage is not None and stage.numActiveTasks >= self._executors for stage in stages):
+                self._say("running")
+                return
+            time.sleep(0.02)
+
+    def _registered(self) -> int:
+        found = self._session.sparkContext._jsc.sc().statusTracker().getExecutorInfos()
+        return len(found) - 1  # the driver is one of them
+
+    def _say(self, word: str) -> None:
+        with self._marker.open("a", encoding="utf-8") as file:
+            file.write(f"{word}\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def main() -> None:
+    """Run the path."""
+    told = json.loads(sys.argv[1])
+    events.configure(pretty=False)
+    settings = Settings(
+        home=Path(told["home"]),
+        kafka=Kafka(bootstrap_servers=told["bootstrap"]),
+        spark=Spark.model_validate(told["spark"]),
+        stream=Stream(trigger_seconds=0.05, heartbeat_seconds=0.2),
+    )
+    pipeline = rig.pipeline(told["topic"], cap=told["cap"])
+    signals = Signals(spark.session(settings, app=told["path"]), Path(told["marker"]), executors=2)
+    if told["path"] == "stream":
+        driver.run(settings, pipeline, until="drain", probe=signals)
+    else:
+        signals.arm()
+        recompute.run(settings, pipeline)
+
+
+if __name__ == "__main__":
+    main()
+    sys.stderr.flush()
+    os._exit(0)

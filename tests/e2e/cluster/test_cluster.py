@@ -1,0 +1,112 @@
+"""Two workers of a real cluster run both paths; one executor is killed with a task in hand: the same tables."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from pyspark.sql import SparkSession
+
+from batch import recompute
+from cutover.lake import tables
+from cutover.lake.paths import batch_uri
+from cutover.settings import Settings
+from infra import cluster, processes
+from infra.cluster import Cluster
+from reconcile.result import Verdict
+from reconcile.run import reconcile
+from streaming import driver
+from tests.integration.streaming import rig
+from tests.integration.streaming.rig import Event
+from tests.support.broker import stop_group
+from tests.support.until import until
+
+CAP = 2000
+EVENTS = [Event(id=i, minute=i / 300, key="abc"[i % 3], partition=i % 4) for i in range(3 * CAP)]
+LATE = [Event(id=9000 + i, minute=0, logged=20, partition=i % 4) for i in range(8)]
+CLOSING = [Event(id=9900 + i, minute=60, partition=i % 4) for i in range(4)]
+WITHIN = 180.0
+
+
+@pytest.fixture(scope="module")
+def workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Return a running cluster of two workers."""
+    with cluster.running(tmp_path_factory.mktemp("cluster"), workers=2) as running:
+        yield running
+
+
+def batch_rows(settings: Settings, topic: str) -> list[tuple[Any, ...]]:
+    """Return the batch table, in order."""
+    connection = tables.connect()
+    tables.relation(connection, "batch", batch_uri(settings, rig.pipeline(topic)))
+    query = "SELECT epoch_us(window_start), k, clicks, ids, squares, newest FROM batch ORDER BY ALL"
+    return list(connection.execute(query).fetchall())
+
+
+def run_and_kill(settings: Settings, topic: str, workers: Cluster, path: Literal["stream", "batch"]) -> str:
+    """Run a path on the cluster, kill one executor that has a task, wait for the end; return what Spark said."""
+    marker, log = settings.home / f"{path}.marker", settings.home / f"{path}.log"
+    told = {
+        "home": str(settings.home),
+        "bootstrap": settings.kafka.bootstrap_servers,
+        "topic": topic,
+        "cap": CAP,
+        "path": path,
+        "spark": {"master": workers.master, "conf": dict(workers.conf())},
+        "marker": str(marker),
+    }
+    with log.open("wb") as out:
+        command = [sys.executable, "-m", "tests.e2e.cluster.path_on_cluster", json.dumps(told)]
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True)
+    try:
+        until(lambda: process.poll() is not None or says(marker, "ready"), WITHIN)
+        victims = [executor for worker in workers.workers for executor in cluster.executors(worker)]
+        for executor in victims:
+            os.kill(executor.pid, signal.SIGSTOP)
+        Path(f"{marker}.go").touch()
+        until(lambda: says(marker, "running"), WITHIN)
+        os.kill(victims[0].pid, signal.SIGKILL)
+        for executor in victims[1:]:
+            os.kill(executor.pid, signal.SIGCONT)
+        code = process.wait(WITHIN)
+    finally:
+        stop_group(process)
+    text = log.read_text(encoding="utf-8", errors="replace")
+    assert code == 0, text[-3000:]
+    assert not processes.is_alive(victims[0])
+    return text
+
+
+def says(marker: Path, word: str) -> bool:
+    """Return whether the path has said a word."""
+    return marker.exists() and word in marker.read_text(encoding="utf-8").split()
+
+
+@pytest.mark.timeout(600)
+def test_tables_are_the_same_when_an_executor_dies_in_each_path(
+    kafka_settings: Settings,
+    topic_name: str,
+    workers: Cluster,
+    tmp_path: Path,
+    spark: SparkSession,  # noqa: ARG001
+) -> None:
+    settings, pipeline = rig.fast(kafka_settings), rig.pipeline(topic_name, cap=CAP)
+    alone = settings.model_copy(update={"home": tmp_path})
+    rig.make_topic(settings, topic_name, partitions=4)
+    rig.send(settings, topic_name, [*EVENTS, *LATE, *CLOSING])
+
+    said = [run_and_kill(settings, topic_name, workers, "stream"), run_and_kill(settings, topic_name, workers, "batch")]
+    driver.run(alone, pipeline, until="drain")
+    recompute.run(alone, pipeline)
+
+    assert all("ExecutorLostFailure" in text for text in said)
+    assert rig.gaps(rig.records(settings, pipeline)) == []
+    assert rig.expected([*EVENTS, *LATE, *CLOSING]) == rig.counted(settings, pipeline)
+    assert batch_rows(alone, topic_name) == batch_rows(settings, topic_name)
+    assert reconcile(settings, pipeline).verdict in {Verdict.CONSISTENT, Verdict.EXPLAINED}
+    assert sum(sum(r.counts.values()) for r in rig.records(settings, pipeline)) == len(EVENTS) + len(LATE) + 4
