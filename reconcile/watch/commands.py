@@ -3,7 +3,6 @@
 import json
 import sys
 import time
-from collections import deque
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -15,15 +14,14 @@ from rich.table import Table
 
 from cutover.clock import SystemClock
 from cutover.definition import catalogue
-from cutover.definition.pipeline import Pipeline
-from cutover.settings import Settings, load_settings
+from cutover.settings import load_settings
 from reconcile.report.text import duration, share, visible
-from reconcile.watch.lag import Sample
-from reconcile.watch.observe import Observer
+from reconcile.watch.gather import Gathering
+from reconcile.watch.observe import no_epoch
 from reconcile.watch.status import Status, status
 
-KEPT = 10
 _STYLES = {"OK": "green", "ADVANCING": "green", "NO_INPUT": "green", "LAGGING": "yellow", "BACKPRESSURED": "yellow"}
+_TONES = {"page": "bold red", "ticket": "yellow", "info": "green"}
 
 
 def watch(
@@ -33,9 +31,9 @@ def watch(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a look.")] = False,
     interval: Annotated[float, typer.Option("--interval", min=0.5, help="Seconds between two looks.")] = 5.0,
 ) -> None:
-    """Watch a stream: lag by partition, watermark, late share, and one word of verdict. Reads only."""
+    """Watch a stream: lag by partition, watermark, late share, one word of verdict, and the alerts. Reads only."""
     settings = load_settings()
-    look = _Look(settings, catalogue.get(settings, pipeline))
+    look = _Look(Gathering(settings, catalogue.get(settings, pipeline), SystemClock()))
     if once or as_json or not sys.stdout.isatty():
         _print(look, once=once, as_json=as_json, interval=interval)
         return
@@ -46,18 +44,22 @@ def watch(
 
 
 class _Look:
-    """The newest samples of one pipeline."""
+    """Looks at one pipeline again and again."""
 
-    def __init__(self, settings: Settings, pipeline: Pipeline) -> None:
-        self._pipeline = pipeline
-        self._observer = Observer(settings, pipeline, SystemClock())
-        self._samples: deque[Sample] = deque(maxlen=KEPT)
+    def __init__(self, gathering: Gathering) -> None:
+        self._gathering = gathering
 
     def again(self) -> Status:
-        """Look once more and return the verdicts over the newest looks."""
-        sample, records = self._observer.sample()
-        self._samples.append(sample)
-        return status(self._pipeline, list(self._samples), records)
+        """Look once more.
+
+        Raises:
+            LakeError: There is nothing to look at yet, and nothing that says why.
+        """
+        facts = self._gathering.facts()
+        found = status(facts)
+        if not facts.records and not found.alerts:
+            raise no_epoch(facts.pipeline.name)
+        return found
 
 
 def _print(look: _Look, *, once: bool, as_json: bool, interval: float) -> None:
@@ -86,7 +88,9 @@ def _table(found: Status) -> Group:
 
 def _head(found: Status) -> list[str]:
     driver, behind = found.driver, duration(found.watermark_lag_seconds)
-    stream = f"epoch {found.epoch:,}, {found.unread:,} unread, driver {driver.state}"
+    epoch = "no epoch" if found.epoch is None else f"epoch {found.epoch:,}"
+    unread = "unknown" if found.unread is None else f"{found.unread:,}"
+    stream = f"{epoch}, {unread} unread, driver {driver.state}"
     moments = f"{_moment(found.watermark)}, newest event {_moment(found.newest_event)}, {behind} behind it"
     lines = [
         f"[bold]{found.pipeline}[/]  {_word(found.verdict)}  {stream}",
@@ -95,7 +99,10 @@ def _head(found: Status) -> list[str]:
     ]
     if driver.error:
         lines.append(f"[red]error[/]  {escape(visible(driver.error))}")
-    lines += [f"[yellow]see[/]  docs/runbooks/{one.runbook}.md: {one.because}" for one in found.advice]
+    lines += [
+        f"[{_TONES[one.severity]}]{one.severity}[/]  docs/runbooks/{one.name}.md: {escape(one.text)}"
+        for one in found.alerts
+    ]
     return lines
 
 

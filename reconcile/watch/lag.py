@@ -9,15 +9,15 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import pairwise
 
+from cutover.definition.pipeline import Pipeline
 from cutover.lake.epochs import EpochRecord
-
-STALLED_AFTER = timedelta(minutes=2)
-"""Unread records and no commit for this long: nothing moves."""
+from cutover.settings import Alerts
 
 
 class Lag(StrEnum):
     """One word on a stream or a partition; the worst first."""
 
+    UNKNOWN = "UNKNOWN"  # the log or the table does not answer
     REWOUND = "REWOUND"  # the position went back, or the log ends before it
     STOPPED = "STOPPED"  # no driver lives
     STALLED = "STALLED"  # a driver lives, records are unread, nothing is committed
@@ -29,6 +29,7 @@ class Lag(StrEnum):
 class Time(StrEnum):
     """One word on the watermark."""
 
+    UNKNOWN = "UNKNOWN"  # the log or the table does not answer
     AHEAD_OF_CLOCK = "AHEAD_OF_CLOCK"  # beyond what any honest record can bring about
     NO_INPUT = "NO_INPUT"  # nothing unread, nothing new: time rests
     HELD_BY = "HELD_BY"  # records come, time does not move; a partition holds it
@@ -43,6 +44,10 @@ class Driver:
     state: str = "STOPPED"
     error: str | None = None
     runbook: str | None = None
+    unread_since: str | None = None  # ISO 8601, UTC, by the driver's clock, as the next two
+    silent_since: str | None = None
+    open_since: Mapping[str, str] = field(default_factory=dict)  # partition -> a transaction holds its end since
+    skew: Mapping[str, float] = field(default_factory=dict)  # partition -> driver clock - newest log time, seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,11 +56,13 @@ class Sample:
 
     at: datetime
     epoch: EpochRecord  # the newest
-    ends: Mapping[int, int]  # partition -> next offset in the log
+    ends: Mapping[int, int]  # partition -> next offset in the log for a reader of the definition's isolation
+    high: Mapping[int, int] = field(default_factory=dict)  # partition -> high watermark
+    earliest: Mapping[int, int] = field(default_factory=dict)  # partition -> first offset that is still there
+    topic_id: str | None = None
     driver: Driver = field(default_factory=Driver)
     unread_since: Mapping[int, int] = field(default_factory=dict)  # partition -> log time of the first unread, micros
-    newest: Mapping[int, int] = field(default_factory=dict)  # partition -> log time of the last record, micros
-    free: int | None = None  # bytes at the lake; None: not on a disk of this machine
+    newest: Mapping[int, int] = field(default_factory=dict)  # partition -> newest log time, micros
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +71,8 @@ class Limits:
 
     max_rows_per_epoch: int = 50_000
     idle_after: timedelta = timedelta(minutes=1)
-    ahead_micros: int = 0  # max_ahead - out_of_orderness: how far the watermark may pass the newest log time
+    stalled_after: timedelta = timedelta(minutes=2)  # unread records and no commit for this long: nothing moves
+    ahead_micros: int = 0  # how far the watermark may pass the newest log time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +85,13 @@ class PartitionLag:
     unread: int
     seconds: float | None
     verdict: Lag
+
+
+def ahead_micros(pipeline: Pipeline, limits: Alerts) -> int:
+    """Return how far a watermark may pass the newest log time; a definition that takes any event is not believed."""
+    return min(pipeline.lateness.max_ahead_micros, int(limits.ahead_seconds * 1e6)) - (
+        pipeline.lateness.out_of_orderness_micros
+    )
 
 
 def unread(sample: Sample) -> int:
@@ -92,7 +107,7 @@ def judge(samples: Sequence[Sample], limits: Limits) -> Lag:
         return Lag.REWOUND
     if not newest.driver.alive:
         return Lag.STOPPED
-    if unread(newest) and _age(newest) > STALLED_AFTER:
+    if unread(newest) and _stalled(newest) > limits.stalled_after:
         return Lag.STALLED
     if newest.driver.state == "BACKPRESSURED":
         return Lag.BACKPRESSURED
@@ -133,6 +148,12 @@ def _partition_verdict(samples: Sequence[Sample], partition: int) -> Lag:
     return Lag.REWOUND if went_back or newest.ends[partition] < read[-1] else Lag.OK
 
 
+def _stalled(sample: Sample) -> timedelta:
+    """Return for how long nothing was committed although records are unread, as the driver says."""
+    told = sample.driver.unread_since
+    return timedelta(0) if told is None else sample.at - datetime.fromisoformat(told)
+
+
 def _age(sample: Sample) -> timedelta:
     """Return the time since the newest commit; none if the record does not say when it was made."""
     if not sample.epoch.processing_time:
@@ -152,11 +173,17 @@ def judge_time(samples: Sequence[Sample], limits: Limits) -> tuple[Time, int | N
     """Return the verdict on the watermark and, for HELD_BY, the partition that holds it."""
     newest = samples[-1]
     watermark = newest.epoch.watermark_after
-    if watermark is not None and newest.newest and watermark > max(newest.newest.values()) + limits.ahead_micros:
+    latest = max(newest.newest.values(), default=None)
+    if (
+        watermark is not None
+        and latest is not None
+        and not newest.epoch.final
+        and (watermark > latest + limits.ahead_micros)
+    ):
         return Time.AHEAD_OF_CLOCK, None
     if unread(newest) == 0 and _is_quiet(samples, limits):
         return Time.NO_INPUT, None
-    return (Time.HELD_BY, _holder(newest)) if _is_held(samples) else (Time.ADVANCING, None)
+    return (Time.HELD_BY, holder(newest)) if _is_held(samples) else (Time.ADVANCING, None)
 
 
 def _is_quiet(samples: Sequence[Sample], limits: Limits) -> bool:
@@ -175,7 +202,7 @@ def _is_held(samples: Sequence[Sample]) -> bool:
     return has_read and first.watermark_after == last.watermark_after
 
 
-def _holder(sample: Sample) -> int | None:
+def holder(sample: Sample) -> int | None:
     """Return the partition that holds the minimum: with unread records and none read, else with the oldest event."""
     epoch = sample.epoch
     active = [p for p in sample.ends if p not in epoch.idle]

@@ -1,8 +1,6 @@
-"""One look at a stream: newest epoch, log ends, heartbeat. Reads only; joins no consumer group."""
+"""One look at a stream: newest epochs, log ends, heartbeat. Reads only; joins no consumer group."""
 
 import json
-import shutil
-from pathlib import Path
 from typing import Any
 
 import psutil
@@ -16,10 +14,11 @@ from cutover.log.kafka import LogClient
 from cutover.settings import Settings
 from reconcile.watch.lag import Driver, Sample
 
-RECENT = 200
-"""Epochs over which the late share is told."""
+RECENT = 1_500
+"""Epochs that are read: ten minutes at two a second, and some."""
 
 _ENDED = {"FAILED", "STOPPED"}
+_TOLD = ("error", "runbook", "unread_since", "silent_since")
 
 
 class Observer:
@@ -32,39 +31,50 @@ class Observer:
 
     def __init__(self, settings: Settings, pipeline: Pipeline, clock: Clock) -> None:
         self._settings, self._pipeline, self._clock = settings, pipeline, clock
-        self._log = LogClient(settings)
+        self.log = LogClient(settings)
 
     def sample(self) -> tuple[Sample, list[EpochRecord]]:
         """Return what is there now, and the newest epochs, oldest first."""
-        records = self._recent()
-        topic, newest = self._pipeline.source.name, records[-1]
-        ends = self._log.latest(topic, self._pipeline.source.isolation)
+        records = self.records()
+        return self.looked(records[-1]), records
+
+    def looked(self, newest: EpochRecord) -> Sample:
+        """Return what the log holds beside the newest epoch."""
+        topic = self._pipeline.source.name
+        ends = self.log.latest(topic, self._pipeline.source.isolation)
         first = {p: [newest.end.get(p, 0)] for p, end in ends.items() if end > newest.end.get(p, 0)}
-        last = {p: [end - 1] for p, end in ends.items() if end > 0}
-        sample = Sample(
+        return Sample(
             at=self._clock.now(),
             epoch=newest,
             ends=ends,
+            high=self.log.high_watermarks(topic),
+            earliest=self.log.earliest(topic),
+            topic_id=self.log.topic_id(topic),
             driver=driver(self._settings, self._pipeline.name),
-            unread_since={r.partition: r.log_time_micros for r in self._log.read(topic, first)},
-            newest={r.partition: r.log_time_micros for r in self._log.read(topic, last)},
-            free=_free(self._settings.lake_uri),
+            unread_since={r.partition: r.log_time_micros for r in self.log.read(topic, first)},
+            newest=self.log.newest_times(topic),
         )
-        return sample, records
 
-    def _recent(self) -> list[EpochRecord]:
+    def records(self) -> list[EpochRecord]:
+        """Return the records of the newest epochs, oldest first."""
         version = versions.current(self._settings, self._pipeline)
         epochs = EpochLog(version.uri) if version is not None and tables.exists(version.uri) else None
-        newest = epochs.newest() if epochs is not None else None
-        if epochs is None or newest is None:
-            name = self._pipeline.name
-            msg = f"Stream of {name}: expected at least one committed epoch under this definition, got none."
-            raise LakeError(msg + f"\nHint: `cutover stream {name}` starts it.", runbook="StreamNotRunning")
-        return epochs.records(after=newest.epoch - RECENT)
+        found = [] if epochs is None else recent(epochs)
+        if not found:
+            raise no_epoch(self._pipeline.name)
+        return found
 
 
-def _free(lake: str) -> int | None:
-    return None if "://" in lake or not Path(lake).is_dir() else shutil.disk_usage(lake).free
+def recent(epochs: EpochLog) -> list[EpochRecord]:
+    """Return the records of the newest epochs, oldest first; none before the first."""
+    newest = epochs.newest()
+    return [] if newest is None else epochs.records(after=newest.epoch - RECENT)
+
+
+def no_epoch(name: str) -> LakeError:
+    """Return the message that there is nothing to watch yet."""
+    msg = f"Stream of {name}: expected at least one committed epoch under this definition, got none."
+    return LakeError(msg + f"\nHint: `cutover stream {name}` starts it.", runbook="StreamNotRunning")
 
 
 def driver(settings: Settings, name: str) -> Driver:
@@ -73,7 +83,10 @@ def driver(settings: Settings, name: str) -> Driver:
         raw: dict[str, Any] = json.loads((settings.run_dir / name / "heartbeat.json").read_text(encoding="utf-8"))
         alive = raw["state"] not in _ENDED and _lives(int(raw["pid"]), float(raw["started"]))
         state = raw["state"] if alive or raw["state"] in _ENDED else "DIED"
-        return Driver(alive=alive, state=state, error=raw.get("error"), runbook=raw.get("runbook"))
+        told = {key: raw.get(key) for key in _TOLD}
+        return Driver(
+            alive=alive, state=state, open_since=raw.get("open_since") or {}, skew=raw.get("skew") or {}, **told
+        )
     except (OSError, ValueError, KeyError, TypeError):
         return Driver()
 

@@ -7,9 +7,17 @@ from typing import Any
 
 from cutover.definition.pipeline import Pipeline
 from cutover.lake.epochs import EpochRecord
-from reconcile.watch import advice, lag
-from reconcile.watch.advice import Advice
-from reconcile.watch.lag import Driver, Limits, PartitionLag, Sample
+from cutover.settings import Alerts
+from reconcile.watch import lag
+from reconcile.watch.alerts import Alert, alerts
+from reconcile.watch.facts import Facts
+from reconcile.watch.lag import Driver, Lag, Limits, PartitionLag, Time
+
+SHARED = 200
+"""Epochs over which the late share is told."""
+
+TREND = 10
+"""Looks by which the backlog and the watermark are judged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,8 +28,8 @@ class Status:
     at: str  # ISO 8601, UTC
     verdict: str  # one word
     watermark_verdict: str  # one word, `HELD_BY 2` names the partition
-    epoch: int
-    unread: int
+    epoch: int | None  # None: before the first, or the table cannot be read
+    unread: int | None  # None: the log does not answer
     partitions: tuple[PartitionLag, ...]
     watermark: int | None  # microseconds
     newest_event: int | None  # microseconds
@@ -29,51 +37,56 @@ class Status:
     late_share: float  # late / (accepted + late), of the newest epochs
     late_epochs: int  # how many those are
     driver: Driver
-    advice: tuple[Advice, ...] = ()  # pages to open, with the reason
+    alerts: tuple[Alert, ...] = ()  # that fire now, the most urgent first
 
     def to_json(self) -> dict[str, Any]:
         """Return the object that `--json` prints."""
         return asdict(self)
 
 
-def limits(pipeline: Pipeline) -> Limits:
+def limits(pipeline: Pipeline, bounds: Alerts) -> Limits:
     """Return what a definition says about pace and time."""
-    lateness = pipeline.lateness
     return Limits(
         max_rows_per_epoch=pipeline.max_rows_per_epoch,
-        idle_after=timedelta(microseconds=lateness.idle_after_micros),
-        ahead_micros=lateness.max_ahead_micros - lateness.out_of_orderness_micros,
+        idle_after=timedelta(microseconds=pipeline.lateness.idle_after_micros),
+        ahead_micros=lag.ahead_micros(pipeline, bounds),
+        stalled_after=timedelta(seconds=bounds.stalled_seconds),
     )
 
 
-def status(pipeline: Pipeline, samples: Sequence[Sample], records: Sequence[EpochRecord]) -> Status:
-    """Return the status from samples in order of time and the newest epochs."""
-    newest, bounds = samples[-1], limits(pipeline)
-    verdict = lag.judge(samples, bounds)
-    time, holder = lag.judge_time(samples, bounds)
-    watermark, seen = newest.epoch.watermark_after, max(newest.epoch.max_event.values(), default=None)
-    share = late_share(records)
-    behind = None if watermark is None or seen is None else (seen - watermark) / 1e6
+def status(facts: Facts) -> Status:
+    """Return the status that facts amount to."""
+    newest, records = facts.newest, facts.records[-SHARED:]
+    verdict, time, parts = _judged(facts)
+    watermark = None if newest is None else newest.watermark_after
+    seen = None if newest is None else max(newest.max_event.values(), default=None)
     return Status(
-        pipeline=pipeline.name,
-        at=newest.at.isoformat(timespec="seconds"),
+        pipeline=facts.pipeline.name,
+        at=facts.at.isoformat(timespec="seconds"),
         verdict=str(verdict),
-        watermark_verdict=str(time) if holder is None else f"{time} {holder}",
-        epoch=newest.epoch.epoch,
-        unread=lag.unread(newest),
-        partitions=lag.partitions(samples, verdict),
+        watermark_verdict=time,
+        epoch=None if newest is None else newest.epoch,
+        unread=None if facts.sample is None else lag.unread(facts.sample),
+        partitions=parts,
         watermark=watermark,
         newest_event=seen,
-        watermark_lag_seconds=behind,
-        late_share=share,
+        watermark_lag_seconds=None if watermark is None or seen is None else (seen - watermark) / 1e6,
+        late_share=late_share(records),
         late_epochs=len(records),
-        driver=newest.driver,
-        advice=(
-            *advice.of_lag(verdict, newest.driver),
-            *advice.of_records(records, share, pipeline.policy),
-            *advice.of_disk(newest.free),
-        ),
+        driver=facts.driver,
+        alerts=alerts(facts),
     )
+
+
+def _judged(facts: Facts) -> tuple[Lag, str, tuple[PartitionLag, ...]]:
+    """Return one word on the stream, one on the watermark, and the partitions."""
+    samples, bounds = facts.samples[-TREND:], limits(facts.pipeline, facts.limits)
+    if facts.sample is None:
+        return Lag.UNKNOWN, str(Time.UNKNOWN), ()
+    verdict = lag.judge(samples, bounds)
+    time, partition = lag.judge_time(samples, bounds)
+    word = str(time) if partition is None else f"{time} {partition}"
+    return verdict, word, lag.partitions(samples, verdict)
 
 
 def late_share(records: Sequence[EpochRecord]) -> float:

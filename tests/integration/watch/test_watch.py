@@ -2,25 +2,32 @@
 
 import json
 import os
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import psutil
 import pyarrow as pa
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from cutover.cli import main
 from cutover.clock import SystemClock
 from cutover.definition import catalogue
-from cutover.definition.pipeline import Pipeline
+from cutover.definition.pipeline import Pipeline, Topic
 from cutover.errors import LakeError, LogError
 from cutover.lake import tables, versions
-from cutover.lake.epochs import EpochRecord
+from cutover.lake.epochs import EpochLog, EpochRecord
 from cutover.lake.schemas import epoch_log_schema
 from cutover.log.kafka import LogClient
 from cutover.settings import Kafka, Settings
+from reconcile.watch.alerts import alerts
+from reconcile.watch.facts import Unfit
+from reconcile.watch.gather import Gathering, period
 from reconcile.watch.observe import Observer, driver
+from reconcile.watch.unfit import misfit, unfit
+from tests.support.until import until
 
 DEFINITION = """
 from cutover.definition import Count, Fixed, Pipeline, Topic
@@ -61,7 +68,7 @@ def clicks(place: Settings) -> Pipeline:
         epoch=0,
         run_id="r",
         topic=pipeline.source.name,
-        topic_id="T",
+        topic_id=LogClient(place).topic_id(pipeline.source.name),
         cluster_id="C",
         start={0: 0, 1: 0},
         end={0: 4, 1: 0},
@@ -88,6 +95,20 @@ def beat(settings: Settings, **changes: object) -> None:
     (folder / "heartbeat.json").write_text(json.dumps(own | changes))
 
 
+def recreate(settings: Settings, topic: str) -> None:
+    """Delete the topic and make it again, empty."""
+    admin = AdminClient({"bootstrap.servers": str(settings.kafka.bootstrap_servers)})
+    admin.delete_topics([topic])[topic].result()
+    until(lambda: topic not in LogClient(settings).topics())
+    LogClient(settings).create_topic(topic, partitions=2, config={"retention.ms": "-1"})
+
+
+def epoch_log_uri(settings: Settings, pipeline: Pipeline) -> str:
+    version = versions.current(settings, pipeline)
+    assert version is not None
+    return version.uri
+
+
 def test_sample_holds_log_ends_and_the_log_time_that_is_unread(place: Settings, clicks: Pipeline) -> None:
     sample, _ = Observer(place, clicks, CLOCK).sample()
 
@@ -104,18 +125,20 @@ def test_command_prints_one_word_and_the_numbers_behind_it(
     found = json.loads(capsys.readouterr().out)
     assert (code, found["verdict"], found["unread"], found["late_share"]) == (0, "OK", 10 - 4, 1 / 4)
     assert [(p["partition"], p["unread"], p["seconds"]) for p in found["partitions"]] == [(0, 6, 300.0), (1, 0, 0.0)]
-    assert [one["runbook"] for one in found["advice"]] == ["LateRateHigh"]
+    assert [one["name"] for one in found["alerts"]] == ["LateRateHigh"]
 
 
 def test_command_says_stopped_when_no_driver_lives(
-    place: Settings, clicks: Pipeline, capsys: pytest.CaptureFixture[str]
+    place: Settings, clicks: Pipeline, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     beat(place, started=0.0)
+    monkeypatch.setenv("CUTOVER_ALERTS__STALLED_SECONDS", "0")
+    monkeypatch.setenv("CUTOVER_STREAM__TRIGGER_SECONDS", "0")
     assert main(["watch", clicks.name, "--once"]) == 0
 
     said = capsys.readouterr().out
     assert "STOPPED" in said
-    assert "docs/runbooks/StreamNotRunning.md" in said
+    assert "page  docs/runbooks/StreamNotRunning.md: no driver lives" in said
 
 
 def test_heartbeat_of_a_process_that_is_gone_is_not_alive(place: Settings) -> None:
@@ -143,3 +166,105 @@ def test_broker_that_does_not_answer_is_one_clear_message(place: Settings, click
 
     with pytest.raises(LogError, match="KafkaUnreachable"):
         Observer(silent, clicks, CLOCK).sample()
+
+
+def firing(settings: Settings, pipeline: Pipeline) -> list[str]:
+    return [one.name for one in alerts(Gathering(settings, pipeline, CLOCK).facts())]
+
+
+def test_silent_broker_is_a_fact_and_no_failure(
+    place: Settings, clicks: Pipeline, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beat(place, silent_since="2026-01-01T00:00:00+00:00")
+    monkeypatch.setenv("CUTOVER_KAFKA__BOOTSTRAP_SERVERS", "127.0.0.1:1")
+    monkeypatch.setenv("CUTOVER_KAFKA__TIMEOUT_SECONDS", "1")
+    assert main(["watch", clicks.name, "--once"]) == 0
+
+    said = capsys.readouterr().out
+    assert "UNKNOWN" in said
+    assert "docs/runbooks/KafkaUnreachable.md: no answer from the broker for" in said
+
+
+def test_topic_made_again_fires_alone(place: Settings, clicks: Pipeline) -> None:
+    recreate(place, clicks.source.name)
+
+    assert "TopicIdentityChanged" in firing(place, clicks)
+    assert "LogDataLost" not in firing(place, clicks)
+
+
+def test_start_of_the_log_behind_the_position_fires(place: Settings, clicks: Pipeline) -> None:
+    admin = AdminClient({"bootstrap.servers": str(place.kafka.bootstrap_servers)})
+    for future in admin.delete_records([TopicPartition(clicks.source.name, 0, 6)]).values():
+        future.result()
+
+    facts = Gathering(place, clicks, CLOCK).facts()
+    texts = {one.name: one.text for one in alerts(facts)}
+    assert texts["LogDataLost"] == "partition 0: offset 4 is next, the log starts at 6: 2 are gone"
+
+
+def test_retention_of_the_topic_is_known(place: Settings, clicks: Pipeline) -> None:
+    resource = ConfigResource(ResourceType.TOPIC, clicks.source.name)
+    change = ConfigEntry("retention.ms", "3600000", incremental_operation=AlterConfigOpType.SET)
+    resource.add_incremental_config(change)
+    admin = AdminClient({"bootstrap.servers": str(place.kafka.bootstrap_servers)})
+    admin.incremental_alter_configs([resource])[resource].result()
+
+    until(lambda: "RetentionHeadroomLow" in firing(place, clicks), 10)
+
+
+def test_open_transaction_shows_between_stable_and_high_offset(place: Settings, clicks: Pipeline) -> None:
+    topic = clicks.source.name
+    producer = Producer({"bootstrap.servers": str(place.kafka.bootstrap_servers), "transactional.id": topic})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.produce(topic, b"{}", partition=1, timestamp=NOON)
+    producer.flush(30)
+    sample, _ = Observer(place, clicks, CLOCK).sample()
+    producer.abort_transaction()
+
+    assert (sample.ends[1], sample.high[1]) == (0, 1)
+
+
+def test_field_that_the_schema_does_not_name_is_told_with_its_first_offset(place: Settings, clicks: Pipeline) -> None:
+    topic = clicks.source.name
+    producer = Producer({"bootstrap.servers": str(place.kafka.bootstrap_servers)})
+    for extra in ({}, {"new\x1b": 1}, {"new\x1b": 2}):
+        value = json.dumps({"who": "a", "at": "2026-03-01T12:00:00Z", **extra})
+        producer.produce(topic, value.encode(), partition=1, timestamp=NOON)
+    producer.flush(30)
+    records = Observer(place, clicks, CLOCK).records()
+    epochs = EpochLog(epoch_log_uri(place, clicks))
+    seen = replace(records[0], unknown=2, start={1: 0}, end={1: 3})
+
+    assert list(unfit(clicks, epochs, LogClient(place), [seen])) == [
+        Unfit(what=r"field `new\x1b` is not in the schema", partition=1, offset=1)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (b'{"who": "a", "at": "2026-03-01T12:00:00Z"}', None),
+        (b'{"who": "a"}', "field `at` is missing"),
+        (b'{"who": 1, "at": "2026-03-01T12:00:00Z"}', "field `who` is no string"),
+        (b'{"who": "a", "at": 12}', "field `at` is no timestamp"),
+        (b'{"whom": "a", "at": "2026-03-01T12:00:00Z"}', "field `whom` is not in the schema"),
+        (b"{", None),
+        (None, None),
+    ],
+)
+def test_field_that_does_not_fit_is_named(value: bytes | None, expected: str | None) -> None:
+    topic = Topic(name="t", schema="who string, at timestamp NOT NULL", event_time="at")
+
+    assert misfit(value, topic) == expected
+
+
+def test_batch_is_due_by_the_definitions_schedule() -> None:
+    assert period("30 4 * * *", CLOCK.now()) == timedelta(days=1)
+
+
+def test_table_that_cannot_be_read_is_an_alert_of_its_own(place: Settings, clicks: Pipeline) -> None:
+    for file in Path(epoch_log_uri(place, clicks)).rglob("*.parquet"):
+        file.unlink()
+
+    assert firing(place, clicks) == ["TableUnreadable"]

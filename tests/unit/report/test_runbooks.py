@@ -10,6 +10,7 @@ import typer
 
 from cutover.cli import build_app
 from reconcile.report import runbooks, verdicts
+from reconcile.watch.alerts import SEVERITIES
 
 ROOT = Path(__file__).resolve().parents[3]
 FOLDER = ROOT / "docs" / "runbooks"
@@ -35,6 +36,19 @@ def test_every_page_is_named_by_code_or_by_a_verdict() -> None:
     quoted = set(re.findall(r'"([A-Z][A-Za-z]+)"', sources()))
 
     assert PAGES - quoted - VERDICTS == set()
+
+
+@pytest.mark.parametrize("name", sorted(SEVERITIES))
+def test_alert_has_a_page_that_states_its_severity(name: str) -> None:
+    text = (FOLDER / f"{name}.md").read_text(encoding="utf-8")
+
+    assert f"Severity: {SEVERITIES[name]}. Data risk: " in text
+
+
+def test_page_that_is_no_alert_is_one_of_an_error_or_a_verdict() -> None:
+    by_errors = {one or other for one, other in NAMED.findall(sources())}
+
+    assert PAGES - set(SEVERITIES) - by_errors - VERDICTS == set()
 
 
 def test_index_lists_every_page() -> None:

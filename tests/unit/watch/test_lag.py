@@ -10,6 +10,7 @@ from reconcile.watch.lag import Driver, Lag, Limits, Sample, Time, judge, judge_
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 RUNNING = Driver(alive=True, state="RUNNING")
+HANGS = Driver(alive=True, state="RUNNING", unread_since=(NOW - timedelta(seconds=121)).isoformat())
 LIMITS = Limits(max_rows_per_epoch=100, idle_after=timedelta(minutes=1), ahead_micros=1_000_000)
 HOUR = 3_600_000_000
 
@@ -51,7 +52,8 @@ def sample(end: dict[int, int], ends: dict[int, int], seconds: int = 0, **more: 
             Lag.OK,
             id="backlog shrinks",
         ),
-        pytest.param([sample({0: 50}, {0: 51}, age=121)], Lag.STALLED, id="unread and no commit for two minutes"),
+        pytest.param([sample({0: 50}, {0: 51}, driver=HANGS)], Lag.STALLED, id="unread and no commit for two minutes"),
+        pytest.param([sample({0: 50}, {0: 51}, age=9999)], Lag.OK, id="a record after a long quiet is no stall"),
         pytest.param([sample({0: 50}, {0: 50}, age=9999)], Lag.OK, id="nothing to commit is no stall"),
         pytest.param([sample({0: 50}, {0: 51}, driver=Driver(alive=False))], Lag.STOPPED, id="no driver"),
         pytest.param(

@@ -1,0 +1,50 @@
+"""One alert: a name with a page in `docs/runbooks`, how urgent it is, and what was seen."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+Severity = Literal["page", "ticket", "info"]
+
+SEVERITIES: Mapping[str, Severity] = {
+    "StreamNotRunning": "page",
+    "StreamFenced": "page",
+    "KafkaUnreachable": "ticket",
+    "RetentionHeadroomLow": "ticket",
+    "LogDataLost": "page",
+    "TopicIdentityChanged": "page",
+    "PartitionsChanged": "info",
+    "OpenTransactionHoldsLog": "ticket",
+    "EpochHistoryBroken": "page",
+    "TableUnreadable": "page",
+    "DiskHeadroomLow": "ticket",
+    "CommitConflictRateHigh": "ticket",
+    "KeySkewHigh": "ticket",
+    "WatermarkAheadOfClock": "page",
+    "WatermarkHeld": "ticket",
+    "NoInput": "info",
+    "LateRateHigh": "ticket",
+    "MalformedRateHigh": "ticket",
+    "FutureEvents": "ticket",
+    "SchemaChanged": "ticket",
+    "ClockSkew": "ticket",
+    "BatchNotFresh": "ticket",
+    "DivergenceUnexplained": "page",
+    "SealBroken": "ticket",
+    "PinnedVersionAtRisk": "ticket",
+}
+"""Page: wake someone. Ticket: in working hours. Info: shown only."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alert:
+    """What fires now."""
+
+    name: str  # page in docs/runbooks
+    text: str  # what was seen, one clause
+    severity: Severity
+
+
+def alert(name: str, text: str) -> Alert:
+    """Return an alert; a page that is no alert of its own (a driver may name any) is a ticket."""
+    return Alert(name=name, text=text, severity=SEVERITIES.get(name, "ticket"))

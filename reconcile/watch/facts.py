@@ -1,0 +1,90 @@
+"""What is known of a pipeline at one moment, gathered once: the ground of every alert."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from cutover.definition.pipeline import Pipeline
+from cutover.lake.epochs import EpochRecord
+from cutover.settings import Alerts
+from reconcile.watch.lag import Driver, Sample
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unfit:
+    """The first record of a kind that the schema does not describe."""
+
+    what: str  # the field and what is wrong with it
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trouble:
+    """What a table, or the last comparison, said is wrong: the name of its page and one sentence."""
+
+    runbook: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pin:
+    """An epoch that somebody holds, and the table version that the holder read it at, if the pin says so."""
+
+    holder: str
+    epoch: int
+    expires_at: datetime
+    files_until: datetime | None  # when the first of its files may go; None: they are all listed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """How fresh the batch path has to be; None of it in KAPPA."""
+
+    newest: datetime  # end of the newest run; before the first: when the version was made
+    schedule: timedelta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """All that alerts are judged by; what could not be had is empty or None."""
+
+    pipeline: Pipeline
+    limits: Alerts
+    at: datetime
+    driver: Driver = field(default_factory=Driver)
+    trigger_seconds: float = 0.5
+    records: Sequence[EpochRecord] = ()  # newest epochs, oldest first
+    samples: Sequence[Sample] = ()  # looks at which log and table answered, in order of time
+    silent: float | None = None  # seconds that the log has not answered us; None: it does
+    expected: Mapping[int, int] = field(default_factory=dict)  # partition -> next offset, behind recorded losses
+    retention: timedelta | None = None  # how long the topic keeps a record by its settings; None: for ever, not known
+    replay: timedelta | None = None  # how long what is unread takes to read
+    unfit: Sequence[Unfit] = ()
+    free: Mapping[str, int] = field(default_factory=dict)  # place -> free bytes
+    grown: int = 0  # bytes of ten epochs or of five minutes, whichever is more
+    troubles: Sequence[Trouble] = ()
+    batch: Batch | None = None
+    pins: Sequence[Pin] = ()
+
+    @property
+    def newest(self) -> EpochRecord | None:
+        """Return the record of the newest epoch."""
+        return self.records[-1] if self.records else None
+
+    @property
+    def sample(self) -> Sample | None:
+        """Return the newest look at the log, unless it does not answer now."""
+        return self.samples[-1] if self.samples and self.silent is None else None
+
+    def recent(self) -> Iterator[EpochRecord]:
+        """Yield the epochs of the time over which shares are taken."""
+        for record in self.records:
+            age = seconds_since(record.processing_time, self.at)
+            if age is not None and age <= self.limits.rate_seconds:
+                yield record
+
+
+def seconds_since(moment: str | None, now: datetime) -> float | None:
+    """Return the seconds from an ISO time to now; None where there is no time."""
+    return None if not moment else (now - datetime.fromisoformat(moment)).total_seconds()

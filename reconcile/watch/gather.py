@@ -1,0 +1,181 @@
+"""Facts, look after look: what tables, log, heartbeat and disks say. That one of them says nothing is a fact too."""
+
+import shutil
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pyarrow as pa
+from croniter import croniter
+
+from cutover.clock import Clock
+from cutover.definition.pipeline import Pipeline
+from cutover.errors import LakeError, LogError
+from cutover.lake import batch_runs, control, losses, tables, versions
+from cutover.lake.epochs import EpochLog, EpochRecord
+from cutover.lake.stages import Stage, current_stage
+from cutover.settings import Settings
+from reconcile.gate.evidence import replay_time, retention
+from reconcile.report.text import visible
+from reconcile.watch import lag, troubles
+from reconcile.watch.facts import Batch, Facts, Trouble, Unfit, seconds_since
+from reconcile.watch.lag import Sample
+from reconcile.watch.observe import Observer, driver, recent
+from reconcile.watch.unfit import unfit
+
+Value = TypeVar("Value")
+
+KEPT = 100
+"""Looks that are kept: alerts that need time are judged over them, beside what the driver says."""
+
+EPOCHS, SECONDS = 10, 300.0
+"""A disk must hold the growth of so many epochs, and of so much time."""
+
+
+@dataclass(slots=True)
+class Gathering:
+    """Gathers the facts of one pipeline again and again."""
+
+    settings: Settings
+    pipeline: Pipeline
+    clock: Clock
+    _samples: deque[Sample] = field(default_factory=lambda: deque(maxlen=KEPT))
+    _heard: datetime | None = None  # when the log answered us last; before that, when it was asked first
+    _looked_through: tuple[int, ...] = ()  # epochs whose records were looked through for what does not fit
+    _unfit: tuple[Unfit, ...] = ()
+    _troubles: list[Trouble] = field(default_factory=list)
+
+    def facts(self) -> Facts:
+        """Look once more and return what is known."""
+        at, self._troubles = self.clock.now(), []
+        nothing: Sequence[EpochRecord] = ()
+        records = self._tried(self._records, nothing)
+        facts = Facts(
+            pipeline=self.pipeline,
+            limits=self.settings.alerts,
+            at=at,
+            driver=driver(self.settings, self.pipeline.name),
+            trigger_seconds=self.settings.stream.trigger_seconds,
+            records=records,
+            free=free(self.settings),
+            grown=self._tried(lambda: self._grown(records, at), 0),
+            batch=self._tried(self._batch, None),
+            pins=self._tried(lambda: tuple(troubles.pins(self.settings, self.pipeline, now=at)), ()),
+        )
+        self._troubles += self._tried(lambda: list(troubles.of_comparison(self.settings, self.pipeline)), [])
+        known: dict[str, Any] = self._log(facts) if records else {}
+        return replace(facts, samples=tuple(self._samples), troubles=tuple(self._troubles), **known)
+
+    def _tried(self, look: Callable[[], Value], otherwise: Value) -> Value:
+        """Return what a look at the lake finds; where it fails, why goes to the troubles."""
+        try:
+            return look()
+        except LakeError as error:
+            self._troubles.append(_trouble(error, "TableUnreadable"))
+            return otherwise
+
+    def _records(self) -> Sequence[EpochRecord]:
+        epochs = self._epochs()
+        return () if epochs is None else recent(epochs)
+
+    def _epochs(self) -> EpochLog | None:
+        version = versions.current(self.settings, self.pipeline)
+        return EpochLog(version.uri) if version is not None and tables.exists(version.uri) else None
+
+    def _log(self, facts: Facts) -> dict[str, Any]:
+        """Return the facts of the log: how long it has been silent, where it does not answer."""
+        try:
+            found = self._answer(facts)
+        except LogError as error:
+            if error.runbook == "KafkaUnreachable":
+                self._heard = self._heard or facts.at
+                return {"silent": (self.clock.now() - self._heard).total_seconds()}
+            # It answers, and does not know the topic.
+            self._troubles.append(_trouble(error, "TopicIdentityChanged"))
+            return {}
+        self._heard = facts.at
+        return found
+
+    def _answer(self, facts: Facts) -> dict[str, Any]:
+        observer, newest = Observer(self.settings, self.pipeline, self.clock), facts.records[-1]
+        sample = observer.looked(newest)
+        self._samples.append(sample)
+        if sample.topic_id != newest.topic_id:
+            return {}
+        config = observer.log.config(newest.topic)
+        is_by_size = int(config.get("retention.bytes", "-1")) >= 0
+        return {
+            "expected": {**newest.end, **self._tried(lambda: self._skips(newest), {})},
+            "retention": None if is_by_size else retention(config),
+            "replay": replay_time(facts.records, lag.unread(sample)),
+            "unfit": self._tried(lambda: self._misfits(observer, list(facts.recent())), self._unfit),
+        }
+
+    def _skips(self, newest: EpochRecord) -> Mapping[int, int]:
+        version = versions.current(self.settings, self.pipeline)
+        found = () if version is None else losses.losses(self.settings, version)
+        return losses.skips(found, newest.epoch + 1, newest.topic_id)
+
+    def _misfits(self, observer: Observer, found: Sequence[EpochRecord]) -> tuple[Unfit, ...]:
+        """Return the first records that do not fit; looked for only where the epochs in question are others."""
+        strange = tuple(r.epoch for r in found if r.unknown or r.counts.get("malformed"))
+        if strange[:1] != self._looked_through[:1] or not strange:
+            epochs = self._epochs()
+            looked = () if epochs is None else unfit(self.pipeline, epochs, observer.log, found)
+            self._looked_through, self._unfit = strange, tuple(looked)
+        return self._unfit
+
+    def _grown(self, records: Sequence[EpochRecord], at: datetime) -> int:
+        epochs = self._epochs()
+        if epochs is None or not records or tables.local_root(epochs.table) is None:
+            return 0
+        ages = ((r.epoch, seconds_since(r.processing_time, at)) for r in records)
+        late = [number for number, age in ages if age is not None and age < SECONDS]
+        since = min([records[-1].epoch + 1 - EPOCHS, *late])
+        return sum(size for newest, size in _files(epochs) if newest >= since)
+
+    def _batch(self) -> Batch | None:
+        """Return how fresh the batch path has to be; None where it does not run, or before the stream began."""
+        made = control.read(self.settings, "versions", self.pipeline.name)
+        if not made or current_stage(self.settings, self.pipeline) is Stage.KAPPA:
+            return None
+        runs = batch_runs.runs(self.settings, self.pipeline)
+        newest = datetime.fromisoformat(runs[-1].finished) if runs else made[-1]["created_at"]
+        return Batch(newest=newest, schedule=period(self.pipeline.schedule, self.clock.now()))
+
+
+def free(settings: Settings) -> dict[str, int]:
+    """Return the free bytes where the lake, Spark's temporary files, the run-time files and the reports lie."""
+    places = {
+        "lake": settings.lake_uri,
+        "home": str(settings.home.resolve()),
+        "temporary files of Spark": str(settings.home.resolve() / "tmp" / "spark"),
+        "run-time files": str(settings.run_dir),
+        "reports": str(settings.reports_dir),
+    }
+    return {
+        name: shutil.disk_usage(place).free
+        for name, place in places.items()
+        if "://" not in place and Path(place).is_dir()
+    }
+
+
+def period(schedule: str, now: datetime) -> timedelta:
+    """Return the time between the next two moments of a cron schedule."""
+    moments: Iterable[datetime] = croniter(schedule, now).all_next(datetime)
+    first, second = (moment for moment, _ in zip(moments, range(2), strict=False))
+    return second - first
+
+
+def _files(epochs: EpochLog) -> Iterable[tuple[int, int]]:
+    """Yield the newest epoch and the size of each file of an epoch log."""
+    for action in pa.table(epochs.table.get_add_actions(flatten=True)).to_pylist():
+        newest = action.get("max._epoch")
+        yield -1 if newest is None else int(newest), int(action["size_bytes"])
+
+
+def _trouble(error: LakeError | LogError, otherwise: str) -> Trouble:
+    return Trouble(runbook=error.runbook or otherwise, text=visible(str(error).splitlines()[0]))

@@ -1,0 +1,43 @@
+"""Alerts on results: tables and their last comparison, the batch path's age, pins, and room on the disks."""
+
+from collections.abc import Iterator
+
+from reconcile.report.text import duration
+from reconcile.watch.alert import Alert, alert
+from reconcile.watch.facts import Facts
+
+GIB = 1 << 30
+
+
+def of_results(facts: Facts) -> Iterator[Alert]:
+    """Yield the alerts on what was computed, and on where it lies."""
+    for trouble in facts.troubles:
+        yield alert(trouble.runbook, trouble.text)
+    yield from _batch(facts)
+    yield from _pins(facts)
+    yield from _disk(facts)
+
+
+def _batch(facts: Facts) -> Iterator[Alert]:
+    if facts.batch is None:
+        return
+    age = facts.at - facts.batch.newest
+    if age > facts.batch.schedule * facts.limits.batch_schedules:
+        every = duration(facts.batch.schedule.total_seconds())
+        yield alert("BatchNotFresh", f"no batch run for {duration(age.total_seconds())}, its schedule is {every}")
+
+
+def _pins(facts: Facts) -> Iterator[Alert]:
+    for pin in facts.pins:
+        if pin.files_until is not None and pin.files_until < pin.expires_at:
+            until = f"{pin.files_until:%Y-%m-%d %H:%M}"
+            text = f"{pin.holder} holds epoch {pin.epoch}, its files may go from {until} UTC"
+            yield alert("PinnedVersionAtRisk", text)
+
+
+def _disk(facts: Facts) -> Iterator[Alert]:
+    wanted = max(facts.grown, facts.limits.free_bytes)
+    for place, free in facts.free.items():
+        if free < wanted:
+            text = f"{free / GIB:.2f} GiB are free at the {place}, {wanted / GIB:.2f} are needed"
+            yield alert("DiskHeadroomLow", text)

@@ -1,0 +1,98 @@
+"""Records that the schema does not describe: the first with an unknown field, the first malformed by its fields."""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from cutover.definition.pipeline import Pipeline, Topic
+from cutover.definition.schema import Field, fields
+from cutover.lake import tables
+from cutover.lake.epochs import EpochLog, EpochRecord
+from cutover.log.kafka import LogClient, RawRecord
+from cutover.records.classes import Class, Reason
+from cutover.records.reference.parse import parse
+from reconcile.report.text import visible
+from reconcile.watch.facts import Unfit
+
+MOST = 50_000
+"""Records of an epoch that are looked through for the first one with an unknown field."""
+
+LONGEST = 63
+"""Characters of an unknown field's name that are shown: it comes from the record."""
+
+_FIRST = """
+    SELECT _epoch, p.partition, p."offset", p.reason
+    FROM (SELECT _epoch, unnest(_positions) AS p FROM rows WHERE _class = 'malformed' AND _epoch >= ?)
+    WHERE p.reason IN (?, ?) ORDER BY _epoch, p.partition, p."offset" LIMIT 1
+"""
+
+
+def unfit(pipeline: Pipeline, epochs: EpochLog, log: LogClient, recent: Sequence[EpochRecord]) -> Iterator[Unfit]:
+    """Yield the first record of each kind among some epochs, oldest first.
+
+    Raises:
+        LakeError: The table cannot be read.
+        LogError: The log does not answer, or no longer holds the records.
+    """
+    if any(record.counts.get(Class.MALFORMED) for record in recent):
+        yield from _malformed(pipeline, epochs, log, recent[0].epoch)
+    surprised = next((record for record in recent if record.unknown), None)
+    if surprised is not None:
+        yield from _unknown(pipeline, log, surprised)
+
+
+def misfit(value: bytes | None, topic: Topic) -> str | None:
+    """Return which field of a record does not fit, and how; None if that cannot be told by one field."""
+    for name in _unknown_names(value, topic):
+        return f"field `{visible(name)[:LONGEST]}` is not in the schema"
+    own = [item for item in fields(topic) if item.name == topic.event_time]
+    others = [item for item in fields(topic) if item.name != topic.event_time]
+    for item in (*own, *others):
+        reason = parse(value, _alone(topic, item)).reason
+        if reason in {Reason.TYPE, Reason.MISSING}:
+            wrong = "is missing" if reason is Reason.MISSING else f"is no {item.type}"
+            return f"field `{item.name}` {wrong}"
+    return None
+
+
+def _alone(topic: Topic, item: Field) -> Topic:
+    """Return the topic with one field of its schema, and the event time, which every topic has."""
+    own = f"`{item.name}` {item.type}" + ("" if item.nullable else " NOT NULL")
+    time = "" if item.name == topic.event_time else f", `{topic.event_time}` timestamp"
+    return replace(topic, schema=own + time)
+
+
+def _unknown_names(value: bytes | None, topic: Topic) -> list[str]:
+    if value is None or not parse(value, topic).unknown:
+        return []
+    return sorted(set(json.loads(value)) - {item.name for item in fields(topic)})
+
+
+def _malformed(pipeline: Pipeline, epochs: EpochLog, log: LogClient, since: int) -> Iterator[Unfit]:
+    connection = tables.connect()
+    newest = epochs.newest()
+    epochs.relation(connection, "rows", epoch=-1 if newest is None else newest.epoch)
+    row = connection.execute(_FIRST, [since, Reason.TYPE, Reason.MISSING]).fetchone()
+    if row is None:
+        return
+    _, partition, offset, reason = row
+    found = next(iter(log.read(pipeline.source.name, {partition: [offset]})), None)
+    what = None if found is None else misfit(found.value, pipeline.source)
+    yield Unfit(what=what or f"a field does not fit ({reason})", partition=partition, offset=offset)
+
+
+def _unknown(pipeline: Pipeline, log: LogClient, record: EpochRecord) -> Iterator[Unfit]:
+    ranges = {p: (record.start.get(p, 0), end) for p, end in record.end.items()}
+    found = _first_unknown(log.read_ranges(record.topic, ranges), pipeline.source)
+    if found is not None:
+        what = misfit(found.value, pipeline.source) or "an unknown field"
+        yield Unfit(what=what, partition=found.partition, offset=found.offset)
+
+
+def _first_unknown(records: Iterable[RawRecord], topic: Topic) -> RawRecord | None:
+    """Return the first record of the lowest partition that has one, among those looked through."""
+    first: dict[int, RawRecord] = {}
+    for _, record in zip(range(MOST), records, strict=False):
+        if record.partition not in first and parse(record.value, topic).unknown:
+            first[record.partition] = record
+    return first[min(first)] if first else None

@@ -1,0 +1,78 @@
+"""Facts by hand: a stream that does well, and what one test changes of it."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from cutover.definition import Count, Fixed, Lateness, Pipeline, Policy, Topic
+from cutover.lake.epochs import EpochRecord
+from cutover.settings import Alerts
+from reconcile.watch.facts import Facts
+from reconcile.watch.lag import Driver, Sample
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+MICROS = int(NOW.timestamp()) * 1_000_000
+RUNNING = Driver(alive=True, state="RUNNING")
+PIPELINE = Pipeline(
+    name="clicks",
+    source=Topic(name="clicks", schema="k string, at timestamp NOT NULL", event_time="at"),
+    key=("k",),
+    window=Fixed(minutes=10),
+    measures={"clicks": Count()},
+    lateness=Lateness(out_of_orderness="1 minute", idle_after="1 minute", max_ahead="1 hour"),
+    policy=Policy(max_late_share=0.01, max_malformed_share=0.01, max_future_share=0.01),
+)
+
+
+def ago(seconds: float) -> str:
+    return (NOW - timedelta(seconds=seconds)).isoformat()
+
+
+def record(number: int = 7, *, age: float = 1.0, **changes: Any) -> EpochRecord:
+    """Return a record that was committed `age` seconds ago."""
+    made: dict[str, Any] = {
+        "epoch": number,
+        "run_id": "r",
+        "topic": "clicks",
+        "topic_id": "T",
+        "cluster_id": "C",
+        "start": {0: 40, 1: 40},
+        "end": {0: 50, 1: 50},
+        "max_event": {0: MICROS, 1: MICROS},
+        "watermark_before": None,
+        "watermark_after": MICROS - 60_000_000,
+        "counts": {"accepted": 100},
+        "records": 100,
+        "processing_time": ago(age),
+    }
+    return EpochRecord(**{**made, **changes})
+
+
+def sample(newest: EpochRecord | None = None, *, age: float = 0.0, **changes: Any) -> Sample:
+    """Return a look, `age` seconds ago, at a log of which everything is read."""
+    made: dict[str, Any] = {
+        "at": NOW - timedelta(seconds=age),
+        "epoch": newest or record(),
+        "ends": {0: 50, 1: 50},
+        "high": {0: 50, 1: 50},
+        "earliest": {0: 0, 1: 0},
+        "topic_id": "T",
+        "driver": RUNNING,
+        "newest": {0: MICROS, 1: MICROS},
+    }
+    return Sample(**{**made, **changes})
+
+
+def facts(*, looks: dict[str, Any] | None = None, **changes: Any) -> Facts:
+    """Return the facts of a stream that does well, but for the changes; `looks` are those of its one sample."""
+    records = changes.pop("records", (record(),))
+    made: dict[str, Any] = {
+        "pipeline": PIPELINE,
+        "limits": Alerts(),
+        "at": NOW,
+        "driver": RUNNING,
+        "records": records,
+        "samples": (sample(records[-1], **(looks or {})),) if records else (),
+        "expected": dict(records[-1].end) if records else {},
+        "free": {"lake": 100 << 30},
+    }
+    return Facts(**{**made, **changes})

@@ -1,0 +1,192 @@
+"""Which alerts fire: each by its condition alone, none without it."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from cutover.definition import Topic
+from reconcile.watch.alerts import SEVERITIES, alerts
+from reconcile.watch.facts import Batch, Facts, Pin, Trouble, Unfit
+from reconcile.watch.lag import Driver
+from tests.unit.watch.facts_of import MICROS, NOW, PIPELINE, RUNNING, ago, facts, record, sample
+
+HOUR = 3_600_000_000
+ONE_KEY = tuple(record(i, one_key_share=0.6, counts={"accepted": 2_000}) for i in range(10))
+HELD = tuple(record(i, age=401 - 100 * i, max_event={0: MICROS, 1: MICROS - HOUR}) for i in range(5))
+REPLAY = replace(PIPELINE, source=Topic(name="c", schema="at timestamp", event_time="at", log_time="at"))
+UNGUARDED = replace(PIPELINE, lateness=replace(PIPELINE.lateness, max_ahead="5000 days"))
+UNREAD: dict[str, Any] = {"ends": {0: 60, 1: 50}, "high": {0: 60, 1: 50}}
+OPEN: dict[str, Any] = {"high": {0: 55, 1: 50}}
+
+
+def driver(**changes: object) -> Driver:
+    return replace(RUNNING, **changes)  # type: ignore[arg-type]  # a test names real fields
+
+
+FIRING = [
+    pytest.param(
+        facts(driver=Driver(alive=False, state="FAILED", error="x", runbook="StreamFenced")), "StreamFenced", id="named"
+    ),
+    pytest.param(facts(driver=Driver(alive=False, state="FAILED", error="x")), "StreamNotRunning", id="failed"),
+    pytest.param(
+        facts(records=(record(age=130),), looks=UNREAD, driver=Driver(alive=False, state="DIED")),
+        "StreamNotRunning",
+        id="died, records unread",
+    ),
+    pytest.param(facts(looks=UNREAD, driver=driver(unread_since=ago(121))), "StreamNotRunning", id="hangs"),
+    pytest.param(
+        facts(samples=(sample(age=121, **UNREAD), sample(**UNREAD))), "StreamNotRunning", id="hangs, as we have seen"
+    ),
+    pytest.param(facts(driver=driver(silent_since=ago(61))), "KafkaUnreachable", id="silent to the driver"),
+    pytest.param(facts(silent=61.0), "KafkaUnreachable", id="silent to us"),
+    pytest.param(
+        facts(records=(record(conflicts=4), record(8, conflicts=2))), "CommitConflictRateHigh", id="conflicts"
+    ),
+    pytest.param(facts(driver=driver(skew={"0": -121.0})), "ClockSkew", id="log ahead"),
+    pytest.param(facts(driver=driver(skew={"0": 1.0, "1": 600.0})), "ClockSkew", id="log behind"),
+    pytest.param(facts(looks={"earliest": {0: 51, 1: 0}}), "LogDataLost", id="start passed the reader"),
+    pytest.param(
+        facts(looks={"ends": {0: 50, 1: 9}, "high": {0: 50, 1: 9}}), "LogDataLost", id="end before the reader"
+    ),
+    pytest.param(facts(looks={"ends": {0: 50}, "high": {0: 50}}), "LogDataLost", id="partition gone"),
+    pytest.param(
+        facts(looks={"topic_id": "other", "earliest": {0: 60}}), "TopicIdentityChanged", id="topic made again"
+    ),
+    pytest.param(facts(looks={"ends": {0: 50, 1: 50, 2: 0}}), "PartitionsChanged", id="partition nobody has read"),
+    pytest.param(
+        facts(records=(record(6, end={0: 50}), record())), "PartitionsChanged", id="partition read a moment ago"
+    ),
+    pytest.param(facts(looks=OPEN, driver=driver(open_since={"0": ago(121)})), "OpenTransactionHoldsLog", id="open"),
+    pytest.param(
+        facts(samples=(sample(age=121, **OPEN), sample(age=60, **OPEN), sample(**OPEN))),
+        "OpenTransactionHoldsLog",
+        id="open, as we have seen",
+    ),
+    pytest.param(facts(retention=timedelta(hours=1)), "RetentionHeadroomLow", id="retention below two outages"),
+    pytest.param(
+        facts(retention=timedelta(hours=3), looks=UNREAD | {"unread_since": {0: MICROS - HOUR - 1}}),
+        "RetentionHeadroomLow",
+        id="backlog older than what is left",
+    ),
+    pytest.param(
+        facts(retention=timedelta(hours=3), replay=timedelta(hours=1, seconds=1)), "RetentionHeadroomLow", id="replay"
+    ),
+    pytest.param(
+        facts(samples=(sample(age=10), sample(earliest={0: 1, 1: 0}))), "RetentionHeadroomLow", id="start moves fast"
+    ),
+    pytest.param(
+        facts(records=(record(watermark_after=MICROS + HOUR),)), "WatermarkAheadOfClock", id="beyond max_ahead"
+    ),
+    pytest.param(
+        facts(pipeline=UNGUARDED, records=(record(watermark_after=MICROS + 24 * HOUR),)),
+        "WatermarkAheadOfClock",
+        id="beyond a day, where the definition takes any event",
+    ),
+    pytest.param(facts(records=HELD), "WatermarkHeld", id="records come, time stands"),
+    pytest.param(facts(records=(record(age=61),)), "NoInput", id="nothing new for a minute"),
+    pytest.param(facts(records=(record(counts={"accepted": 98, "late": 2}),)), "LateRateHigh", id="late"),
+    pytest.param(facts(records=(record(counts={"malformed": 2}),)), "MalformedRateHigh", id="malformed"),
+    pytest.param(facts(records=(record(counts={"future": 2}),)), "FutureEvents", id="future"),
+    pytest.param(
+        facts(unfit=(Unfit(what="field `x` is missing", partition=0, offset=9),)), "SchemaChanged", id="unfit"
+    ),
+    pytest.param(facts(records=ONE_KEY), "KeySkewHigh", id="one key"),
+    pytest.param(facts(troubles=(Trouble(runbook="TableUnreadable", text="x"),)), "TableUnreadable", id="table"),
+    pytest.param(
+        facts(batch=Batch(newest=NOW - timedelta(hours=2, seconds=1), schedule=timedelta(hours=1))),
+        "BatchNotFresh",
+        id="two schedules without a run",
+    ),
+    pytest.param(
+        facts(
+            pins=(Pin(holder="h", epoch=1, expires_at=NOW + timedelta(days=2), files_until=NOW + timedelta(days=1)),)
+        ),
+        "PinnedVersionAtRisk",
+        id="files go before the pin",
+    ),
+    pytest.param(facts(free={"lake": (1 << 30) - 1}), "DiskHeadroomLow", id="below a gigabyte"),
+    pytest.param(facts(free={"reports": 5 << 30}, grown=6 << 30), "DiskHeadroomLow", id="below the growth"),
+]
+
+QUIET = [
+    pytest.param(facts(), id="all is well"),
+    pytest.param(facts(records=()), id="nothing ran yet"),
+    pytest.param(facts(looks=UNREAD, driver=driver(unread_since=ago(119))), id="a moment behind"),
+    pytest.param(facts(looks=UNREAD), id="a record came after a long quiet"),
+    pytest.param(
+        facts(records=(record(age=59),), looks=UNREAD, driver=Driver(alive=False, state="DIED")), id="died just now"
+    ),
+    pytest.param(facts(driver=Driver(alive=False, state="STOPPED")), id="stopped on purpose"),
+    pytest.param(facts(driver=driver(silent_since=ago(59))), id="silent for a moment"),
+    pytest.param(facts(records=(record(conflicts=5),)), id="five conflicts"),
+    pytest.param(facts(records=(record(6, age=601, conflicts=6), record())), id="conflicts of long ago"),
+    pytest.param(facts(driver=driver(skew={"0": 120.0})), id="two minutes are no skew"),
+    pytest.param(facts(pipeline=REPLAY, driver=driver(skew={"0": 4e8})), id="log time of a replay"),
+    pytest.param(facts(looks={"earliest": {0: 50, 1: 0}}), id="start at the reader"),
+    pytest.param(
+        facts(looks=UNREAD | {"earliest": {0: 55, 1: 0}}, expected={0: 55, 1: 50}), id="loss that was recorded"
+    ),
+    pytest.param(facts(looks=OPEN, driver=driver(open_since={"0": ago(119)})), id="transaction of a moment"),
+    pytest.param(facts(samples=(sample(age=121), sample(**OPEN))), id="transaction that began now"),
+    pytest.param(facts(retention=timedelta(hours=2)), id="retention of two outages"),
+    pytest.param(facts(records=(record(watermark_after=MICROS + HOUR - 60_000_000),)), id="watermark at its limit"),
+    pytest.param(facts(records=(record(watermark_after=MICROS + 9 * HOUR, final=True),)), id="sealed"),
+    pytest.param(facts(records=HELD[2:]), id="time stands for 200 s"),
+    pytest.param(
+        facts(records=(HELD[0], *(replace(r, records=0, tick=True) for r in HELD[1:]), record(9, watermark_after=9))),
+        id="time moved on",
+    ),
+    pytest.param(facts(records=(record(age=59),)), id="quiet for less than a minute"),
+    pytest.param(
+        facts(records=(record(counts={"accepted": 99, "late": 1, "malformed": 1, "future": 1}),)), id="policy"
+    ),
+    pytest.param(facts(records=(record(6, age=601, counts={"malformed": 99}), record())), id="malformed long ago"),
+    pytest.param(facts(records=ONE_KEY[1:]), id="one key in nine epochs"),
+    pytest.param(facts(records=(*ONE_KEY[1:], replace(ONE_KEY[0], one_key_share=0.5))), id="another key in between"),
+    pytest.param(
+        facts(records=tuple(replace(r, counts={"accepted": 999}) for r in ONE_KEY)), id="one key of small epochs"
+    ),
+    pytest.param(facts(batch=Batch(newest=NOW - timedelta(hours=2), schedule=timedelta(hours=1))), id="batch is fresh"),
+    pytest.param(facts(free={"lake": 1 << 30}), id="a gigabyte is free"),
+]
+
+
+@pytest.mark.parametrize(("known", "expected"), FIRING)
+def test_condition_fires_its_alert_alone(known: Facts, expected: str) -> None:
+    assert [expected] == [one.name for one in alerts(known)]
+
+
+@pytest.mark.parametrize("known", QUIET)
+def test_nothing_fires_without_its_condition(known: Facts) -> None:
+    assert alerts(known) == ()
+
+
+def test_every_alert_has_a_condition_or_is_named_by_one_that_fails() -> None:
+    named_by_others = {"EpochHistoryBroken", "DivergenceUnexplained", "SealBroken"}
+
+    assert set(SEVERITIES) == {str(case.values[1]) for case in FIRING} | named_by_others
+
+
+def test_pages_come_before_tickets_and_infos() -> None:
+    known = facts(records=(record(age=130, counts={"late": 9}),), driver=driver(state="FAILED", runbook="StreamFenced"))
+
+    assert [one.severity for one in alerts(known)] == ["page", "ticket", "info"]
+
+
+def test_held_watermark_names_the_partition() -> None:
+    assert "partition 1 holds it" in alerts(facts(records=HELD))[0].text
+
+
+def test_text_of_a_driver_is_shown_without_control_characters() -> None:
+    failed = Driver(alive=False, state="FAILED", error="a\x1b[31m\nb")
+
+    assert alerts(facts(driver=failed))[0].text == r"a\x1b[31m\nb"
+
+
+def test_open_transaction_says_where_and_how_much_waits() -> None:
+    found = alerts(facts(looks=OPEN, driver=driver(open_since={"0": ago(130)})))[0].text
+
+    assert "partition 0 stands at 50" in found
+    assert "5 offsets wait" in found
