@@ -19,6 +19,7 @@ from cutover.definition.pipeline import Pipeline
 from cutover.errors import DefinitionError
 from cutover.settings import Settings, load_settings
 from streaming import attach, driver, heartbeat
+from streaming.accept_commands import accept_loss
 from streaming.heartbeat import Heartbeat
 
 _REFRESH_SECONDS = 0.25
@@ -54,8 +55,9 @@ def stream(
 
 
 def register(app: typer.Typer) -> None:
-    """Add this room's command."""
+    """Add this room's commands."""
     app.command()(stream)
+    app.command("accept-loss")(accept_loss)
 
 
 def _here(settings: Settings, pipeline: Pipeline, until: driver.Until) -> Heartbeat | None:

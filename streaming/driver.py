@@ -14,8 +14,7 @@ from cutover.clock import Clock, SystemClock
 from cutover.definition.pipeline import Pipeline
 from cutover.errors import CutoverError, LakeError, LogError
 from cutover.events import log
-from cutover.lake import losses, tables, versions, witnesses
-from cutover.lake.epochs import open_log
+from cutover.lake import losses, tables, versions
 from cutover.lake.schemas import epoch_log_schema
 from cutover.log.kafka import LogClient
 from cutover.probe import Probe, silent
@@ -111,10 +110,7 @@ def _begin(rim: Rim) -> tuple[Committer, start.Beginning]:
     """Check settings, table and log, and only then make what is not there yet."""
     start.refuse_unsafe(rim.settings, rim.pipeline)
     version = versions.current(rim.settings, rim.pipeline)
-    # Who saw which epoch is asked before the table is opened: another driver may commit in between.
-    seen = () if version is None else witnesses.all_of(rim.settings, rim.pipeline, version)
-    table = open_log(version.uri) if version is not None and (seen or tables.exists(version.uri)) else None
-    record = None if version is None or table is None else history.check(table, version, seen)
+    table, record = (None, None) if version is None else history.opened(rim.settings, rim.pipeline, version)
     accepted = () if version is None else losses.losses(rim.settings, version)
     beginning = start.begin(rim.pipeline, rim.client, record, accepted)
     schema = epoch_log_schema(rim.pipeline)

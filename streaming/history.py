@@ -7,11 +7,13 @@ import duckdb
 import pyarrow as pa
 from deltalake import DeltaTable
 
+from cutover.definition.pipeline import Pipeline
 from cutover.errors import LakeError
-from cutover.lake import epoch_history, tables
-from cutover.lake.epochs import EpochRecord
+from cutover.lake import epoch_history, tables, witnesses
+from cutover.lake.epochs import EpochRecord, open_log
 from cutover.lake.versions import Version
 from cutover.lake.witnesses import Witness
+from cutover.settings import Settings
 
 
 def actions(table: DeltaTable) -> list[dict[str, object]]:
@@ -54,6 +56,22 @@ def read_record(table: DeltaTable, path: str) -> EpochRecord | None:
     return None if row is None else EpochRecord.from_json(row[0])
 
 
+def opened(
+    settings: Settings, pipeline: Pipeline, version: Version
+) -> tuple[DeltaTable, EpochRecord | None] | tuple[None, None]:
+    """Return a version's epoch log and its newest record, checked; nothing where none was ever made.
+
+    Raises:
+        LakeError: It is not there though somebody saw epochs of it, cannot be read, or was changed by hand.
+    """
+    # Who saw which epoch is asked before the table is opened: another driver may commit in between.
+    seen = witnesses.all_of(settings, pipeline, version)
+    if not (seen or tables.exists(version.uri)):
+        return None, None
+    table = open_log(version.uri)
+    return table, check(table, version, seen)
+
+
 def check(table: DeltaTable, version: Version, seen: Sequence[Witness] = ()) -> EpochRecord | None:
     """Return the newest epoch's record if nothing contradicts what a handle shows.
 
@@ -68,7 +86,8 @@ def check(table: DeltaTable, version: Version, seen: Sequence[Witness] = ()) -> 
     record = newest(table)
     found = epoch_history.doubts(version, table, [] if record is None else [record], seen)
     if found:
-        hint = "\nHint: somebody restored or changed the table by hand; nothing is written until it is mended."
+        hint = "\nHint: somebody restored or changed the table by hand; nothing is written until it is mended, or "
+        hint += f"`cutover accept-loss {version.pipeline}` leaves it as it is and reads the log into a new version."
         raise LakeError(found[0] + hint, runbook="EpochHistoryBroken")
     return record
 

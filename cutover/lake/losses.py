@@ -72,14 +72,15 @@ def losses(settings: Settings, version: Version) -> tuple[Loss, ...]:
     return tuple(loss for loss in found if loss.stream_version == version.number)
 
 
+def up_to(settings: Settings, version: Version) -> tuple[Loss, ...]:
+    """Return what was recorded for a version and for those before it: what the log lost, no later one can read."""
+    found = _read(settings, version.pipeline, version.result_fingerprint)
+    return tuple(loss for loss in found if loss.stream_version <= version.number)
+
+
 def known(settings: Settings, pipeline: Pipeline) -> tuple[Loss, ...]:
     """Return what was recorded for all versions under the definition's result fingerprint, oldest first."""
     return _read(settings, pipeline.name, result_fingerprint(pipeline))
-
-
-def next_turn(settings: Settings, pipeline: str) -> int:
-    """Return the sequence that the next recorded step of a pipeline will have."""
-    return 1 + max((row["sequence"] for row in control.read(settings, "losses", pipeline)), default=-1)
 
 
 def record(settings: Settings, rows: Sequence[Loss], *, turn: int) -> tuple[Loss, ...]:
@@ -88,7 +89,7 @@ def record(settings: Settings, rows: Sequence[Loss], *, turn: int) -> tuple[Loss
     Args:
         settings: Where the lake lies.
         rows: Of one pipeline.
-        turn: What `next_turn` said before the step was decided.
+        turn: `control.next_turn` of `losses`, as it was before the step was decided.
 
     Raises:
         LakeError: Another step was recorded meanwhile; nothing was written.

@@ -1,0 +1,245 @@
+"""The recorded step by which a stream goes on after a loss: what would be recorded, and recording it, once."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+import duckdb
+from deltalake import DeltaTable
+
+from cutover.clock import Clock
+from cutover.definition.pipeline import Pipeline
+from cutover.errors import CutoverError, LakeError, LogError
+from cutover.events import log
+from cutover.lake import control, losses, tables, versions
+from cutover.lake.epochs import EpochLog, EpochRecord
+from cutover.lake.losses import Kind, Loss
+from cutover.lake.versions import Version
+from cutover.log.kafka import LogClient
+from cutover.settings import Settings
+from cutover.signature import reason, user
+from streaming import history, losing, start
+from streaming.heartbeat import folder
+from streaming.lock import only_driver
+from streaming.losing import LogNow, Lost
+
+_1970 = datetime(1970, 1, 1, tzinfo=UTC)
+_BROKEN = frozenset({"EpochHistoryBroken", "TableUnreadable"})
+_ACCEPTABLE = _BROKEN | {"LogDataLost", "TopicIdentityChanged"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What is to be recorded."""
+
+    pipeline: str
+    trouble: str  # why the stream stopped, one sentence
+    runbook: str
+    kind: Kind
+    version: int  # the version that goes on
+    losses: tuple[Loss, ...]
+    turn: int  # of the table of losses, before this was decided
+    is_recorded: bool = False  # an earlier step recorded the rows and was cut off before it opened the version
+
+
+def look(settings: Settings, pipeline: Pipeline, clock: Clock) -> Step:
+    """Return what `accept` would record now.
+
+    Raises:
+        LogError: There is nothing to accept: table and log hold what comes next, or there is no log to go on with.
+    """
+    return _decide(settings, pipeline, why="", clock=clock)
+
+
+def accept(settings: Settings, pipeline: Pipeline, why: str, clock: Clock) -> Step:
+    """Record what is lost, and open the version that goes on if that is a new one. No driver may live.
+
+    Raises:
+        DefinitionError: `why` is empty or too long.
+        LakeError: A driver lives in this installation, or another step was recorded meanwhile; nothing was written.
+        LogError: As `look`.
+    """
+    given = reason(why, of="`cutover accept-loss`")
+    with only_driver(folder(settings, pipeline.name), pipeline.name):
+        step = _decide(settings, pipeline, why=given, clock=clock)
+        turn = control.next_turn(settings, "versions", pipeline.name)
+        # The rows first: a version that was opened without them would begin as if nothing were lost.
+        found = step.losses if step.is_recorded else losses.record(settings, step.losses, turn=step.turn)
+        if step.kind == "anew":
+            versions.register(settings, pipeline, clock, turn=turn)
+    lost = {f"{loss.partition}": [loss.first, loss.next] for loss in found}
+    log.warning("loss_accepted", pipeline=pipeline.name, kind=step.kind, version=step.version, offsets=lost)
+    return replace(step, losses=found)
+
+
+def _decide(settings: Settings, pipeline: Pipeline, *, why: str, clock: Clock) -> Step:
+    turn = control.next_turn(settings, "losses", pipeline.name)
+    version = versions.current(settings, pipeline)
+    if version is None:
+        raise _nothing(pipeline, "no stream has begun under this definition")
+    case = _case(settings, pipeline, version, clock)
+    kind, lost = _judged(case)
+    number = version.number if kind == "gap" else versions.known(settings, pipeline)[-1].number + 1
+    epoch = 0 if kind == "anew" or case.record is None else case.record.epoch + 1
+    half = [loss for loss in losses.known(settings, pipeline) if kind == "anew" and loss.stream_version == number]
+    return Step(
+        pipeline=pipeline.name,
+        trouble=str(case.trouble).splitlines()[0],
+        runbook=str(case.trouble.runbook),
+        kind=kind,
+        version=number,
+        losses=tuple(half) or tuple(_row(case, kind, (number, epoch), each, why) for each in lost),
+        turn=turn,
+        is_recorded=bool(half),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Case:
+    """A stream that cannot go on, and the log as it is."""
+
+    pipeline: Pipeline
+    version: Version
+    record: EpochRecord | None  # newest epoch, as far as the table can be read; None: none is known
+    accepted: tuple[Loss, ...]
+    trouble: CutoverError
+    log: LogNow
+    at: datetime
+
+    @property
+    def is_broken(self) -> bool:
+        """Return whether it is the table that cannot go on."""
+        return self.trouble.runbook in _BROKEN
+
+
+def _case(settings: Settings, pipeline: Pipeline, version: Version, clock: Clock) -> _Case:
+    accepted = losses.losses(settings, version)
+    record, broken = _newest(settings, pipeline, version)
+    client = LogClient(settings)
+    trouble = broken or _refusal(pipeline, client, record, accepted)
+    if trouble is None:
+        epoch = 0 if record is None else record.epoch + 1
+        raise _nothing(pipeline, f"table and log hold what comes next, epoch {epoch}")
+    at = clock.now()
+    return _Case(
+        pipeline=pipeline,
+        version=version,
+        record=record,
+        accepted=accepted,
+        trouble=trouble,
+        log=_log_now(pipeline, client, trouble, at),
+        at=at,
+    )
+
+
+def _newest(settings: Settings, pipeline: Pipeline, version: Version) -> tuple[EpochRecord | None, LakeError | None]:
+    """Return the newest epoch's record and what is wrong with the table, the files of older epochs included."""
+    try:
+        table, record = history.opened(settings, pipeline, version)
+        if table is not None:
+            _read_whole(settings, table)
+    except LakeError as error:
+        if error.runbook not in _BROKEN:
+            raise
+        return _rescued(version), error
+    return record, None
+
+
+def _read_whole(settings: Settings, table: DeltaTable) -> None:
+    connection = tables.connect(tables.reading(settings))
+    try:
+        tables.bind(connection, "rows", table)
+        connection.execute("SELECT bit_xor(hash(r)) FROM rows AS r").fetchall()
+    except duckdb.Error as error:
+        msg = f"Table `{table.table_uri}`: expected files that can be read, got: {str(error).splitlines()[0]}."
+        raise LakeError(msg, runbook="TableUnreadable") from error
+
+
+def _rescued(version: Version) -> EpochRecord | None:
+    """Return the newest record that a broken table still shows: it names the log that was read."""
+    try:
+        return EpochLog(version.uri).newest()
+    except (LakeError, duckdb.Error):
+        return None
+
+
+def _refusal(
+    pipeline: Pipeline, client: LogClient, record: EpochRecord | None, accepted: Sequence[Loss]
+) -> LogError | None:
+    """Return why a start from the log would be refused; None: it would not."""
+    try:
+        start.begin(pipeline, client, record, accepted)
+    except LogError as error:
+        return error
+    return None
+
+
+def _log_now(pipeline: Pipeline, client: LogClient, trouble: CutoverError, at: datetime) -> LogNow:
+    """Return the log that the stream would go on with.
+
+    Raises:
+        CutoverError: The trouble itself, if it is not one that a recorded step gets over.
+    """
+    topic = pipeline.source.name
+    if trouble.runbook not in _ACCEPTABLE or topic not in client.topics():
+        raise trouble
+    earliest, latest = client.earliest(topic), client.latest(topic, pipeline.source.isolation)
+    firsts = {p: next(client.read_range(topic, p, earliest[p], latest[p]), None) for p in earliest}
+    return LogNow(
+        topic_id=client.topic_id(topic),
+        earliest=earliest,
+        latest=latest,
+        first_times={p: found.log_time_micros for p, found in firsts.items() if found is not None},
+        now=(at - _1970) // timedelta(microseconds=1),
+    )
+
+
+def _judged(case: _Case) -> tuple[Kind, tuple[Lost, ...]]:
+    """Return whether the version goes on or a new one has to begin, and what is lost by it.
+
+    Raises:
+        CutoverError: The trouble itself, if it is not one that a recorded step gets over.
+    """
+    pipeline, log = case.pipeline, case.log
+    expected = start.expected_log(case.record, case.accepted)
+    if expected not in {None, log.topic_id}:
+        unread = start.continued(case.record, case.accepted, str(expected)) or dict.fromkeys(log.earliest, 0)
+        newest = None if case.record is None else max(case.record.max_event.values(), default=None)
+        return "anew", losing.with_log(pipeline, str(expected), unread, newest, log)
+    wanted = start.continued(case.record, case.accepted, log.topic_id)
+    begun = {} if wanted is None else dict.fromkeys(log.earliest, 0) | wanted
+    holes = start.missing(begun, earliest=log.earliest, latest=log.latest)
+    if case.is_broken or any(hole.is_short for hole in holes):
+        return "anew", losing.without_table(pipeline, holes, log)
+    if not holes:
+        raise case.trouble
+    if case.record is not None and case.record.final:
+        raise _nothing(pipeline, f"stream-{case.version.number} is sealed and reads no further")
+    return "gap", losing.behind(pipeline, case.record, holes, log)
+
+
+def _row(case: _Case, kind: Kind, onward: tuple[int, int], lost: Lost, why: str) -> Loss:
+    first, end = lost.windows or (None, None)
+    return Loss(
+        pipeline=case.pipeline.name,
+        result_fingerprint=case.version.result_fingerprint,
+        stream_version=onward[0],
+        epoch=onward[1],
+        kind=kind,
+        topic=case.pipeline.source.name,
+        topic_id=lost.topic_id,
+        partition=lost.partition,
+        first=lost.first,
+        next=lost.next,
+        onward_topic_id=case.log.topic_id,
+        windows_from=first,
+        windows_to=end,
+        who=user(),
+        why=why,
+        at=case.at,
+    )
+
+
+def _nothing(pipeline: Pipeline, found: str) -> LogError:
+    msg = f"Stream of {pipeline.name}: expected a loss to accept, got none: {found}."
+    return LogError(msg + f"\nHint: `cutover stream {pipeline.name}` goes on; nothing was recorded.")

@@ -1,0 +1,281 @@
+"""The recorded step after a loss, against a real log: refused, shown, recorded once, and gone on behind it."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+from cutover.clock import SystemClock
+from cutover.definition import Pipeline
+from cutover.errors import CutoverError, DefinitionError, LakeError, LogError
+from cutover.lake import losses, tables, versions
+from cutover.lake.epochs import EpochRecord
+from cutover.lake.losses import Loss
+from cutover.lake.schemas import epoch_log_schema
+from cutover.log.kafka import LogClient
+from cutover.settings import Settings
+from streaming import accept, driver, history, start
+from streaming.commit import Committer
+from streaming.heartbeat import folder
+from streaming.lock import only_driver
+from tests.integration.streaming import rig
+from tests.integration.streaming.loss import cut_away, delete, recreate
+from tests.integration.streaming.rig import MINUTE, NOON, Event
+
+CLOCK = SystemClock()
+EVENTS = [Event(id=i, minute=i, partition=i % 2) for i in range(40)]  # 20 in each partition
+LOST = [Event(id=100 + i, minute=40 + i / 2, partition=i % 2) for i in range(40)]  # offsets 20 to 39
+LEFT = [Event(id=200 + i, minute=60 + i, partition=i % 2) for i in range(60)]
+
+
+@pytest.fixture
+def home(kafka_settings: Settings) -> Settings:
+    """Return an installation without Spark: epochs are committed by hand, through all checks of a driver."""
+    return rig.fast(kafka_settings)
+
+
+@pytest.fixture
+def log(home: Settings, topic_name: str) -> str:
+    """Return a topic with two partitions that no other test uses."""
+    rig.make_topic(home, topic_name, partitions=2)
+    return topic_name
+
+
+def commit(settings: Settings, pipeline: Pipeline) -> EpochRecord:
+    """Commit an epoch that ends at the end of the log; of its rows only its record is written."""
+    version = versions.open_or_create(settings, pipeline, CLOCK)
+    schema = epoch_log_schema(pipeline)
+    table = tables.ensure(version.uri, schema, partition_by=["_kind"])
+    client = LogClient(settings)
+    begun = start.begin(pipeline, client, history.check(table, version), losses.losses(settings, version))
+    committer = Committer(version, "pid-1-hand", table, reload_every=100, accepted=begun.accepted)
+    before, end = committer.newest, client.latest(begun.log.topic)
+    seen = dict(before.max_event) if before else {}
+    for partition, first in begun.offsets.items():
+        for found in client.read_range(begun.log.topic, partition, first, end[partition]):
+            seen[partition] = max(seen.get(partition, 0), found.log_time_micros)
+    record = EpochRecord(
+        epoch=before.epoch + 1 if before else 0,
+        run_id=committer.run_id,
+        topic=begun.log.topic,
+        topic_id=begun.log.topic_id,
+        cluster_id=begun.log.cluster_id,
+        start=begun.offsets,
+        end=end,
+        max_event=seen,
+        watermark_before=before.watermark_after if before else None,
+        watermark_after=min(seen.values()) - 5 * MINUTE if seen else None,
+    )
+    own = {"_kind": "epoch", "_epoch": record.epoch, "_record": record.to_json()}
+    committer.commit(pa.Table.from_pylist([own], schema=schema), record)
+    return record
+
+
+def refused(settings: Settings, pipeline: Pipeline) -> CutoverError:
+    """Start a driver, which has to end before it starts Spark."""
+    with pytest.raises(CutoverError) as failure:
+        driver.run(settings, pipeline, until="drain")
+    return failure.value
+
+
+def cut_stream(settings: Settings, topic: str) -> Pipeline:
+    """Return a stream that has read forty records, and whose log has lost the next forty."""
+    pipeline = rig.pipeline(topic)
+    rig.send(settings, topic, EVENTS)
+    commit(settings, pipeline)
+    rig.send(settings, topic, [*LOST, *LEFT])
+    cut_away(settings, topic, {0: 40, 1: 40})
+    return pipeline
+
+
+def recorded(settings: Settings, pipeline: Pipeline) -> tuple[Loss, ...]:
+    version = versions.current(settings, pipeline)
+    assert version is not None
+    return losses.losses(settings, version)
+
+
+def test_stream_goes_on_behind_a_gap_only_after_the_step(home: Settings, log: str) -> None:
+    pipeline = cut_stream(home, log)
+    assert refused(home, pipeline).runbook == "LogDataLost"
+    shown = accept.look(home, pipeline, CLOCK)
+    assert recorded(home, pipeline) == ()
+    assert refused(home, pipeline).runbook == "LogDataLost"
+
+    step = accept.accept(home, pipeline, "retention was too short", CLOCK)
+    commit(home, pipeline)
+
+    assert recorded(home, pipeline) == step.losses
+    assert [(loss.partition, loss.first, loss.next) for loss in step.losses] == [(0, 20, 40), (1, 20, 40)]
+    assert [(loss.first, loss.windows) for loss in shown.losses] == [(loss.first, loss.windows) for loss in step.losses]
+    records = rig.records(home, pipeline)
+    behind = next(record for record in records if record.epoch == step.losses[0].epoch)
+    assert dict(behind.start) == {0: 40, 1: 40}
+    assert [epoch for epoch, _, _ in rig.gaps(records)] == [behind.epoch]
+
+
+def test_touched_windows_are_those_open_at_the_last_epoch_up_to_the_first_record_left(home: Settings, log: str) -> None:
+    pipeline = cut_stream(home, log)
+    watermark = rig.records(home, pipeline)[-1].watermark_after
+    assert watermark == NOON + 33 * MINUTE
+
+    found = accept.look(home, pipeline, CLOCK)
+
+    # 30 to 40 was open; the first records left are of minutes 60 and 61, and 60 minutes ahead are allowed
+    assert {loss.windows for loss in found.losses} == {(NOON + 30 * MINUTE, NOON + 130 * MINUTE)}
+
+
+def test_step_is_recorded_once_and_then_there_is_nothing_to_accept(home: Settings, log: str) -> None:
+    pipeline = cut_stream(home, log)
+    accept.accept(home, pipeline, "first", CLOCK)
+
+    with pytest.raises(LogError, match="expected a loss to accept, got none") as nothing:
+        accept.accept(home, pipeline, "second", CLOCK)
+
+    assert (nothing.value.exit_code, len(recorded(home, pipeline))) == (2, 2)
+
+
+def test_log_that_loses_more_before_the_next_start_asks_for_another_step(home: Settings, log: str) -> None:
+    pipeline = cut_stream(home, log)
+    accept.accept(home, pipeline, "first", CLOCK)
+    cut_away(home, log, {0: 45})
+
+    assert "partition 0: expected offset 40, log starts at 45" in str(refused(home, pipeline))
+    accept.accept(home, pipeline, "again", CLOCK)
+    commit(home, pipeline)
+
+    found = [(loss.partition, loss.first, loss.next, loss.sequence) for loss in recorded(home, pipeline)]
+    assert found == [(0, 20, 40, 0), (1, 20, 40, 0), (0, 40, 45, 1)]
+
+
+def test_step_is_refused_while_a_driver_lives_and_without_a_reason(home: Settings, log: str) -> None:
+    pipeline = cut_stream(home, log)
+
+    with only_driver(folder(home, pipeline.name), pipeline.name), pytest.raises(LakeError, match="expected no driver"):
+        accept.accept(home, pipeline, "why", CLOCK)
+    with pytest.raises(DefinitionError, match="expected a reason"):
+        accept.accept(home, pipeline, "  ", CLOCK)
+
+    assert recorded(home, pipeline) == ()
+
+
+def test_whole_log_has_no_loss_to_accept(home: Settings, log: str) -> None:
+    pipeline = rig.pipeline(log)
+    with pytest.raises(LogError, match="no stream has begun"):
+        accept.look(home, pipeline, CLOCK)
+    rig.send(home, log, EVENTS)
+    commit(home, pipeline)
+
+    with pytest.raises(LogError, match="table and log hold what comes next"):
+        accept.look(home, pipeline, CLOCK)
+
+
+@pytest.mark.parametrize("events", [10, 80], ids=["shorter", "longer"])
+def test_topic_made_again_is_read_by_a_new_version(home: Settings, log: str, events: int) -> None:
+    pipeline = rig.pipeline(log)
+    rig.send(home, log, EVENTS)
+    commit(home, pipeline)
+    old = rig.epoch_log(home, pipeline)
+    recreate(home, log)
+    again = [Event(id=1000 + i, minute=200 + i, partition=i % 2) for i in range(events)]
+    rig.send(home, log, again)
+    assert refused(home, pipeline).runbook == "TopicIdentityChanged"
+
+    step = accept.accept(home, pipeline, "somebody deleted it", CLOCK)
+    commit(home, pipeline)
+
+    assert (step.kind, step.version) == ("anew", 1)
+    assert {loss.topic_id for loss in step.losses} == {old.records()[-1].topic_id}
+    assert [(loss.partition, loss.first, loss.next) for loss in step.losses] == [(0, 20, None), (1, 20, None)]
+    assert dict(rig.records(home, pipeline)[0].start) == {0: 0, 1: 0}
+    version = versions.known(home, pipeline)[0]
+    assert (version.uri, old.version) == (old.uri, type(old)(old.uri).version)
+
+
+def test_topic_made_again_twice_asks_for_two_steps(home: Settings, log: str) -> None:
+    pipeline = rig.pipeline(log)
+    rig.send(home, log, EVENTS)
+    commit(home, pipeline)
+    recreate(home, log)
+    accept.accept(home, pipeline, "once", CLOCK)
+    recreate(home, log)
+
+    assert refused(home, pipeline).runbook == "TopicIdentityChanged"
+    assert accept.accept(home, pipeline, "twice", CLOCK).version == 2
+
+
+def test_topic_that_is_gone_can_not_be_gone_on_with(home: Settings, log: str) -> None:
+    pipeline = rig.pipeline(log)
+    rig.send(home, log, EVENTS[:4])
+    commit(home, pipeline)
+    delete(home, log)
+
+    with pytest.raises(LogError, match="is not there") as gone:
+        accept.look(home, pipeline, CLOCK)
+
+    assert gone.value.runbook == "TopicIdentityChanged"
+
+
+def break_history(uri: str) -> None:
+    """Take the newest entry of the table's log back by restoring it to the version before, as a hand would."""
+    table = DeltaTable(uri)
+    table.restore(table.version() - 1)
+
+
+def lose_a_file(uri: str) -> None:
+    """Take a data file of the first epoch away."""
+    min((Path(uri) / "_kind=epoch").glob("*.parquet"), key=lambda file: file.stat().st_mtime_ns).unlink()
+
+
+@pytest.mark.parametrize(
+    ("harm", "runbook"),
+    [(break_history, "EpochHistoryBroken"), (lose_a_file, "TableUnreadable")],
+    ids=["restored", "file gone"],
+)
+def test_broken_table_is_left_and_the_log_read_again(
+    home: Settings, log: str, harm: Callable[[str], None], runbook: str
+) -> None:
+    pipeline = rig.pipeline(log)
+    rig.send(home, log, EVENTS)
+    commit(home, pipeline)
+    rig.send(home, log, LOST)
+    commit(home, pipeline)
+    harm(rig.epoch_log(home, pipeline).uri)
+
+    step = accept.accept(home, pipeline, "restored by hand", CLOCK)
+    commit(home, pipeline)
+
+    assert (step.kind, step.runbook, step.version) == ("anew", runbook, 1)
+    assert [(loss.first, loss.next, loss.windows) for loss in step.losses] == [(0, 0, None), (0, 0, None)]
+
+
+def test_broken_table_over_a_log_that_lost_its_beginning_touches_all_that_it_fed(home: Settings, log: str) -> None:
+    pipeline = rig.pipeline(log)
+    rig.send(home, log, EVENTS)
+    commit(home, pipeline)
+    lose_a_file(rig.epoch_log(home, pipeline).uri)
+    cut_away(home, log, {0: 10})
+
+    step = accept.accept(home, pipeline, "both", CLOCK)
+    commit(home, pipeline)
+
+    assert [(loss.partition, loss.first, loss.next) for loss in step.losses] == [(0, 0, 10), (1, 0, 0)]
+    assert losses.is_touched(NOON, losses.touched(step.losses))
+
+
+def test_step_that_was_cut_off_before_it_opened_the_version_is_finished(home: Settings, log: str) -> None:
+    pipeline = rig.pipeline(log)
+    rig.send(home, log, EVENTS)
+    commit(home, pipeline)
+    recreate(home, log)
+    rows = accept.look(home, pipeline, CLOCK)
+    losses.record(home, rows.losses, turn=rows.turn)  # and then the process died
+
+    assert refused(home, pipeline).runbook == "TopicIdentityChanged"
+    step = accept.accept(home, pipeline, "again", CLOCK)
+
+    assert step.is_recorded
+    assert len(losses.known(home, pipeline)) == len(rows.losses)
+    assert [version.number for version in versions.known(home, pipeline)] == [0, 1]
+    assert start.expected_log(None, recorded(home, pipeline)) == LogClient(home).topic_id(log)

@@ -1,0 +1,135 @@
+"""What a loss comes to, and which windows it touches: by numbers alone."""
+
+from dataclasses import replace
+
+import pytest
+
+from cutover.definition import Lateness
+from cutover.definition.windows import Sliding
+from cutover.lake.epochs import EpochRecord
+from cutover.records import limits
+from streaming import losing
+from streaming.losing import LogNow
+from streaming.start import Hole
+from tests.integration.streaming import rig
+from tests.integration.streaming.rig import MINUTE, NOON
+
+ALWAYS = limits.MIN_MICROS
+LATENESS = Lateness(out_of_orderness="5 minutes", allowed="20 minutes", max_ahead="30 minutes")
+CLICKS = rig.pipeline("flights", lateness=LATENESS)  # windows of 10 minutes
+LOG = LogNow(
+    topic_id="A",
+    earliest={0: 60, 1: 0},
+    latest={0: 90, 1: 9},
+    first_times={0: NOON + 45 * MINUTE, 1: NOON},
+    now=NOON + 300 * MINUTE,
+)
+RECORD = EpochRecord(
+    epoch=41,
+    run_id="pid-1-a",
+    topic="flights",
+    topic_id="A",
+    cluster_id="C",
+    start={0: 0, 1: 0},
+    end={0: 40, 1: 7},
+    max_event={0: NOON + 62 * MINUTE, 1: NOON + 90 * MINUTE},
+    watermark_before=None,
+    watermark_after=NOON + 57 * MINUTE,
+)
+HOLE = Hole(partition=0, expected=40, first=60, end=90)
+
+
+def minutes(windows: tuple[int, int] | None) -> tuple[float, float] | None:
+    return None if windows is None else ((windows[0] - NOON) / MINUTE, (windows[1] - NOON) / MINUTE)
+
+
+@pytest.mark.parametrize(
+    ("watermark", "first"),
+    [(57, 30), (59.9, 30), (60, 40), (60.1, 40), (70, 50)],
+    ids=["between", "just open", "just final", "just after", "next"],
+)
+def test_windows_that_were_final_are_not_touched(watermark: float, first: float) -> None:
+    found = losing.windows(CLICKS, NOON + int(watermark * MINUTE), NOON + 45 * MINUTE)
+
+    assert minutes(found) == (first, 80)
+    # the last window before it was final by the definition's own words, the first touched one was not
+    assert first - 10 + 10 + 20 <= watermark < first + 10 + 20
+
+
+@pytest.mark.parametrize(("logged", "end"), [(45, 80), (50, 90), (49.99, 80)])
+def test_windows_that_start_after_the_first_record_left_and_max_ahead_are_not_touched(
+    logged: float, end: float
+) -> None:
+    found = losing.windows(CLICKS, NOON, NOON + int(logged * MINUTE))
+
+    assert found is not None
+    assert minutes(found) == (-20, end)
+    assert end - 10 <= logged + 30 < end
+
+
+def test_sliding_windows_are_touched_by_their_starts() -> None:
+    sliding = replace(CLICKS, window=Sliding(size=30 * MINUTE, every=10 * MINUTE))
+
+    assert minutes(losing.windows(sliding, NOON + 60 * MINUTE, NOON + 45 * MINUTE)) == (20, 80)
+
+
+def test_nothing_is_touched_where_all_that_was_lost_would_have_been_late() -> None:
+    assert losing.windows(CLICKS, NOON + 200 * MINUTE, NOON + 45 * MINUTE) is None
+
+
+def test_gap_names_the_lost_offsets_and_the_windows_open_at_the_newest_epoch() -> None:
+    (lost,) = losing.behind(CLICKS, RECORD, [HOLE], LOG)
+
+    assert (lost.topic_id, lost.partition, lost.first, lost.next) == ("A", 0, 40, 60)
+    assert minutes(lost.windows) == (30, 80)
+
+
+def test_gap_with_no_record_left_reaches_to_now() -> None:
+    (lost,) = losing.behind(CLICKS, RECORD, [HOLE], replace(LOG, first_times={}))
+
+    assert minutes(lost.windows) == (30, 340)
+
+
+def test_new_version_over_a_whole_log_loses_nothing() -> None:
+    found = losing.without_table(CLICKS, [], replace(LOG, earliest={0: 0, 1: 0}))
+
+    assert [(lost.partition, lost.first, lost.next, lost.windows) for lost in found] == [
+        (0, 0, 0, None),
+        (1, 0, 0, None),
+    ]
+
+
+def test_new_version_loses_what_the_log_no_longer_holds() -> None:
+    first, second = losing.without_table(CLICKS, [], LOG)
+
+    assert (first.first, first.next, first.windows) == (0, 60, (ALWAYS, NOON + 80 * MINUTE))
+    assert (second.first, second.next, second.windows) == (0, 0, None)
+
+
+def test_offsets_that_come_again_are_lost_without_a_known_end() -> None:
+    short = Hole(partition=1, expected=9, first=0, end=5)
+
+    *_, lost = losing.without_table(CLICKS, [short], LOG)
+
+    assert (lost.partition, lost.first, lost.next) == (1, 5, None)
+    assert lost.windows == (ALWAYS, NOON + 340 * MINUTE)
+
+
+def test_log_that_is_gone_takes_all_that_it_fed() -> None:
+    log = replace(LOG, topic_id="B", earliest={0: 0, 1: 0})
+    found = losing.with_log(CLICKS, "A", {0: 40, 1: 7}, NOON + 90 * MINUTE, log)
+
+    assert [(lost.topic_id, lost.partition, lost.first, lost.next) for lost in found] == [
+        ("A", 0, 40, None),
+        ("A", 1, 7, None),
+    ]
+    assert {lost.windows for lost in found} == {(ALWAYS, NOON + 100 * MINUTE)}
+
+
+def test_new_log_that_has_lost_its_own_beginning_says_so_too() -> None:
+    found = losing.with_log(CLICKS, "A", {0: 40}, None, replace(LOG, topic_id="B"))
+
+    assert [(lost.topic_id, lost.partition, lost.first, lost.next) for lost in found] == [
+        ("A", 0, 40, None),
+        ("B", 0, 0, 60),
+    ]
