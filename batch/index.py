@@ -12,12 +12,14 @@ import duckdb
 import pyarrow as pa
 
 from batch.dirty import Touch
+from batch.retention import outdated
 from batch.segments import Offsets, Span
 from cutover.definition.fingerprint import batch_fingerprint
 from cutover.definition.pipeline import Pipeline
 from cutover.errors import LogError
 from cutover.lake import batch_runs, tables
 from cutover.lake.batch_runs import BatchRun
+from cutover.lake.losses import Loss
 from cutover.lake.paths import BatchTable, batch_uri
 from cutover.lake.schemas import BATCH_INDEX, batch_ledger_schema
 from cutover.log.cut import LogId
@@ -50,10 +52,11 @@ class History:
         return self.runs[-1] if self.runs else None
 
 
-def load(settings: Settings, pipeline: Pipeline, log: LogId) -> History:
+def load(settings: Settings, pipeline: Pipeline, log: LogId, recorded: Sequence[Loss] = ()) -> History:
     """Return the runs on which this one builds: the newest ones with the batch definition in force.
 
-    A run of another team's SQL ends the row: it has taken over the table, and the index of those before it is gone.
+    A run of another team's SQL ends the row: it has taken over the table, and the index of those before it is gone. So
+    does one that read a log which a recorded loss gave up: what it computed stays, its offsets mean nothing now.
 
     Raises:
         LogError: They read another log.
@@ -61,13 +64,13 @@ def load(settings: Settings, pipeline: Pipeline, log: LogId) -> History:
     """
     fingerprint = batch_fingerprint(pipeline)
     newest_first = reversed(batch_runs.runs(settings, pipeline))
-    runs = [*takewhile(lambda run: run.batch_fingerprint == fingerprint, newest_first)][::-1]
-    for run in runs:
+    runs = [*takewhile(lambda run: run.batch_fingerprint == fingerprint and not outdated(run, recorded), newest_first)]
+    for run in reversed(runs):
         if run.topic_id != log.topic_id:
             msg = f"Batch of `{pipeline.name}`: expected its earlier runs' topic id {run.topic_id}, got {log.topic_id}."
-            hint = "\nHint: the topic was made again; its results belong into another lake or under another definition."
+            hint = f"\nHint: the topic was made again; `cutover accept-loss {pipeline.name}` shows how to go on."
             raise LogError(msg + hint, runbook="TopicIdentityChanged")
-    return History(runs=tuple(runs))
+    return History(runs=tuple(runs[::-1]))
 
 
 def bind_ranges(

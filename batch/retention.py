@@ -1,10 +1,11 @@
 """What the log no longer holds: windows of which a part has expired are frozen, never replaced by what is left."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from batch.segments import Offsets
 from cutover.definition.pipeline import Pipeline
-from cutover.lake.batch_runs import Incomplete
+from cutover.lake.batch_runs import EXPIRED, LOST, BatchRun, Incomplete
+from cutover.lake.losses import Loss, Starts
 from cutover.records import limits
 
 Lookup = Callable[[int], Mapping[int, int | None]]  # log time (microseconds) -> first offset not before it
@@ -19,6 +20,32 @@ def left(offsets: Offsets, earliest: Mapping[int, int]) -> Offsets:
     """Return the offsets that the log still holds."""
     kept = {p: (max(start, earliest.get(p, 0)), end) for p, (start, end) in offsets.items()}
     return {p: span for p, span in kept.items() if span[0] < span[1]}
+
+
+def unrecorded(gaps: Mapping[int, int], offsets: Offsets, recorded: Iterable[Loss]) -> dict[int, int]:
+    """Return the gaps that recorded losses do not cover: there the log gave records that only the stream has read.
+
+    Args:
+        gaps: What `lost` returns: partition -> first offset left.
+        offsets: What no run had scanned.
+        recorded: Losses of this very log.
+    """
+    reached = {partition: offsets[partition][0] for partition in gaps}
+    for loss in sorted(recorded, key=lambda loss: loss.first):
+        if loss.next is not None and loss.first <= reached.get(loss.partition, -1):
+            reached[loss.partition] = max(reached[loss.partition], loss.next)
+    return {partition: first for partition, first in gaps.items() if reached[partition] < first}
+
+
+def outdated(run: BatchRun, recorded: Iterable[Loss]) -> bool:
+    """Return whether the log that a run read is gone, or gave its offsets again, and that was accepted since."""
+    return any(
+        loss.kind == "anew"
+        and loss.next is None
+        and loss.stream_version > run.stream_version
+        and loss.topic_id == run.topic_id
+        for loss in recorded
+    )
 
 
 def whole_from(starts: Sequence[int], gaps: Mapping[int, int], pipeline: Pipeline, lookup: Lookup) -> int | None:
@@ -49,12 +76,18 @@ def whole_from(starts: Sequence[int], gaps: Mapping[int, int], pipeline: Pipelin
 def frozen(before: int, pipeline: Pipeline) -> Incomplete:
     """Return the entry that stands for every window that starts before a time."""
     last_end = before - pipeline.window.every + pipeline.window.size
-    return Incomplete(window_start=limits.MIN_MICROS, window_end=last_end, reason="expired")
+    return Incomplete(window_start=limits.MIN_MICROS, window_end=last_end, reason=EXPIRED)
+
+
+def lost_windows(starts: Starts, pipeline: Pipeline) -> Incomplete:
+    """Return the entry that stands for the windows touched by recorded losses, by their starts `[from, to)`."""
+    last_end = starts[1] - pipeline.window.every + pipeline.window.size
+    return Incomplete(window_start=starts[0], window_end=last_end, reason=LOST)
 
 
 def frozen_before(entry: Incomplete, pipeline: Pipeline) -> int:
-    """Return the time that `frozen` was given; the beginning of time for the entry of a single window."""
-    if entry.window_start != limits.MIN_MICROS:
+    """Return the time that `frozen` was given; the beginning of time for any other entry."""
+    if entry.window_start != limits.MIN_MICROS or entry.reason != EXPIRED:
         return limits.MIN_MICROS
     return entry.window_end + pipeline.window.every - pipeline.window.size
 

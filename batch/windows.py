@@ -5,7 +5,8 @@ from batch.dirty import Horizon, Plan
 from batch.segments import Offsets
 from batch.work import Work
 from cutover.events import log
-from cutover.lake.batch_runs import Incomplete
+from cutover.lake.batch_runs import EXPIRED, Incomplete
+from cutover.lake.losses import is_touched
 from cutover.records import limits
 
 
@@ -23,7 +24,7 @@ def plan_windows(work: Work, offsets: Offsets) -> tuple[Plan, tuple[Incomplete, 
         size=work.pipeline.window.size,
         closed=dirty.closed_start(work.pipeline, work.target.record.watermark_after),
         wanted=work.wanted,
-        expired=lambda start: start < whole_from or start in gone,
+        expired=lambda start: start < whole_from or start in gone or is_touched(start, work.lost),
         ahead=_ahead(work),
     )
     planned = dirty.plan(touches, [run.computed for run in work.history.runs], horizon)
@@ -34,7 +35,8 @@ def _whole_from(work: Work, offsets: Offsets, starts: list[int]) -> int:
     """Return the start before which windows may have lost records that nobody scanned."""
     known = [entry for run in work.history.runs[-1:] for entry in run.incomplete]
     floor = max((retention.frozen_before(entry, work.pipeline) for entry in known), default=limits.MIN_MICROS)
-    gaps = retention.lost(offsets, work.earliest)
+    mine = [loss for loss in work.recorded if loss.topic_id == work.target.record.topic_id]
+    gaps = retention.unrecorded(retention.lost(offsets, work.earliest), offsets, mine)
     if not gaps:
         return floor
     log.warning("batch_log_expired", pipeline=work.pipeline.name, first_offsets=gaps, scanned_to=work.history.scanned)
@@ -60,8 +62,10 @@ def _ahead(work: Work) -> frozenset[int] | None:
 def _incomplete(work: Work, planned: Plan, whole_from: int) -> tuple[Incomplete, ...]:
     size = work.pipeline.window.size
     alone = tuple(
-        Incomplete(window_start=start, window_end=start + size, reason="expired")
+        Incomplete(window_start=start, window_end=start + size, reason=EXPIRED)
         for start in planned.expired
-        if start >= whole_from
+        if start >= whole_from and not is_touched(start, work.lost)
     )
-    return alone if whole_from == limits.MIN_MICROS else (retention.frozen(whole_from, work.pipeline), *alone)
+    lost = tuple(retention.lost_windows(starts, work.pipeline) for starts in work.lost)
+    before = () if whole_from == limits.MIN_MICROS else (retention.frozen(whole_from, work.pipeline),)
+    return (*before, *lost, *alone)

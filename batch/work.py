@@ -14,6 +14,7 @@ from batch.staging import Staging
 from batch.target import Target
 from cutover.definition.pipeline import Pipeline
 from cutover.lake.batch_runs import ExpectationResult, Incomplete, Range
+from cutover.lake.losses import Loss, Starts, touched
 from cutover.log.kafka import LogClient
 from cutover.settings import Settings
 from cutover.spark import session
@@ -32,6 +33,7 @@ class Work:
     client: LogClient
     earliest: Mapping[int, int]  # first offset left of each partition
     history: History
+    recorded: tuple[Loss, ...]  # losses that were accepted, of this version of the stream and of those before it
     staged: Staging
     run_id: str
     wanted: Range | None  # None: every dirty window
@@ -51,6 +53,11 @@ class Work:
     def scan(self) -> int:
         """Return the ordinal of this run's scan."""
         return len(self.history.runs)
+
+    @property
+    def lost(self) -> tuple[Starts, ...]:
+        """Return the windows, by their starts, that may miss records which nobody can read any more."""
+        return touched(self.recorded)
 
     @property
     def behind(self) -> bool:

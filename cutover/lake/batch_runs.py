@@ -12,6 +12,9 @@ from cutover.settings import Settings
 
 Range = tuple[int, int]  # [start, end) in microseconds of event time
 
+EXPIRED = "expired"  # records have left the log before batch had read them, or before it had to read them again
+LOST = "lost"  # as recorded: the stream could not read them either
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incomplete:
@@ -19,7 +22,7 @@ class Incomplete:
 
     window_start: int  # microseconds; the first one there can be, if records were lost before anybody scanned them
     window_end: int
-    reason: str  # expired, lost
+    reason: str  # EXPIRED, LOST
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

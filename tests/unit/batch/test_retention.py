@@ -1,10 +1,14 @@
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
-from batch.retention import frozen, frozen_before, left, lost, whole_from
+from batch.retention import frozen, frozen_before, left, lost, lost_windows, outdated, unrecorded, whole_from
 from cutover.definition import Count, Fixed, Lateness, Pipeline, Topic
+from cutover.lake.batch_runs import BatchRun, Incomplete
+from cutover.lake.losses import Loss
+from cutover.records import limits
 
 HOUR = 3_600_000_000
 PIPELINE = Pipeline(
@@ -56,3 +60,78 @@ def test_the_log_is_asked_from_the_time_at_which_a_record_of_the_window_may_have
 
 def test_the_entry_of_frozen_windows_gives_its_time_back() -> None:
     assert frozen_before(frozen(4 * HOUR, PIPELINE), PIPELINE) == 4 * HOUR
+
+
+LOSS = Loss(
+    pipeline="p",
+    result_fingerprint="f",
+    stream_version=1,
+    epoch=7,
+    kind="gap",
+    topic="t",
+    topic_id="A",
+    partition=0,
+    first=40,
+    next=60,
+    onward_topic_id="A",
+    windows_from=None,
+    windows_to=None,
+    who="me",
+    why="retention",
+    at=datetime(2026, 1, 1, tzinfo=UTC),
+)
+RUN = BatchRun(
+    run_id="r",
+    epoch=3,
+    stream_version=0,
+    topic="t",
+    topic_id="A",
+    cluster_id="C",
+    cut={0: 40},
+    scanned={0: (0, 40)},
+    watermark=None,
+    result_fingerprint="f",
+    batch_fingerprint="same",
+    isolation="read_committed",
+    computed=(),
+)
+
+
+@pytest.mark.parametrize(
+    ("scanned_to", "earliest", "unknown"),
+    [(40, 60, False), (50, 60, False), (39, 60, True), (40, 61, True), (20, 61, True)],
+    ids=["as recorded", "inside", "the stream read one more", "more has gone since", "both"],
+)
+def test_gap_that_was_recorded_expires_no_older_window(scanned_to: int, earliest: int, unknown: bool) -> None:
+    offsets, other = {0: (scanned_to, 90)}, replace(LOSS, partition=1, first=0, next=99)
+
+    assert unrecorded({0: earliest}, offsets, [other, LOSS]) == ({0: earliest} if unknown else {})
+
+
+def test_recorded_losses_that_meet_cover_one_gap() -> None:
+    again = replace(LOSS, first=60, next=70)
+
+    assert unrecorded({0: 70}, {0: (40, 90)}, [again, LOSS]) == {}
+    assert unrecorded({0: 70}, {0: (40, 90)}, [again]) == {0: 70}
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"kind": "anew", "next": None}, True),
+        ({"kind": "anew", "next": 60}, False),
+        ({"next": None}, False),
+        ({"kind": "anew", "next": None, "topic_id": "B"}, False),
+        ({"kind": "anew", "next": None, "stream_version": 0}, False),
+    ],
+    ids=["log given up", "same log, its beginning gone", "gap", "another log", "run of the version that goes on"],
+)
+def test_runs_over_a_log_that_was_given_up_are_not_built_upon(changes: dict[str, object], expected: bool) -> None:
+    assert outdated(RUN, [replace(LOSS, **changes)]) is expected  # type: ignore[arg-type]
+
+
+def test_the_entry_of_lost_windows_is_no_time_before_which_all_have_expired() -> None:
+    entry = lost_windows((limits.MIN_MICROS, 4 * HOUR), PIPELINE)
+
+    assert entry == Incomplete(window_start=limits.MIN_MICROS, window_end=4 * HOUR, reason="lost")
+    assert frozen_before(entry, PIPELINE) == limits.MIN_MICROS
