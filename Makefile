@@ -64,7 +64,8 @@ faults: setup ## cause every fault (FAULT=F04: some of them), write docs/faults.
 	.venv/bin/python -m tests.faults.table docs/faults.jsonl docs/faults.md; exit $$code
 
 faults-random: setup ## 3 to 6 faults at once for SECONDS=1800 with SEED=..., then every check
-	@.venv/bin/python -m tests.faults.random_mode --seconds $(SECONDS) --seed $(SEED)
+	@.venv/bin/python -m tests.faults.random_mode --seconds $(SECONDS) --seed $(SEED); code=$$?; \
+	.venv/bin/python -m tests.faults.table docs/faults.jsonl docs/faults.md; exit $$code
 
 jars-s3: setup ## fetch the JARs for a lake in an object store (0.7 GB; not part of setup)
 	@.venv/bin/python -m infra.jars s3
@@ -79,7 +80,7 @@ bench: build/bench/datacompy ## measure the figures of docs/benchmarks.md (ONLY=
 soak: setup ## EPOCHS=10000 small epochs of the real driver: does anything grow? (about an hour and a half; docs/soak.md)
 	@.venv/bin/python -m benchmarks.soak --epochs $(EPOCHS) $(ARGS)
 
-many-keys: setup ## five million keys in open windows: the memory of the driver's two processes (docs/many-keys.json)
+many-keys: setup ## five million keys in open windows: the memory of the driver's two processes (docs/scale/many-keys.json)
 	@.venv/bin/python -m benchmarks.many_keys $(ARGS)
 
 build/bench/datacompy: benchmarks/requirements.txt | setup # the peer alone: it never enters .venv

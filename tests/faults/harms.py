@@ -25,7 +25,7 @@ class Harm:
 def _kill(whom: Whom) -> Callable[[Stage], None]:
     def begin(stage: Stage) -> None:
         child = stage.driver
-        if child is not None and child.process.poll() is None and child.reached("start.read"):
+        if child is not None and child.process.poll() is None and child.reached("epoch.planned"):
             child.kill(whom)
 
     return begin

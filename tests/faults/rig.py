@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Producer
 
 from batch.recompute import run as run_batch
-from cutover.clock import Clock
+from cutover.clock import Clock, SystemClock
 from cutover.definition import Pipeline
 from cutover.errors import CutoverError
 from cutover.lake import tables, versions
@@ -27,10 +27,13 @@ from reconcile.run import reconcile
 from reconcile.verify.model import Verification
 from reconcile.verify.oracle import Oracle, Sent
 from reconcile.verify.run import verify
+from reconcile.watch.alerts import Alert, alerts
+from reconcile.watch.gather import Gathering
 from streaming import driver, heartbeat
 from streaming.heartbeat import Heartbeat
 from tests.faults import producer
 from tests.faults.child import Child
+from tests.faults.definition import definition
 from tests.faults.fault import Fault
 from tests.faults.task import Place, Role, Task
 from tests.integration.streaming import rig as small
@@ -41,7 +44,7 @@ from tests.support.until import until
 
 Value = TypeVar("Value")
 WITHIN = 120.0
-CAP = 20  # records of an epoch
+NO_LIMIT = 1e12
 
 
 class Rig:
@@ -52,7 +55,7 @@ class Rig:
         settings.home.mkdir(parents=True, exist_ok=True)
         self.topic = topic
         self.seed, self.rng = seed, random.Random(seed)  # noqa: S311 -- one seed drives events and fault times
-        self.make: Callable[[], Pipeline] = partial(small.pipeline, topic, cap=CAP)
+        self.make: Callable[[], Pipeline] = partial(definition, topic)
         self.oracle_file = settings.home / "oracle.jsonl"
         self.evidence: dict[str, Any] = {}
         self.sometimes: set[str] = set()
@@ -63,6 +66,8 @@ class Rig:
         self.reconciliations: list[Reconciliation] = []
         self._broker, self._children, self._background = broker, list[Child](), list[Background]()
         self._beside: list[Rig] = []
+        self._watchers: dict[Path, Gathering] = {}
+        self.firing: tuple[Alert, ...] = ()  # at the last look
         self._next_id, self._minute = 0, 0.0
 
     # -- the installation
@@ -73,8 +78,8 @@ class Rig:
         return self.make()
 
     def define(self, **changes: Any) -> Pipeline:
-        """Change the definition: arguments of `tests.integration.streaming.rig.pipeline` (cap, lateness)."""
-        self.make = partial(small.pipeline, self.topic, **({"cap": CAP} | changes))
+        """Change the definition: arguments of `tests.faults.definition.definition` (cap, lateness, policy)."""
+        self.make = partial(definition, self.topic, **changes)
         return self.pipeline
 
     def tune(self, **changes: Any) -> None:
@@ -300,8 +305,10 @@ class Rig:
 
     def alerts(self, settings: Settings | None = None) -> set[str]:
         """Return the names of the alerts that fire now (of another home of this lake, if given); they count as seen."""
-        beat = self.beat(settings)
-        found = {beat.runbook} if beat is not None and beat.runbook is not None else set()
+        chosen = settings or self.settings
+        watcher = self._watchers.setdefault(chosen.home, Gathering(chosen, self.pipeline, SystemClock()))
+        self.firing = alerts(watcher.facts())
+        found = {one.name for one in self.firing}
         self.seen |= found
         return found
 
@@ -335,7 +342,8 @@ class Rig:
 def new_rig(settings: Settings, fault: Fault, *, seed: int, bootstrap: str | None, broker: Broker | None = None) -> Rig:
     """Return a rig for a fault; `bootstrap` None: without a log."""
     kafka = settings.kafka if bootstrap is None else Kafka(bootstrap_servers=bootstrap)
-    alerts = settings.alerts.model_copy(update=dict(fault.limits))
+    # What is sent is dated by the seed, so its distance from the driver's clock says nothing.
+    limits = settings.alerts.model_copy(update={"skew_seconds": NO_LIMIT, **fault.limits})
     topic = f"{fault.name}-{time.time_ns():x}"
-    own = settings.model_copy(update={"kafka": kafka, "alerts": alerts})
+    own = settings.model_copy(update={"kafka": kafka, "alerts": limits})
     return Rig(own, topic, seed=f"{seed}/{fault.name}", broker=broker)

@@ -76,8 +76,11 @@ def _span(checks: Sequence[str]) -> str:
 
 def _family(name: str, rows: Sequence[Row]) -> str:
     lines = [COLUMNS, tuple("---" for _ in COLUMNS), *rows]
-    body = "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
-    return f"## {TITLES[name]}\n\n{body}\n"
+    return f"## {TITLES[name]}\n\n{_lines(lines)}\n"
+
+
+def _lines(rows: Iterable[Row]) -> str:
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows)
 
 
 def _summary(rows: Iterable[Row]) -> str:
@@ -103,9 +106,24 @@ SOMETIMES = {
 """What has to happen somewhere in a full run, or its faults were too tame."""
 
 
+def at_random(found: Iterable[Result]) -> str:
+    """Return the section of the random mode: 3 to 6 harms at once on one installation."""
+    lines = [("seed", "result", "checks", "epochs", "harms", "drivers ended with", "s"), ("---",) * 7]
+    for result in found:
+        seen = result.evidence
+        outcome = "**proven**" if result.outcome == "proven" else "not proven"
+        harms, ends = (", ".join(seen.get(name, [])) for name in ("harms", "driver ended with"))
+        epochs = str(seen.get("epochs", ""))
+        lines.append((str(result.seed), outcome, _span(result.checks), epochs, harms, ends, f"{result.seconds:.0f}"))
+    head = "## Several at once, at random\n\n`make faults-random` plays 3 to 6 harms at once, then checks all.\n\n"
+    return head + _lines(lines) + "\n"
+
+
 def main(results: Path, out: Path) -> None:
-    """Write the page."""
-    out.write_text(page(everything(), not_applicable(), promised(), read(results)), encoding="utf-8")
+    """Write the page; the random mode's results lie beside the others."""
+    text = page(everything(), not_applicable(), promised(), read(results))
+    played = read(results.with_name("faults-random.jsonl")).values()
+    out.write_text(text + "\n" + at_random(played), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 import signal
 import threading
 from collections.abc import Iterator
-from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -182,7 +181,7 @@ def every_report_is_whole(rig: Rig) -> Iterator[str]:
     """Each stored comparison can be loaded, each page ends, and each recorded run has both."""
     folder, name = rig.settings.reports_dir / rig.pipeline.name, rig.pipeline.name
     for stem in _reports(rig):
-        if asdict(files.load(rig.settings, name, stem))["run_id"] != stem:
+        if files.load(rig.settings, name, stem).run_id != stem:
             yield f"report {stem} holds another run"
     pages = [folder / f"{row['run_id']}.html" for row in history.runs(rig.settings, name)]
     for page in (*pages, folder / "latest.html"):

@@ -17,6 +17,8 @@ def read_it_again_and_again(rig: Rig, *, times: int) -> None:
         one = rig.beside(f"turn-{turn}")
         one.define(cap=SIZES[turn] if turn < len(SIZES) else rig.rng.choice(SIZES))
         for _ in range(rig.rng.randint(0, 2)):
+            if one.unread() == 0:
+                break
             running = one.background()
             last = one.newest()
             rig.until(lambda seen=last, on=one: on.newest() > seen or on.unread() == 0)  # type: ignore[misc]

@@ -3,15 +3,16 @@
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 from cutover.lake import tables
 from streaming import compaction, query
 from tests.faults.child import Child, Whom
-from tests.faults.fault import Fault, NotApplicable
-from tests.faults.rig import CAP, Rig
+from tests.faults.definition import CAP
+from tests.faults.fault import Fault, Hold, NotApplicable
+from tests.faults.rig import Rig
 from tests.integration.streaming import rig as small
 
 GONE_SECONDS = 30.0  # how long the other half of a driver may outlive the one that was killed
@@ -20,26 +21,30 @@ INSIDE = ("epoch.planned", "epoch.aggregated")  # the last point before a kill t
 DAY = 86_400
 
 
-def kill_often(rig: Rig, *, whom: Whom, kills: int) -> None:
+def kill_often(rig: Rig, *, kills: tuple[Whom, ...]) -> None:
     """Start, feed and kill a driver again and again, at times of the seed."""
     rig.define(cap=50)
     ends: list[int] = []
+    said: list[str] = []
     inside = 0
-    for _ in range(kills):
+    for whom in kills:
         child = rig.start()
         child.await_point("start.read")
         _feed(rig, child, seconds=rig.rng.uniform(0.2, LONGEST_LIFE))
-        last = child.points()[-1].point
         ends.append(_kill(rig, child, whom))
-        inside += last in INSIDE
+        inside += child.points()[-1].point in INSIDE
+        beat = rig.beat()
+        said += [str(beat.error)] if whom == "jvm" and beat is not None else []
     rig.note("ends", ends)
+    rig.note("said", said)
     rig.note("inside an epoch", inside)
     rig.note("epochs before the last start", len(rig.records()))
 
 
 def _feed(rig: Rig, child: Child, *, seconds: float) -> None:
     """Send a few records at a time until the driver's time has come; it has read some by then."""
-    child.await_point("epoch.planned") if rig.send(rig.draw(20, late=0.05)) else None
+    rig.send(rig.draw(20, late=0.05))
+    child.await_point("epoch.planned")
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         rig.send(rig.draw(5, late=0.05))
@@ -58,9 +63,15 @@ def _kill(rig: Rig, child: Child, whom: Whom) -> int:
     return status
 
 
-def died_each_time(rig: Rig, *, kills: int, end: int) -> bool:
+def died_each_time(rig: Rig, *, kills: tuple[Whom, ...]) -> bool:
     """Return whether every driver ended as it was killed."""
-    return bool(rig.evidence["ends"] == [end] * kills)
+    return bool(rig.evidence["ends"] == [2 if whom == "jvm" else -signal.SIGKILL for whom in kills])
+
+
+def it_says_that_the_jvm_ended(rig: Rig) -> Iterator[str]:
+    """In one line, each time."""
+    wanted = f"Stream of {rig.pipeline.name}: expected Spark's JVM, it ended."
+    yield from (f"expected {wanted!r}, got {said!r}" for said in rig.evidence["said"] if said != wanted)
 
 
 def some_kills_fell_into_an_epoch(rig: Rig) -> Iterator[str]:
@@ -130,7 +141,8 @@ def _planned_end(rig: Rig) -> dict[int, int]:
 def _unlisted(rig: Rig) -> list[Path]:
     """Return the data files in the table's folder that its log does not list."""
     listed = {file.path for file in compaction.listed(tables.open_table(rig.version.uri))}
-    return [file for file in rig.table.rglob("*.parquet") if file.relative_to(rig.table).as_posix() not in listed]
+    data = [file for file in rig.table.rglob("*.parquet") if "_delta_log" not in file.parts]
+    return [file for file in data if file.relative_to(rig.table).as_posix() not in listed]
 
 
 def died_before_its_commit(rig: Rig, *, overflow: bool) -> bool:
@@ -163,19 +175,15 @@ def vacuum_takes_what_was_left_behind(rig: Rig) -> Iterator[str]:
         yield "the vacuum changed what readers see"
 
 
-def _often(variant: str, whom: Whom, kills: int, *, quick: bool) -> Fault:
-    end = 2 if whom == "jvm" else -int(signal.SIGKILL)
-    what: dict[Whom, str] = {"group": "the process group", "jvm": "its JVM alone", "python": "its Python alone"}
+def _often(variant: str, what: str, kills: tuple[Whom, ...], holds: tuple[Hold, ...], *, quick: bool = False) -> Fault:
     return Fault(
         id="F01",
         variant=variant,
         family="driver",
-        title=f"{kills} SIGKILLs at seeded times while records come in: {what[whom]}",
-        inject=partial(kill_often, whom=whom, kills=kills),
-        happened=partial(died_each_time, kills=kills, end=end),
-        holds=(each_start_is_the_end_before,)
-        if quick
-        else (each_start_is_the_end_before, some_kills_fell_into_an_epoch),
+        title=f"{len(kills)} SIGKILLs at seeded times while records come in: {what}",
+        inject=partial(kill_often, kills=kills),
+        happened=partial(died_each_time, kills=kills),
+        holds=(each_start_is_the_end_before, *holds),
         alert="StreamNotRunning",
         limits={"stalled_seconds": 3.0},
         quick=quick,
@@ -183,7 +191,7 @@ def _often(variant: str, whom: Whom, kills: int, *, quick: bool) -> Fault:
     )
 
 
-def _before(variant: str, title: str, *, overflow: bool, extra: tuple[Callable[[Rig], Iterator[str]], ...]) -> Fault:
+def _before(variant: str, title: str, *, overflow: bool, extra: tuple[Hold, ...]) -> Fault:
     return Fault(
         id="F03",
         variant=variant,
@@ -206,10 +214,10 @@ NOT_APPLICABLE = (
 )
 
 FAULTS = (
-    _often("a", "group", 20, quick=False),
-    _often("b", "jvm", 20, quick=False),
-    _often("c", "python", 20, quick=False),
-    _often("quick", "group", 3, quick=True),
+    _often("a", "the process group", ("group",) * 20, (some_kills_fell_into_an_epoch,)),
+    _often("b", "its JVM alone", ("jvm",) * 20, (some_kills_fell_into_an_epoch, it_says_that_the_jvm_ended)),
+    _often("c", "its Python alone", ("python",) * 20, (some_kills_fell_into_an_epoch,)),
+    _often("quick", "group, JVM, Python", ("group", "jvm", "python"), (it_says_that_the_jvm_ended,), quick=True),
     Fault(
         id="F02",
         family="driver",

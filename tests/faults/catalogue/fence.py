@@ -6,8 +6,9 @@ from itertools import pairwise
 import psutil
 
 from tests.faults.child import Child
+from tests.faults.definition import CAP
 from tests.faults.fault import Fault
-from tests.faults.rig import CAP, Rig
+from tests.faults.rig import Rig
 
 
 def replace_a_stopped_driver(rig: Rig) -> None:

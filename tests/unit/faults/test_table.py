@@ -1,12 +1,13 @@
 """The page of faults says what results say, and no more."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 from tests.faults import catalogue
 from tests.faults.fault import ALWAYS, Fault, NotApplicable
 from tests.faults.result import Result, read
-from tests.faults.table import page
+from tests.faults.table import at_random, page
 
 DOCS = Path(__file__).parents[3] / "docs"
 FAULT = Fault(id="F98", variant="a", family="kafka", title="a | b", inject=lambda _: None, happened=lambda _: True)
@@ -35,6 +36,12 @@ def test_a_result_is_shown_with_what_held() -> None:
 
     assert row(text, "F98-a")[2:6] == ["**proven**", "N1 to N6", "all is there", "LogDataLost"]
     assert "Seed: 7." in text
+
+
+def test_a_game_of_the_random_mode_is_shown_with_its_seed() -> None:
+    result = replace(PROVEN, fault="random-7", evidence={"harms": ["broker killed: 2"], "epochs": 70})
+
+    assert "| 7 | **proven** | N1 to N6 | 70 | broker killed: 2 |" in at_random([result])
 
 
 def test_names_are_unique_and_every_promised_fault_is_in_the_page() -> None:
