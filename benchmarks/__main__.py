@@ -1,11 +1,13 @@
 """`python -m benchmarks`: measure figures, write docs/benchmarks/*.json, and the page from them."""
 
 import argparse
+import logging
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import structlog
 from pyspark.sql import SparkSession
 
 from benchmarks import figures, machine, page
@@ -31,6 +33,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def run(names: tuple[str, ...], asked: argparse.Namespace) -> None:
     """Measure figures in one installation; each is written as soon as it is known."""
     described = machine.describe()
+    # An epoch a line would hide the figures; what goes wrong is still said.
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     with installed(asked.bootstrap) as settings:
         bench = Bench(
             settings=settings,

@@ -54,4 +54,4 @@ class Bench:
     @property
     def spark(self) -> SparkSession:
         """Return the run's session, the same for all that is compared."""
-        return session(self.settings, app="cutover-benchmarks")
+        return self.once("spark", lambda: session(self.settings, app="cutover-benchmarks"))

@@ -58,7 +58,7 @@ class Figure:
 
     def to_json(self) -> str:
         """Return the figure as JSON text."""
-        return json.dumps(asdict(self), indent=1, sort_keys=True) + "\n"
+        return json.dumps(asdict(self), indent=1) + "\n"
 
     @classmethod
     def read(cls, path: Path) -> Self:

@@ -37,7 +37,7 @@ def _bars(figure: Figure) -> Markup:
     box = Box(left=LEFT, top=top, width=WIDTH - LEFT - 110, height=BAR * len(figure.samples))
     marks = svg.ticks(0, max(max(numbers) for numbers in figure.samples.values()))
     scale = Scale(low=0, high=marks[-1], first=box.left, last=box.right)
-    parts = [axes.caption(Box(left=0, top=top, width=0, height=0), f"{figure.unit}, median, lowest to highest")]
+    parts = [text(12, top - 12, f"{figure.unit}, median, lowest to highest")]
     for mark in marks:
         parts.append(line(scale(mark), box.top, scale(mark), box.bottom, "grid"))
         parts.append(text(scale(mark), box.bottom + 18, axes.plain(mark), anchor="middle"))
@@ -65,7 +65,7 @@ def _curves(curve: Curve, title: str) -> Markup:
     last = max(at for at, _ in points)
     x = Scale(low=0, high=last, first=box.left, last=box.right)
     parts += axes.horizontal(box, [(x(at), axes.plain(at)) for at in svg.ticks(0, last, 8) if at <= last])
-    parts += [axes.caption(Box(left=0, top=box.top, width=0, height=0), curve.y), axes.unit(box, curve.x)]
+    parts += [text(12, box.top - 12, curve.y), axes.unit(box, curve.x)]
     for place, (name, line_) in enumerate(curve.lines.items()):
         parts.append(path([(x(at), y(value)) for at, value in line_], f"line{place % 2}"))
         parts.append(text(200 + 180 * place, 52, name, class_=f"key{place % 2}"))

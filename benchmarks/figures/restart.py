@@ -1,5 +1,6 @@
 """How long a driver that was killed needs to its first commit, while a backlog waits in the log."""
 
+import subprocess
 import time
 from itertools import pairwise
 
@@ -8,11 +9,11 @@ from benchmarks.bench import Bench
 from benchmarks.drivers import commit_file, killed, newest, started
 from benchmarks.figure import Figure, value
 from benchmarks.rounds import interleaved
-from benchmarks.triggers import until
 from cutover.definition.pipeline import Pipeline
 from cutover.lake import tables, versions
 from cutover.lake.epochs import EpochLog
 from cutover.log.kafka import LogClient
+from streaming import attach
 
 BACKLOG = 1_000_000
 CAP = 50_000
@@ -32,10 +33,7 @@ def measure(bench: Bench) -> Figure:
         began = time.perf_counter()
         process = started(bench.settings, pipeline)
         try:
-            until(lambda: process.poll() is not None or _committed(bench, pipeline, known), within=PATIENCE_SECONDS)
-            if process.poll() is not None:
-                msg = f"Driver of `{pipeline.name}`: expected a commit, got exit {process.returncode}."
-                raise AssertionError(msg)
+            first_commit(process, bench, pipeline, known)
             return time.perf_counter() - began
         finally:
             killed(process)
@@ -52,6 +50,21 @@ def measure(bench: Bench) -> Figure:
         notes=("The time holds the start of Python, of the JVM, and of Spark.",),
         full=backlog >= BACKLOG,
     )
+
+
+def first_commit(process: subprocess.Popen[bytes], bench: Bench, pipeline: Pipeline, known: int) -> None:
+    """Wait for a new epoch.
+
+    Raises:
+        AssertionError: None came; with the last line of the driver's log.
+    """
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not _committed(bench, pipeline, known):
+        if process.poll() is not None or time.monotonic() > deadline:
+            said = attach.log_file(bench.settings, pipeline.name).read_text(encoding="utf-8").strip()[-2_000:]
+            msg = f"Driver of `{pipeline.name}`: expected a commit, got exit {process.returncode}: {said}"
+            raise AssertionError(msg)
+        time.sleep(0.01)
 
 
 def _committed(bench: Bench, pipeline: Pipeline, known: int) -> bool:

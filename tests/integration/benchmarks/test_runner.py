@@ -1,0 +1,31 @@
+"""The runner as `make bench` starts it, at sizes that say nothing about speed."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from benchmarks.figure import Figure
+
+REPOSITORY = Path(__file__).parents[3]
+
+
+def test_runner_measures_checks_and_writes_the_page(kafka_bootstrap: str, tmp_path: Path) -> None:
+    sizes = ("--scale", "0.003", "--rounds", "1")
+    command = (sys.executable, "-m", "benchmarks", "--only", "catchup,batch", *sizes)
+    ended = subprocess.run(
+        (*command, "--bootstrap", kafka_bootstrap, "--into", str(tmp_path)),
+        cwd=REPOSITORY,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=280,
+    )
+    assert ended.returncode == 0, ended.stderr[-3_000:]
+    found = [Figure.read(tmp_path / "benchmarks" / f"{name}.json") for name in ("catchup", "batch")]
+
+    assert [figure.full for figure in found] == [False, False]
+    assert [all(numbers[0] > 0 for numbers in figure.samples.values()) for figure in found] == [True, True]
+    assert "3,000 events" in found[0].equal[0]
+    assert "make bench ONLY=batch" in (tmp_path / "benchmarks.md").read_text(encoding="utf-8")
