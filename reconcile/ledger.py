@@ -1,18 +1,21 @@
 """The stream's ledger, questioned: a record is believed to be late only if position, epoch and watermark bear it out.
 
 Makes the temporary tables `ledger` (one row per record and window: `_class`, `_epoch`, window, keys, `_partition`,
-`_offset`, `event_time`, `reason`), `ledger_keys` (records by class, window and key), `doubtful` (window, key and why).
+`_offset`, `event_time`, `reason`), `ledger_keys` (records by class, window and key), `doubtful` (window, key, why, and
+`_epoch`, `_partition`, `_offset` where one record is meant).
 """
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`
 
 from collections.abc import Sequence
 
+import duckdb
 import pyarrow as pa
 
 from cutover.definition.pipeline import Pipeline
 from cutover.lake.epochs import EpochRecord
-from reconcile.sides import Sides, key_columns
+from cutover.lake.tables import identifier, literal
+from reconcile.sides import Sides
 
 _POSITIONS = """
     CREATE TEMP TABLE ledger AS
@@ -22,23 +25,24 @@ _POSITIONS = """
 """
 _DOUBTS = {
     "the ledger counts other records than it lists": """
-        SELECT {keys} FROM stream_log
+        SELECT {keys}, _epoch, CAST(NULL AS INTEGER) AS _partition, CAST(NULL AS BIGINT) AS _offset FROM stream_log
         WHERE _class IN ('late', 'future') AND _n IS DISTINCT FROM coalesce(len(_positions), 0)
     """,
     "a record stands in the ledger twice": """
-        SELECT {keys} FROM ledger WHERE window_start IS NOT NULL
+        SELECT {keys}, _epoch, _partition, _offset FROM ledger
         QUALIFY count(*) OVER (PARTITION BY _partition, _offset, window_start) > 1
     """,
     "a record lies outside the offsets of its epoch": """
-        SELECT {keys} FROM ledger l WHERE window_start IS NOT NULL AND NOT EXISTS (SELECT 1 FROM epoch_offsets o
+        SELECT {keys}, _epoch, _partition, _offset FROM ledger l WHERE NOT EXISTS (SELECT 1 FROM epoch_offsets o
         WHERE o.epoch = l._epoch AND o.partition = l._partition AND l._offset >= o.first AND l._offset < o.next)
     """,
     "a record is called late before its window had closed": """
-        SELECT {keys} FROM ledger l WHERE _class = 'late' AND NOT EXISTS (SELECT 1 FROM epoch_watermarks w
+        SELECT {keys}, _epoch, _partition, _offset FROM ledger l WHERE _class = 'late' AND NOT EXISTS (
+        SELECT 1 FROM epoch_watermarks w
         WHERE w.epoch = l._epoch AND epoch_us(l.window_start) + {wait} <= w.watermark)
     """,
     "a record's event time lies outside its window": """
-        SELECT {keys} FROM ledger WHERE window_start IS NOT NULL AND NOT coalesce(
+        SELECT {keys}, _epoch, _partition, _offset FROM ledger WHERE window_start IS NOT NULL AND NOT coalesce(
         event_time >= window_start AND epoch_us(event_time) < epoch_us(window_start) + {size}, false)
     """,
 }
@@ -52,7 +56,20 @@ def question(sides: Sides, pipeline: Pipeline, records: Sequence[EpochRecord]) -
         pipeline: The definition, for the windows' size and allowed lateness.
         records: All epochs up to the cut.
     """
-    connection, keys = sides.connection, key_columns(sides.layout)
+    make(sides.connection, pipeline, records)
+    found = sides.connection.execute("SELECT why, count(*) FROM doubtful GROUP BY 1 ORDER BY 1").fetchall()
+    return tuple(f"The stream's ledger is in doubt: {why} ({count} rows)." for why, count in found)
+
+
+def make(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, records: Sequence[EpochRecord]) -> None:
+    """Make the ledger's tables from `stream_log`.
+
+    Args:
+        connection: Holds `stream_log`: rows of the epoch log but the epochs' own.
+        pipeline: The definition, for the key, the windows' size and allowed lateness.
+        records: All epochs whose rows `stream_log` holds.
+    """
+    keys = ", ".join(map(identifier, ("window_start", *pipeline.key)))
     connection.register("epoch_offsets", _offsets(records))
     connection.register("epoch_watermarks", _watermarks(records))
     connection.execute(_POSITIONS.format(keys=keys))
@@ -63,12 +80,10 @@ def question(sides: Sides, pipeline: Pipeline, records: Sequence[EpochRecord]) -
     size = pipeline.window.size
     wait = size + pipeline.lateness.allowed_micros
     doubts = [
-        f"SELECT *, '{why.replace(chr(39), chr(39) * 2)}' AS why FROM ({query.format(keys=keys, size=size, wait=wait)})"
+        f"SELECT *, {literal(why)} AS why FROM ({query.format(keys=keys, size=size, wait=wait)})"
         for why, query in _DOUBTS.items()
     ]
-    connection.execute(f"CREATE TEMP TABLE doubtful AS {' UNION ALL '.join(doubts)}")
-    found = connection.execute("SELECT why, count(*) FROM doubtful GROUP BY 1 ORDER BY 1").fetchall()
-    return tuple(f"The stream's ledger is in doubt: {why} ({count} rows)." for why, count in found)
+    connection.execute(f"CREATE TEMP TABLE doubtful AS {' UNION ALL BY NAME '.join(doubts)}")
 
 
 def _offsets(records: Sequence[EpochRecord]) -> pa.Table:

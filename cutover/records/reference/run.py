@@ -71,7 +71,11 @@ class _Judged:
 
 
 def run(
-    pipeline: Pipeline, records: Sequence[RawRecord], *, epochs: Sequence[Mapping[int, int]] | None = None
+    pipeline: Pipeline,
+    records: Sequence[RawRecord],
+    *,
+    epochs: Sequence[Mapping[int, int]] | None = None,
+    watermarks: Sequence[int | None] | None = None,
 ) -> Result:
     """Compute a pipeline over a log.
 
@@ -80,22 +84,23 @@ def run(
         records: The whole log that there is when the run ends, any order.
         epochs: The next offset of every partition at the end of each epoch, ascending: the streaming path, with late
             rows; records behind the last border are unread. None: the batch truth over all records.
+        watermarks: The watermark that judges the records of each epoch, where it is known: of epochs from the middle
+            of a stream. None: it is found from the records.
 
     Returns:
         The result; idle partitions are not simulated, so give borders of a run in which none was idle.
     """
     judged = _judge(pipeline, sorted(records, key=lambda r: (r.partition, r.offset)))
     books = _Books()
-    watermarks: list[int | None] = []
-    watermark: int | None = None
-    for inside in [judged] if epochs is None else _epochs(judged, epochs):
+    reached: list[int | None] = []
+    for number, inside in enumerate([judged] if epochs is None else _epochs(judged, epochs)):
+        watermark = (reached[-1] if reached else None) if watermarks is None else watermarks[number]
         for record in inside:
             _classify(books, pipeline, record, watermark)
         if epochs is not None:
-            watermark = _watermark(pipeline, judged, epochs[len(watermarks)], watermark)
-            watermarks.append(watermark)
+            reached.append(_watermark(pipeline, judged, epochs[number], watermark))
     read = judged if epochs is None else [r for r in judged if _is_read(r.raw, epochs[-1] if epochs else {})]
-    return _result(pipeline, books, sum(r.parsed.unknown for r in read if r.reason is None), tuple(watermarks))
+    return _result(pipeline, books, sum(r.parsed.unknown for r in read if r.reason is None), tuple(reached))
 
 
 def _judge(pipeline: Pipeline, records: Sequence[RawRecord]) -> list[_Judged]:

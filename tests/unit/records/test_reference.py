@@ -94,6 +94,15 @@ def test_a_partition_with_unread_records_holds_the_watermark() -> None:
     assert result.watermarks == (None, (10 - 600) * MICROS)
 
 
+def test_epochs_from_the_middle_of_a_stream_are_judged_by_the_watermarks_given() -> None:
+    log = [record(place, {"at": at, "k": "a", "v": 1, "w": 1}) for place, at in enumerate((10, 4000, 20))]
+
+    result = run(PIPELINE, log, epochs=[{0: 2}, {0: 3}], watermarks=[None, HOUR * MICROS])
+
+    assert {entry.offset for entry in result.ledger} == {2}
+    assert row(result, 0, "a")[0] == row(result, 3600, "a")[0] == 1
+
+
 def test_batch_truth_is_the_stream_and_its_late_rows() -> None:
     log = [
         record(offset, {"at": at, "k": "a", "v": 1}) for offset, at in enumerate([100, 9_000, 200, 20_000, 300, 9_100])
