@@ -44,6 +44,7 @@ class Driver:
     state: str = "STOPPED"
     error: str | None = None
     runbook: str | None = None
+    ahead: float = 0.0  # seconds that the driver's clock is ahead of the file that tells of it
     unread_since: str | None = None  # ISO 8601, UTC, by the driver's clock, as the next two
     silent_since: str | None = None
     open_since: Mapping[str, str] = field(default_factory=dict)  # partition -> a transaction holds its end since
@@ -92,6 +93,11 @@ def ahead_micros(pipeline: Pipeline, limits: Alerts) -> int:
     return min(pipeline.lateness.max_ahead_micros, int(limits.ahead_seconds * 1e6)) - (
         pipeline.lateness.out_of_orderness_micros
     )
+
+
+def lasting(driver: Driver, since: str | None, now: datetime) -> float:
+    """Return the seconds that something has lasted which a driver told, whatever its clock says; 0 if it told none."""
+    return 0.0 if since is None else (now - datetime.fromisoformat(since)).total_seconds() + driver.ahead
 
 
 def unread(sample: Sample) -> int:
@@ -150,8 +156,7 @@ def _partition_verdict(samples: Sequence[Sample], partition: int) -> Lag:
 
 def _stalled(sample: Sample) -> timedelta:
     """Return for how long nothing was committed although records are unread, as the driver says."""
-    told = sample.driver.unread_since
-    return timedelta(0) if told is None else sample.at - datetime.fromisoformat(told)
+    return timedelta(seconds=lasting(sample.driver, sample.driver.unread_since, sample.at))
 
 
 def _age(sample: Sample) -> timedelta:

@@ -1,6 +1,7 @@
 """One look at a stream: newest epochs, log ends, heartbeat. Reads only; joins no consumer group."""
 
 import json
+from datetime import datetime
 from typing import Any
 
 import psutil
@@ -79,16 +80,26 @@ def no_epoch(name: str) -> LakeError:
 
 def driver(settings: Settings, name: str) -> Driver:
     """Return what the heartbeat says, and whether the process that wrote it still lives."""
+    file = settings.run_dir / name / "heartbeat.json"
     try:
-        raw: dict[str, Any] = json.loads((settings.run_dir / name / "heartbeat.json").read_text(encoding="utf-8"))
+        raw: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         alive = raw["state"] not in _ENDED and _lives(int(raw["pid"]), float(raw["started"]))
         state = raw["state"] if alive or raw["state"] in _ENDED else "DIED"
         told = {key: raw.get(key) for key in _TOLD}
         return Driver(
-            alive=alive, state=state, open_since=raw.get("open_since") or {}, skew=raw.get("skew") or {}, **told
+            alive=alive,
+            state=state,
+            ahead=_ahead(raw.get("at"), file.stat().st_mtime),
+            open_since=raw.get("open_since") or {},
+            skew=raw.get("skew") or {},
+            **told,
         )
     except (OSError, ValueError, KeyError, TypeError):
         return Driver()
+
+
+def _ahead(told: str | None, written: float) -> float:
+    return 0.0 if told is None else datetime.fromisoformat(told).timestamp() - written
 
 
 def _lives(pid: int, started: float) -> bool:

@@ -5,8 +5,8 @@ from datetime import timedelta
 
 from reconcile.report.text import duration, number
 from reconcile.watch.alert import Alert, alert
-from reconcile.watch.facts import Facts, seconds_since
-from reconcile.watch.lag import Sample
+from reconcile.watch.facts import Facts
+from reconcile.watch.lag import Sample, lasting
 
 OUTAGES = 2
 """How many of the longest outages the log must outlast."""
@@ -55,7 +55,7 @@ def _open(facts: Facts, sample: Sample) -> Iterator[Alert]:
         if stable >= high:
             continue
         since = facts.driver.open_since.get(str(p)) if facts.driver.alive else None
-        held = max(seconds_since(since, facts.at) or 0.0, _held_seconds(facts, p))
+        held = max(lasting(facts.driver, since, facts.at), _held_seconds(facts, p))
         if held > facts.limits.open_seconds:
             behind = f"{number(high - stable)} offsets wait behind an open transaction"
             yield alert("OpenTransactionHoldsLog", f"partition {p} stands at {stable} for {duration(held)}: {behind}")

@@ -6,7 +6,7 @@ from itertools import takewhile
 from reconcile.report.text import duration, number, visible
 from reconcile.watch.alert import Alert, alert
 from reconcile.watch.facts import Facts, seconds_since
-from reconcile.watch.lag import Sample, unread
+from reconcile.watch.lag import Sample, lasting, unread
 
 INTERVALS = 3
 """Triggers without a commit that are still no trouble."""
@@ -39,7 +39,7 @@ def _stalled_seconds(facts: Facts) -> float:
         return 0.0
     if not facts.driver.alive:
         return seconds_since(newest.processing_time, facts.at) or 0.0
-    told = seconds_since(facts.driver.unread_since, facts.at) or 0.0
+    told = lasting(facts.driver, facts.driver.unread_since, facts.at)
     return max(told, _seen_seconds(facts.samples))
 
 
@@ -51,8 +51,8 @@ def _seen_seconds(samples: Sequence[Sample]) -> float:
 
 
 def _silent(facts: Facts) -> Iterator[Alert]:
-    told = seconds_since(facts.driver.silent_since, facts.at) if facts.driver.alive else None
-    longest = max(told or 0.0, facts.silent or 0.0)
+    told = lasting(facts.driver, facts.driver.silent_since, facts.at) if facts.driver.alive else 0.0
+    longest = max(told, facts.silent or 0.0)
     if longest > facts.limits.silent_seconds:
         yield alert("KafkaUnreachable", f"no answer from the broker for {duration(longest)}")
 

@@ -37,6 +37,9 @@ FIRING = [
     ),
     pytest.param(facts(looks=UNREAD, driver=driver(unread_since=ago(121))), "StreamNotRunning", id="hangs"),
     pytest.param(
+        facts(looks=UNREAD, driver=driver(unread_since=ago(-479), ahead=600.0)), "StreamNotRunning", id="fast clock"
+    ),
+    pytest.param(
         facts(samples=(sample(age=121, **UNREAD), sample(**UNREAD))), "StreamNotRunning", id="hangs, as we have seen"
     ),
     pytest.param(facts(driver=driver(silent_since=ago(61))), "KafkaUnreachable", id="silent to the driver"),
@@ -115,6 +118,7 @@ QUIET = [
     pytest.param(facts(records=()), id="nothing ran yet"),
     pytest.param(facts(looks=UNREAD, driver=driver(unread_since=ago(119))), id="a moment behind"),
     pytest.param(facts(looks=UNREAD), id="a record came after a long quiet"),
+    pytest.param(facts(looks=UNREAD, driver=driver(unread_since=ago(719), ahead=-600.0)), id="driver's clock is slow"),
     pytest.param(
         facts(records=(record(age=59),), looks=UNREAD, driver=Driver(alive=False, state="DIED")), id="died just now"
     ),
