@@ -8,6 +8,9 @@ Green: CONSISTENT, or EXPLAINED within the definition's policy. Red: the verdict
 report's address (also the XCom `report`). What to do: docs/runbooks/DivergenceUnexplained.md for DIVERGED,
 docs/runbooks/LateRateHigh.md for EXPLAINED beyond the policy, docs/runbooks/NotComparable.md for NOT_COMPARABLE.
 A verdict is not tried again: it would be the same.
+
+After each comparison, whatever it said, `verify` judges what must hold in any case (`cutover verify`). Red: a check is
+violated, which stands in the last lines of its log; docs/runbooks/InvariantBroken.md. What cannot be proven is logged.
 """
 
 from datetime import timedelta
@@ -62,7 +65,20 @@ def reconcile_dag(pipeline: Pipeline) -> None:
             get_current_context()["label"] = label(request)  # `context` is a copy, which the template does not see
             return report(pipeline.name, request, context)
 
-        compare.expand(request=collect_requests())
+        @task(trigger_rule="all_done", doc_md="Judges what must hold whatever happened; a violated check fails it.")
+        def verify() -> dict[str, Any]:
+            """Judge the checks."""
+            from reconcile_task import verified  # noqa: PLC0415 -- the task's work, loaded when it runs
+
+            return verified(pipeline.name)
+
+        @task(doc_md="Red if a comparison or a check is: a run's last task says how the run ended.")
+        def settle() -> None:
+            """End the run."""
+
+        compared, checked = compare.expand(request=collect_requests()), verify()
+        compared >> checked
+        [compared, checked] >> settle()
 
     reconcile()
 

@@ -1,4 +1,4 @@
-"""What the tasks of the reconcile DAG do: one request for each triggering event, one report for each request."""
+"""What the tasks of the reconcile DAG do: a request for each triggering event, a report for each, then the checks."""
 
 import logging
 from collections.abc import Iterable, Mapping
@@ -60,6 +60,29 @@ def report(pipeline: str, request: Request, context: Mapping[str, Any]) -> dict[
         msg = f"{found.verdict}: {found.sentence}\nReport: {where}{page}"
         raise AirflowFailException(msg)
     return result
+
+
+def verified(pipeline: str) -> dict[str, Any]:
+    """Judge the checks that must hold whatever happened.
+
+    Returns:
+        `exit_code` and `checks` (name to held, violated or not_provable).
+
+    Raises:
+        AirflowFailException: A check is violated, or none can be judged.
+    """
+    from reconcile.verify.run import verify  # noqa: PLC0415 -- brings duckdb and deltalake: only where a task runs
+
+    with failing_plainly():
+        settings = load_settings()
+        found = verify(settings, catalogue.get(settings, pipeline))
+    for checked in found.checks.values():
+        log.info("%s %s: %s %s", checked.name, checked.title, checked.state, checked.why or checked.looked_at)
+    texts = [f"{violation.check}: {violation.text}" for violation in found.violations]
+    if texts or found.error:
+        page = f"\nRunbook: docs/runbooks/{found.runbook}.md" if found.runbook else ""
+        raise AirflowFailException("\n".join([*texts, *filter(None, [found.error])]) + page)
+    return {"exit_code": found.exit_code, "checks": {name: str(one.state) for name, one in found.checks.items()}}
 
 
 def address(settings: Settings, path: str | None) -> str:

@@ -5,8 +5,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-RUNBOOK = "InvariantBroken"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Violation:

@@ -1,78 +1,163 @@
 """All checks of one pipeline: facts are gathered once, each check is a pure function over them."""
 
+import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import ModuleType
 
 from cutover.clock import Clock, SystemClock
 from cutover.definition.pipeline import Pipeline
-from cutover.errors import CutoverError, LakeError
-from cutover.lake import losses, tables, versions
-from cutover.lake.epochs import EpochLog
+from cutover.errors import CutoverError, DefinitionError
+from cutover.events import log
 from cutover.settings import Settings
-from reconcile import seal
-from reconcile.verify import n3_no_gap
+from reconcile.verify import (
+    gather,
+    n1_books,
+    n2_one_effect,
+    n3_no_gap,
+    n4_prefix,
+    n5_paths,
+    n6_forward,
+    n8_same_story,
+)
 from reconcile.verify.facts import Facts
-from reconcile.verify.model import Checked, State, Verification, Violation
+from reconcile.verify.model import Checked, State, Unknown, Verification, Violation
 from reconcile.verify.oracle import Oracle
+from reconcile.verify.source import Asked, Source, opened
 
 Check = Callable[[Facts], Iterable[Violation]]
-CHECKS: Mapping[str, tuple[str, Check]] = {"N3": ("no gap, no overlap", n3_no_gap.check)}
 
 
-def verify(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """One check: its module has TITLE, `check`, `looked_at`, and `notes` where something may be left out."""
+
+    name: str
+    module: ModuleType
+    needs: tuple[str, ...]  # parts of the facts; without one of them it cannot be told
+    takes: tuple[str, ...] = ()  # parts that it looks at where they can be had
+
+
+CHECKS: Mapping[str, Listed] = {
+    listed.name: listed
+    for listed in (
+        Listed(name="N1", module=n1_books, needs=("books", "log"), takes=("cells", "ledger")),
+        Listed(name="N2", module=n2_one_effect, needs=("commits",)),
+        Listed(name="N3", module=n3_no_gap, needs=()),
+        Listed(name="N4", module=n4_prefix, needs=("prefix",)),
+        Listed(name="N5", module=n5_paths, needs=("paths",)),
+        Listed(name="N6", module=n6_forward, needs=("reopened",), takes=("log", "finals")),
+        Listed(name="N8", module=n8_same_story, needs=("twice",)),
+    )
+}
+
+
+def verify(  # noqa: PLR0913 -- what to judge, how much of it, and what a test hands in
     settings: Settings,
     pipeline: Pipeline,
     *,
     oracle: Oracle | None = None,
     only: Sequence[str] = (),
+    every: bool = False,
+    seed: int | None = None,
     clock: Clock | None = None,
 ) -> Verification:
-    """Judge every check of a pipeline's current stream version; reads only, also while a driver works.
+    """Judge every check of a pipeline's current stream version. Reads only, also while a driver works.
 
     Args:
         settings: Where lake and log are.
         pipeline: The definition.
         oracle: What the producer knows; None in production.
         only: Names of the checks to judge; none: all.
+        every: Recompute and count all that the log still holds, not a sample.
+        seed: Of the sample; None: another one each time.
         clock: The wall clock.
 
     Returns:
-        What each check has come to. A table that cannot be read makes no check fail: none can be judged then.
+        What each check has come to. Where no epoch log can be read, none can be judged, and `error` says why.
+
+    Raises:
+        DefinitionError: A name in `only` is none of a check.
     """
-    clock = clock or SystemClock()
-    del oracle
+    clock, names = clock or SystemClock(), chosen(only)
     began = clock.monotonic()
+    drawn = secrets.randbelow(1_000_000) if seed is None else seed
+    asked = Asked(now=clock.now(), seed=drawn, every=every, oracle=oracle)
+    checks: dict[str, Checked] = {}
     try:
-        facts = _gather(settings, pipeline)
+        source, facts = opened(settings, pipeline, asked)
+        with source.connection:
+            for name in names:
+                facts, checks[name] = _judged(CHECKS[name], source, facts, clock)
     except CutoverError as error:
-        return Verification(pipeline=pipeline.name, checks={}, error=str(error), runbook=error.runbook)
-    checks = {name: _judged(name, facts) for name in CHECKS if not only or name in only}
-    return Verification(
-        pipeline=pipeline.name,
+        return _logged(_unreadable(pipeline, names, error, round(clock.monotonic() - began, 3)))
+    return _logged(_verification(facts, checks, round(clock.monotonic() - began, 3)))
+
+
+def chosen(only: Sequence[str]) -> tuple[str, ...]:
+    """Return the checks to judge, in their order.
+
+    Raises:
+        DefinitionError: A name is none of a check.
+    """
+    wrong = [name for name in only if name not in CHECKS]
+    if wrong:
+        msg = f"`--only`: expected some of {', '.join(CHECKS)}, got `{wrong[0][:20]}`."
+        raise DefinitionError(msg)
+    return tuple(name for name in CHECKS if not only or name in only)
+
+
+def _judged(listed: Listed, source: Source, facts: Facts, clock: Clock) -> tuple[Facts, Checked]:
+    began = clock.monotonic()
+    for part in (*listed.needs, *listed.takes):
+        facts = gather.with_part(source, facts, part)
+    module = listed.module
+    violations = tuple(module.check(facts))
+    absent = [part for part in (getattr(facts, name) for name in listed.needs) if isinstance(part, Unknown)]
+    state = State.VIOLATED if violations else State.NOT_PROVABLE if absent else State.HELD
+    checked = Checked(
+        name=listed.name,
+        title=module.TITLE,
+        state=state,
+        why=" ".join(dict.fromkeys(part.why for part in absent)),
+        looked_at=module.looked_at(facts),
+        notes=tuple(module.notes(facts)) if hasattr(module, "notes") else (),
+        violations=violations,
+        seconds=round(clock.monotonic() - began, 3),
+    )
+    return facts, checked
+
+
+def _verification(facts: Facts, checks: Mapping[str, Checked], seconds: float) -> Verification:
+    found = Verification(
+        pipeline=facts.pipeline.name,
         checks=checks,
         epoch=facts.records[-1].epoch if facts.records else None,
         table_version=facts.table_version,
-        seconds=round(clock.monotonic() - began, 3),
+        seconds=seconds,
     )
+    return replace(found, runbook="InvariantBroken") if found.violations else found
 
 
-def _judged(name: str, facts: Facts) -> Checked:
-    title, check = CHECKS[name]
-    found = tuple(check(facts))
-    return Checked(name=name, title=title, state=State.VIOLATED if found else State.HELD, violations=found)
+def _unreadable(pipeline: Pipeline, names: Sequence[str], error: CutoverError, seconds: float) -> Verification:
+    """Return that nothing can be judged, for one reason."""
+    text = str(error).split("\nRunbook:", maxsplit=1)[0]
+    why = text.split("\n", maxsplit=1)[0]
+    checks = {
+        name: Checked(name=name, title=CHECKS[name].module.TITLE, state=State.NOT_PROVABLE, why=why) for name in names
+    }
+    return Verification(pipeline=pipeline.name, checks=checks, error=text, runbook=error.runbook, seconds=seconds)
 
 
-def _gather(settings: Settings, pipeline: Pipeline) -> Facts:
-    version = versions.current(settings, pipeline)
-    if version is None or not tables.exists(version.uri):
-        msg = f"Pipeline `{pipeline.name}`: expected an epoch log under this definition, found none."
-        raise LakeError(msg)
-    log = EpochLog(version.uri)
-    return Facts(
-        stream=version.app_id,
-        pipeline=pipeline,
-        records=tuple(log.records()),
-        transaction=log.transaction(version.app_id),
-        known_epoch=seal.known_epoch(settings, version),
-        losses=losses.losses(settings, version),
-        table_version=log.version,
+def _logged(found: Verification) -> Verification:
+    log.info(
+        "verified",
+        pipeline=found.pipeline,
+        exit_code=found.exit_code,
+        epoch=found.epoch,
+        checks={name: checked.state.value for name, checked in found.checks.items()},
+        violations=len(found.violations),
+        runbook=found.runbook,
+        seconds=found.seconds,
     )
+    return found

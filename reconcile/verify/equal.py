@@ -1,0 +1,21 @@
+"""When a value of plain Python and one of a table are the same: exactly, floats but for the order of their sums."""
+
+import math
+from datetime import UTC, datetime
+from typing import Any
+
+from reconcile.layout import FLOAT_RELATIVE
+
+
+def plain(value: Any) -> Any:
+    """Return a value as plain Python has it: times without a zone, in UTC."""
+    return value.astimezone(UTC).replace(tzinfo=None) if isinstance(value, datetime) and value.tzinfo else value
+
+
+def same(expected: Any, found: Any) -> bool:
+    """Return whether two values of a measure are equal; two NaN are."""
+    if isinstance(expected, float) and isinstance(found, float):
+        if math.isnan(expected) or math.isnan(found):
+            return math.isnan(expected) and math.isnan(found)
+        return math.isclose(expected, found, rel_tol=FLOAT_RELATIVE, abs_tol=0.0)
+    return bool(expected == found)

@@ -1,0 +1,40 @@
+"""Both paths at the cut of the newest batch run, by the reconciler's own machinery."""
+
+from reconcile import causes, cells, ledger, query, seal, sides
+from reconcile.report.text import key_text
+from reconcile.result import Difference
+from reconcile.verify.facts import Facts, Paths
+from reconcile.verify.model import MOST, Unknown
+from reconcile.verify.source import Source
+
+
+def paths(source: Source, facts: Facts) -> Paths | Unknown:
+    """Return what the causes leave unexplained, or why the paths cannot be compared."""
+    examined = seal.examine(source.settings, facts.pipeline, epoch=None, epoch_log=source.log)
+    evidence = examined.evidence
+    if evidence is None:
+        return Unknown(why=examined.seal.breaches[0].message)
+    with sides.opened(source.settings, facts.pipeline, evidence) as opened:
+        ledger.question(opened, facts.pipeline, evidence.records)
+        found = causes.find(opened)
+        listed = cells.read(opened, where="_explained = 0", limit=MOST + 1) if found.unexplained else ()
+        rows = query.number(opened.connection, f"SELECT count(*) FROM {sides.BATCH}")  # noqa: S608 -- a name of ours
+        texts = tuple(dict.fromkeys(map(_text, listed)))
+        further = "further rows of both paths differ without a cause."
+        more = found.unexplained - len({(d.window_start, key_text(d.key)) for d in listed})
+        return Paths(
+            epoch=evidence.run.epoch,
+            windows=found.plain.groups,
+            rows=rows,
+            late_rows=found.causes["late"].rows,
+            unexplained=(
+                *texts,
+                *([f"{more:,} {further}"] if more > 0 else []),
+            ),
+            incomplete=opened.incomplete_windows,
+        )
+
+
+def _text(found: Difference) -> str:
+    place = f"Window {found.window_start}, {key_text(found.key)}, {found.measure}"
+    return f"{place}: expected {found.batch} as in batch, got {found.streaming} and no cause for it ({found.kind})."

@@ -1,0 +1,117 @@
+"""Results of the same windows at two versions of a table, by digests: what was final, what was computed twice."""
+
+# ruff: noqa: S608 -- every name in a query is quoted by `identifier` or ours
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+import duckdb
+import pyarrow as pa
+
+from cutover.errors import CutoverError
+from cutover.lake import batch_runs, tables
+from cutover.lake.batch_runs import BatchRun, Range
+from cutover.lake.epochs import EpochLog, EpochRecord
+from cutover.lake.paths import batch_uri
+from cutover.lake.tables import identifier
+from cutover.records.fold import finished_sql
+from reconcile import damage
+from reconcile.layout import wide_columns
+from reconcile.verify.facts import Facts, Finals, Twice
+from reconcile.verify.model import Unknown
+from reconcile.verify.n8_same_story import Digests, changed
+from reconcile.verify.source import Source
+
+
+def register(
+    connection: duckdb.DuckDBPyConnection, name: str, rows: Mapping[int, int | None], columns: tuple[str, str]
+) -> None:
+    """Bind a view of two columns of integers."""
+    values = {columns[0]: list(rows), columns[1]: list(rows.values())}
+    connection.register(name, pa.table(values, schema=pa.schema([(column, pa.int64()) for column in columns])))
+
+
+def digests(connection: duckdb.DuckDBPyConnection, relation: str, where: str) -> Digests:
+    """Return rows, xor and sum of the hashes of all rows of each window of a relation.
+
+    Args:
+        connection: Holds the relation.
+        relation: A view with `window_start`; `_epoch` is not part of a result.
+        where: SQL condition over its columns.
+    """
+    described = connection.execute(f"DESCRIBE {identifier(relation)}").fetchall()
+    types = {str(row[0]): str(row[1]) for row in described if row[0] != "_epoch"}
+    wide = wide_columns(types)
+    columns = ", ".join(f"{identifier(c)}::VARCHAR" if c in wide else identifier(c) for c in types)
+    hashed = f"SELECT window_start, hash(hash({columns})) AS h FROM {identifier(relation)} WHERE {where}"
+    query = f"SELECT epoch_us(window_start), count(*), bit_xor(h), sum(h) FROM ({hashed}) GROUP BY 1"
+    return {start: (n, x, int(s)) for start, n, x, s in connection.execute(query).fetchall()}
+
+
+def finals(source: Source, facts: Facts) -> Finals | Unknown:
+    """Compare the windows that were final at the oldest version that somebody saw and that can still be read."""
+    by_number = {record.epoch: record for record in facts.records}
+    seen = {w.table_version: w.epoch for w in facts.seen if w.table_version is not None and w.epoch in by_number}
+    for version, epoch in sorted(seen.items()):
+        older = _readable(source.version.uri, version) if version < facts.table_version else None
+        if older is not None:
+            return _finals(source, facts, older, by_number[epoch])
+    return Unknown(why="No earlier version of the table that a reader has seen can still be read.")
+
+
+def _readable(uri: str, version: int) -> EpochLog | None:
+    try:
+        log = EpochLog(uri, version)
+    except CutoverError:
+        return None
+    return None if damage.missing((log.table,)) else log
+
+
+def _finals(source: Source, facts: Facts, older: EpochLog, record: EpochRecord) -> Finals:
+    wait = facts.pipeline.window.size + facts.pipeline.lateness.allowed_micros
+    closed = (
+        "false" if record.watermark_after is None else f"epoch_us(window_start) + {wait} <= {record.watermark_after}"
+    )
+    connection = source.connection
+    older.relation(connection, "older_log", epoch=record.epoch)
+    connection.execute(f"CREATE OR REPLACE VIEW older_fold AS {finished_sql(facts.pipeline, 'older_log')}")
+    connection.execute(f"CREATE OR REPLACE VIEW newer_fold AS {finished_sql(facts.pipeline, 'stream_log')}")
+    before, now = (digests(connection, name, closed) for name in ("older_fold", "newer_fold"))
+    windows = len({*before, *now})
+    return Finals(version=older.version, epoch=record.epoch, windows=windows, changed=changed(before, now))
+
+
+def twice(source: Source, facts: Facts) -> tuple[Twice, ...]:
+    """Compare the windows that two batch runs, one after the other, computed at the same cut."""
+    runs = [run for run in batch_runs.runs(source.settings, facts.pipeline) if run.batch_version is not None]
+    found = (_twice(source, facts, *pair) for pair in pairwise(runs) if same_cut(*pair))
+    return tuple(pair for pair in found if pair is not None)
+
+
+def same_cut(first: BatchRun, second: BatchRun) -> bool:
+    """Return whether two runs had the same log, cut and definitions, and wrote versions of their own."""
+    told = [
+        (run.topic_id, dict(run.cut), run.result_fingerprint, run.batch_fingerprint, run.isolation)
+        for run in (first, second)
+    ]
+    return told[0] == told[1] and first.batch_version != second.batch_version
+
+
+def _twice(source: Source, facts: Facts, first: BatchRun, second: BatchRun) -> Twice | None:
+    both = overlap(first.computed, second.computed, facts.pipeline.window.size)
+    where = " OR ".join(f"epoch_us(window_start) BETWEEN {int(a)} AND {int(b)}" for a, b in both) or "false"
+    uri, found = batch_uri(source.settings, facts.pipeline), []
+    for run in (first, second):
+        try:
+            tables.relation(source.connection, "batch_then", uri, version=run.batch_version)
+        except CutoverError:
+            return None  # its files are gone
+        found.append(digests(source.connection, "batch_then", where))
+    windows = len({*found[0], *found[1]})
+    return Twice(first_run=first.run_id, second_run=second.run_id, windows=windows, changed=changed(*found))
+
+
+def overlap(first: Sequence[Range], second: Sequence[Range], size: int) -> list[Range]:
+    """Return the window starts `[from, to]` that lie, with their windows of a size, in ranges of both runs."""
+    pairs = ((max(a[0], b[0]), min(a[1], b[1]) - size) for a in first for b in second)
+    return sorted((start, end) for start, end in pairs if start <= end)

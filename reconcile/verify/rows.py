@@ -1,0 +1,92 @@
+"""What the rows of the epoch log say: their sums, the commits behind them, windows that opened again."""
+
+# ruff: noqa: S608 -- every name in a query is quoted by `identifier` or ours
+
+from collections.abc import Mapping
+
+from cutover.lake import tables
+from cutover.records.classes import Class
+from cutover.records.reference import LedgerRow
+from reconcile.verify import results
+from reconcile.verify.facts import Books, Cell, Commit, Counted, Doubt, Facts, Reopened
+from reconcile.verify.segments import segments
+from reconcile.verify.source import ROWS, Source
+
+LEDGER = "SELECT _class, _partition, _offset, epoch_us(window_start), epoch_us(event_time), reason FROM ledger"
+LABELS = f"SELECT DISTINCT _epoch FROM {ROWS} WHERE _class = '{Class.ACCEPTED}'"
+_PAIRS = f"""
+    SELECT _epoch, _class, sum(_n)::BIGINT, sum(coalesce(len(_positions), 0))::BIGINT FROM {ROWS} GROUP BY 1, 2
+"""
+_DOUBTFUL = """
+    SELECT why, count(*), min((_epoch, _partition, _offset)) AS first FROM doubtful GROUP BY why ORDER BY why
+"""
+_REOPENED = f"""
+    SELECT _epoch, epoch_us(window_start) AS opens, any_value(watermark) AS closing, sum(_n)::BIGINT
+    FROM {ROWS} JOIN segments ON _epoch = last
+    WHERE _class = '{Class.ACCEPTED}' AND epoch_us(window_start) + ? <= watermark GROUP BY 1, 2 ORDER BY 1, 2
+"""
+
+
+def books(source: Source, facts: Facts) -> Books:
+    """Return what the rows of the table add up to."""
+    del facts
+    found = source.connection.execute(_PAIRS).fetchall()
+    doubts = source.connection.execute(_DOUBTFUL).fetchall()
+    return Books(
+        pairs={(epoch, name): int(n) for epoch, name, n, _ in found},
+        listed={(epoch, name): int(listed) for epoch, name, _, listed in found},
+        doubts=tuple(_doubt(why, rows, *first) for why, rows, first in doubts),
+    )
+
+
+def _doubt(why: str, rows: int, epoch: int | None, partition: int | None, offset: int | None) -> Doubt:
+    return Doubt(why=why, rows=rows, epoch=epoch, partition=partition, offset=offset)
+
+
+def commits(source: Source, facts: Facts) -> tuple[Commit, ...]:
+    """Return the commits that the table's own history still tells, oldest first."""
+    del facts
+    found = (
+        Commit(version=int(c["version"]), operation=str(c.get("operation")), mark=c.get("userMetadata"))
+        for c in source.log.table.history()
+    )
+    return tuple(sorted((c for c in found if c.version <= source.log.version), key=lambda commit: commit.version))
+
+
+def reopened(source: Source, facts: Facts) -> tuple[Reopened, ...]:
+    """Return the accepted rows of windows that were closed before the epochs that the rows stand for."""
+    before = {record.epoch: record.watermark_before for record in facts.records}
+    found = segments(facts.records, (label for (label,) in source.connection.execute(LABELS).fetchall()))
+    judged = {segment.last: before.get(segment.first) for segment in found}
+    results.register(source.connection, "segments", judged, ("last", "watermark"))
+    wait = facts.pipeline.window.size + facts.pipeline.lateness.allowed_micros
+    rows = source.connection.execute(_REOPENED, [wait]).fetchall()
+    return tuple(Reopened(epoch=e, window_start=w, watermark=m, pairs=int(n)) for e, w, m, n in rows)
+
+
+def cells(source: Source, facts: Facts) -> Mapping[Cell, Counted]:
+    """Return each (window, key) as the stream holds it, late records included; only where an oracle asks."""
+    if source.asked.oracle is None:
+        return {}
+    keys = ", ".join(map(tables.identifier, facts.pipeline.key))
+    query = (
+        f"SELECT epoch_us(window_start), sum(_n)::BIGINT, sum(ids)::HUGEINT, sum(squares)::HUGEINT, {keys} FROM {ROWS}"
+        f" WHERE _class IN ('{Class.ACCEPTED}', '{Class.LATE}') GROUP BY window_start, {keys}"
+    )
+    rows = source.connection.execute(query).fetchall()
+    return {(w, tuple(key)): Counted(n=int(n), ids=int(i or 0), squares=int(s or 0)) for w, n, i, s, *key in rows}
+
+
+def whole_ledger(source: Source, facts: Facts) -> frozenset[LedgerRow]:
+    """Return all rows of the ledger; only where an oracle asks."""
+    del facts
+    return frozenset() if source.asked.oracle is None else ledger_rows(source, "true")
+
+
+def ledger_rows(source: Source, where: str) -> frozenset[LedgerRow]:
+    """Return rows of the ledger as plain Python has them."""
+    rows = source.connection.execute(f"{LEDGER} WHERE {where}").fetchall()
+    return frozenset(
+        LedgerRow(cls=Class(name), partition=p, offset=o, window_start=start, event_time=event, reason=reason)
+        for name, p, o, start, event, reason in rows
+    )

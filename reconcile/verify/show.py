@@ -1,0 +1,54 @@
+"""A verification for people at a terminal: a row for each check, then what is wrong, then what was left out."""
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from reconcile.report.text import visible
+from reconcile.verify.model import Checked, State, Verification
+
+_WORDS = {
+    State.HELD: "[green]holds[/]",
+    State.VIOLATED: "[bold red]violated[/]",
+    State.NOT_PROVABLE: "[yellow]not provable[/]",
+}
+_SENTENCES = {0: "every check holds", 1: "a check is violated", 2: "not every check can be judged"}
+
+
+def verification(console: Console, found: Verification) -> None:
+    """Print it."""
+    at = "" if found.epoch is None else f" at epoch {found.epoch:,}, table version {found.table_version:,}"
+    console.print(f"[bold]{found.pipeline}[/]{at}: {_SENTENCES[found.exit_code]}")
+    if found.error is not None:
+        console.print(_safe(found.error), soft_wrap=True)
+    else:
+        console.print(_table(found))
+        _details(console, found)
+    if found.runbook:
+        console.print(f"runbook  docs/runbooks/{found.runbook}.md")
+    console.print(f"{found.seconds:.1f} s", highlight=False)
+
+
+def _table(found: Verification) -> Table:
+    table = Table("check", "", "", "looked at", box=None, pad_edge=False)
+    table.add_column("s", justify="right")
+    for one in found.checks.values():
+        table.add_row(one.name, one.title, _WORDS[one.state], _safe(one.looked_at), f"{one.seconds:.1f}")
+    return table
+
+
+def _details(console: Console, found: Verification) -> None:
+    for one in found.checks.values():
+        for line in _lines(one):
+            console.print(f"{one.name}  {line}", soft_wrap=True, highlight=False)
+
+
+def _lines(one: Checked) -> list[str]:
+    lines = [f"[red]{_safe(violation.text)}[/]" for violation in one.violations]
+    if one.why:
+        lines.append(f"[yellow]{_safe(one.why)}[/]")
+    return lines + [f"[dim]{_safe(note)}[/]" for note in one.notes]
+
+
+def _safe(text: str) -> str:
+    return escape(visible(text))

@@ -1,0 +1,174 @@
+"""A small lake as both paths leave it, made without Spark: real log, real commits, rows by plain Python."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+
+from cutover.clock import SystemClock
+from cutover.definition import Pipeline
+from cutover.definition.fingerprint import batch_fingerprint
+from cutover.lake import tables, versions
+from cutover.lake.batch_runs import BatchRun
+from cutover.lake.epochs import EpochRecord
+from cutover.lake.paths import batch_uri
+from cutover.lake.schemas import batch_schema, epoch_log_schema
+from cutover.lake.versions import Version
+from cutover.log.cut import LogId
+from cutover.log.kafka import LogClient, RawRecord
+from cutover.records import reference
+from cutover.records.classes import Class
+from cutover.records.watermark import Observation, WatermarkState, advance
+from cutover.settings import Settings
+from streaming.commit import Committer
+from tests.integration.reconcile.lake_of import write_run
+from tests.integration.streaming.rig import Event, make_topic, pipeline, send
+
+Raw = dict[str, Any]
+RUN_ID = "pid-1-lab"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lab:
+    """A finished lake: epochs, a batch run at the newest cut."""
+
+    settings: Settings
+    pipeline: Pipeline
+    version: Version
+    records: tuple[EpochRecord, ...]
+    batch: BatchRun
+
+
+def build(settings: Settings, topic: str, epochs: Sequence[Sequence[Event]]) -> Lab:
+    """Send each epoch's events and commit them as an epoch; then batch at the newest cut."""
+    definition = pipeline(topic)
+    make_topic(settings, topic, partitions=2)
+    client = LogClient(settings)
+    log = client.describe(topic)
+    version = versions.open_or_create(settings, definition, SystemClock())
+    schema = epoch_log_schema(definition)
+    table = tables.ensure(version.uri, schema, partition_by=["_kind"])
+    committer = Committer(version, RUN_ID, table, reload_every=100)
+    time = WatermarkState()
+    records: list[EpochRecord] = []
+    raw: list[RawRecord] = []
+    for events in epochs:
+        send(settings, topic, events)
+        record, rows, time, read = _epoch(client, definition, version, log, time, records)
+        committer.commit(pa.Table.from_pylist([*rows, _own(record)], schema=schema), record)
+        records.append(record)
+        raw += read
+    run = write_batch(settings, definition, records[-1], raw)
+    return Lab(settings=settings, pipeline=definition, version=version, records=tuple(records), batch=run)
+
+
+def write_batch(settings: Settings, definition: Pipeline, record: EpochRecord, raw: Sequence[RawRecord]) -> BatchRun:
+    """Write the batch truth of records and the run at an epoch's cut."""
+    rows = [_row(group, row) | {"_epoch": record.epoch} for group, row in reference.run(definition, raw).rows.items()]
+    batch = tables.ensure(batch_uri(settings, definition), batch_schema(definition))
+    tables.append(batch, pa.Table.from_pylist(rows, schema=batch_schema(definition)))
+    starts = [round(row["window_start"].timestamp() * 1_000_000) for row in rows]
+    run = BatchRun(
+        run_id="batch-1",
+        epoch=record.epoch,
+        stream_version=0,
+        topic=record.topic,
+        topic_id=record.topic_id,
+        cluster_id=record.cluster_id,
+        cut=dict(record.end),
+        scanned={p: (0, end) for p, end in record.end.items()},
+        watermark=record.watermark_after,
+        result_fingerprint=record.result_fingerprint,
+        batch_fingerprint=batch_fingerprint(definition),
+        isolation="read_committed",
+        computed=((min(starts), max(starts) + definition.window.size),),
+        batch_version=int(batch.version()),
+        finished="2026-01-05T00:00:00Z",
+    )
+    write_run(settings, run, definition)
+    return run
+
+
+def _epoch(
+    client: LogClient,
+    definition: Pipeline,
+    version: Version,
+    log: LogId,
+    time: WatermarkState,
+    before: Sequence[EpochRecord],
+) -> tuple[EpochRecord, list[Raw], WatermarkState, list[RawRecord]]:
+    end = client.latest(log.topic)
+    start = dict(before[-1].end) if before else dict.fromkeys(end, 0)
+    raw = list(client.read_ranges(log.topic, {p: (start[p], end[p]) for p in end}))
+    found = reference.run(definition, raw, epochs=[end], watermarks=[time.watermark])
+    newest: dict[int, int] = {}
+    for record in raw:
+        for group in reference.run(definition, [record]).rows:
+            event = max(newest.get(record.partition, 0), _event(definition, record))
+            newest[record.partition] = event if group else 0
+    after = advance(time, Observation(now=0.0, read=end, high=end, max_event=newest), definition.lateness)
+    record_ = EpochRecord(
+        epoch=len(before),
+        run_id=RUN_ID,
+        topic=log.topic,
+        topic_id=log.topic_id,
+        cluster_id=log.cluster_id,
+        start=start,
+        end=end,
+        max_event=dict(after.max_event),
+        watermark_before=time.watermark,
+        watermark_after=after.watermark,
+        counts={name.value: n for name, n in found.counts.items()},
+        records=len(raw),
+        result_fingerprint=version.result_fingerprint,
+        lateness_fingerprint=version.lateness_fingerprint,
+    )
+    rows = [_row(group, row) | _tail("accepted", "partial", record_.epoch) for group, row in found.rows.items()]
+    return record_, [*rows, *_others(definition, raw, found, record_.epoch)], after, raw
+
+
+def _event(definition: Pipeline, record: RawRecord) -> int:
+    judged = reference.run(definition, [replace(record, log_time_micros=0)])
+    return next(row.event_time or 0 for row in judged.ledger)  # dated ahead of 1970, so that the ledger tells its time
+
+
+def _others(definition: Pipeline, raw: Sequence[RawRecord], found: reference.Result, epoch: int) -> list[Raw]:
+    by_place = {(record.partition, record.offset): record for record in raw}
+    rows: list[Raw] = []
+    for entry in found.ledger:
+        record = by_place[entry.partition, entry.offset]
+        own = {}
+        if entry.window_start is not None:
+            near = replace(record, log_time_micros=entry.event_time or 0)
+            own = next(
+                _row(g, r) for g, r in reference.run(definition, [near]).rows.items() if g[0] == entry.window_start
+            )
+        at = None if entry.event_time is None else _moment(entry.event_time)
+        place = {"partition": entry.partition, "offset": entry.offset, "event_time": at, "reason": entry.reason}
+        rows.append(own | _tail(entry.cls.value, "ledger", epoch) | {"_n": 1, "_positions": [place]})
+    counted: dict[int, int] = defaultdict(int)
+    for record in raw:
+        counted[record.partition] += reference.run(definition, [record]).counts[Class.FILTERED]
+    return rows + [
+        _tail("filtered", "ledger", epoch) | {"_n": n, "_partition": p} for p, n in sorted(counted.items()) if n
+    ]
+
+
+def _tail(name: str, kind: str, epoch: int) -> Raw:
+    return {"_kind": kind, "_epoch": epoch, "_class": name, "_unknown": 0}
+
+
+def _row(group: tuple[int, int, tuple[Any, ...]], row: reference.Row) -> Raw:
+    start, end, (key,) = group
+    return {"window_start": _moment(start), "window_end": _moment(end), "k": key, "_n": row.n, **row.measures}
+
+
+def _own(record: EpochRecord) -> Raw:
+    return {"_kind": "epoch", "_epoch": record.epoch, "_record": record.to_json()}
+
+
+def _moment(micros: int) -> datetime:
+    return datetime.fromtimestamp(micros / 1_000_000, UTC)
