@@ -8,7 +8,7 @@ from cutover.definition.pipeline import Pipeline
 from cutover.lake.epochs import EpochRecord
 from cutover.records.classes import Class
 from cutover.settings import Settings
-from reconcile import causes, cells, ledger, logcheck, query, series, verdict
+from reconcile import causes, cells, ledger, logcheck, lost, query, series, verdict
 from reconcile.causes import UNEXPLAINED, Findings
 from reconcile.codec import scalar
 from reconcile.diff import Diff
@@ -62,7 +62,9 @@ def compare(settings: Settings, pipeline: Pipeline, evidence: Evidence, seal: Se
             Expectation(expectation=c.expectation, severity=c.severity, success=c.success, observed=c.observed)
             for c in evidence.run.contract
         ),
-        notes=notes,
+        losses=lost.ranges(evidence.losses),
+        loss=lost.sentence(evidence.losses, sides.incomplete),
+        notes=(*notes, *lost.notes(evidence.losses)),
         runbook=decision.runbook,
     )
 
@@ -81,6 +83,7 @@ def _judged(sides: Sides, findings: Findings) -> Judged:
             different=findings.different_windows,
             open=sides.open_windows,
             incomplete=sides.incomplete_windows,
+            incomplete_because=dict(sides.incomplete),
             first=None if first is None else str(scalar(first)),
             last=None if last is None else str(scalar(last)),
         ),

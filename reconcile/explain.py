@@ -11,6 +11,8 @@ import duckdb
 
 from cutover.definition.pipeline import Pipeline
 from cutover.errors import DefinitionError, LakeError
+from cutover.lake.batch_runs import LOST
+from cutover.lake.losses import is_touched, touched
 from cutover.lake.tables import identifier
 from cutover.settings import Settings
 from reconcile import causes, cells, ledger, seal
@@ -61,7 +63,7 @@ class Explanation:
     window_start: str
     key: Mapping[str, Scalar]
     epoch: int  # the cut's
-    state: str  # closed or open
+    state: str  # closed, open or incomplete(lost)
     values: tuple[Measured, ...]
     rows: tuple[LedgerRow, ...]
     counted: tuple[CountedIn, ...]
@@ -135,11 +137,18 @@ def _explained(pipeline: Pipeline, evidence: Evidence, sides: Sides, window: dat
         window_start=str(scalar(window)),
         key=_key(sides, place, pipeline),
         epoch=evidence.run.epoch,
-        state="closed" if is_closed else "open",
+        state=_state(evidence, window, closed=is_closed),
         values=_values(pipeline, sides, place, streaming, batch),
         rows=rows,
         counted=_counted(sides, place),
     )
+
+
+def _state(evidence: Evidence, window: datetime, *, closed: bool) -> str:
+    """Return what is known of a window; of one that lost records neither side is the truth."""
+    if is_touched(round(window.timestamp() * 1_000_000), touched(evidence.losses)):
+        return f"incomplete({LOST})"
+    return "closed" if closed else "open"
 
 
 def _row(sides: Sides, table: str, place: str, names: Sequence[str]) -> Mapping[str, Any] | None:

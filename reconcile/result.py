@@ -87,9 +87,29 @@ class Windows:
     compared: int = 0
     different: int = 0
     open: int = 0  # not closed at the cut, so not judged
-    incomplete: int = 0  # not covered by the batch: stale, or part of their records is gone
+    incomplete: int = 0  # not judged: stale in the batch, or part of their records is gone
+    incomplete_because: Mapping[str, int] = field(default_factory=dict)  # lost, expired, stale -> windows
     first: str | None = None  # start of the first compared window, ISO
     last: str | None = None  # start of the last one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LostRange:
+    """Offsets that the log lost, as somebody accepted it."""
+
+    topic: str
+    topic_id: str
+    partition: int
+    first: int  # offset
+    next: int | None  # exclusive; None: nobody knows how far that log went
+    windows_from: str | None  # start of the first window touched, ISO; None: no window is
+    windows_to: str | None  # exclusive
+    stream_version: int  # the version that went on
+    epoch: int  # its first epoch after the loss
+    kind: str  # gap: the version went on behind it; anew: it was opened from what the log still held
+    who: str
+    why: str
+    at: str  # ISO
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -280,6 +300,8 @@ class Reconciliation:
     differences: tuple[Difference, ...] = ()  # capped
     differences_total: int = 0  # cells
     contract: tuple[Expectation, ...] = ()
+    losses: tuple[LostRange, ...] = ()
+    loss: str | None = None  # what the losses mean for the windows, in one sentence; None: nothing was lost
     notes: tuple[str, ...] = ()
     runbook: str | None = None  # name of a page in docs/runbooks
     seconds: float = 0.0

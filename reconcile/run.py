@@ -1,6 +1,7 @@
 """One reconciliation, top to bottom: seal, digests, diff, causes, verdict, report, record."""
 
 import uuid
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -108,13 +109,18 @@ def _judge(
             raise
         return _refused(pipeline, _broken(examined.seal, breach)), ()
     if found.windows.incomplete and not found.windows.compared:
-        return _refused(pipeline, _broken(examined.seal, _uncovered(evidence, found.windows.incomplete))), ()
-    return found, sides.uncovered(evidence)
+        unfair = _broken(examined.seal, _uncovered(evidence, found.windows.incomplete_because))
+        return replace(_refused(pipeline, unfair), losses=found.losses, loss=found.loss), ()
+    return found, sides.uncovered(pipeline, evidence)
 
 
-def _uncovered(evidence: Evidence, windows: int) -> SealBreach:
-    text = f"Batch run {evidence.run.run_id}: expected closed windows that it vouches for, got none of {windows:,}: "
-    text += "each is stale (changed since it was computed) or incomplete (its records have left the log)."
+def _uncovered(evidence: Evidence, windows: Mapping[str, int]) -> SealBreach:
+    found = ", ".join(f"{count:,} {reason}" for reason, count in windows.items())
+    text = f"Batch run {evidence.run.run_id}: expected closed windows that can be judged, got none of "
+    text += (
+        f"{sum(windows.values()):,}: {found} (stale: changed since batch computed it; expired: records have left the "
+    )
+    text += "log; lost: the stream missed records too)."
     return SealBreach(code="uncovered", message=text, runbook="NotComparable")
 
 

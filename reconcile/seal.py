@@ -14,6 +14,7 @@ from cutover.errors import LakeError
 from cutover.lake import batch_runs, control, epoch_history, losses, tables, versions, witnesses
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.epochs import EpochLog, EpochRecord
+from cutover.lake.losses import Loss
 from cutover.lake.paths import batch_uri
 from cutover.lake.versions import Version
 from cutover.settings import Settings
@@ -51,6 +52,7 @@ class Evidence:
     run: BatchRun
     batch: DeltaTable
     books: Books
+    losses: tuple[Loss, ...] = ()  # accepted, of this version and of those before it
 
     @property
     def watermark(self) -> int | None:
@@ -133,7 +135,13 @@ def _facts(  # noqa: PLR0913, PLR0917 -- all that both sides are read from
         books=books,
     )
     evidence = Evidence(
-        version=version, epoch_log=epoch_log, records=facts.up_to_cut, run=run, batch=batch, books=books
+        version=version,
+        epoch_log=epoch_log,
+        records=facts.up_to_cut,
+        run=run,
+        batch=batch,
+        books=books,
+        losses=losses.up_to(settings, version),
     )
     return facts, evidence
 

@@ -9,7 +9,7 @@ from rich.table import Table
 from cutover.settings import Settings
 from reconcile.codec import Scalar
 from reconcile.explain import Explanation
-from reconcile.report.text import number, share, signed, visible, when
+from reconcile.report.text import counts, number, share, signed, visible, when
 from reconcile.result import Difference, Reconciliation, Verdict
 
 _STYLES = {Verdict.CONSISTENT: "green", Verdict.EXPLAINED: "green", Verdict.DIVERGED: "red"}
@@ -31,6 +31,8 @@ def comparison(console: Console, result: Reconciliation, where: str | None) -> N
         "yellow" if result.exit_code and result.verdict is Verdict.EXPLAINED else _STYLES.get(result.verdict, "yellow")
     )
     console.print(f"[bold {style}]{result.verdict}[/]  {_safe(result.sentence)}")
+    if result.loss:
+        console.print(f"lost  {_safe(result.loss)}")
     if result.kind == "pipeline" and result.seal.holds:
         _pipeline(console, result)
     if result.differences:
@@ -52,7 +54,8 @@ def _pipeline(console: Console, result: Reconciliation) -> None:
     windows = result.windows
     console.print(
         f"epoch {result.seal.epoch}, {windows.compared:,} windows compared, {windows.different:,} differ,"
-        f" {windows.open:,} open, {windows.incomplete:,} incomplete; late share {share(result.policy.late_share)}"
+        f" {windows.open:,} open, {windows.incomplete:,} incomplete{counts(windows.incomplete_because)};"
+        f" late share {share(result.policy.late_share)}"
     )
     table = Table("cause", "rows", "events")
     for name, cause in result.causes.items():

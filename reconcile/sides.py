@@ -7,7 +7,7 @@ the cut, covered by the batch, in the range asked for. `stream_log` is the epoch
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -16,7 +16,8 @@ import duckdb
 
 from cutover.definition.pipeline import Pipeline, SameDefinition
 from cutover.lake import tables
-from cutover.lake.batch_runs import Range
+from cutover.lake.batch_runs import EXPIRED, LOST, Range
+from cutover.lake.losses import touched
 from cutover.lake.tables import identifier
 from cutover.records.classes import Class
 from cutover.records.fold import finished_sql
@@ -26,6 +27,7 @@ from reconcile.query import number
 from reconcile.seal import Evidence
 
 BATCH = "batch_side"
+STALE = "stale"  # changed since batch computed it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +39,12 @@ class Sides:
     merged: tuple[Class, ...]  # classes that stages 1, 2, ... merge, in the documented order
     same_definition: bool
     open_windows: int
-    incomplete_windows: int
+    incomplete: Mapping[str, int]  # reason -> closed windows that are not judged
+
+    @property
+    def incomplete_windows(self) -> int:
+        """Return the closed windows that are not judged."""
+        return sum(self.incomplete.values())
 
 
 def stage(number: int) -> str:
@@ -64,15 +71,17 @@ def opened(
         connection.execute(f"CREATE TEMP TABLE {BATCH} AS SELECT * FROM batch_table WHERE {judged}")
         for number in range(len(merged) + 1):
             _fold(connection, pipeline, (Class.ACCEPTED, *merged[:number]), number, judged)
+        connection.execute(
+            "CREATE TEMP VIEW windows AS SELECT window_start FROM all_1 UNION SELECT window_start FROM batch_table"
+        )
+        closed = closed_sql(pipeline, evidence)
         yield Sides(
             connection=connection,
             layout=_layout(connection, pipeline, same=same),
             merged=merged,
             same_definition=same,
-            open_windows=_count(connection, f"{within} AND NOT {closed_sql(pipeline, evidence)}"),
-            incomplete_windows=_count(
-                connection, f"{within} AND {closed_sql(pipeline, evidence)} AND ({_uncovered_sql(pipeline, evidence)})"
-            ),
+            open_windows=_count(connection, f"{within} AND NOT {closed}"),
+            incomplete=_incomplete(connection, pipeline, evidence, f"{within} AND {closed}"),
         )
 
 
@@ -87,10 +96,35 @@ def closed_sql(pipeline: Pipeline, evidence: Evidence) -> str:
 def _fold(
     connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, classes: tuple[Class, ...], number: int, judged: str
 ) -> None:
-    """Materialise one stage: rows of all `classes` folded as if they had been accepted."""
-    folded = finished_sql(pipeline, "stream_log", keep=classes)
-    connection.execute(f"CREATE TEMP TABLE all_{number} AS {folded}")
+    """Make one stage: rows of all `classes` folded as if they had been accepted; only the first folds everything."""
+    if number:
+        _fold_further(connection, pipeline, classes, number)
+    else:
+        connection.execute(f"CREATE TEMP TABLE all_0 AS {finished_sql(pipeline, 'stream_log', keep=classes)}")
     connection.execute(f"CREATE VIEW {stage(number)} AS SELECT * FROM all_{number} WHERE {judged}")
+
+
+def _fold_further(
+    connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, classes: tuple[Class, ...], number: int
+) -> None:
+    """Fold anew only where the last class has rows: few rows are late, and a fold of all is most of a comparison."""
+    moved, before = f"moved_{number}", f"all_{number - 1}"
+    keys = [identifier(name) for name in ("window_start", *pipeline.key)]
+    added = f"SELECT DISTINCT {', '.join(keys)} FROM stream_log WHERE _class = {tables.literal(classes[-1])}"
+    connection.execute(f"CREATE TEMP TABLE {moved} AS {added}")
+    if not has_moved(connection, number):
+        connection.execute(f"CREATE TEMP VIEW all_{number} AS SELECT * FROM {before}")
+        return
+    there = " AND ".join(f"m.{k} IS NOT DISTINCT FROM r.{k}" for k in keys)
+    rows = f"(SELECT * FROM stream_log r WHERE EXISTS (SELECT 1 FROM {moved} m WHERE {there}))"
+    rest = f"SELECT * FROM {before} r WHERE NOT EXISTS (SELECT 1 FROM {moved} m WHERE {there})"
+    again = finished_sql(pipeline, rows, keep=classes)
+    connection.execute(f"CREATE TEMP TABLE all_{number} AS {rest} UNION ALL {again}")
+
+
+def has_moved(connection: duckdb.DuckDBPyConnection, stage_number: int) -> bool:
+    """Return whether a stage differs from the one before it."""
+    return number(connection, f"SELECT count(*) FROM moved_{stage_number}") > 0
 
 
 def _layout(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, *, same: bool) -> Layout:
@@ -116,22 +150,52 @@ def _timestamp(moment: datetime) -> str:
     return f"make_timestamptz({round(moment.timestamp() * 1_000_000)})"
 
 
-def uncovered(evidence: Evidence) -> tuple[Range, ...]:
-    """Return the ranges that the batch run does not answer for: a window lies in one if it lies wholly inside."""
+def uncovered(pipeline: Pipeline, evidence: Evidence) -> tuple[Range, ...]:
+    """Return the ranges that are not judged: a window lies in one if it lies wholly inside."""
+    return tuple(span for spans in _by_reason(pipeline, evidence).values() for span in spans)
+
+
+def _by_reason(pipeline: Pipeline, evidence: Evidence) -> dict[str, list[Range]]:
+    """Return the ranges that are not judged, by reason, the first that counts for a window first.
+
+    What was lost and accepted is not judged, whatever the batch run says of it.
+    """
+    after = pipeline.window.size - pipeline.window.every
     # An entry of `incomplete` may span many windows: all those before the oldest record that the log still holds.
-    gone = tuple((entry.window_start, entry.window_end) for entry in evidence.run.incomplete)
-    return (*evidence.run.stale, *gone)
+    gone = {
+        reason: [(entry.window_start, entry.window_end) for entry in evidence.run.incomplete if entry.reason == reason]
+        for reason in (LOST, EXPIRED)
+    }
+    lost = [(first, end + after) for first, end in touched(evidence.losses)]
+    return {LOST: [*lost, *gone[LOST]], EXPIRED: gone[EXPIRED], STALE: list(evidence.run.stale)}
 
 
 def _uncovered_sql(pipeline: Pipeline, evidence: Evidence) -> str:
-    """Return SQL that is true for closed windows that the batch run does not answer for."""
+    """Return SQL that is true for windows that are not judged."""
+    return _inside_sql(pipeline, uncovered(pipeline, evidence))
+
+
+def _inside_sql(pipeline: Pipeline, ranges: Iterable[Range]) -> str:
     start, size = "epoch_us(window_start)", pipeline.window.size
-    inside = (f"({start} >= {int(a)} AND {start} + {size} <= {int(b)})" for a, b in uncovered(evidence))
-    return " OR ".join(inside) or "false"
+    return " OR ".join(f"({start} >= {int(a)} AND {start} + {size} <= {int(b)})" for a, b in ranges) or "false"
+
+
+def _incomplete(
+    connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, evidence: Evidence, condition: str
+) -> dict[str, int]:
+    """Count the windows that are not judged by the first reason that holds."""
+    found, earlier = {}, "false"
+    for reason, ranges in _by_reason(pipeline, evidence).items():
+        inside = _inside_sql(pipeline, ranges)
+        count = _count(connection, f"{condition} AND ({inside}) AND NOT ({earlier})")
+        earlier = f"{earlier} OR {inside}"
+        if count:
+            found[reason] = count
+    return found
 
 
 def _count(connection: duckdb.DuckDBPyConnection, condition: str) -> int:
-    return number(connection, f"SELECT count(DISTINCT window_start) FROM all_1 WHERE {condition}")
+    return number(connection, f"SELECT count(*) FROM windows WHERE {condition}")
 
 
 def key_columns(layout: Layout) -> str:

@@ -1,19 +1,22 @@
 """What people read: DuckDB views of one pipeline, bound to one version and its stage, without a JVM.
 
-Views: `serving` (what the stage serves), `streaming` (fold of the epoch log), `batch`, `ledger`, `batch_ledger` (each
-record that did not count, by position), `epochs` (one row each).
+Views: `serving` (what the stage serves, and by which side), `streaming` (fold of the epoch log), `batch`, `ledger`,
+`batch_ledger` (each record that did not count, by position), `epochs` (one row each). `serving` and `streaming` say of
+each window in `state` what it is: `open`, `final`, `incomplete(lost)`, `incomplete(expired)`.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import duckdb
 import pyarrow as pa
 
 from cutover.definition.pipeline import Pipeline
 from cutover.errors import LakeError
-from cutover.lake import batch_runs, tables, versions
+from cutover.lake import batch_runs, losses, tables, versions
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.epochs import EpochLog
+from cutover.lake.losses import Starts
 from cutover.lake.paths import batch_uri
 from cutover.lake.schemas import batch_ledger_schema, batch_schema
 from cutover.lake.stages import Stage, current_stage
@@ -42,16 +45,19 @@ def connect(settings: Settings, pipeline: Pipeline) -> duckdb.DuckDBPyConnection
     epoch_log = EpochLog(version.uri)
     newest = epoch_log.newest()
     epoch_log.relation(connection, "epoch_log", epoch=-1 if newest is None else newest.epoch)
-    connection.execute(f"CREATE VIEW streaming AS {finished_sql(pipeline, 'epoch_log')}")
+    watermark = None if newest is None else newest.watermark_after
+    # Read once: a run that ends meanwhile has computed windows that the version bound here does not hold.
+    runs = [run for run in batch_runs.runs(settings, pipeline) if run.batch_version is not None]
+    says = _states(pipeline, watermark, losses.touched(losses.up_to(settings, version)), runs)
+    folded = finished_sql(pipeline, "epoch_log")
+    connection.execute(f"CREATE VIEW streaming AS SELECT *, {says.streaming} AS state FROM ({folded})")  # noqa: S608
     keys = ", ".join(tables.identifier(key) for key in pipeline.key)
     connection.execute(f"CREATE VIEW ledger AS {_LEDGER.format(keys=keys, table='epoch_log')}")
     connection.register("epochs", _epochs(epoch_log))
-    # Read once: a run that ends meanwhile has computed windows that the version bound here does not hold.
-    runs = [run for run in batch_runs.runs(settings, pipeline) if run.batch_version is not None]
     _bind_batch(connection, settings, pipeline, runs)
     connection.execute(f"CREATE VIEW batch_ledger AS {_LEDGER.format(keys=keys, table='batch_ledger_rows')}")
     connection.register("batch_computed", _computed(runs))
-    connection.execute(f"CREATE VIEW serving AS {_serving(settings, pipeline)}")
+    connection.execute(f"CREATE VIEW serving AS {_serving(settings, pipeline, says)}")
     return connection
 
 
@@ -85,20 +91,48 @@ def _bind_batch(
         tables.relation(connection, "batch_ledger_rows", ledger, version=runs[-1].ledger_version)
 
 
-def _serving(settings: Settings, pipeline: Pipeline) -> str:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _States:
+    """SQL of what a window is, by the side that serves it: open, final, incomplete(lost), incomplete(expired)."""
+
+    streaming: str
+    batch: str
+
+
+def _states(pipeline: Pipeline, watermark: int | None, lost: Sequence[Starts], runs: Sequence[BatchRun]) -> _States:
+    """Return how both sides say what a window is; batch alone can have let windows expire that the stream has whole."""
+    start = "epoch_us(window_start)"
+    gone = " OR ".join(f"({start} >= {int(a)} AND {start} < {int(b)})" for a, b in lost) or "false"
+    frozen = [entry for run in runs[-1:] for entry in run.incomplete if entry.reason == batch_runs.EXPIRED]
+    expired = " OR ".join(
+        f"({start} >= {int(entry.window_start)} AND epoch_us(window_end) <= {int(entry.window_end)})"
+        for entry in frozen
+    )
+    final = (
+        "false" if watermark is None else f"epoch_us(window_end) + {pipeline.lateness.allowed_micros} <= {watermark}"
+    )
+    closed = f"WHEN {final} THEN 'final' ELSE 'open' END"
+    lost_first = f"CASE WHEN {gone} THEN 'incomplete({batch_runs.LOST})'"
+    return _States(
+        streaming=f"{lost_first} {closed}",
+        batch=f"{lost_first} WHEN {expired or 'false'} THEN 'incomplete({batch_runs.EXPIRED})' {closed}",
+    )
+
+
+def _serving(settings: Settings, pipeline: Pipeline, says: _States) -> str:
     """Return the query of the view: in LAMBDA each window that batch has computed from batch, others from the stream.
 
     Batch computes up to its horizon, but for what a run over a range left out.
     """
     columns = ", ".join(tables.identifier(c) for c in ("window_start", "window_end", *pipeline.key, *pipeline.measures))
-    streaming = f"SELECT {columns}, 'streaming' AS served_by FROM streaming"  # noqa: S608 -- quoted
+    streaming = f"SELECT {columns}, 'streaming' AS served_by, {says.streaming} AS state FROM streaming"  # noqa: S608 -- quoted
     if current_stage(settings, pipeline) is not Stage.LAMBDA:
         return streaming
     computed = (
         "EXISTS (SELECT 1 FROM batch_computed AS computed"
         " WHERE epoch_us(window_start) >= computed.first AND epoch_us(window_end) <= computed.last)"
     )
-    batch = f"SELECT {columns}, 'batch' AS served_by FROM batch"  # noqa: S608 -- quoted
+    batch = f"SELECT {columns}, 'batch' AS served_by, {says.batch} AS state FROM batch"  # noqa: S608 -- quoted
     return f"{batch} WHERE {computed} UNION ALL {streaming} WHERE NOT {computed}"
 
 

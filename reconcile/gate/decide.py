@@ -1,7 +1,7 @@
 """Whether a pipeline may move: a pure function of its stage, the evidence and the policy."""
 
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 from cutover.definition.pipeline import Policy
@@ -33,6 +33,20 @@ class Run:
     whole: bool = True  # of all closed windows; one of a range that was asked for is no evidence, but may speak against
     end: int | None = None  # sum of the cut's offsets; None: not known
     rows_by_cause: tuple[tuple[str, int], ...] = ()  # cause -> (window, key) rows
+    watermark: int | None = None  # of the stream at the cut, microseconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lost:
+    """Windows that can be proven no more, since the log lost records of theirs: evidence begins anew behind them."""
+
+    accepted: datetime
+    until: int  # watermark at which the last of these windows is closed, microseconds
+    text: str  # which, by whom
+
+    def touches(self, run: Run) -> bool:
+        """Return whether a run speaks for these windows: made before, or at a cut that leaves some of them open."""
+        return run.at <= self.accepted or run.watermark is None or run.watermark < self.until
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +63,7 @@ class Evidence:
 
     runs: tuple[Run, ...] = ()  # of the version and definition in force, since the last move, oldest first
     replay: Replay | None = None  # None: the log did not answer
+    losses: tuple[Lost, ...] = ()  # accepted, of the version in force and of those before it
     result_fingerprint: str | None = None
     stream_version: int | None = None
 
@@ -91,20 +106,26 @@ def decide(stage: Stage, evidence: Evidence, move: Move, policy: Policy, now: da
     """
     if move == "rollback":
         return Decision(move=move, stage=stage, target=_BACK.get(stage))
-    counted = consecutive(evidence.runs, now)
-    conditions = (_enough(counted, evidence.runs, policy), _last(evidence.runs), _replayable(evidence.replay))
+    counted = consecutive(evidence.runs, now, evidence.losses)
+    conditions = (
+        _enough(counted, evidence.runs, policy),
+        _last(evidence.runs),
+        _whole(evidence),
+        _replayable(evidence.replay),
+    )
     return Decision(move=move, stage=stage, target=_NEXT.get(stage), conditions=conditions, counted=counted)
 
 
-def consecutive(runs: tuple[Run, ...], now: datetime) -> tuple[Run, ...]:
+def consecutive(runs: tuple[Run, ...], now: datetime, losses: tuple[Lost, ...] = ()) -> tuple[Run, ...]:
     """Return the newest unbroken row of runs that count: within policy, not expired, each with a newer cut.
 
-    A run that is not within policy, or could not compare, breaks the row. A run at a cut that is already in the row, a
-    run over a range, or one that compared no window, adds nothing and breaks nothing.
+    A run that is not within policy, could not compare, or speaks for windows that a loss touched breaks the row. A run
+    at a cut that is already in the row, a run over a range, or one that compared no window, adds nothing and breaks
+    nothing.
     """
     row: list[Run] = []
     for run in runs:
-        if not run.within:
+        if not run.within or any(lost.touches(run) for lost in losses):
             row = []
         elif _is_fresh(run, now) and run.whole and run.windows > 0 and (not row or is_ahead(run, row[-1])):
             row.append(run)
@@ -136,6 +157,18 @@ def _last(runs: tuple[Run, ...]) -> Condition:
     newest = runs[-1]
     found = f"{newest.outcome} at epoch {newest.epoch}, {newest.at:%Y-%m-%d %H:%M} UTC"
     return Condition(name="newest run", met=newest.within, found=found)
+
+
+def _whole(evidence: Evidence) -> Condition:
+    name, newest = "losses", evidence.runs[-1] if evidence.runs else None
+    inside = [lost for lost in evidence.losses if newest is None or lost.touches(newest)]
+    if not inside:
+        found = f"{len(evidence.losses)} accepted, all behind the newest run" if evidence.losses else "none accepted"
+        return Condition(name=name, met=True, found=found)
+    worst = max(inside, key=lambda lost: lost.until)
+    until = datetime.fromtimestamp(worst.until / 1e6, UTC)
+    found = f"{worst.text}; runs count from a cut on whose watermark is {until:%Y-%m-%d %H:%M} UTC or later"
+    return Condition(name=name, met=False, found=found)
 
 
 def _replayable(replay: Replay | None) -> Condition:

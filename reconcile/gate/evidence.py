@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
@@ -11,12 +11,13 @@ from typing import Any
 from cutover.definition.fingerprint import batch_fingerprint, result_fingerprint
 from cutover.definition.pipeline import Pipeline, Policy
 from cutover.errors import LogError
-from cutover.lake import control, tables, versions
+from cutover.lake import control, losses, tables, versions
 from cutover.lake.epochs import EpochLog, EpochRecord
+from cutover.lake.losses import Loss
 from cutover.lake.versions import Version
 from cutover.log.kafka import LogClient
 from cutover.settings import Settings
-from reconcile.gate.decide import Decision, Evidence, Replay, Run, is_ahead
+from reconcile.gate.decide import Decision, Evidence, Lost, Replay, Run, is_ahead
 from reconcile.report.verdicts import EXPLAINED_BEYOND_POLICY
 
 COUNTS = frozenset({"CONSISTENT", "EXPLAINED"})
@@ -38,6 +39,7 @@ def read(settings: Settings, pipeline: Pipeline) -> Evidence:
     return Evidence(
         runs=since(found, history, version),
         replay=_replay(settings, pipeline, version),
+        losses=lost(pipeline, losses.up_to(settings, version)),
         result_fingerprint=version.result_fingerprint,
         stream_version=version.number,
     )
@@ -103,7 +105,31 @@ def _run(row: Mapping[str, Any], batch_definition: str | None, policy: Policy | 
         whole=result.get("from") is None and result.get("to") is None,
         end=_end(result),
         rows_by_cause=tuple(sorted(causes.items())),
+        watermark=_watermark(result),
     )
+
+
+def lost(pipeline: Pipeline, found: Sequence[Loss]) -> tuple[Lost, ...]:
+    """Return the accepted losses that touch windows, as the gate sees them: one for each recorded step."""
+    steps: dict[int, list[Loss]] = defaultdict(list)
+    for loss in found:
+        if loss.windows_to is not None:
+            steps[loss.sequence].append(loss)
+    return tuple(_lost(pipeline, step) for step in steps.values())
+
+
+def _lost(pipeline: Pipeline, step: Sequence[Loss]) -> Lost:
+    end = max(loss.windows_to or 0 for loss in step)
+    closed = end - pipeline.window.every + pipeline.window.size + pipeline.lateness.allowed_micros
+    offsets = sum((loss.next or loss.first) - loss.first for loss in step)
+    how_many = f"{offsets:,} offsets" if all(loss.next is not None for loss in step) else "an unknown number of offsets"
+    text = f"{how_many} of {step[0].topic} were lost, accepted {step[0].at:%Y-%m-%d %H:%M} UTC by {step[0].who}: "
+    return Lost(accepted=step[0].at, until=closed, text=text + "windows that they touch read incomplete(lost)")
+
+
+def _watermark(result: Mapping[str, Any]) -> int | None:
+    said = result.get("seal", {}).get("watermark")
+    return None if said is None else round(datetime.fromisoformat(said).timestamp() * 1_000_000)
 
 
 def _is_within(result: Mapping[str, Any], policy: Policy | None) -> bool:

@@ -53,6 +53,7 @@ def _view(original: Reconciliation) -> dict[str, Any]:
         "look": verdicts.look(result),
         "is_pipeline": result.kind == "pipeline",
         "is_comparable": result.verdict != "NOT_COMPARABLE",
+        "because": text.counts(result.windows.incomplete_because),
         "causes": _causes(result),
         "waterfalls": charts.waterfalls(result),
         "windows_chart": charts.windows_over_time(result),

@@ -37,6 +37,11 @@ def number(value: Scalar) -> str:
     return text.replace("-", MINUS)
 
 
+def counts(found: Mapping[str, int]) -> str:
+    """Return counts by name in brackets after a blank, ` (3 lost, 1 stale)`; nothing if there are none."""
+    return f" ({', '.join(f'{count:,} {name}' for name, count in found.items())})" if found else ""
+
+
 def signed(value: Scalar) -> str:
     """Return a difference with its sign; zero has none."""
     text = number(value)

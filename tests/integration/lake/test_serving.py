@@ -8,7 +8,9 @@ import pytest
 
 from cutover.definition.fingerprint import result_fingerprint
 from cutover.errors import LakeError
-from cutover.lake import control, serving, tables
+from cutover.lake import control, losses, serving, tables
+from cutover.lake.batch_runs import Incomplete
+from cutover.lake.losses import Loss
 from cutover.lake.paths import batch_uri
 from cutover.lake.schemas import batch_ledger_schema
 from cutover.settings import Settings
@@ -74,6 +76,61 @@ def test_without_a_batch_run_the_stream_serves_all(settings: Settings) -> None:
 
     assert tables.exists(uri)
     assert served(settings) == ["streaming"] * 6
+
+
+def states(settings: Settings) -> list[str]:
+    """Return what the view says of each hour, in order."""
+    with serving.connect(settings, PIPELINE) as connection:
+        return [row[0] for row in connection.execute("SELECT state FROM serving ORDER BY window_start").fetchall()]
+
+
+def lose(settings: Settings, first: int, end: int) -> None:
+    """Record a loss that touches the hours from `first` to before `end`."""
+    loss = Loss(
+        pipeline=PIPELINE.name,
+        result_fingerprint=result_fingerprint(PIPELINE),
+        stream_version=0,
+        epoch=2,
+        kind="gap",
+        topic="sales",
+        topic_id="A",
+        partition=0,
+        first=40,
+        next=60,
+        onward_topic_id="A",
+        windows_from=micros(first),
+        windows_to=micros(end),
+        who="me",
+        why="retention",
+        at=datetime.now(UTC),
+    )
+    losses.record(settings, [loss], turn=control.next_turn(settings, "losses", PIPELINE.name))
+
+
+@pytest.mark.parametrize("stage", ["LAMBDA", "KAPPA"])
+def test_every_window_says_what_it_is(settings: Settings, stage: str) -> None:
+    lake = lake_of(SALES)
+    at_three = replace(lake.epochs[-1], watermark_after=micros(4) + PIPELINE.lateness.allowed_micros)
+    write(settings, replace(lake, epochs=(*lake.epochs[:-1], at_three)))
+    row = {"pipeline": PIPELINE.name, "at": datetime.now(UTC), "event": "advanced", "stage": stage}
+    control.append_in_turn(settings, "gate", row | {"result_fingerprint": result_fingerprint(PIPELINE)})
+    assert states(settings) == ["final"] * 4 + ["open"] * 2
+
+    lose(settings, 3, 5)
+
+    assert states(settings) == ["final"] * 3 + ["incomplete(lost)"] * 2 + ["open"]
+
+
+def test_window_that_batch_let_expire_says_so_where_batch_serves_it(settings: Settings) -> None:
+    lake = lake_of(SALES)
+    gone = Incomplete(window_start=micros(1), window_end=micros(2), reason="expired")
+    computed = ((micros(0), micros(3)),)
+    write(settings, replace(lake, run=replace(lake.run, incomplete=(gone,), computed=computed)))
+
+    found = dict(zip(served(settings), states(settings), strict=True))
+
+    assert [state.startswith("incomplete") for state in states(settings)] == [False, True, False, False, False, False]
+    assert found["streaming"] in {"final", "open"}
 
 
 def test_before_the_first_epoch_it_says_what_makes_one(settings: Settings) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from cutover.definition.pipeline import Policy
 from cutover.lake.stages import Stage
-from reconcile.gate.decide import EXPIRES_AFTER, Decision, Evidence, Replay, Run, consecutive, decide
+from reconcile.gate.decide import EXPIRES_AFTER, Decision, Evidence, Lost, Replay, Run, consecutive, decide
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 POLICY = Policy(runs=3)
@@ -96,3 +96,45 @@ def test_rollback_asks_for_no_evidence(stage: Stage, target: Stage | None) -> No
     decision = decide(stage, Evidence(), "rollback", POLICY, NOW)
 
     assert (decision.target, decision.allowed) == (target, target is not None)
+
+
+LOSS = Lost(accepted=NOW - 2 * HOUR, until=500, text="20 offsets of flights were lost")
+
+
+def with_loss(*runs: Run) -> Decision:
+    return decide(Stage.LAMBDA, Evidence(runs=runs, replay=ROOMY, losses=(LOSS,)), "advance", POLICY, NOW)
+
+
+@pytest.mark.parametrize(
+    ("runs", "counted", "missing"),
+    [
+        pytest.param([run(n, watermark=n * 500) for n in (1, 2, 3)], [1, 2, 3], [], id="all behind the loss"),
+        pytest.param([run(n, watermark=n * 499) for n in (1, 2, 3)], [2, 3], ["runs"], id="first leaves some open"),
+        pytest.param(
+            [run(n, watermark=499) for n in (1, 2, 3)], [], ["runs", "losses"], id="touched windows are inside"
+        ),
+        pytest.param([run(n) for n in (1, 2, 3)], [], ["runs", "losses"], id="no watermark is no proof"),
+        pytest.param(
+            [run(1, watermark=900, age=3 * HOUR), *(run(n, watermark=900) for n in (2, 3))],
+            [2, 3],
+            ["runs"],
+            id="made before the loss",
+        ),
+        pytest.param([], [], ["runs", "newest run", "losses"], id="no run since"),
+    ],
+)
+def test_evidence_begins_anew_behind_what_a_loss_touched(
+    runs: list[Run], counted: list[int], missing: list[str]
+) -> None:
+    decision = with_loss(*runs)
+
+    assert [r.epoch for r in decision.counted] == counted
+    assert [c.name for c in decision.conditions if not c.met] == missing
+
+
+def test_loss_that_stands_in_the_way_is_named() -> None:
+    condition = next(c for c in with_loss(run(1, watermark=499)).conditions if c.name == "losses")
+
+    assert condition.found.startswith(
+        "20 offsets of flights were lost; runs count from a cut on whose watermark is 1970"
+    )

@@ -1,17 +1,21 @@
 """What the gate reads: runs of the version in force, made after the last move, and how long a replay takes."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
+from cutover.definition import Lateness
 from cutover.definition.pipeline import Policy
 from cutover.lake.epochs import EpochRecord
+from cutover.lake.losses import Loss
 from cutover.lake.stages import Stage
 from cutover.lake.versions import Version
 from reconcile.gate import evidence
 from reconcile.gate.decide import Decision, Evidence, Run
+from tests.integration.streaming import rig
 
 AT = datetime(2026, 11, 21, 12, tzinfo=UTC)
 VERSION = Version(pipeline="p", result_fingerprint="aa", lateness_fingerprint="bb", number=1, uri="lake")
@@ -188,3 +192,49 @@ def test_recorded_hash_can_be_checked() -> None:
     kept = json.loads(evidence.record(decision, Evidence(result_fingerprint="aa")))
 
     assert evidence.digest(kept) == kept["hash"]
+
+
+FLIGHTS = rig.pipeline("flights", lateness=Lateness(allowed="5 minutes"))  # windows of 10 minutes
+LOSS = Loss(
+    pipeline="clicks",
+    sequence=0,
+    result_fingerprint="aa",
+    stream_version=1,
+    epoch=4,
+    kind="gap",
+    topic="flights",
+    topic_id="A",
+    partition=0,
+    first=40,
+    next=60,
+    onward_topic_id="A",
+    windows_from=0,
+    windows_to=30 * rig.MINUTE,
+    who="me",
+    why="retention",
+    at=AT,
+)
+
+
+def test_loss_lasts_until_its_last_window_is_closed() -> None:
+    other = replace(LOSS, partition=1, next=45, windows_to=20 * rig.MINUTE)
+
+    (found,) = evidence.lost(FLIGHTS, [LOSS, other])
+
+    assert (found.accepted, found.until) == (AT, 35 * rig.MINUTE)
+    assert found.text.startswith("25 offsets of flights were lost, accepted 2026-11-21 12:00 UTC by me")
+
+
+def test_each_recorded_step_is_one_and_those_that_touch_no_window_are_none() -> None:
+    unknown = replace(LOSS, sequence=1, next=None)
+    harmless = replace(LOSS, sequence=2, windows_from=None, windows_to=None)
+
+    found = evidence.lost(FLIGHTS, [LOSS, unknown, harmless])
+
+    assert [lost.text.split(" of ")[0] for lost in found] == ["20 offsets", "an unknown number"]
+
+
+def test_run_knows_the_watermark_of_its_cut() -> None:
+    (found,) = evidence.runs([said(row(4), seal={"watermark": "1970-01-01T00:00:01.000002Z"})], VERSION)
+
+    assert found.watermark == 1_000_002

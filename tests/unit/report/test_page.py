@@ -16,6 +16,7 @@ from reconcile.result import (
     Cause,
     Difference,
     Expectation,
+    LostRange,
     PolicyResult,
     Reconciliation,
     Sample,
@@ -68,6 +69,24 @@ def outline(html: str) -> Outline:
     return parser
 
 
+def lost(why: str) -> LostRange:
+    return LostRange(
+        topic=why,
+        topic_id=why,
+        partition=0,
+        first=40,
+        next=60,
+        windows_from="2026-03-01T12:30:00Z",
+        windows_to="2026-03-01T14:10:00Z",
+        stream_version=0,
+        epoch=4,
+        kind=why,
+        who=why,
+        why=why,
+        at="2026-03-01T15:00:00Z",
+    )
+
+
 def hostile(text: str) -> Reconciliation:
     """Return a comparison that carries a text wherever a value of data can stand."""
     result = flights()
@@ -89,6 +108,8 @@ def hostile(text: str) -> Reconciliation:
         samples=(sample,),
         differences=(change,),
         contract=(Expectation(expectation=text, severity=text, success=False, observed=text),),
+        losses=(lost(text),),
+        loss=text,
         notes=(text,),
         runbook=text,
     )
@@ -245,3 +266,20 @@ def test_failed_write_leaves_the_old_page_and_no_part(settings: Settings, monkey
 def test_name_that_leaves_the_folder_is_refused(settings: Settings, name: str) -> None:
     with pytest.raises(DefinitionError, match="expected a pipeline and a run id"):
         files.write(settings, replace(flights(), pipeline=name))
+
+
+def test_losses_stand_at_the_top_and_in_a_section_of_their_own() -> None:
+    result = flights()
+    windows = replace(result.windows, incomplete=4, incomplete_because={"lost": 3, "stale": 1})
+    html = page.render(replace(result, windows=windows, losses=(lost("a disk"),), loss="The log lost records."))
+
+    assert html.index("The log lost records.") < html.index("Windows compared")
+    assert "4 incomplete (3 lost, 1 stale)" in html
+    section = html[html.index('id="lost"') : html.index('id="seal"')]
+    assert all(part in section for part in ("a disk", "40", "59", "2026-03-01 12:30", "stream-0, epoch 4"))
+
+
+def test_comparison_without_losses_does_not_speak_of_them() -> None:
+    assert (
+        "lost" not in page.render(flights()).split("<main>")[0].lower().replace("lost+found", "").split("</style>")[1]
+    )

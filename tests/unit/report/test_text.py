@@ -73,3 +73,7 @@ def test_null_in_a_key_is_told_from_the_text_null() -> None:
 @pytest.mark.parametrize("value", [None, "x", "nan", float("inf")])
 def test_value_that_is_no_number_draws_as_zero(value: Scalar) -> None:
     assert text.numeric(value) == 0
+
+
+def test_counts_by_name_stand_in_brackets() -> None:
+    assert (text.counts({}), text.counts({"lost": 1200, "stale": 1})) == ("", " (1,200 lost, 1 stale)")
