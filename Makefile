@@ -8,7 +8,7 @@ FAULT ?=
 SECONDS ?= 1800
 EPOCHS ?= 10000
 SEED ?= $(shell date +%s)
-.PHONY: help setup jars-s3 test-object-store demo up down status lint test faults faults-random soak many-keys lock clean purge $(addprefix test-,$(KINDS))
+.PHONY: help setup jars-s3 test-object-store demo up down status lint test faults faults-random soak many-keys skew lock clean purge $(addprefix test-,$(KINDS))
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -80,8 +80,11 @@ bench: build/bench/datacompy ## measure the figures of docs/benchmarks.md (ONLY=
 soak: setup ## EPOCHS=10000 small epochs of the real driver: does anything grow? (about an hour and a half; docs/soak.md)
 	@.venv/bin/python -m benchmarks.soak --epochs $(EPOCHS) $(ARGS)
 
-many-keys: setup ## five million keys in open windows: the memory of the driver's two processes (docs/scale/many-keys.json)
+many-keys: setup ## five million keys in open windows: the memory of the driver's two processes (docs/scale.md)
 	@.venv/bin/python -m benchmarks.many_keys $(ARGS)
+
+skew: setup ## epochs with one large key, and with ten times the keys, against even ones (docs/scale.md)
+	@.venv/bin/python -m benchmarks.skew $(ARGS)
 
 build/bench/datacompy: benchmarks/requirements.txt | setup # the peer alone: it never enters .venv
 	@.venv/bin/uv pip install --quiet --python .venv/bin/python --target build/bench --no-deps --require-hashes -r $<

@@ -1,6 +1,6 @@
 """Many keys: what the driver takes while epochs overflow and while they are folded.
 
-    .venv/bin/python -m benchmarks.many_keys --keys 5000000 --epoch-rows 1000000 --passes 2
+    .venv/bin/python -m benchmarks.many_keys --keys 5000000 --epoch-rows 1000000 --passes 1
 
 Writes each key `--passes` times into a topic, lets the real driver read it in epochs of `--epoch-rows` records (each of
 another key, so as many partial rows), then sends small epochs until the large ones are folded. From outside, both
@@ -23,13 +23,12 @@ import psutil
 from confluent_kafka import Producer
 
 from benchmarks import machine
-from benchmarks.many_keys.driver import TOPIC, settings_of
+from benchmarks.many_keys import page
+from benchmarks.many_keys.driver import settings_of
+from benchmarks.many_keys.fill import PARTITIONS, fill, put
 from benchmarks.soak.processes import broker, child
-from cutover.log.kafka import LogClient
 from infra.memory import proportional_set_size
 
-START_MILLIS = 1_767_225_600_000  # 2026-01-01T00:00:00Z
-PARTITIONS = 2
 PHASES = {"epochs": ("epoch.planned", "epoch.committed"), "fold": ("compact.read", "compact.committed")}
 GOAL_BYTES = 3 * 2**30
 
@@ -74,26 +73,6 @@ class Peaks:
         ]  # fmt: skip
         names = ("python", "jvm", "both", "python_pss", "jvm_pss", "both_pss")
         return {name: round(max(s[name] for s in sums) / 2**20) for name in names}
-
-
-def fill(bootstrap: str, keys: int, passes: int) -> None:
-    """Send each key once a pass; every epoch of a pass has other keys."""
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 50, "compression.type": "lz4"})
-    for number in range(keys * passes):
-        put(producer, number, number % keys)
-    producer.flush(300)
-
-
-def put(producer: Producer, number: int, key: int) -> None:
-    """Hand over one record; wait while the client's buffer is full."""
-    value = b'{"id":%d,"k":"key-%08d","v":%d,"at":%d}' % (number, key, number % 1_009, START_MILLIS + number % 60_000)
-    while True:
-        try:
-            producer.produce(TOPIC, value, partition=number % PARTITIONS)
-        except BufferError:
-            producer.poll(0.05)
-        else:
-            return
 
 
 def notes(home: Path) -> list[dict[str, float | str]]:
@@ -162,14 +141,12 @@ def read(home: Path, epoch_rows: int) -> tuple[dict[str, float], int]:
 
 
 def measure(home: Path, bootstrap: str, keys: int, epoch_rows: int, passes: int) -> dict[str, object]:
-    """Fill, drive, fold, read; return all figures.
+    """Drive, fold, read; return all figures.
 
     Raises:
         AssertionError: The reader's sums are not those of what was sent.
     """
-    settings, epochs = settings_of(home, bootstrap, 1), -(-keys * passes // epoch_rows)
-    LogClient(settings).create_topic(TOPIC, partitions=PARTITIONS, config={"retention.ms": "-1"})
-    fill(bootstrap, keys, passes)
+    epochs = -(-keys * passes // epoch_rows)
     arguments = ["--home", str(home), "--bootstrap", bootstrap, "--epoch-rows", str(epoch_rows)]
     arguments += ["--fold-every", str(epochs)]
     with child("benchmarks.many_keys.driver", home / "driver.log", arguments) as driver:
@@ -211,15 +188,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--keys", type=int, default=5_000_000)
     parser.add_argument("--epoch-rows", type=int, default=1_000_000)
-    parser.add_argument("--passes", type=int, default=2)
+    parser.add_argument("--passes", type=int, default=1)
     parser.add_argument("--bootstrap", help="a broker that runs; none: one of its own")
-    parser.add_argument("--out", type=Path, default=Path("docs/many-keys.json"))
+    parser.add_argument("--filled", action="store_true", help="the broker has the records: see fill.py")
+    parser.add_argument("--out", type=Path, default=Path("docs/scale/many-keys.json"))
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, broker(Path(folder), args.bootstrap) as at:
+        if not args.filled:
+            fill(settings_of(Path(folder), at, 1), args.keys, args.passes)
         figures = measure(Path(folder), at, args.keys, args.epoch_rows, args.passes)
     asked = {"keys": args.keys, "partial_rows_an_epoch": args.epoch_rows, "passes": args.passes}
     result = {"asked": asked, "goal_mib": GOAL_BYTES // 2**20, **figures, "machine": machine.describe()}
+    args.out.parent.mkdir(parents=True, exist_ok=True)
     args.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    page.write(args.out.parent)
     print(json.dumps(result, indent=1))
 
 
