@@ -95,7 +95,8 @@ def _checks(fault: Fault, rig: Rig) -> tuple[str, ...]:
     _none(f"{v.check}: {v.text}" for v in result.violations)
     _none([] if result.error is None else [result.error])
     _none(f"{c.name} cannot be judged: {c.why}" for c in result.checks.values() if c.state is State.NOT_PROVABLE)
-    return tuple(name for name in fault.checks if name in result.checks)
+    _none(f"{name} was not judged" for name in fault.checks if name not in result.checks)
+    return fault.checks
 
 
 def _holds(fault: Fault, rig: Rig) -> tuple[str, ...]:

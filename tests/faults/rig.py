@@ -250,8 +250,8 @@ class Rig:
         return found
 
     def verify(self, only: Sequence[str] = ()) -> Verification:
-        """Run the checks with the oracle."""
-        return verify(self.settings, self.pipeline, oracle=self.oracle, only=only)
+        """Run the checks with the oracle, over all that the log holds."""
+        return verify(self.settings, self.pipeline, oracle=self.oracle, only=only, every=True)
 
     def ended(self, child: Child, within: float = WITHIN) -> int:
         """Wait for the process that had to stop; its exit code, message and alert are those of the fault."""
