@@ -3,8 +3,8 @@
 One row with an epoch's record for each epoch of the version. Drivers follow one another: once another one has
 committed, the one before commits nothing more; told from the names in the epochs' rows, which outlive clean-up. In
 the part of the table's history that is kept: the epochs that commits carry rise by exactly 1 in the order of table
-versions, and every commit that changes rows is an epoch or a fold: a hand that appends, deletes or restores leaves a
-commit without a name.
+versions, each epoch's row is what its commit brought, and every commit that changes rows is an epoch or a fold: a
+hand that appends, deletes or restores leaves a commit without a name.
 """
 
 import json
@@ -27,6 +27,7 @@ def check(facts: Facts) -> Iterator[Violation]:
     yield from capped("N2", [*drivers(facts.stream, facts.records)])
     if not isinstance(facts.commits, Unknown):
         yield from capped("N2", [*order(facts.stream, facts.commits)])
+        yield from capped("N2", [*rewritten(facts.stream, facts.commits, facts.records)])
         yield from capped("N2", [*strangers(facts.stream, facts.commits)])
 
 
@@ -71,6 +72,16 @@ def order(stream: str, commits: Sequence[Commit]) -> Iterator[str]:
             text = f"Epoch log of {stream}: table version {commit.version}: expected epoch {before[1] + 1} after"
             yield f"{text} epoch {before[1]} (version {before[0]}), got epoch {epoch}."
         before = (commit.version, epoch)
+
+
+def rewritten(stream: str, commits: Sequence[Commit], records: Sequence[EpochRecord]) -> Iterator[str]:
+    """Yield the epochs whose row is not the one that their commit brought."""
+    by_number = {record.epoch: record.to_json() for record in records}
+    for commit in commits:
+        epoch = epoch_of(commit)
+        if epoch is not None and by_number.get(epoch, commit.mark) != commit.mark:
+            text = f"Epoch log of {stream}: epoch {epoch}: expected the record that table version {commit.version}"
+            yield f"{text} brought, got another one."
 
 
 def strangers(stream: str, commits: Sequence[Commit]) -> Iterator[str]:

@@ -94,10 +94,8 @@ def _reopened(facts: Facts) -> Iterator[str]:
     if isinstance(facts.reopened, Unknown):
         return
     for one in facts.reopened:
-        text = (
-            f"Window {moment(one.window_start)} of {facts.stream}: expected no accepted record from epoch {one.epoch}"
-        )
-        yield f"{text} on, which the watermark {moment(one.watermark)} had closed it for, got {one.pairs:,} pairs."
+        text = f"Window {moment(one.window_start)} of {facts.stream}: expected no accepted record in epoch {one.epoch}"
+        yield f"{text}, as watermark {moment(one.watermark)} had closed it, got {one.pairs:,} pairs."
 
 
 def _changed(finals: Finals) -> Iterator[str]:

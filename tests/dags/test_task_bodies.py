@@ -130,3 +130,17 @@ def test_failing_verdict_fails_the_task_and_leaves_its_report_as_xcom(bag: "DagB
     assert report.is_file()
     assert report.is_relative_to(home / "reports")
     assert json.loads(report.with_suffix(".json").read_text())["exit_code"] == 2
+
+
+def test_checks_are_judged_after_a_failing_verdict_and_the_run_stays_red(bag: "DagBag", home: Path) -> None:
+    run = bag.dags["flights_reconcile"].test()
+
+    states = {task.task_id: str(task.state) for task in run.get_task_instances()}
+    assert home.is_dir()
+    assert states == {
+        "collect_requests": "success",
+        "compare": "failed",
+        "verify": "failed",
+        "settle": "upstream_failed",
+    }
+    assert str(run.state) == "failed"

@@ -1,0 +1,114 @@
+"""The producer's oracle: what it wrote is read back, and which ids a cell may hold."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cutover.records.classes import Class
+from cutover.records.reference import LedgerRow
+from reconcile.verify.facts import Counted, Facts
+from reconcile.verify.oracle import Oracle, Sent, append
+from reconcile.verify.oracle_books import check, counted, may_be
+from tests.unit.verify.test_checks import facts
+
+CELL = (0, ("a",))
+
+
+def sent(id_: int, **changes: object) -> Sent:
+    values: dict[str, object] = {
+        "id": id_,
+        "outcome": "acked",
+        "topic_id": "topic-1",
+        "partition": 0,
+        "offset": id_,
+        "intended": "accepted",
+        "window_start": 0,
+        "key": ("a",),
+    }
+    return Sent(**{**values, **changes})  # type: ignore[arg-type]  # changes are named by the tests
+
+
+def test_what_was_written_is_read_back(tmp_path: Path) -> None:
+    append(tmp_path / "o", [sent(1), sent(2, key=(None, 3))])
+    append(tmp_path / "o", [sent(3, offset=None, outcome="unknown")])
+
+    assert Oracle.read(tmp_path / "o").sent == (
+        sent(1),
+        sent(2, key=(None, 3)),
+        sent(3, offset=None, outcome="unknown"),
+    )
+
+
+def test_the_last_line_of_an_id_counts_and_half_a_line_does_not(tmp_path: Path) -> None:
+    append(tmp_path / "o", [sent(1, outcome="unknown", offset=None), sent(1)])
+    with (tmp_path / "o").open("a", encoding="utf-8") as file:
+        file.write('{"id": 2, "outco')
+
+    assert Oracle.read(tmp_path / "o").sent == (sent(1),)
+    assert Oracle.read(tmp_path / "none").sent == ()
+
+
+@pytest.mark.parametrize(
+    ("rest", "unknown", "expected"),
+    [
+        (counted([]), [], True),
+        (counted([]), [7, 8], True),
+        (counted([8]), [7, 8], True),
+        (counted([7, 8]), [7, 8], True),
+        (counted([7, 7]), [7, 8], False),
+        (counted([9]), [7, 8], False),
+        (counted([7]), [], False),
+        (Counted(n=-1, ids=-7, squares=-49), [7], False),
+        (Counted(n=0, ids=1, squares=1), [7], False),
+    ],
+)
+def test_unknown_records_count_once_or_not_at_all(rest: Counted, unknown: list[int], *, expected: bool) -> None:
+    assert may_be(rest, unknown) is expected
+
+
+def judged(*records: Sent, cell: Counted | None, **changes: object) -> list[str]:
+    found: Facts = facts(cells={} if cell is None else {CELL: cell}, **changes)
+    return list(check(found, Oracle(sent=records)))
+
+
+def test_exactly_the_acknowledged_ids_hold() -> None:
+    assert judged(sent(1), sent(2), cell=counted([1, 2])) == []
+
+
+@pytest.mark.parametrize("cell", [counted([1]), counted([1, 2, 2]), counted([1, 3]), counted([1, 2, 3]), None])
+def test_a_cell_with_other_ids_is_named(cell: Counted | None) -> None:
+    found = judged(sent(1), sent(2), cell=cell)
+
+    assert [text.split(":")[0] for text in found] == ["Window 0, key ('a',)"]
+
+
+@pytest.mark.parametrize(
+    "never",
+    [sent(2, outcome="failed"), sent(2, outcome="aborted"), sent(2, topic_id="topic-2"), sent(2, offset=15)],
+)
+def test_a_record_that_must_not_count_is_named_if_it_does(never: Sent) -> None:
+    assert judged(sent(1), never, cell=counted([1])) == []
+    assert judged(sent(1), never, cell=counted([1, 2])) != []
+
+
+def entry(**changes: object) -> LedgerRow:
+    row = LedgerRow(cls=Class.MALFORMED, partition=0, offset=3, window_start=None, event_time=None, reason=None)
+    return replace(row, **changes)  # type: ignore[arg-type]  # changes are named by the tests
+
+
+def test_what_was_sent_malformed_is_in_the_ledger_and_nothing_else_is() -> None:
+    poison = sent(3, intended="malformed", window_start=None, key=())
+
+    assert judged(poison, cell=None, ledger=frozenset({entry()})) == []
+    assert judged(poison, cell=None) == ["Ledger, malformed: 1 positions missing, the first is (0, 3)."]
+    assert judged(cell=None, ledger=frozenset({entry()})) != []
+
+
+def test_a_late_record_was_sent_to_count() -> None:
+    late = frozenset({entry(cls=Class.LATE, window_start=0)})
+
+    assert judged(sent(3), cell=counted([3]), ledger=late) == []
+    assert judged(sent(4), cell=counted([4]), ledger=late) == [
+        "Ledger, late: 1 positions were not sent to count, the first is (0, 3)."
+    ]
