@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Transaction, write_deltalake
-from deltalake.exceptions import CommitFailedError
+from deltalake.exceptions import CommitFailedError, DeltaError
 
 APP = "flights/stream-0"
 ROWS = pa.table({"n": pa.array([1], pa.int64())})
@@ -60,6 +60,26 @@ def test_stale_handle_is_refused_by_the_same_application_whatever_the_epoch(uri:
     with pytest.raises(CommitFailedError):
         commit(stale, epoch)
     assert rows(uri) == 3
+
+
+def test_stale_handle_is_refused_where_the_number_of_its_next_commit_is_free_again(tmp_path: Path) -> None:
+    uri = str(tmp_path / "short")
+    table = DeltaTable.create(uri, ROWS.schema, configuration={"delta.logRetentionDuration": "interval 0 seconds"})
+    commit(table, 0)
+    stale = DeltaTable(uri)
+    for epoch in range(1, 6):
+        commit(table, epoch)
+    tidied = DeltaTable(uri)
+    tidied.create_checkpoint()
+    tidied.cleanup_metadata()
+    next_of_stale = Path(uri) / "_delta_log" / f"{stale.version() + 1:020}.json"
+    assert not next_of_stale.exists()
+
+    with pytest.raises(DeltaError):
+        commit(stale, 1)
+
+    assert not next_of_stale.exists()
+    assert (rows(uri), DeltaTable(uri).transaction_version(APP)) == (6, 5)
 
 
 def test_stale_handle_is_accepted_beside_another_application(uri: str) -> None:
