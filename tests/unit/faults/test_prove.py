@@ -93,7 +93,9 @@ def test_whatever_does_not_hold_is_not_proven_and_says_why(run: Any, changes: di
 def test_an_alert_that_goes_on_after_healing_is_not_proven_unless_the_fault_says_so(run: Any) -> None:
     def leave(rig: Rig) -> None:
         stop(rig)
-        beat = heartbeat.Heartbeat(pid=1, started=0.0, run_id="", at="", state="FAILED", runbook="StreamFenced")
+        beat = heartbeat.Heartbeat(
+            pid=1, started=0.0, run_id="", at="2026-01-01T00:00:00+00:00", state="FAILED", runbook="StreamFenced"
+        )
         heartbeat.replace_json(heartbeat.folder(rig.settings, "clicks") / "heartbeat.json", asdict(beat))
 
     assert "still fire" in run(inject=leave).why
