@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-import duckdb
 import pyarrow as pa
 from deltalake import DeltaTable
 
@@ -44,16 +43,14 @@ def read_record(table: DeltaTable, path: str) -> EpochRecord | None:
     Raises:
         LakeError: The file is not there or does not parse.
     """
-    query = "SELECT _record FROM file ORDER BY _epoch DESC LIMIT 1"
     try:
-        connection = tables.connect()
-        tables.bind_file(connection, "file", table, path)
-        row = connection.execute(query).fetchone()
-    except (duckdb.Error, OSError, pa.ArrowException) as error:
+        rows = tables.read_file(table, path, ("_epoch", "_record")).to_pylist()
+    except (OSError, pa.ArrowException) as error:
         cause = str(error).splitlines()[0]
         msg = f"Table `{table.table_uri}`: file `{path}` is listed and cannot be read: {cause}."
         raise LakeError(msg, runbook="TableUnreadable") from error
-    return None if row is None else EpochRecord.from_json(row[0])
+    newest_row = max(rows, key=lambda row: int(row["_epoch"]), default=None)
+    return None if newest_row is None else EpochRecord.from_json(newest_row["_record"])
 
 
 def opened(

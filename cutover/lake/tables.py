@@ -177,24 +177,25 @@ def bind(connection: duckdb.DuckDBPyConnection, view: str, table: DeltaTable) ->
     return int(table.version())
 
 
-def bind_file(connection: duckdb.DuckDBPyConnection, view: str, table: DeltaTable, path: str) -> None:
-    """Bind a view to one data file of a table, by its path in the table's log; without the partition columns.
+def read_file(table: DeltaTable, path: str, columns: Sequence[str]) -> pa.Table:
+    """Return columns of one small data file of a table, by its path in the table's log; no partition columns.
+
+    Without an engine: making a DuckDB connection takes longer than reading a few rows.
 
     Raises:
-        duckdb.Error, OSError, pa.ArrowException: The file is not there or does not parse.
+        OSError, pa.ArrowException: The file is not there, or does not parse, or lacks a column.
     """
-    root = local_root(table)
-    if root is None:
-        from pyarrow import parquet  # noqa: PLC0415 -- a lake in an object store only
+    from pyarrow import parquet  # noqa: PLC0415 -- half a second that most commands need not pay
 
-        system, folder = storage.place(table.table_uri)
-        connection.register(view, parquet.read_table(f"{folder}/{unquote(path)}", filesystem=system, partitioning=None))
-        return
-    file = literal(str(file_path(root, {"path": path})))
-    connection.execute(
-        f"CREATE OR REPLACE VIEW {identifier(view)} AS "  # noqa: S608 -- quoted
-        f"SELECT * FROM read_parquet({file}, hive_partitioning = false)"
-    )
+    root = local_root(table)
+    system, folder = storage.place(table.table_uri) if root is None else (None, "")
+    place = f"{folder}/{unquote(path)}" if root is None else str(file_path(root, {"path": path}))
+    with parquet.ParquetFile(place, filesystem=system) as file:
+        missing = set(columns) - set(file.schema_arrow.names)
+        if missing:
+            msg = f"expected columns {', '.join(columns)}, got a file without {', '.join(sorted(missing))}"
+            raise pa.ArrowInvalid(msg)
+        return file.read(columns=list(columns))
 
 
 def _files(table: DeltaTable, root: Path) -> dict[tuple[tuple[str, str | None], ...], list[str]]:
