@@ -19,7 +19,7 @@ from cutover.records.classes import Class
 from reconcile.diff import Diff, diff
 from reconcile.query import first, number
 from reconcile.result import Cause
-from reconcile.sides import BATCH, Sides, key_columns, stage
+from reconcile.sides import BATCH, Sides, has_moved, key_columns, stage
 
 UNEXPLAINED = "unexplained"
 NAMES = (Class.LATE, Class.FUTURE, Class.MALFORMED)
@@ -43,7 +43,11 @@ def find(sides: Sides) -> Findings:
     """Compare both sides, make `touched`, and count rows and records behind each cause. Needs the ledger's tables."""
     plain = diff(sides.connection, sides.layout, BATCH, stage(0), into="different")
     for n in range(1, len(sides.merged) + 1):
-        diff(sides.connection, sides.layout, BATCH, stage(n), into=f"left_{n}")
+        if has_moved(sides.connection, n):
+            diff(sides.connection, sides.layout, BATCH, stage(n), into=f"left_{n}")
+        else:
+            before = f"left_{n - 1}" if n > 1 else "different"
+            sides.connection.execute(f"CREATE TEMP TABLE left_{n} AS SELECT * FROM {before}")
     sides.connection.execute(f"CREATE TEMP TABLE touched AS {_touched(sides)}")
     windows = number(sides.connection, "SELECT count(DISTINCT window_start) FROM touched")
     return Findings(plain=plain, different_windows=windows, causes=_causes(sides))
