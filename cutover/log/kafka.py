@@ -41,6 +41,19 @@ POSITION_WAIT_MS = 5
 """How long the broker holds a request at the log's end. It answers them in turn: at librdkafka's 500 ms each of twenty
 positions of a short log took half a second."""
 
+_REFUSALS = frozenset(
+    {
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.SASL_AUTHENTICATION_FAILED,
+        KafkaError.UNSUPPORTED_SASL_MECHANISM,
+        KafkaError.ILLEGAL_SASL_STATE,
+        KafkaError.SECURITY_DISABLED,
+        KafkaError._AUTHENTICATION,  # noqa: SLF001 -- its only name
+        KafkaError._SSL,  # noqa: SLF001 -- its only name
+    }
+)
 _AT_END = frozenset({KafkaError._PARTITION_EOF})  # noqa: SLF001 -- its only name
 _AT_ONCE, _PATIENCE = 20_000, 0.02  # records that one look takes, seconds that it waits for them
 _GONE = frozenset({KafkaError._AUTO_OFFSET_RESET})  # noqa: SLF001 -- its only name
@@ -79,8 +92,9 @@ class LogClient:
         self._timeout = settings.kafka.timeout_seconds
         self._options = options.librdkafka(settings.kafka, self.bootstrap)
         self._options["log_level"] = "0"  # what fails is raised; librdkafka's own lines would only repeat it
+        self._refused: KafkaError | None = None  # a connection that was refused: requests over it only time out
         try:
-            self._admin = AdminClient(dict(self._options))
+            self._admin = AdminClient(self._options | {"error_cb": self._heard})
         except KafkaException as error:
             msg = f"Settings, `kafka`: expected values that the client takes, got: {error.args[0].str()}."
             raise DefinitionError(msg) from None
@@ -124,6 +138,7 @@ class LogClient:
         """
         found = self._metadata()
         if topic not in found:
+            self._refuse_hidden(topic)
             raise self._unknown(topic, tuple(name for name in found if not name.startswith("__")))
         return found[topic]
 
@@ -324,8 +339,28 @@ class LogClient:
         except KafkaException as error:
             raise self._unreachable(error) from error
 
+    def _refuse_hidden(self, topic: str) -> None:
+        """Ask for a topic by its name: one that may not be seen is not among all topics, and is refused."""
+        try:
+            self.topic_id(topic)
+        except LogError as error:
+            if error.runbook is not None:
+                raise
+
+    def _heard(self, error: KafkaError) -> None:
+        if error.code() in _REFUSALS:
+            self._refused = error
+
     def _unreachable(self, error: KafkaException) -> LogError:
-        detail = error.args[0].str() if error.args and isinstance(error.args[0], KafkaError) else str(error)
+        """Return what a failure means: no answer, which may pass, or a refusal, which stays until somebody acts."""
+        self._admin.poll(0)  # lets `_heard` hear
+        cause = error.args[0] if error.args and isinstance(error.args[0], KafkaError) else None
+        said = cause if cause is not None and cause.code() in _REFUSALS else self._refused
+        if said is not None:
+            msg = f"Kafka at {self.bootstrap}: expected leave to ask, it refused: {said.str()}."
+            hint = "\nHint: waiting changes nothing; look at user, password, certificate and rights (describe, read)."
+            return LogError(msg + hint, runbook="KafkaRefused")
+        detail = cause.str() if cause is not None else str(error)
         msg = f"Kafka at {self.bootstrap}: expected an answer within {self._timeout:g} s, got: {detail}."
         return LogError(msg + "\nHint: `cutover status` shows the broker.", runbook="KafkaUnreachable")
 
