@@ -9,26 +9,30 @@ would commit them; the fold runs beside it in its thread, as in the driver. One 
 import argparse
 import json
 import os
+import shutil
 import time
 from pathlib import Path
 
 import psutil
 import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from benchmarks.soak import workload
 from cutover.clock import SystemClock
+from cutover.definition.pipeline import Pipeline
 from cutover.lake import tables, versions
 from cutover.lake.epochs import EpochRecord
 from cutover.lake.schemas import epoch_log_schema
 from cutover.lake.versions import Version
 from cutover.log.kafka import LogClient
 from cutover.settings import Kafka, Settings
-from streaming.commit import Committer
+from streaming.commit import NO_HOOKS, Committer
 from streaming.compaction import Compactor
 from streaming.heartbeat import Beat, first_beat
 from streaming.rim import Rim
 
 SAMPLE_EVERY = 20
+CONTROL_EVERY, YOUNG_EPOCHS = 4, 200
 SCALED_LOG = {"delta.logRetentionDuration": "interval 40 seconds"}
 """As many commits as the ten minutes of `SHORT_LOG` have at two a second: here about thirty pass in one."""
 
@@ -46,20 +50,48 @@ def run(settings: Settings, epochs: int, out: Path) -> None:
     table = tables.ensure(version.uri, schema, partition_by=["_kind"], configuration=SCALED_LOG)
     committer = Committer(version, "soak", table, reload_every=settings.stream.reload_every)
     compactor = Compactor(rim, committer)
+    prepared, control = workload.Prepared(pipeline), Control(settings, pipeline)
     process, log_folder = psutil.Process(), Path(version.uri) / "_delta_log"
     for epoch in range(epochs):
         record = _record(version, epoch)
-        rows = workload.prepared(pipeline, record)
+        rows = prepared.of(record)
         began = time.perf_counter()
         committer.commit(rows, record)
         committed = time.perf_counter()
         compactor.step()
         ended = time.perf_counter()
-        notes.add(epoch=epoch, at=time.time(), commit=committed - began, step=ended - committed)
+        beside = {"control": control.commit(rows)} if epoch % CONTROL_EVERY == 0 else {}
+        notes.add(epoch=epoch, at=time.time(), commit=committed - began, step=ended - committed, **beside)
         if epoch % SAMPLE_EVERY == 0:
             listed = len(pa.table(committer.table.get_add_actions()))
             logged = len(os.listdir(log_folder))  # noqa: PTH208 -- names only, of a large folder
             notes.add(sample=epoch, at=time.time(), log=logged, listed=listed, driver=process.memory_info().rss)
+
+
+class Control:
+    """A table that is always young: the same rows at the same moments, made anew every 200 epochs."""
+
+    def __init__(self, settings: Settings, pipeline: Pipeline) -> None:
+        self._home, self._schema, self._number = settings.home.resolve() / "control", epoch_log_schema(pipeline), 0
+        self._table: DeltaTable | None = None
+
+    def commit(self, rows: pa.Table) -> float:
+        """Append rows and return the seconds that it took."""
+        if self._table is None or self._number % (YOUNG_EPOCHS // CONTROL_EVERY) == 0:
+            shutil.rmtree(self._home, ignore_errors=True)
+            self._table = tables.ensure(str(self._home), self._schema, partition_by=["_kind"])
+        self._number += 1
+        properties = CommitProperties(app_transactions=[Transaction("control", self._number)])
+        began = time.perf_counter()
+        write_deltalake(
+            self._table,
+            rows,
+            mode="append",
+            partition_by=["_kind"],
+            commit_properties=properties,
+            post_commithook_properties=NO_HOOKS,
+        )
+        return time.perf_counter() - began
 
 
 def _record(version: Version, epoch: int) -> EpochRecord:

@@ -10,6 +10,7 @@ from benchmarks import machine
 
 Note = dict[str, Any]
 BUCKETS, SAMPLES = 100, 200
+WARMING = 200  # epochs after a start that are drawn and not summed up
 MIB = 2**20
 SIZES = ("driver_rss", "jvm_rss", "driver_pss", "jvm_pss")
 
@@ -22,7 +23,7 @@ class Epoch:
     at: float  # when it was committed, Unix seconds
     took: float | None  # from its plan to its commit; None for a tick
     commit: float | None  # from its last row to its commit, the look at the topic's identity included
-    cycle: float | None  # from the commit before it to its own: everything, upkeep and Spark's pause too
+    cycle: float | None  # from the commit before it to its own: everything, upkeep and Spark's pause too; None: a start
     folding: bool  # a fold was under way, or was committed
 
 
@@ -40,13 +41,13 @@ def notes(file: Path) -> list[Note]:
 def epochs(found: Sequence[Note]) -> list[Epoch]:
     """Return the epochs of the driver's notes."""
     at = {(note["point"], note["of"]): float(note["at"]) for note in found}
-    folds = _folds(found)
+    folds, starts = _folds(found), [note["of"] + 1 for note in found if note["point"] == "start.read"]
     numbers = [note["of"] for note in found if note["point"] == "epoch.committed"]
     made = []
     for number in numbers:
         ended = at["epoch.committed", number]
         planned, gathered = at.get(("epoch.planned", number)), at.get(("epoch.aggregated", number))
-        before = at.get(("epoch.committed", number - 1))
+        before = None if number in starts else at.get(("epoch.committed", number - 1))
         began = before or planned or ended
         made.append(
             Epoch(
@@ -108,12 +109,15 @@ def driver(home: Path) -> dict[str, Any]:
     """Return the figures of the real driver: summary, curve, samples."""
     found = epochs(notes(home / "notes.jsonl"))
     samples = [s for s in notes(home / "samples.jsonl") if "listed" in s]
-    warm = found[len(found) // 50 :]  # a JVM that has just started is slow, and no figure of an epoch's growth
+    starts = [note["of"] + 1 for note in notes(home / "notes.jsonl") if note["point"] == "start.read"]
+    # A JVM that has just started is slow, and no figure of what grows with the number of epochs.
+    warm = [e for e in found if not any(start <= e.number < start + WARMING for start in starts)]
     cycles = [e.cycle for e in warm if e.cycle is not None]
     folding = [e.cycle for e in warm if e.cycle is not None and e.folding]
     summary = {
         "epochs": len(found),
-        "minutes": round((found[-1].at - found[0].at) / 60, 1),
+        "minutes": round(sum(e.cycle for e in found if e.cycle is not None) / 60, 1),
+        "starts_at": starts,
         "commit_ms": tenths([e.commit for e in warm if e.commit is not None]),
         "epoch_ms": tenths([e.took for e in warm if e.took is not None]),
         "commit_to_commit_ms": millis(cycles),
@@ -178,6 +182,7 @@ def alone(home: Path) -> dict[str, Any]:
         "epochs": len(timed),
         "minutes": round((timed[-1]["at"] - timed[0]["at"]) / 60, 1),
         "commit_ms": tenths([note["commit"] for note in timed]),
+        "commit_to_control": _to_control(timed),
         "upkeep_ms": tenths([note["step"] for note in timed]),
         "log_files": spread([s["log"] for s in samples]),
         "listed_files": spread([s["listed"] for s in samples]),
@@ -185,6 +190,20 @@ def alone(home: Path) -> dict[str, Any]:
     }
     thinned = [{"epoch": s["sample"], "log": s["log"], "listed": s["listed"]} for s in samples[::step]]
     return {"summary": summary, "curve": curve, "samples": thinned}
+
+
+def _to_control(timed: Sequence[Note]) -> dict[str, dict[str, float]]:
+    """Return quantiles of commits / the same quantiles of the young table's, in the first and the last tenth."""
+    paired = [note for note in timed if "control" in note]
+    size = max(1, len(paired) // 10)
+    tenths_of = {"first_tenth": paired[:size], "last_tenth": paired[-size:]}
+    return {name: _quotients(found) for name, found in tenths_of.items()}
+
+
+def _quotients(found: Sequence[Note]) -> dict[str, float]:
+    both = [[note[name] for note in found] for name in ("commit", "control")]
+    shares = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
+    return {label: round(quantile(both[0], share) / quantile(both[1], share), 3) for label, share in shares.items()}
 
 
 def gather(home: Path, *, asked: int, rate: int, note: str) -> dict[str, Any]:

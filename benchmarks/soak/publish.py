@@ -26,6 +26,8 @@ MEANING = """
 - *commit to commit*: the longest that a reader waits for the next epoch, with everything in it.
 - The folder holds files that no version lists any more for two hours, so that no reader loses one; the sweep that
   removes them runs beside the stream every ten minutes. The log's own files go after ten minutes.
+- A *young table* takes the same rows beside the other one, every fourth epoch, and is made anew every 200 epochs: what
+  else the machine does blurs both alike, so that their ratio tells whether a commit gets slower with age.
 - Alone, epochs follow one another some thirty times faster than by the clock of a stream: there the log's files go
   after 40 seconds, about as many commits as ten minutes of a stream have.
 """
@@ -58,6 +60,8 @@ def page(found: dict[str, Any]) -> str:
         _times("whole epoch, p99", real["epoch_ms"], "p99"),
         _times("commit alone, p50", alone["commit_ms"], "p50"),
         _times("commit alone, p99", alone["commit_ms"], "p99"),
+        _ratios("commit alone / commit to a young table at the same moment, p50", alone["commit_to_control"], "p50"),
+        _ratios("commit alone / commit to a young table at the same moment, p99", alone["commit_to_control"], "p99"),
         _times("upkeep alone, p99", alone["upkeep_ms"], "p99"),
         _counts("files in the log's folder", real["log_files"]),
         _counts("files that the table lists", real["listed_files"]),
@@ -68,6 +72,8 @@ def page(found: dict[str, Any]) -> str:
         _counts("driver's JVM, MiB", real["jvm_mib"]),
         "",
         *_folds(real),
+        _starts(real),
+        "",
         MEANING.strip(),
         "",
         "Machine: " + ", ".join(f"{name} {value}" for name, value in found["machine"].items()) + ".",
@@ -78,6 +84,11 @@ def page(found: dict[str, Any]) -> str:
 def _times(name: str, figure: dict[str, Any], quantile: str) -> str:
     first, last = figure["first_tenth"][quantile], figure["last_tenth"][quantile]
     return f"| {name} | {first:,.1f} ms | {last:,.1f} ms | {figure[f'{quantile}_ratio']:g} |"
+
+
+def _ratios(name: str, figure: dict[str, Any], quantile: str) -> str:
+    first, last = figure["first_tenth"][quantile], figure["last_tenth"][quantile]
+    return f"| {name} | {first:.2f} | {last:.2f} | {last / first:.2f} |"
 
 
 def _counts(name: str, figure: dict[str, float]) -> str:
@@ -95,6 +106,12 @@ def _folds(real: dict[str, Any]) -> list[str]:
         f" {over['while_folding']:,} of these, {over['all']:,} of all."
     )
     return [text, ""]
+
+
+def _starts(real: dict[str, Any]) -> str:
+    at = " and at epoch ".join(f"{number:,}" for number in real["starts_at"])
+    warming = f"the first {figures.WARMING} epochs after a start are drawn and not summed up"
+    return f"The driver was started at epoch {at}; {warming}."
 
 
 def main() -> None:

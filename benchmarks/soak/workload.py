@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from cutover.definition import Count, Fixed, Lateness, Max, Pipeline, Sum, Topic
 from cutover.lake.epochs import EpochRecord
@@ -53,34 +54,45 @@ class Notes:
             self._file.write(json.dumps(values) + "\n")
 
 
-def prepared(definition: Pipeline, record: EpochRecord) -> pa.Table:
-    """Return an epoch's rows: each key in two windows, five late records, the record."""
-    schema, epoch = epoch_log_schema(definition), record.epoch
-    now = epoch * 1_000_000 // WINDOW * WINDOW
-    rows = [_partial(epoch, now - window * WINDOW, key) for window in range(2) for key in range(KEYS)]
-    rows += [_late(epoch, now, number) for number in range(5)]
-    rows.append({"_kind": "epoch", "_epoch": epoch, "_record": record.to_json()})
-    return pa.Table.from_pylist(rows, schema=schema)
+class Prepared:
+    """An epoch's rows as the driver would commit them: each key in two windows, five late records, the record."""
+
+    def __init__(self, definition: Pipeline) -> None:
+        self._schema = epoch_log_schema(definition)
+        rows = [_partial(-window * WINDOW, key) for window in range(2) for key in range(KEYS)]
+        self._rows = pa.Table.from_pylist([*rows, *(_late(number) for number in range(5))], schema=self._schema)
+
+    def of(self, record: EpochRecord) -> pa.Table:
+        """Return the rows of one epoch: windows go on with time."""
+        shift = pa.scalar(record.epoch * 1_000_000 // WINDOW * WINDOW, pa.duration("us"))
+        rows = self._set("_epoch", self._rows, pa.repeat(pa.scalar(record.epoch, pa.int64()), self._rows.num_rows))
+        for name in ("window_start", "window_end"):
+            rows = self._set(name, rows, pc.add(rows[name], shift))
+        own = {"_kind": "epoch", "_epoch": record.epoch, "_record": record.to_json()}
+        return pa.concat_tables([rows, pa.Table.from_pylist([own], schema=self._schema)])
+
+    def _set(self, name: str, rows: pa.Table, values: pa.Array) -> pa.Table:
+        return rows.set_column(self._schema.get_field_index(name), self._schema.field(name), values)
 
 
-def _partial(epoch: int, start: int, key: int) -> dict[str, object]:
+def _partial(start: int, key: int) -> dict[str, object]:
     return {
         "_kind": "partial",
-        "_epoch": epoch,
+        "_epoch": 0,
         "_class": Class.ACCEPTED.value,
         "window_start": start,
         "window_end": start + WINDOW,
         "k": f"key-{key}",
         "n": 3,
-        "total": epoch * key,
+        "total": key,
         "worst": key,
         "_n": 3,
         "_unknown": 0,
     }
 
 
-def _late(epoch: int, now: int, number: int) -> dict[str, object]:
-    start = now - 60 * WINDOW
-    position = {"partition": 0, "offset": epoch * 100 + number, "event_time": start, "reason": None}
-    late = _partial(epoch, start, number) | {"_kind": "ledger", "_class": Class.LATE.value, "n": 1, "_n": 1}
+def _late(number: int) -> dict[str, object]:
+    start = -60 * WINDOW
+    position = {"partition": 0, "offset": number, "event_time": start, "reason": None}
+    late = _partial(start, number) | {"_kind": "ledger", "_class": Class.LATE.value, "n": 1, "_n": 1}
     return late | {"_positions": [position]}
