@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from confluent_kafka import (
     OFFSET_END,
+    OFFSET_INVALID,
     Consumer,
     IsolationLevel,
     KafkaError,
@@ -18,6 +19,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import (
     AdminClient,
+    ConfigEntry,
     ConfigResource,
     ListOffsetsResultInfo,
     NewTopic,
@@ -56,6 +58,7 @@ _REFUSALS = frozenset(
 )
 _AT_END = frozenset({KafkaError._PARTITION_EOF})  # noqa: SLF001 -- its only name
 _AT_ONCE, _PATIENCE = 20_000, 0.02  # records that one look takes, seconds that it waits for them
+_CUT = frozenset({KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN})  # noqa: SLF001 -- their only names
 _GONE = frozenset({KafkaError._AUTO_OFFSET_RESET})  # noqa: SLF001 -- its only name
 
 
@@ -113,7 +116,7 @@ class LogClient:
         Raises:
             LogError: No broker answers, or it knows no such topic.
         """
-        cluster = self._ask(self._admin.describe_cluster(request_timeout=self._timeout).result)
+        cluster = self._ask(lambda: self._admin.describe_cluster(request_timeout=self._timeout).result())
         return LogId(cluster_id=str(cluster.cluster_id), topic=topic, topic_id=self.topic_id(topic))
 
     def topic_id(self, topic: str) -> str:
@@ -122,9 +125,13 @@ class LogClient:
         Raises:
             LogError: No broker answers, or it knows no such topic.
         """
-        future = self._admin.describe_topics(TopicCollection([topic]), request_timeout=self._timeout)[topic]
+
+        def ask() -> str:
+            asked = self._admin.describe_topics(TopicCollection([topic]), request_timeout=self._timeout)
+            return str(asked[topic].result().topic_id)
+
         try:
-            return str(future.result().topic_id)
+            return self._patiently(ask)
         except KafkaException as error:
             if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 raise self._unknown(topic, ()) from None
@@ -195,8 +202,11 @@ class LogClient:
     def config(self, topic: str) -> dict[str, str]:
         """Return the topic's settings, by Kafka's names."""
         resource = ConfigResource(ResourceType.TOPIC, topic)
-        found = self._ask(self._admin.describe_configs([resource], request_timeout=self._timeout)[resource].result)
-        return {name: str(entry.value) for name, entry in found.items()}
+
+        def ask() -> dict[str, ConfigEntry]:
+            return dict(self._admin.describe_configs([resource], request_timeout=self._timeout)[resource].result())
+
+        return {name: str(entry.value) for name, entry in self._ask(ask).items()}
 
     def read(self, topic: str, positions: Mapping[int, Sequence[int]]) -> Iterator[RawRecord]:
         """Yield the records at single positions, by partition and offset; positions that hold none are left out.
@@ -256,7 +266,7 @@ class LogClient:
         silent_since = time.monotonic()
         try:
             while unread:
-                found = consumer.consume(_AT_ONCE, _PATIENCE)
+                found = [message for message in consumer.consume(_AT_ONCE, _PATIENCE) if not _is_cut(message.error())]
                 if found:
                     silent_since = time.monotonic()
                 elif time.monotonic() - silent_since > self._timeout:
@@ -285,7 +295,10 @@ class LogClient:
 
     def _poll(self, consumer: Consumer, nothing: frozenset[int]) -> Message | None:
         """Return the next record, None where the log says by one of the codes in `nothing` that there is none."""
+        until = time.monotonic() + self._timeout
         message = consumer.poll(self._timeout)
+        while message is not None and _is_cut(message.error()) and time.monotonic() < until:
+            message = consumer.poll(until - time.monotonic())
         error = KafkaError(KafkaError._TIMED_OUT) if message is None else message.error()  # noqa: SLF001 -- its only name
         if error is None:
             return message
@@ -295,7 +308,7 @@ class LogClient:
 
     def _metadata(self) -> dict[str, tuple[int, ...]]:
         try:
-            found = self._admin.list_topics(timeout=self._timeout)
+            found = self._patiently(lambda: self._admin.list_topics(timeout=self._timeout))
         except KafkaException as error:
             raise self._unreachable(error) from error
         return {name: tuple(sorted(topic.partitions)) for name, topic in found.topics.items()}
@@ -322,20 +335,27 @@ class LogClient:
 
         def ask() -> dict[int, ListOffsetsResultInfo]:
             futures = self._admin.list_offsets(wanted, isolation_level=level, request_timeout=self._timeout)
-            return {tp.partition: future.result() for tp, future in futures.items()}
+            found = {tp.partition: future.result() for tp, future in futures.items()}
+            if any(info.offset == OFFSET_INVALID for info in found.values()):
+                # A line that was cut at the wrong moment: librdkafka calls it an answer, without an offset.
+                raise KafkaException(KafkaError(KafkaError._TRANSPORT))  # noqa: SLF001 -- its only name
+            return found
 
-        # A topic that was made a moment ago, or a broker that just came back, has no leader yet.
+        return self._ask(ask)
+
+    def _patiently(self, question: Callable[[], Result]) -> Result:
+        """Ask again what passes by itself: a cut line; no leader, as of a new topic or a broker that just came back."""
         patient = Retrying(
             stop=stop_after_delay(self._timeout),
             wait=wait_fixed(0.1),
             retry=retry_if_exception(_passes_by_itself),
             reraise=True,
         )
-        return self._ask(lambda: patient(ask))
+        return patient(question)
 
     def _ask(self, question: Callable[[], Result]) -> Result:
         try:
-            return question()
+            return self._patiently(question)
         except KafkaException as error:
             raise self._unreachable(error) from error
 
@@ -371,7 +391,12 @@ class LogClient:
 
 
 def _passes_by_itself(error: BaseException) -> bool:
-    return isinstance(error, KafkaException) and bool(error.args[0].retriable())
+    return isinstance(error, KafkaException) and bool(error.args[0].retriable() or _is_cut(error.args[0]))
+
+
+def _is_cut(error: KafkaError | None) -> bool:
+    """Return whether a connection ended: the client makes another one by itself."""
+    return error is not None and error.code() in _CUT
 
 
 def _raw(message: Message) -> RawRecord:
