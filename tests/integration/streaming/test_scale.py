@@ -1,0 +1,97 @@
+"""The ways of many rows say the same as the plain ones: epochs written by Spark, folds in little memory."""
+
+# ruff: noqa: S608 -- names of the definition's own columns
+
+from collections import Counter
+from dataclasses import replace
+
+import pyarrow.parquet as pq
+import pytest
+
+from cutover.definition import Avg, Count, Max, Min, Pipeline, Sum
+from cutover.definition.measures import Measure
+from cutover.lake import tables, versions
+from cutover.lake.schemas import epoch_log_schema
+from cutover.records.fold import fold_sql
+from cutover.settings import Settings
+from streaming import compaction, driver, files, folding
+from streaming.files import File
+from tests.integration.streaming import rig
+from tests.integration.streaming.rig import Event
+
+EVENTS = [Event(id=i, minute=i / 20, key=None if i % 7 == 0 else f"k{i % 40}", partition=i % 2) for i in range(400)]
+EVENTS += [Event(id=1000 + i, minute=0, logged=60) for i in range(20)]  # late
+EVENTS += [Event(id=2000, raw=b"{"), Event(id=2001, key="drop"), Event(id=2002, minute=9000, logged=20)]
+EVERY_TYPE: dict[str, Measure] = {
+    "clicks": Count(),
+    "ids": Sum("id"),
+    "exact": Sum("CAST(id AS decimal(12,2)) / 4"),
+    "mean": Avg("id"),
+    "first": Min("k"),
+    "newest": Max("at"),
+}
+
+
+def definition(topic: str) -> Pipeline:
+    return replace(rig.pipeline(topic, cap=60), measures=EVERY_TYPE)
+
+
+def rows(settings: Settings, pipeline: Pipeline) -> Counter[str]:
+    """Return every row of the epoch log but the records, as text, and how often it stands there."""
+    return Counter(repr(row) for row in rig.ask(settings, pipeline, "SELECT * FROM rows"))
+
+
+def test_epochs_that_overflow_hold_the_rows_of_plain_ones(
+    quick: Settings, topic: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    pipeline, plain = definition(topic), quick.model_copy(update={"home": tmp_path_factory.mktemp("plain")})
+    overflowing = rig.fast(quick, overflow_rows=5)
+    rig.send(quick, topic, EVENTS)
+
+    for settings in (plain, overflowing):
+        driver.run(settings, pipeline, until="drain")
+
+    found = rows(overflowing, pipeline)
+    listed = compaction.listed(rig.epoch_log(overflowing, pipeline).table)
+    assert any(file.path.startswith("overflow-") for file in listed)
+    assert found == rows(plain, pipeline)
+    assert found.total() > len(EVENTS) // 2
+    root = tables.local_root(rig.epoch_log(overflowing, pipeline).table)
+    assert root is not None
+    assert [path.name for path in root.glob("overflow-*/**/*") if path.is_file() and path.suffix != ".parquet"] == []
+
+
+def test_fold_in_little_memory_holds_what_a_query_over_all_rows_returns(quick: Settings, topic: str) -> None:
+    settings, pipeline = rig.fast(quick, overflow_rows=5, fold_memory="40MB"), definition(topic)
+    rig.send(settings, topic, EVENTS)
+    driver.run(settings, pipeline, until="drain")
+    version = versions.current(settings, pipeline)
+    assert version is not None
+    log = rig.epoch_log(settings, pipeline)
+    schema = epoch_log_schema(pipeline)
+    columns = schema.remove(schema.get_field_index("_kind"))
+    listed = compaction.listed(log.table)
+
+    for kind in ("partial", "ledger", "epoch"):
+        group = [file for file in listed if file.kind == kind]
+        made = folding.folded(settings, pipeline, version.uri, group).made
+
+        assert len(group) > 1
+        assert (made.first, made.last) == (0, max(file.last for file in group))
+        with tables.connect() as connection:
+            files.read(connection, "before", version.uri, group, columns)
+            files.read(connection, "after", version.uri, [made], columns)
+            wanted = fold_sql(pipeline, "before") if kind == "partial" else "SELECT * FROM before"
+            names = ", ".join(item[0] for item in connection.execute(f"DESCRIBE {wanted}").fetchall())
+            before = connection.execute(f"SELECT {names} FROM ({wanted}) ORDER BY ALL").fetchall()
+            after = connection.execute(f"SELECT {names} FROM after ORDER BY ALL").fetchall()
+            epochs = [row[0] for row in connection.execute("SELECT _epoch FROM after").fetchall()]
+        assert before == after
+        assert set(epochs) == {made.last} if kind == "partial" else epochs == sorted(epochs)
+        assert same_types(version.uri, made, columns.names) == columns.types
+
+
+def same_types(uri: str, file: File, names: list[str]) -> list[object]:
+    """Return the types of a file's columns as other readers see them."""
+    found = pq.read_schema(f"{uri}/{file.path}")
+    return [found.field(name).type for name in names]
