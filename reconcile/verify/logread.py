@@ -84,8 +84,9 @@ def _counted(log: SameLog, records: Sequence[EpochRecord]) -> tuple[dict[tuple[i
     ends = {p: [r.end.get(p, 0) for r in records] for p in records[-1].end}
     ranges = {p: (records[0].start.get(p, 0), end) for p, end in records[-1].end.items()}
     for p, offset, logged in log.client.positions(log.topic, ranges):
-        epoch = records[bisect_right(ends[p], offset)].epoch
-        found[epoch, p] += 1
+        record = records[bisect_right(ends[p], offset)]
+        epoch = record.epoch
+        found[epoch, p] += offset >= record.start.get(p, 0)
         if logged > newest.get(epoch, -1):
             newest[epoch] = logged
     so_far = accumulate((newest.get(r.epoch, -1) for r in records), max)

@@ -76,10 +76,10 @@ def order(stream: str, commits: Sequence[Commit]) -> Iterator[str]:
 
 def rewritten(stream: str, commits: Sequence[Commit], records: Sequence[EpochRecord]) -> Iterator[str]:
     """Yield the epochs whose row is not the one that their commit brought."""
-    by_number = {record.epoch: record.to_json() for record in records}
+    by_number = {record.epoch: record for record in records}
     for commit in commits:
         epoch = epoch_of(commit)
-        if epoch is not None and by_number.get(epoch, commit.mark) != commit.mark:
+        if epoch in by_number and EpochRecord.from_json(commit.mark or "") != by_number[epoch]:
             text = f"Epoch log of {stream}: epoch {epoch}: expected the record that table version {commit.version}"
             yield f"{text} brought, got another one."
 

@@ -1,0 +1,296 @@
+"""Every check finds what is planted on a copy of a real lake, and no other check cries: `cutover verify` exits 1."""
+
+import shutil
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from cutover.lake.batch_runs import BatchRun
+from cutover.lake.epochs import EpochRecord
+from cutover.lake.paths import batch_uri
+from cutover.lake.schemas import batch_schema, epoch_log_schema
+from cutover.settings import Kafka, Settings
+from reconcile.result import Verdict
+from reconcile.run import reconcile
+from reconcile.verify.model import State, Verification
+from reconcile.verify.run import verify
+from tests.integration.reconcile.lake_of import write_run
+from tests.integration.streaming.rig import MINUTE, NOON, Event
+from tests.integration.verify.lab import Lab, build
+
+Raw = dict[str, Any]
+Rows = list[Raw]
+ALL = {"N1", "N2", "N3", "N4", "N5", "N6", "N8"}
+LATE = Event(id=103, minute=2, partition=1)
+EPOCHS: tuple[list[Event], ...] = (
+    [Event(id=i, minute=i, key="ab"[i % 2], partition=i % 2) for i in range(20)],
+    [
+        *(Event(id=i, minute=i, key="ab"[i % 2], partition=i % 2) for i in range(20, 50)),
+        Event(id=100, minute=0, key="drop"),
+        Event(id=101, raw=b"{"),
+        Event(id=102, minute=5000, logged=21),
+    ],
+    [*(Event(id=i, minute=i, key=None, partition=i % 2) for i in range(50, 80)), LATE],
+    [],
+)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory, kafka_bootstrap: str) -> Lab:
+    home = tmp_path_factory.mktemp("verified")
+    settings = Settings(home=home, kafka=Kafka(bootstrap_servers=kafka_bootstrap, timeout_seconds=30))
+    lab = build(settings, f"verify-planted-{uuid.uuid4().hex[:8]}", EPOCHS)
+    assert reconcile(settings, lab.pipeline).verdict is Verdict.EXPLAINED
+    return lab
+
+
+@pytest.fixture
+def lab(made: Lab, tmp_path: Path) -> Lab:
+    """Return a copy of the lake for one test to spoil."""
+    shutil.copytree(made.settings.home, tmp_path / "home")
+    settings = made.settings.model_copy(update={"home": tmp_path / "home"})
+    return replace(made, settings=settings, version=replace(made.version, uri=_moved(made, settings)))
+
+
+def _moved(made: Lab, settings: Settings) -> str:
+    return made.version.uri.replace(made.settings.lake_uri, settings.lake_uri)
+
+
+def judged(lab: Lab, **asked: Any) -> Verification:
+    return verify(lab.settings, lab.pipeline, every=True, **asked)
+
+
+def violated(found: Verification) -> set[str]:
+    return {name for name, checked in found.checks.items() if checked.state is State.VIOLATED}
+
+
+def test_a_clean_lake_holds_in_every_check(lab: Lab) -> None:
+    found = judged(lab)
+
+    assert (found.exit_code, set(found.checks), found.violations) == (0, ALL, ())
+    assert {checked.state for checked in found.checks.values()} == {State.HELD}
+
+
+def rewrite(lab: Lab, edit: Callable[[Rows], Rows]) -> None:
+    """Put an edited copy of the epoch log's rows in place of them, as a hand would; of one kind at a time."""
+    schema = epoch_log_schema(lab.pipeline)
+    before = DeltaTable(lab.version.uri).to_pyarrow_table().cast(schema).to_pylist()
+    after = edit(before)
+    kinds = ("partial", "ledger", "epoch")
+    changed = [kind for kind in kinds if _of_kind(before, kind) != _of_kind(after, kind)]
+    for kind in changed or ["ledger"]:
+        rows = pa.Table.from_pylist(_of_kind(after, kind), schema=schema)
+        write_deltalake(lab.version.uri, rows, mode="overwrite", predicate=f"_kind = '{kind}'")
+
+
+def _of_kind(rows: Rows, kind: str) -> Rows:
+    return [row for row in rows if row["_kind"] == kind]
+
+
+def row_edit(chosen: Callable[[Raw], bool], edit: Callable[[Raw], Rows]) -> Callable[[Rows], Rows]:
+    """Return an edit of the first row that is chosen."""
+
+    def edited(rows: Rows) -> Rows:
+        place = next(i for i, row in enumerate(rows) if chosen(row))
+        return [*rows[:place], *edit(rows[place]), *rows[place + 1 :]]
+
+    return edited
+
+
+def of_class(name: str, epoch: int) -> Callable[[Raw], bool]:
+    return lambda row: (row["_class"], row["_epoch"]) == (name, epoch)
+
+
+def record_edit(epoch: int, edit: Callable[[EpochRecord], EpochRecord | None]) -> Callable[[Rows], Rows]:
+    """Return an edit of one epoch's record; None takes it out."""
+
+    def edited(row: Raw) -> Rows:
+        after = edit(EpochRecord.from_json(row["_record"]))
+        return [] if after is None else [{**row, "_record": after.to_json()}]
+
+    return row_edit(lambda row: row["_kind"] == "epoch" and row["_epoch"] == epoch, edited)
+
+
+def without(offsets: Any, partition: int) -> dict[int, int]:
+    return {p: offset for p, offset in offsets.items() if p != partition}
+
+
+def _more(name: str) -> Callable[[Raw], Rows]:
+    return lambda row: [{**row, name: row[name] + 1}]
+
+
+def _accepted(row: Raw) -> Rows:
+    return [{**row, "_class": "accepted", "_kind": "partial", "_positions": None}]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plant:
+    id: str
+    edit: Callable[[Rows], Rows]
+    found: frozenset[str]
+    text: str
+
+
+def plant(id_: str, found: str, text: str, edit: Callable[[Rows], Rows]) -> Plant:
+    return Plant(id=id_, edit=edit, found=frozenset(found.split()), text=text)
+
+
+PLANTS = (
+    plant("a hand that changed nothing", "N2", "WRITE without a record", lambda rows: rows),
+    plant(
+        "an offset off by one",
+        "N1 N2 N3 N4",
+        "partition 0: expected to start at",
+        record_edit(2, lambda r: replace(r, start={**r.start, 0: r.start[0] + 1})),
+    ),
+    plant(
+        "a ledger row twice",
+        "N1 N2",
+        "stands in the ledger twice",
+        row_edit(of_class("malformed", 1), lambda row: [row, row]),
+    ),
+    plant("an epoch missing", "N1 N2 N3 N6", "epoch 1 is missing", record_edit(1, lambda _: None)),
+    plant(
+        "a watermark 1 ms back",
+        "N2 N6",
+        "epoch 2: expected not before",
+        record_edit(2, lambda r: replace(r, watermark_after=(r.watermark_before or 0) - 1000)),
+    ),
+    plant(
+        "a watermark 1 ms ahead",
+        "N2 N6",
+        "by its partitions",
+        record_edit(1, lambda r: replace(r, watermark_after=(r.watermark_after or 0) + 1000)),
+    ),
+    plant(
+        "a partial doubled",
+        "N1 N2 N4 N5 N6",
+        "expected accepted rows of",
+        row_edit(of_class("accepted", 0), lambda row: [row, row]),
+    ),
+    plant(
+        "a partial deleted",
+        "N1 N2 N4 N5 N6",
+        "expected accepted rows of",
+        row_edit(of_class("accepted", 0), lambda _: []),
+    ),
+    plant(
+        "a count wrong",
+        "N1 N2",
+        "as it counted",
+        record_edit(1, lambda r: replace(r, counts={**r.counts, "filtered": r.counts["filtered"] + 1})),
+    ),
+    plant(
+        "a final window changed",
+        "N2 N4 N5 N6",
+        "held, got another result",
+        row_edit(of_class("accepted", 0), _more("ids")),
+    ),
+    plant(
+        "a late record that counts",
+        "N1 N2 N4 N6",
+        "had closed it",
+        row_edit(of_class("late", 2), _accepted),
+    ),
+    plant(
+        "two commits of one epoch",
+        "N1 N2 N3 N4 N6",
+        "epoch 0: expected one record, got 2",
+        lambda rows: [*rows, *(row for row in rows if row["_epoch"] == 0)],
+    ),
+    plant(
+        "a partition that disappears",
+        "N1 N2 N3 N4",
+        "epoch 2, partition 1: expected to start at",
+        record_edit(2, lambda r: replace(r, start=without(r.start, 1), end=without(r.end, 1))),
+    ),
+    plant(
+        "a topic id that changes",
+        "N2 N3",
+        "epoch 2: expected topic id",
+        record_edit(2, lambda r: replace(r, topic_id="another")),
+    ),
+    plant(
+        "a fenced driver that came back",
+        "N2",
+        "had fenced it",
+        record_edit(1, lambda r: replace(r, run_id="pid-2-other")),
+    ),
+)
+
+
+@pytest.mark.parametrize("planted", PLANTS, ids=lambda planted: planted.id)
+def test_what_is_planted_in_the_epoch_log_is_found(lab: Lab, planted: Plant) -> None:
+    rewrite(lab, planted.edit)
+
+    found = judged(lab)
+
+    assert (found.exit_code, violated(found), found.runbook) == (1, set(planted.found), "InvariantBroken")
+    assert planted.text in "\n".join(violation.text for violation in found.violations)
+
+
+def again(lab: Lab, edit: Callable[[Raw], Raw]) -> None:
+    """Let batch publish once more at the same cut, one row edited."""
+    uri, schema = batch_uri(lab.settings, lab.pipeline), batch_schema(lab.pipeline)
+    first, *rest = DeltaTable(uri).to_pyarrow_table().cast(schema).to_pylist()
+    write_deltalake(uri, pa.Table.from_pylist([edit(first), *rest], schema=schema), mode="overwrite")
+    run: BatchRun = replace(
+        lab.batch, run_id="batch-2", batch_version=DeltaTable(uri).version(), finished="2026-01-06T00:00:00Z"
+    )
+    write_run(lab.settings, run, lab.pipeline)
+
+
+def test_a_changed_row_of_the_batch_is_found(lab: Lab) -> None:
+    again(lab, lambda row: {**row, "ids": row["ids"] + 1})
+
+    found = judged(lab)
+
+    assert (found.exit_code, violated(found)) == (1, {"N5", "N8"})
+
+
+def test_a_cut_computed_twice_is_the_same_story(lab: Lab) -> None:
+    again(lab, lambda row: row)
+
+    found = judged(lab)
+
+    assert (found.exit_code, found.checks["N8"].looked_at) == (0, "8 windows of 1 pairs of runs")
+
+
+def test_an_epoch_that_a_reader_saw_and_that_is_gone_is_found(lab: Lab) -> None:
+    log = Path(lab.version.uri) / "_delta_log"
+    max(log.glob("*.json")).unlink()
+
+    assert "N3" in violated(judged(lab))
+
+
+def test_a_missing_file_leaves_nothing_to_judge(lab: Lab) -> None:
+    next(Path(lab.version.uri).glob("_kind=ledger/*.parquet")).unlink()
+
+    found = judged(lab)
+
+    assert (found.exit_code, found.runbook) == (2, "TableUnreadable")
+    assert {checked.state for checked in found.checks.values()} == {State.NOT_PROVABLE}
+
+
+def test_a_log_out_of_reach_leaves_the_others_to_judge(lab: Lab) -> None:
+    kafka = Kafka(bootstrap_servers="127.0.0.1:9", timeout_seconds=1)
+
+    found = verify(lab.settings.model_copy(update={"kafka": kafka}), lab.pipeline)
+
+    unknown = {name for name, checked in found.checks.items() if checked.state is State.NOT_PROVABLE}
+    assert (found.exit_code, unknown) == (2, {"N1", "N4"})
+
+
+def test_only_the_checks_asked_for_are_judged(lab: Lab) -> None:
+    assert set(judged(lab, only=["N3", "N6"]).checks) == {"N3", "N6"}
+
+
+def test_the_plants_lie_where_they_should() -> None:
+    """A late record is late: its window closed before its epoch began."""
+    assert LATE.micros < NOON + 10 * MINUTE
