@@ -77,7 +77,7 @@ def test_fold_in_little_memory_holds_what_a_query_over_all_rows_returns(quick: S
         made = folding.folded(settings, pipeline, version.uri, group).made
 
         assert len(group) > 1
-        assert (made.first, made.last) == (0, max(file.last for file in group))
+        assert (made.first, made.last) == (min(file.first for file in group), max(file.last for file in group))
         with tables.connect() as connection:
             files.read(connection, "before", version.uri, group, columns)
             files.read(connection, "after", version.uri, [made], columns)
