@@ -1,5 +1,6 @@
 """The recorded step after a loss, against a real log: refused, shown, recorded once, and gone on behind it."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
+from cutover.cli import main
 from cutover.clock import SystemClock
 from cutover.definition import Pipeline
 from cutover.errors import CutoverError, DefinitionError, LakeError, LogError
@@ -279,3 +281,40 @@ def test_step_that_was_cut_off_before_it_opened_the_version_is_finished(home: Se
     assert len(losses.known(home, pipeline)) == len(rows.losses)
     assert [version.number for version in versions.known(home, pipeline)] == [0, 1]
     assert start.expected_log(None, recorded(home, pipeline)) == LogClient(home).topic_id(log)
+
+
+def said(captured: str) -> str:
+    return " ".join(captured.split())
+
+
+def test_command_shows_then_records_then_finds_nothing(
+    home: Settings, log: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cut_stream(home, log)
+    definitions = home.home / "definitions"
+    definitions.mkdir()
+    text = f"from tests.integration.streaming import rig\n\nCLICKS = rig.pipeline({log!r})\n"
+    (definitions / "clicks.py").write_text(text, encoding="utf-8")
+    monkeypatch.setenv("CUTOVER_HOME", str(home.home))
+    monkeypatch.setenv("CUTOVER_PIPELINES", str(definitions))
+    monkeypatch.setenv("CUTOVER_KAFKA__BOOTSTRAP_SERVERS", str(home.kafka.bootstrap_servers))
+
+    codes = [main(["accept-loss", "clicks", *options]) for options in ([], ["--dry-run", "--why", "only a look"])]
+    shown = said(capsys.readouterr().out)
+    assert losses.known(home, rig.pipeline(log)) == ()
+    codes += [main(["accept-loss", "clicks", "--why", "too short", "--json"])]
+    found = json.loads(capsys.readouterr().out)
+    codes += [main(["accept-loss", "clicks", "--why", "again"])]
+    refusal = capsys.readouterr().err
+
+    assert codes == [0, 0, 0, 2]
+    assert "stream-0 goes on at epoch 1, behind the lost offsets." in shown
+    assert "20 to 39 (20)" in shown
+    assert "2026-03-01T12:30:00Z to 2026-03-01T14:00:00Z (10), by start" in shown
+    assert shown.count('Nothing was recorded. `cutover accept-loss clicks --why "..."` records it.') == 2
+    assert (found["recorded"], found["kind"], found["runbook"]) == (True, "gap", "LogDataLost")
+    assert [(row["partition"], row["first"], row["next"], row["why"]) for row in found["losses"]] == [
+        (0, 20, 40, "too short"),
+        (1, 20, 40, "too short"),
+    ]
+    assert "expected a loss to accept, got none" in refusal
