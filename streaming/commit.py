@@ -66,6 +66,7 @@ class Committer:
                 post_commithook_properties=NO_HOOKS,
             ),
         )
+        self._note()
         self._since_load += 1
         if self._since_load >= self._reload_every:
             self.reload()
@@ -77,7 +78,8 @@ class Committer:
             LakeError: As `commit`.
         """
         self._attempt(record, lambda: self._transact(files, self._properties(record.epoch, record.to_json())))
-        self.reload()
+        self.reload()  # such a commit leaves the handle at the version before it
+        self._note()
 
     def replace_files(self, files: Actions, *, why: str) -> bool:
         """Replace files by others with the same meaning, under the number of the newest epoch.
@@ -139,7 +141,11 @@ class Committer:
                 break
         self.newest = record
         self.conflicts -= record.conflicts
-        witnesses.keep(self.version, record, int(self.table.version()))
+
+    def _note(self) -> None:
+        """Leave a note of the newest epoch, and of a table version that holds it."""
+        if self.newest is not None:
+            witnesses.keep(self.version, self.newest, int(self.table.version()))
 
     def _is_ours(self, record: EpochRecord, error: Exception) -> bool:
         """Find out whose an epoch is whose commit failed: ours after all, or nobody's yet and to be written again.

@@ -15,7 +15,7 @@ from infra.child import end_with_parent
 from tests.faults.task import Task
 from tests.support.until import until
 
-WITHIN = 120.0
+WITHIN = 240.0
 Whom = Literal["group", "jvm", "python"]
 
 

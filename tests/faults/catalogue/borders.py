@@ -55,7 +55,7 @@ def _fault(variant: str, times: int, *, quick: bool) -> Fault:
         happened=the_epochs_differed,
         holds=(counted_and_late_together_are_the_same,),
         quick=quick,
-        within=300 if quick else 1500,
+        within=900 if quick else 3600,
     )
 
 

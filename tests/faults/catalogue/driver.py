@@ -187,7 +187,7 @@ def _often(variant: str, what: str, kills: tuple[Whom, ...], holds: tuple[Hold, 
         alert="StreamNotRunning",
         limits={"stalled_seconds": 3.0},
         quick=quick,
-        within=300 if quick else 1500,
+        within=900 if quick else 3600,
     )
 
 
