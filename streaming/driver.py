@@ -1,37 +1,30 @@
 """One driver: checks, query, heartbeat, and an end that says why, with an exit code."""
 
-import contextlib
-import shutil
 import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from cutover import spark
 from cutover.clock import Clock, SystemClock
 from cutover.definition.pipeline import Pipeline
-from cutover.errors import CutoverError, LakeError, LogError
+from cutover.errors import CutoverError
 from cutover.events import log
 from cutover.lake import losses, tables, versions
 from cutover.lake.schemas import epoch_log_schema
 from cutover.log.kafka import LogClient
 from cutover.probe import Probe, silent
 from cutover.settings import Settings
-from streaming import history, pressure, query, start
+from streaming import history, reading, start
 from streaming.commit import Committer
-from streaming.failure import explain, one_line
+from streaming.failure import one_line
 from streaming.heartbeat import Beat, first_beat, folder, iso, replace_json
 from streaming.identity import new_run_id
 from streaming.lock import only_driver
 from streaming.rim import Rim
 from streaming.stream import Stream
 
-if TYPE_CHECKING:
-    from pyspark.sql.streaming.query import StreamingQuery
-
-STOP_PATIENCE_SECONDS = 60.0
 INTERRUPTED = 130
 Until = Literal["forever", "drain", "final"]
 
@@ -101,7 +94,7 @@ def _drive(rim: Rim, until: Until) -> None:
         if until != "forever":
             stream.limit = rim.client.latest(rim.pipeline.source.name, rim.pipeline.source.isolation)
         if not stream.drained:
-            _read(rim, stream)
+            reading.read(rim, stream)
         if until != "forever" and stream.drained:
             stream.finish(final=until == "final")
 
@@ -133,57 +126,6 @@ def _announce(rim: Rim, beginning: start.Beginning) -> None:
     rim.beat.say(epoch=newest.epoch, watermark=iso(newest.watermark_after))
     sentence = f"epoch {newest.epoch} committed, resumed at {newest.epoch + 1}"
     log.info("epoch_resumed", pipeline=rim.pipeline.name, sentence=sentence, offsets=dict(beginning.offsets))
-
-
-def _read(rim: Rim, stream: Stream) -> None:
-    """Run the query until it is stopped, has reached its cut or has failed; always end it."""
-    session = spark.session(rim.settings, app=f"cutover-{rim.pipeline.name}")
-    reading = query.Reading(pipeline=rim.pipeline, offsets=stream.position, checkpoint=stream.checkpoint)
-    running = query.start(session, rim.settings, reading, stream.each)
-    try:
-        _watch(rim, stream, running)
-    except Exception as error:
-        raise explain(error, rim, stream.committer, jvm_gone=query.jvm_gone(session)) from error
-    finally:
-        _halt(rim, stream, running)
-    if stream.failure is not None:
-        gone = query.jvm_gone(session)
-        raise explain(stream.failure, rim, stream.committer, jvm_gone=gone) from stream.failure
-
-
-def _watch(rim: Rim, stream: Stream, running: "StreamingQuery") -> None:
-    rim.beat.say(state="RUNNING")
-    pace: pressure.Pace = "RUNNING"
-    while stream.failure is None and not (rim.stopping.is_set() or stream.drained):
-        if not running.isActive:
-            raise running.exception() or LakeError(f"Stream of {rim.pipeline.name}: Spark ended the query.")
-        _look(stream)
-        pace = pressure.next_pace(pace, lag=stream.lag, cap=rim.pipeline.max_rows_per_epoch)
-        rim.beat.say(state=pace, lag=stream.lag)
-        if (rim.place / "stop").exists():
-            rim.stopping.set()
-        stream.wake.wait(max(0.1, rim.settings.stream.trigger_seconds))
-        stream.wake.clear()
-
-
-def _look(stream: Stream) -> None:
-    try:
-        stream.look()
-    except LogError as error:
-        if error.runbook != "KafkaUnreachable":
-            raise
-        log.warning("kafka_unreachable", waiting_before="look")
-
-
-def _halt(rim: Rim, stream: Stream, running: "StreamingQuery") -> None:
-    """Let the epoch in hand finish, then end the query."""
-    rim.stopping.set()
-    if stream.lock.acquire(timeout=STOP_PATIENCE_SECONDS):
-        stream.lock.release()
-    rim.beat.say(state="STOPPING")
-    with contextlib.suppress(Exception):  # a JVM that died has no query to stop
-        running.stop()
-    shutil.rmtree(stream.checkpoint, ignore_errors=True)
 
 
 def _fail(name: str, beat: Beat, error: BaseException) -> None:
