@@ -1,5 +1,6 @@
 """The fence's facts, on real tables: each says what a handle accepts, so that an upgrade that changes it is noticed."""
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -219,3 +220,19 @@ def test_table_restored_by_hand_is_refused(version: Version, driver: Callable[[s
         driver("pid-2-two")
 
     assert refused.value.runbook == "EpochHistoryBroken"
+
+
+@pytest.mark.parametrize("in_files", [False, True])
+def test_a_note_names_a_table_version_that_holds_its_epoch(
+    version: Version, driver: Callable[[str], Committer], *, in_files: bool
+) -> None:
+    committer = driver("pid-1-one")
+    if in_files:
+        _, action = files.write(version.uri, rows(FIRST), "record", kind="epoch", epochs=(0, 0))
+        committer.commit_files([action], FIRST)
+    else:
+        committer.commit(rows(FIRST), FIRST)
+
+    note = json.loads(Path(version.uri).with_name("newest.json").read_text(encoding="utf-8"))
+
+    assert EpochLog(version.uri, note["table_version"]).newest() == FIRST
