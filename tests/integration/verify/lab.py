@@ -1,12 +1,13 @@
 """A small lake as both paths leave it, made without Spark: real log, real commits, rows by plain Python."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
+from deltalake import DeltaTable, write_deltalake
 
 from cutover.clock import SystemClock
 from cutover.definition import Pipeline
@@ -23,11 +24,14 @@ from cutover.records import reference
 from cutover.records.classes import Class
 from cutover.records.watermark import Observation, WatermarkState, advance
 from cutover.settings import Settings
+from reconcile.verify.model import State, Verification
+from reconcile.verify.run import verify
 from streaming.commit import Committer
 from tests.integration.reconcile.lake_of import write_run
 from tests.integration.streaming.rig import Event, make_topic, pipeline, send
 
 Raw = dict[str, Any]
+Rows = list[Raw]
 RUN_ID = "pid-1-lab"
 
 
@@ -172,3 +176,56 @@ def _own(record: EpochRecord) -> Raw:
 
 def _moment(micros: int) -> datetime:
     return datetime.fromtimestamp(micros / 1_000_000, UTC)
+
+
+ALL = {"N1", "N2", "N3", "N4", "N5", "N6", "N8"}
+LATE = Event(id=103, minute=2, partition=1)
+EPOCHS: tuple[list[Event], ...] = (
+    [Event(id=i, minute=i, key="ab"[i % 2], partition=i % 2) for i in range(20)],
+    [
+        *(Event(id=i, minute=i, key="ab"[i % 2], partition=i % 2) for i in range(20, 50)),
+        Event(id=100, minute=0, key="drop"),
+        Event(id=101, raw=b"{"),
+        Event(id=102, minute=5000, logged=21),
+    ],
+    [*(Event(id=i, minute=i, key=None, partition=i % 2) for i in range(50, 80)), LATE],
+    [],
+)
+
+
+def judged(lab: Lab, **asked: Any) -> Verification:
+    return verify(lab.settings, lab.pipeline, every=True, **asked)
+
+
+def violated(found: Verification) -> set[str]:
+    return {name for name, checked in found.checks.items() if checked.state is State.VIOLATED}
+
+
+def rewrite(lab: Lab, edit: Callable[[Rows], Rows]) -> None:
+    """Put an edited copy of the epoch log's rows in place of them, as a hand would; of one kind at a time."""
+    schema = epoch_log_schema(lab.pipeline)
+    before = DeltaTable(lab.version.uri).to_pyarrow_table().cast(schema).to_pylist()
+    after = edit(before)
+    kinds = ("partial", "ledger", "epoch")
+    changed = [kind for kind in kinds if _of_kind(before, kind) != _of_kind(after, kind)]
+    for kind in changed or ["ledger"]:
+        rows = pa.Table.from_pylist(_of_kind(after, kind), schema=schema)
+        write_deltalake(lab.version.uri, rows, mode="overwrite", predicate=f"_kind = '{kind}'")
+
+
+def _of_kind(rows: Rows, kind: str) -> Rows:
+    return [row for row in rows if row["_kind"] == kind]
+
+
+def row_edit(chosen: Callable[[Raw], bool], edit: Callable[[Raw], Rows]) -> Callable[[Rows], Rows]:
+    """Return an edit of the first row that is chosen."""
+
+    def edited(rows: Rows) -> Rows:
+        place = next(i for i, row in enumerate(rows) if chosen(row))
+        return [*rows[:place], *edit(rows[place]), *rows[place + 1 :]]
+
+    return edited
+
+
+def of_class(name: str, epoch: int) -> Callable[[Raw], bool]:
+    return lambda row: (row["_class"], row["_epoch"]) == (name, epoch)

@@ -1,7 +1,5 @@
 """Every check finds what is planted on a copy of a real lake, and no other check cries: `cutover verify` exits 1."""
 
-import shutil
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,60 +12,13 @@ from deltalake import DeltaTable, write_deltalake
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.epochs import EpochRecord
 from cutover.lake.paths import batch_uri
-from cutover.lake.schemas import batch_schema, epoch_log_schema
-from cutover.settings import Kafka, Settings
-from reconcile.result import Verdict
-from reconcile.run import reconcile
-from reconcile.verify.model import State, Verification
+from cutover.lake.schemas import batch_schema
+from cutover.settings import Kafka
+from reconcile.verify.model import State
 from reconcile.verify.run import verify
 from tests.integration.reconcile.lake_of import write_run
-from tests.integration.streaming.rig import MINUTE, NOON, Event
-from tests.integration.verify.lab import Lab, build
-
-Raw = dict[str, Any]
-Rows = list[Raw]
-ALL = {"N1", "N2", "N3", "N4", "N5", "N6", "N8"}
-LATE = Event(id=103, minute=2, partition=1)
-EPOCHS: tuple[list[Event], ...] = (
-    [Event(id=i, minute=i, key="ab"[i % 2], partition=i % 2) for i in range(20)],
-    [
-        *(Event(id=i, minute=i, key="ab"[i % 2], partition=i % 2) for i in range(20, 50)),
-        Event(id=100, minute=0, key="drop"),
-        Event(id=101, raw=b"{"),
-        Event(id=102, minute=5000, logged=21),
-    ],
-    [*(Event(id=i, minute=i, key=None, partition=i % 2) for i in range(50, 80)), LATE],
-    [],
-)
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory, kafka_bootstrap: str) -> Lab:
-    home = tmp_path_factory.mktemp("verified")
-    settings = Settings(home=home, kafka=Kafka(bootstrap_servers=kafka_bootstrap, timeout_seconds=30))
-    lab = build(settings, f"verify-planted-{uuid.uuid4().hex[:8]}", EPOCHS)
-    assert reconcile(settings, lab.pipeline).verdict is Verdict.EXPLAINED
-    return lab
-
-
-@pytest.fixture
-def lab(made: Lab, tmp_path: Path) -> Lab:
-    """Return a copy of the lake for one test to spoil."""
-    shutil.copytree(made.settings.home, tmp_path / "home")
-    settings = made.settings.model_copy(update={"home": tmp_path / "home"})
-    return replace(made, settings=settings, version=replace(made.version, uri=_moved(made, settings)))
-
-
-def _moved(made: Lab, settings: Settings) -> str:
-    return made.version.uri.replace(made.settings.lake_uri, settings.lake_uri)
-
-
-def judged(lab: Lab, **asked: Any) -> Verification:
-    return verify(lab.settings, lab.pipeline, every=True, **asked)
-
-
-def violated(found: Verification) -> set[str]:
-    return {name for name, checked in found.checks.items() if checked.state is State.VIOLATED}
+from tests.integration.streaming.rig import MINUTE, NOON
+from tests.integration.verify.lab import ALL, LATE, Lab, Raw, Rows, judged, of_class, rewrite, row_edit, violated
 
 
 def test_a_clean_lake_holds_in_every_check(lab: Lab) -> None:
@@ -75,36 +26,6 @@ def test_a_clean_lake_holds_in_every_check(lab: Lab) -> None:
 
     assert (found.exit_code, set(found.checks), found.violations) == (0, ALL, ())
     assert {checked.state for checked in found.checks.values()} == {State.HELD}
-
-
-def rewrite(lab: Lab, edit: Callable[[Rows], Rows]) -> None:
-    """Put an edited copy of the epoch log's rows in place of them, as a hand would; of one kind at a time."""
-    schema = epoch_log_schema(lab.pipeline)
-    before = DeltaTable(lab.version.uri).to_pyarrow_table().cast(schema).to_pylist()
-    after = edit(before)
-    kinds = ("partial", "ledger", "epoch")
-    changed = [kind for kind in kinds if _of_kind(before, kind) != _of_kind(after, kind)]
-    for kind in changed or ["ledger"]:
-        rows = pa.Table.from_pylist(_of_kind(after, kind), schema=schema)
-        write_deltalake(lab.version.uri, rows, mode="overwrite", predicate=f"_kind = '{kind}'")
-
-
-def _of_kind(rows: Rows, kind: str) -> Rows:
-    return [row for row in rows if row["_kind"] == kind]
-
-
-def row_edit(chosen: Callable[[Raw], bool], edit: Callable[[Raw], Rows]) -> Callable[[Rows], Rows]:
-    """Return an edit of the first row that is chosen."""
-
-    def edited(rows: Rows) -> Rows:
-        place = next(i for i, row in enumerate(rows) if chosen(row))
-        return [*rows[:place], *edit(rows[place]), *rows[place + 1 :]]
-
-    return edited
-
-
-def of_class(name: str, epoch: int) -> Callable[[Raw], bool]:
-    return lambda row: (row["_class"], row["_epoch"]) == (name, epoch)
 
 
 def record_edit(epoch: int, edit: Callable[[EpochRecord], EpochRecord | None]) -> Callable[[Rows], Rows]:

@@ -1,0 +1,34 @@
+"""One lake, built once; each test spoils a copy of it."""
+
+import shutil
+import uuid
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cutover.settings import Kafka, Settings
+from reconcile.result import Verdict
+from reconcile.run import reconcile
+from tests.integration.verify.lab import EPOCHS, Lab, build
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory, kafka_bootstrap: str) -> Lab:
+    home = tmp_path_factory.mktemp("verified")
+    settings = Settings(home=home, kafka=Kafka(bootstrap_servers=kafka_bootstrap, timeout_seconds=30))
+    lab = build(settings, f"verify-planted-{uuid.uuid4().hex[:8]}", EPOCHS)
+    assert reconcile(settings, lab.pipeline).verdict is Verdict.EXPLAINED
+    return lab
+
+
+@pytest.fixture
+def lab(made: Lab, tmp_path: Path) -> Lab:
+    """Return a copy of the lake for one test to spoil."""
+    shutil.copytree(made.settings.home, tmp_path / "home")
+    settings = made.settings.model_copy(update={"home": tmp_path / "home"})
+    return replace(made, settings=settings, version=replace(made.version, uri=_moved(made, settings)))
+
+
+def _moved(made: Lab, settings: Settings) -> str:
+    return made.version.uri.replace(made.settings.lake_uri, settings.lake_uri)
