@@ -35,7 +35,7 @@ def run(names: tuple[str, ...], asked: argparse.Namespace) -> None:
     described = machine.describe()
     # An epoch a line would hide the figures; what goes wrong is still said.
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
-    with installed(asked.bootstrap) as settings:
+    with installed(asked.bootstrap, keep=asked.keep) as settings:
         bench = Bench(
             settings=settings,
             scale=asked.scale,
@@ -75,6 +75,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--minutes", type=float, default=5.0, help="Of overload, in `sustained`.")
     parser.add_argument("--rate", type=float, help="Events a second that are kept up, for `overload`.")
     parser.add_argument("--bootstrap", help="A broker that runs already; none: one is started.")
+    parser.add_argument("--keep", type=Path, help="A home that stays: lakes that are in it are not made again.")
     parser.add_argument("--into", type=Path, default=DOCS, help="Folder of benchmarks.md and benchmarks/.")
     return parser
 

@@ -15,17 +15,20 @@ from cutover.lake.epochs import EpochLog, EpochRecord
 from cutover.settings import Settings
 from streaming import attach
 
-FIRST_EPOCH_SECONDS = 90.0
+PATIENCE = 240.0  # seconds; the machine may be busy with other work
 
 
 @contextmanager
 def driving(settings: Settings, pipeline: Pipeline) -> Iterator[None]:
     """Run a driver until the block ends; it is asked to stop then, after the epoch in hand."""
-    attach.ensure(settings, pipeline)
+    process = started(settings, pipeline)
     try:
+        until(lambda: process.poll() is not None or attach.alive(settings, pipeline.name) is not None, within=PATIENCE)
         yield
+        attach.stop(settings, pipeline, within=PATIENCE)
     finally:
-        attach.stop(settings, pipeline)
+        if process.poll() is None:
+            killed(process)
 
 
 def started(settings: Settings, pipeline: Pipeline) -> subprocess.Popen[bytes]:
@@ -57,7 +60,7 @@ def newest(settings: Settings, pipeline: Pipeline) -> EpochRecord | None:
 
 def first_epoch(settings: Settings, pipeline: Pipeline) -> None:
     """Wait until something was committed."""
-    until(lambda: newest(settings, pipeline) is not None, within=FIRST_EPOCH_SECONDS, every=0.1)
+    until(lambda: newest(settings, pipeline) is not None, within=PATIENCE, every=0.1)
 
 
 def commit_file(settings: Settings, pipeline: Pipeline, number: int) -> Path:

@@ -2,12 +2,13 @@
 
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from batch import recompute
 from benchmarks import events
 from benchmarks.bench import Bench
+from benchmarks.drivers import newest
 from cutover.definition.pipeline import Pipeline
 from cutover.lake import tables, versions
 from cutover.lake.paths import batch_uri
@@ -53,8 +54,17 @@ class Lake:
         """Write the one file that all accepted partials become; nobody sees it yet."""
         return folding.folded(self.settings, self.pipeline, self.version.uri, self._partials())
 
+    def compacted(self) -> "Lake":
+        """Return a copy in which such a fold is committed, as the driver does between two epochs."""
+        place = self.settings.home / "compacted"
+        shutil.rmtree(place, ignore_errors=True)
+        shutil.copytree(self.settings.lake_uri, place)
+        copy = replace(self, settings=self.settings.model_copy(update={"lake": str(place)}))
+        copy.compact()
+        return copy
+
     def compact(self) -> None:
-        """Commit such a fold, as the driver does between two epochs."""
+        """Commit a fold of all accepted partials."""
         committer = Committer(self.version, "benchmark", tables.open_table(self.version.uri), reload_every=100)
         done = self.fold()
         if not committer.replace_files([done.action, *(files.remove(file) for file in done.group)], why="fold"):
@@ -81,6 +91,9 @@ def of_cells(bench: Bench, cells: int) -> Lake:
 
 def _made(bench: Bench, name: str, sent: Iterator[tuple[int, bytes]]) -> Lake:
     settings, pipeline = bench.settings, events.define(bench.settings, name, cap=CAP, out_of_orderness="1 day")
+    record = newest(settings, pipeline)
+    if record is not None and record.final:  # of an installation that was kept
+        return Lake(settings=settings, pipeline=pipeline, rows=sum(record.end.values()))
     rows = events.fill(settings, name, sent)
     driver.run(settings, pipeline, until="final")
     return Lake(settings=settings, pipeline=pipeline, rows=rows)

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from cutover.settings import Settings, Spark
@@ -16,15 +16,19 @@ STOP_SECONDS = 20.0
 
 
 @contextmanager
-def installed(bootstrap: str | None = None, *, driver_memory: str = "4g") -> Iterator[Settings]:
-    """Run a broker in a temporary home and hand out the settings.
+def installed(
+    bootstrap: str | None = None, *, keep: Path | None = None, driver_memory: str = "4g"
+) -> Iterator[Settings]:
+    """Run a broker in a home of the benchmarks' own and hand out the settings.
 
     Args:
         bootstrap: A broker that runs already; None: one is started.
+        keep: A home that stays, with its log and its lakes; None: a temporary one.
         driver_memory: Of Spark, the same for all that is compared.
     """
-    with tempfile.TemporaryDirectory(prefix="cutover-benchmarks-", ignore_cleanup_errors=True) as folder:
-        home = Path(folder)
+    temporary = tempfile.TemporaryDirectory(prefix="cutover-benchmarks-", ignore_cleanup_errors=True)
+    with nullcontext(keep) if keep is not None else temporary as folder:
+        home = Path(folder).resolve()
         settings = Settings(
             home=home, pipelines=home / "pipelines", spark=Spark(master="local[2]", driver_memory=driver_memory)
         )

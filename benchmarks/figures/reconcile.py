@@ -29,8 +29,7 @@ def measure(bench: Bench) -> Figure:
     lake = lakes.of_cells(bench, bench.sized(CELLS))
     lake.recompute()
     partial = interleaved(_variants(bench, lake, folded), bench.rounds)
-    lake.compact()
-    compacted = interleaved(_variants(bench, lake, plain), bench.rounds)
+    compacted = interleaved(_variants(bench, lake.compacted(), plain), bench.rounds)
     return Figure(
         name="reconcile",
         title="Reconcile a million equal rows",

@@ -17,7 +17,7 @@ from streaming import attach
 
 BACKLOG = 1_000_000
 CAP = 50_000
-PATIENCE_SECONDS = 120.0
+PATIENCE_SECONDS = 240.0
 
 
 def measure(bench: Bench) -> Figure:
