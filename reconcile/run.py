@@ -120,7 +120,7 @@ def _uncovered(evidence: Evidence, windows: Mapping[str, int]) -> SealBreach:
     text += (
         f"{sum(windows.values()):,}: {found} (stale: changed since batch computed it; expired: records have left the "
     )
-    text += "log; lost: the stream missed records too)."
+    text += "log; lost: the stream missed records too; unread: some went before this version of the stream began)."
     return SealBreach(code="uncovered", message=text, runbook="NotComparable")
 
 

@@ -12,14 +12,14 @@ from cutover.definition.fingerprint import batch_fingerprint, result_fingerprint
 from cutover.definition.pipeline import Pipeline
 from cutover.errors import LakeError
 from cutover.lake import batch_runs, control, epoch_history, losses, tables, versions, witnesses
-from cutover.lake.batch_runs import BatchRun
+from cutover.lake.batch_runs import BatchRun, Range
 from cutover.lake.epochs import EpochLog, EpochRecord
 from cutover.lake.losses import Loss
 from cutover.lake.paths import batch_uri
 from cutover.lake.versions import Version
-from cutover.settings import Settings
 from cutover.lake.witnesses import Witness
-from reconcile import damage
+from cutover.settings import Settings
+from reconcile import damage, unread
 from reconcile.checks import Books, Facts, breaches
 from reconcile.result import Fingerprints, Log, Seal, SealBreach, Versions
 
@@ -53,6 +53,7 @@ class Evidence:
     batch: DeltaTable
     books: Books
     losses: tuple[Loss, ...] = ()  # accepted, of this version and of those before it
+    unread: tuple[Range, ...] = ()  # windows with records that went before this version began
 
     @property
     def watermark(self) -> int | None:
@@ -68,10 +69,19 @@ class Examined:
     evidence: Evidence | None
 
 
-def examine(settings: Settings, pipeline: Pipeline, *, epoch: int | None) -> Examined:
-    """Judge whether the newest batch run (or the one at `epoch`) and the stream can be compared, without raising."""
+def examine(
+    settings: Settings, pipeline: Pipeline, *, epoch: int | None, epoch_log: EpochLog | None = None
+) -> Examined:
+    """Judge whether the newest batch run (or the one at `epoch`) and the stream can be compared, without raising.
+
+    Args:
+        settings: Where the lake lies.
+        pipeline: The definition.
+        epoch: The cut's; None: the newest.
+        epoch_log: The current version's, where it is open already. None: it is opened as it is now.
+    """
     try:
-        facts, evidence = _gather(settings, pipeline, epoch)
+        facts, evidence = _gather(settings, pipeline, epoch, epoch_log)
     except SealError as error:
         return Examined(seal=Seal(epoch=epoch, holds=False, breaches=(error.breach,)), evidence=None)
     except LakeError as error:
@@ -90,14 +100,18 @@ def iso(micros: int | None) -> str | None:
     return moment.isoformat().replace("+00:00", "Z")
 
 
-def _gather(settings: Settings, pipeline: Pipeline, epoch: int | None) -> tuple[Facts, Evidence]:
+def _gather(
+    settings: Settings, pipeline: Pipeline, epoch: int | None, opened: EpochLog | None
+) -> tuple[Facts, Evidence]:
     version = versions.current(settings, pipeline)
-    if version is None or not tables.exists(version.uri):
+    # Asked before the log is opened, since its driver goes on; a table that was seen and is gone is no beginning.
+    # Of a log that was opened before, nobody can be asked any more: they may have seen a later epoch than it shows.
+    seen = () if version is None or opened is not None else witnesses.all_of(settings, pipeline, version)
+    if version is None or not (seen or tables.exists(version.uri)):
         text = f"Pipeline `{pipeline.name}`: expected an epoch log under this definition, found none."
         raise SealError(SealBreach(code="no_stream", message=text, runbook="NotComparable"))
     run = _choose(settings, pipeline, version, epoch)
-    epoch_log = EpochLog(version.uri)
-    seen = witnesses.all_of(settings, pipeline, version)  # before the log is opened: its driver goes on
+    epoch_log = opened or EpochLog(version.uri)
     batch = tables.open_table(batch_uri(settings, pipeline), run.batch_version)
     breach = damage.missing((epoch_log.table, batch))
     if breach is not None:
@@ -118,10 +132,11 @@ def _facts(  # noqa: PLR0913, PLR0917 -- all that both sides are read from
     run: BatchRun,
     epoch_log: EpochLog,
     batch: DeltaTable,
+    seen: Sequence[Witness],
 ) -> tuple[Facts, Evidence]:
     records = tuple(epoch_log.records())
-    seen: Sequence[Witness],
     books = _books(epoch_log, run.epoch)
+    runs = batch_runs.runs(settings, pipeline)
     facts = Facts(
         stream=version.app_id,
         definition=result_fingerprint(pipeline),
@@ -131,7 +146,7 @@ def _facts(  # noqa: PLR0913, PLR0917 -- all that both sides are read from
         doubts=epoch_history.doubts(version, epoch_log.table, records, seen),
         losses=losses.losses(settings, version),
         run=run,
-        unaccounted=_unaccounted(batch, pipeline.window.size, batch_runs.runs(settings, pipeline), run),
+        unaccounted=_unaccounted(batch, pipeline.window.size, runs, run),
         books=books,
     )
     evidence = Evidence(
@@ -142,6 +157,9 @@ def _facts(  # noqa: PLR0913, PLR0917 -- all that both sides are read from
         batch=batch,
         books=books,
         losses=losses.up_to(settings, version),
+        unread=unread.windows(
+            settings, pipeline, records[0].start if records else {}, [r for r in runs if r.topic_id == run.topic_id]
+        ),
     )
     return facts, evidence
 

@@ -28,6 +28,7 @@ from reconcile.seal import Evidence
 
 BATCH = "batch_side"
 STALE = "stale"  # changed since batch computed it
+UNREAD = "unread"  # holds records that had left the log before this version of the stream began
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,7 +168,12 @@ def _by_reason(pipeline: Pipeline, evidence: Evidence) -> dict[str, list[Range]]
         for reason in (LOST, EXPIRED)
     }
     lost = [(first, end + after) for first, end in touched(evidence.losses)]
-    return {LOST: [*lost, *gone[LOST]], EXPIRED: gone[EXPIRED], STALE: list(evidence.run.stale)}
+    return {
+        LOST: [*lost, *gone[LOST]],
+        EXPIRED: gone[EXPIRED],
+        UNREAD: list(evidence.unread),
+        STALE: list(evidence.run.stale),
+    }
 
 
 def _uncovered_sql(pipeline: Pipeline, evidence: Evidence) -> str:

@@ -5,13 +5,16 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import jsonschema
+import pyarrow as pa
 import pytest
 
 from cutover.cli import main
 from cutover.definition.fingerprint import result_fingerprint
-from cutover.lake import control, losses
+from cutover.lake import control, losses, tables
 from cutover.lake.epochs import EpochRecord
 from cutover.lake.losses import Loss
+from cutover.lake.paths import batch_uri
+from cutover.lake.schemas import BATCH_INDEX
 from cutover.lake.stages import Stage
 from cutover.settings import Settings
 from reconcile.explain import explain
@@ -142,6 +145,36 @@ def test_seal_holds_over_a_gap_only_as_far_as_it_was_recorded(settings: Settings
     assert [found.verdict for found in (torn, short)] == [Verdict.NOT_COMPARABLE] * 2
     assert [breach.runbook for breach in (*torn.seal.breaches, *short.seal.breaches)] == ["EpochHistoryBroken"] * 2
     assert whole.verdict is Verdict.CONSISTENT
+
+
+def scanned(settings: Settings, lake: Lake, **first_offsets: int) -> None:
+    """Write the batch index: each hour's window with the first offset that holds it."""
+    index = tables.ensure(batch_uri(settings, PIPELINE, "batch_index"), BATCH_INDEX)
+    rows = [
+        {
+            "_kind": "range",
+            "_run": lake.run.run_id,
+            "_partition": 0,
+            "window_start": START + timedelta(hours=int(hour[1:])),
+            "first_offset": first,
+        }
+        for hour, first in first_offsets.items()
+    ]
+    tables.append(index, pa.Table.from_pylist(rows, schema=BATCH_INDEX))
+
+
+def test_window_whose_records_went_before_the_version_began_is_not_compared(settings: Settings) -> None:
+    sales = [Sale(hour=h) for h in range(5)]
+    lake = lake_of(sales)
+    began = tuple(replace(epoch, start={0: 20}, end={0: 25}) for epoch in lake.epochs)
+    lake = replace(lake, epochs=began, run=replace(lake.run, cut={0: 25}), batch=lake_of([*sales, Sale(hour=0)]).batch)
+    write(settings, lake)
+    scanned(settings, lake, h0=3, h1=19, h2=20, h3=21, h4=25)
+
+    result = reconcile(settings, PIPELINE)
+
+    assert result.verdict is Verdict.CONSISTENT
+    assert (result.windows.compared, result.windows.incomplete_because) == (3, {"unread": 2})
 
 
 @pytest.mark.parametrize(("hour", "state"), [(1, "closed"), (2, "incomplete(lost)"), (3, "incomplete(lost)")])

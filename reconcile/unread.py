@@ -1,0 +1,56 @@
+"""Windows that batch knows of from records that went before a version of the stream began: nothing to compare."""
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+
+from cutover.definition.pipeline import Pipeline
+from cutover.lake import tables
+from cutover.lake.batch_runs import BatchRun, Range
+from cutover.lake.paths import batch_uri
+from cutover.settings import Settings
+
+_WINDOWS = """
+    SELECT DISTINCT epoch_us(window_start) FROM batch_index
+    JOIN starts ON starts.partition = _partition AND first_offset < starts.first
+    JOIN runs ON runs.run = _run
+    WHERE _kind = 'range' ORDER BY 1
+"""
+
+
+def windows(
+    settings: Settings, pipeline: Pipeline, start: Mapping[int, int], runs: Sequence[BatchRun]
+) -> tuple[Range, ...]:
+    """Return the windows that hold records before the offsets at which the stream's first epoch starts.
+
+    A version begins where the log does: what retention took before, an earlier version has read, and batch.
+
+    Args:
+        settings: Where the lake lies.
+        pipeline: The definition.
+        start: Partition -> offset at which epoch 0 of the version starts.
+        runs: Batch runs over the same log.
+    """
+    begun = {partition: offset for partition, offset in start.items() if offset}
+    uri = batch_uri(settings, pipeline, "batch_index")
+    if not begun or not tables.exists(uri):
+        return ()
+    with tables.connect() as connection:
+        tables.relation(connection, "batch_index", uri)
+        schema = pa.schema([("partition", pa.int32()), ("first", pa.int64())])
+        offsets = {"partition": list(begun), "first": list(begun.values())}
+        connection.register("starts", pa.table(offsets, schema=schema))
+        connection.register("runs", pa.table({"run": pa.array([run.run_id for run in runs], pa.string())}))
+        starts = [int(row[0]) for row in connection.execute(_WINDOWS).fetchall()]
+    return _joined(starts, pipeline.window.every, pipeline.window.size)
+
+
+def _joined(starts: Sequence[int], every: int, size: int) -> tuple[Range, ...]:
+    """Return windows that follow one another as one range: first start, last end."""
+    found: list[Range] = []
+    for start in starts:
+        if found and start <= found[-1][1] - size + every:
+            found[-1] = (found[-1][0], start + size)
+        else:
+            found.append((start, start + size))
+    return tuple(found)
