@@ -1,7 +1,5 @@
 """Files that a table lists and nobody can read: named, with what they held. Asked when a read has failed."""
 
-# ruff: noqa: S608 -- paths are quoted by `literal`
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -29,15 +27,19 @@ def missing(tables_read: Sequence[DeltaTable]) -> SealBreach | None:
 
 def damaged(tables_read: Sequence[DeltaTable]) -> SealBreach | None:
     """Return the breach of the first file that cannot be read to its end; None if all can."""
-    with tables.connect() as connection:
-        for table in tables_read:
-            for root, action in _files(table):
-                file = tables.literal(str(tables.file_path(root, action)))
-                try:
-                    connection.execute(f"SELECT bit_xor(hash(t)) FROM read_parquet([{file}]) t").fetchall()
-                except duckdb.Error:
-                    return _breach(table, root, action, "cannot be read")
+    for table in tables_read:
+        root, action = tables.local_root(table), tables.damaged(table)
+        if root is not None and action is not None:
+            return _breach(table, root, action, "cannot be read")
     return None
+
+
+def beyond(name: str, error: duckdb.Error) -> SealBreach | None:
+    """Return the breach of totals over keys or windows that no type holds; None if that is not why a query failed."""
+    if not isinstance(error, duckdb.OutOfRangeException):
+        return None
+    text = f"Tables of {name}: expected measures whose totals fit into 38 digits, got: {str(error).splitlines()[0]}."
+    return unreadable(text)
 
 
 def said(error: LakeError) -> SealBreach:

@@ -11,8 +11,6 @@ import duckdb
 
 from cutover.definition.pipeline import Pipeline
 from cutover.errors import DefinitionError, LakeError
-from cutover.lake.batch_runs import LOST
-from cutover.lake.losses import is_touched, touched
 from cutover.lake.tables import identifier
 from cutover.settings import Settings
 from reconcile import causes, cells, ledger, seal
@@ -20,7 +18,7 @@ from reconcile.codec import Scalar, encode, scalar
 from reconcile.layout import additive
 from reconcile.result import CellStep
 from reconcile.seal import Evidence
-from reconcile.sides import Sides, closed_sql, key_columns, opened
+from reconcile.sides import Sides, key_columns, opened, state_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,27 +126,17 @@ def _explained(pipeline: Pipeline, evidence: Evidence, sides: Sides, window: dat
             f"`{pipeline.name}`, window {window.astimezone(UTC).isoformat()}: expected a row with this key, found none."
         )
         raise DefinitionError(msg + "\nHint: WINDOW is a window's start in UTC, KEY its values in the key's order.")
-    judged = closed_sql(pipeline, evidence)
-    is_closed = sides.connection.execute(
-        f"SELECT {judged} FROM (SELECT make_timestamptz({round(window.timestamp() * 1_000_000)}) AS window_start)"
-    ).fetchall()[0][0]
+    state = state_of(pipeline, evidence, round(window.timestamp() * 1_000_000))
     return Explanation(
         pipeline=pipeline.name,
         window_start=str(scalar(window)),
         key=_key(sides, place, pipeline),
         epoch=evidence.run.epoch,
-        state=_state(evidence, window, closed=is_closed),
-        values=_values(pipeline, sides, place, streaming, batch),
+        state=state,
+        values=_values(pipeline, sides, place, (streaming or {}, batch or {}), state=state),
         rows=rows,
         counted=_counted(sides, place),
     )
-
-
-def _state(evidence: Evidence, window: datetime, *, closed: bool) -> str:
-    """Return what is known of a window; of one that lost records neither side is the truth."""
-    if is_touched(round(window.timestamp() * 1_000_000), touched(evidence.losses)):
-        return f"incomplete({LOST})"
-    return "closed" if closed else "open"
 
 
 def _row(sides: Sides, table: str, place: str, names: Sequence[str]) -> Mapping[str, Any] | None:
@@ -158,28 +146,27 @@ def _row(sides: Sides, table: str, place: str, names: Sequence[str]) -> Mapping[
 
 
 def _values(
-    pipeline: Pipeline,
-    sides: Sides,
-    place: str,
-    streaming: Mapping[str, Any] | None,
-    batch: Mapping[str, Any] | None,
+    pipeline: Pipeline, sides: Sides, place: str, both: tuple[Mapping[str, Any], Mapping[str, Any]], *, state: str
 ) -> tuple[Measured, ...]:
+    """Return each measure on both sides; where a window is not judged, a difference has that for its cause."""
     differing = {cell.measure: cell for cell in cells.read(sides, where=place)}
-    names = [value.name for value in sides.layout.values]
-    shown = [name for name in names if name in differing or ("__" not in name and name != "_n")]
-    return tuple(
-        Measured(
-            measure=name,
-            streaming=scalar((streaming or {}).get(name)),
-            batch=scalar((batch or {}).get(name)),
-            difference=cells.minus(
-                (streaming or {}).get(name), (batch or {}).get(name), additive=name in additive(pipeline)
-            ),
-            cause=differing[name].cause if name in differing else None,
-            steps=differing[name].steps if name in differing else (),
+    shown = [v for v in sides.layout.values if v.name in differing or ("__" not in v.name and v.name != "_n")]
+    found = []
+    for value in shown:
+        streaming, batch = (side.get(value.name) for side in both)
+        cell = differing.get(value.name)
+        unjudged = state != "closed" and not cells.equal(value, streaming, batch)
+        found.append(
+            Measured(
+                measure=value.name,
+                streaming=scalar(streaming),
+                batch=scalar(batch),
+                difference=cells.minus(streaming, batch, additive=value.name in additive(pipeline)),
+                cause=cell.cause if cell else f"not judged: {state}" if unjudged else None,
+                steps=cell.steps if cell else (),
+            )
         )
-        for name in shown
-    )
+    return tuple(found)
 
 
 def _ledger(sides: Sides, place: str) -> tuple[LedgerRow, ...]:

@@ -103,8 +103,8 @@ def _judge(
             found = compare(settings, pipeline, evidence, examined.seal, opened)
     except LakeError as error:
         return _refused(pipeline, _broken(examined.seal, damage.unreadable(str(error)))), ()
-    except duckdb.Error:
-        breach = damage.damaged((evidence.epoch_log.table, evidence.batch))
+    except duckdb.Error as error:
+        breach = damage.damaged((evidence.epoch_log.table, evidence.batch)) or damage.beyond(pipeline.name, error)
         if breach is None:
             raise
         return _refused(pipeline, _broken(examined.seal, breach)), ()

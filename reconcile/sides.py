@@ -15,7 +15,7 @@ from datetime import datetime
 import duckdb
 
 from cutover.definition.pipeline import Pipeline, SameDefinition
-from cutover.lake import tables
+from cutover.lake import overflowing, tables
 from cutover.lake.batch_runs import EXPIRED, LOST, Range
 from cutover.lake.losses import touched
 from cutover.lake.tables import identifier
@@ -98,10 +98,13 @@ def _fold(
     connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, classes: tuple[Class, ...], number: int, judged: str
 ) -> None:
     """Make one stage: rows of all `classes` folded as if they had been accepted; only the first folds everything."""
-    if number:
-        _fold_further(connection, pipeline, classes, number)
-    else:
-        connection.execute(f"CREATE TEMP TABLE all_0 AS {finished_sql(pipeline, 'stream_log', keep=classes)}")
+    try:
+        if number:
+            _fold_further(connection, pipeline, classes, number)
+        else:
+            connection.execute(f"CREATE TEMP TABLE all_0 AS {finished_sql(pipeline, 'stream_log', keep=classes)}")
+    except duckdb.Error as error:
+        raise overflowing.refusal(connection, pipeline, "stream_log", classes, error) or error from error
     connection.execute(f"CREATE VIEW {stage(number)} AS SELECT * FROM all_{number} WHERE {judged}")
 
 
@@ -174,6 +177,19 @@ def _by_reason(pipeline: Pipeline, evidence: Evidence) -> dict[str, list[Range]]
         UNREAD: list(evidence.unread),
         STALE: list(evidence.run.stale),
     }
+
+
+def state_of(pipeline: Pipeline, evidence: Evidence, start: int) -> str:
+    """Return what is known of a window by its start in microseconds: `closed` alone is judged.
+
+    `open` at the cut, or `incomplete(reason)`.
+    """
+    end, known = start + pipeline.window.size, evidence.watermark
+    closed = known is not None and end + pipeline.lateness.allowed_micros <= known
+    for reason, ranges in _by_reason(pipeline, evidence).items():
+        if (closed or reason == LOST) and any(a <= start and end <= b for a, b in ranges):
+            return f"incomplete({reason})"
+    return "closed" if closed else "open"
 
 
 def _uncovered_sql(pipeline: Pipeline, evidence: Evidence) -> str:

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
 from cutover.definition.pipeline import Pipeline
+from cutover.errors import LakeError
 from cutover.lake import tables
 from cutover.lake.paths import batch_uri
 from cutover.settings import Settings
@@ -68,7 +69,19 @@ class BatchRun:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Return the run that `to_json` wrote."""
+        """Return the run that `to_json` wrote.
+
+        Raises:
+            LakeError: It is no such run.
+        """
+        try:
+            return cls._parsed(text)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            msg = f"Record of a batch run: expected the fields of this release as JSON, got another text ({error!r})."
+            raise LakeError(msg, runbook="TableUnreadable") from error
+
+    @classmethod
+    def _parsed(cls, text: str) -> Self:
         raw: dict[str, Any] = json.loads(text)
         raw["cut"] = {int(p): offset for p, offset in raw["cut"].items()}
         raw["scanned"] = {int(p): (span[0], span[1]) for p, span in raw["scanned"].items()}
@@ -85,6 +98,8 @@ def runs(settings: Settings, pipeline: Pipeline) -> list[BatchRun]:
     if not tables.exists(uri):
         return []
     connection = tables.connect()
-    tables.relation(connection, "batch_index", uri)
-    rows = connection.execute("SELECT _record FROM batch_index WHERE _kind = 'run'").fetchall()
+    index = tables.open_table(uri)
+    tables.bind(connection, "batch_index", index)
+    with tables.naming(index):
+        rows = connection.execute("SELECT _record FROM batch_index WHERE _kind = 'run'").fetchall()
     return sorted((BatchRun.from_json(row[0]) for row in rows), key=lambda run: run.finished)

@@ -13,7 +13,8 @@ from rich.text import Text
 
 from cutover.definition import catalogue
 from cutover.errors import DefinitionError
-from cutover.lake import serving
+from cutover.lake import overflowing, serving
+from cutover.records.classes import Class
 from cutover.settings import load_settings
 
 VIEWS = ("serving", "streaming", "batch", "ledger", "batch_ledger", "epochs")
@@ -27,14 +28,18 @@ def sql(
 ) -> None:
     """Ask the lake: DuckDB SQL over the views of one pipeline."""
     settings = load_settings()
-    connection = serving.connect(settings, catalogue.get(settings, pipeline))
+    definition = catalogue.get(settings, pipeline)
+    connection = serving.connect(settings, definition)
     try:
         cursor = connection.execute(query)
+        rows = cursor.fetchall()
     except duckdb.Error as error:
+        beyond = overflowing.refusal(connection, definition, "epoch_log", [Class.ACCEPTED], error)
+        if beyond is not None:
+            raise beyond from None
         msg = f"Query on `{pipeline}`: expected DuckDB SQL over {', '.join(VIEWS)}, got: {error}"
         raise DefinitionError(msg) from None
     names = [column[0] for column in cursor.description]
-    rows = cursor.fetchall()
     if as_json:
         for row in rows:
             sys.stdout.write(json.dumps(dict(zip(names, row, strict=True)), default=str) + "\n")

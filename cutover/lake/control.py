@@ -163,9 +163,11 @@ def read(settings: Settings, table: ControlTable, pipeline: str) -> list[dict[st
     if not tables.exists(uri):
         return []
     connection = tables.connect()
-    tables.relation(connection, "control", uri)
+    handle = tables.open_table(uri)
+    tables.bind(connection, "control", handle)
     order = next(name for name in ("sequence", "at", "created_at") if name in SCHEMAS[table].names)
     query = f"SELECT * FROM control WHERE pipeline = ? ORDER BY {tables.identifier(order)}"  # noqa: S608 -- a name of ours
-    cursor = connection.execute(query, [pipeline])
-    names = [column[0] for column in cursor.description]
-    return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+    with tables.naming(handle):
+        cursor = connection.execute(query, [pipeline])
+        names = [column[0] for column in cursor.description]
+        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]

@@ -9,7 +9,7 @@ import duckdb
 from deltalake import DeltaTable
 
 from cutover.errors import LakeError
-from cutover.lake import tablelog, tables
+from cutover.lake import tables
 from cutover.log.cut import Cut, LogId
 
 
@@ -59,36 +59,31 @@ class EpochRecord:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Return the record that `to_json` wrote."""
-        raw: dict[str, Any] = json.loads(text)
-        raw |= {name: _by_partition(raw[name]) for name in ("start", "end", "max_event")}
-        return cls(**{**raw, "idle": tuple(raw["idle"])})
+        """Return the record that `to_json` wrote.
+
+        Raises:
+            LakeError: It is no such record.
+        """
+        try:
+            raw: dict[str, Any] = json.loads(text)
+            raw |= {name: _by_partition(raw[name]) for name in ("start", "end", "max_event")}
+            return cls(**{**raw, "idle": tuple(raw["idle"])})
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            msg = f"Record of an epoch: expected the fields of this release as JSON, got another text ({error!r})."
+            raise LakeError(msg, runbook="EpochHistoryBroken") from error
 
 
 def open_log(uri: str, version: int | None = None) -> DeltaTable:
-    """Return a handle of an epoch log; the newest version only if every entry of the table's log is whole.
+    """Return a handle of an epoch log.
 
     Raises:
         LakeError: The table is missing, cannot be opened, or would be read as of an older version without a word.
     """
     try:
-        table = tables.open_table(uri, version)
-    except LakeError as error:
-        broken = tablelog.damage(uri)
-        raise (error if broken is None else _broken(uri, broken)) from error
-    broken = tablelog.damage(uri) if version is None else None
-    if broken is not None:
-        raise _broken(uri, broken)
-    return table
-
-
-def _broken(uri: str, broken: tablelog.Damage) -> LakeError:
-    msg = (
-        f"Epoch log `{uri}`: expected every entry of its table log to be whole, got one that is not: "
-        f"`{broken.file}` {broken.what}.\n"
-        "Hint: the table would be read as of an older version; nothing is written until the file is back."
-    )
-    return LakeError(msg, runbook="EpochHistoryBroken")
+        return tables.open_table(uri, version)
+    except tables.TableLogError as error:
+        msg = f"Epoch log {error.sentence}\nHint: nothing is written until the file is back."
+        raise LakeError(msg, runbook="EpochHistoryBroken") from error
 
 
 class EpochLog:
@@ -113,14 +108,17 @@ class EpochLog:
         connection = tables.connect()
         tables.bind(connection, "log", self.table)
         query = "SELECT _record FROM log WHERE _kind = 'epoch' AND _epoch > ? ORDER BY _epoch"
-        return [EpochRecord.from_json(row[0]) for row in connection.execute(query, [after]).fetchall()]
+        with tables.naming(self.table):
+            rows = connection.execute(query, [after]).fetchall()
+        return [EpochRecord.from_json(row[0]) for row in rows]
 
     def newest(self) -> EpochRecord | None:
         """Return the record of the newest epoch; None before the first."""
         connection = tables.connect()
         tables.bind(connection, "log", self.table)
         query = "SELECT _record FROM log WHERE _kind = 'epoch' ORDER BY _epoch DESC LIMIT 1"
-        row = connection.execute(query).fetchone()
+        with tables.naming(self.table):
+            row = connection.execute(query).fetchone()
         return None if row is None else EpochRecord.from_json(row[0])
 
     def relation(self, connection: duckdb.DuckDBPyConnection, view: str, *, epoch: int) -> None:

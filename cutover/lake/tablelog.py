@@ -5,7 +5,7 @@ error does not name the file. An entry that clean-up took away below a checkpoin
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,20 +28,25 @@ class Damage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Listing:
-    commits: frozenset[int]
+    sizes: Mapping[int, int]  # bytes of each entry that is there, by version
     checkpoint: int  # newest; -1 if there is none
 
     @property
     def after_checkpoint(self) -> range:
-        return range(self.checkpoint + 1, max(self.commits, default=-1) + 1)
+        return range(self.checkpoint + 1, max(self.sizes, default=-1) + 1)
 
 
-def damage(uri: str) -> Damage | None:
-    """Return the first damaged entry that a reader of the newest version needs; None if all are whole."""
+def damage(uri: str, *, read: bool = False) -> Damage | None:
+    """Return the first damaged entry that a reader of the newest version needs; None if all are whole.
+
+    Args:
+        uri: The table's.
+        read: Whether to read the entries too: for a table that cannot be opened. A listing alone tells of a hole and
+            of 0 bytes, which a plain open may pass over.
+    """
     found = None
     for _ in range(_LOOKS):  # clean-up may run meanwhile: what is damaged stays so
-        listing = _listed(uri)
-        found = next(_damaged(uri, listing), None)
+        found = next(_damaged(uri, _listed(uri), read=read), None)
         if found is None:
             return None
     return found
@@ -65,22 +70,15 @@ def info(entry: Entry) -> dict[str, Any]:
     return next((action["commitInfo"] for action in entry if "commitInfo" in action), {})
 
 
-def _damaged(uri: str, listing: _Listing) -> Iterator[Damage]:
+def _damaged(uri: str, listing: _Listing, *, read: bool) -> Iterator[Damage]:
     for version in listing.after_checkpoint:
-        what = _what(_text(uri, version))
-        if what is not None:
-            yield Damage(file=file_of(version), what=what)
-
-
-def _what(text: str | None) -> str | None:
-    if text is None:
-        return "is missing"
-    if not text.strip():
-        return "has 0 bytes"
-    entry = _parsed(text)
-    if entry is None:
-        return "is no JSON"
-    return None if info(entry) else "says nothing of its commit"
+        size = listing.sizes.get(version)
+        if size is None:
+            yield Damage(file=file_of(version), what="is missing")
+        elif size == 0:
+            yield Damage(file=file_of(version), what="has 0 bytes")
+        elif read and _parsed(_text(uri, version) or "") is None:
+            yield Damage(file=file_of(version), what="is no JSON")
 
 
 def _parsed(text: str) -> Entry | None:
@@ -94,11 +92,11 @@ def _parsed(text: str) -> Entry | None:
 def _listed(uri: str) -> _Listing:
     system, root = fs.FileSystem.from_uri(uri)
     selector = fs.FileSelector(f"{root.rstrip('/')}/{FOLDER}", allow_not_found=True)
-    names = [found.base_name for found in system.get_file_info(selector)]
-    numbered = [(name[_DIGITS:], int(name[:_DIGITS])) for name in names if name[:_DIGITS].isdigit()]
-    checkpoints = [number for rest, number in numbered if rest.startswith(".checkpoint")]
-    commits = frozenset(number for rest, number in numbered if rest == ".json")
-    return _Listing(commits=commits, checkpoint=max(checkpoints, default=-1))
+    found = [info for info in system.get_file_info(selector) if info.base_name[:_DIGITS].isdigit()]
+    numbered = [(info.base_name[_DIGITS:], int(info.base_name[:_DIGITS]), info.size) for info in found]
+    checkpoints = [number for rest, number, _ in numbered if rest.startswith(".checkpoint")]
+    sizes = {number: int(size) for rest, number, size in numbered if rest == ".json"}
+    return _Listing(sizes=sizes, checkpoint=max(checkpoints, default=-1))
 
 
 def _text(uri: str, version: int) -> str | None:

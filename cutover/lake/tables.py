@@ -1,6 +1,7 @@
 """Delta tables without a JVM: made, opened, appended by delta-rs; read by DuckDB over the files that the log lists."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from cutover import storage
 from cutover.errors import LakeError
-from cutover.lake import scratch
+from cutover.lake import scratch, tablelog
 from cutover.lake.schemas import duckdb_type
 from cutover.settings import Settings
 
@@ -26,6 +27,14 @@ SHORT_LOG = {"delta.logRetentionDuration": "interval 10 minutes"}
 """For a table that is committed to all the time and read by rows, not by version: a commit slows with each log file."""
 
 READ = frozenset({"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"})  # reader features that change no file
+
+
+class TableLogError(LakeError):
+    """An entry of a table's log is missing, empty or no JSON; `sentence` says which, after the table's kind."""
+
+    def __init__(self, uri: str, found: str) -> None:
+        self.sentence = f"`{uri}`: expected every entry of its table log to be whole, got {found}."
+        super().__init__(f"Table {self.sentence}", runbook="TableUnreadable")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,15 +68,23 @@ def reading(settings: Settings) -> Bounds:
 
 
 def exists(uri: str) -> bool:
-    """Return whether a Delta table lies at `uri`."""
-    return bool(DeltaTable.is_deltatable(uri))
+    """Return whether a Delta table lies at `uri`.
+
+    Raises:
+        LakeError: The place cannot be looked at.
+    """
+    try:
+        return bool(DeltaTable.is_deltatable(uri))
+    except (DeltaError, OSError) as error:
+        msg = f"Table `{uri}`: expected a folder of a table or none, got: {str(error).splitlines()[0]}."
+        raise LakeError(msg, runbook="TableUnreadable") from error
 
 
 def open_table(uri: str, version: int | None = None) -> DeltaTable:
     """Return a handle of a table, at a version if given.
 
     Raises:
-        LakeError: There is no table, its log does not parse, or its files alone do not say what it holds.
+        LakeError: There is no table, its log is damaged, or its files alone do not say what it holds.
     """
     try:
         table = DeltaTable(uri, version=version)
@@ -75,11 +92,20 @@ def open_table(uri: str, version: int | None = None) -> DeltaTable:
         msg = f"Table `{uri}`: expected a Delta table, found none."
         raise LakeError(msg, runbook="TableUnreadable") from error
     except DeltaError as error:
+        _refuse_damaged(uri, read=True)
         at = "" if version is None else f" at version {version}"
         msg = f"Table `{uri}`{at} cannot be opened: {error}."
         raise LakeError(msg, runbook="TableUnreadable") from error
+    _refuse_damaged(uri, read=False)
     _check_readable(table)
     return table
+
+
+def _refuse_damaged(uri: str, *, read: bool) -> None:
+    """Refuse a table that a plain open cannot read, or reads as of an older version without a word."""
+    broken = tablelog.damage(uri, read=read)
+    if broken is not None:
+        raise TableLogError(uri, f"`{broken.file}`, which {broken.what}")
 
 
 def _check_readable(table: DeltaTable) -> None:
@@ -173,8 +199,47 @@ def bind(connection: duckdb.DuckDBPyConnection, view: str, table: DeltaTable) ->
         return int(table.version())
     selects = [select(schema, files, partition) for partition, files in _files(table, root).items()]
     body = " UNION ALL ".join(selects) or _empty(schema)
-    connection.execute(f"CREATE OR REPLACE VIEW {identifier(view)} AS {body}")
+    with naming(table):
+        connection.execute(f"CREATE OR REPLACE VIEW {identifier(view)} AS {body}")
     return int(table.version())
+
+
+@contextmanager
+def naming(*read: DeltaTable) -> Iterator[None]:
+    """Turn the failure of a query into an error that names the file of these tables that cannot be read, if one is.
+
+    Raises:
+        LakeError: Names table, version and file. A query that fails otherwise fails as it did.
+    """
+    try:
+        yield
+    except duckdb.Error as error:
+        for table in read:
+            action = damaged(table)
+            if action is not None:
+                msg = (
+                    f"Table `{local_root(table)}`, version {table.version()}: file `{action['path']}` cannot be read: "
+                )
+                raise LakeError(msg + f"{str(error).splitlines()[0]}.", runbook="TableUnreadable") from error
+        raise
+
+
+def damaged(table: DeltaTable) -> dict[str, Any] | None:
+    """Return the add action of the first file that cannot be read to its end; None if all can. Reads everything."""
+    root = local_root(table)
+    if root is None:
+        return None
+    whole = pa.schema(table.schema().to_arrow())
+    with connect() as connection:
+        for action in pa.table(table.get_add_actions(flatten=True)).to_pylist():
+            in_path = {k.removeprefix("partition.") for k in action if k.startswith("partition.")}
+            columns = pa.schema([field for field in whole if field.name not in in_path])
+            query = select(columns, [str(file_path(root, action))])
+            try:
+                connection.execute(f"SELECT bit_xor(hash(t)) FROM ({query}) t").fetchall()  # noqa: S608 -- quoted
+            except duckdb.Error:
+                return dict(action)
+    return None
 
 
 def read_file(table: DeltaTable, path: str, columns: Sequence[str]) -> pa.Table:

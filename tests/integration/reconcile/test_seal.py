@@ -108,13 +108,19 @@ class Damage:
 
 
 DAMAGES = (
-    Damage(id="half", do=lambda log: _last(log).write_bytes(_last(log).read_bytes()[:300]), says="1.json` is no JSON"),
-    Damage(id="0 bytes", do=lambda log: _last(log).write_bytes(b""), says="1.json` has 0 bytes"),
+    Damage(
+        id="half",
+        do=lambda log: _last(log).write_bytes(_last(log).read_bytes()[:300]),
+        says="1.json`, which is no",
+    ),
+    Damage(id="0 bytes", do=lambda log: _last(log).write_bytes(b""), says="1.json`, which has 0 bytes"),
     Damage(id="deleted", do=lambda log: _last(log).unlink(), says="saw epoch 3, newest epoch row is -1"),
     Damage(id="no transaction", do=_without("txn"), says="transaction says none, newest epoch row is 3"),
-    Damage(id="no metadata", do=_without("commitInfo"), says="1.json` says nothing of its commit"),
+    Damage(id="no metadata", do=_without("commitInfo"), says="1.json` says nothing of it"),
     Damage(
-        id="a middle one", do=lambda log: (log / "_delta_log" / f"{0:020d}.json").unlink(), says="0.json` is missing"
+        id="a middle one",
+        do=lambda log: (log / "_delta_log" / f"{0:020d}.json").unlink(),
+        says="0.json`, which is",
     ),
 )
 
@@ -220,6 +226,16 @@ def test_a_damaged_table_log_is_named_as_a_broken_history(settings: Settings, da
     assert "history" in codes(result)
     assert result.runbook == "EpochHistoryBroken"
     assert damage.says in result.seal.breaches[0].message
+
+
+def test_a_batch_table_whose_last_entry_is_empty_is_unreadable(settings: Settings) -> None:
+    write(settings, lake_of(SALES))
+    _last(Path(batch_uri(settings, PIPELINE))).write_bytes(b"")
+
+    result = reconcile(settings, PIPELINE)
+
+    assert codes(result) == {"unreadable"}
+    assert "1.json`, which has 0 bytes" in result.seal.breaches[0].message
 
 
 def test_a_table_log_that_was_cleaned_up_is_no_damage(settings: Settings) -> None:

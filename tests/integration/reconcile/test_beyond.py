@@ -1,0 +1,61 @@
+"""Numbers that no type holds, and windows that are not judged: both are said, neither is a verdict on the data."""
+
+from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+
+from cutover.errors import LakeError
+from cutover.settings import Settings
+from reconcile.explain import explain
+from reconcile.result import Verdict
+from reconcile.run import reconcile
+from tests.integration.reconcile.lake_of import PIPELINE, START, Lake, Sale, edited, lake_of, micros, write
+
+HUGE = Decimal("9" * 38)
+SALES = (Sale(hour=3, shop="a"), Sale(epoch=1, hour=3, shop="a"), Sale(epoch=1, hour=4, shop="b"))
+
+
+def with_huge(lake: Lake, *shops: str) -> Lake:
+    """Return the lake whose partial rows of some shops hold the largest number there is."""
+    partials = tuple(row | {"revenue": HUGE} if row["shop"] in shops else row for row in lake.partials)
+    return replace(lake, partials=partials)
+
+
+def test_total_beyond_its_type_is_named_by_window_and_key(settings: Settings) -> None:
+    write(settings, with_huge(lake_of(SALES), "a"))
+
+    result = reconcile(settings, PIPELINE)
+
+    assert (result.verdict, result.exit_code, result.runbook) == (Verdict.NOT_COMPARABLE, 2, "TableUnreadable")
+    for part in ("window 2026-01-01T03:00:00+00:00, shop 'a', desk 1", "`revenue`", "decimal(38,0)", "2e+38"):
+        assert part in result.sentence
+    with pytest.raises(LakeError, match="shop 'a'"):
+        explain(settings, PIPELINE, START + timedelta(hours=3), ["a", "1"])
+
+
+def test_totals_over_keys_beyond_every_type_are_no_verdict(settings: Settings) -> None:
+    sales = tuple(Sale(hour=3, shop=shop) for shop in "abcd")
+    write(settings, with_huge(lake_of(sales), "a", "b", "c", "d"))
+
+    result = reconcile(settings, PIPELINE)
+
+    assert (result.verdict, result.runbook) == (Verdict.NOT_COMPARABLE, "TableUnreadable")
+    assert "totals fit into 38 digits" in result.sentence
+
+
+@pytest.mark.parametrize("state", ["open", "incomplete(stale)"])
+def test_difference_in_a_window_that_is_not_judged_says_so(settings: Settings, state: str) -> None:
+    hour = 99 if state == "open" else 3
+    whole = lake_of([*SALES, Sale(hour=hour, shop="c")])
+    place = next(i for i, row in enumerate(whole.batch) if row["shop"] == "c")
+    lake = edited(whole, place, lambda row: row | {"sales": 7})
+    stale = () if state == "open" else ((micros(hour), micros(hour + 1)),)
+    write(settings, replace(lake, run=replace(lake.run, stale=stale)))
+    at = lake.batch[place]["window_start"]
+
+    found = explain(settings, PIPELINE, at, ["c", "1"])
+
+    causes = {value.measure: value.cause for value in found.values}
+    assert (found.state, causes["sales"], causes["revenue"]) == (state, f"not judged: {state}", None)
