@@ -31,6 +31,7 @@ from infra.memory import proportional_set_size
 
 PHASES = {"epochs": ("epoch.planned", "epoch.committed"), "fold": ("compact.read", "compact.committed")}
 GOAL_BYTES = 3 * 2**30
+PATIENCE = 600.0  # seconds for an epoch, or for all folds
 
 
 class Peaks:
@@ -103,7 +104,7 @@ def until(look: Callable[[], bool], process: psutil.Popen, within: float) -> Non
 
 def trickle(bootstrap: str, home: Path, process: psutil.Popen, *, keys: int, last: int, sent: int) -> int:
     """Send small epochs until the large ones are folded; return how many records there are now."""
-    producer, deadline = Producer({"bootstrap.servers": bootstrap, "linger.ms": 1}), time.monotonic() + 400
+    producer, deadline = Producer({"bootstrap.servers": bootstrap, "linger.ms": 1}), time.monotonic() + PATIENCE
     while not reached(home, "compact.committed", last):
         if process.poll() is not None or time.monotonic() > deadline:
             msg = f"epochs up to {last} were not folded"
@@ -136,7 +137,7 @@ def read(home: Path, epoch_rows: int) -> tuple[dict[str, float], int]:
     command = [sys.executable, "-m", "benchmarks.many_keys.reader", *where]
     process = psutil.Popen(command, stdout=subprocess.PIPE, text=True)
     with Peaks(process, 0.05).watching() as peaks:
-        out, _ = process.communicate(timeout=300)
+        out, _ = process.communicate(timeout=PATIENCE)
     return json.loads(out), peaks.peak()["python"]
 
 
@@ -151,9 +152,9 @@ def measure(home: Path, bootstrap: str, keys: int, epoch_rows: int, passes: int)
     arguments += ["--fold-every", str(epochs)]
     with child("benchmarks.many_keys.driver", home / "driver.log", arguments) as driver:
         with Peaks(driver).watching() as peaks:
-            until(lambda: reached(home, "epoch.committed", epochs - 1), driver, 120 + 60 * epochs)
+            until(lambda: reached(home, "epoch.committed", epochs - 1), driver, PATIENCE * epochs)
             sent = trickle(bootstrap, home, driver, keys=keys, last=epochs - 1, sent=keys * passes)
-            until(lambda: all_read(home, sent), driver, 60)
+            until(lambda: all_read(home, sent), driver, PATIENCE)
         driver.terminate()
         driver.wait(60)
     found = notes(home)
