@@ -242,26 +242,28 @@ class LogClient:
         finally:
             consumer.close()
 
-    def read_ranges(self, topic: str, ranges: Ranges) -> Iterator[RawRecord]:
-        """Yield the committed records of ranges of several partitions; in order within each partition alone.
+    def read_ranges(self, topic: str, ranges: Ranges, isolation: str = "read_committed") -> Iterator[RawRecord]:
+        """Yield what a reader gets of ranges of several partitions; in order within each partition alone.
 
         Raises:
             LogError: No broker answers, or the log no longer holds the start of a range.
         """
-        return map(_raw, self._sweep(topic, ranges))
+        return map(_raw, self._sweep(topic, ranges, isolation))
 
-    def positions(self, topic: str, ranges: Ranges) -> Iterator[tuple[int, int, int]]:
+    def positions(
+        self, topic: str, ranges: Ranges, isolation: str = "read_committed"
+    ) -> Iterator[tuple[int, int, int]]:
         """Yield partition, offset and log timestamp (microseconds) of what `read_ranges` yields, no values made.
 
         Raises:
             LogError: As `read_ranges`.
         """
-        for message in self._sweep(topic, ranges):
+        for message in self._sweep(topic, ranges, isolation):
             yield message.partition(), message.offset(), message.timestamp()[1] * 1000
 
-    def _sweep(self, topic: str, ranges: Ranges) -> Iterator[Message]:
+    def _sweep(self, topic: str, ranges: Ranges, isolation: str) -> Iterator[Message]:
         unread = {p: end for p, (start, end) in ranges.items() if start < end}
-        consumer = self._consumer()
+        consumer = self._consumer(isolation)
         consumer.assign([TopicPartition(topic, p, ranges[p][0]) for p in unread])
         silent_since = time.monotonic()
         try:
@@ -313,7 +315,7 @@ class LogClient:
             raise self._unreachable(error) from error
         return {name: tuple(sorted(topic.partitions)) for name, topic in found.topics.items()}
 
-    def _consumer(self) -> Consumer:
+    def _consumer(self, isolation: str = "read_committed") -> Consumer:
         return Consumer(
             {
                 **self._options,
@@ -322,7 +324,7 @@ class LogClient:
                 "auto.offset.reset": "error",
                 "enable.partition.eof": "true",
                 "fetch.wait.max.ms": str(POSITION_WAIT_MS),
-                "isolation.level": "read_committed",
+                "isolation.level": isolation,
             }
         )
 

@@ -97,10 +97,10 @@ class Prefix:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refold:
-    """A fold that was committed: (window, key) rows that differ before and after it."""
+    """A fold that was committed: the windows that differ before and after it."""
 
     version: int
-    rows: int
+    windows: int
     different: tuple[str, ...]
 
 

@@ -21,6 +21,7 @@ class SameLog:
 
     client: LogClient
     topic: str
+    isolation: str  # by which the epochs read it
     earliest: Mapping[int, int]  # partition -> first offset that is still there
 
     def holds(self, record: EpochRecord) -> bool:
@@ -42,7 +43,8 @@ def same_log(settings: Settings, records: Sequence[EpochRecord]) -> SameLog:
             f"Topic `{newest.topic}` has topic id {found.topic_id} by now, the epochs were read from {newest.topic_id}."
         )
         raise LogError(msg, runbook="TopicIdentityChanged")
-    return SameLog(client=client, topic=newest.topic, earliest=client.earliest(newest.topic))
+    earliest = client.earliest(newest.topic)
+    return SameLog(client=client, topic=newest.topic, isolation=newest.isolation, earliest=earliest)
 
 
 def counts(source: Source, facts: Facts) -> LogCounts:
@@ -83,7 +85,7 @@ def _counted(log: SameLog, records: Sequence[EpochRecord]) -> tuple[dict[tuple[i
     newest: dict[int, int] = {}
     ends = {p: [r.end.get(p, 0) for r in records] for p in records[-1].end}
     ranges = {p: (records[0].start.get(p, 0), end) for p, end in records[-1].end.items()}
-    for p, offset, logged in log.client.positions(log.topic, ranges):
+    for p, offset, logged in log.client.positions(log.topic, ranges, log.isolation):
         record = records[bisect_right(ends[p], offset)]
         epoch = record.epoch
         found[epoch, p] += offset >= record.start.get(p, 0)

@@ -5,19 +5,16 @@
 import random
 from collections.abc import Iterable, Sequence
 
-from cutover.errors import CutoverError
 from cutover.lake import pins, tables
-from cutover.lake.epochs import EpochLog, EpochRecord
+from cutover.lake.epochs import EpochRecord
 from cutover.records import reference
 from cutover.records.fold import finished_sql
 from cutover.records.reference import Row
-from reconcile import damage
 from reconcile.verify import logread, results, rows
 from reconcile.verify.equal import plain
 from reconcile.verify.facts import Facts, Group, Portion, Prefix, Refold
 from reconcile.verify.logread import SameLog
 from reconcile.verify.n6_forward import moment
-from reconcile.verify.n8_same_story import changed
 from reconcile.verify.segments import Segment, segments
 from reconcile.verify.source import ROWS, Source
 
@@ -88,7 +85,7 @@ def sampled(
 def _portion(source: Source, facts: Facts, log: SameLog, segment: Segment) -> Portion:
     inside = [r for r in facts.records if segment.first <= r.epoch <= segment.last]
     ranges = {p: (_start(inside, p), end) for p, end in inside[-1].end.items()}
-    raw = list(log.client.read_ranges(log.topic, ranges))
+    raw = list(log.client.read_ranges(log.topic, ranges, log.isolation))
     judged = [record.watermark_before for record in inside]
     expected = reference.run(facts.pipeline, raw, epochs=[record.end for record in inside], watermarks=judged)
     return Portion(
@@ -134,17 +131,14 @@ def _folds(source: Source, facts: Facts) -> Iterable[Refold]:
 
 
 def _refold(source: Source, facts: Facts, version: int) -> Refold | None:
-    sides = []
-    for number in (version - 1, version):
-        try:
-            log = EpochLog(source.version.uri, number)
-        except CutoverError:
+    for number, view in ((version - 1, "fold_before"), (version, "fold_after")):
+        log = results.readable(source.version.uri, number)
+        if log is None:
             return None
-        if damage.missing((log.table,)):
-            return None
-        log.relation(source.connection, "fold_log", epoch=facts.records[-1].epoch)
-        source.connection.execute(f"CREATE OR REPLACE VIEW fold_of AS {finished_sql(facts.pipeline, 'fold_log')}")
-        sides.append(results.digests(source.connection, "fold_of", "true"))
+        log.relation(source.connection, f"{view}_log", epoch=facts.records[-1].epoch)
+        folded = finished_sql(facts.pipeline, f"{view}_log")
+        source.connection.execute(f"CREATE OR REPLACE VIEW {view} AS {folded}")
+    found = results.compared(source.connection, facts.pipeline.key, "fold_before", "fold_after")
     text = "expected the result of the version before it, got another."
-    different = (f"window {moment(at)}: {text}" for at in changed(*sides))
-    return Refold(version=version, rows=len(sides[1]), different=tuple(different))
+    different = (f"window {moment(at)}: {text}" for at in found.changed)
+    return Refold(version=version, windows=found.windows, different=tuple(different))

@@ -3,6 +3,7 @@
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier` or ours
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 import duckdb
@@ -16,11 +17,11 @@ from cutover.lake.paths import batch_uri
 from cutover.lake.tables import identifier
 from cutover.records.fold import finished_sql
 from reconcile import damage
-from reconcile.layout import wide_columns
+from reconcile.diff import diff
+from reconcile.layout import Layout, value_of, wide_columns
 from reconcile.verify.facts import Facts, Finals, Twice
 from reconcile.verify.model import Unknown
-from reconcile.verify.n8_same_story import Digests, changed
-from reconcile.verify.source import Source
+from reconcile.verify.source import ROWS, Source
 
 
 def register(
@@ -31,21 +32,31 @@ def register(
     connection.register(name, pa.table(values, schema=pa.schema([(column, pa.int64()) for column in columns])))
 
 
-def digests(connection: duckdb.DuckDBPyConnection, relation: str, where: str) -> Digests:
-    """Return rows, xor and sum of the hashes of all rows of each window of a relation.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """The windows of two results, and those in which they differ (starts, microseconds)."""
+
+    windows: int
+    changed: tuple[int, ...]
+
+
+def compared(connection: duckdb.DuckDBPyConnection, key: Sequence[str], first: str, second: str) -> Compared:
+    """Compare two results by the digests of their windows, and row by row where these differ.
 
     Args:
-        connection: Holds the relation.
-        relation: A view with `window_start`; `_epoch` is not part of a result.
-        where: SQL condition over its columns.
+        connection: Holds both relations: `window_start`, the key, and values; `_epoch` is no part of a result.
+        key: Key columns.
+        first: Name of a relation.
+        second: Name of the other one.
     """
-    described = connection.execute(f"DESCRIBE {identifier(relation)}").fetchall()
-    types = {str(row[0]): str(row[1]) for row in described if row[0] != "_epoch"}
-    wide = wide_columns(types)
-    columns = ", ".join(f"{identifier(c)}::VARCHAR" if c in wide else identifier(c) for c in types)
-    hashed = f"SELECT window_start, hash(hash({columns})) AS h FROM {identifier(relation)} WHERE {where}"
-    query = f"SELECT epoch_us(window_start), count(*), bit_xor(h), sum(h) FROM ({hashed}) GROUP BY 1"
-    return {start: (n, x, int(s)) for start, n, x, s in connection.execute(query).fetchall()}
+    described = connection.execute(f"DESCRIBE {identifier(first)}").fetchall()
+    types = {str(row[0]): str(row[1]) for row in described}
+    keys = ("window_start", *key)
+    values = tuple(value_of(name, kind) for name, kind in types.items() if name not in {*keys, "window_end", "_epoch"})
+    layout = Layout(keys=keys, values=values, group="window_start", wide=wide_columns(types))
+    found = diff(connection, layout, first, second, into="apart")
+    rows = connection.execute("SELECT DISTINCT epoch_us(window_start) FROM apart ORDER BY 1").fetchall()
+    return Compared(windows=found.groups, changed=tuple(start for (start,) in rows))
 
 
 def finals(source: Source, facts: Facts) -> Finals | Unknown:
@@ -53,13 +64,14 @@ def finals(source: Source, facts: Facts) -> Finals | Unknown:
     by_number = {record.epoch: record for record in facts.records}
     seen = {w.table_version: w.epoch for w in facts.seen if w.table_version is not None and w.epoch in by_number}
     for version, epoch in sorted(seen.items()):
-        older = _readable(source.version.uri, version) if version < facts.table_version else None
+        older = readable(source.version.uri, version) if version < facts.table_version else None
         if older is not None:
             return _finals(source, facts, older, by_number[epoch])
     return Unknown(why="No earlier version of the table that a reader has seen can still be read.")
 
 
-def _readable(uri: str, version: int) -> EpochLog | None:
+def readable(uri: str, version: int) -> EpochLog | None:
+    """Return the epoch log at an older version; None if its log or its files are gone."""
     try:
         log = EpochLog(uri, version)
     except CutoverError:
@@ -74,11 +86,11 @@ def _finals(source: Source, facts: Facts, older: EpochLog, record: EpochRecord) 
     )
     connection = source.connection
     older.relation(connection, "older_log", epoch=record.epoch)
-    connection.execute(f"CREATE OR REPLACE VIEW older_fold AS {finished_sql(facts.pipeline, 'older_log')}")
-    connection.execute(f"CREATE OR REPLACE VIEW newer_fold AS {finished_sql(facts.pipeline, 'stream_log')}")
-    before, now = (digests(connection, name, closed) for name in ("older_fold", "newer_fold"))
-    windows = len({*before, *now})
-    return Finals(version=older.version, epoch=record.epoch, windows=windows, changed=changed(before, now))
+    for name, rows in (("older_fold", "older_log"), ("newer_fold", ROWS)):
+        folded = finished_sql(facts.pipeline, rows)
+        connection.execute(f"CREATE OR REPLACE VIEW {name} AS SELECT * FROM ({folded}) WHERE {closed}")
+    found = compared(connection, facts.pipeline.key, "older_fold", "newer_fold")
+    return Finals(version=older.version, epoch=record.epoch, windows=found.windows, changed=found.changed)
 
 
 def twice(source: Source, facts: Facts) -> tuple[Twice, ...]:
@@ -100,15 +112,15 @@ def same_cut(first: BatchRun, second: BatchRun) -> bool:
 def _twice(source: Source, facts: Facts, first: BatchRun, second: BatchRun) -> Twice | None:
     both = overlap(first.computed, second.computed, facts.pipeline.window.size)
     where = " OR ".join(f"epoch_us(window_start) BETWEEN {int(a)} AND {int(b)}" for a, b in both) or "false"
-    uri, found = batch_uri(source.settings, facts.pipeline), []
-    for run in (first, second):
+    uri = batch_uri(source.settings, facts.pipeline)
+    for run, name in ((first, "batch_first"), (second, "batch_second")):
         try:
-            tables.relation(source.connection, "batch_then", uri, version=run.batch_version)
+            tables.relation(source.connection, f"{name}_all", uri, version=run.batch_version)
         except CutoverError:
             return None  # its files are gone
-        found.append(digests(source.connection, "batch_then", where))
-    windows = len({*found[0], *found[1]})
-    return Twice(first_run=first.run_id, second_run=second.run_id, windows=windows, changed=changed(*found))
+        source.connection.execute(f"CREATE OR REPLACE VIEW {name} AS SELECT * FROM {name}_all WHERE {where}")
+    found = compared(source.connection, facts.pipeline.key, "batch_first", "batch_second")
+    return Twice(first_run=first.run_id, second_run=second.run_id, windows=found.windows, changed=found.changed)
 
 
 def overlap(first: Sequence[Range], second: Sequence[Range], size: int) -> list[Range]:

@@ -26,7 +26,10 @@ from cutover.records.watermark import Observation, WatermarkState, advance
 from cutover.settings import Settings
 from reconcile.verify.model import State, Verification
 from reconcile.verify.run import verify
+from streaming import files
 from streaming.commit import Committer
+from streaming.compaction import listed
+from streaming.folding import folded
 from tests.integration.reconcile.lake_of import write_run
 from tests.integration.streaming.rig import Event, make_topic, pipeline, send
 
@@ -229,3 +232,11 @@ def row_edit(chosen: Callable[[Raw], bool], edit: Callable[[Raw], Rows]) -> Call
 
 def of_class(name: str, epoch: int) -> Callable[[Raw], bool]:
     return lambda row: (row["_class"], row["_epoch"]) == (name, epoch)
+
+
+def fold(lab: Lab, *, upto: int, forget: int = 0) -> None:
+    """Fold the partials of epochs up to one, as the driver's compaction does; some files may be forgotten."""
+    committer = Committer(lab.version, RUN_ID, tables.open_table(lab.version.uri), reload_every=100)
+    group = [file for file in listed(committer.table) if file.kind == "partial" and file.last <= upto]
+    done = folded(lab.settings, lab.pipeline, lab.version.uri, group[forget:])
+    assert committer.replace_files([done.action, *(files.remove(file) for file in group)], why="fold")

@@ -18,7 +18,7 @@ from reconcile.verify.model import State
 from reconcile.verify.run import verify
 from tests.integration.reconcile.lake_of import write_run
 from tests.integration.streaming.rig import MINUTE, NOON
-from tests.integration.verify.lab import ALL, LATE, Lab, Raw, Rows, judged, of_class, rewrite, row_edit, violated
+from tests.integration.verify.lab import ALL, LATE, Lab, Raw, Rows, fold, judged, of_class, rewrite, row_edit, violated
 
 
 def test_a_clean_lake_holds_in_every_check(lab: Lab) -> None:
@@ -154,6 +154,24 @@ def test_what_is_planted_in_the_epoch_log_is_found(lab: Lab, planted: Plant) -> 
 
     assert (found.exit_code, violated(found), found.runbook) == (1, set(planted.found), "InvariantBroken")
     assert planted.text in "\n".join(violation.text for violation in found.violations)
+
+
+def test_a_fold_changes_nothing(lab: Lab) -> None:
+    fold(lab, upto=1)
+
+    found = judged(lab)
+
+    assert (found.exit_code, found.violations) == (0, ())
+    assert found.checks["N4"].looked_at.endswith(", 1 folds")
+
+
+def test_a_fold_that_forgets_rows_is_found(lab: Lab) -> None:
+    fold(lab, upto=1, forget=1)
+
+    found = judged(lab)
+
+    assert violated(found) == {"N1", "N4", "N5", "N6"}
+    assert "Fold in table version 5: window" in "\n".join(violation.text for violation in found.violations)
 
 
 def again(lab: Lab, edit: Callable[[Raw], Raw]) -> None:

@@ -9,6 +9,7 @@ from decimal import Decimal
 import pytest
 
 from cutover.definition import Count, Fixed, Lateness, Pipeline, Sum, Topic
+from cutover.lake import tables
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.witnesses import Witness
 from cutover.records.classes import Class
@@ -30,7 +31,7 @@ from reconcile.verify.facts import (
     Twice,
 )
 from reconcile.verify.model import MOST, Unknown, Violation, capped
-from reconcile.verify.results import overlap, same_cut
+from reconcile.verify.results import compared, overlap, same_cut
 from tests.unit.verify.epochs import COUNTS, MINUTE, chain_of, epoch
 
 PIPELINE = Pipeline(
@@ -267,7 +268,7 @@ def test_an_epoch_that_is_right_is_not_named() -> None:
 
 
 def test_a_fold_that_changes_a_window_is_named() -> None:
-    fold = Refold(version=9, rows=2, different=("window x: expected the result of the version before it.",))
+    fold = Refold(version=9, windows=2, different=("window x: expected the result of the version before it.",))
     prefix = Prefix(portions=(), of_epochs=2, sampled=False, seed=0, folds=(fold,))
 
     assert texts(n4_prefix.check(facts(prefix=prefix))).startswith("Fold in table version 9: window x")
@@ -363,11 +364,27 @@ def test_a_final_window_that_changes_is_named() -> None:
 # N8
 
 
-def test_windows_whose_digests_differ_have_changed() -> None:
-    first, second = {0: (1, 2, 3), 10: (1, 1, 1), 20: (1, 1, 1)}, {0: (1, 2, 3), 10: (1, 1, 2), 30: (1, 1, 1)}
+@pytest.mark.parametrize(
+    ("edit", "expected"),
+    [
+        ("SELECT 1", ()),
+        ("UPDATE b SET v = v + 1e-13 WHERE window_start = TIMESTAMPTZ '1970-01-01 00:10:00+00'", ()),
+        ("UPDATE b SET v = v + 1 WHERE window_start = TIMESTAMPTZ '1970-01-01 00:10:00+00'", (10 * MINUTE,)),
+        ("DELETE FROM b WHERE k IS NULL", (0,)),
+        ("INSERT INTO b SELECT * FROM b WHERE k IS NULL", (0,)),
+        ("UPDATE b SET _epoch = 7", ()),
+    ],
+)
+def test_windows_whose_results_differ_have_changed(edit: str, expected: tuple[int, ...]) -> None:
+    key = "CASE n WHEN 0 THEN NULL ELSE 'k' END AS k"
+    rows = f"SELECT to_timestamp(600 * n) AS window_start, {key}, n / 3 AS v, n AS _epoch"
+    with tables.connect() as connection:
+        for name in ("a", "b"):
+            connection.execute(f"CREATE TABLE {name} AS {rows} FROM range(3) t(n)")
+        connection.execute(edit)
+        found = compared(connection, ("k",), "a", "b")
 
-    assert n8_same_story.changed(first, second) == (10, 20, 30)
-    assert n8_same_story.changed(first, first) == ()
+    assert (found.windows, found.changed) == (3, expected)
 
 
 def test_a_cut_with_two_results_is_named() -> None:
