@@ -55,6 +55,28 @@ def test_positions_that_hold_no_record_are_left_out(client: LogClient, topic_nam
     assert [record.offset for record in client.read(topic_name, {0: [7, 5, 3, 2, 0, 99], 1: [0]})] == [0, 2]
 
 
+@pytest.mark.usefixtures("producer")
+@pytest.mark.parametrize(
+    ("isolation", "offsets"), [("read_committed", [0, 1, 2]), ("read_uncommitted", [0, 1, 2, 4, 5, 6])]
+)
+def test_ranges_hold_what_a_reader_gets(client: LogClient, topic_name: str, isolation: str, offsets: list[int]) -> None:
+    ranges = {0: (0, 7), 1: (0, 0)}
+
+    assert [r.offset for r in client.read_ranges(topic_name, ranges, isolation)] == offsets
+    assert [at for _, at, _ in client.positions(topic_name, ranges, isolation)] == offsets
+
+
+def test_ranges_begin_and_end_where_they_should(client: LogClient, topic_name: str) -> None:
+    producer = Producer({"bootstrap.servers": client.bootstrap})
+    for second in range(10):
+        producer.produce(topic_name, b"x", partition=second % 2, timestamp=(1 + second) * 1000)
+    producer.flush()
+
+    found = sorted(client.positions(topic_name, {0: (1, 3), 1: (4, 99)}))
+
+    assert found == [(0, 1, 3 * SECOND), (0, 2, 5 * SECOND), (1, 4, 10 * SECOND)]
+
+
 def test_positions_near_the_end_of_a_log_are_read_without_waiting_there(client: LogClient, topic_name: str) -> None:
     producer = Producer({"bootstrap.servers": client.bootstrap})
     for _ in range(7):
