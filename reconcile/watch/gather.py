@@ -14,7 +14,7 @@ from croniter import croniter
 from cutover.clock import Clock
 from cutover.definition.pipeline import Pipeline
 from cutover.errors import LakeError, LogError
-from cutover.lake import batch_runs, control, losses, tables, versions
+from cutover.lake import batch_runs, control, epoch_history, losses, tables, versions, witnesses
 from cutover.lake.epochs import EpochLog, EpochRecord
 from cutover.lake.stages import Stage, current_stage
 from cutover.settings import Settings
@@ -78,8 +78,16 @@ class Gathering:
             return otherwise
 
     def _records(self) -> Sequence[EpochRecord]:
-        epochs = self._epochs()
-        return () if epochs is None else recent(epochs)
+        """Return the records of the newest epochs; what contradicts them goes to the troubles."""
+        version = versions.current(self.settings, self.pipeline)
+        if version is None or not tables.exists(version.uri):
+            return ()
+        seen = witnesses.all_of(self.settings, self.pipeline, version)  # before the table: it only goes on
+        epochs = EpochLog(version.uri)
+        found = recent(epochs)
+        doubts = epoch_history.doubts(version, epochs.table, found[-1:], seen)
+        self._troubles += [Trouble(runbook="EpochHistoryBroken", text=visible(text)) for text in doubts]
+        return found
 
     def _epochs(self) -> EpochLog | None:
         version = versions.current(self.settings, self.pipeline)

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from deltalake import CommitProperties, DeltaTable, Transaction
 
 from cutover.cli import main
 from cutover.clock import SystemClock
@@ -83,7 +84,10 @@ def clicks(place: Settings) -> Pipeline:
     schema = epoch_log_schema(pipeline)
     table = tables.ensure(version.uri, schema, partition_by=["_kind"])
     row = {"_kind": "epoch", "_epoch": 0, "_record": record.to_json()}
-    tables.append(table, pa.Table.from_pylist([row], schema=schema))
+    commit = CommitProperties(
+        custom_metadata={"userMetadata": record.to_json()}, app_transactions=[Transaction(version.app_id, 0)]
+    )
+    tables.append(table, pa.Table.from_pylist([row], schema=schema), commit=commit)
     return pipeline
 
 
@@ -268,3 +272,14 @@ def test_table_that_cannot_be_read_is_an_alert_of_its_own(place: Settings, click
         file.unlink()
 
     assert firing(place, clicks) == ["TableUnreadable"]
+
+
+def test_transaction_ahead_of_the_newest_row_is_an_alert(place: Settings, clicks: Pipeline) -> None:
+    version = versions.current(place, clicks)
+    assert version is not None
+    ahead = CommitProperties(app_transactions=[Transaction(version.app_id, 1)])
+    schema = epoch_log_schema(clicks)
+    tables.append(DeltaTable(version.uri), schema.empty_table(), commit=ahead)
+
+    texts = {one.name: one.text for one in alerts(Gathering(place, clicks, CLOCK).facts())}
+    assert "transaction says 1, newest epoch row is 0" in texts["EpochHistoryBroken"]
