@@ -17,7 +17,7 @@ from batch.segments import Offsets, Span
 from cutover.definition.fingerprint import batch_fingerprint
 from cutover.definition.pipeline import Pipeline
 from cutover.errors import LogError
-from cutover.lake import batch_runs, tables
+from cutover.lake import batch_runs, tables, upkeep
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.losses import Loss
 from cutover.lake.paths import BatchTable, batch_uri
@@ -30,6 +30,9 @@ _RANGES = """
     SELECT scan, _partition, epoch_us(window_start) AS window_start, first_offset, last_offset
     FROM {source} JOIN scans ON run = _run WHERE _kind = 'range'
 """
+
+
+_GROWING: tuple[BatchTable, ...] = ("batch_index", "batch_ledger")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,6 +143,10 @@ def record_scan(settings: Settings, pipeline: Pipeline, history: History, *, ran
         The version of the ledger.
     """
     kept = [run.run_id for run in history.runs]
+    for name in _GROWING:  # before the rows of this run: what it records is a version that holds the merged file
+        uri = batch_uri(settings, pipeline, name)
+        if tables.exists(uri):
+            upkeep.compact(uri)
     _replace_orphans(settings, pipeline, "batch_index", kept, ranges)
     return _replace_orphans(settings, pipeline, "batch_ledger", kept, ledger)
 
@@ -149,6 +156,8 @@ def record_run(settings: Settings, pipeline: Pipeline, run: BatchRun) -> None:
     row = {"_kind": "run", "_run": run.run_id, "_epoch": run.epoch, "_record": run.to_json()}
     table = tables.ensure(batch_uri(settings, pipeline, "batch_index"), BATCH_INDEX)
     tables.append(table, pa.Table.from_pylist([row], schema=BATCH_INDEX))
+    for name in _GROWING:  # after it: no version that a recorded run names is older than a day and merged since
+        upkeep.clean(batch_uri(settings, pipeline, name))
 
 
 def _replace_orphans(

@@ -6,12 +6,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from cutover.lake import control
+from cutover.lake import control, tables, upkeep
 from cutover.lake.batch_runs import Range
+from cutover.lake.paths import ControlTable, control_uri
 from cutover.settings import Settings
 from reconcile.causes import UNEXPLAINED
 from reconcile.result import Difference, Reconciliation
 
+_GROWING: tuple[ControlTable, ...] = ("reconciliations", "differences", "pins")
 Place = tuple[str, str]  # window start (ISO), key (JSON)
 
 
@@ -54,6 +56,10 @@ def record(
     if result.seal.holds:
         control.append(settings, "differences", _life(settings, result, fingerprint, at, unjudged))
     control.append(settings, "reconciliations", [row])
+    for table in _GROWING:
+        uri = control_uri(settings, table)
+        if tables.exists(uri) and upkeep.compact(uri):
+            upkeep.clean(uri)
 
 
 def runs(settings: Settings, pipeline: str) -> list[dict[str, Any]]:

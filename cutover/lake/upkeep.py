@@ -1,0 +1,88 @@
+"""Upkeep of tables that only grow: many small files become one, old versions go; nothing that a reader names is lost.
+
+Rewriting by delta-rs itself doubles rows where two processes do it at the same moment: it does not see that the other
+one took the same files away. So the files are read here, and the commit is refused at any version but the one read.
+"""
+
+import json
+import time
+import uuid
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import CommitProperties, DeltaTable
+from deltalake.exceptions import DeltaError
+from deltalake.transaction import AddAction, RemoveAction
+
+from cutover import storage
+from cutover.errors import LakeError
+from cutover.events import log
+from cutover.lake import tables
+
+FILES = 100  # of a table, beyond which they are merged
+MOST = 256 * 2**20  # bytes of a table that is merged: all of it is held in memory
+KEEP_HOURS = 24  # what is no longer listed stays readable for a day: `delta.deletedFileRetentionDuration`
+
+
+def compact(uri: str, *, files: int = FILES) -> bool:
+    """Merge the files of an unpartitioned table into one if there are more than `files`; the rows stay as they are.
+
+    Several processes may call it at once, beside appends: whoever comes late leaves it. A table of more than `MOST`
+    bytes stays as it is.
+
+    Returns:
+        Whether it was done.
+
+    Raises:
+        LakeError: The table cannot be read.
+    """
+    table = tables.open_table(uri)
+    sizes = pa.table(table.get_add_actions(flatten=True))["size_bytes"].to_pylist()
+    before = len(sizes)
+    if before <= files or sum(sizes) > MOST:
+        return False
+    with tables.connect() as connection:
+        tables.bind(connection, "old", table)
+        with tables.naming(table):
+            rows = connection.execute("SELECT * FROM old").to_arrow_table()
+    try:
+        _replace(table, rows.cast(pa.schema(table.schema().to_arrow())))
+    except (DeltaError, OSError) as error:
+        log.info("compaction_left", table=uri, error=str(error).splitlines()[0])
+        return False
+    log.info("compacted", table=uri, files_before=before, rows=rows.num_rows)
+    return True
+
+
+def _replace(table: DeltaTable, rows: pa.Table) -> None:
+    """Put one file in the place of all, at the version that the handle shows; no data changes, so appends go on."""
+    system, root = storage.place(table.table_uri)
+    name, now = f"compacted-{uuid.uuid4().hex}.parquet", int(time.time() * 1000)
+    pq.write_table(rows, f"{root}/{name}", filesystem=system, compression="zstd")
+    size = system.get_file_info(f"{root}/{name}").size
+    gone = [
+        RemoveAction(
+            path=action["path"],
+            data_change=False,
+            deletion_timestamp=now,
+            size=action["size_bytes"],
+            partition_values={},
+        )
+        for action in pa.table(table.get_add_actions(flatten=True)).to_pylist()
+    ]
+    table.create_write_transaction(
+        [AddAction(name, size, {}, now, False, json.dumps({"numRecords": rows.num_rows})), *gone],  # noqa: FBT003
+        mode="append",
+        schema=table.schema(),
+        commit_properties=CommitProperties(max_commit_retries=0, custom_metadata={"userMetadata": "compacted"}),
+    )
+
+
+def clean(uri: str) -> None:
+    """Drop files that no version of the last day lists. What fails is said: nobody depends on it."""
+    try:
+        table = tables.open_table(uri)
+        if table.vacuum(retention_hours=KEEP_HOURS, dry_run=True):  # each vacuum adds two entries to the log
+            table.vacuum(retention_hours=KEEP_HOURS, dry_run=False)
+    except (DeltaError, OSError, LakeError) as error:
+        log.warning("cleaning_failed", table=uri, error=str(error).splitlines()[0])

@@ -1,0 +1,76 @@
+"""Upkeep of tables that only grow: few files, the same rows and transactions, and no row twice whoever else writes."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, DeltaTable, Transaction
+
+from cutover.lake import tables, upkeep
+
+SCHEMA = pa.schema([pa.field("n", pa.int64()), pa.field("text", pa.string())])
+
+
+def append(table: DeltaTable, n: int) -> None:
+    rows = pa.Table.from_pylist([{"n": n, "text": f"row {n}"}], schema=SCHEMA)
+    tables.append(table, rows, commit=CommitProperties(app_transactions=[Transaction("p", n)]))
+
+
+def numbers(uri: str, version: int | None = None) -> list[int]:
+    with tables.connect() as connection:
+        tables.relation(connection, "t", uri, version=version)
+        return [row[0] for row in connection.execute("SELECT n FROM t ORDER BY n").fetchall()]
+
+
+@pytest.fixture
+def uri(tmp_path: Path) -> str:
+    """Return a table of eight files."""
+    place = str(tmp_path / "a table")
+    table = tables.ensure(place, SCHEMA)
+    for n in range(8):
+        append(table, n)
+    return place
+
+
+def test_many_files_become_one_and_the_rows_stay(uri: str) -> None:
+    before = int(DeltaTable(uri).version())
+
+    assert upkeep.compact(uri, files=4)
+
+    assert (len(DeltaTable(uri).file_uris()), numbers(uri)) == (1, [*range(8)])
+    assert numbers(uri, before) == [*range(8)]
+    assert DeltaTable(uri).transaction_version("p") == 7
+
+
+def test_few_files_are_left(uri: str) -> None:
+    assert not upkeep.compact(uri, files=8)
+    assert len(DeltaTable(uri).file_uris()) == 8
+
+
+def test_append_that_was_under_way_goes_through(uri: str) -> None:
+    stale = DeltaTable(uri)
+
+    assert upkeep.compact(uri, files=4)
+    rows = pa.Table.from_pylist([{"n": 8, "text": None}], schema=SCHEMA)
+    tables.append(stale, rows)
+
+    assert numbers(uri) == [*range(9)]
+
+
+def test_whoever_comes_late_leaves_it(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    stale = DeltaTable(uri)
+    assert upkeep.compact(uri, files=4)
+    monkeypatch.setattr(tables, "open_table", lambda _: stale)
+
+    assert not upkeep.compact(uri, files=4)
+    monkeypatch.undo()
+    assert numbers(uri) == [*range(8)]
+
+
+def test_clean_up_keeps_what_was_listed_today(uri: str) -> None:
+    before = int(DeltaTable(uri).version())
+    upkeep.compact(uri, files=4)
+
+    upkeep.clean(uri)
+
+    assert numbers(uri, before) == [*range(8)]
