@@ -1,5 +1,6 @@
 """Delta tables without a JVM: made, opened, appended by delta-rs; read by DuckDB over the files that the log lists."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ CONFIGURATION = {
 SHORT_LOG = {"delta.logRetentionDuration": "interval 10 minutes"}
 """For a table that is committed to all the time and read by rows, not by version: a commit slows with each log file."""
 
+_ODD = re.compile(r"%[0-9A-Fa-f]{2}|[\[\]\\]")
 READ = frozenset({"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"})  # reader features that change no file
 
 
@@ -71,8 +73,9 @@ def exists(uri: str) -> bool:
     """Return whether a Delta table lies at `uri`.
 
     Raises:
-        LakeError: The place cannot be looked at.
+        LakeError: The place cannot be looked at, or cannot be named to delta-rs.
     """
+    _refuse_name(uri)
     try:
         return bool(DeltaTable.is_deltatable(uri))
     except (DeltaError, OSError) as error:
@@ -86,6 +89,7 @@ def open_table(uri: str, version: int | None = None) -> DeltaTable:
     Raises:
         LakeError: There is no table, its log is damaged, or its files alone do not say what it holds.
     """
+    _refuse_name(uri)
     try:
         table = DeltaTable(uri, version=version)
     except TableNotFoundError as error:
@@ -99,6 +103,14 @@ def open_table(uri: str, version: int | None = None) -> DeltaTable:
     _refuse_damaged(uri, read=False)
     _check_readable(table)
     return table
+
+
+def _refuse_name(uri: str) -> None:
+    """Refuse a folder that delta-rs would look for under another name: it takes a path for an encoded address."""
+    found = None if storage.is_object_store(uri) else _ODD.search(uri)
+    if found is not None:
+        msg = f"Table `{uri}`: expected a folder without brackets, backslash and `%` with two digits, got `{found[0]}`."
+        raise LakeError(msg + "\nHint: choose another name for the folder of the lake.")
 
 
 def _refuse_damaged(uri: str, *, read: bool) -> None:

@@ -14,7 +14,7 @@ from cutover.lake import tables
 SCHEMA = pa.schema(
     [pa.field("kind", pa.string()), pa.field("n", pa.int64()), pa.field("at", pa.timestamp("us", "UTC"))]
 )
-ODD_NAMES = ("plain", "with blank", "ümlaut", "a#b", "it's", "a?b")
+ODD_NAMES = ("plain", "with blank", "ümlaut", "a#b", "it's", "a?b", "100%", "a%b", "a*b", "a{b}", "漢字", "a:b")
 
 
 def made(uri: str, *rows: tuple[str | None, int], partition_by: tuple[str, ...] = ()) -> DeltaTable:
@@ -37,6 +37,14 @@ def test_rows_come_back_from_any_folder(tmp_path: Path, name: str, partition_by:
     made(uri, ("a b", 1), ("it's", 2), (None, 3), ("x/y%41", 4), partition_by=partition_by)
 
     assert read(uri) == [("a b", 1), ("it's", 2), (None, 3), ("x/y%41", 4)]
+
+
+@pytest.mark.parametrize("name", ["a%20b", "%C3%BC", "a[1]", "a\\b"])
+def test_folder_that_would_be_looked_for_elsewhere_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(LakeError, match="expected a folder without brackets"):
+        made(str(tmp_path / name / "t"), ("a", 1))
+
+    assert [*tmp_path.iterdir()] == []
 
 
 def test_an_older_version_is_read_as_it_was(tmp_path: Path) -> None:
