@@ -64,9 +64,10 @@ def plan(touches: Iterable[Touch], history: Sequence[Sequence[Range]], horizon: 
         (_label(touch, touch.scan > scan, horizon), touch.start)
         for touch, scan in zip(ordered, computed_by, strict=True)
     ]
+    whole = _whole(labels, horizon)
     return Plan(
         compute=tuple(start for label, start in labels if label == "compute"),
-        computed=_ranges(labels, "compute", horizon.size),
+        computed=_ranges(labels, "compute", horizon.size) if whole is None else (whole,),
         stale=_ranges(labels, "stale", horizon.size),
         expired=tuple(start for label, start in labels if label == "expired"),
     )
@@ -88,6 +89,20 @@ def _label(touch: Touch, dirty: bool, horizon: Horizon) -> str:
     if horizon.expired(touch.start):
         return "expired"
     return "compute" if wanted or horizon.wanted is None else "stale"
+
+
+def _whole(labels: Sequence[tuple[str, int]], horizon: Horizon) -> Range | None:
+    """Return the closed part of the wanted range, if every window in it can be computed: those without a record too.
+
+    Rows that lie there without a record are cleared; to compute only from the first touched window on would keep them.
+    """
+    if horizon.wanted is None or horizon.closed is None or horizon.ahead is not None:
+        return None
+    first, end = horizon.wanted[0], min(horizon.wanted[1], horizon.closed + horizon.size)
+    within = [label for label, start in labels if inside(start, horizon.size, ((first, end),))]
+    if end - first < horizon.size or horizon.expired(first) or any(label != "compute" for label in within):
+        return None
+    return first, end
 
 
 def _last_computed(starts: Sequence[int], history: Sequence[Sequence[Range]], size: int) -> list[int]:

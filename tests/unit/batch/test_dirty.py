@@ -69,3 +69,21 @@ def test_windows_that_overlap_are_computed_when_they_lie_wholly_inside() -> None
     sliding = planned({0: 0, 5: 0, 10: 1}, [[(0, 15)]])
 
     assert sliding.computed == ((10, 20),)
+
+
+@pytest.mark.parametrize(
+    ("horizon", "expected"),
+    [
+        ({"wanted": (-30, 60)}, ((-30, 60),)),  # rows before the first record, between two and behind the last go
+        ({"wanted": (-30, 600)}, ((-30, 110),)),  # as far as windows are closed
+        ({"wanted": (-30, -10)}, ((-30, -10),)),  # where there is no record at all
+        ({"wanted": (-30, -25)}, ()),  # too short for a window
+        ({"wanted": (-30, 60), "expired": lambda start: start < 0}, ((0, 30),)),  # a window may have lost records
+        ({"wanted": (-30, 60), "closed": None}, ()),
+        ({"wanted": (-30, 60), "ahead": frozenset()}, ()),
+    ],
+)
+def test_a_wanted_range_is_computed_to_its_ends_where_records_are_not_missing(
+    horizon: dict[str, object], expected: tuple[Range, ...]
+) -> None:
+    assert planned({0: 0, 20: 0}, [[(0, 30)]], **horizon).computed == expected
