@@ -35,6 +35,7 @@ def kill_often(rig: Rig, *, kills: tuple[Whom, ...]) -> None:
         inside += child.points()[-1].point in INSIDE
         beat = rig.beat()
         said += [str(beat.error)] if whom == "jvm" and beat is not None else []
+    rig.send(rig.draw(10))
     rig.note("ends", ends)
     rig.note("said", said)
     rig.note("inside an epoch", inside)
