@@ -112,6 +112,14 @@ class EpochLog:
             rows = connection.execute(query, [after]).fetchall()
         return [EpochRecord.from_json(row[0]) for row in rows]
 
+    def recent(self, number: int) -> list[EpochRecord]:
+        """Return the records of the newest epochs, `number` at most, in order; no other record's text is read."""
+        connection = tables.connect()
+        tables.bind(connection, "log", self.table)
+        with tables.naming(self.table):
+            row = connection.execute("SELECT max(_epoch) FROM log WHERE _kind = 'epoch'").fetchone()
+        return [] if row is None or row[0] is None else self.records(after=int(row[0]) - number)
+
     def newest(self) -> EpochRecord | None:
         """Return the record of the newest epoch; None before the first."""
         connection = tables.connect()

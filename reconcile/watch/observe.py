@@ -68,8 +68,7 @@ class Observer:
 
 def recent(epochs: EpochLog) -> list[EpochRecord]:
     """Return the records of the newest epochs, oldest first; none before the first."""
-    newest = epochs.newest()
-    return [] if newest is None else epochs.records(after=newest.epoch - RECENT)
+    return epochs.recent(RECENT)
 
 
 def no_epoch(name: str) -> LakeError:
