@@ -49,7 +49,8 @@ def meant(pipeline: Pipeline) -> Callable[[Event], Meant]:
 
 def new(bootstrap: str, **options: object) -> Producer:
     """Return a producer whose records keep their order and are written once."""
-    return Producer({"bootstrap.servers": bootstrap, "linger.ms": 1, "enable.idempotence": True, **options})
+    own = {"bootstrap.servers": bootstrap, "linger.ms": 1, "enable.idempotence": True, "log_level": 0}
+    return Producer({**own, **options})
 
 
 def deliver(producer: Producer, topic: str, events: Iterable[Event], *, flush: float = FLUSH_SECONDS) -> list[Report]:
