@@ -65,7 +65,8 @@ def _files(table: DeltaTable) -> Iterator[tuple[Path, dict[str, Any]]]:
 
 
 def _breach(table: DeltaTable, root: Path, action: dict[str, Any], what: str) -> SealBreach:
-    text = f"Table `{root.name}`, version {table.version()}: file `{action['path']}` {what}"
+    version = f"version {table.version()} can no longer be read"
+    text = f"Table `{root.name}`, {version}: file `{action['path']}` {what}"
     text += f" (epochs {action.get('min._epoch')} to {action.get('max._epoch')},"
     text += f" windows {action.get('min.window_start')} to {action.get('max.window_start')})."
     return unreadable(text, str(action["path"]))

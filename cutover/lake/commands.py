@@ -1,4 +1,4 @@
-"""`cutover sql`: ask the lake of one pipeline, without Spark."""
+"""`cutover sql`, `cutover vacuum`: ask the lake of one pipeline, and take away what nobody needs, without Spark."""
 
 import csv
 import json
@@ -11,9 +11,11 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
+from cutover.clock import SystemClock
 from cutover.definition import catalogue
 from cutover.errors import DefinitionError
 from cutover.lake import overflowing, serving
+from cutover.lake.vacuum import vacuum as take_away
 from cutover.records.classes import Class
 from cutover.settings import load_settings
 
@@ -49,6 +51,20 @@ def sql(
         csv.writer(sys.stdout).writerows([names, *rows])
 
 
+def vacuum(
+    pipeline: Annotated[str, typer.Argument(help="Name of a pipeline.")],
+    *,
+    hours: Annotated[int, typer.Option("--hours", min=0, help="Keep files that were listed within this time.")] = 24,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count.")] = False,
+) -> None:
+    """Take away files that no table of a pipeline lists any more; refused while somebody reads a version with them."""
+    settings = load_settings()
+    definition = catalogue.get(settings, pipeline)
+    found = take_away(settings, definition, hours=hours, now=SystemClock().now(), dry_run=dry_run)
+    for name, files in found.items():
+        sys.stdout.write(f"{name}: {files:,} files {'would go' if dry_run else 'went'}\n")
+
+
 def _show(names: list[str], rows: list[tuple[object, ...]]) -> None:
     table = Table(*(Column(_cell(name)) for name in names))
     for row in rows:
@@ -65,3 +81,4 @@ def _cell(value: object) -> Text:
 def register(app: typer.Typer) -> None:
     """Add this room's commands."""
     app.command()(sql)
+    app.command()(vacuum)

@@ -54,6 +54,16 @@ def pinned_epochs(settings: Settings, version: Version, *, now: datetime) -> tup
     return tuple(sorted({r["epoch"] for r in last.values() if not r["released"] and r["expires_at"] > now}))
 
 
+def holders(settings: Settings, pipeline: str, fingerprint: str, *, now: datetime) -> tuple[str, ...]:
+    """Return who holds an epoch of any version under a result fingerprint now."""
+    last = {
+        (row["stream_version"], row["epoch"], row["holder"]): row
+        for row in control.read(settings, "pins", pipeline)
+        if row["result_fingerprint"] == fingerprint
+    }
+    return tuple(sorted({r["holder"] for r in last.values() if not r["released"] and r["expires_at"] > now}))
+
+
 def _row(version: Version, epoch: int, holder: str) -> dict[str, Any]:
     return {
         "pipeline": version.pipeline,
