@@ -1,3 +1,6 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
 from streaming.files import File
 from streaming.tiers import due
 
@@ -77,3 +80,22 @@ def test_folding_comes_to_an_end_however_little_it_saves() -> None:
     assert rounds <= 3
     assert all(len(g) > 1 for g in groups)
     assert [f.first for f in files] == [0, *(f.last + 1 for f in files[:-1])]
+
+
+@given(
+    spans=st.lists(st.tuples(st.integers(1, 50), st.integers(1, 60)), max_size=40),
+    pins=st.lists(st.integers(0, 400), max_size=4),
+)
+def test_pins_only_ever_take_folds_away(spans: list[tuple[int, int]], pins: list[int]) -> None:
+    files, first = [], 0
+    for span, size in spans:
+        files.append(partial(first, first + span - 1, size))
+        first += span
+
+    free = due(files, newest=first, pins=(), every=4, keep=0, most=100)
+    held = due(files, newest=first, pins=pins, every=4, keep=0, most=100)
+
+    assert free or not held
+    assert all(sum(f.size for f in group) <= 100 and len(group) > 1 for group in (*free, *held))
+    assert not any(file.first <= pin < file.last for group in held for pin in pins for file in group)
+    assert not any(group[0].first <= pin < group[-1].last for group in held for pin in pins)
