@@ -15,6 +15,7 @@ from deltalake.transaction import AddAction
 from pyarrow import fs
 
 from cutover.definition.pipeline import Pipeline
+from cutover.errors import LakeError
 from cutover.events import log
 from cutover.lake.schemas import partial_schema
 from cutover.records.classes import Class
@@ -45,7 +46,7 @@ def gather(passed: Pass, pipeline: Pipeline, plan: Plan, *, limit: int, uri: str
         if number <= limit:
             return _collected(passed, pipeline, plan)
         log.info("overflow", pipeline=pipeline.name, epoch=plan.epoch, rows=number)
-        actions = written(passed, pipeline, plan, uri)
+        actions = written(passed, pipeline, plan, uri, expected=number)
         empty = partial_schema(pipeline).empty_table()
         return Gathered(rows=empty, counted=epoch.summed(by_class, pipeline, plan), written=actions)
     finally:
@@ -64,8 +65,12 @@ def sums(partials: "DataFrame") -> tuple[int, dict[str, tuple[int, int]]]:
     return sum(int(row["count(1)"]) for row in found), by_class
 
 
-def written(passed: Pass, pipeline: Pipeline, plan: Plan, uri: str) -> list[AddAction]:
-    """Let Spark write the partial rows into the table's folder; return the actions that list the files."""
+def written(passed: Pass, pipeline: Pipeline, plan: Plan, uri: str, *, expected: int) -> list[AddAction]:
+    """Let Spark write the partial rows into the table's folder; return the actions that list the files.
+
+    Raises:
+        LakeError: The files that are there do not hold `expected` rows. Nothing was committed.
+    """
     folder = f"overflow-{plan.epoch}-{uuid.uuid4().hex}"
     columns = [f"`{name}`" for name in partial_schema(pipeline).names]
     kind = f"IF(_class = '{Class.ACCEPTED}', 'partial', 'ledger') AS __kind"
@@ -79,7 +84,16 @@ def written(passed: Pass, pipeline: Pipeline, plan: Plan, uri: str) -> list[AddA
     for info in found:
         if info.is_file and not info.path.endswith(".parquet"):
             system.delete_file(info.path)  # Hadoop's check sums: no vacuum would ever take them
-    return [_action(system, root, info, plan.epoch) for info in found if info.path.endswith(".parquet")]
+    rows_of = {info.path: pq.read_metadata(info.path, filesystem=system).num_rows for info in found if _is_data(info)}
+    total = sum(rows_of.values())
+    if total != expected:
+        msg = f"Epoch {plan.epoch} of {pipeline.name}: expected {expected} rows in `{folder}`, got {total}."
+        raise LakeError(msg + "\nHint: nothing was committed; look at the storage and start again.")
+    return [_action(root, info, rows_of[info.path], plan.epoch) for info in found if _is_data(info)]
+
+
+def _is_data(info: fs.FileInfo) -> bool:
+    return bool(info.is_file and info.path.endswith(".parquet"))
 
 
 def record_file(uri: str, row: pa.Table, number: int) -> AddAction:
@@ -88,9 +102,8 @@ def record_file(uri: str, row: pa.Table, number: int) -> AddAction:
     return files.add(file, files.statistics(row.num_rows, number, number), new_data=True)
 
 
-def _action(system: fs.FileSystem, root: str, info: fs.FileInfo, number: int) -> AddAction:
+def _action(root: str, info: fs.FileInfo, rows: int, number: int) -> AddAction:
     path = info.path.removeprefix(root).lstrip("/")
     kind = "partial" if "/__kind=partial/" in path else "ledger"
-    rows = pq.read_metadata(info.path, filesystem=system).num_rows
     file = File(path=path, kind=kind, first=number, last=number, size=info.size)
     return files.add(file, files.statistics(rows, number, number), new_data=True)

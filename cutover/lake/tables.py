@@ -207,9 +207,9 @@ def bind(connection: duckdb.DuckDBPyConnection, view: str, table: DeltaTable) ->
     schema = pa.schema(table.schema().to_arrow())
     root = local_root(table)
     if root is None:
-        connection.register(view, table.to_pyarrow_dataset())
-        return int(table.version())
-    selects = [select(schema, files, partition) for partition, files in _files(table, root).items()]
+        selects = _remote_selects(connection, view, table, schema)
+    else:
+        selects = [select(schema, files, partition) for partition, files in _files(table, root).items()]
     body = " UNION ALL ".join(selects) or _empty(schema)
     with naming(table):
         connection.execute(f"CREATE OR REPLACE VIEW {identifier(view)} AS {body}")
@@ -275,25 +275,54 @@ def read_file(table: DeltaTable, path: str, columns: Sequence[str]) -> pa.Table:
         return file.read(columns=list(columns))
 
 
-def _files(table: DeltaTable, root: Path) -> dict[tuple[tuple[str, str | None], ...], list[str]]:
+Partition = tuple[tuple[str, str | None], ...]  # columns that are not in the files, and their one value
+
+
+def _files(table: DeltaTable, root: Path) -> dict[Partition, list[str]]:
     """Return the files of a version by their partition values.
 
     Raises:
         LakeError: A file that the log lists is not there.
     """
-    actions = pa.table(table.get_add_actions(flatten=True)).to_pylist()
-    groups: dict[tuple[tuple[str, str | None], ...], list[str]] = {}
-    for action in actions:
+    groups: dict[Partition, list[str]] = {}
+    for partition, action in _listed(table):
         file = file_path(root, action)
         if not file.is_file():
             msg = f"Table `{root}`, version {table.version()}: file `{action['path']}` is listed and not there."
             raise LakeError(msg, runbook="TableUnreadable")
-        values = tuple((k.removeprefix("partition."), v) for k, v in action.items() if k.startswith("partition."))
-        groups.setdefault(values, []).append(str(file))
+        groups.setdefault(partition, []).append(str(file))
     return groups
 
 
-def select(schema: pa.Schema, files: Sequence[str], partition: Sequence[tuple[str, str | None]] = ()) -> str:
+def _listed(table: DeltaTable) -> Iterator[tuple[Partition, dict[str, Any]]]:
+    for action in pa.table(table.get_add_actions(flatten=True)).to_pylist():
+        yield tuple((k.removeprefix("partition."), v) for k, v in action.items() if k.startswith("partition.")), action
+
+
+def _remote_selects(
+    connection: duckdb.DuckDBPyConnection, view: str, table: DeltaTable, schema: pa.Schema
+) -> list[str]:
+    """Register the files of a table in an object store by their partition values; return the queries of their rows.
+
+    Not delta-rs's own dataset: where a file has statistics of some columns only, that prunes by the others, wrongly.
+    """
+    from pyarrow import dataset  # noqa: PLC0415 -- imports pandas; a lake in an object store only
+
+    system, folder = storage.place(table.table_uri)
+    groups: dict[Partition, list[str]] = {}
+    for partition, action in _listed(table):
+        groups.setdefault(partition, []).append(f"{folder}/{unquote(action['path'])}")
+    selects = []
+    for number, (partition, paths) in enumerate(groups.items()):
+        own = pa.schema([f for f in schema if f.name not in dict(partition)])
+        connection.register(
+            f"{view}__{number}", dataset.dataset(paths, schema=own, filesystem=system, format="parquet")
+        )
+        selects.append(_columns(schema, partition) + f" FROM {identifier(f'{view}__{number}')}")
+    return selects
+
+
+def select(schema: pa.Schema, files: Sequence[str], partition: Partition = ()) -> str:
     """Return the query of the rows of Parquet files of this machine, in a schema's columns and types.
 
     Args:
@@ -301,13 +330,17 @@ def select(schema: pa.Schema, files: Sequence[str], partition: Sequence[tuple[st
         files: Their paths.
         partition: Columns that are not in the files, and their one value.
     """
+    listed = ", ".join(literal(file) for file in files)
+    return _columns(schema, partition) + f" FROM read_parquet([{listed}], hive_partitioning = false)"
+
+
+def _columns(schema: pa.Schema, partition: Partition) -> str:
     constant = {name: "NULL" if value is None else literal(str(value)) for name, value in partition}
     columns = ", ".join(
         f"CAST({constant.get(f.name, identifier(f.name))} AS {duckdb_type(f.type)}) AS {identifier(f.name)}"
         for f in schema
     )
-    listed = ", ".join(literal(file) for file in files)
-    return f"SELECT {columns} FROM read_parquet([{listed}], hive_partitioning = false)"  # noqa: S608 -- quoted above
+    return f"SELECT {columns}"
 
 
 def _empty(schema: pa.Schema) -> str:
