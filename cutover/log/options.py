@@ -15,6 +15,11 @@ ALLOWED = {
     "socket.timeout.ms",
     "metadata.max.age.ms",
 }
+FETCH_WAIT_MS = "10"
+"""How long the broker holds a request of Spark's consumers at the log's end. It answers a connection in turn,
+and Spark asks for the log's ends behind a fetch that it sent ahead: at the client's 500 ms an epoch that read up to the
+log's end waited half a second for each partition of a task."""
+
 _JAVA_LOGIN = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
@@ -80,6 +85,7 @@ def spark(kafka: Kafka, bootstrap: str) -> dict[str, str]:
     """
     check(kafka)
     options = {"kafka.bootstrap.servers": bootstrap, "kafka.security.protocol": kafka.protocol}
+    options["kafka.fetch.max.wait.ms"] = FETCH_WAIT_MS
     options |= {f"kafka.{key}": value for key, value in kafka.client.items()}
     password = secret(kafka)
     if kafka.mechanism and kafka.user and password is not None:

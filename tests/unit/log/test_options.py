@@ -57,6 +57,10 @@ def test_both_clients_log_in_alike() -> None:
     assert java["kafka.sasl.jaas.config"].endswith('ScramLoginModule required username="u" password="p\\"4\\\\ss";')
 
 
+def test_sparks_consumers_do_not_wait_long_at_the_end_of_the_log() -> None:
+    assert options.spark(Kafka(), NOBODY)["kafka.fetch.max.wait.ms"] == options.FETCH_WAIT_MS
+
+
 def test_a_position_that_nobody_could_look_at_is_not_taken_for_an_empty_one(tmp_path: Path) -> None:
     with pytest.raises(LogError, match=NOBODY) as refused:
         list(client(tmp_path).read("t", {0: [0]}))
