@@ -88,27 +88,29 @@ def millis(values: Sequence[float]) -> dict[str, float]:
 
 
 def tenths(values: Sequence[float]) -> dict[str, Any]:
-    """Return what the first and the last tenth say, and their ratios."""
-    size = max(1, len(values) // 10)
-    first, last = millis(values[:size]), millis(values[-size:])
+    """Return what the first, the middle and the last tenth say, and the ratios of the last to the first."""
+    cut = parts(values)
+    first, last = millis(cut["first_tenth"]), millis(cut["last_tenth"])
     ratios = {f"{name}_ratio": round(last[name] / first[name], 2) if first[name] else None for name in ("p50", "p99")}
-    return {"first_tenth": first, "last_tenth": last, **ratios}
+    return {name: millis(part) for name, part in cut.items()} | ratios
+
+
+def parts(values: Sequence[Any]) -> dict[str, Sequence[Any]]:
+    """Return the first, the middle and the last tenth."""
+    size, middle = max(1, len(values) // 10), len(values) // 2
+    cut = slice(max(0, middle - size // 2), middle - size // 2 + size)
+    return {"first_tenth": values[:size], "middle_tenth": values[cut], "last_tenth": values[-size:]}
 
 
 def spread(values: Sequence[float]) -> dict[str, float]:
-    """Return the median of the first and the last tenth of samples, and the largest of all."""
-    size = max(1, len(values) // 10)
-    return {
-        "first_tenth": quantile(values[:size], 0.5),
-        "last_tenth": quantile(values[-size:], 0.5),
-        "max": max(values, default=0),
-    }
+    """Return the median of the first, the middle and the last tenth of samples, and the largest of all."""
+    return {name: quantile(part, 0.5) for name, part in parts(values).items()} | {"max": max(values, default=0)}
 
 
 def driver(home: Path) -> dict[str, Any]:
     """Return the figures of the real driver: summary, curve, samples."""
     found = epochs(notes(home / "notes.jsonl"))
-    samples = [s for s in notes(home / "samples.jsonl") if "listed" in s]
+    samples = [s for s in notes(home / "samples.jsonl") if "listed" in s and s["jvm_rss"]]
     starts = [note["of"] + 1 for note in notes(home / "notes.jsonl") if note["point"] == "start.read"]
     # A JVM that has just started is slow, and no figure of what grows with the number of epochs.
     warm = [e for e in found if not any(start <= e.number < start + WARMING for start in starts)]
@@ -195,9 +197,7 @@ def alone(home: Path) -> dict[str, Any]:
 def _to_control(timed: Sequence[Note]) -> dict[str, dict[str, float]]:
     """Return quantiles of commits / the same quantiles of the young table's, in the first and the last tenth."""
     paired = [note for note in timed if "control" in note]
-    size = max(1, len(paired) // 10)
-    tenths_of = {"first_tenth": paired[:size], "last_tenth": paired[-size:]}
-    return {name: _quotients(found) for name, found in tenths_of.items()}
+    return {name: _quotients(found) for name, found in parts(paired).items()}
 
 
 def _quotients(found: Sequence[Note]) -> dict[str, float]:

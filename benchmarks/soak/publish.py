@@ -20,10 +20,13 @@ epochs: no Spark, no log, so that nothing else blurs what a commit costs.
 ![commit time and file counts by epoch](soak.svg)
 """
 
+TENTHS = ("first_tenth", "middle_tenth", "last_tenth")
+
 MEANING = """
 - *commit*: from an epoch's last row to its commit, with the look at the topic's identity; *commit alone*: the one call.
 - *upkeep*: what the driver does under its lock after a commit: looking for due folds, committing one that is ready.
 - *commit to commit*: the longest that a reader waits for the next epoch, with everything in it.
+- The first tenth of a run begins with empty folders: numbers of files are flat from the middle on, or they are not.
 - The folder holds files that no version lists any more for two hours, so that no reader loses one; the sweep that
   removes them runs beside the stream every ten minutes. The log's own files go after ten minutes.
 - A *young table* takes the same rows beside the other one, every fourth epoch, and is made anew every 200 epochs: what
@@ -52,8 +55,8 @@ def page(found: dict[str, Any]) -> str:
         f" ({asked['epochs']:,} asked for, {asked['records_a_second']:,} records a second),"
         f" {alone['epochs']:,} of the Committer alone in {alone['minutes']:g}. {found['note']}".rstrip(),
         "",
-        "| | first tenth | last tenth | ratio |",
-        "|---|---|---|---|",
+        "| | first tenth | middle | last tenth | last / first |",
+        "|---|---|---|---|---|",
         _times("commit, p50", real["commit_ms"], "p50"),
         _times("commit, p99", real["commit_ms"], "p99"),
         _times("whole epoch, p50", real["epoch_ms"], "p50"),
@@ -82,19 +85,18 @@ def page(found: dict[str, Any]) -> str:
 
 
 def _times(name: str, figure: dict[str, Any], quantile: str) -> str:
-    first, last = figure["first_tenth"][quantile], figure["last_tenth"][quantile]
-    return f"| {name} | {first:,.1f} ms | {last:,.1f} ms | {figure[f'{quantile}_ratio']:g} |"
+    shown = " | ".join(f"{figure[part][quantile]:,.1f} ms" for part in TENTHS)
+    return f"| {name} | {shown} | {figure[f'{quantile}_ratio']:g} |"
 
 
 def _ratios(name: str, figure: dict[str, Any], quantile: str) -> str:
-    first, last = figure["first_tenth"][quantile], figure["last_tenth"][quantile]
-    return f"| {name} | {first:.2f} | {last:.2f} | {last / first:.2f} |"
+    first, middle, last = (figure[part][quantile] for part in TENTHS)
+    return f"| {name} | {first:.2f} | {middle:.2f} | {last:.2f} | {last / first:.2f} |"
 
 
 def _counts(name: str, figure: dict[str, float]) -> str:
-    ratio = figure["last_tenth"] / figure["first_tenth"] if figure["first_tenth"] else 0.0
-    last = f"{figure['last_tenth']:,.0f} (most {figure['max']:,.0f})"
-    return f"| {name} | {figure['first_tenth']:,.0f} | {last} | {ratio:.2g} |"
+    shown = " | ".join(f"{figure[part]:,.0f}" for part in TENTHS)
+    return f"| {name} | {shown} (most {figure['max']:,.0f}) | |"
 
 
 def _folds(real: dict[str, Any]) -> list[str]:
