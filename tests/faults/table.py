@@ -32,6 +32,7 @@ TITLES = {
     "later": "Not caused here yet",
 }
 COLUMNS = ("fault", "what is done", "result", "checks", "beside them", "alert", "exit", "s")
+LONGEST = 160  # characters of a reason
 Row = tuple[str, ...]
 
 
@@ -60,9 +61,14 @@ def _row(fault: Fault, result: Result | None) -> Row:
         return (fault.name, fault.title, "not proven", *[""] * 5)
     alert = ", ".join(result.alerts) or "silent"
     code = "" if result.exit_code is None else str(result.exit_code)
-    outcome = "**proven**" if result.outcome == "proven" else "not proven"
+    outcome = "**proven**" if result.outcome == "proven" else f"not proven: {_short(result.why)}"
     checks = _span(result.checks)
     return (fault.name, fault.title, outcome, checks, "; ".join(result.holds), alert, code, f"{result.seconds:.0f}")
+
+
+def _short(why: str) -> str:
+    text = " ".join(why.split()).removeprefix("NotProvenError: ")
+    return text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."
 
 
 def _absent(entry: NotApplicable) -> Row:

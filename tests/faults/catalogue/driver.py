@@ -201,6 +201,7 @@ def _before(variant: str, title: str, *, overflow: bool, extra: tuple[Hold, ...]
         inject=partial(kill_before_the_commit, overflow=overflow),
         happened=partial(died_before_its_commit, overflow=overflow),
         holds=(the_epoch_was_redone_with_another_end, *extra),
+        quick=not overflow,
     )
 
 

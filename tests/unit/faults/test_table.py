@@ -38,6 +38,17 @@ def test_a_result_is_shown_with_what_held() -> None:
     assert "Seed: 7." in text
 
 
+def test_what_did_not_hold_is_said_in_short() -> None:
+    failed = replace(
+        PROVEN, outcome="not proven", why="NotProvenError: N1: a row\nis | missing " + "x" * 300, checks=()
+    )
+
+    cells = row(page([FAULT], [], {}, {"F98-a": failed}), "F98-a")
+
+    assert cells[2].startswith("not proven: N1: a row is \\| missing xxx")
+    assert len(cells[2]) < 200
+
+
 def test_a_game_of_the_random_mode_is_shown_with_its_seed() -> None:
     result = replace(PROVEN, fault="random-7", evidence={"harms": ["broker killed: 2"], "epochs": 70})
 
