@@ -177,6 +177,7 @@ def alone(home: Path) -> dict[str, Any]:
             "epoch": bucket[0]["epoch"],
             "commit_ms": millis([note["commit"] for note in bucket]),
             "upkeep_ms": millis([note["step"] for note in bucket]),
+            "commit_to_control": _quotients([note for note in bucket if "control" in note]),
         }
         for bucket in (timed[place : place + size] for place in range(0, len(timed), size))
     ]
@@ -201,6 +202,8 @@ def _to_control(timed: Sequence[Note]) -> dict[str, dict[str, float]]:
 
 
 def _quotients(found: Sequence[Note]) -> dict[str, float]:
+    if not found:
+        return {}
     both = [[note[name] for note in found] for name in ("commit", "control")]
     shares = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
     return {label: round(quantile(both[0], share) / quantile(both[1], share), 3) for label, share in shares.items()}

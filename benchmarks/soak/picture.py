@@ -27,6 +27,7 @@ def draw(found: Mapping[str, Any]) -> Markup:
         ("Driver: files", _files(real["samples"])),
         ("Driver: memory (RSS), MiB", _memory(real["samples"])),
         ("Committer alone: commit, ms", _times(alone["curve"])),
+        ("Committer alone / young table", _ratios(alone["curve"])),
         ("Committer alone: files", _files(alone["samples"])),
     ]
     parts: list[Markup] = []
@@ -42,6 +43,10 @@ def draw(found: Mapping[str, Any]) -> Markup:
 def _times(curve: Sequence[Mapping[str, Any]]) -> dict[str, Points]:
     # The first bucket is the JVM's warming up; its size would hide the others.
     return {name: [(c["epoch"], c["commit_ms"][name]) for c in curve[2:]] for name in ("p50", "p99")}
+
+
+def _ratios(curve: Sequence[Mapping[str, Any]]) -> dict[str, Points]:
+    return {"p50 of commit / p50 of control": [(c["epoch"], c["commit_to_control"].get("p50", 0)) for c in curve]}
 
 
 def _files(samples: Sequence[Mapping[str, Any]]) -> dict[str, Points]:
