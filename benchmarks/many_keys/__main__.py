@@ -10,6 +10,7 @@ are compared with what was sent. JSON to `--out`.
 
 import argparse
 import json
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -163,10 +164,14 @@ def measure(home: Path, bootstrap: str, keys: int, epoch_rows: int, passes: int)
     if {name: seen[name] for name in expected} != expected:
         msg = f"expected {expected}, the reader found {seen}"
         raise AssertionError(msg)
-    large, folds = spans(found, "epochs")[:epochs], spans(found, "fold")
+    every, folds = spans(found, "epochs"), spans(found, "fold")
+    large, small = every[:epochs], every[epochs:]
+    beside = [end - begin for begin, end in small if any(begin < last and end > first for first, last in folds)]
+    alone = [end - begin for begin, end in small if not any(begin < last and end > first for first, last in folds)]
     return {
         "epoch_seconds": [round(end - begin, 2) for begin, end in large],
         "fold_seconds": [round(end - begin, 2) for begin, end in folds],
+        "small_epochs": {"beside a fold": of_small(beside), "between folds": of_small(alone)},
         "reader_seconds": round(seen["seconds"], 2),
         "driver_mib": {
             "while epochs overflow": peaks.peak(lambda at: large[0][0] <= at <= large[-1][1]),
@@ -175,6 +180,17 @@ def measure(home: Path, bootstrap: str, keys: int, epoch_rows: int, passes: int)
         },
         "reader_mib": reader,
         "checked": {"keys": keys, "records": sent},
+    }
+
+
+def of_small(seconds: list[float]) -> dict[str, float]:
+    """Return number, median and largest of the seconds of small epochs."""
+    if not seconds:
+        return {"epochs": 0}
+    return {
+        "epochs": len(seconds),
+        "median": round(statistics.median(seconds), 2),
+        "longest": round(max(seconds), 2),
     }
 
 

@@ -40,9 +40,19 @@ An epoch took {min(epochs):g} to {max(epochs):g} s, the first with the JVM's war
 {", ".join(f"{each:g}" for each in folds)} s. A reader in a process of its own folds everything in
 {found["reader_seconds"]:g} s and takes {found["reader_mib"]:,} MiB at most; its {found["checked"]["keys"]:,} rows add
 up to the {found["checked"]["records"]:,} records that were sent (the small epochs after the large ones included).
-
+{_beside(found.get("small_epochs", {}))}
 {_machine(found)}
 """
+
+
+def _beside(small: dict[str, dict[str, float]]) -> str:
+    """Return what a fold of millions of rows does to the small epochs beside it."""
+    said = [
+        f"{each['epochs']:g} small epochs {when} took {each['median']:g} s (median), {each['longest']:g} s at most"
+        for when, each in small.items()
+        if each["epochs"]
+    ]
+    return f"\n{'; '.join(said)}.\n" if said else ""
 
 
 def _memory(when: str, peak: dict[str, int]) -> str:
