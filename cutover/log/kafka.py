@@ -58,6 +58,17 @@ _REFUSALS = frozenset(
 )
 _AT_END = frozenset({KafkaError._PARTITION_EOF})  # noqa: SLF001 -- its only name
 _AT_ONCE, _PATIENCE = 20_000, 0.02  # records that one look takes, seconds that it waits for them
+_LEADERLESS = frozenset(
+    {
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.REPLICA_NOT_AVAILABLE,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+    }
+)
+"""While a partition changes its leader, or gets its first one. `retriable()` speaks of transactions alone."""
+
 _CUT = frozenset({KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN})  # noqa: SLF001 -- their only names
 _GONE = frozenset({KafkaError._AUTO_OFFSET_RESET})  # noqa: SLF001 -- its only name
 
@@ -393,7 +404,10 @@ class LogClient:
 
 
 def _passes_by_itself(error: BaseException) -> bool:
-    return isinstance(error, KafkaException) and bool(error.args[0].retriable() or _is_cut(error.args[0]))
+    if not isinstance(error, KafkaException):
+        return False
+    found = error.args[0]
+    return bool(found.retriable() or found.code() in _LEADERLESS or _is_cut(found))
 
 
 def _is_cut(error: KafkaError | None) -> bool:

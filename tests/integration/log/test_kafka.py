@@ -101,3 +101,11 @@ def test_positions_near_the_end_of_a_log_are_read_without_waiting_there(client: 
 )
 def test_the_first_offset_from_a_time_on(client: LogClient, topic_name: str, micros: int, offset: int) -> None:
     assert client.offsets_for_time(topic_name, micros) == {0: offset, 1: None}
+
+
+def test_a_topic_that_has_no_leader_yet_is_asked_again(kafka_settings: Settings, topic_name: str) -> None:
+    maker = LogClient(kafka_settings)
+    for number in range(10):
+        maker.create_topic(f"{topic_name}-{number}", partitions=3, config={})
+        # A client of its own knows no leader yet and asks at once.
+        assert LogClient(kafka_settings).earliest(f"{topic_name}-{number}") == {0: 0, 1: 0, 2: 0}
