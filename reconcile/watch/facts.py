@@ -56,6 +56,7 @@ class Facts:
     trigger_seconds: float = 0.5
     records: Sequence[EpochRecord] = ()  # newest epochs, oldest first
     samples: Sequence[Sample] = ()  # looks at which log and table answered, in order of time
+    waiting: int = 0  # offsets in the log, where no epoch was committed yet
     silent: float | None = None  # seconds that the log has not answered us; None: it does
     expected: Mapping[int, int] = field(default_factory=dict)  # partition -> next offset, behind recorded losses
     retention: timedelta | None = None  # how long the topic keeps a record by its settings; None: for ever, not known

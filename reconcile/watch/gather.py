@@ -66,7 +66,7 @@ class Gathering:
             pins=self._tried(lambda: tuple(troubles.pins(self.settings, self.pipeline, now=at)), ()),
         )
         self._troubles += self._tried(lambda: list(troubles.of_comparison(self.settings, self.pipeline)), [])
-        known: dict[str, Any] = self._log(facts) if records else {}
+        known: dict[str, Any] = self._log(facts) if records or facts.driver.at is not None else {}
         return replace(facts, samples=tuple(self._samples), troubles=tuple(self._troubles), **known)
 
     def _tried(self, look: Callable[[], Value], otherwise: Value) -> Value:
@@ -96,13 +96,14 @@ class Gathering:
     def _log(self, facts: Facts) -> dict[str, Any]:
         """Return the facts of the log: how long it has been silent, where it does not answer."""
         try:
-            found = self._answer(facts)
+            found = self._answer(facts) if facts.records else self._before_the_first()
         except LogError as error:
             if error.runbook == "KafkaUnreachable":
                 self._heard = self._heard or facts.at
                 return {"silent": (self.clock.now() - self._heard).total_seconds()}
-            # It answers, and does not know the topic.
-            self._troubles.append(_trouble(error, "TopicIdentityChanged"))
+            # It answers, and does not know the topic; before the first epoch perhaps nobody has made it yet.
+            if facts.records or error.runbook is not None:
+                self._troubles.append(_trouble(error, "TopicIdentityChanged"))
             return {}
         self._heard = facts.at
         return found
@@ -121,6 +122,12 @@ class Gathering:
             "replay": replay_time(facts.records, lag.unread(sample)),
             "unfit": self._tried(lambda: self._misfits(observer, list(facts.recent())), self._unfit),
         }
+
+    def _before_the_first(self) -> dict[str, Any]:
+        """Return what waits in the log for a first epoch."""
+        log, source = Observer(self.settings, self.pipeline, self.clock).log, self.pipeline.source
+        first, end = log.earliest(source.name), log.latest(source.name, source.isolation)
+        return {"waiting": sum(max(0, offset - first.get(p, 0)) for p, offset in end.items())}
 
     def _skips(self, newest: EpochRecord) -> Mapping[int, int]:
         version = versions.current(self.settings, self.pipeline)

@@ -44,6 +44,7 @@ class Driver:
     state: str = "STOPPED"
     error: str | None = None
     runbook: str | None = None
+    at: str | None = None  # ISO 8601, UTC: when it said so, by its clock; None: no driver ever ran here
     ahead: float = 0.0  # seconds that the driver's clock is ahead of the file that tells of it
     unread_since: str | None = None  # ISO 8601, UTC, by the driver's clock, as the next two
     silent_since: str | None = None

@@ -19,7 +19,7 @@ RECENT = 1_500
 """Epochs that are read: ten minutes at two a second, and some."""
 
 _ENDED = {"FAILED", "STOPPED"}
-_TOLD = ("error", "runbook", "unread_since", "silent_since")
+_TOLD = ("at", "error", "runbook", "unread_since", "silent_since")
 
 
 class Observer:

@@ -35,7 +35,10 @@ def _not_running(facts: Facts) -> Iterator[Alert]:
 def _stalled_seconds(facts: Facts) -> float:
     """Return for how long records have been unread without a commit: by the driver, by us, or by its absence."""
     sample, newest = facts.sample, facts.newest
-    if sample is None or newest is None or not unread(sample):
+    if newest is None:
+        since = facts.driver.unread_since if facts.driver.alive else facts.driver.at
+        return lasting(facts.driver, since, facts.at) if facts.waiting else 0.0
+    if sample is None or not unread(sample):
         return 0.0
     if not facts.driver.alive:
         return seconds_since(newest.processing_time, facts.at) or 0.0

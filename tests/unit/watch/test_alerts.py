@@ -42,6 +42,14 @@ FIRING = [
     pytest.param(
         facts(samples=(sample(age=121, **UNREAD), sample(**UNREAD))), "StreamNotRunning", id="hangs, as we have seen"
     ),
+    pytest.param(
+        facts(records=(), waiting=5, driver=Driver(alive=False, state="DIED", at=ago(121))),
+        "StreamNotRunning",
+        id="died before its first epoch",
+    ),
+    pytest.param(
+        facts(records=(), waiting=5, driver=driver(unread_since=ago(121))), "StreamNotRunning", id="no first epoch"
+    ),
     pytest.param(facts(driver=driver(silent_since=ago(61))), "KafkaUnreachable", id="silent to the driver"),
     pytest.param(facts(silent=61.0), "KafkaUnreachable", id="silent to us"),
     pytest.param(
@@ -116,6 +124,9 @@ FIRING = [
 QUIET = [
     pytest.param(facts(), id="all is well"),
     pytest.param(facts(records=()), id="nothing ran yet"),
+    pytest.param(facts(records=(), waiting=5), id="nothing was started yet"),
+    pytest.param(facts(records=(), waiting=5, driver=driver(unread_since=ago(9))), id="its first epoch is under way"),
+    pytest.param(facts(records=(), driver=Driver(state="DIED", at=ago(999))), id="died without a record to read"),
     pytest.param(facts(looks=UNREAD, driver=driver(unread_since=ago(119))), id="a moment behind"),
     pytest.param(facts(looks=UNREAD), id="a record came after a long quiet"),
     pytest.param(facts(looks=UNREAD, driver=driver(unread_since=ago(719), ahead=-600.0)), id="driver's clock is slow"),
