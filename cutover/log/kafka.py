@@ -31,6 +31,7 @@ from tenacity import Retrying, retry_if_exception, retry_if_exception_type, stop
 from cutover.errors import DefinitionError, LogError
 from cutover.log import options
 from cutover.log.cut import LogId
+from cutover.log.passing import REFUSALS, is_cut, passes_by_itself
 from cutover.settings import Settings
 
 Result = TypeVar("Result")
@@ -43,33 +44,8 @@ POSITION_WAIT_MS = 5
 """How long the broker holds a request at the log's end. It answers them in turn: at librdkafka's 500 ms each of twenty
 positions of a short log took half a second."""
 
-_REFUSALS = frozenset(
-    {
-        KafkaError.TOPIC_AUTHORIZATION_FAILED,
-        KafkaError.GROUP_AUTHORIZATION_FAILED,
-        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-        KafkaError.SASL_AUTHENTICATION_FAILED,
-        KafkaError.UNSUPPORTED_SASL_MECHANISM,
-        KafkaError.ILLEGAL_SASL_STATE,
-        KafkaError.SECURITY_DISABLED,
-        KafkaError._AUTHENTICATION,  # noqa: SLF001 -- its only name
-        KafkaError._SSL,  # noqa: SLF001 -- its only name
-    }
-)
 _AT_END = frozenset({KafkaError._PARTITION_EOF})  # noqa: SLF001 -- its only name
 _AT_ONCE, _PATIENCE = 20_000, 0.02  # records that one look takes, seconds that it waits for them
-_LEADERLESS = frozenset(
-    {
-        KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError.NOT_LEADER_FOR_PARTITION,
-        KafkaError.REPLICA_NOT_AVAILABLE,
-        KafkaError.FENCED_LEADER_EPOCH,
-        KafkaError.UNKNOWN_LEADER_EPOCH,
-    }
-)
-"""While a partition changes its leader, or gets its first one. `retriable()` speaks of transactions alone."""
-
-_CUT = frozenset({KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN})  # noqa: SLF001 -- their only names
 _GONE = frozenset({KafkaError._AUTO_OFFSET_RESET})  # noqa: SLF001 -- its only name
 
 
@@ -279,7 +255,7 @@ class LogClient:
         silent_since = time.monotonic()
         try:
             while unread:
-                found = [message for message in consumer.consume(_AT_ONCE, _PATIENCE) if not _is_cut(message.error())]
+                found = [message for message in consumer.consume(_AT_ONCE, _PATIENCE) if not is_cut(message.error())]
                 if found:
                     silent_since = time.monotonic()
                 elif time.monotonic() - silent_since > self._timeout:
@@ -310,7 +286,7 @@ class LogClient:
         """Return the next record, None where the log says by one of the codes in `nothing` that there is none."""
         until = time.monotonic() + self._timeout
         message = consumer.poll(self._timeout)
-        while message is not None and _is_cut(message.error()) and time.monotonic() < until:
+        while message is not None and is_cut(message.error()) and time.monotonic() < until:
             message = consumer.poll(until - time.monotonic())
         error = KafkaError(KafkaError._TIMED_OUT) if message is None else message.error()  # noqa: SLF001 -- its only name
         if error is None:
@@ -361,7 +337,7 @@ class LogClient:
         patient = Retrying(
             stop=stop_after_delay(self._timeout),
             wait=wait_fixed(0.1),
-            retry=retry_if_exception(_passes_by_itself),
+            retry=retry_if_exception(passes_by_itself),
             reraise=True,
         )
         return patient(question)
@@ -381,14 +357,14 @@ class LogClient:
                 raise
 
     def _heard(self, error: KafkaError) -> None:
-        if error.code() in _REFUSALS:
+        if error.code() in REFUSALS:
             self._refused = error
 
     def _unreachable(self, error: KafkaException) -> LogError:
         """Return what a failure means: no answer, which may pass, or a refusal, which stays until somebody acts."""
         self._admin.poll(0)  # lets `_heard` hear
         cause = error.args[0] if error.args and isinstance(error.args[0], KafkaError) else None
-        said = cause if cause is not None and cause.code() in _REFUSALS else self._refused
+        said = cause if cause is not None and cause.code() in REFUSALS else self._refused
         if said is not None:
             msg = f"Kafka at {self.bootstrap}: expected leave to ask, it refused: {said.str()}."
             hint = "\nHint: waiting changes nothing; look at user, password, certificate and rights (describe, read)."
@@ -401,18 +377,6 @@ class LogClient:
     def _unknown(topic: str, known: tuple[str, ...]) -> LogError:
         msg = f"Topic `{topic}`: expected a topic of this cluster, it has {', '.join(sorted(known)) or 'none'}."
         return LogError(msg + "\nHint: `cutover produce FILE --pipeline P` makes the topic of a pipeline.")
-
-
-def _passes_by_itself(error: BaseException) -> bool:
-    if not isinstance(error, KafkaException):
-        return False
-    found = error.args[0]
-    return bool(found.retriable() or found.code() in _LEADERLESS or _is_cut(found))
-
-
-def _is_cut(error: KafkaError | None) -> bool:
-    """Return whether a connection ended: the client makes another one by itself."""
-    return error is not None and error.code() in _CUT
 
 
 def _raw(message: Message) -> RawRecord:
