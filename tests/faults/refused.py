@@ -1,0 +1,81 @@
+"""Checks that faults of the input share: which records were refused, on both paths, and that only they were."""
+
+from collections.abc import Callable, Iterator
+
+from cutover.lake import serving
+from cutover.records.classes import Class
+from tests.faults.fault import Hold
+from tests.faults.rig import Rig
+
+Position = tuple[int, int]
+
+
+def positions(rig: Rig, view: str, kind: str) -> set[Position]:
+    """Return partition and offset of the records of a class in `ledger` or `batch_ledger`."""
+    query = f"SELECT DISTINCT _partition, _offset FROM {view} WHERE _class = ?"  # noqa: S608 -- a name of ours
+    rows = serving.connect(rig.settings, rig.pipeline).execute(query, [kind]).fetchall()
+    return {(int(row[0]), int(row[1])) for row in rows}
+
+
+def meant(rig: Rig, kind: str) -> set[Position]:
+    """Return partition and offset of the records that the oracle meant to be of a class."""
+    sent = rig.oracle.sent
+    return {
+        (s.partition, s.offset) for s in sent if s.intended == kind and s.offset is not None and s.outcome == "acked"
+    }
+
+
+def refuses_alike(kind: Class) -> Hold:
+    """Return the check that both paths refuse exactly the records that were meant so."""
+
+    def both_paths_refuse_the_same_records(rig: Rig) -> Iterator[str]:
+        wanted = meant(rig, kind)
+        if not wanted:
+            yield f"no record was meant to be {kind}"
+        for view in ("ledger", "batch_ledger"):
+            found = positions(rig, view, kind)
+            if found != wanted:
+                missing, extra = sorted(wanted - found)[:5], sorted(found - wanted)[:5]
+                yield f"{view}: of {len(wanted)} records {kind}, missing {missing}, too many {extra}"
+
+    return both_paths_refuse_the_same_records
+
+
+def count_of(rig: Rig, kind: Class) -> int:
+    """Return the (record, window) pairs of a class over all epochs."""
+    return sum(record.counts.get(kind, 0) for record in rig.records())
+
+
+def no_record_is_late(rig: Rig) -> Iterator[str]:
+    """As many late rows as without the fault: none."""
+    late = count_of(rig, Class.LATE)
+    if late:
+        yield f"{late} rows are late"
+
+
+def every_difference_is_late(rig: Rig) -> Iterator[str]:
+    """The reconciler names no other cause."""
+    last = rig.reconciliations[-1]
+    causes = {name: cause.rows for name, cause in last.causes.items() if cause.rows}
+    if set(causes) != {"late"} or last.policy.unexplained:
+        yield f"expected the cause late alone, got {causes}, unexplained {last.policy.unexplained}"
+
+
+def text_of(rig: Rig, name: str) -> str:
+    """Wait until an alert fires and return what it says."""
+
+    def look() -> str:
+        rig.alerts()
+        return next((one.text for one in rig.firing if one.name == name), "")
+
+    return str(rig.until(look, 60.0))
+
+
+def says(words: Callable[[Rig], list[str]]) -> Hold:
+    """Return the check that the text kept as evidence `text` holds some words."""
+
+    def the_alert_says_where(rig: Rig) -> Iterator[str]:
+        text = str(rig.evidence["text"])
+        yield from (f"expected `{word}` in: {text}" for word in words(rig) if word not in text)
+
+    return the_alert_says_where
