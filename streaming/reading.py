@@ -2,6 +2,7 @@
 
 import contextlib
 import shutil
+import time
 from typing import TYPE_CHECKING
 
 from cutover import spark
@@ -78,7 +79,19 @@ def _watch(rim: Rim, stream: Stream, running: "StreamingQuery") -> None:
         pace = pressure.next_pace(pace, lag=stream.lag, cap=rim.pipeline.max_rows_per_epoch)
         rim.beat.say(state=pace, lag=stream.lag)
         _heed_stop_file(rim)
-        stream.wake.wait(max(0.1, rim.settings.stream.trigger_seconds))
+        _await_next_look(rim, stream)
+
+
+def _await_next_look(rim: Rim, stream: Stream) -> None:
+    """Wait for a trigger's time, or until there is an end to see to.
+
+    An epoch alone is no reason to look: it has looked at the log itself, and a look makes the broker read partitions.
+    """
+    due = time.monotonic() + max(0.1, rim.settings.stream.trigger_seconds)
+    while (left := due - time.monotonic()) > 0:
+        if stream.failure is not None or rim.stopping.is_set() or stream.drained:
+            return
+        stream.wake.wait(left)
         stream.wake.clear()
 
 

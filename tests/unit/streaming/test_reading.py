@@ -1,0 +1,49 @@
+"""When the driver's main thread looks at the log again."""
+
+import threading
+import time
+from types import SimpleNamespace
+from typing import Any, cast
+
+from cutover.settings import Settings, Stream
+from streaming import reading
+
+TRIGGER = 0.4
+
+
+def pair() -> tuple[Any, Any]:
+    settings = Settings(stream=Stream(trigger_seconds=TRIGGER))
+    rim = SimpleNamespace(settings=settings, stopping=threading.Event())
+    return cast("Any", rim), cast("Any", SimpleNamespace(wake=threading.Event(), failure=None, drained=False))
+
+
+def waited(rim: Any, stream: Any) -> float:
+    began = time.monotonic()
+    reading._await_next_look(rim, stream)
+    return time.monotonic() - began
+
+
+def test_epoch_alone_brings_no_look_before_a_trigger_has_passed() -> None:
+    rim, stream = pair()
+    stream.wake.set()
+
+    assert waited(rim, stream) >= TRIGGER
+
+
+def test_failure_is_seen_at_once() -> None:
+    rim, stream = pair()
+    stream.failure = ValueError()
+
+    assert waited(rim, stream) < TRIGGER
+
+
+def test_drain_that_ends_while_the_thread_waits_is_seen_at_once() -> None:
+    rim, stream = pair()
+
+    def end() -> None:
+        stream.drained = True
+        stream.wake.set()
+
+    threading.Timer(0.05, end).start()
+
+    assert waited(rim, stream) < TRIGGER
