@@ -9,7 +9,7 @@ from typing import Literal
 
 from cutover.clock import Clock, SystemClock
 from cutover.definition.pipeline import Pipeline
-from cutover.errors import CutoverError
+from cutover.errors import CutoverError, LakeError
 from cutover.events import log
 from cutover.lake import losses, tables, versions
 from cutover.lake.schemas import epoch_log_schema
@@ -79,9 +79,15 @@ def run(
 def _started(settings: Settings, place: Path, clock: Clock) -> Beat:
     """Say who drives, and begin to beat."""
     first = first_beat(new_run_id(), clock)
-    replace_json(place / "driver.json", {"pid": first.pid, "started": first.started, "run_id": first.run_id})
     beat = Beat(place / "heartbeat.json", first, seconds=settings.stream.heartbeat_seconds, clock=clock)
-    beat.start()
+    try:
+        replace_json(place / "driver.json", {"pid": first.pid, "started": first.started, "run_id": first.run_id})
+        beat.start()
+    except OSError as error:
+        msg = f"Driver's folder `{place}`: expected a place that can be written, got: {error.strerror or error}."
+        raise LakeError(
+            msg + "\nHint: nothing was read; make room and start again.", runbook="DiskHeadroomLow"
+        ) from error
     return beat
 
 

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 import duckdb
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, write_deltalake
-from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
 from cutover import storage
 from cutover.errors import LakeError
@@ -179,8 +179,20 @@ def ensure(
 
 
 def append(table: DeltaTable, rows: pa.Table, *, commit: CommitProperties | None = None) -> None:
-    """Append rows to an open table; concurrent appends of other processes do not disturb."""
-    write_deltalake(table, rows, mode="append", commit_properties=commit)
+    """Append rows to an open table; concurrent appends of other processes do not disturb.
+
+    Raises:
+        CommitFailedError: Another commit of the same application came first.
+        LakeError: The storage took no file, such as a full disk; nothing was committed.
+    """
+    try:
+        write_deltalake(table, rows, mode="append", commit_properties=commit)
+    except CommitFailedError:
+        raise
+    except (DeltaError, OSError) as error:
+        msg = f"Table `{table.table_uri}`: expected a place that can be written, got: {str(error).splitlines()[0]}."
+        hint = "\nHint: nothing was committed; look at the free space and the folder's owner."
+        raise LakeError(msg + hint, runbook="DiskHeadroomLow") from error
 
 
 def literal(text: str) -> str:

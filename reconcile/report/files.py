@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from cutover.errors import DefinitionError
+from cutover.errors import DefinitionError, LakeError
 from cutover.probe import Probe, silent
 from cutover.settings import Settings
 from reconcile.report import page, sheet
@@ -22,20 +22,28 @@ def write(settings: Settings, result: Reconciliation, *, probe: Probe = silent) 
 
     Raises:
         DefinitionError: The pipeline's name or the run's id cannot be the name of a file.
-        OSError: The disk is full, or the folder cannot be written; no part of a file is left.
+        LakeError: The disk is full, or the folder cannot be written; nothing of the report is left.
     """
     folder = settings.reports_dir / _safe(result.pipeline)
     stem = f"{folder.name}/{_safe(result.run_id)}"
     named = replace(result, report=f"{stem}.json", page=f"{stem}.html")
     html = page.render(named)
     probe("report.rendered", -1 if result.seal.epoch is None else result.seal.epoch)
-    folder.mkdir(parents=True, exist_ok=True)
-    _replace(folder / f"{result.run_id}.json", json.dumps(named.to_json(), indent=1, sort_keys=True) + "\n")
-    if named.differences:
-        _replace(folder / f"{result.run_id}.csv", sheet.differences(named))
     path = folder / f"{result.run_id}.html"
-    _replace(path, html)
-    _replace(folder / "latest.html", html)
+    new = [path.with_suffix(ending) for ending in (".html", ".csv", ".json") if not path.with_suffix(ending).exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        _replace(path.with_suffix(".json"), json.dumps(named.to_json(), indent=1, sort_keys=True) + "\n")
+        if named.differences:
+            _replace(path.with_suffix(".csv"), sheet.differences(named))
+        _replace(path, html)
+        _replace(folder / "latest.html", html)
+    except OSError as error:
+        for part in new:
+            part.unlink(missing_ok=True)
+        msg = f"Reports `{folder}`: expected a folder that can be written, got: {error.strerror or error}."
+        hint = "\nHint: no part of the report is left; reconcile again once there is room."
+        raise LakeError(msg + hint, runbook="DiskHeadroomLow") from error
     return path
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cutover.errors import DefinitionError
+from cutover.errors import DefinitionError, LakeError
 from cutover.settings import Settings
 from reconcile.report import files, page, sheet
 from reconcile.result import (
@@ -254,10 +254,12 @@ def test_failed_write_leaves_the_old_page_and_no_part(settings: Settings, monkey
         raise OSError(28, f"No space left on device ({descriptor})")
 
     monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(OSError, match="No space left"):
-        files.write(settings, replace(flights(), sentence="another", differences=()))
+    with pytest.raises(LakeError, match="No space left") as refused:
+        files.write(settings, replace(flights(), run_id="next", sentence="another", differences=()))
 
     folder: Path = settings.reports_dir / "flights"
+    assert refused.value.runbook == "DiskHeadroomLow"
+    assert [file.name for file in folder.iterdir() if file.name.startswith("next")] == []
     assert (folder / "latest.html").read_text() == before
     assert [file.name for file in folder.iterdir() if file.name.endswith(".tmp")] == []
 
