@@ -58,6 +58,9 @@ logger.offsets.name = org.apache.spark.sql.kafka010
 logger.offsets.level = error
 logger.clients.name = org.apache.kafka
 logger.clients.level = error
+# A query that ends is reported once, by the driver, in words for people; this one would print a stack of 60 lines.
+logger.query.name = org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution
+logger.query.level = off
 """
 
 

@@ -3,11 +3,13 @@
 import re
 
 from cutover.errors import CutoverError, LakeError
+from cutover.events import log
 from streaming import start
 from streaming.commit import Committer
 from streaming.rim import Rim
 
 _LONGEST = 300
+_PLACES = 40
 
 
 def explain(error: BaseException, rim: Rim, committer: Committer, *, jvm_gone: bool = False) -> CutoverError:
@@ -26,9 +28,16 @@ def explain(error: BaseException, rim: Rim, committer: Committer, *, jvm_gone: b
     if jvm_gone:
         msg = f"Stream of {rim.pipeline.name}: expected Spark's JVM, it ended.\nHint: start it again; nothing is lost."
         return LakeError(msg, runbook="StreamNotRunning")
+    log.error("query_failed", pipeline=rim.pipeline.name, places=places(str(error)))
     msg = f"Stream of {rim.pipeline.name} stopped: {one_line(error)}."
     msg += "\nHint: nothing is lost; the driver's log has the details."
     return LakeError(msg, runbook="StreamNotRunning")
+
+
+def places(text: str) -> list[str]:
+    """Return where an error came from, line by line; no message of it, which may quote a record."""
+    lines = (line.strip() for line in text.splitlines())
+    return [line for line in lines if line.startswith(("at ", 'File "'))][:_PLACES]
 
 
 def one_line(error: BaseException) -> str:
