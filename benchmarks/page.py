@@ -16,7 +16,8 @@ real Delta, the producer too. What is compared runs by turns in one session, the
 taken within a round, and the number shown is the median over the rounds (lowest to highest). The outputs of peers are
 compared before a figure is written. The peers are small files: [benchmarks/peers/](../benchmarks/peers).
 
-Quote the ratios; seconds belong to the machine.
+Quote the ratios; seconds and rates belong to the machine and the hour. `load before` is the load average when the run
+began: where it is above the number of cores, other work ran beside, rates are low and spreads are wide.
 """
 
 
@@ -75,5 +76,6 @@ def _section(figure: Figure) -> str:
     lines += ["", f"Sizes: {sizes}."]
     lines += [f"Equal: {text}." for text in figure.equal]
     lines += list(figure.notes)
-    lines += [f"Machine: {', '.join(f'{name} {text}' for name, text in figure.machine.items())}.", ""]
+    machine = ", ".join(f"{name.replace('_', ' ')} {text}" for name, text in figure.machine.items())
+    lines += [f"Machine: {machine}.", ""]
     return "\n".join(lines)

@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -10,6 +11,7 @@ from pathlib import Path
 
 from cutover.settings import Settings, Spark
 from infra import broker, files, ports
+from infra.child import end_with_parent
 
 READY_SECONDS = 90.0
 STOP_SECONDS = 20.0
@@ -46,7 +48,13 @@ def _broker(home: Path) -> Iterator[None]:
     broker.prepare(home, chosen)
     with (home / "kafka" / "stdout.log").open("wb") as out:
         process = subprocess.Popen(
-            broker.command(home), stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True
+            broker.command(home),
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            start_new_session=True,
+            # A run that is killed must leave no broker behind.
+            preexec_fn=end_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509 -- one call to the kernel
         )
     try:
         broker.wait_ready(home, chosen, within=READY_SECONDS, alive=lambda: process.poll() is None)

@@ -63,7 +63,7 @@ class Streams:
         return {"ours": self.ours, "noop": self.noop, "hand-written": self.hand_written}
 
     def ours(self, number: int) -> Run:
-        """Drain the topic by the driver as it is, in this process, without the pause between micro-batches."""
+        """Drain the topic by the driver as it is, in this process."""
         settings, pipeline = self.settings, self._renamed(number)
         committed = _Committed()
         driver.run(settings, pipeline, until="drain", probe=committed)
@@ -102,9 +102,8 @@ class Streams:
 
     @property
     def settings(self) -> Settings:
-        """Return the settings of the driver: no pause, so that triggers follow one another as they do for a peer."""
-        stream = self.bench.settings.stream.model_copy(update={"trigger_seconds": 0.0})
-        return self.bench.settings.model_copy(update={"stream": stream})
+        """Return the driver's settings, as they are: with a backlog it makes no pause between micro-batches."""
+        return self.bench.settings
 
     def place(self, name: str) -> Path:
         """Return a folder of a peer's own."""
