@@ -1,6 +1,3 @@
-import signal
-import subprocess
-import sys
 import threading
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -19,30 +16,6 @@ from tests.integration.batch.lab import BASE, HOUR, Lab
 
 class StoppedError(Exception):
     pass
-
-
-def test_killed_before_its_run_counts_nothing_is_double_after_the_next(lab: Lab) -> None:
-    lab.send((0, 10, "AA", 5), (1, 20, "AA", 7), (0, 3_700, "UA", 1), (1, 30, "XX", 0))
-    lab.commit_epoch(watermark=7_200)
-    bootstrap = str(lab.settings.kafka.bootstrap_servers)
-    arguments = [str(lab.settings.home), bootstrap, lab.topic, "batch.written"]
-    command = [sys.executable, "-m", "tests.integration.batch.killed", *arguments]
-    killed = subprocess.run(command, capture_output=True, timeout=120, check=False)
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
-    assert runs(lab.settings, lab.pipeline) == []
-    assert len(lab.rows("batch")) == 2
-
-    done = run(lab.settings, lab.pipeline)
-
-    assert done is not None
-    assert lab.table(done, "carrier", "flights", "delay") == [(0, "AA", 2, 12), (1, "UA", 1, 1)]
-    assert [row["_n"] for row in lab.rows("batch_ledger", done.ledger_version)] == [1]
-    ranges = [row for row in lab.rows("batch_index") if row["_kind"] == "range"]
-    assert sorted((row["_partition"], row["first_offset"], row["last_offset"]) for row in ranges) == [
-        (0, 0, 0),
-        (0, 1, 1),
-        (1, 0, 0),
-    ]
 
 
 @pytest.mark.parametrize("stop", ["batch.read", "batch.committed"])
