@@ -14,20 +14,32 @@ def only_driver(folder: Path, pipeline: str) -> Iterator[None]:
     """Hold the lock of a pipeline's driver; the system gives it back when the process ends, however it ends.
 
     Raises:
-        LakeError: Another process holds it.
+        LakeError: Another process holds it, or the folder cannot be written.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    handle = os.open(folder / "driver.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    with _writable(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(folder / "driver.lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise _taken(handle, pipeline) from None
-        os.ftruncate(handle, 0)
-        os.pwrite(handle, str(os.getpid()).encode(), 0)
+        with _writable(folder):
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, str(os.getpid()).encode(), 0)
         yield
     finally:
         os.close(handle)
+
+
+@contextmanager
+def _writable(folder: Path) -> Iterator[None]:
+    """Say it where a folder cannot be written: the driver has read and written nothing yet."""
+    try:
+        yield
+    except OSError as error:
+        msg = f"Driver's folder `{folder}`: expected a place that can be written, got: {error.strerror or error}."
+        raise LakeError(msg + "\nHint: make room and start again.", runbook="DiskHeadroomLow") from error
 
 
 def _taken(handle: int, pipeline: str) -> LakeError:
