@@ -66,6 +66,7 @@ class Rig:
         self.reconciliations: list[Reconciliation] = []
         self._broker, self._children, self._background = broker, list[Child](), list[Background]()
         self._beside: list[Rig] = []
+        self._endings: list[Callable[[], object]] = []
         self._watchers: dict[Path, Gathering] = {}
         self.firing: tuple[Alert, ...] = ()  # at the last look
         self._next_id, self._minute = 0, 0.0
@@ -328,8 +329,14 @@ class Rig:
         """Say that something happened that must happen somewhere in the whole set: redone, fenced, late, conflict."""
         self.sometimes.add(name)
 
+    def at_end(self, act: Callable[[], object]) -> None:
+        """Do something when the fault is over, however it ended."""
+        self._endings.append(act)
+
     def close(self) -> None:
         """End whatever still runs."""
+        for act in self._endings:
+            act()
         for other in self._beside:
             other.close()
         for child in self._children:

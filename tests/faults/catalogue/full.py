@@ -44,7 +44,9 @@ class Disk:
         (self.place / "filler").unlink(missing_ok=True)
 
     def end(self) -> None:
-        """Take the file system away and keep what is on it, as a larger disk would."""
+        """Take the file system away, if it is still there, and keep what is on it, as a larger disk would."""
+        if not self.place.is_mount():
+            return
         kept = self.place.with_name(f"{self.place.name}-kept")
         subprocess.run(["cp", "-a", f"{self.place}/.", str(kept)], check=True)
         subprocess.run(["umount", "-l", str(self.place)], check=True)
@@ -95,6 +97,7 @@ def fill_the_disk(rig: Rig, *, where: str, pages: int, overflow: bool = False) -
         rig.send(rig.draw(2 * CAP, late=0.05))
     disk = mounted(PLACES[where](rig))
     rig.note("disk", (disk,))
+    rig.at_end(disk.end)
     rig.note("epochs before", len(rig.records()))
     rig.note("files before", len(_shown(rig, where)))
     disk.fill(pages)
