@@ -8,7 +8,7 @@ FAULT ?=
 SECONDS ?= 1800
 EPOCHS ?= 10000
 SEED ?= $(shell date +%s)
-.PHONY: help setup jars-s3 test-object-store demo up down status lint test faults faults-random soak many-keys skew lock clean purge $(addprefix test-,$(KINDS))
+.PHONY: help setup test-nightly jars-s3 test-object-store demo up down status lint test faults faults-random soak many-keys skew lock clean purge $(addprefix test-,$(KINDS))
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,6 +45,9 @@ test-spec: setup ## tables of input and arithmetic, on every path
 
 test-property: setup ## drawn logs: reference, batch and stream agree
 	@$(PYTEST) tests/property
+
+test-nightly: setup ## the same at depth: 200 logs, 60 runs of driver actions, drawn by SEED=... (about an hour)
+	$(PYTEST) tests/property --hypothesis-profile=nightly --hypothesis-seed=$(SEED) --timeout=7200
 
 test-dags: setup ## rules over the whole DagBag
 	@$(PYTEST) tests/dags

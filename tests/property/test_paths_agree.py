@@ -1,103 +1,121 @@
-"""The paths themselves, over a real log and real tables: reference, driver and batch agree, and reconcile says so."""
+"""The paths themselves, over a real log and real tables: reference, stream and batch agree wherever epochs end."""
 
 import uuid
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Literal
 
 import pytest
-from confluent_kafka import Producer
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from batch import recompute
 from cutover.definition import Pipeline
-from cutover.lake import tables, versions
-from cutover.lake.epochs import EpochLog
+from cutover.lake import tables
 from cutover.lake.paths import batch_uri
-from cutover.log.kafka import LogClient, RawRecord
+from cutover.log.kafka import RawRecord
 from cutover.records import reference
-from cutover.records.classes import Class
-from cutover.records.fold import finished_sql
 from cutover.settings import Kafka, Settings, Spark, Stream
 from reconcile.result import Verdict
 from reconcile.run import reconcile
 from streaming import driver
-from tests.support.logs import PARTITIONS, event_logs, pipelines
+from tests.integration.streaming.rig import renamed
+from tests.support.books import expected_rows, hold, rows_of
+from tests.support.depth import depth
+from tests.support.fed import Fed, HandClock
+from tests.support.logs import borders, event_logs, pipelines
+from tests.support.real_log import Writer
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-FEW = settings(
-    max_examples=3,
-    phases=(Phase.generate,),  # an example takes seconds: one that fails is shown as it was drawn
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
-)
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
-Rows = Mapping[tuple[int, tuple[Any, ...]], dict[str, Any]]
+Ending = Literal["goes on", "restarted", "killed before", "killed after", "quiet"]
+ENDINGS: tuple[Ending, ...] = ("goes on", "goes on", "restarted", "killed before", "killed after", "quiet")
+QUIET_SECONDS = 61.0  # longer than `idle_after`
 
 
-def installation(home: Path, bootstrap: str) -> Settings:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Story:
+    """A log, what is made of it, and where epochs end and drivers die."""
+
+    log: tuple[RawRecord, ...]
+    pipeline: Pipeline
+    ends: tuple[Mapping[int, int], ...]
+    endings: tuple[Ending, ...]
+    overflow_rows: int
+
+
+@st.composite
+def stories(draw: st.DrawFn) -> Story:
+    log = draw(event_logs(most=60, gaps=True).filter(bool))
+    ends = draw(borders(log, most=5))
+    return Story(
+        log=log,
+        pipeline=draw(pipelines(topic="drawn")),
+        ends=ends,
+        endings=tuple(draw(st.sampled_from(ENDINGS)) for _ in ends),
+        overflow_rows=draw(st.sampled_from([200_000, 200_000, 4])),
+    )
+
+
+def installation(home: Path, bootstrap: str, overflow_rows: int = 200_000) -> Settings:
     return Settings(
         home=home,
         kafka=Kafka(bootstrap_servers=bootstrap),
         spark=Spark(master="local[2]", driver_memory="1g"),
-        stream=Stream(trigger_seconds=0.05, heartbeat_seconds=0.2),
+        stream=Stream(trigger_seconds=0.01, heartbeat_seconds=0.2, reload_every=2, overflow_rows=overflow_rows),
     )
 
 
-def send(config: Settings, topic: str, log: Sequence[RawRecord]) -> None:
-    LogClient(config).create_topic(topic, partitions=PARTITIONS, config={"retention.ms": "-1"})
-    producer = Producer({"bootstrap.servers": str(config.kafka.bootstrap_servers), "linger.ms": 1})
-    for r in log:
-        producer.produce(topic, value=r.value, partition=r.partition, timestamp=r.log_time_micros // 1000)
-    assert producer.flush(30) == 0
+@pytest.fixture(scope="module")
+def writer(kafka_bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Writer:
+    return Writer(installation(tmp_path_factory.mktemp("writer"), kafka_bootstrap))
 
 
-def rows_of(pipeline: Pipeline, query: str, uri: str, view: str) -> Rows:
-    connection = tables.connect()
-    tables.relation(connection, view, uri)
-    found = connection.sql(query).to_arrow_table().to_pylist()
-    return {
-        ((row["window_start"] - EPOCH) // timedelta(microseconds=1), tuple(row[name] for name in pipeline.key)): {
-            name: row[name] for name in pipeline.measures
-        }
-        for row in found
-    }
+def streamed(fed: Fed, story: Story) -> None:
+    """Read the log epoch by epoch. A driver that dies does so in an epoch of its own, which is redone with another end.
+
+    Each border stands for at least one epoch, where there is anything to read before it.
+    """
+    for end, ending in zip(story.ends, story.endings, strict=True):
+        if ending == "killed before":
+            fed.feed_and_die(story.ends[-1], "epoch.aggregated")
+        elif ending == "killed after":
+            fed.feed_and_die(end, "epoch.committed")
+        elif ending == "quiet":
+            fed.clock.seconds += QUIET_SECONDS
+            fed.look()
+        if ending in {"restarted", "killed before", "killed after"}:
+            fed = fed.anew()
+        fed.feed(end)
 
 
-def streamed(pipeline: Pipeline, uri: str, *keep: Class) -> Rows:
-    return rows_of(pipeline, finished_sql(pipeline, "epoch_log", keep=keep), uri, "epoch_log")
-
-
-def expected(result: reference.Result) -> Rows:
-    return {(start, key): dict(row.measures) for (start, _, key), row in result.rows.items()}
-
-
-@pytest.mark.usefixtures("spark")
-@FEW
-@given(data=st.data(), log=event_logs(most=60).filter(bool))
-def test_reference_driver_and_batch_agree_on_any_log(
-    kafka_bootstrap: str, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, log: tuple[RawRecord, ...]
+@depth(few=15, many=200)
+@given(story=stories())
+def test_reference_stream_and_batch_agree_wherever_epochs_end(
+    spark: "SparkSession", writer: Writer, tmp_path_factory: pytest.TempPathFactory, story: Story
 ) -> None:
-    config = installation(tmp_path_factory.mktemp("agree"), kafka_bootstrap)
-    drawn = data.draw(pipelines(topic=f"agree-{uuid.uuid4().hex[:8]}"))
-    pipeline = replace(drawn, max_rows_per_epoch=data.draw(st.sampled_from([3, 7, 20])))
-    send(config, pipeline.source.name, log)
+    settings = installation(
+        tmp_path_factory.mktemp("agree"), str(writer.settings.kafka.bootstrap_servers), story.overflow_rows
+    )
+    pipeline = renamed(story.pipeline, f"agree-{uuid.uuid4().hex[:8]}")
+    writer.make(pipeline.source.name)
+    writer.write(pipeline.source.name, story.log)
 
-    driver.run(config, pipeline, until="final")
-    recompute.run(config, pipeline)
-    found = reconcile(config, pipeline)
+    streamed(Fed(spark, settings, pipeline, HandClock()), story)
+    driver.run(settings, pipeline, until="final")
+    recompute.run(settings, pipeline)
+    found = reconcile(settings, pipeline)
 
-    version = versions.current(config, pipeline)
-    assert version is not None
-    epochs = [record for record in EpochLog(version.uri).records() if not record.tick]
-    with_lateness = reference.run(pipeline, log, epochs=[record.end for record in epochs])
-    truth = expected(reference.run(pipeline, log))
-    assert expected(with_lateness) == streamed(pipeline, version.uri, Class.ACCEPTED)
-    assert with_lateness.watermarks == tuple(record.watermark_after for record in epochs)
-    assert truth == streamed(pipeline, version.uri, Class.ACCEPTED, Class.LATE)
-    assert truth == rows_of(pipeline, "SELECT * FROM batch", batch_uri(config, pipeline), "batch")
-    assert found.verdict in {Verdict.CONSISTENT, Verdict.EXPLAINED}
+    records = hold(settings, pipeline, story.log)
+    truth = expected_rows(reference.run(pipeline, story.log))
+    connection = tables.connect()
+    tables.relation(connection, "batch", batch_uri(settings, pipeline))
+    epochs = [record for record in records if not record.final]
+    alone = reference.run(pipeline, story.log, epochs=[record.end for record in epochs])
+    assert dict(story.ends[-1]) == dict(records[-1].end)
+    assert truth == rows_of(connection, pipeline, "SELECT * FROM batch")
+    assert "quiet" in story.endings or alone.watermarks == tuple(record.watermark_after for record in epochs)
+    assert found.verdict is (Verdict.EXPLAINED if found.causes["late"].rows else Verdict.CONSISTENT)
+    assert (found.events.late > 0) == any(record.counts["late"] for record in records)

@@ -1,7 +1,8 @@
 """Logs as Hypothesis draws them: disorder, nulls, late and future events, malformed records, several partitions."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from hypothesis import strategies as st
@@ -22,32 +23,91 @@ AMOUNTS = st.one_of(st.none(), st.integers(-(10**4), 10**4).map(lambda cents: ce
 BROKEN = st.sampled_from([None, b"", b"{", b"[]", b"\xff", b'{"at":"soon"}', b'{"at":1357000000,"v":1.5}', b"{}"])
 
 
-def _record(partition: int, offset: int, log: int, value: Mapping[str, Any] | bytes | None) -> RawRecord:
-    raw = json.dumps(value).encode() if isinstance(value, Mapping) else value
-    return RawRecord(partition=partition, offset=offset, log_time_micros=log * MICROS, value=raw)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Send:
+    """One record to write, or a place where the log has offsets without records."""
+
+    partition: int
+    wait: int = 0  # seconds of log time since the one before
+    ahead: int = 0  # seconds of the event time after the log time; below 0: behind it
+    fields: Mapping[str, Any] | bytes | None = None  # beside the event time; bytes or None: the whole value
+    again: bool = False  # the bytes of the record before it once more, as a producer's retry sends them
+    aborted: bool = False  # before it, a transaction of one record that was aborted: two offsets without a record
 
 
-@st.composite
-def event_logs(draw: st.DrawFn, *, most: int = 40) -> tuple[RawRecord, ...]:
-    """Draw a log: offsets without gaps, log time that goes forward, event time around it, by up to three hours late."""
+GAP = 2
+"""Offsets that an aborted transaction of one record takes: the record and the marker."""
+
+
+def log_of(sends: Iterable[Send], *, after: Sequence[RawRecord] = ()) -> tuple[RawRecord, ...]:
+    """Return the records that the log holds for `sends`, behind those of `after`: log time goes forward."""
+    log = max((record.log_time_micros for record in after), default=START * MICROS) // MICROS
+    following = {record.partition: record.offset + 1 for record in after}
+    value = after[-1].value if after else None
     found: list[RawRecord] = []
-    following = [0] * PARTITIONS
-    log = START
-    for _ in range(draw(st.integers(0, most))):
-        log += draw(st.integers(0, 1_800))
-        partition = draw(st.integers(0, PARTITIONS - 1))
-        distance = draw(st.one_of(st.integers(-10_800, 300), st.sampled_from([3_600, 3_601, 2_700_000_000])))
-        event = {"at": log + distance, "k": draw(KEYS), "v": draw(VALUES), "x": draw(AMOUNTS)}
-        value = draw(BROKEN) if draw(st.integers(0, 9)) == 0 else event
-        found.append(_record(partition, following[partition], log, value))
-        following[partition] += 1
+    for send in sends:
+        log += send.wait
+        offset = following.get(send.partition, 0) + (GAP if send.aborted else 0)
+        value = value if send.again else _value(send, log)
+        found.append(
+            RawRecord(partition=send.partition, offset=offset, log_time_micros=log * MICROS, value=value),
+        )
+        following[send.partition] = offset + 1
     return tuple(found)
+
+
+def _value(send: Send, log: int) -> bytes | None:
+    if not isinstance(send.fields, Mapping):
+        return send.fields
+    return json.dumps({"at": log + send.ahead, **send.fields}).encode()
+
+
+def sends(*, partitions: int = PARTITIONS, latest: int = 10_800, gaps: bool = False) -> st.SearchStrategy[Send]:
+    """Draw one record to write: disorder, repeats, broken values and dates beyond what is allowed.
+
+    Args:
+        partitions: Partitions to write to.
+        latest: Seconds that an event time lies behind the log time, at most; now and then it is twice as many.
+        gaps: Whether aborted transactions lie between records.
+    """
+    good = st.fixed_dictionaries({"k": KEYS, "v": VALUES, "x": AMOUNTS})
+    return st.builds(
+        Send,
+        partition=st.integers(0, partitions - 1),
+        wait=st.integers(0, 1_800),
+        ahead=st.one_of(
+            st.integers(-latest, 300), st.sampled_from([-2 * latest, -2 * latest, 3_600, 3_601, 2_700_000_000])
+        ),
+        fields=_mostly(good, BROKEN),
+        again=_rarely(),
+        aborted=_rarely() if gaps else st.just(value=False),
+    )
+
+
+def _mostly(usual: st.SearchStrategy[Any], seldom: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.integers(0, 9).flatmap(lambda drawn: seldom if drawn == 9 else usual)
+
+
+def _rarely() -> st.SearchStrategy[bool]:
+    return st.integers(0, 9).map(lambda drawn: drawn == 9)
+
+
+def event_logs(*, most: int = 40, gaps: bool = False) -> st.SearchStrategy[tuple[RawRecord, ...]]:
+    """Draw a log: log time that goes forward, event time around it, by up to six hours late."""
+    one = sends(gaps=gaps)
+    # A list without a smallest size is short: five records on average, in which little happens.
+    return st.integers(0, most).flatmap(lambda size: st.lists(one, min_size=size, max_size=size)).map(log_of)
+
+
+def ends_of(log: Iterable[RawRecord], partitions: int = PARTITIONS) -> dict[int, int]:
+    """Return the next offset of every partition."""
+    return {p: max((r.offset + 1 for r in log if r.partition == p), default=0) for p in range(partitions)}
 
 
 @st.composite
 def borders(draw: st.DrawFn, log: Sequence[RawRecord], *, most: int = 3) -> tuple[dict[int, int], ...]:
     """Draw the ends of epochs over a log: next offsets by partition, ascending; the last one reads all."""
-    ends = {p: sum(1 for record in log if record.partition == p) for p in range(PARTITIONS)}
+    ends = ends_of(log)
     cuts = [{p: draw(st.integers(0, end)) for p, end in ends.items()} for _ in range(draw(st.integers(0, most - 1)))]
     found: list[dict[int, int]] = []
     for cut in cuts:

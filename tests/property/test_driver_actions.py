@@ -1,0 +1,233 @@
+"""Any order of what a driver, its operators and its producers may do: after each step the books are right."""
+
+import uuid
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewPartitions
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+from pyspark.sql import SparkSession
+
+from batch import recompute
+from cutover.definition import Pipeline
+from cutover.errors import LakeError
+from cutover.lake import tables
+from cutover.lake.epochs import EpochRecord
+from cutover.lake.paths import batch_uri
+from cutover.log.kafka import LogClient, RawRecord
+from cutover.probe import Point
+from cutover.records import reference
+from cutover.settings import Kafka, Settings, Spark, Stream
+from reconcile.result import Verdict
+from reconcile.run import reconcile
+from reconcile.verify.model import State
+from reconcile.verify.run import verify
+from streaming import driver
+from tests.integration.streaming.rig import renamed
+from tests.support.books import expected_rows, hold, rows_of
+from tests.support.depth import depth, is_nightly
+from tests.support.fed import Fed, HandClock
+from tests.support.logs import PARTITIONS, Send, ends_of, log_of, pipelines, sends
+from tests.support.real_log import Writer
+from tests.support.until import until
+
+MOST_PARTITIONS = PARTITIONS + 2
+VERY_LATE = 200_000  # seconds
+DEATHS: tuple[Point, ...] = ("epoch.planned", "epoch.aggregated", "epoch.committed")
+SOMETIMES = ("folded", "fenced", "killed", "late", "compared")
+PROVEN_WITHOUT_BATCH = ("N1", "N2", "N3", "N6")
+
+
+class Actions(RuleBasedStateMachine):
+    """One installation; `self.driver` is the one at work, None where there is none."""
+
+    spark: ClassVar[SparkSession]
+    writer: ClassVar[Writer]
+    homes: ClassVar[pytest.TempPathFactory]
+    seen: ClassVar[Counter[str]]  # what happened at least once over all runs
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock = HandClock()
+        self.driver: Fed | None = None
+        self.log: tuple[RawRecord, ...] = ()
+        self.partitions = PARTITIONS
+        self.records: Sequence[EpochRecord] = ()
+        self.cut: EpochRecord | None = None  # of the newest batch run
+        self.pipeline: Pipeline
+        self.settings: Settings
+
+    @initialize(
+        pipeline=pipelines(), overflow=st.sampled_from([200_000, 200_000, 4]), reload=st.sampled_from([1, 3, 100])
+    )
+    def install(self, pipeline: Pipeline, overflow: int, reload: int) -> None:
+        """Make a topic and settings of this run's own."""
+        self.pipeline = replace(renamed(pipeline, f"actions-{uuid.uuid4().hex[:8]}"), max_rows_per_epoch=15)
+        self.settings = Settings(
+            home=self.homes.mktemp("actions"),
+            kafka=Kafka(bootstrap_servers=self.writer.settings.kafka.bootstrap_servers),
+            spark=Spark(master="local[2]", driver_memory="1g"),
+            stream=Stream(
+                trigger_seconds=0.01, heartbeat_seconds=0.2, fold_every=4, reload_every=reload, overflow_rows=overflow
+            ),
+        )
+        self.writer.make(self.topic)
+
+    @property
+    def topic(self) -> str:
+        return self.pipeline.source.name
+
+    def write(self, drawn: Sequence[Send]) -> None:
+        inside = [replace(one, partition=one.partition % self.partitions) for one in drawn]
+        more = log_of(inside, after=self.log)
+        self.writer.write(self.topic, more, after=self.log)
+        self.log += more
+
+    @rule(drawn=st.lists(sends(partitions=MOST_PARTITIONS, gaps=True), min_size=1, max_size=25))
+    def produce(self, drawn: Sequence[Send]) -> None:
+        self.write(drawn)
+
+    @rule(drawn=st.lists(sends(partitions=MOST_PARTITIONS, latest=VERY_LATE), min_size=5, max_size=15))
+    def late_burst(self, drawn: Sequence[Send]) -> None:
+        self.write([replace(one, wait=0, ahead=min(one.ahead, -one.wait)) for one in drawn])
+
+    @precondition(lambda self: self.partitions < MOST_PARTITIONS)
+    @rule()
+    def add_partition(self) -> None:
+        self.partitions += 1
+        admin = AdminClient({"bootstrap.servers": self.settings.kafka.bootstrap_servers})
+        admin.create_partitions([NewPartitions(self.topic, self.partitions)])[self.topic].result()
+        client = LogClient(self.settings)
+        until(lambda: len(client.high_watermarks(self.topic)) == self.partitions, within=10)
+
+    @rule()
+    def start(self) -> None:
+        """Start a driver; one that was there before is gone between two epochs."""
+        self.driver = self.started()
+
+    def started(self) -> Fed:
+        return Fed(self.spark, self.settings, self.pipeline, self.clock)
+
+    def border(self, share: Sequence[int]) -> dict[int, int]:
+        """Return where an epoch ends that takes a share (percent) of what is unread in each partition."""
+        assert self.driver is not None
+        read, ends = self.driver.stream.position, ends_of(self.log, self.partitions)
+        return {p: read.get(p, 0) + -(-(end - read.get(p, 0)) * share[p] // 100) for p, end in sorted(ends.items())}
+
+    @precondition(lambda self: self.driver is not None)
+    @rule(share=st.lists(st.sampled_from([0, 30, 60, 100]), min_size=MOST_PARTITIONS, max_size=MOST_PARTITIONS))
+    def epoch(self, share: Sequence[int]) -> None:
+        assert self.driver is not None
+        self.driver.feed(self.border(share))
+
+    @precondition(lambda self: self.driver is not None)
+    @rule(
+        share=st.lists(st.sampled_from([50, 100]), min_size=MOST_PARTITIONS, max_size=MOST_PARTITIONS),
+        point=st.sampled_from(DEATHS),
+    )
+    def killed(self, share: Sequence[int], point: Point) -> None:
+        assert self.driver is not None
+        self.driver.feed_and_die(self.border(share), point)
+        self.driver = None
+        self.seen["killed"] += 1
+
+    @precondition(lambda self: self.driver is not None)
+    @rule(seconds=st.sampled_from([1.0, 61.0]))
+    def time_passes(self, seconds: float) -> None:
+        assert self.driver is not None
+        self.clock.seconds += seconds
+        self.driver.look()
+
+    @precondition(lambda self: self.driver is not None and self.driver.newest is not None)
+    @rule()
+    def compact(self) -> None:
+        assert self.driver is not None
+        self.driver.compact()
+        self.seen["folded"] += self.driver.stream.compactor.folded_to is not None
+
+    @precondition(lambda self: self.driver is not None)
+    @rule()
+    def reload(self) -> None:
+        assert self.driver is not None
+        self.driver.stream.committer.reload()
+
+    @precondition(lambda self: self.driver is not None)
+    @rule(drawn=st.lists(sends(), min_size=1, max_size=5))
+    def second_driver(self, drawn: Sequence[Send]) -> None:
+        """Another driver commits first: the old one is refused, and the new one goes on."""
+        old, everything = self.driver, [100] * MOST_PARTITIONS
+        assert old is not None
+        self.write(drawn)
+        end = self.border(everything)
+        self.driver = self.started()
+        self.driver.feed(end)
+        with pytest.raises(LakeError, match="was committed by another driver") as refused:
+            old.feed(end)
+        assert refused.value.runbook == "StreamFenced"
+        self.seen["fenced"] += 1
+
+    @rule()
+    def drain(self) -> None:
+        """Let the real driver, with Spark's own query, read to the log's end."""
+        self.driver = None
+        driver.run(self.settings, self.pipeline, until="drain", clock=self.clock)
+
+    @precondition(lambda self: self.records)
+    @rule()
+    def batch(self) -> None:
+        recompute.run(self.settings, self.pipeline)
+        self.cut = self.records[-1]
+        read = [r for r in self.log if r.offset < self.cut.end.get(r.partition, 0)]
+        connection = tables.connect()
+        tables.relation(connection, "batch", batch_uri(self.settings, self.pipeline))
+        found = rows_of(connection, self.pipeline, "SELECT * FROM batch")
+        assert {
+            cell: row for cell, row in expected_rows(reference.run(self.pipeline, read)).items() if cell in found
+        } == found
+
+    @precondition(lambda self: self.cut is not None)
+    @rule()
+    def compare(self) -> None:
+        found = reconcile(self.settings, self.pipeline)
+        assert found.causes["unexplained"].rows == 0
+        self.seen["compared"] += found.windows.compared
+        assert found.verdict in {Verdict.CONSISTENT, Verdict.EXPLAINED} or found.windows.compared == 0
+
+    @invariant()
+    def books_are_right(self) -> None:
+        if hasattr(self, "pipeline"):
+            self.records = hold(self.settings, self.pipeline, self.log)
+            self.seen["late"] += any(record.counts["late"] for record in self.records)
+
+    def teardown(self) -> None:
+        """Judge what this run has left by the checks of production."""
+        if not self.records:
+            return
+        only = PROVEN_WITHOUT_BATCH if self.cut is None else ()
+        found = verify(self.settings, self.pipeline, only=only, every=True, seed=0)
+        assert found.violations == ()
+        assert all(found.checks[name].state is State.HELD for name in PROVEN_WITHOUT_BATCH)
+
+
+def test_the_books_are_right_after_any_actions(
+    spark: SparkSession, kafka_bootstrap: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    own = Settings(home=tmp_path_factory.mktemp("writer"), kafka=Kafka(bootstrap_servers=kafka_bootstrap))
+    seen: Counter[str] = Counter()
+    shared: dict[str, Any] = {"spark": spark, "writer": Writer(own), "homes": tmp_path_factory, "seen": seen}
+
+    run_state_machine_as_test(type("OfThisSession", (Actions,), shared), settings=depth(few=3, many=60, steps=15))
+
+    if is_nightly():  # a few runs do not take every step
+        assert {name for name in SOMETIMES if not seen[name]} == set()

@@ -1,0 +1,45 @@
+"""How many examples a test takes that pays seconds for each: a few with every change, many at night."""
+
+from hypothesis import HealthCheck, Phase, settings
+
+NIGHTLY = "nightly"
+SUPPRESSED = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large]
+LONGEST = 100
+"""Steps of a state machine at night; `few` says how many there are with every change."""
+
+
+def register() -> None:
+    """Register the profiles. Without a name the examples are the same each time; at night `SEED` draws new ones."""
+    settings.register_profile(
+        "default", derandomize=True, deadline=None, phases=(Phase.explicit, Phase.generate), print_blob=True
+    )
+    settings.register_profile(
+        NIGHTLY,
+        derandomize=False,
+        database=None,  # the seed alone says what is drawn
+        deadline=None,
+        phases=(Phase.explicit, Phase.generate, Phase.shrink),
+        print_blob=True,
+    )
+    if not is_nightly():
+        settings.load_profile("default")
+
+
+def is_nightly() -> bool:
+    """Return whether the profile of the night is in force."""
+    return settings.get_current_profile_name() == NIGHTLY
+
+
+def depth(few: int, many: int, *, steps: int = LONGEST) -> settings:
+    """Return settings of `few` examples, at night of `many`.
+
+    Args:
+        few: Examples with every change.
+        many: Examples at night.
+        steps: Steps of a state machine's example, at most.
+    """
+    return settings(
+        max_examples=many if is_nightly() else few,
+        stateful_step_count=steps,
+        suppress_health_check=SUPPRESSED,
+    )
