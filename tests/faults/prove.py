@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from pathlib import Path
 
 from cutover.errors import CutoverError
 from cutover.records.classes import Class
@@ -13,6 +14,7 @@ from tests.faults.result import Result
 from tests.faults.rig import Rig
 
 ALERT_SECONDS = 20.0
+REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 class NotProvenError(AssertionError):
@@ -30,9 +32,10 @@ def prove(fault: Fault, rig: Rig, seed: int) -> Result:
     except Exception as error:  # noqa: BLE001 -- the result says it, and the test fails by it
         found = replace(found, why=f"{type(error).__name__}: {error}"[:2000])
     _sometimes(rig)
-    evidence = {name: value for name, value in rig.evidence.items() if _plain(value)}
+    evidence = {name: _portable(rig, value) for name, value in rig.evidence.items() if _plain(value)}
+    found = replace(found, evidence=evidence, why=str(_portable(rig, found.why)))
     seconds = round(time.monotonic() - began, 1)
-    return replace(found, seconds=seconds, evidence=evidence, sometimes=tuple(sorted(rig.sometimes)))
+    return replace(found, seconds=seconds, sometimes=tuple(sorted(rig.sometimes)))
 
 
 def _cause(fault: Fault, rig: Rig, found: Result) -> Result:
@@ -125,6 +128,15 @@ def _sometimes(rig: Rig) -> None:
         rig.saw("conflict")
     if "StreamFenced" in rig.seen or any(event.get("runbook") == "StreamFenced" for event in rig.events()):
         rig.saw("fenced")
+
+
+def _portable(rig: Rig, value: object) -> object:
+    """Return a value without the folders of this machine: results are published."""
+    if isinstance(value, list):
+        return [_portable(rig, item) for item in value]
+    if not isinstance(value, str):
+        return value
+    return value.replace(str(rig.settings.home.resolve()), "<home>").replace(str(REPOSITORY), "<repository>")
 
 
 def _plain(value: object) -> bool:

@@ -110,3 +110,11 @@ def test_of_two_results_of_a_fault_the_newer_one_counts(run: Any, tmp_path: Path
     append(file, second)
 
     assert read(file) == {"F00": second}
+
+
+def test_a_result_names_no_folder_of_this_machine(run: Any) -> None:
+    def tell(rig: Rig) -> None:
+        stop(rig)
+        rig.note("seen", [f"file {rig.settings.home}/lake/x", 7])
+
+    assert run(inject=tell).evidence == {"seen": ["file <home>/lake/x", 7]}
