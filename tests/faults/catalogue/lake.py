@@ -286,7 +286,6 @@ FAULTS = (
         holds=(file_epochs_and_windows_are_named, stream_went_on),
         alert="TableUnreadable",
         exit_code=2,
-        quick=True,
     ),
     Fault(
         id="F23",
@@ -324,6 +323,5 @@ FAULTS = (
         holds=(neither_driver_nor_reconciler_went_on,),
         alert="EpochHistoryBroken",
         exit_code=2,
-        quick=True,
     ),
 )

@@ -122,7 +122,6 @@ FAULTS = (
             inject=partial(rewrite_beside_an_epoch, rewrite=rewrite),
             happened=both_rewrites_were_committed,
             holds=(no_epoch_is_lost_or_twice, pinned_cut_reads_as_before),
-            quick=name == "fold-beside",
         )
         for name, rewrite in (("optimize-beside", optimize), ("fold-beside", fold))
     ),
