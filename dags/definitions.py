@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from croniter import croniter  # type: ignore[import-untyped] # Airflow brings it; it has no types
+from croniter import croniter  # Airflow brings it
 
 from cutover.definition import catalogue
 from cutover.definition.pipeline import Pipeline

@@ -61,7 +61,7 @@ class Examination:
 def examine(settings: Settings) -> Examination:
     """Look at the machine and the installation; starts and changes nothing."""
     looks: list[Callable[[], list[Finding]]] = [
-        lambda: [_python(), _java(), *map(_jars, jars.SETS), *map(_package, PACKAGES)],
+        lambda: [_python(), _java(), *map(_jars, jars.BOOTSTRAP), *map(_package, PACKAGES)],
         lambda: [_disk(settings.home), memory(psutil.virtual_memory().total), _home(settings.home)],
         lambda: _definitions(settings),
         lambda: [_ports(settings)],

@@ -22,7 +22,7 @@ from cutover.errors import CutoverError
 
 JarSet = Literal["spark", "kafka", "s3"]
 SETS: Mapping[str, JarSet] = {"spark": "spark", "kafka": "kafka", "s3": "s3"}
-BOOTSTRAP = ("spark", "kafka")
+BOOTSTRAP: tuple[JarSet, ...] = ("spark", "kafka")
 HERE = Path(__file__).parent
 ROOT = Path(sys.prefix) / "share" / "cutover" / "jars"
 PATTERN = "[artifact]-[revision](-[classifier]).[ext]"

@@ -10,7 +10,7 @@ from cutover.records.reference import LedgerRow
 from reconcile.verify.facts import Counted, Facts
 from reconcile.verify.oracle import Oracle, Sent, append
 from reconcile.verify.oracle_books import check, counted, may_be
-from tests.unit.verify.test_checks import facts
+from tests.unit.verify.facts_of import facts
 
 CELL = (0, ("a",))
 
