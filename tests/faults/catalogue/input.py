@@ -237,7 +237,7 @@ def _schema(variant: str, title: str, *, intended: str, named: str | None, **cha
         holds=(table_schema_is_unchanged, *refused, *(() if named is None else (says(first),))),
         alert=None if named is None else "SchemaChanged",
         stays=True,
-        quick=False,
+        quick=variant == "type",  # one of the family,
     )
 
 
@@ -282,7 +282,7 @@ FAULTS = (
         holds=(no_record_is_late, refuses_alike(Class.FUTURE)),
         alert="FutureEvents",
         stays=True,
-        quick=False,
+        quick=True,
     ),
     Fault(
         id="F12",
@@ -296,9 +296,9 @@ FAULTS = (
         stays=True,
     ),
     _burst("", 5_000, quick=False),
-    _burst("quick", 300, quick=False),
+    _burst("quick", 300, quick=True),
     _poison("", 50, quick=False),
-    _poison("quick", 5, quick=False),
+    _poison("quick", 5, quick=True),
     _schema("new", "a field more", intended="accepted", named="extra", extra=lambda e: e.id),
     _schema("optional", "an optional field is left out", intended="accepted", named=None, k=...),
     _schema("required", "a required field is left out", intended="malformed", named="id", id=...),

@@ -288,7 +288,6 @@ FAULTS = (
         happened=topic_has_four_partitions,
         holds=(new_partitions_begin_at_0, an_empty_one_does_not_hold_the_watermark, the_batch_cut_names_all_four),
         alert="PartitionsChanged",
-        quick=False,
     ),
     Fault(
         id="F07",
@@ -299,5 +298,6 @@ FAULTS = (
         happened=topic_has_four_partitions,
         holds=(new_partitions_begin_at_0, the_batch_cut_names_all_four),
         alert="PartitionsChanged",
+        quick=True,
     ),
 )

@@ -11,12 +11,12 @@ from cutover.errors import LogError
 from cutover.lake import control, losses, versions
 from cutover.lake.batch_runs import Incomplete
 from cutover.lake.epochs import EpochRecord
-from cutover.lake.losses import Loss
 from cutover.log.kafka import LogClient
 from cutover.records.limits import MIN_MICROS
 from tests.integration.batch.lab import BASE, HOUR, PARTITIONS, Lab, hours
 from tests.integration.batch.test_retention import expire
 from tests.integration.streaming.loss import recreate
+from tests.support.losses import LOSS
 
 
 def micros(hour: int) -> int:
@@ -27,21 +27,17 @@ def record(lab: Lab, last: EpochRecord, **changes: object) -> None:
     """Record a loss of partition 0 behind an epoch, as the step does."""
     version = versions.current(lab.settings, lab.pipeline)
     assert version is not None
-    loss = Loss(
+    loss = replace(
+        LOSS,
         pipeline=lab.pipeline.name,
         result_fingerprint=version.result_fingerprint,
         stream_version=version.number,
         epoch=last.epoch + 1,
-        kind="gap",
         topic=lab.topic,
         topic_id=last.topic_id,
-        partition=0,
         first=last.end[0],
         next=None,
         onward_topic_id=last.topic_id,
-        windows_from=None,
-        windows_to=None,
-        who="me",
         why="a drill",
         at=SystemClock().now(),
     )

@@ -10,11 +10,11 @@ from cutover.definition.fingerprint import result_fingerprint
 from cutover.errors import LakeError
 from cutover.lake import control, losses, serving, tables
 from cutover.lake.batch_runs import Incomplete
-from cutover.lake.losses import Loss
 from cutover.lake.paths import batch_uri
 from cutover.lake.schemas import batch_ledger_schema
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import PIPELINE, Sale, lake_of, micros, write, write_run
+from tests.support.losses import LOSS
 
 SALES = tuple(Sale(epoch=hour % 2, hour=hour) for hour in range(6))
 
@@ -86,22 +86,14 @@ def states(settings: Settings) -> list[str]:
 
 def lose(settings: Settings, first: int, end: int) -> None:
     """Record a loss that touches the hours from `first` to before `end`."""
-    loss = Loss(
+    loss = replace(
+        LOSS,
         pipeline=PIPELINE.name,
         result_fingerprint=result_fingerprint(PIPELINE),
-        stream_version=0,
         epoch=2,
-        kind="gap",
         topic="sales",
-        topic_id="A",
-        partition=0,
-        first=40,
-        next=60,
-        onward_topic_id="A",
         windows_from=micros(first),
         windows_to=micros(end),
-        who="me",
-        why="retention",
         at=datetime.now(UTC),
     )
     losses.record(settings, [loss], turn=control.next_turn(settings, "losses", PIPELINE.name))

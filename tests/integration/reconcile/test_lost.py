@@ -25,22 +25,18 @@ from reconcile.result import Reconciliation, Verdict
 from reconcile.run import reconcile
 from tests.integration.reconcile.lake_of import PIPELINE, START, Lake, Sale, edited, lake_of, micros, write
 from tests.integration.reconcile.test_run import CLEAN, SCHEMA
+from tests.support.losses import LOSS as A_LOSS
 
-LOSS = Loss(
+LOSS = replace(
+    A_LOSS,
     pipeline=PIPELINE.name,
     result_fingerprint=result_fingerprint(PIPELINE),
-    stream_version=0,
-    epoch=3,  # the one after the cut
-    kind="gap",
+    epoch=3,
     topic="sales",
     topic_id="topic-1",
-    partition=0,
-    first=40,
-    next=60,
     onward_topic_id="topic-1",
     windows_from=micros(2),
     windows_to=micros(4),
-    who="me",
     why="a disk was full",
     at=datetime(2026, 1, 2, tzinfo=UTC),
 )

@@ -1,14 +1,13 @@
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 
 import pytest
 
 from batch.retention import frozen, frozen_before, left, lost, lost_windows, outdated, unrecorded, whole_from
 from cutover.definition import Count, Fixed, Lateness, Pipeline, Topic
 from cutover.lake.batch_runs import BatchRun, Incomplete
-from cutover.lake.losses import Loss
 from cutover.records import limits
+from tests.support.losses import LOSS as A_LOSS
 
 HOUR = 3_600_000_000
 PIPELINE = Pipeline(
@@ -62,24 +61,7 @@ def test_the_entry_of_frozen_windows_gives_its_time_back() -> None:
     assert frozen_before(frozen(4 * HOUR, PIPELINE), PIPELINE) == 4 * HOUR
 
 
-LOSS = Loss(
-    pipeline="p",
-    result_fingerprint="f",
-    stream_version=1,
-    epoch=7,
-    kind="gap",
-    topic="t",
-    topic_id="A",
-    partition=0,
-    first=40,
-    next=60,
-    onward_topic_id="A",
-    windows_from=None,
-    windows_to=None,
-    who="me",
-    why="retention",
-    at=datetime(2026, 1, 1, tzinfo=UTC),
-)
+LOSS = replace(A_LOSS, pipeline="p", stream_version=1, epoch=7)
 RUN = BatchRun(
     run_id="r",
     epoch=3,

@@ -10,12 +10,12 @@ import pytest
 from cutover.definition import Lateness
 from cutover.definition.pipeline import Policy
 from cutover.lake.epochs import EpochRecord
-from cutover.lake.losses import Loss
 from cutover.lake.stages import Stage
 from cutover.lake.versions import Version
 from reconcile.gate import evidence
 from reconcile.gate.decide import Decision, Evidence, Run
 from tests.integration.streaming import rig
+from tests.support.losses import LOSS as A_LOSS
 
 AT = datetime(2026, 11, 21, 12, tzinfo=UTC)
 VERSION = Version(pipeline="p", result_fingerprint="aa", lateness_fingerprint="bb", number=1, uri="lake")
@@ -195,23 +195,15 @@ def test_recorded_hash_can_be_checked() -> None:
 
 
 FLIGHTS = rig.pipeline("flights", lateness=Lateness(allowed="5 minutes"))  # windows of 10 minutes
-LOSS = Loss(
-    pipeline="clicks",
+LOSS = replace(
+    A_LOSS,
     sequence=0,
     result_fingerprint="aa",
     stream_version=1,
     epoch=4,
-    kind="gap",
     topic="flights",
-    topic_id="A",
-    partition=0,
-    first=40,
-    next=60,
-    onward_topic_id="A",
     windows_from=0,
     windows_to=30 * rig.MINUTE,
-    who="me",
-    why="retention",
     at=AT,
 )
 

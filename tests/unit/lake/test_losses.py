@@ -1,36 +1,26 @@
 """Recorded losses: written once, read back, merged into ranges of windows."""
 
 from dataclasses import replace
-from datetime import UTC, datetime
 
 import pytest
 
 from cutover.errors import LakeError
 from cutover.lake import control, losses
-from cutover.lake.losses import Loss
 from cutover.lake.versions import Version
 from cutover.records import limits
 from cutover.settings import Settings
+from tests.support.losses import LOSS as A_LOSS
 
 VERSION = Version(pipeline="p", result_fingerprint="f", lateness_fingerprint="l", number=3, uri="nowhere")
 HOUR = 3_600_000_000
-LOSS = Loss(
+LOSS = replace(
+    A_LOSS,
     pipeline="p",
-    result_fingerprint="f",
     stream_version=3,
     epoch=7,
-    kind="gap",
-    topic="t",
-    topic_id="A",
-    partition=0,
-    first=40,
-    next=60,
-    onward_topic_id="A",
     windows_from=2 * HOUR,
     windows_to=5 * HOUR,
-    who="me",
     why="retention was too short",
-    at=datetime(2026, 1, 1, tzinfo=UTC),
 )
 
 

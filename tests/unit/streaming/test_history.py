@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,10 +12,10 @@ from deltalake import CommitProperties, DeltaTable
 from cutover.errors import LakeError
 from cutover.lake import tables
 from cutover.lake.epochs import EpochLog, EpochRecord
-from cutover.lake.losses import Loss
 from cutover.lake.versions import Version
 from streaming import compaction, files, history
 from streaming.commit import Actions, Committer
+from tests.support.losses import LOSS
 
 SCHEMA = pa.schema([pa.field("_kind", pa.string()), pa.field("_epoch", pa.int64()), pa.field("_record", pa.string())])
 FIRST = EpochRecord(
@@ -164,24 +163,7 @@ def test_epoch_that_does_not_follow_is_never_written(version: Version, driver: C
 
 
 def test_epoch_may_start_behind_offsets_that_were_recorded_as_lost(version: Version) -> None:
-    loss = Loss(
-        pipeline="flights",
-        result_fingerprint="f",
-        stream_version=0,
-        epoch=1,
-        kind="gap",
-        topic="t",
-        topic_id="A",
-        partition=0,
-        first=10,
-        next=15,
-        onward_topic_id="A",
-        windows_from=None,
-        windows_to=None,
-        who="me",
-        why="retention",
-        at=datetime(2026, 1, 1, tzinfo=UTC),
-    )
+    loss = replace(LOSS, pipeline="flights", first=10, next=15)
     committer = Committer(version, "pid-1-one", DeltaTable(version.uri), reload_every=100, accepted=[loss])
     committer.commit(rows(FIRST), FIRST)
     behind = replace(SECOND, start={0: 15})

@@ -1,14 +1,13 @@
 from dataclasses import replace
-from datetime import UTC, datetime
 
 import pytest
 
 from cutover.errors import DefinitionError, LogError
 from cutover.lake.epochs import EpochRecord
-from cutover.lake.losses import Loss
 from cutover.settings import Settings, Stream
 from streaming import start
 from tests.integration.streaming import rig
+from tests.support.losses import LOSS as A_LOSS
 
 RECORD = EpochRecord(
     epoch=41,
@@ -25,24 +24,7 @@ RECORD = EpochRecord(
 
 
 FLIGHTS = rig.pipeline("flights")
-LOSS = Loss(
-    pipeline="clicks",
-    result_fingerprint="f",
-    stream_version=0,
-    epoch=42,
-    kind="gap",
-    topic="flights",
-    topic_id="A",
-    partition=0,
-    first=40,
-    next=60,
-    onward_topic_id="A",
-    windows_from=None,
-    windows_to=None,
-    who="me",
-    why="retention",
-    at=datetime(2026, 1, 1, tzinfo=UTC),
-)
+LOSS = replace(A_LOSS, epoch=42, topic="flights")
 ANEW = replace(LOSS, kind="anew", epoch=0, stream_version=1, onward_topic_id="B", next=None)
 
 
