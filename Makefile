@@ -8,7 +8,7 @@ FAULT ?=
 SECONDS ?= 1800
 EPOCHS ?= 10000
 SEED ?= $(shell date +%s)
-.PHONY: help setup test-nightly jars-s3 test-object-store demo up down status lint test faults faults-random soak many-keys skew lock clean purge $(addprefix test-,$(KINDS))
+.PHONY: help setup test-nightly test-cluster jars-s3 test-object-store demo up down status lint test faults faults-random soak many-keys skew lock clean purge $(addprefix test-,$(KINDS))
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -69,6 +69,9 @@ faults: setup ## cause every fault (FAULT=F04: some of them), write docs/faults.
 faults-random: setup ## 3 to 6 faults at once for SECONDS=1800 with SEED=..., then every check
 	@.venv/bin/python -m tests.faults.random_mode --seconds $(SECONDS) --seed $(SEED); code=$$?; \
 	.venv/bin/python -m tests.faults.table docs/faults.jsonl docs/faults.md; exit $$code
+
+test-cluster: setup ## opt-in: both paths on two workers of a Spark cluster, an executor of each killed on the way
+	@$(PYTEST) tests/cluster
 
 jars-s3: setup ## fetch the JARs for a lake in an object store (0.7 GB; not part of setup)
 	@.venv/bin/python -m infra.jars s3

@@ -22,6 +22,7 @@ _LEADERLESS = frozenset(
         KafkaError.REPLICA_NOT_AVAILABLE,
         KafkaError.FENCED_LEADER_EPOCH,
         KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError._NOENT,  # noqa: SLF001 -- its only name; "No leaders found"
     }
 )
 """While a partition changes its leader, or gets its first one. `retriable()` speaks of transactions alone."""

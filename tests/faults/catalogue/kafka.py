@@ -79,6 +79,7 @@ def pause_the_broker(rig: Rig, *, seconds: float) -> None:
     rig.send(rig.draw(60))
     rig.broker.pause()
     began = time.monotonic()
+    rig.until(lambda: broker_state(rig) == psutil.STATUS_STOPPED)  # the kernel stops it a moment later
     states = [broker_state(rig)]
     text_of(rig, "KafkaUnreachable")
     rig.until(lambda: time.monotonic() - began > seconds)
