@@ -28,6 +28,20 @@ PARAMS = {
     "epoch": Param(None, type=["null", "integer"], minimum=0, description="Epoch of the cut; empty: the newest."),
 }
 
+SETTINGS: dict[str, Any] = {
+    "catchup": False,
+    "max_active_runs": 1,
+    "is_paused_upon_creation": False,
+    "params": PARAMS,
+    "doc_md": __doc__,
+    "default_args": {
+        "owner": "cutover",
+        "retries": 2,  # for what nobody expected; a verdict is not tried again
+        "retry_delay": timedelta(seconds=30),
+        "execution_timeout": timedelta(hours=1),
+    },
+}
+
 
 def reconcile_dag(pipeline: Pipeline) -> None:
     """Make the DAG that compares both paths of one pipeline."""
@@ -36,30 +50,18 @@ def reconcile_dag(pipeline: Pipeline) -> None:
     @dag(
         dag_id=f"{pipeline.name}_reconcile",
         schedule=[asset],
-        catchup=False,
-        max_active_runs=1,
-        is_paused_upon_creation=False,
-        params=PARAMS,
-        doc_md=__doc__,
         tags=["cutover", "reconcile", pipeline.name],
-        default_args={
-            "owner": "cutover",
-            "retries": 2,  # for what nobody expected; a verdict is not tried again
-            "retry_delay": timedelta(seconds=30),
-            "execution_timeout": timedelta(hours=1),
-        },
+        **SETTINGS,
     )
     def reconcile() -> None:
         @task(doc_md="One request for each batch run that triggered this run.")
         def collect_requests(**context: Any) -> list[dict[str, Any]]:
-            """List what is to be compared."""
             from reconcile_task import requests  # noqa: PLC0415 -- the task's work, loaded when it runs
 
             return requests(context["triggering_asset_events"][asset], context["params"])
 
         @task(map_index_template="{{ label }}", doc_md="Compares both paths at one cut; a failing verdict fails it.")
         def compare(request: dict[str, Any], **context: Any) -> dict[str, Any]:
-            """Compare both paths and store the report."""
             from reconcile_task import label, report  # noqa: PLC0415 -- the task's work, loaded when it runs
 
             get_current_context()["label"] = label(request)  # `context` is a copy, which the template does not see
@@ -67,14 +69,13 @@ def reconcile_dag(pipeline: Pipeline) -> None:
 
         @task(trigger_rule="all_done", doc_md="Judges what must hold whatever happened; a violated check fails it.")
         def verify() -> dict[str, Any]:
-            """Judge the checks."""
             from reconcile_task import verified  # noqa: PLC0415 -- the task's work, loaded when it runs
 
             return verified(pipeline.name)
 
         @task(doc_md="Red if a comparison or a check is: a run's last task says how the run ended.")
         def settle() -> None:
-            """End the run."""
+            """Do nothing of its own."""
 
         compared, checked = compare.expand(request=collect_requests()), verify()
         compared >> checked

@@ -50,10 +50,22 @@ def start(  # noqa: PLR0913 -- all that such a job is told
         .option("maxOffsetsPerTrigger", cap)
         .load()
     )
+    return (
+        windows(records)
+        .writeStream.queryName(name)
+        .outputMode("update")
+        .option("checkpointLocation", str(checkpoint))
+        .foreachBatch(merge)
+        .start()
+    )
+
+
+def windows(records: DataFrame) -> DataFrame:
+    """Return the windowed aggregate of the topic's records, by Spark's own state."""
     events = records.select(F.from_json(F.col("value").cast("string"), SCHEMA).alias("e")).select(
         "e.id", "e.k", "e.v", F.timestamp_millis("e.at").alias("at")
     )
-    windows = (
+    return (
         events.withWatermark("at", "1 minute")
         .groupBy(F.window("at", "10 seconds").alias("w"), "k")
         .agg(
@@ -61,11 +73,4 @@ def start(  # noqa: PLR0913 -- all that such a job is told
         )
         .select("w.start", "w.end", "k", "n", "total", "worst", "ids")
         .toDF("window_start", "window_end", "k", "n", "total", "worst", "ids")
-    )
-    return (
-        windows.writeStream.queryName(name)
-        .outputMode("update")
-        .option("checkpointLocation", str(checkpoint))
-        .foreachBatch(merge)
-        .start()
     )

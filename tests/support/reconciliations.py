@@ -144,13 +144,34 @@ def waterfalls() -> tuple[Waterfall, ...]:
     return one("flights", 328_517, -LATE), one("delay", 4_152_200, -61_422)
 
 
+NO_CAUSES = ("future", "duplicate", "malformed", "unexplained")
+WINDOWS = Windows(
+    compared=6_923,
+    different=109,
+    open=5,
+    incomplete=0,
+    first="2013-01-01T10:00:00Z",
+    last="2014-01-01T01:00:00Z",
+)
+WORST_KEYS = tuple(
+    WorstKey(key={"origin": o, "carrier": c}, rows=n, measure="flights", difference=-n)
+    for o, c, n in (("EWR", "EV", 19), ("JFK", "B6", 14), ("EWR", "UA", 11), ("LGA", None, 9), ("JFK", "9E", 8))
+)
+CONTRACT = (
+    Expectation(
+        expectation="flights is between 1 and 200", severity="critical", success=True, observed="min 1, max 41"
+    ),
+    Expectation(expectation="origin is one of EWR, JFK, LGA", severity="critical", success=True, observed="3 values"),
+    Expectation(expectation="worst is between -60 and 1400", severity="warning", success=True, observed="-43 to 1301"),
+)
+
+
 def flights() -> Reconciliation:
     """Return a year of flights: every difference late, within policy."""
     rng = random.Random(13)  # noqa: S311 -- made-up data, the same every time
     edges = (0, 30, 60, 120, 180, 240, 360, 480, 720, 1440)
     counts = (34, 22, 25, 12, 8, 7, 4, 2, 1)
     bins = zip(edges, edges[1:], counts, strict=False)
-    none = Cause()
     return Reconciliation(
         pipeline="flights",
         run_id="20261121T040212Z-8f31",
@@ -159,23 +180,10 @@ def flights() -> Reconciliation:
         exit_code=0,
         sentence="Streaming and batch differ in 115 of 121,907 rows; all of it is explained: 115 records came late.",
         seal=seal(),
-        windows=Windows(
-            compared=6_923,
-            different=109,
-            open=5,
-            incomplete=0,
-            first="2013-01-01T10:00:00Z",
-            last="2014-01-01T01:00:00Z",
-        ),
+        windows=WINDOWS,
         rows=Rows(compared=121_907, missing=9, extra=0, changed=106),
         events=Events(accepted=328_402, late=LATE, malformed=1, filtered=3, unknown_fields=0),
-        causes={
-            "late": Cause(rows=115, events=LATE),
-            "future": none,
-            "duplicate": none,
-            "malformed": none,
-            "unexplained": none,
-        },
+        causes={"late": Cause(rows=115, events=LATE)} | dict.fromkeys(NO_CAUSES, Cause()),
         policy=PolicyResult(
             max_late_share=1e-3,
             late_share=0.00035,
@@ -184,24 +192,11 @@ def flights() -> Reconciliation:
         window_series=windows(rng),
         lateness_histogram=tuple(LatenessBin(from_minutes=a, to_minutes=b, events=n) for a, b, n in bins),
         epochs_series=epochs(rng),
-        worst_keys=tuple(
-            WorstKey(key={"origin": o, "carrier": c}, rows=n, measure="flights", difference=-n)
-            for o, c, n in (("EWR", "EV", 19), ("JFK", "B6", 14), ("EWR", "UA", 11), ("LGA", None, 9), ("JFK", "9E", 8))
-        ),
+        worst_keys=WORST_KEYS,
         samples=samples(rng),
         differences=differences(rng),
         differences_total=230,
-        contract=(
-            Expectation(
-                expectation="flights is between 1 and 200", severity="critical", success=True, observed="min 1, max 41"
-            ),
-            Expectation(
-                expectation="origin is one of EWR, JFK, LGA", severity="critical", success=True, observed="3 values"
-            ),
-            Expectation(
-                expectation="worst is between -60 and 1400", severity="warning", success=True, observed="-43 to 1301"
-            ),
-        ),
+        contract=CONTRACT,
         notes=(
             "The log was replayed with at most 1,000 records an epoch; larger epochs judge fewer records late.",
             "5 windows are still open at the cut and were not judged.",
