@@ -16,22 +16,9 @@ from cutover.lake.versions import Version
 from streaming import compaction, files, history
 from streaming.commit import Actions, Committer
 from tests.support.losses import LOSS
+from tests.unit.streaming.epochs import FIRST, SCHEMA, SECOND
 
-SCHEMA = pa.schema([pa.field("_kind", pa.string()), pa.field("_epoch", pa.int64()), pa.field("_record", pa.string())])
-FIRST = EpochRecord(
-    epoch=0,
-    run_id="pid-1-one",
-    topic="t",
-    topic_id="A",
-    cluster_id="C",
-    start={0: 0},
-    end={0: 10},
-    max_event={},
-    watermark_before=None,
-    watermark_after=None,
-)
 THEIRS = replace(FIRST, run_id="pid-2-two")
-SECOND = replace(FIRST, epoch=1, start={0: 10}, end={0: 20})
 THIRD = replace(FIRST, epoch=2, start={0: 20}, end={0: 30})
 
 
