@@ -85,11 +85,19 @@ def written(passed: Pass, pipeline: Pipeline, plan: Plan, uri: str, *, expected:
         if info.is_file and not info.path.endswith(".parquet"):
             system.delete_file(info.path)  # Hadoop's check sums: no vacuum would ever take them
     rows_of = {info.path: pq.read_metadata(info.path, filesystem=system).num_rows for info in found if _is_data(info)}
-    total = sum(rows_of.values())
-    if total != expected:
-        msg = f"Epoch {plan.epoch} of {pipeline.name}: expected {expected} rows in `{folder}`, got {total}."
-        raise LakeError(msg + "\nHint: nothing was committed; look at the storage and start again.")
+    refuse_missing(folder, expected=expected, found=sum(rows_of.values()))
     return [_action(root, info, rows_of[info.path], plan.epoch) for info in found if _is_data(info)]
+
+
+def refuse_missing(folder: str, *, expected: int, found: int) -> None:
+    """Refuse an epoch whose files do not hold all its rows: a store may list less than was written.
+
+    Raises:
+        LakeError: `found` is not `expected`. Nothing was committed.
+    """
+    if found != expected:
+        msg = f"Overflow `{folder}`: expected {expected} rows in its files, got {found}."
+        raise LakeError(msg + "\nHint: nothing was committed; look at the storage and start again.")
 
 
 def _is_data(info: fs.FileInfo) -> bool:

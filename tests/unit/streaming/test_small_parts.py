@@ -2,7 +2,8 @@ import os
 
 import pytest
 
-from cutover.errors import LogError
+from cutover.errors import LakeError, LogError
+from streaming import overflow
 from streaming.failure import one_line
 from streaming.identity import new_run_id, pid_of
 from streaming.pressure import Pace, next_pace
@@ -38,3 +39,13 @@ def test_stack_of_a_jvm_becomes_its_last_cause() -> None:
 
 def test_error_of_ours_is_its_first_line() -> None:
     assert one_line(LogError("Topic x is gone.\nHint: none.")) == "Topic x is gone."
+
+
+@pytest.mark.parametrize("found", [9, 11])
+def test_overflow_whose_files_hold_other_rows_is_refused(found: int) -> None:
+    with pytest.raises(LakeError, match=rf"Overflow `overflow-3-a`: expected 10 rows in its files, got {found}\."):
+        overflow.refuse_missing("overflow-3-a", expected=10, found=found)
+
+
+def test_overflow_whose_files_hold_all_rows_passes() -> None:
+    overflow.refuse_missing("overflow-3-a", expected=10, found=10)
