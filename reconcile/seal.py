@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 from cutover.definition.fingerprint import batch_fingerprint, result_fingerprint
 from cutover.definition.pipeline import Pipeline
 from cutover.errors import LakeError
-from cutover.lake import batch_runs, control, epoch_history, losses, tables, versions, witnesses
+from cutover.lake import batch_runs, epoch_history, losses, tables, versions, witnesses
 from cutover.lake.batch_runs import BatchRun, Range
 from cutover.lake.epochs import EpochLog, EpochRecord
 from cutover.lake.losses import Loss
@@ -204,16 +204,6 @@ def _unaccounted(batch: DeltaTable, size: int, all_runs: Sequence[BatchRun], run
     connection.register("spans", pa.Table.from_pylist(spans, schema=pa.schema(fields)))
     found = connection.execute(_UNACCOUNTED).fetchone()
     return None if found is None else (str(iso(found[0])), int(found[1]))
-
-
-def known_epoch(settings: Settings, version: Version) -> int | None:
-    """Return the highest epoch that an earlier reconciliation saw in a version; None if none did."""
-    seen = [
-        row["epoch"]
-        for row in control.read(settings, "reconciliations", version.pipeline)
-        if (row["result_fingerprint"], row["stream_version"]) == (version.result_fingerprint, version.number)
-    ]
-    return max((epoch for epoch in seen if epoch is not None), default=None)
 
 
 def _seal(facts: Facts, evidence: Evidence, found: tuple[SealBreach, ...]) -> Seal:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from cutover.errors import LogError
+from cutover.errors import LakeError, LogError
 from cutover.events import log
 from cutover.lake.epochs import EpochRecord
 from cutover.lake.schemas import epoch_log_schema, partial_schema
@@ -141,6 +141,8 @@ class Stream:
 
     def _plan(self, number: int) -> epoch.Plan:
         noted = query.end_offsets(self.checkpoint, number, self.rim.pipeline.source.name)
+        if number:
+            self._same_place(query.end_offsets(self.checkpoint, number - 1, self.rim.pipeline.source.name))
         limit = self.limit
         end = noted if limit is None else {p: min(offset, limit.get(p, 0)) for p, offset in noted.items()}
         newest = self.committer.newest
@@ -151,6 +153,18 @@ class Stream:
             clipped=end != noted,
             watermark=None if newest is None else newest.watermark_after,
         )
+
+    def _same_place(self, begins: Mapping[int, int]) -> None:
+        """Refuse a micro-batch that begins elsewhere than where the newest epoch ended: its record would not be true.
+
+        Raises:
+            LakeError: It does.
+        """
+        ours = {partition: offset for partition, offset in self.position.items() if offset}
+        if ours != {partition: offset for partition, offset in begins.items() if offset}:
+            msg = f"Stream of {self.rim.pipeline.name}: expected a micro-batch that begins at {ours}, Spark noted "
+            msg += f"{dict(begins)}.\nHint: nothing was written; start the driver again."
+            raise LakeError(msg)
 
     def _record(self, plan: epoch.Plan, counted: epoch.Counted, time_now: WatermarkState) -> EpochRecord:
         pipeline, version = self.rim.pipeline, self.committer.version

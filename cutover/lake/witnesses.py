@@ -113,7 +113,8 @@ def _reconciled(settings: Settings, version: Version) -> Iterator[Witness]:
     for row in _own(control.read(settings, "reconciliations", version.pipeline), version):
         if row["epoch"] is not None:
             seal = _json(row["result"] or "{}").get("seal", {})
-            table = seal.get("versions", {}).get("stream_table")
+            # A broken seal names a table that need not hold its epoch: a damaged log opens at an earlier version.
+            table = seal.get("versions", {}).get("stream_table") if seal.get("holds") else None
             yield Witness(who=f"reconciliation {row['run_id']}", epoch=int(row["epoch"]), table_version=table)
 
 

@@ -4,6 +4,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from cutover.errors import LakeError
 from cutover.probe import Point
@@ -14,6 +15,7 @@ from tests.integration.streaming import rig
 from tests.integration.streaming.conftest import Start
 from tests.integration.streaming.rig import Event
 from tests.support.background import WITHIN
+from tests.support.fed import Fed, HandClock
 
 EVENTS = [Event(id=i, minute=i, partition=i % 2) for i in range(20)]
 MORE = [Event(id=100 + i, minute=30 + i, partition=i % 2) for i in range(10)]
@@ -56,6 +58,22 @@ def test_driver_overtaken_before_its_commit_is_fenced(
     last = heartbeat.read(old, pipeline.name)
     assert last is not None
     assert (last.state, last.runbook, last.exit_code) == ("FAILED", "StreamFenced", 2)
+
+
+def test_micro_batch_that_begins_elsewhere_than_the_epoch_is_refused(
+    quick: Settings, topic: str, spark: SparkSession
+) -> None:
+    """Spark's notes and the table must name one place, or a record would name offsets that its rows do not hold."""
+    pipeline = rig.pipeline(topic)
+    rig.send(quick, topic, EVENTS)
+    fed = Fed(spark, quick, pipeline, HandClock())
+    fed.feed({0: 4, 1: 4})
+    fed.stream.position = {0: 4, 1: 3}
+
+    with pytest.raises(LakeError, match=r"begins at \{0: 4, 1: 3\}, Spark noted \{0: 4, 1: 4\}"):
+        fed.feed({0: 8, 1: 8})
+
+    assert [record.epoch for record in rig.records(quick, pipeline)] == [0]
 
 
 def test_second_driver_of_one_installation_is_refused_at_once(quick: Settings, topic: str) -> None:

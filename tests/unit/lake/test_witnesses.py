@@ -49,7 +49,7 @@ def said(seen: list[Witness], record: EpochRecord | None = SEVENTH, table_versio
 
 def test_everybody_who_saw_an_epoch_of_this_version_is_asked(settings: Settings, version: Version) -> None:
     row = {"pipeline": "p", "result_fingerprint": "f", "stream_version": 0, "at": NOW, "epoch": 5}
-    result = '{"seal": {"versions": {"stream_table": 8}}}'
+    result = '{"seal": {"holds": true, "versions": {"stream_table": 8}}}'
     control.append(settings, "reconciliations", [row | {"run_id": "r1", "result": result}])
     control.append(settings, "reconciliations", [row | {"run_id": "other", "stream_version": 1, "epoch": 99}])
     control.append(settings, "reconciliations", [row | {"run_id": "none", "epoch": None}])
@@ -61,6 +61,15 @@ def test_everybody_who_saw_an_epoch_of_this_version_is_asked(settings: Settings,
         Witness(who="reconciliation r1", epoch=5, table_version=8),
         Witness(who="the pin of h", epoch=6),
     )
+
+
+def test_reconciliation_whose_seal_broke_has_seen_no_table_version(settings: Settings, version: Version) -> None:
+    """It named the version at which a damaged log opened, and the epoch of its batch run, which was not in there."""
+    row = {"pipeline": "p", "result_fingerprint": "f", "stream_version": 0, "at": NOW, "epoch": 7, "run_id": "r1"}
+    result = '{"seal": {"holds": false, "versions": {"stream_table": 5}}}'
+    control.append(settings, "reconciliations", [row | {"result": result}])
+
+    assert witnesses.all_of(settings, PIPELINE, version) == (Witness(who="reconciliation r1", epoch=7),)
 
 
 def test_note_is_replaced_by_the_next_one(version: Version, settings: Settings) -> None:
