@@ -11,6 +11,7 @@ from typing import Literal
 
 import psutil
 
+from cutover import spark
 from cutover.definition import catalogue
 from cutover.errors import CutoverError, DefinitionError
 from cutover.settings import Settings
@@ -61,7 +62,7 @@ class Examination:
 def examine(settings: Settings) -> Examination:
     """Look at the machine and the installation; starts and changes nothing."""
     looks: list[Callable[[], list[Finding]]] = [
-        lambda: [_python(), _java(), *map(_jars, jars.BOOTSTRAP), *map(_package, PACKAGES)],
+        lambda: [_python(), _java(), *map(_jars, jars.BOOTSTRAP), _class_archive(), *map(_package, PACKAGES)],
         lambda: [_disk(settings.home), memory(psutil.virtual_memory().total), _home(settings.home)],
         lambda: _definitions(settings),
         lambda: [_ports(settings)],
@@ -104,6 +105,14 @@ def _jars(jar_set: jars.JarSet) -> Finding:
     if wrong:
         return Finding(thing=thing, grade="broken", found="; ".join(wrong[:3]), hint="make setup")
     return Finding(thing=thing, grade="ok", found=f"{len(jars.locked(jar_set))} as locked")
+
+
+def _class_archive() -> Finding:
+    thing = "class archive"
+    if spark.archive().is_file():
+        return Finding(thing=thing, grade="ok", found=f"{spark.archive().stat().st_size / 1024**2:.0f} MiB")
+    hint = "`.venv/bin/python -m infra.class_archive`: Spark starts faster with one"
+    return Finding(thing=thing, grade="note", found="none", hint=hint)
 
 
 def _package(name: str) -> Finding:

@@ -8,7 +8,7 @@ import pytest
 
 from cutover.errors import DefinitionError, LakeError
 from cutover.settings import Settings, Spark
-from cutover.spark import configuration, cores
+from cutover.spark import archive, configuration, cores
 
 
 def settings(home: Path, *, master: str = "local[2]", conf: dict[str, str] | None = None) -> Settings:
@@ -41,7 +41,28 @@ def test_java_options_hold_with_a_blank_in_the_folder(tmp_path: Path) -> None:
     assert options[2].endswith("a%20folder/tmp/spark/log4j2.properties")
 
 
-@pytest.mark.parametrize("key", ["spark.driver.host", "spark.local.dir"])
+def test_class_archive_is_used_where_there_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    jars = tmp_path / "share" / "cutover" / "jars" / "spark"
+    jars.mkdir(parents=True)
+    (jars / "delta.jar").touch()
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    without = configuration(settings(tmp_path))
+    archive().touch()
+
+    found = configuration(settings(tmp_path))
+
+    assert "SharedArchiveFile" not in without["spark.driver.extraJavaOptions"]
+    assert f"-XX:SharedArchiveFile={archive()}" in shlex.split(found["spark.driver.extraJavaOptions"])
+    assert (found["spark.driver.extraClassPath"], "spark.jars" in found) == (str(jars / "*"), False)
+
+
+def test_executors_of_a_cluster_fetch_the_jars(tmp_path: Path) -> None:
+    found = configuration(settings(tmp_path, master="yarn"))
+
+    assert all(Path(jar).is_file() for jar in found["spark.jars"].split(","))
+
+
+@pytest.mark.parametrize("key", ["spark.driver.host", "spark.local.dir", "spark.driver.extraClassPath"])
 def test_a_cluster_keeps_its_own_hosts_and_folders(tmp_path: Path, key: str) -> None:
     assert key not in configuration(settings(tmp_path, master="spark://127.0.0.1:7077"))
 
