@@ -1,8 +1,10 @@
 """The one Spark session factory: what both paths agree on about Spark, and what each installation may still say."""
 
+import contextlib
 import logging
 import os
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -92,6 +94,21 @@ def session(settings: Settings, *, app: str) -> "SparkSession":
     # A failed query is reported once, by the caller; this logger would print it a second time, as JSON.
     logging.getLogger("SQLQueryContextLogger").disabled = True
     return builder.getOrCreate()
+
+
+def start_early(settings: Settings, *, app: str) -> None:
+    """Begin to start the session, and return at once: `session` then waits for it, and says what went wrong.
+
+    Args:
+        settings: As for `session`.
+        app: As for `session`.
+    """
+
+    def begin() -> None:
+        with contextlib.suppress(Exception):  # whoever asks for the session gets it
+            session(settings, app=app)
+
+    threading.Thread(target=begin, name="spark-start", daemon=True).start()
 
 
 def configuration(settings: Settings) -> dict[str, str]:

@@ -108,6 +108,7 @@ def _drive(rim: Rim, until: Until) -> None:
 def _begin(rim: Rim) -> tuple[Committer, start.Beginning]:
     """Check settings, table and log, and only then make what is not there yet."""
     start.refuse_unsafe(rim.settings, rim.pipeline)
+    reading.prepare(rim)
     version = versions.current(rim.settings, rim.pipeline)
     table, record = (None, None) if version is None else history.opened(rim.settings, rim.pipeline, version)
     accepted = () if version is None else losses.losses(rim.settings, version)

@@ -24,6 +24,11 @@ SILENT_PATIENCE_SECONDS = 5.0
 """The same while no broker answers: what it waits for may never come."""
 
 
+def prepare(rim: Rim) -> None:
+    """Let Spark start while table and log are looked at: it takes longer than they do."""
+    spark.start_early(rim.settings, app=_app(rim))
+
+
 def read(rim: Rim, stream: Stream) -> None:
     """Run queries until the stream is stopped or has reached its cut.
 
@@ -33,7 +38,7 @@ def read(rim: Rim, stream: Stream) -> None:
     Raises:
         CutoverError: The query failed for another reason; says which.
     """
-    session = spark.session(rim.settings, app=f"cutover-{rim.pipeline.name}")
+    session = spark.session(rim.settings, app=_app(rim))
     while not (rim.stopping.is_set() or stream.drained):
         wanted = query.Reading(pipeline=rim.pipeline, offsets=stream.position, checkpoint=stream.checkpoint)
         running = query.start(session, rim.settings, wanted, stream.each)
@@ -44,6 +49,10 @@ def read(rim: Rim, stream: Stream) -> None:
             raise why from why.__cause__
         log.warning("kafka_unreachable", pipeline=rim.pipeline.name, waiting_before="query")
         _await_broker(rim, stream)
+
+
+def _app(rim: Rim) -> str:
+    return f"cutover-{rim.pipeline.name}"
 
 
 def _run(rim: Rim, stream: Stream, running: "StreamingQuery", session: "SparkSession") -> CutoverError | None:

@@ -2,10 +2,12 @@
 
 import shlex
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
+from cutover import spark
 from cutover.errors import DefinitionError, LakeError
 from cutover.settings import Settings, Spark
 from cutover.spark import archive, configuration, cores
@@ -90,6 +92,23 @@ def test_missing_jars_are_named_with_their_place(tmp_path: Path, monkeypatch: py
 
     with pytest.raises(LakeError, match=r"expected them in .*jars/spark.*\n.*make setup"):
         configuration(settings(tmp_path))
+
+
+def test_early_start_asks_for_the_same_session_and_leaves_the_failure_to_the_one_who_needs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, called = threading.Event(), []
+
+    def fails(*given: object, **named: object) -> None:
+        called.append((given, named))
+        asked.set()
+        raise LakeError
+
+    monkeypatch.setattr(spark, "session", fails)
+    spark.start_early(settings(tmp_path), app="cutover-clicks")
+
+    assert asked.wait(10)
+    assert called == [((settings(tmp_path),), {"app": "cutover-clicks"})]
 
 
 @pytest.mark.parametrize(("master", "expected"), [("local", 1), ("local[4]", 4), ("local[3,2]", 3)])
