@@ -20,7 +20,7 @@ from cutover.lake.epochs import EpochLog
 from cutover.settings import Settings
 
 RATE = 5_000
-WARM_UP_SECONDS = 20
+WARM_UP_SECONDS = 90  # until the JVM has compiled what an epoch runs
 SECONDS = 120
 CAP = 50_000
 

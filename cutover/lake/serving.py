@@ -15,7 +15,7 @@ from cutover.definition.pipeline import Pipeline
 from cutover.errors import LakeError
 from cutover.lake import batch_runs, losses, tables, versions
 from cutover.lake.batch_runs import BatchRun
-from cutover.lake.epochs import EpochLog
+from cutover.lake.epochs import EpochLog, EpochRecord
 from cutover.lake.losses import Starts
 from cutover.lake.paths import batch_uri
 from cutover.lake.schemas import batch_ledger_schema, batch_schema
@@ -43,7 +43,8 @@ def connect(settings: Settings, pipeline: Pipeline) -> duckdb.DuckDBPyConnection
         raise LakeError(msg)
     connection = tables.connect(tables.reading(settings))
     epoch_log = EpochLog(version.uri)
-    newest = epoch_log.newest()
+    records = epoch_log.records()
+    newest = records[-1] if records else None
     epoch_log.relation(connection, "epoch_log", epoch=-1 if newest is None else newest.epoch)
     watermark = None if newest is None else newest.watermark_after
     # Read once: a run that ends meanwhile has computed windows that the version bound here does not hold.
@@ -53,7 +54,7 @@ def connect(settings: Settings, pipeline: Pipeline) -> duckdb.DuckDBPyConnection
     connection.execute(f"CREATE VIEW streaming AS SELECT *, {says.streaming} AS state FROM ({folded})")  # noqa: S608
     keys = ", ".join(tables.identifier(key) for key in pipeline.key)
     connection.execute(f"CREATE VIEW ledger AS {_LEDGER.format(keys=keys, table='epoch_log')}")
-    connection.register("epochs", _epochs(epoch_log))
+    connection.register("epochs", _epochs(records))
     _bind_batch(connection, settings, pipeline, runs)
     connection.execute(f"CREATE VIEW batch_ledger AS {_LEDGER.format(keys=keys, table='batch_ledger_rows')}")
     connection.register("batch_computed", _computed(runs))
@@ -61,9 +62,9 @@ def connect(settings: Settings, pipeline: Pipeline) -> duckdb.DuckDBPyConnection
     return connection
 
 
-def _epochs(epoch_log: EpochLog) -> pa.Table:
+def _epochs(records: Sequence[EpochRecord]) -> pa.Table:
     fields = ("epoch", "processing_time", "records", "seconds", "watermark_after", "run_id", "tick", "conflicts")
-    rows = [{name: getattr(record, name) for name in fields} for record in epoch_log.records()]
+    rows = [{name: getattr(record, name) for name in fields} for record in records]
     schema = pa.schema(
         [
             pa.field("epoch", pa.int64()),
