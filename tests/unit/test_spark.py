@@ -102,7 +102,8 @@ def test_early_start_asks_for_the_same_session_and_leaves_the_failure_to_the_one
     def fails(*given: object, **named: object) -> None:
         called.append((given, named))
         asked.set()
-        raise LakeError
+        msg = "no JARs"
+        raise LakeError(msg)
 
     monkeypatch.setattr(spark, "session", fails)
     spark.start_early(settings(tmp_path), app="cutover-clicks")
