@@ -32,22 +32,23 @@ def prefix(source: Source, facts: Facts) -> Prefix:
     log = logread.same_log(source.settings, facts.records)
     by_number = {record.epoch: record for record in facts.records}
     every = _all(source, facts.records)
-    held = [s for s in every if all(log.holds(by_number[e]) for e in range(s.first, s.last + 1))]
+    whole = [s for s in every if all(e in by_number for e in range(s.first, s.last + 1))]
+    held = [s for s in whole if all(log.holds(by_number[e]) for e in range(s.first, s.last + 1))]
     pinned = pins.pinned_epochs(source.settings, source.version, now=source.asked.now)
     chosen = held if source.asked.every else sampled(held, facts.records, pinned, seed=source.asked.seed)
-    gone = len(every) - len(held)
     return Prefix(
         portions=tuple(_portion(source, facts, log, segment) for segment in chosen),
         of_epochs=sum(record.records > 0 for record in facts.records),
         sampled=len(chosen) < len(held),
         seed=source.asked.seed,
         folds=tuple(_folds(source, facts)),
-        left_out=_left_out(gone, len(every)),
+        left_out=_left_out(len(every) - len(whole), len(whole) - len(held), len(every)),
     )
 
 
-def _left_out(gone: int, of: int) -> str:
-    return f"{gone:,} of {of:,} portions cannot be recomputed: their records have left the log." if gone else ""
+def _left_out(broken: int, gone: int, of: int) -> str:
+    whys = ((broken, "the record of an epoch in them is missing"), (gone, "their records have left the log"))
+    return " ".join(f"{n:,} of {of:,} portions cannot be recomputed: {why}." for n, why in whys if n)
 
 
 def _all(source: Source, records: Sequence[EpochRecord]) -> list[Segment]:

@@ -165,6 +165,16 @@ def test_a_fold_changes_nothing(lab: Lab) -> None:
     assert found.checks["N4"].looked_at.endswith(", 1 folds")
 
 
+def test_an_epoch_that_is_missing_behind_a_fold_is_found(lab: Lab) -> None:
+    fold(lab, upto=2)
+    rewrite(lab, record_edit(1, lambda _: None))
+
+    found = judged(lab)
+
+    assert (found.exit_code, violated(found)) == (1, {"N1", "N2", "N3", "N6"})
+    assert "the record of an epoch in them is missing" in " ".join(found.checks["N4"].notes)
+
+
 def test_a_fold_that_forgets_rows_is_found(lab: Lab) -> None:
     fold(lab, upto=1, forget=1)
 
