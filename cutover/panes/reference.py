@@ -7,8 +7,8 @@ What happens at one moment happens in this order, so that every engine has one a
 2. the watermark moves;
 3. whatever is ready fires: at the watermark, at the end of a period or an epoch; by end of the window, start, key.
 
-So a row that arrives exactly at the end of a period or epoch is part of that pane, and one that arrives at the moment in
-which the watermark passes its window is on time.
+So a row that arrives exactly at the end of a period or epoch is part of that pane, and one that arrives at the moment
+in which the watermark passes its window is on time.
 
 Source:
     Akidau et al., The Dataflow Model, VLDB 2015, sections 2.2 to 2.4.
