@@ -24,7 +24,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """From a moment on the watermark is here; it never goes back."""
+    """At a moment, behind the rows that arrive at it, the watermark moves here; it never goes back."""
 
     processing_time: int
     watermark: int  # `-FOREVER`: nothing is known; `FOREVER`: all input is in

@@ -134,13 +134,16 @@ class _Reader:
         return int(number[0]) if unit is None else Duration(f"{number[0]} {unit}")
 
     def _unit(self) -> str | None:
+        """Return the unit of a number, which may stand behind a comma; None if it has none."""
         before = self.position
-        self._takes(",")
+        is_apart = self._takes(",")
         unit = self._match(_NAME)
         found = unit[0].lower().removesuffix("s") if unit is not None else None
         if found in MICROSECONDS:
             return found
         self.position = before
+        if unit is not None and not is_apart:
+            self._refuse(f"a unit ({', '.join(MICROSECONDS)})")
         return None
 
     def _name(self) -> str:

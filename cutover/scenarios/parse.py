@@ -32,6 +32,7 @@ READ = (
 )
 FOR_PEOPLE = (
     "about",
+    "id",
     "name",
     "description",
     "comment",
@@ -45,6 +46,7 @@ FOR_PEOPLE = (
     "watermark",
     "panes",
     "optional_panes",
+    "expected",
     "kind_is_meaningful",
 )
 """Fields that describe a scenario, or what is expected of it: allowed, and not read."""

@@ -84,7 +84,18 @@ def watermark(given: Mapping[str, object], clock: Clock) -> Watermark:
         of = "watermark_estimator.out_of_orderness"
         text = as_text(estimator.get("out_of_orderness"), of=of)
         return Estimator(out_of_orderness=parse_duration(text.lower(), of=of))
-    return Ideal() if given.get("watermark_ideal") else ()
+    if "watermark_ideal" in given:
+        if not isinstance(given["watermark_ideal"], str) and given["watermark_ideal"] is not True:
+            refuse("watermark_ideal", "true, or a text that describes it", given["watermark_ideal"])
+        return Ideal()
+    if "watermark" in given:
+        refuse(
+            "watermark",
+            "`watermark_steps`, `watermark_estimator` or `watermark_ideal`",
+            "watermark",
+            "a curve is not read.",
+        )
+    return ()
 
 
 def epochs(given: Iterable[object], clock: Clock, *, of: str) -> tuple[int, ...]:

@@ -1,8 +1,8 @@
 """What the names in a scenario's expressions mean: windows, triggers, and remarks for people behind them.
 
 Behind a complete expression a remark may follow; it begins with `,`, `;`, `:` or `(` and is not read, with one
-exception: `one-minute micro-batches` (any number and unit) says where epochs end. A remark that holds another trigger
-is refused, since what looks like an instruction must not be skipped.
+exception: `one-minute micro-batches` (or another number and unit) says where epochs end. A remark that holds another
+trigger is refused, since what looks like an instruction must not be skipped.
 """
 
 import re
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import NoReturn
 
-from cutover.definition.durations import parse_duration
+from cutover.definition.durations import MICROSECONDS, parse_duration
 from cutover.definition.triggers import (
     DEFAULT,
     AfterCount,
@@ -29,8 +29,17 @@ from cutover.definition.windows import Daily, Global, Sessions, Sliding, Window
 from cutover.errors import DefinitionError
 from cutover.scenarios.expressions import Call, Duration, Node, Text, parse
 
-_MICRO_BATCHES = re.compile(r"\b(one|[0-9]{1,9})[- ](millisecond|second|minute|hour|day)s?[- ]micro-?batch")
-_HUNG_ON = {"withOffset": "offset", "every": "every", "withTimeZone": "zone"}
+_NUMBERS = {"one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "ten": 10, "fifteen": 15, "thirty": 30}
+_MICRO_BATCHES = re.compile(
+    rf"\b({'|'.join(_NUMBERS)}|[0-9]{{1,9}})[- ](millisecond|second|minute|hour|day)s?[- ]micro-?batch"
+)
+_HUNG_ON = {
+    "withOffset": "offset",
+    "every": "every",
+    "withTimeZone": "zone",
+    "withEarlyFirings": "early",
+    "withLateFirings": "late",
+}
 _CALLED = re.compile(r"([A-Za-z_.]+)\s*\(")
 
 
@@ -85,7 +94,7 @@ def _remark(rest: str, field: str, text: str) -> str | None:
         msg += "Hint: SequenceOf(...) puts triggers one after the other."
         raise DefinitionError(msg)
     found = _MICRO_BATCHES.search(rest)
-    return None if found is None else f"{found[1].replace('one', '1')} {found[2]}"
+    return None if found is None else f"{_NUMBERS.get(found[1], found[1])} {found[2]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,8 +175,12 @@ def _shown(node: Node) -> str:
 
 
 def _fixed(words: _Words, call: Call) -> Window:
-    given = words.given(call, "size", "offset", needed=1)
+    given = words.given(call, "size", "offset", "zone", needed=1)
     size = words.micros(call, given["size"])
+    if "zone" in given and size == MICROSECONDS["day"]:
+        return _days(words, call, given)
+    if "zone" in given:
+        words.refuse(call, "windows of 1 day, since a time zone is given", _shown(given["size"]))
     return Sliding(size=size, every=size, offset=words.micros(call, given.get("offset", _NOTHING)))
 
 
