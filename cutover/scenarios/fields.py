@@ -29,7 +29,7 @@ def load(path: Path) -> Mapping[str, object]:
     except (ValueError, RecursionError) as error:
         msg = f"Scenario `{path.name}`: expected JSON, got: {str(error)[:200]}."
         raise DefinitionError(msg) from None
-    return as_object(found, of="the file")
+    return as_object(found, of=f"Scenario `{path.name}`")
 
 
 def as_object(value: object, *, of: str) -> Mapping[str, object]:

@@ -14,6 +14,7 @@ from cutover.scenarios.fields import as_list, as_object, as_text, as_whole, chec
 from cutover.scenarios.times import Moment, Style
 
 MILLISECOND = 1_000
+LARGEST = 10**38
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +121,12 @@ def _number(given: Mapping[str, object], column: str, *, of: str) -> int | Decim
     if column not in given:
         refuse(f"{of}.{column}", "a number, which the measure looks at", None)
     value = given[column]
-    if value is not None and (isinstance(value, bool) or not isinstance(value, (int, Decimal))):
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, Decimal)):
         refuse(f"{of}.{column}", "a number or null", value)
+    if not -LARGEST < value < LARGEST:
+        refuse(f"{of}.{column}", "a number below 10^38, as in a decimal column", value)
     return value
 
 
