@@ -61,7 +61,12 @@ def with_row(held: Held, machine: Machine, row: Row, watermark: int) -> Held:
     )
 
 
-def fired(setting: Setting, held: Held, machine: Machine, moment: Moment) -> tuple[Held, tuple[Pane, ...]]:
+def is_ready(held: Held, moment: Moment) -> bool:
+    """Return whether a window fires; never, once its trigger has come to its end."""
+    return not isinstance(held.machine, Ended) and held.machine.is_ready(moment)
+
+
+def fired(setting: Setting, held: Held, moment: Moment) -> tuple[Held, tuple[Pane, ...]]:
     """Return the state after a firing, and the panes of it: retractions by window, then the value.
 
     A firing without fresh rows emits nothing; the trigger has fired all the same.
@@ -69,7 +74,7 @@ def fired(setting: Setting, held: Held, machine: Machine, moment: Moment) -> tup
     Source:
         The Dataflow Model, section 2.3 (discarding, accumulating, accumulating and retracting).
     """
-    after = replace(held, machine=machine.fired(moment))
+    after = replace(held, machine=held.machine if isinstance(held.machine, Ended) else held.machine.fired(moment))
     if not held.fresh:
         return after, ()
     timing = _timing(held, moment)

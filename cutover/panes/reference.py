@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from cutover.definition.windows import FOREVER, Interval, touch
-from cutover.panes.held import Held, fired, joined, place, with_row
+from cutover.panes.held import Held, fired, is_ready, joined, place, with_row
 from cutover.panes.machine import Ended, Moment
 from cutover.panes.model import (
     Dropped,
@@ -83,8 +83,10 @@ class _Course:
         epoch_ends = bool(self.epochs) and self.epochs[0] == now
         if epoch_ends:
             self.epochs.popleft()
-        for held in sorted(self._windows(), key=place):
-            self._ask(held, now, settled=True, epoch_ends=epoch_ends)
+        asked = [(held, self._moment(held, now, settled=True, epoch_ends=epoch_ends)) for held in self._windows()]
+        ready = [(held, moment) for held, moment in asked if is_ready(held, moment)]
+        for held, moment in sorted(ready, key=lambda pair: place(pair[0])):
+            self._fire(held, moment)
 
     def outcome(self) -> Outcome:
         """Return what came out, and what did not."""
@@ -112,7 +114,9 @@ class _Course:
             return DropReason.TRIGGER_ENDED
         held = with_row(before, before.machine, row, self.watermark)
         self.held[row.key] = [one for one in self.held.get(row.key, []) if one not in several] + [held]
-        self._ask(held, row.processing_time)
+        moment = self._moment(held, row.processing_time)
+        if is_ready(held, moment):
+            self._fire(held, moment)
         return None
 
     def _is_same(self, one: Interval, other: Interval) -> bool:
@@ -123,13 +127,12 @@ class _Course:
             self.watermark = max(self.watermark, self.steps.popleft().watermark)
         self.watermark = max(self.watermark, estimated(self.setting, self.newest_event))
 
-    def _ask(self, held: Held, now: int, *, settled: bool = False, epoch_ends: bool = False) -> None:
-        """Let a window fire if its trigger says so."""
+    def _moment(self, held: Held, now: int, *, settled: bool = False, epoch_ends: bool = False) -> Moment:
         passed = has_passed(self.watermark, held.window)
-        moment = Moment(now=now, passed=passed, settled=settled, epoch_ends=epoch_ends)
-        if isinstance(held.machine, Ended) or not held.machine.is_ready(moment):
-            return
-        after, panes = fired(self.setting, held, held.machine, moment)
+        return Moment(now=now, passed=passed, settled=settled, epoch_ends=epoch_ends)
+
+    def _fire(self, held: Held, moment: Moment) -> None:
+        after, panes = fired(self.setting, held, moment)
         windows = self.held[held.key]
         windows[windows.index(held)] = after
         self.panes.extend(panes)
