@@ -23,6 +23,15 @@ class Held:
     panes: tuple[Pane, ...] = ()  # that a retraction must take back: one, and of merged sessions one each
     firings: int = 0
 
+    @property
+    def due(self) -> int | None:
+        """Return when the clock alone can make it fire."""
+        return None if isinstance(self.machine, Ended) else self.machine.due
+
+    def is_due(self, now: int) -> bool:
+        """Return whether that is now."""
+        return self.due is not None and self.due <= now
+
 
 def joined(setting: Setting, several: Sequence[Held], row: Row, window: Interval, watermark: int) -> Held:
     """Return the state that a row falls into, before it is added.

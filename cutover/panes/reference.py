@@ -17,6 +17,7 @@ Source:
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 
 from cutover.definition.windows import FOREVER, Interval, touch
 from cutover.panes.held import Held, fired, is_ready, joined, place, with_row
@@ -64,6 +65,7 @@ class _Course:
     epochs: deque[int]
     watermark: int = -FOREVER
     newest_event: int | None = None
+    timers: list[int] = field(default_factory=list)  # a heap of processing times
     held: dict[Key, list[Held]] = field(default_factory=dict)
     panes: list[Pane] = field(default_factory=list)
     dropped: list[Dropped] = field(default_factory=list)
@@ -71,22 +73,25 @@ class _Course:
     def next_moment(self) -> int | None:
         """Return when something happens next."""
         coming = [queue[0].processing_time for queue in (self.rows, self.steps) if queue]
-        coming += [self.epochs[0]] if self.epochs else []
-        dues = (one.machine.due for one in self._windows() if not isinstance(one.machine, Ended))
-        return min([*coming, *(due for due in dues if due is not None)], default=None)
+        return min([*coming, *(queue[0] for queue in (self.epochs, self.timers) if queue)], default=None)
 
     def advance(self, now: int) -> None:
         """Let everything of one moment happen: rows, then the watermark, then whatever is ready."""
         while self.rows and self.rows[0].processing_time == now:
             self._take(self.rows.popleft())
+        before = self.watermark
         self._move_watermark(now)
         epoch_ends = bool(self.epochs) and self.epochs[0] == now
         if epoch_ends:
             self.epochs.popleft()
-        asked = [(held, self._moment(held, now, settled=True, epoch_ends=epoch_ends)) for held in self._windows()]
-        ready = [(held, moment) for held, moment in asked if is_ready(held, moment)]
-        for held, moment in sorted(ready, key=lambda pair: place(pair[0])):
-            self._fire(held, moment)
+        rings = self._clock_rings(now)
+        asked = [
+            held
+            for held in self._windows()
+            if epoch_ends or before < held.window.end <= self.watermark or (rings and held.is_due(now))
+        ]
+        for held in sorted(asked, key=place):
+            self._ask(held, self._moment(held, now, settled=True, epoch_ends=epoch_ends))
 
     def outcome(self) -> Outcome:
         """Return what came out, and what did not."""
@@ -109,14 +114,14 @@ class _Course:
         if is_too_late(self.setting, window, self.watermark):
             return DropReason.TOO_LATE
         several = [one for one in self.held.get(row.key, []) if self._is_same(one.window, window)]
+        replaced = {one.window for one in several}
         before = joined(self.setting, several, row, window, self.watermark)
         if isinstance(before.machine, Ended):
             return DropReason.TRIGGER_ENDED
         held = with_row(before, before.machine, row, self.watermark)
-        self.held[row.key] = [one for one in self.held.get(row.key, []) if one not in several] + [held]
-        moment = self._moment(held, row.processing_time)
-        if is_ready(held, moment):
-            self._fire(held, moment)
+        self.held[row.key] = [one for one in self.held.get(row.key, []) if one.window not in replaced] + [held]
+        self._set_timer(held)
+        self._ask(held, self._moment(held, row.processing_time))
         return None
 
     def _is_same(self, one: Interval, other: Interval) -> bool:
@@ -131,11 +136,27 @@ class _Course:
         passed = has_passed(self.watermark, held.window)
         return Moment(now=now, passed=passed, settled=settled, epoch_ends=epoch_ends)
 
-    def _fire(self, held: Held, moment: Moment) -> None:
+    def _ask(self, held: Held, moment: Moment) -> None:
+        """Let a window fire if it is ready."""
+        if not is_ready(held, moment):
+            return
         after, panes = fired(self.setting, held, moment)
         windows = self.held[held.key]
         windows[windows.index(held)] = after
+        self._set_timer(after)
         self.panes.extend(panes)
+
+    def _clock_rings(self, now: int) -> bool:
+        """Return whether a timer was set for this moment, and take it away."""
+        rings = bool(self.timers) and self.timers[0] == now
+        while self.timers and self.timers[0] == now:
+            heappop(self.timers)
+        return rings
+
+    def _set_timer(self, held: Held) -> None:
+        """See to it that the moment comes at which the clock makes a window fire; one too many does no harm."""
+        if held.due is not None:
+            heappush(self.timers, held.due)
 
     def _windows(self) -> Iterable[Held]:
         return (one for windows in self.held.values() for one in windows)
