@@ -150,7 +150,7 @@ def _accumulation(value: object, engine: Engine) -> Accumulation:
 
 def _allowed(value: object) -> int | None:
     """Return the allowed lateness; without end if none is given, or `infinite`."""
-    if value in {None, "infinite"}:
+    if value is None or value == "infinite":
         return None
     return parse_duration(as_text(value, of="allowed_lateness").lower(), of="allowed_lateness")
 

@@ -29,14 +29,14 @@ def to_json(scenario: Scenario, runner: str, outcome: Outcome) -> dict[str, Any]
 
 def table(console: Console, scenario: Scenario, runner: str, outcome: Outcome) -> None:
     """Print the panes in order, then what is in none."""
-    console.print(f"[bold]{escape(scenario.title)}[/], {runner}: {len(outcome.panes)} panes", highlight=False)
+    console.print(f"[bold]{_safe(scenario.title)}[/], {runner}: {len(outcome.panes)} panes", highlight=False)
     shown = Table("at", "window", "key", box=None, pad_edge=False)
     shown.add_column("value", justify="right")
     shown.add_column("kind")
     for pane in to_json(scenario, runner, outcome)["panes"]:
         window = f"[{pane['window_start']}, {pane['window_end']})"
         cells = (pane["processing_time"], window, pane["key"], pane.get("retracts", pane["value"]), pane["kind"])
-        shown.add_row(*(escape("" if cell is None else str(cell)) for cell in cells))
+        shown.add_row(*(_safe("" if cell is None else str(cell)) for cell in cells))
     console.print(shown)
     if outcome.dropped:
         console.print(f"{len(outcome.dropped)} rows dropped")
@@ -81,6 +81,11 @@ def _window(scenario: Scenario, of: Pane | Waiting) -> dict[str, Any]:
         "window_end": write(of.window.end, scenario.style),
         "key": of.key,
     }
+
+
+def _safe(text: str) -> str:
+    """Return text from a file as a terminal may show it: no markup, no control characters."""
+    return escape("".join(mark if mark.isprintable() else "\N{REPLACEMENT CHARACTER}" for mark in text))
 
 
 def _number(value: Any) -> Any:

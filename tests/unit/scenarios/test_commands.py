@@ -122,6 +122,14 @@ def test_table_is_for_people(figure: Path, capsys: pytest.CaptureFixture[str]) -
     assert "12:07:37  [12:02:26, 12:05:19)          25  on_time" in shown
 
 
+def test_text_of_the_file_does_not_reach_the_terminal_raw(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "figure.json"
+    file.write_text(json.dumps({**given(6), "title": "[red]x[/]\u001b[2J\ud800"}), encoding="utf-8")
+
+    assert cli.main(["simulate", str(file)]) == 0
+    assert capsys.readouterr().out.startswith("[red]x[/]\ufffd[2J\ufffd, reference: 1 panes")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

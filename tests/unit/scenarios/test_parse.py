@@ -231,6 +231,7 @@ def test_streaming_engine_may_have_epochs() -> None:
         ),
         ({"points": [{**POINT, "key": 1.5}]}, r"points\[0\]\.key: expected a text, a whole number or null"),
         ({"points": [{**POINT, "key": False}]}, r"points\[0\]\.key: expected a text, a whole number or null"),
+        ({"allowed_lateness": {}}, "allowed_lateness: expected a text"),
         ({"allowed_lateness": 5}, "allowed_lateness: expected a text"),
         ({"allowed_lateness": "soon"}, "`allowed_lateness`: expected a whole number and a unit"),
         ({"origin": "+inf"}, "origin: expected a time with an end"),
