@@ -15,6 +15,7 @@ Source:
 
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import pairwise
 from typing import Literal, NoReturn
 
 from cutover.definition.durations import parse_duration
@@ -86,7 +87,7 @@ class Sequence:
         object.__setattr__(self, "parts", parts)
         if not self.parts:
             _refuse("Sequence", "at least one trigger", "none", "it would never fire.")
-        for before, after in zip(self.parts, self.parts[1:], strict=False):
+        for before, after in pairwise(self.parts):
             if not ends(before):
                 _refuse("Sequence", "parts that end", f"{before} before {after}", "the second could never fire; Until?")
 

@@ -3,6 +3,7 @@
 from cutover.definition.windows import Interval, Sessions, merged
 from cutover.panes.held import measured
 from cutover.panes.model import Key, Outcome, Pane, Row, Setting, Timing, in_order
+from cutover.panes.watermarks import all_in
 
 Group = tuple[Key, Interval]
 
@@ -10,14 +11,13 @@ Group = tuple[Key, Interval]
 def run(setting: Setting) -> Outcome:
     """Return the result of every window and key, by end of the window, start, key.
 
-    All come out as the last row is in. Watermark, trigger, accumulation and allowed lateness do not matter.
+    All come out once all input is in. Trigger, accumulation and allowed lateness do not matter, and of the watermark
+    only when it reaches the end.
 
     Source:
         Akidau et al., The Dataflow Model, VLDB 2015, figures 6 and 10.
     """
-    if not setting.rows:
-        return Outcome(panes=())
-    done = max(row.processing_time for row in setting.rows)
+    done = all_in(setting.rows, setting.watermark)
     groups = _groups(setting)
     return Outcome(
         panes=tuple(

@@ -84,7 +84,7 @@ class _Counting:
 
 
 @dataclass(frozen=True, slots=True)
-class _Timing:
+class _Clocked:
     trigger: Every
     due: int | None = None  # the end of the period in which the first row came
 
@@ -231,7 +231,7 @@ def _begin_once(trigger: Once) -> Machine:
         case AfterCount():
             return _Counting(trigger)
         case Every():
-            return _Timing(trigger)
+            return _Clocked(trigger)
         case _:
             return _Seeing(trigger)
 

@@ -5,8 +5,10 @@ Source:
     VLDB 2021.
 """
 
+from collections.abc import Sequence
+
 from cutover.definition.windows import FOREVER
-from cutover.panes.model import Estimator, Ideal, Setting, Step
+from cutover.panes.model import Estimator, Ideal, Row, Setting, Step, Watermark
 
 
 def steps(setting: Setting) -> tuple[Step, ...]:
@@ -28,6 +30,13 @@ def steps(setting: Setting) -> tuple[Step, ...]:
                 over = window.end + setting.allowed_lateness
                 moments.update((over, over + 1))
     return tuple(Step(processing_time=moment, watermark=moment) for moment in sorted(moments) if moment < FOREVER)
+
+
+def all_in(rows: Sequence[Row], watermark: Watermark) -> int:
+    """Return when all input is in: as the last row arrives, or later, as the watermark says so by its last step."""
+    last = max((row.processing_time for row in rows), default=0)
+    says = [step for step in watermark if step.watermark == FOREVER] if isinstance(watermark, tuple) else []
+    return max(last, says[0].processing_time) if says else last
 
 
 def estimated(setting: Setting, newest_event: int | None) -> int:

@@ -9,6 +9,7 @@ from cutover.definition.durations import parse_duration
 from cutover.definition.triggers import DEFAULT, AtWatermark, EachEpoch, Repeat, Trigger
 from cutover.definition.windows import FOREVER
 from cutover.panes.model import Row, Step, Watermark
+from cutover.panes.watermarks import all_in
 from cutover.scenarios import points
 from cutover.scenarios.fields import as_list, as_text, refuse
 from cutover.scenarios.model import Engine
@@ -66,17 +67,18 @@ def trigger(named: Named, asked: Asked) -> Trigger:
 def watermark(named: Named, given: Mapping[str, object], clock: Clock, rows: Sequence[Row]) -> Watermark:
     """Return the watermark in force.
 
-    The scenario's own; of batch one that knows nothing until the last row is in, and everything then; of micro-batches
+    The scenario's own; of batch one that knows nothing until all input is in, and everything then; of micro-batches
     none, since theirs end with each of them: so their panes are all early, and nothing is late.
 
     Raises:
         DefinitionError: The scenario's own does not fit.
     """
-    if named.engine is Engine.STREAMING:
-        return points.watermark(given, clock)
     if named.engine is Engine.MICRO_BATCH:
         return ()
-    return (Step(processing_time=max((row.processing_time for row in rows), default=0), watermark=FOREVER),)
+    if named.engine is Engine.STREAMING:
+        return points.watermark(given, clock)
+    steps = points.watermark({name: value for name, value in given.items() if name == "watermark_steps"}, clock)
+    return (Step(processing_time=all_in(rows, steps), watermark=FOREVER),)
 
 
 def epochs(

@@ -12,7 +12,7 @@ class Engine(StrEnum):
 
     STREAMING = "streaming"
     MICRO_BATCH = "micro-batch"  # a result for every window that changed, at each epoch; no watermark of its own
-    BATCH = "batch"  # bounded input: the watermark passes everything at once, when the last row is in
+    BATCH = "batch"  # bounded input: the watermark passes everything at once, when all of it is in
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

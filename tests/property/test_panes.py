@@ -226,7 +226,7 @@ def test_stream_with_a_watermark_that_knows_everything_is_batch(setting: Setting
         setting, watermark=(Step(processing_time=last, watermark=FOREVER),), trigger=Repeat(AtWatermark())
     )
 
-    assert reference.run(perfect) == batch.run(setting)
+    assert reference.run(perfect) == batch.run(perfect)
 
 
 @given(rows=ROWS, order=st.randoms(use_true_random=False), gap=st.integers(1, 20))

@@ -4,6 +4,7 @@ import pytest
 
 from cutover.panes import batch, reference
 from cutover.panes.model import Outcome
+from cutover.scenarios.runners import Runner
 from cutover.scenarios.show import to_json
 from cutover.scenarios.times import read
 from tests.support.figures import FIGURES, scenario
@@ -47,8 +48,8 @@ def test_batch_emits_the_panes_of_its_figures(number: int) -> None:
 
 
 @pytest.mark.parametrize("number", sorted(ORDER_ONLY))
-def test_batch_panes_come_once_all_input_is_in(number: int) -> None:
-    setting = scenario(number).setting
-    last = max(row.processing_time for row in setting.rows)
+@pytest.mark.parametrize("run", [reference.run, batch.run])
+def test_batch_panes_come_once_the_watermark_says_that_all_input_is_in(number: int, run: Runner) -> None:
+    panes = run(scenario(number).setting).panes
 
-    assert {last} == {pane.processing_time for pane in reference.run(setting).panes}
+    assert {pane.processing_time for pane in panes} == {read("12:10:00", of="x").micros}
