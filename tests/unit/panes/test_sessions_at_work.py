@@ -79,6 +79,13 @@ def test_counts_of_merged_sessions_add_up() -> None:
     assert [one.rows for one in found.waiting] == [3]
 
 
+def test_merged_session_stands_in_a_sequence_where_the_least_far_one_stood() -> None:
+    trigger = Sequence(AfterCount(3), Repeat(AfterCount(1)))
+    found = run("0 1 1\n1 2 2\n2 3 4\n20 4 8\n11 5 16\n12 6 32", trigger=trigger)
+
+    assert shown(found) == ["3: 0..12 7 early", "6: 0..30 63 early"]
+
+
 def test_earliest_period_of_merged_sessions_counts() -> None:
     found = run("0 50 1\n20 70 2\n10 80 4", Accumulation.RETRACTING, Repeat(Every("1 minute")))
 
