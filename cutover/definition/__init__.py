@@ -3,21 +3,44 @@
 from cutover.definition.lateness import Lateness
 from cutover.definition.measures import Avg, Count, Max, Min, Sum
 from cutover.definition.pipeline import Expect, Pipeline, Policy, SameDefinition, Sql, Topic
-from cutover.definition.windows import Fixed, Sliding
+from cutover.definition.triggers import (
+    Accumulation,
+    AfterCount,
+    AtWatermark,
+    EachEpoch,
+    Every,
+    Repeat,
+    RepeatUntil,
+    Sequence,
+    Until,
+)
+from cutover.definition.windows import Daily, Fixed, Global, Sessions, Sliding
 
 __all__ = [
+    "Accumulation",
+    "AfterCount",
+    "AtWatermark",
     "Avg",
     "Count",
+    "Daily",
+    "EachEpoch",
+    "Every",
     "Expect",
     "Fixed",
+    "Global",
     "Lateness",
     "Max",
     "Min",
     "Pipeline",
     "Policy",
+    "Repeat",
+    "RepeatUntil",
     "SameDefinition",
+    "Sequence",
+    "Sessions",
     "Sliding",
     "Sql",
     "Sum",
     "Topic",
+    "Until",
 ]

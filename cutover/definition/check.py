@@ -9,6 +9,7 @@ from cutover.definition import compiled, fingerprint, types
 from cutover.definition.measures import Avg, Count, Max, Measure, Min, Sum
 from cutover.definition.pipeline import Pipeline, SameDefinition, Sql
 from cutover.definition.schema import check_name, decimal_parts
+from cutover.definition.windows import Sliding
 from cutover.errors import DefinitionError
 
 _KEYWORDS = """
@@ -38,6 +39,7 @@ def check(pipeline: Pipeline) -> None:
         _source(pipeline)
         _columns(pipeline)
         _measure_kinds(pipeline)
+        _window(pipeline)
         _expressions(pipeline)
         _key(pipeline)
         _measures(pipeline)
@@ -146,6 +148,15 @@ def _measure_kinds(pipeline: Pipeline) -> None:
     for name, measure in pipeline.measures.items():
         if not isinstance(measure, (Count, Sum, Min, Max, Avg)):
             _refuse(f"measures.{name}", "Count, Sum, Min, Max or Avg, which merge", repr(measure))
+
+
+def _window(pipeline: Pipeline) -> None:
+    """Refuse what the paths cannot run; the panes of every window can be simulated."""
+    window, hint = pipeline.window, "`cutover simulate` shows the panes of other windows."
+    if not isinstance(window, Sliding):
+        _refuse("window", "Fixed(...) or Sliding(...)", repr(window), hint)
+    if window.offset:
+        _refuse("window", "no offset", f"{window.offset} us", hint)
 
 
 def _measure_type(name: str, measure: Measure, kind: str | None) -> None:

@@ -17,15 +17,16 @@ def merged(pipeline: Pipeline, values: Sequence[Mapping[str, Any]]) -> dict[str,
 
     A sum of integers or decimals is a Decimal; of doubles a float, exactly rounded (the paths depend on the order).
     """
-    return {name: _measure(measure, [row[name] for row in values]) for name, measure in pipeline.measures.items()}
+    return {name: value_of(measure, [row[name] for row in values]) for name, measure in pipeline.measures.items()}
 
 
 def finished(pipeline: Pipeline, found: Mapping[str, Any]) -> dict[str, Any]:
     """Return the measures as a result has them: a mean is a float, None of nothing."""
-    return {name: _finish(measure, found[name]) for name, measure in pipeline.measures.items()}
+    return {name: finish(measure, found[name]) for name, measure in pipeline.measures.items()}
 
 
-def _measure(measure: Measure, values: Sequence[Any]) -> Any:
+def value_of(measure: Measure, values: Sequence[Any]) -> Any:
+    """Return one measure of a group's values, before it is finished."""
     if isinstance(measure, Count):
         return len(values)
     given = [value for value in values if value is not None]
@@ -47,7 +48,8 @@ def _sum(given: Sequence[Any]) -> Any:
     return total
 
 
-def _finish(measure: Measure, found: Any) -> Any:
+def finish(measure: Measure, found: Any) -> Any:
+    """Return one measure as a result has it."""
     if not isinstance(measure, Avg):
         return found
     total, count = found

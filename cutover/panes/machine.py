@@ -1,0 +1,265 @@
+"""A trigger at work in one window: how far it is. Frozen; each step returns the next machine.
+
+The rules are those of `cutover.definition.triggers`. `merged` adds what happens when sessions become one: the session
+stands where the one stood that was least far, counts add up, and the earliest period counts. A session that grows
+beyond the watermark is incomplete again: what had ended by the watermark begins anew.
+
+Source:
+    Akidau et al., The Dataflow Model, VLDB 2015, section 2.3; Apache Beam's `onMerge` of `AfterWatermark` (a merged
+    window whose end is not reached is unfinished again).
+"""
+
+from collections.abc import Sequence as Several
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+from typing import Protocol, Self
+
+from cutover.definition.triggers import (
+    AfterCount,
+    AtWatermark,
+    EachEpoch,
+    Every,
+    Once,
+    Repeat,
+    Sequence,
+    Trigger,
+    Until,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """What a trigger is asked about."""
+
+    now: int  # processing time
+    passed: bool  # the watermark has passed the end of the window
+    settled: bool = False  # every row of this moment is in, so that a period may end
+    epoch_ends: bool = False
+
+
+class Ended(Enum):
+    """How a trigger came to its end."""
+
+    FOR_GOOD = auto()
+    BY_WATERMARK = auto()  # taken back when a session grows beyond the watermark
+
+
+class Machine(Protocol):
+    """How far a trigger is in one window."""
+
+    @property
+    def due(self) -> int | None:
+        """Return when it must be asked next, if time alone can make it fire."""
+
+    def with_row(self, now: int) -> Self:
+        """Return it after one more row."""
+
+    def is_ready(self, moment: Moment) -> bool:
+        """Return whether it fires."""
+
+    def fired(self, moment: Moment) -> "Machine | Ended":
+        """Return it after a firing for which it was ready."""
+
+    def merged(self, others: "Several[Self]", *, passed: bool) -> Self:
+        """Return what it and others of the same trigger become in one session."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Counting:
+    trigger: AfterCount
+    rows: int = 0
+    due: int | None = None
+
+    def with_row(self, now: int) -> Self:  # noqa: ARG002 -- every machine's signature
+        return replace(self, rows=self.rows + 1)
+
+    def is_ready(self, moment: Moment) -> bool:  # noqa: ARG002 -- every machine's signature
+        return self.rows >= self.trigger.rows
+
+    def fired(self, moment: Moment) -> Ended:  # noqa: ARG002 -- every machine's signature
+        return Ended.FOR_GOOD
+
+    def merged(self, others: Several[Self], *, passed: bool) -> Self:  # noqa: ARG002 -- every machine's signature
+        return replace(self, rows=self.rows + sum(other.rows for other in others))
+
+
+@dataclass(frozen=True, slots=True)
+class _Clocked:
+    trigger: Every
+    due: int | None = None  # the end of the period in which the first row came
+
+    def with_row(self, now: int) -> Self:
+        period = self.trigger.period_micros
+        return self if self.due is not None else replace(self, due=-(-now // period) * period)
+
+    def is_ready(self, moment: Moment) -> bool:
+        return moment.settled and self.due is not None and self.due <= moment.now
+
+    def fired(self, moment: Moment) -> Ended:  # noqa: ARG002 -- every machine's signature
+        return Ended.FOR_GOOD
+
+    def merged(self, others: Several[Self], *, passed: bool) -> Self:  # noqa: ARG002 -- every machine's signature
+        return replace(self, due=min((one.due for one in (self, *others) if one.due is not None), default=None))
+
+
+@dataclass(frozen=True, slots=True)
+class _Seeing:
+    """At the watermark, or at the end of an epoch, if there was a row."""
+
+    trigger: AtWatermark | EachEpoch
+    seen: bool = False
+    due: int | None = None
+
+    def with_row(self, now: int) -> Self:  # noqa: ARG002 -- every machine's signature
+        return replace(self, seen=True)
+
+    def is_ready(self, moment: Moment) -> bool:
+        return self.seen and (moment.passed if isinstance(self.trigger, AtWatermark) else moment.epoch_ends)
+
+    def fired(self, moment: Moment) -> Ended:  # noqa: ARG002 -- every machine's signature
+        return Ended.BY_WATERMARK if isinstance(self.trigger, AtWatermark) else Ended.FOR_GOOD
+
+    def merged(self, others: Several[Self], *, passed: bool) -> Self:  # noqa: ARG002 -- every machine's signature
+        return replace(self, seen=any(one.seen for one in (self, *others)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Repeating:
+    trigger: Repeat
+    inner: Machine
+
+    @property
+    def due(self) -> int | None:
+        return self.inner.due
+
+    def with_row(self, now: int) -> Self:
+        return replace(self, inner=self.inner.with_row(now))
+
+    def is_ready(self, moment: Moment) -> bool:
+        return self.inner.is_ready(moment)
+
+    def fired(self, moment: Moment) -> Machine:
+        after = self.inner.fired(moment)
+        return replace(self, inner=begin(self.trigger.of) if isinstance(after, Ended) else after)
+
+    def merged(self, others: Several[Self], *, passed: bool) -> Self:
+        return replace(self, inner=self.inner.merged([other.inner for other in others], passed=passed))
+
+
+@dataclass(frozen=True, slots=True)
+class _Stopping:
+    inner: Machine
+    until: Machine  # of a trigger that ends when it fires
+
+    @property
+    def due(self) -> int | None:
+        return min((due for due in (self.inner.due, self.until.due) if due is not None), default=None)
+
+    def with_row(self, now: int) -> Self:
+        return replace(self, inner=self.inner.with_row(now), until=self.until.with_row(now))
+
+    def is_ready(self, moment: Moment) -> bool:
+        return self.inner.is_ready(moment) or self.until.is_ready(moment)
+
+    def fired(self, moment: Moment) -> Machine | Ended:
+        if self.until.is_ready(moment):
+            return self.until.fired(moment)
+        after = self.inner.fired(moment)
+        return after if isinstance(after, Ended) else replace(self, inner=after)
+
+    def merged(self, others: Several[Self], *, passed: bool) -> Self:
+        return replace(
+            self,
+            inner=self.inner.merged([other.inner for other in others], passed=passed),
+            until=self.until.merged([other.until for other in others], passed=passed),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Stepping:
+    trigger: Sequence
+    inner: Machine
+    behind: tuple[Ended, ...] = ()  # how each part that is over ended
+
+    @property
+    def due(self) -> int | None:
+        return self.inner.due
+
+    def with_row(self, now: int) -> Self:
+        return replace(self, inner=self.inner.with_row(now))
+
+    def is_ready(self, moment: Moment) -> bool:
+        return self.inner.is_ready(moment)
+
+    def fired(self, moment: Moment) -> Machine | Ended:
+        after = self.inner.fired(moment)
+        if not isinstance(after, Ended):
+            return replace(self, inner=after)
+        behind = (*self.behind, after)
+        if len(behind) == len(self.trigger.parts):
+            return after
+        return replace(self, inner=begin(self.trigger.parts[len(behind)]), behind=behind)
+
+    def merged(self, others: Several[Self], *, passed: bool) -> Self:
+        reached = [one if passed else one.reopened() for one in (self, *others)]
+        least = min(len(one.behind) for one in reached)
+        one, *rest = [one for one in reached if len(one.behind) == least]
+        return replace(one, inner=one.inner.merged([other.inner for other in rest], passed=passed))
+
+    def reopened(self) -> Self:
+        if Ended.BY_WATERMARK not in self.behind:
+            return self
+        position = self.behind.index(Ended.BY_WATERMARK)
+        return replace(self, inner=begin(self.trigger.parts[position]), behind=self.behind[:position])
+
+
+def begin(trigger: Trigger) -> Machine:
+    """Return a trigger that has seen no row yet."""
+    match _written_out(trigger):
+        case Repeat(of=of) as plain:
+            return _Repeating(plain, begin(of))
+        case Until(of=of, until=until):
+            return _Stopping(begin(of), begin(until))
+        case Sequence(parts=parts) as plain:
+            return _Stepping(plain, begin(parts[0]))
+        case once:
+            return _begin_once(once)
+
+
+def _begin_once(trigger: Once) -> Machine:
+    match trigger:
+        case AfterCount():
+            return _Counting(trigger)
+        case Every():
+            return _Clocked(trigger)
+        case _:
+            return _Seeing(trigger)
+
+
+def _written_out(trigger: Trigger) -> Trigger:
+    """Return `AtWatermark` with an early or a late part as the sequence that it stands for; any other as it is."""
+    if not isinstance(trigger, AtWatermark) or trigger == AtWatermark():
+        return trigger
+    on_time = AtWatermark() if trigger.early is None else Until(Repeat(trigger.early), AtWatermark())
+    return on_time if trigger.late is None else Sequence(on_time, Repeat(trigger.late))
+
+
+def merge(trigger: Trigger, machines: "Several[Machine | Ended]", *, passed: bool) -> Machine | Ended:
+    """Return how far a trigger is in a session that was several, or has grown.
+
+    Args:
+        trigger: Of which all machines are.
+        machines: How far it was in each session; none: in a new one.
+        passed: The watermark has passed the end of the one session.
+
+    Returns:
+        One machine; `Ended` only if the trigger had come to its end in all of them and stays there.
+    """
+    live = [machine for machine in machines if not isinstance(machine, Ended)]
+    if len(live) < len(machines) and not passed and Ended.BY_WATERMARK in machines:
+        live.append(begin(trigger))
+    if not machines:
+        return begin(trigger)
+    if not live:
+        return Ended.BY_WATERMARK if Ended.BY_WATERMARK in machines else Ended.FOR_GOOD
+    return live[0].merged(live[1:], passed=passed)

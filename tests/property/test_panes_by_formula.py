@@ -1,0 +1,96 @@
+"""Panes of plain triggers against a formula for each, which knows nothing of how the reference works."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cutover.definition import Accumulation, AfterCount, AtWatermark, EachEpoch, Every, Global, Repeat, Sliding, Sum
+from cutover.definition.triggers import Trigger
+from cutover.definition.windows import FOREVER, Window
+from cutover.panes import reference
+from cutover.panes.model import Outcome, Row, Setting, Step, Watermark
+
+MILLISECOND = 1_000
+TIMES = st.integers(-40, 40).map(lambda time: time * MILLISECOND)
+ROWS = st.lists(
+    st.builds(
+        Row,
+        event_time=TIMES,
+        processing_time=TIMES,
+        columns=st.fixed_dictionaries({"value": st.integers(-9, 9)}),
+    ),
+    max_size=14,
+).map(lambda rows: tuple(sorted(rows, key=lambda row: row.processing_time)))
+Shown = list[tuple[int, int, str]]  # processing time, value, kind
+
+
+def run(
+    rows: tuple[Row, ...],
+    trigger: Trigger,
+    window: Window | None = None,
+    watermark: Watermark = (),
+    epochs: tuple[int, ...] = (),
+) -> Outcome:
+    return reference.run(
+        Setting(
+            rows=rows,
+            measure=Sum("value"),
+            window=window or Global(),
+            trigger=trigger,
+            accumulation=Accumulation.DISCARDING,
+            watermark=watermark,
+            epochs=epochs,
+        )
+    )
+
+
+def shown(outcome: Outcome) -> Shown:
+    return [(pane.processing_time, int(pane.value), pane.kind) for pane in outcome.panes]
+
+
+def total(rows: list[Row]) -> int:
+    return sum(row.columns["value"] for row in rows)
+
+
+@given(rows=ROWS, period=st.integers(1, 30).map(lambda period: period * MILLISECOND))
+def test_each_period_shows_the_rows_behind_the_last_one_and_up_to_its_end(rows: tuple[Row, ...], period: int) -> None:
+    ends = sorted({-(-row.processing_time // period) * period for row in rows})
+    expected = [
+        (end, total([row for row in rows if end - period < row.processing_time <= end]), "early") for end in ends
+    ]
+
+    assert shown(run(rows, Repeat(Every(f"{period // MILLISECOND} milliseconds")))) == expected
+
+
+@given(rows=ROWS, size=st.integers(1, 5))
+def test_each_count_shows_its_rows_as_the_last_one_arrives(rows: tuple[Row, ...], size: int) -> None:
+    chunks = [list(rows[at : at + size]) for at in range(0, len(rows) - size + 1, size)]
+
+    assert shown(run(rows, Repeat(AfterCount(size)))) == [
+        (chunk[-1].processing_time, total(chunk), "early") for chunk in chunks
+    ]
+
+
+@given(rows=ROWS, ends=st.sets(TIMES, max_size=6).map(sorted))
+def test_each_epoch_shows_the_rows_behind_the_last_one_and_up_to_its_end(
+    rows: tuple[Row, ...], ends: list[int]
+) -> None:
+    expected = []
+    for before, end in zip([-FOREVER, *ends], ends, strict=False):
+        inside = [row for row in rows if before < row.processing_time <= end]
+        expected += [(end, total(inside), "early")] if inside else []
+
+    assert shown(run(rows, Repeat(EachEpoch()), epochs=tuple(ends))) == expected
+
+
+@given(rows=ROWS, size=st.integers(1, 30), passes=TIMES)
+def test_watermark_shows_what_is_in_and_then_each_late_row(rows: tuple[Row, ...], size: int, passes: int) -> None:
+    window = Sliding(size=size * MILLISECOND, every=size * MILLISECOND)
+    outcome = run(rows, Repeat(AtWatermark()), window, (Step(processing_time=passes, watermark=FOREVER),))
+
+    for start in {window.starts(row.event_time)[0] for row in rows}:
+        inside = [row for row in rows if window.starts(row.event_time)[0] == start]
+        in_time = [row for row in inside if row.processing_time <= passes]
+        late = [row for row in inside if row.processing_time > passes]
+        expected = [(passes, total(in_time), "on_time")] if in_time else []
+        expected += [(row.processing_time, total([row]), "late") for row in late]
+        assert shown(Outcome(panes=tuple(pane for pane in outcome.panes if pane.window.start == start))) == expected

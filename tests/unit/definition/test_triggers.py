@@ -1,0 +1,97 @@
+"""Triggers: what can never fire is refused when it is made, and what one waits for."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from cutover.definition import AfterCount, AtWatermark, EachEpoch, Every, Repeat, RepeatUntil, Sequence, Until
+from cutover.definition.triggers import Trigger, ends, uses_epochs, waits_for_watermark
+from cutover.errors import DefinitionError
+
+NOT_ONCE: Any = Repeat(AfterCount(2))
+"""What the type of `until` does not allow, and a definition file may hold all the same."""
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: AfterCount(0), "`AfterCount`: expected at least one row, got 0"),
+        (lambda: AfterCount(-1), "expected at least one row, got -1"),
+        (lambda: Every("0 minutes"), "`Every`: expected a period longer than nothing, got `0 minutes`"),
+        (lambda: Every("often"), r"`trigger\.every`: expected a whole number and a unit"),
+        (Sequence, "`Sequence`: expected at least one trigger, got none"),
+        (lambda: Sequence(Repeat(AfterCount(1)), AtWatermark()), "the second could never fire"),
+        (lambda: Sequence(AtWatermark(late=AfterCount(1)), AfterCount(1)), "the second could never fire"),
+        (lambda: Sequence(Sequence(AfterCount(1), Repeat(EachEpoch())), AfterCount(1)), "the second could never fire"),
+        (lambda: AtWatermark(early=AtWatermark()), "it could never fire; leave it out"),
+        (lambda: AtWatermark(early=Repeat(AtWatermark(late=EachEpoch()))), "it could never fire"),
+        (lambda: RepeatUntil(AtWatermark(), AtWatermark()), "it could never fire"),
+        (lambda: RepeatUntil(AfterCount(5), AfterCount(4)), "it could never fire"),
+        (lambda: Until(Sequence(AfterCount(5), AfterCount(1)), AfterCount(4)), "it could never fire"),
+        (lambda: Until(AfterCount(1), NOT_ONCE), "expected an end that fires once"),
+        (lambda: Until(AfterCount(1), AtWatermark(late=AfterCount(2))), "expected an end that fires once"),
+    ],
+)
+def test_trigger_that_can_never_fire_is_refused(make: Callable[[], Trigger], message: str) -> None:
+    with pytest.raises(DefinitionError, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    "trigger",
+    [
+        AtWatermark(early=Every("1 minute"), late=EachEpoch()),
+        RepeatUntil(AfterCount(4), AfterCount(4)),
+        Until(RepeatUntil(AtWatermark(), AfterCount(3)), AtWatermark()),
+        Sequence(RepeatUntil(Every("1 minute"), AtWatermark()), Repeat(AtWatermark())),
+        Repeat(Sequence(AfterCount(1), AfterCount(2))),
+    ],
+)
+def test_trigger_is_a_value(trigger: Trigger) -> None:
+    assert hash(trigger) == hash(trigger)
+
+
+@pytest.mark.parametrize(
+    ("trigger", "expected"),
+    [
+        (Repeat(AtWatermark()), True),
+        (AtWatermark(late=AfterCount(1)), True),
+        (AtWatermark(early=AfterCount(1)), False),
+        (Sequence(AtWatermark(), AfterCount(1)), True),
+        (Sequence(AfterCount(1), AtWatermark()), False),
+        (Until(AtWatermark(), AfterCount(1)), False),
+        (Every("1 minute"), False),
+    ],
+)
+def test_what_waits_for_the_watermark(trigger: Trigger, *, expected: bool) -> None:
+    assert waits_for_watermark(trigger) is expected
+
+
+@pytest.mark.parametrize(
+    ("trigger", "expected"),
+    [
+        (Repeat(AtWatermark()), False),
+        (AtWatermark(), True),
+        (AtWatermark(late=AfterCount(1)), False),
+        (RepeatUntil(AfterCount(1), AtWatermark()), True),
+        (Sequence(AfterCount(1), Repeat(AfterCount(1))), False),
+    ],
+)
+def test_what_ends(trigger: Trigger, *, expected: bool) -> None:
+    assert ends(trigger) is expected
+
+
+@pytest.mark.parametrize(
+    ("trigger", "expected"),
+    [
+        (Repeat(AtWatermark()), False),
+        (AtWatermark(early=AfterCount(1), late=EachEpoch()), True),
+        (AtWatermark(early=EachEpoch()), True),
+        (RepeatUntil(AfterCount(1), EachEpoch()), True),
+        (Sequence(AfterCount(1), Repeat(EachEpoch())), True),
+        (Sequence(AfterCount(1), Every("1 minute")), False),
+    ],
+)
+def test_what_needs_epochs(trigger: Trigger, *, expected: bool) -> None:
+    assert uses_epochs(trigger) is expected

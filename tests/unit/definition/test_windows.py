@@ -1,0 +1,167 @@
+"""Where in event time: alignment, days with a clock change, before 1970, sessions that touch, what is refused."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cutover.definition import Count, Daily, Fixed, Global, Pipeline, Sessions, Sliding, Topic
+from cutover.definition.check import check
+from cutover.definition.fingerprint import result_fingerprint
+from cutover.definition.windows import FOREVER, Interval, Window, merged
+from cutover.errors import DefinitionError
+
+SECOND = 1_000_000
+HOUR = 3600 * SECOND
+PIPELINE = Pipeline(
+    name="p",
+    source=Topic(name="t", schema="at timestamp, k string", event_time="at"),
+    key=("k",),
+    window=Fixed(hours=1),
+    measures={"n": Count()},
+)
+
+
+def micros(text: str) -> int:
+    return int(datetime.fromisoformat(text).timestamp()) * SECOND
+
+
+def day(zone: str, text: str, offset: str = "0 hours") -> tuple[str, str]:
+    """Return the start and end, in UTC, of the day that holds a time."""
+    (found,) = Daily(zone=zone, offset=offset).intervals(micros(text))
+    start, end = (datetime.fromtimestamp(edge / SECOND, UTC).strftime("%Y-%m-%dT%H:%MZ") for edge in found)
+    return start, end
+
+
+def test_fixed_window_begins_at_its_offset() -> None:
+    assert Fixed(hours=1, offset="15 minutes").intervals(0) == (Interval(-45 * 60 * SECOND, 15 * 60 * SECOND),)
+
+
+def test_sliding_windows_begin_at_their_offset() -> None:
+    window = Sliding(size=10, every=4, offset=3)
+
+    assert window.intervals(11) == (Interval(3, 13), Interval(7, 17), Interval(11, 21))
+    assert window.intervals(13) == (Interval(7, 17), Interval(11, 21))
+
+
+@pytest.mark.parametrize(("event", "start"), [(-1, -10), (-10, -10), (-11, -20), (0, 0), (9, 0)])
+def test_windows_before_1970_are_counted_downwards(event: int, start: int) -> None:
+    assert Sliding(size=10, every=10).intervals(event) == (Interval(start, start + 10),)
+
+
+@given(
+    event=st.integers(-(10**15), 10**15),
+    every=st.integers(1, 10**6),
+    more=st.integers(0, 10**6),
+    offset=st.integers(0, 10**6),
+)
+def test_sliding_windows_are_all_that_hold_the_event(event: int, every: int, more: int, offset: int) -> None:
+    window = Sliding(size=every + more, every=every, offset=offset % every)
+    found = window.intervals(event)
+
+    assert all(one.start <= event < one.end for one in found)
+    assert all((one.start - window.offset) % every == 0 for one in found)
+    assert found[0].start - every + window.size <= event < found[-1].start + every
+
+
+@pytest.mark.parametrize(
+    ("zone", "event", "start", "end"),
+    [
+        ("Europe/Berlin", "2024-03-31T12:00:00Z", "2024-03-30T23:00Z", "2024-03-31T22:00Z"),  # 23 hours
+        ("Europe/Berlin", "2024-10-27T12:00:00Z", "2024-10-26T22:00Z", "2024-10-27T23:00Z"),  # 25 hours
+        ("Europe/Berlin", "2024-03-30T22:59:59Z", "2024-03-29T23:00Z", "2024-03-30T23:00Z"),
+        ("Europe/Berlin", "2024-03-30T23:00:00Z", "2024-03-30T23:00Z", "2024-03-31T22:00Z"),
+        ("America/New_York", "1969-10-26T12:00:00Z", "1969-10-26T04:00Z", "1969-10-27T05:00Z"),  # 25 hours, before 1970
+        ("America/Sao_Paulo", "2018-11-04T12:00:00Z", "2018-11-04T03:00Z", "2018-11-05T02:00Z"),  # no midnight
+        ("America/Havana", "2024-11-03T12:00:00Z", "2024-11-03T04:00Z", "2024-11-04T05:00Z"),  # midnight twice
+        ("Pacific/Apia", "2011-12-30T09:59:59Z", "2011-12-29T10:00Z", "2011-12-30T10:00Z"),
+        ("Pacific/Apia", "2011-12-30T10:00:00Z", "2011-12-30T10:00Z", "2011-12-31T10:00Z"),  # no 30 December
+        ("Asia/Kolkata", "2024-01-01T18:30:00Z", "2024-01-01T18:30Z", "2024-01-02T18:30Z"),
+        ("UTC", "1969-12-31T23:59:59Z", "1969-12-31T00:00Z", "1970-01-01T00:00Z"),
+    ],
+)
+def test_day_is_as_long_as_the_clock_on_the_wall_makes_it(zone: str, event: str, start: str, end: str) -> None:
+    assert day(zone, event) == (start, end)
+
+
+def test_day_may_begin_later_than_midnight() -> None:
+    assert day("Europe/Berlin", "2024-03-31T12:00:00Z", "6 hours") == ("2024-03-31T04:00Z", "2024-04-01T04:00Z")
+    assert day("Europe/Berlin", "2024-03-31T03:59:59Z", "6 hours") == ("2024-03-30T05:00Z", "2024-03-31T04:00Z")
+
+
+def test_day_that_begins_at_a_skipped_time_is_whole() -> None:
+    assert day("Europe/Berlin", "2024-03-31T01:30:00Z", "150 minutes") == ("2024-03-31T01:30Z", "2024-04-01T00:30Z")
+
+
+@given(
+    zone=st.sampled_from(["Europe/Berlin", "America/Havana", "Pacific/Apia", "Australia/Lord_Howe", "Africa/Monrovia"]),
+    event=st.integers(-(4 * 10**15), 4 * 10**15),
+    offset=st.integers(0, 23),
+)
+def test_every_moment_is_in_exactly_one_day_and_days_follow_one_another(zone: str, event: int, offset: int) -> None:
+    window = Daily(zone=zone, offset=f"{offset} hours")
+    (found,) = window.intervals(event)
+
+    assert found.start <= event < found.end
+    assert window.intervals(found.end)[0].start == found.end
+    assert window.intervals(found.start) == (found,)
+
+
+def test_session_of_one_row_ends_a_gap_behind_it() -> None:
+    assert Sessions("1 minute").intervals(-5) == (Interval(-5, 60 * SECOND - 5),)
+
+
+def test_sessions_that_touch_are_one() -> None:
+    assert merged([Interval(10, 20), Interval(0, 10), Interval(21, 31)]) == (Interval(0, 20), Interval(21, 31))
+
+
+def test_session_within_another_changes_nothing() -> None:
+    assert merged([Interval(0, 30), Interval(5, 15)]) == (Interval(0, 30),)
+
+
+@given(events=st.lists(st.integers(-200, 200), max_size=12), order=st.randoms(use_true_random=False))
+def test_sessions_merge_in_any_order_and_grouping(events: list[int], order: Random) -> None:
+    alone = [Interval(event, event + 20) for event in events]
+    expected = merged(alone)
+    order.shuffle(alone)
+    half = len(alone) // 2
+
+    assert merged([*merged(alone[:half]), *merged(alone[half:])]) == expected
+
+
+def test_global_window_holds_everything() -> None:
+    assert Global().intervals(-(10**15)) == (Interval(-FOREVER, FOREVER),)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Sessions("0 minutes"), "expected more than nothing, got `0 minutes`"),
+        (lambda: Sessions("a while"), r"`window\.gap`: expected a whole number and a unit"),
+        (lambda: Daily(zone="Europe/Berlinn"), "expected a name such as `Europe/Berlin`, got `Europe/Berlinn`"),
+        (lambda: Daily(zone="../etc/passwd"), "expected a name such as `Europe/Berlin`"),
+        (lambda: Daily(zone=""), "expected a name such as `Europe/Berlin`"),
+        (lambda: Daily(zone="UTC", offset="24 hours"), "expected less than a day, got `24 hours`"),
+        (lambda: Fixed(hours=1, offset="1 hour"), "expected 0 <= offset < every"),
+        (lambda: Sliding(size=10, every=5, offset=-1), "expected 0 <= offset < every"),
+    ],
+)
+def test_window_that_cannot_be_is_refused(make: Callable[[], Window], message: str) -> None:
+    with pytest.raises(DefinitionError, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    "window", [Sessions("1 minute"), Global(), Daily(zone="UTC"), Fixed(hours=1, offset="1 minute")]
+)
+def test_pipeline_refuses_windows_that_its_paths_cannot_run(window: Window) -> None:
+    with pytest.raises(DefinitionError, match=r"window: expected .*\nHint: `cutover simulate`"):
+        check(replace(PIPELINE, window=window))  # type: ignore[arg-type]  # what a definition file may hold all the same
+
+
+def test_fingerprint_of_a_fixed_window_is_what_it_was() -> None:
+    assert result_fingerprint(PIPELINE) == "a7b7c99d2806"

@@ -1,0 +1,37 @@
+"""Classic batch: one pane a window and key, once all input is in, whatever the trigger. Times in seconds."""
+
+import pytest
+
+from cutover.definition import Accumulation, AfterCount, Repeat, Sessions
+from cutover.panes import batch
+from cutover.panes.model import Watermark
+from tests.support.settings_of_panes import Handling, setting, shown, steps
+
+ROWS = "20 1 1 a\n3 2 2 b\n10 3 4 a\n0 4 8 a"
+
+
+def test_sessions_are_whole_however_their_rows_arrived() -> None:
+    handling = Handling(
+        window=Sessions("10 seconds"),
+        trigger=Repeat(AfterCount(3)),
+        accumulation=Accumulation.RETRACTING,
+        allowed=0,
+        watermark=steps((2, 100)),
+    )
+
+    assert shown(batch.run(setting(ROWS, handling))) == ["4: 3..13 b 2 on_time", "4: 0..30 a 13 on_time"]
+
+
+@pytest.mark.parametrize(
+    ("watermark", "at"), [((), 4), (steps((9, 30)), 4), (steps((9, 30), (10, None)), 10), (steps((2, None)), 4)]
+)
+def test_panes_come_with_the_last_row_or_later_as_the_watermark_says_that_all_is_in(
+    watermark: Watermark, at: int
+) -> None:
+    found = shown(batch.run(setting("1 4 1", Handling(watermark=watermark))))
+
+    assert found == [f"{at}: 0..10 1 on_time"]
+
+
+def test_nothing_comes_of_nothing() -> None:
+    assert batch.run(setting("", Handling())).panes == ()

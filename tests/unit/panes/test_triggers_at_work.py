@@ -1,0 +1,124 @@
+"""Repeat, until, sequence, early and late parts: what a window does over its life. Times in seconds."""
+
+from cutover.definition import (
+    Accumulation,
+    AfterCount,
+    AtWatermark,
+    EachEpoch,
+    Every,
+    Repeat,
+    RepeatUntil,
+    Sequence,
+    Until,
+)
+from cutover.definition.triggers import Trigger
+from cutover.panes import reference
+from cutover.panes.model import DropReason, Outcome, Watermark
+from tests.support.settings_of_panes import Handling, setting, shown, steps
+
+NEVER: Watermark = steps((0, 0))
+
+
+def run(rows: str, trigger: Trigger, watermark: Watermark = NEVER, epochs: tuple[float, ...] = ()) -> Outcome:
+    handling = Handling(trigger=trigger, watermark=watermark, accumulation=Accumulation.DISCARDING, epochs=epochs)
+    return reference.run(setting(rows, handling))
+
+
+def test_trigger_that_has_come_to_its_end_takes_no_more_rows() -> None:
+    found = run("1 1 1\n2 2 2\n3 3 4", AfterCount(2))
+
+    assert shown(found) == ["2: 0..10 3 early"]
+    assert [one.reason for one in found.dropped] == [DropReason.TRIGGER_ENDED]
+
+
+def test_at_watermark_alone_fires_once() -> None:
+    found = run("1 1 1\n2 3 2", AtWatermark(), steps((2, 10)))
+
+    assert shown(found) == ["2: 0..10 1 on_time"]
+    assert len(found.dropped) == 1
+
+
+def test_sequence_goes_on_from_where_the_part_before_ended() -> None:
+    found = run("1 1 1\n2 2 2\n3 3 4\n4 61 8\n5 62 16", Sequence(AfterCount(2), Repeat(Every("1 minute"))))
+
+    assert shown(found) == ["2: 0..10 3 early", "60: 0..10 4 early", "120: 0..10 24 early"]
+
+
+def test_part_of_a_sequence_counts_only_the_rows_of_its_turn() -> None:
+    found = run("1 1 1\n2 2 2\n3 3 4\n4 4 8\n5 5 16", Sequence(AfterCount(2), AfterCount(3)))
+
+    assert shown(found) == ["2: 0..10 3 early", "5: 0..10 28 early"]
+
+
+def test_repeated_sequence_begins_again() -> None:
+    found = run("1 1 1\n2 2 2\n3 3 4\n4 4 8", Repeat(Sequence(AfterCount(1), AfterCount(2))))
+
+    assert shown(found) == ["1: 0..10 1 early", "3: 0..10 6 early", "4: 0..10 8 early"]
+
+
+def test_until_fires_a_last_time_and_ends() -> None:
+    found = run("1 1 1\n2 2 2\n3 3 4\n4 4 8", RepeatUntil(AfterCount(2), AfterCount(3)))
+
+    assert shown(found) == ["2: 0..10 3 early", "3: 0..10 4 early"]
+    assert len(found.dropped) == 1
+
+
+def test_until_counts_rows_that_were_shown_already() -> None:
+    found = run("1 1 1\n2 2 2\n3 3 4", Sequence(RepeatUntil(AfterCount(1), AfterCount(2)), Repeat(AfterCount(2))))
+
+    assert shown(found) == ["1: 0..10 1 early", "2: 0..10 2 early"]
+    assert [one.rows for one in found.waiting] == [1]
+
+
+def test_until_ends_with_the_trigger_that_it_bounds() -> None:
+    found = run("1 1 1\n2 2 2", Until(AfterCount(1), AtWatermark()), steps((3, 10)))
+
+    assert shown(found) == ["1: 0..10 1 early"]
+    assert len(found.dropped) == 1
+
+
+def test_until_ends_at_a_moment_at_which_nothing_is_left_to_show() -> None:
+    trigger = Sequence(RepeatUntil(AfterCount(1), Every("1 minute")), Repeat(AfterCount(2)))
+    found = run("1 1 1\n2 61 2\n3 62 4", trigger)
+
+    assert shown(found) == ["1: 0..10 1 early", "62: 0..10 6 early"]
+
+
+def test_both_parts_of_an_until_at_one_moment_are_one_firing() -> None:
+    found = run("1 1 1\n2 61 2", Sequence(RepeatUntil(Every("1 minute"), Every("1 minute")), Repeat(AfterCount(1))))
+
+    assert shown(found) == ["60: 0..10 1 early", "61: 0..10 2 early"]
+
+
+def test_early_and_late_parts_repeat() -> None:
+    trigger = AtWatermark(early=AfterCount(2), late=AfterCount(2))
+    found = run(
+        "1 1 1\n2 2 2\n3 3 4\n4 4 8\n5 5 16\n6 7 32\n7 8 64\n8 9 128\n9 9 256\n1 9 512", trigger, steps((6, 10))
+    )
+
+    assert shown(found) == [
+        "2: 0..10 3 early",
+        "4: 0..10 12 early",
+        "6: 0..10 16 on_time",
+        "8: 0..10 96 late",
+        "9: 0..10 384 late",
+    ]
+
+
+def test_late_part_alone_waits_for_the_watermark_first() -> None:
+    found = run("1 1 1\n2 2 2\n3 70 4\n4 71 8", AtWatermark(late=Every("1 minute")), steps((65, 10)))
+
+    assert shown(found) == ["65: 0..10 3 on_time", "120: 0..10 12 late"]
+
+
+def test_late_part_by_epochs() -> None:
+    found = run("1 1 1\n2 12 2", AtWatermark(late=EachEpoch()), steps((5, 10)), epochs=(10, 20))
+
+    assert shown(found) == ["5: 0..10 1 on_time", "20: 0..10 2 late"]
+
+
+def test_nothing_is_shown_twice_once_the_watermark_has_passed() -> None:
+    trigger = Sequence(RepeatUntil(Every("1 minute"), AtWatermark()), Repeat(AtWatermark()))
+    found = run("1 1 1", trigger, steps((61, 10), (62, 11), (63, None)))
+
+    assert shown(found) == ["60: 0..10 1 early"]
