@@ -1,7 +1,8 @@
 """One path on a cluster, in a process of its own; says when executors are there and when one has a task in hand.
 
 Argument: JSON with `home`, `bootstrap`, `topic`, `cap`, `path` (`stream` or `batch`), `spark`, `marker` (a file).
-Lines of the marker: `ready` (executors registered; waits for `<marker>.go`), `running` (a task was handed to one).
+Lines of the marker: `ready` (executors registered; waits for `<marker>.go`), `running:<port>` (the executor that
+listens there has a task in hand).
 """
 
 import json
@@ -10,7 +11,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from batch import recompute
 from cutover import events, spark
@@ -46,17 +47,18 @@ class Signals:
         threading.Thread(target=self._watch, daemon=True).start()
 
     def _watch(self) -> None:
-        tracker = self._session.sparkContext.statusTracker()
         while True:
-            stages = (tracker.getStageInfo(number) for number in tracker.getActiveStageIds())
-            if any(stage is not None and stage.numActiveTasks >= self._executors for stage in stages):
-                self._say("running")
+            busy = [info for info in self._infos() if info.numRunningTasks()]
+            if busy:
+                self._say(f"running:{busy[0].port()}")
                 return
             time.sleep(0.02)
 
     def _registered(self) -> int:
-        found = self._session.sparkContext._jsc.sc().statusTracker().getExecutorInfos()
-        return len(found) - 1  # the driver is one of them
+        return len(self._infos()) - 1  # the driver is one of them
+
+    def _infos(self) -> list[Any]:
+        return list(self._session.sparkContext._jsc.sc().statusTracker().getExecutorInfos())
 
     def _say(self, word: str) -> None:
         with self._marker.open("a", encoding="utf-8") as file:
