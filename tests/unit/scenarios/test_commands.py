@@ -26,44 +26,32 @@ def simulated(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, 
     return found
 
 
+def retraction(start: str, end: str, value: int) -> dict[str, Any]:
+    """Return a retraction in the on-time firing of 12:07:37, as printed."""
+    return pane(start, end, -value) | {"kind": "retraction", "retracts": value, "with_pane": "on_time"}
+
+
+def pane(start: str, end: str, value: int) -> dict[str, Any]:
+    """Return a pane of the on-time firing of 12:07:37, as printed."""
+    return {
+        "window_start": start,
+        "window_end": end,
+        "key": None,
+        "value": value,
+        "kind": "on_time",
+        "timing": "on_time",
+        "index": 1,
+        "processing_time": "12:07:37",
+    }
+
+
 def test_json_is_one_object_with_the_panes_in_order(figure: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = simulated(capsys, str(figure), "--case", "14")
 
     assert found["panes"][3:6] == [
-        {
-            "window_start": "12:02:26",
-            "window_end": "12:03:26",
-            "key": None,
-            "value": -7,
-            "kind": "retraction",
-            "timing": "on_time",
-            "index": 1,
-            "processing_time": "12:07:37",
-            "retracts": 7,
-            "with_pane": "on_time",
-        },
-        {
-            "window_start": "12:03:39",
-            "window_end": "12:05:19",
-            "key": None,
-            "value": -10,
-            "kind": "retraction",
-            "timing": "on_time",
-            "index": 1,
-            "processing_time": "12:07:37",
-            "retracts": 10,
-            "with_pane": "on_time",
-        },
-        {
-            "window_start": "12:02:26",
-            "window_end": "12:05:19",
-            "key": None,
-            "value": 25,
-            "kind": "on_time",
-            "timing": "on_time",
-            "index": 1,
-            "processing_time": "12:07:37",
-        },
+        retraction("12:02:26", "12:03:26", 7),
+        retraction("12:03:39", "12:05:19", 10),
+        pane("12:02:26", "12:05:19", 25),
     ]
     assert {name: found[name] for name in ("schema", "figure", "runner", "dropped", "waiting")} == {
         "schema": 1,
