@@ -1,12 +1,10 @@
-"""Which windows a record falls into, and the class of each (record, window): the same rules on both paths.
-
-All arithmetic is in whole microseconds since 1970 and floors: a time before 1970 falls into the window that holds it.
-"""
+"""Which windows a record falls into, and the class of each (record, window): the same rules on both paths."""
 
 from typing import TYPE_CHECKING
 
 from cutover.definition.pipeline import Pipeline
-from cutover.definition.windows import Sliding
+from cutover.definition.windows import Aligned
+from cutover.records import windowing
 from cutover.records.classes import Class
 
 if TYPE_CHECKING:
@@ -27,28 +25,27 @@ def classified(parsed: "DataFrame", pipeline: Pipeline, *, watermark_micros: int
         half-open; null where malformed or filtered). One row for each (record, window), one for a record without a
         window. `_unknown` is kept in a record's newest window alone, so that its sum counts each record once.
     """
-    starts = _with_starts(parsed, pipeline.window)
+    windows = _with_windows(parsed, pipeline.window)
     columns = [f"`{name}`" for name in parsed.columns if name != "_unknown"]
-    return starts.selectExpr(
+    return windows.selectExpr(
         *columns,
         "IF(__newest, _unknown, 0) AS _unknown",
         f"{_class(pipeline, watermark_micros)} AS _class",
         "timestamp_micros(__start) AS window_start",
-        f"timestamp_micros(__start + {pipeline.window.size}L) AS window_end",
+        "timestamp_micros(__end) AS window_end",
     )
 
 
-def _with_starts(parsed: "DataFrame", window: Sliding) -> "DataFrame":
-    """Add `__start bigint` (null without a window) and `__newest boolean`, a row for each window."""
+def _with_windows(parsed: "DataFrame", window: Aligned) -> "DataFrame":
+    """Add `__start`, `__end` (bigint, null without a window) and `__newest boolean`, a row for each window."""
     known = parsed.selectExpr("*", "IF(_filtered, NULL, unix_micros(_event_time)) AS __event")
-    last = f"__event - pmod(__event, {window.every}L)"
-    if window.size == window.every:
-        return known.selectExpr("*", f"{last} AS __start", "true AS __newest")
-    back = f"(({window.size - 1}L - pmod(__event, {window.every}L)) DIV {window.every}L) * {window.every}L"
+    sql, end = windowing.sql_of(window, "__event"), windowing.end_of(window, "__start", "__event")
+    if sql.back is None:
+        return known.selectExpr("*", f"{sql.start} AS __start", "true AS __newest").selectExpr("*", f"{end} AS __end")
     # Newest first, so that position 0 is the newest; a record without a window keeps its row, with position null.
-    windows = f"sequence({last}, {last} - {back}, {-window.every}L)"
-    return known.selectExpr("*", f"posexplode_outer({windows}) AS (__position, __start)").selectExpr(
-        "*", "coalesce(__position, 0) = 0 AS __newest"
+    starts = f"sequence({sql.start}, {sql.start} - {sql.back}, {-sql.every}L)"
+    return known.selectExpr("*", f"posexplode_outer({starts}) AS (__position, __start)").selectExpr(
+        "*", "coalesce(__position, 0) = 0 AS __newest", f"{end} AS __end"
     )
 
 
@@ -56,9 +53,9 @@ def _class(pipeline: Pipeline, watermark_micros: int | None) -> str:
     ahead = f"__event > unix_micros(_log_time) + {pipeline.lateness.max_ahead_micros}L"
     late = "false"
     if watermark_micros is not None:
-        last_late = watermark_micros - pipeline.lateness.allowed_micros - pipeline.window.size
+        closed = watermark_micros - pipeline.lateness.allowed_micros
         # A bigint would be written into the generated code, and so compiled anew in each epoch; a decimal is not.
-        late = f"CAST(__start AS decimal(20,0)) - CAST('{last_late}' AS decimal(20,0)) <= 0"
+        late = f"CAST(__end AS decimal(20,0)) - CAST('{closed}' AS decimal(20,0)) <= 0"
     return f"""CASE
         WHEN _reason IS NOT NULL THEN '{Class.MALFORMED}'
         WHEN _filtered THEN '{Class.FILTERED}'
