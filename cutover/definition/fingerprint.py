@@ -55,6 +55,13 @@ def lateness_fingerprint(pipeline: Pipeline) -> str:
     )
 
 
+def panes_fingerprint(pipeline: Pipeline) -> str | None:
+    """Return 12 hex digits over what decides which panes come out; None where none do. No result depends on it."""
+    if pipeline.trigger is None:
+        return None
+    return _digest({"trigger": repr(pipeline.trigger), "accumulation": pipeline.accumulation.value})
+
+
 def batch_fingerprint(pipeline: Pipeline) -> str:
     """Return `same`, or 12 hex digits of the SQL file's content.
 
