@@ -12,7 +12,7 @@ Source:
 from collections.abc import Sequence as Several
 from dataclasses import dataclass, replace
 from enum import Enum, auto
-from typing import Any, NoReturn, Protocol, Self
+from typing import Any, Protocol, Self
 
 from cutover.definition.triggers import (
     AfterCount,
@@ -283,7 +283,7 @@ def noted(machine: Machine | Ended) -> Plain:
         case _Repeating(inner=inner):
             plain = noted(inner)
         case _:
-            _refuse_unknown(machine)
+            raise _unknown(machine)
     return plain
 
 
@@ -307,9 +307,8 @@ def _recalled(fresh: Machine, plain: Plain) -> Machine:
             return replace(fresh, behind=behind, inner=_recalled(begin(trigger.parts[len(behind)]), plain[1]))
         case _Repeating(inner=inner):
             return replace(fresh, inner=_recalled(inner, plain))
-    _refuse_unknown(fresh)
+    raise _unknown(fresh)
 
 
-def _refuse_unknown(machine: Machine) -> NoReturn:
-    msg = f"a machine of no known trigger: {machine!r}"
-    raise TypeError(msg)
+def _unknown(machine: Machine) -> TypeError:
+    return TypeError(f"a machine of no known trigger: {machine!r}")

@@ -7,11 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cutover.definition import AfterCount, AtWatermark, EachEpoch, Every, Repeat, RepeatUntil, Sequence, Until
-from cutover.definition.triggers import Trigger
+from cutover.definition.triggers import Once, Trigger
 from cutover.panes.machine import Ended, Machine, Moment, begin, noted, recalled
 
-ONCE = st.sampled_from([AfterCount(2), Every("7 milliseconds"), EachEpoch(), AtWatermark()])
-TRIGGERS = st.one_of(
+CHOICES: list[Once] = [AfterCount(2), Every("7 milliseconds"), EachEpoch(), AtWatermark()]
+ONCE = st.sampled_from(CHOICES)
+TRIGGERS: st.SearchStrategy[Trigger] = st.one_of(
     ONCE,
     ONCE.map(Repeat),
     st.just(AtWatermark(early=Every("3 milliseconds"), late=AfterCount(1))),
