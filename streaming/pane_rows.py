@@ -7,10 +7,12 @@ counts, and `_class` `gone` says that it became a part of another session.
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from cutover.definition.pipeline import Pipeline
@@ -23,6 +25,7 @@ from cutover.panes.machine import begin, noted, recalled
 from cutover.panes.model import Key, Pane, Timing
 from cutover.records.fold import fold_sql
 from streaming import pane_values
+from streaming.folding import newest_held_sql
 from streaming.pane_values import Partial
 from streaming.panes import Emission, Known
 
@@ -85,6 +88,47 @@ def _record(about: Row) -> Row:
     return {"_record": json.dumps(about, sort_keys=True)}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Story:
+    """What an epoch log says of its panes, from the first epoch on."""
+
+    panes: tuple[Pane, ...]  # in order; the value is one partial aggregate
+    dropped: tuple[tuple[int, Interval], ...]  # epoch and window of rows whose trigger had come to its end
+    held: tuple[tuple[Interval, Key, int], ...]  # window, key, rows that no pane has shown
+
+
+def story(table: DeltaTable, pipeline: Pipeline) -> Story:
+    """Return everything that came out, and what is still held, closed windows included."""
+    order = "ORDER BY _epoch, CAST(_record->>'$.order' AS bigint)"
+    with tables.connect() as connection:
+        tables.bind(connection, "log", table)
+        with tables.naming(table):
+            rows = connection.sql(f"SELECT * FROM log WHERE _kind = 'pane' {order}").to_arrow_table()  # noqa: S608
+            held = connection.sql(_newest(pipeline, None)).to_arrow_table()
+    dropped = pc.equal(rows["_class"], "dropped")
+    gone = rows.filter(dropped)
+    waiting = [(window, key, about["fresh"]) for window, key, _, about in _read(held, pipeline)]
+    return Story(
+        panes=tuple(_came_out(rows.filter(pc.invert(dropped)), pipeline)),
+        dropped=tuple(zip(gone["_epoch"].to_pylist(), pane_values.windows(gone, pipeline), strict=True)),
+        held=tuple(waiting),
+    )
+
+
+def _came_out(rows: pa.Table, pipeline: Pipeline) -> Iterator[Pane]:
+    names = rows["_class"].to_pylist()
+    for (window, key, partial, about), name in zip(_read(rows, pipeline), names, strict=True):
+        yield Pane(
+            window=window,
+            key=key,
+            value=(partial,),
+            timing=Timing(about["timing"]),
+            index=about["index"],
+            processing_time=about["processing_time"],
+            is_retraction=name == "retraction",
+        )
+
+
 def read(table: DeltaTable, pipeline: Pipeline, trigger: Trigger, *, watermark: int | None, is_same: bool) -> Known:
     """Return where panes go on.
 
@@ -99,7 +143,7 @@ def read(table: DeltaTable, pipeline: Pipeline, trigger: Trigger, *, watermark: 
     with tables.connect() as connection:
         tables.bind(connection, "log", table)
         with tables.naming(table):
-            rows = connection.execute(_newest(pipeline, watermark)).to_arrow_table()
+            rows = connection.sql(_newest(pipeline, watermark)).to_arrow_table()
             shown = _shown(connection, pipeline, rows)
             if is_same:
                 return Known(held=tuple(_recalled(rows, pipeline, trigger, shown)))
@@ -108,15 +152,10 @@ def read(table: DeltaTable, pipeline: Pipeline, trigger: Trigger, *, watermark: 
 
 
 def _newest(pipeline: Pipeline, watermark: int | None) -> str:
-    """Return the query of the newest row of every window and key that is held."""
-    place = ", ".join(tables.identifier(name) for name in ("window_start", "window_end", *pipeline.key))
+    """Return the query of what is held of every window and key that can still fire."""
+    newest = newest_held_sql(pipeline, "(SELECT * FROM log WHERE _kind = 'held')")
     over = f"({_closed(pipeline, watermark)}) AND (_record->>'$.due') IS NULL"
-    return f"""
-        SELECT * EXCLUDE (__nth) FROM (
-            SELECT *, row_number() OVER (PARTITION BY {place} ORDER BY _epoch DESC) AS __nth FROM log
-            WHERE _kind = 'held'
-        ) WHERE __nth = 1 AND _class = 'held' AND NOT ({over})
-    """  # noqa: S608 -- quoted
+    return f"SELECT * FROM ({newest}) WHERE _class = 'held' AND NOT ({over})"  # noqa: S608 -- quoted
 
 
 def _closed(pipeline: Pipeline, watermark: int | None) -> str:
@@ -138,19 +177,8 @@ def _shown(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, held: pa.T
     # Panes of what became one session lie within it.
     within = "window_start >= (SELECT min(window_start) FROM held)"
     query = f"SELECT * FROM log WHERE _kind = 'pane' AND _class IN ({timings}) AND {within}"  # noqa: S608 -- quoted
-    rows = connection.execute(query).to_arrow_table()
-    found: dict[tuple[Key, Interval, int], Pane] = {}
-    for window, key, partial, about in _read(rows, pipeline):
-        pane = Pane(
-            window=window,
-            key=key,
-            value=(partial,),
-            timing=Timing(about["timing"]),
-            index=about["index"],
-            processing_time=about["processing_time"],
-        )
-        found[key, window, pane.index] = pane
-    return found
+    rows = connection.sql(query).to_arrow_table()
+    return {(pane.key, pane.window, pane.index): pane for pane in _came_out(rows, pipeline)}
 
 
 def _read(rows: pa.Table, pipeline: Pipeline) -> Iterator[tuple[Interval, Key, Partial, Row]]:
@@ -191,5 +219,5 @@ def _of(key: Key, about: Row, shown: Shown) -> tuple[Pane, ...]:
 def _backlog(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, watermark: int | None) -> Sequence[Arrival]:
     """Return what every open window holds, folded."""
     accepted = f"(SELECT * FROM log WHERE _kind = 'partial' AND NOT ({_closed(pipeline, watermark)}))"  # noqa: S608
-    rows = connection.execute(fold_sql(pipeline, accepted)).to_arrow_table()
+    rows = connection.sql(fold_sql(pipeline, accepted)).to_arrow_table()
     return pane_values.arrivals(rows, pipeline)

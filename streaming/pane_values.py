@@ -121,7 +121,7 @@ def _fold(pipeline: Pipeline, groups: Sequence[Contents]) -> list[Contents]:
     ]
     with tables.connect() as connection:
         connection.register("several", pa.Table.from_pylist(rows, schema=partial_schema(pipeline)))
-        found = connection.execute(f"{fold_sql(pipeline, 'several')} ORDER BY window_start").to_arrow_table()
+        found = connection.sql(f"{fold_sql(pipeline, 'several')} ORDER BY window_start").to_arrow_table()
     return [(partial,) for partial in partials(found, pipeline)]
 
 

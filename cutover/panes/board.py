@@ -40,6 +40,8 @@ class Board:
         """Go on with what an earlier board held; each window and key once."""
         self._held.setdefault(held.key, []).append(held)
         self._set_timer(held)
+        if held.fresh:
+            self._touched.add((held.key, held.window))
 
     def put(self, arrival: Arrival, *, now: int, watermark: int) -> bool:
         """Let rows come, with a window that takes rows by its allowed lateness; what counts rows may fire at once.
