@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cutover.definition.pipeline import Pipeline
+from cutover.definition.windows import Sliding, Window
 from cutover.lake.schemas import partial_schema
 from cutover.records import classify, parse, partials
 from cutover.records.classes import Class
@@ -82,7 +83,8 @@ def newest_events(passed: Pass) -> dict[int, int]:
 
 def pairs_bound(pipeline: Pipeline, plan: Plan) -> int:
     """Return how many (record, window) pairs an epoch can have at most, and so how many partial rows."""
-    return plan.span * -(-pipeline.window.size // pipeline.window.every)
+    window: Window = pipeline.window
+    return plan.span * (-(-window.size // window.every) if isinstance(window, Sliding) else 1)
 
 
 def counted(rows: pa.Table, pipeline: Pipeline, plan: Plan) -> Counted:
@@ -100,8 +102,9 @@ def summed(by_class: Mapping[str, tuple[int, int]], pipeline: Pipeline, plan: Pl
     counts = {kind.value: int(by_class.get(kind.value, (0, 0))[0]) for kind in Class}
     single = counts[Class.MALFORMED] + counts[Class.FILTERED]
     windowed = sum(counts.values()) - single
-    even = pipeline.window.size % pipeline.window.every == 0
-    records = single + windowed // (pipeline.window.size // pipeline.window.every) if even else plan.span
+    window: Window = pipeline.window
+    size, every = (window.size, window.every) if isinstance(window, Sliding) else (1, 1)
+    records = single + windowed // (size // every) if size % every == 0 else plan.span
     return Counted(counts=counts, records=records, unknown=sum(int(unknown) for _, unknown in by_class.values()))
 
 

@@ -17,7 +17,7 @@ from deltalake import DeltaTable
 
 from cutover.definition.pipeline import Pipeline
 from cutover.definition.triggers import Accumulation, Trigger
-from cutover.definition.windows import Global, Interval, Sessions
+from cutover.definition.windows import Interval, Sessions
 from cutover.lake import tables
 from cutover.lake.schemas import epoch_log_schema
 from cutover.panes.held import Arrival, Held
@@ -110,7 +110,7 @@ def story(table: DeltaTable, pipeline: Pipeline) -> Story:
     waiting = [(window, key, about["fresh"]) for window, key, _, about in _read(held, pipeline)]
     return Story(
         panes=tuple(_came_out(rows.filter(pc.invert(dropped)), pipeline)),
-        dropped=tuple(zip(gone["_epoch"].to_pylist(), pane_values.windows(gone, pipeline), strict=True)),
+        dropped=tuple(zip(gone["_epoch"].to_pylist(), pane_values.windows(gone), strict=True)),
         held=tuple(waiting),
     )
 
@@ -160,7 +160,7 @@ def _newest(pipeline: Pipeline, watermark: int | None) -> str:
 
 def _closed(pipeline: Pipeline, watermark: int | None) -> str:
     """Return the condition that a window takes no more rows, as `pane_values.is_closed` has it."""
-    if watermark is None or isinstance(pipeline.window, Global):
+    if watermark is None:
         return "false"
     end = f"epoch_us(window_end) + {pipeline.lateness.allowed_micros}"
     if isinstance(pipeline.window, Sessions):
@@ -182,7 +182,7 @@ def _shown(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, held: pa.T
 
 
 def _read(rows: pa.Table, pipeline: Pipeline) -> Iterator[tuple[Interval, Key, Partial, Row]]:
-    places = pane_values.windows(rows, pipeline), pane_values.keys(rows, pipeline)
+    places = pane_values.windows(rows), pane_values.keys(rows, pipeline)
     about = [json.loads(text) for text in rows["_record"].to_pylist()]
     return zip(*places, pane_values.partials(rows, pipeline), about, strict=True)
 

@@ -8,16 +8,13 @@ import pyarrow.compute as pc
 
 from cutover.definition import compiled
 from cutover.definition.pipeline import Pipeline
-from cutover.definition.windows import FOREVER, Global, Interval, Sessions, touch
+from cutover.definition.windows import Interval, Sessions, touch
 from cutover.lake import tables
 from cutover.lake.schemas import partial_schema
 from cutover.panes.held import Arrival, Contents
 from cutover.panes.model import Key, in_order
 from cutover.records.classes import Class
 from cutover.records.fold import fold_sql
-
-FIRST, LAST = -62_135_596_800_000_000, 253_402_300_799_999_999
-"""How the one window of all time stands in a table: 0001-01-01T00:00:00Z to 9999-12-31T23:59:59.999999Z."""
 
 
 class Partial(NamedTuple):
@@ -34,23 +31,21 @@ def accepted(rows: pa.Table) -> pa.Table:
 
 def arrivals(rows: pa.Table, pipeline: Pipeline) -> list[Arrival]:
     """Return accepted partial aggregates as arrivals."""
-    found = zip(windows(rows, pipeline), keys(rows, pipeline), partials(rows, pipeline), strict=True)
+    found = zip(windows(rows), keys(rows, pipeline), partials(rows, pipeline), strict=True)
     return [
         Arrival(window=window, key=key, contents=(partial,), rows=partial.records) for window, key, partial in found
     ]
 
 
-def windows(rows: pa.Table, pipeline: Pipeline) -> list[Interval]:
+def windows(rows: pa.Table) -> list[Interval]:
     """Return the windows of rows that have `window_start` and `window_end`."""
-    if isinstance(pipeline.window, Global):
-        return [Interval(-FOREVER, FOREVER)] * rows.num_rows
     starts, ends = (rows[name].cast(pa.int64()).to_pylist() for name in ("window_start", "window_end"))
     return [Interval(start, end) for start, end in zip(starts, ends, strict=True)]
 
 
 def bounds(window: Interval) -> dict[str, int]:
     """Return the columns of a window; the inverse of `windows`."""
-    return {"window_start": max(window.start, FIRST), "window_end": min(window.end, LAST)}
+    return {"window_start": window.start, "window_end": window.end}
 
 
 def keys(rows: pa.Table, pipeline: Pipeline) -> list[Key]:

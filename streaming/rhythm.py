@@ -14,29 +14,27 @@ class Rhythm(Protocol):
         """Return whether time passes at an epoch's end; False while more of its moment is to come."""
 
     @property
+    def closes(self) -> bool:
+        """Return whether windows close by their allowed lateness; False: no row ever comes too late."""
+
+    @property
     def epoch_ends(self) -> bool:
         """Return whether this is an epoch's end for triggers that fire at one."""
 
     def advance(self, state: WatermarkState, seen: Observation, lateness: Lateness) -> WatermarkState:
         """Return what is known of time after an observation; the watermark never goes back."""
 
-    def judging(self, watermark: int | None) -> int | None:
-        """Return the watermark that judges an epoch's rows, given that of the epoch before; None: none is late."""
-
 
 class Steady:
     """The rhythm of production: each epoch is a moment, and the newest event times move the watermark."""
 
     settles = True
+    closes = True
     epoch_ends = True
 
     def advance(self, state: WatermarkState, seen: Observation, lateness: Lateness) -> WatermarkState:
         """Return what is known after an observation, as `cutover.records.watermark` has it."""
         return advance(state, seen, lateness)
-
-    def judging(self, watermark: int | None) -> int | None:
-        """Return the watermark that the epoch before committed."""
-        return watermark
 
 
 STEADY = Steady()

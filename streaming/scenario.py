@@ -9,12 +9,12 @@ from typing import cast
 from cutover.definition.lateness import Lateness
 from cutover.definition.measures import Avg, Count, Measure
 from cutover.definition.pipeline import Pipeline, Topic
-from cutover.definition.windows import Interval, Sliding
-from cutover.errors import DefinitionError
+from cutover.definition.windows import FOREVER, Global, Interval, Sliding
+from cutover.errors import DefinitionError, LakeError
 from cutover.lake import tables
 from cutover.lake.epochs import EpochLog
 from cutover.panes.course import arriving
-from cutover.panes.model import Dropped, DropReason, Key, Outcome, Row, Setting, Waiting, in_order
+from cutover.panes.model import Dropped, DropReason, Key, Outcome, Pane, Row, Setting, Waiting, in_order
 from cutover.records.classes import Class
 from cutover.records.reference.measures import finish
 from streaming import pane_rows, pane_values
@@ -57,33 +57,61 @@ def record_of(setting: Setting, row: Row) -> bytes:
 
 
 def outcome_of(setting: Setting, pipeline: Pipeline, log: EpochLog) -> Outcome:
-    """Return what an epoch log says came out, if each of its epochs with data holds one row of the one partition."""
+    """Return what an epoch log says came out, if each of its epochs with data holds one row of the one partition.
+
+    Raises:
+        LakeError: It does not hold every row, as the scenario has it.
+    """
+    _refuse_lost(setting, log)
     story = pane_rows.story(log.table, pipeline)
-    panes = (replace(pane, key=_key(pane.key), value=_finished(setting.measure, pane.value[0])) for pane in story.panes)
-    waiting = [Waiting(window=window, key=_key(key), rows=rows) for window, key, rows in story.held if rows]
+    waiting = [
+        Waiting(window=_interval(setting, window), key=_key(key), rows=rows) for window, key, rows in story.held if rows
+    ]
     return Outcome(
-        panes=tuple(panes),
-        dropped=_dropped(setting, pipeline, log, story),
+        panes=tuple(_pane(setting, pane) for pane in story.panes),
+        dropped=_dropped(setting, log, story),
         waiting=tuple(sorted(waiting, key=lambda one: in_order(one.window, one.key))),
     )
 
 
-def _dropped(setting: Setting, pipeline: Pipeline, log: EpochLog, story: pane_rows.Story) -> tuple[Dropped, ...]:
+def _refuse_lost(setting: Setting, log: EpochLog) -> None:
+    records = log.records()
+    windowed = (Class.ACCEPTED, Class.LATE)
+    other = sum(n for record in records for name, n in record.counts.items() if name not in windowed)
+    read = sum(record.end.get(0, 0) - record.start.get(0, 0) for record in records)
+    if other or read != len(setting.rows):
+        msg = f"Scenario: expected an epoch log that holds each of {len(setting.rows)} points, it has read {read} "
+        msg += f"and refused {other}.\nHint: `--runner reference` takes any text as a key."
+        raise LakeError(msg)
+
+
+def _pane(setting: Setting, pane: Pane) -> Pane:
+    value = _finished(setting.measure, pane.value[0])
+    return replace(pane, window=_interval(setting, pane.window), key=_key(pane.key), value=value)
+
+
+def _interval(setting: Setting, window: Interval) -> Interval:
+    """Return a window; that of all time ends in the table where its last year does."""
+    return Interval(-FOREVER, FOREVER) if isinstance(setting.window, Global) else window
+
+
+def _dropped(setting: Setting, log: EpochLog, story: pane_rows.Story) -> tuple[Dropped, ...]:
     rows, began = arriving(setting), {record.epoch: record.start.get(0, 0) for record in log.records()}
     ended = [(began[epoch], window, DropReason.TRIGGER_ENDED) for epoch, window in story.dropped]
-    late = [(offset, window, DropReason.TOO_LATE) for offset, window in _late(pipeline, log)]
+    late = [(offset, window, DropReason.TOO_LATE) for offset, window in _late(log)]
     return tuple(
-        Dropped(row=rows[offset], window=window, reason=reason) for offset, window, reason in sorted([*ended, *late])
+        Dropped(row=rows[offset], window=_interval(setting, window), reason=reason)
+        for offset, window, reason in sorted([*ended, *late])
     )
 
 
-def _late(pipeline: Pipeline, log: EpochLog) -> list[tuple[int, Interval]]:
+def _late(log: EpochLog) -> list[tuple[int, Interval]]:
     """Return offset and window of every late row."""
     with tables.connect() as connection:
         log.relation(connection, "ledger", epoch=LAST_EPOCH)
         query = f"SELECT *, _positions[1].offset AS at FROM ledger WHERE _class = '{Class.LATE}'"  # noqa: S608 -- ours
         found = connection.sql(query).to_arrow_table()
-    return list(zip(found["at"].to_pylist(), pane_values.windows(found, pipeline), strict=True))
+    return list(zip(found["at"].to_pylist(), pane_values.windows(found), strict=True))
 
 
 def _measure(measure: Measure) -> Measure:

@@ -163,7 +163,7 @@ class Stream:
     def _known_panes(self, trigger: Trigger) -> Panes:
         """Return the windows that can still fire, from the epoch log."""
         pipeline, newest = self.rim.pipeline, self.committer.newest
-        panes = Panes(pipeline, trigger)
+        panes = Panes(pipeline, trigger, forgets=self.rim.rhythm.closes)
         if newest is not None:
             is_same = newest.panes == panes_fingerprint(pipeline)
             watermark = newest.watermark_after
@@ -182,7 +182,7 @@ class Stream:
             start=dict.fromkeys(end, 0) | self.position,
             end=end,
             clipped=end != noted,
-            watermark=self.rim.rhythm.judging(None if newest is None else newest.watermark_after),
+            watermark=newest.watermark_after if newest is not None and self.rim.rhythm.closes else None,
         )
 
     def _same_place(self, begins: Mapping[int, int]) -> None:

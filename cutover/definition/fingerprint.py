@@ -7,6 +7,7 @@ from typing import Any
 
 from cutover.definition.pipeline import Pipeline, SameDefinition, Sql
 from cutover.definition.schema import fields
+from cutover.definition.windows import Sliding, Window
 from cutover.errors import DefinitionError
 
 SEMANTICS_VERSION = 1
@@ -33,7 +34,7 @@ def describe(pipeline: Pipeline) -> dict[str, Any]:
         "where": pipeline.where,
         "derive": sorted(pipeline.derive.items()),
         "key": list(pipeline.key),
-        "window": [pipeline.window.size, pipeline.window.every],
+        "window": _window(pipeline.window),
         "measures": sorted(
             [name, type(measure).__name__, measure.expression] for name, measure in pipeline.measures.items()
         ),
@@ -41,6 +42,10 @@ def describe(pipeline: Pipeline) -> dict[str, Any]:
         "time_zone": TIME_ZONE,
         "semantics": SEMANTICS_VERSION,
     }
+
+
+def _window(window: Window) -> list[int] | str:
+    return [window.size, window.every] if isinstance(window, Sliding) and not window.offset else repr(window)
 
 
 def lateness_fingerprint(pipeline: Pipeline) -> str:

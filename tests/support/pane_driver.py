@@ -8,12 +8,13 @@ from deltalake import write_deltalake
 
 from cutover.definition import Pipeline
 from cutover.definition.fingerprint import panes_fingerprint
-from cutover.definition.windows import FOREVER
+from cutover.definition.windows import FOREVER, Interval
 from cutover.lake import tables
 from cutover.lake.epochs import EpochLog, EpochRecord
 from cutover.lake.schemas import epoch_log_schema, partial_schema
 from cutover.panes.course import Comes, Ends, course
 from cutover.panes.model import Outcome, Row, Setting, is_too_late
+from cutover.records.classify import FIRST_MICROS, LAST_MICROS
 from streaming import pane_rows, pane_values, scenario
 from streaming.panes import Panes, Passing
 
@@ -52,12 +53,12 @@ class PaneDriver:
         return scenario.outcome_of(self.setting, self.pipeline, EpochLog(self.uri))
 
     def _row(self, row: Row) -> None:
+        self.offset += 1
         rows = pa.Table.from_pylist(self._partials(row), schema=partial_schema(self.pipeline))
         passing = Passing(
             now=row.processing_time, before=self.watermark, after=self.watermark, settles=False, epoch_ends=False
         )
-        self._commit(rows, passing)
-        self.offset += 1
+        self._commit(rows, passing, came=1)
 
     def _end(self, end: Ends) -> None:
         passing = Passing(now=end.at, before=self.watermark, after=end.watermark, epoch_ends=end.epoch_ends)
@@ -74,31 +75,32 @@ class PaneDriver:
         }
         found = []
         for window in self.setting.window.intervals(row.event_time):
+            stored = Interval(max(window.start, FIRST_MICROS), min(window.end, LAST_MICROS))
             late = is_too_late(self.setting, window, self.watermark)
-            position = {"partition": 0, "offset": self.offset, "event_time": row.event_time, "reason": None}
+            position = {"partition": 0, "offset": self.offset - 1, "event_time": row.event_time, "reason": None}
             about = {"_class": "late", "_positions": [position]} if late else {"_class": "accepted"}
             key = {"key": scenario._key_text(row.key)}
-            found.append({**states, **about, **pane_values.bounds(window), **key, "_n": 1})
+            found.append({**states, **about, **pane_values.bounds(stored), **key, "_n": 1})
         return found
 
-    def _commit(self, rows: pa.Table, passing: Passing) -> None:
+    def _commit(self, rows: pa.Table, passing: Passing, *, came: int = 0) -> None:
         found = self.panes.end_epoch(pane_values.accepted(rows), passing)
         kinds = ["partial" if name == "accepted" else "ledger" for name in rows["_class"].to_pylist()]
         own = [{**row, "_kind": kind, "_epoch": self.epoch} for row, kind in zip(rows.to_pylist(), kinds, strict=True)]
-        own.append({"_kind": "epoch", "_epoch": self.epoch, "_record": self._record().to_json()})
+        own.append({"_kind": "epoch", "_epoch": self.epoch, "_record": self._record(came).to_json()})
         table = pa.Table.from_pylist(own, schema=self.schema)
         panes = pane_rows.written(found, self.pipeline, self.epoch)
         write_deltalake(self.uri, pa.concat_tables([table, panes]), mode="append", partition_by=["_kind"])
         self.epoch += 1
 
-    def _record(self) -> EpochRecord:
+    def _record(self, came: int) -> EpochRecord:
         return EpochRecord(
             epoch=self.epoch,
             run_id="r",
             topic="t",
             topic_id="t",
             cluster_id="c",
-            start={0: self.offset},
+            start={0: self.offset - came},
             end={0: self.offset},
             max_event={},
             watermark_before=None,

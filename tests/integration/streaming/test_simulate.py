@@ -1,0 +1,34 @@
+"""Scenarios on the streaming path: the panes of the paper's figures, the examples, and what the reference says."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from cutover.panes import reference
+from cutover.scenarios.parse import parse_file
+from cutover.settings import Settings
+from streaming.simulate import simulated
+from tests.support.figures import FIGURES, scenario
+
+EXAMPLES = sorted((Path(__file__).parents[3] / "docs" / "scenarios").glob("*.json"))
+
+
+@pytest.fixture
+def installed(kafka_settings: Settings, spark: SparkSession) -> Settings:  # noqa: ARG001 -- the session that runs share
+    """Return settings with a broker and a Spark that runs."""
+    return kafka_settings
+
+
+@pytest.mark.parametrize("number", sorted(FIGURES))
+def test_stream_emits_the_panes_of_a_figure(installed: Settings, number: int) -> None:
+    setting = scenario(number).setting
+
+    assert reference.run(setting) == simulated(installed, setting)
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda file: file.stem)
+def test_stream_gives_the_examples_of_the_documentation(installed: Settings, example: Path) -> None:
+    setting = parse_file(example).setting
+
+    assert reference.run(setting) == simulated(installed, setting)
