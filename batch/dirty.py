@@ -9,7 +9,10 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from cutover.definition.pipeline import Pipeline
+from cutover.definition.windows import Aligned, Interval, newest
 from cutover.lake.batch_runs import Range
+
+Labelled = tuple[str, Interval]  # what becomes of a window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,8 +27,8 @@ class Touch:
 class Horizon:
     """What bounds a run: time at the cut, the wanted range, and what the log can no longer give."""
 
-    size: int  # of a window, microseconds
-    closed: int | None  # newest start of a closed window; None: no window is closed
+    window: Aligned
+    closed: int | None  # windows that end by then are closed, microseconds; None: no window is
     wanted: Range | None = None  # None: every dirty window
     expired: Callable[[int], bool] = lambda _: False  # window start -> a record of it has left the log
     ahead: frozenset[int] | None = (
@@ -37,17 +40,15 @@ class Horizon:
 class Plan:
     """The closed windows of a run, by what becomes of them."""
 
-    compute: tuple[int, ...]  # starts, ascending
+    compute: tuple[Interval, ...]  # ascending
     computed: tuple[Range, ...]  # the runs of `compute` that follow one another without another window between
     stale: tuple[Range, ...]  # dirty, and left alone
-    expired: tuple[int, ...]  # starts; dirty, and not to be computed any more
+    expired: tuple[Interval, ...]  # dirty, and not to be computed any more
 
 
-def closed_start(pipeline: Pipeline, watermark: int | None) -> int | None:
-    """Return the start of the newest window that is closed at a watermark: `window_end + allowed <= watermark`."""
-    if watermark is None:
-        return None
-    return watermark - pipeline.lateness.allowed_micros - pipeline.window.size
+def closed_at(pipeline: Pipeline, watermark: int | None) -> int | None:
+    """Return the time by which a window that is closed at a watermark ends: `window_end + allowed <= watermark`."""
+    return None if watermark is None else watermark - pipeline.lateness.allowed_micros
 
 
 def plan(touches: Iterable[Touch], history: Sequence[Sequence[Range]], horizon: Horizon) -> Plan:
@@ -58,67 +59,76 @@ def plan(touches: Iterable[Touch], history: Sequence[Sequence[Range]], horizon: 
         history: What each scan's run computed; the index is the scan's ordinal.
         horizon: With `wanted`, every closed window of that range is computed, clean ones too.
     """
-    ordered = sorted(touches, key=lambda touch: touch.start)
-    computed_by = _last_computed([touch.start for touch in ordered], history, horizon.size)
+    scans = {touch.start: touch.scan for touch in touches}
+    ordered = [newest(horizon.window, start) for start in sorted(scans)]
+    computed_by = _last_computed(ordered, history)
     labels = [
-        (_label(touch, touch.scan > scan, horizon), touch.start)
-        for touch, scan in zip(ordered, computed_by, strict=True)
+        (_label(window, scans[window.start] > scan, horizon), window)
+        for window, scan in zip(ordered, computed_by, strict=True)
     ]
     whole = _whole(labels, horizon)
     return Plan(
-        compute=tuple(start for label, start in labels if label == "compute"),
-        computed=_ranges(labels, "compute", horizon.size) if whole is None else (whole,),
-        stale=_ranges(labels, "stale", horizon.size),
-        expired=tuple(start for label, start in labels if label == "expired"),
+        compute=tuple(window for label, window in labels if label == "compute"),
+        computed=_ranges(labels, "compute") if whole is None else (whole,),
+        stale=_ranges(labels, "stale"),
+        expired=tuple(window for label, window in labels if label == "expired"),
     )
 
 
-def inside(start: int, size: int, ranges: Iterable[Range]) -> bool:
-    """Return whether a window lies wholly inside one of the ranges."""
-    return any(first <= start and start + size <= end for first, end in ranges)
+def inside(window: Interval, span: Range) -> bool:
+    """Return whether a window lies wholly inside a range."""
+    return span[0] <= window.start and window.end <= span[1]
 
 
-def _label(touch: Touch, dirty: bool, horizon: Horizon) -> str:
-    if horizon.closed is None or touch.start > horizon.closed:
+def _label(window: Interval, dirty: bool, horizon: Horizon) -> str:
+    if horizon.closed is None or window.end > horizon.closed:
         return "open"
     if horizon.ahead is not None:
-        return "stale" if dirty or touch.start in horizon.ahead else "clean"
-    wanted = horizon.wanted is not None and inside(touch.start, horizon.size, (horizon.wanted,))
-    if not dirty and (not wanted or horizon.expired(touch.start)):
+        return "stale" if dirty or window.start in horizon.ahead else "clean"
+    wanted = horizon.wanted is not None and inside(window, horizon.wanted)
+    if not dirty and (not wanted or horizon.expired(window.start)):
         return "clean"
-    if horizon.expired(touch.start):
+    if horizon.expired(window.start):
         return "expired"
     return "compute" if wanted or horizon.wanted is None else "stale"
 
 
-def _whole(labels: Sequence[tuple[str, int]], horizon: Horizon) -> Range | None:
+def _whole(labels: Sequence[Labelled], horizon: Horizon) -> Range | None:
     """Return the closed part of the wanted range, if every window in it can be computed: those without a record too.
 
     Rows that lie there without a record are cleared; to compute only from the first touched window on would keep them.
     """
     if horizon.wanted is None or horizon.closed is None or horizon.ahead is not None:
         return None
-    first, end = horizon.wanted[0], min(horizon.wanted[1], horizon.closed + horizon.size)
-    within = [label for label, start in labels if inside(start, horizon.size, ((first, end),))]
-    if end - first < horizon.size or horizon.expired(first) or any(label != "compute" for label in within):
+    first, end = horizon.wanted[0], min(horizon.wanted[1], horizon.closed)
+    within = [label for label, window in labels if inside(window, (first, end))]
+    if not _holds_a_window(horizon.window, first, end) or horizon.expired(first):
         return None
-    return first, end
+    return None if any(label != "compute" for label in within) else (first, end)
 
 
-def _last_computed(starts: Sequence[int], history: Sequence[Sequence[Range]], size: int) -> list[int]:
+def _holds_a_window(window: Aligned, first: int, end: int) -> bool:
+    earliest = newest(window, first)
+    if earliest.start < first:
+        earliest = newest(window, window.following(earliest.start))
+    return inside(earliest, (first, end))
+
+
+def _last_computed(windows: Sequence[Interval], history: Sequence[Sequence[Range]]) -> list[int]:
     """Return the ordinal of the newest scan whose run computed each window; -1: none did."""
-    newest = [-1] * len(starts)
+    found = [-1] * len(windows)
     for scan, ranges in enumerate(history):
         for first, end in ranges:
-            inner = slice(bisect_left(starts, first), bisect_right(starts, end - size))
-            newest[inner] = [scan] * len(newest[inner])
-    return newest
+            earliest = bisect_left(windows, first, key=lambda window: window.start)
+            inner = slice(earliest, bisect_right(windows, end, key=lambda window: window.end))
+            found[inner] = [scan] * len(found[inner])
+    return found
 
 
-def _ranges(labels: Sequence[tuple[str, int]], wanted: str, size: int) -> tuple[Range, ...]:
+def _ranges(labels: Sequence[Labelled], wanted: str) -> tuple[Range, ...]:
     """Return the runs of a label.
 
     A stretch of time that no record touched splits no run: it holds no row on the batch side, and counts as covered.
     """
     runs = (list(run) for label, run in groupby(labels, key=lambda pair: pair[0]) if label == wanted)
-    return tuple((run[0][1], run[-1][1] + size) for run in runs)
+    return tuple((run[0][1].start, run[-1][1].end) for run in runs)

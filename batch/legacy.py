@@ -13,9 +13,11 @@ from batch.staging import Staging
 from cutover.definition.fingerprint import batch_sql
 from cutover.definition.pipeline import Pipeline, Sql
 from cutover.definition.types import column_types
+from cutover.definition.windows import Interval
 from cutover.errors import DefinitionError
 from cutover.lake import tables
 from cutover.lake.schemas import batch_schema
+from cutover.records import windowing
 from cutover.records.classes import Class
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ EVENTS, RETURNED = "events", "returned"
 _NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "FLOAT", "DOUBLE", "DECIMAL")
 
 
-def stage(records: "DataFrame", pipeline: Pipeline, windows: Sequence[int], staged: Staging) -> None:
+def stage(records: "DataFrame", pipeline: Pipeline, windows: Sequence[Interval], staged: Staging) -> None:
     """Run the SQL and stage its rows, in their own types, as the view `returned`.
 
     The SQL sees all records of the run's windows and some of their neighbours'; each window must follow from its own
@@ -68,8 +70,14 @@ def events(records: "DataFrame", pipeline: Pipeline) -> "DataFrame":
     )
 
 
-def result_sql(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, epoch: int) -> str:
+def result_sql(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, windows: str, epoch: int) -> str:
     """Return the query of the staged rows in the batch table's columns and types.
+
+    Args:
+        connection: With the view `returned`.
+        pipeline: The definition.
+        windows: A relation of the run's windows: `window_start`, `window_end` (microseconds).
+        epoch: The cut's.
 
     Raises:
         DefinitionError: A value does not fit its column exactly, a window is not one of the definition's, or a
@@ -77,14 +85,15 @@ def result_sql(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, epoch:
     """
     connection.register("batch_columns", batch_schema(pipeline).empty_table())
     found, wanted = _types(connection, RETURNED), _types(connection, "batch_columns")
-    _check_windows(connection, pipeline)
+    _check_windows(connection, pipeline, windows)
     given = [name for name in wanted if name in found and name not in {"_n", "_epoch", "window_end"}]
     for name in given:
         _check_column(connection, pipeline, name, found[name], wanted[name])
     columns = [f"{tables.identifier(n)}::{wanted[n]} AS {tables.identifier(n)}" for n in given if n != "window_start"]
-    end = f"window_start + to_microseconds({pipeline.window.size}) AS window_end"
+    end = "make_timestamptz(planned.window_end) AS window_end"
     tail = f"NULL::BIGINT AS _n, {int(epoch)}::BIGINT AS _epoch"
-    return f"SELECT window_start, {end}, {', '.join(columns)}, {tail} FROM {RETURNED}"  # noqa: S608 -- quoted
+    rows = f"SELECT returned.window_start, {end}, {', '.join(columns)}, {tail} FROM {RETURNED} AS returned"  # noqa: S608 -- quoted
+    return f"{rows} JOIN {windows} AS planned ON epoch_us(returned.window_start) = planned.window_start"
 
 
 def _query(pipeline: Pipeline) -> str:
@@ -116,19 +125,20 @@ def _check_names(pipeline: Pipeline, result: "DataFrame") -> None:
         raise DefinitionError(msg)
 
 
-def _inside(result: "DataFrame", pipeline: Pipeline, windows: Sequence[int]) -> "DataFrame":
+def _inside(result: "DataFrame", pipeline: Pipeline, windows: Sequence[Interval]) -> "DataFrame":
     """Return the rows in some windows, and with them those that name no window: they are refused, not dropped."""
     from pyspark.sql import functions as F  # noqa: N812, PLC0415 -- Spark's own name; only a run needs it
 
-    starts = result.sparkSession.createDataFrame(pa.table({"_start": pa.array(windows, pa.int64())}))
-    micros = F.unix_micros("window_start")
-    start = F.coalesce(micros - F.pmod(micros, F.lit(pipeline.window.every)), F.lit(windows[0]))
-    return result.join(F.broadcast(starts), start == F.col("_start"), "left_semi")
+    wanted = pa.array([window.start for window in windows], pa.int64())
+    starts = F.broadcast(result.sparkSession.createDataFrame(pa.table({"_start": wanted})))
+    floor = windowing.sql_of(pipeline.window, "unix_micros(window_start)").start
+    return result.join(starts, F.expr(f"coalesce({floor}, {windows[0].start}L)") == F.col("_start"), "left_semi")
 
 
-def _check_windows(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline) -> None:
-    query = f"SELECT count(*) FROM {RETURNED} WHERE coalesce(epoch_us(window_start) % ?, 1) <> 0"  # noqa: S608
-    (strange,) = connection.execute(query, [pipeline.window.every]).fetchone() or (0,)
+def _check_windows(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, windows: str) -> None:
+    known = f"(SELECT window_start FROM {windows})"  # noqa: S608 -- a name of ours
+    query = f"SELECT count(*) FROM {RETURNED} WHERE coalesce(epoch_us(window_start) NOT IN {known}, true)"  # noqa: S608
+    (strange,) = connection.execute(query).fetchone() or (0,)
     if strange:
         msg = (
             f"{_place(pipeline)}: expected a `window_start` of the definition's windows, got another in {strange} rows."

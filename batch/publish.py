@@ -63,7 +63,6 @@ def _replace(work: Work, found: Found) -> int:
         table,
         staged_rows(work),
         found.plan.computed,
-        size=work.pipeline.window.size,
         commit=CommitProperties(custom_metadata={"userMetadata": note}),
     )
 

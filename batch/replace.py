@@ -21,7 +21,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def replace_windows(
-    table: DeltaTable, rows: pa.Table, ranges: Sequence[Range], *, size: int, commit: CommitProperties | None = None
+    table: DeltaTable, rows: pa.Table, ranges: Sequence[Range], *, commit: CommitProperties | None = None
 ) -> int:
     """Replace the windows that lie wholly inside the ranges by `rows`.
 
@@ -29,7 +29,6 @@ def replace_windows(
         table: The batch table.
         rows: Rows of windows inside the ranges; every one of these windows without a row is cleared.
         ranges: `[first window start, last window end)` in microseconds, ascending, disjoint.
-        size: Of a window, microseconds.
         commit: What the commit says about itself.
 
     Returns:
@@ -41,21 +40,21 @@ def replace_windows(
     if not ranges:
         return int(table.version())
     if pa.schema(table.schema().to_arrow()).names != rows.schema.names:
-        return _rewrite(table, rows, ranges, size, commit)
+        return _rewrite(table, rows, ranges, commit)
     wide = widened(ranges)
     if len(wide) < len(ranges):
-        rows = pa.concat_tables([rows, _kept(table, rows.schema, ranges, within=wide, size=size)])
+        rows = pa.concat_tables([rows, _kept(table, rows.schema, ranges, within=wide)])
     try:
-        write_deltalake(table, rows, mode="overwrite", predicate=predicate(wide, size), commit_properties=commit)
+        write_deltalake(table, rows, mode="overwrite", predicate=predicate(wide), commit_properties=commit)
     except DeltaError as error:
         msg = f"Table `{table.table_uri}`, version {table.version()}: windows cannot be replaced: {error}."
         raise LakeError(msg, runbook="TableUnreadable") from error
     return int(DeltaTable(table.table_uri).version())
 
 
-def predicate(ranges: Sequence[Range], size: int) -> str:
+def predicate(ranges: Sequence[Range]) -> str:
     """Return the SQL condition that a window lies wholly inside one of the ranges."""
-    parts = (f"(window_start >= '{_iso(first)}' AND window_start <= '{_iso(end - size)}')" for first, end in ranges)
+    parts = (f"(window_start >= '{_iso(first)}' AND window_end <= '{_iso(end)}')" for first, end in ranges)
     return " OR ".join(parts)
 
 
@@ -67,18 +66,14 @@ def widened(ranges: Sequence[Range]) -> list[Range]:
     return [(ranges[a][0], ranges[b - 1][1]) for a, b in zip(starts, ends, strict=True)]
 
 
-def _rewrite(
-    table: DeltaTable, rows: pa.Table, ranges: Sequence[Range], size: int, commit: CommitProperties | None
-) -> int:
+def _rewrite(table: DeltaTable, rows: pa.Table, ranges: Sequence[Range], commit: CommitProperties | None) -> int:
     # Another kind of batch side has other columns: what it does not compute is kept, in the columns both have.
-    everything = pa.concat_tables([rows, _kept(table, rows.schema, ranges, within=None, size=size)])
+    everything = pa.concat_tables([rows, _kept(table, rows.schema, ranges, within=None)])
     write_deltalake(table, everything, mode="overwrite", schema_mode="overwrite", commit_properties=commit)
     return int(DeltaTable(table.table_uri).version())
 
 
-def _kept(
-    table: DeltaTable, schema: pa.Schema, ranges: Sequence[Range], *, within: Sequence[Range] | None, size: int
-) -> pa.Table:
+def _kept(table: DeltaTable, schema: pa.Schema, ranges: Sequence[Range], *, within: Sequence[Range] | None) -> pa.Table:
     """Return the rows of the table that stay: outside `ranges`, and inside `within` if given."""
     connection = tables.connect()
     tables.bind(connection, "found", table)
@@ -88,12 +83,12 @@ def _kept(
     columns = ", ".join(
         tables.identifier(name) if name in names else f"NULL AS {tables.identifier(name)}" for name in schema.names
     )
-    inside = "epoch_us(window_start) >= r.first AND epoch_us(window_start) <= r.last - $size"
+    inside = "epoch_us(window_start) >= r.first AND epoch_us(window_end) <= r.last"
     query = (
         f"SELECT {columns} FROM found WHERE NOT EXISTS (SELECT 1 FROM replaced r WHERE {inside}) "  # noqa: S608
         f"AND EXISTS (SELECT 1 FROM widened r WHERE {inside})"
     )
-    return connection.sql(query, params={"size": size}).to_arrow_table().cast(schema)
+    return connection.sql(query).to_arrow_table().cast(schema)
 
 
 def _bind(connection: duckdb.DuckDBPyConnection, name: str, ranges: Sequence[Range]) -> None:

@@ -11,7 +11,7 @@ from batch.work import Work
 from cutover.definition.pipeline import SameDefinition
 from cutover.lake import tables
 from cutover.lake.schemas import batch_schema, duckdb_type
-from cutover.records.fold import finished_sql
+from cutover.records.fold import WINDOW, finished_sql
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -25,7 +25,9 @@ def stage_result(work: Work, plan: Plan) -> None:
     Rows come from the log alone. What this run scanned is at hand; records of these windows that an earlier run scanned
     are read again, by the ranges of the index.
     """
-    work.connection.register(WINDOWS, pa.table({"window_start": pa.array(plan.compute, pa.int64())}))
+    fields = [pa.field(name, pa.int64()) for name in WINDOW]
+    planned = [dict(zip(WINDOW, window, strict=True)) for window in plan.compute]
+    work.connection.register(WINDOWS, pa.Table.from_pylist(planned, schema=pa.schema(fields)))
     if not plan.compute:
         query = f"SELECT * FROM {_empty(work)}"  # noqa: S608 -- a name of ours
     elif isinstance(work.pipeline.batch, SameDefinition):
@@ -62,7 +64,7 @@ def _same_definition(work: Work) -> str:
 
 def _team_sql(work: Work, plan: Plan) -> str:
     legacy.stage(_records(work), work.pipeline, plan.compute, work.staged)
-    return legacy.result_sql(work.connection, work.pipeline, work.target.record.epoch)
+    return legacy.result_sql(work.connection, work.pipeline, WINDOWS, work.target.record.epoch)
 
 
 def _records(work: Work) -> "DataFrame":

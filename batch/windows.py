@@ -21,8 +21,8 @@ def plan_windows(work: Work, offsets: Offsets) -> tuple[Plan, tuple[Incomplete, 
     whole_from = _whole_from(work, offsets, sorted(touch.start for touch in touches))
     gone = index.expired_windows(work.connection, work.earliest, work.scan)
     horizon = Horizon(
-        size=work.pipeline.window.size,
-        closed=dirty.closed_start(work.pipeline, work.target.record.watermark_after),
+        window=work.pipeline.window,
+        closed=dirty.closed_at(work.pipeline, work.target.record.watermark_after),
         wanted=work.wanted,
         expired=lambda start: start < whole_from or start in gone or is_touched(start, work.lost),
         ahead=_ahead(work),
@@ -47,7 +47,7 @@ def _whole_from(work: Work, offsets: Offsets, starts: list[int]) -> int:
         if gaps.keys() <= left.keys()
         else None
     )
-    beyond = max(starts, default=limits.MIN_MICROS) + work.pipeline.window.every
+    beyond = work.pipeline.window.following(max(starts, default=limits.MIN_MICROS))
     return max(floor, beyond if found is None else found)
 
 
@@ -60,10 +60,9 @@ def _ahead(work: Work) -> frozenset[int] | None:
 
 
 def _incomplete(work: Work, planned: Plan, whole_from: int) -> tuple[Incomplete, ...]:
-    size = work.pipeline.window.size
     alone = tuple(
-        Incomplete(window_start=start, window_end=start + size, reason=EXPIRED)
-        for start in planned.expired
+        Incomplete(window_start=start, window_end=end, reason=EXPIRED)
+        for start, end in planned.expired
         if start >= whole_from and not is_touched(start, work.lost)
     )
     lost = tuple(retention.lost_windows(starts, work.pipeline) for starts in work.lost)

@@ -111,7 +111,7 @@ def _events(sides: Sides, pipeline: Pipeline, evidence: Evidence) -> Events:
     """
     pairs = evidence.books.up_to_cut
     counts = {name.value: pairs.get(name, 0) for name in Class}
-    if pipeline.window.size != pipeline.window.every:
+    if pipeline.window.most > 1:
         counts |= _distinct(sides, pipeline, evidence, counts)
     return Events(**counts, unknown_fields=sum(record.unknown for record in evidence.records))
 
@@ -120,7 +120,7 @@ def _distinct(sides: Sides, pipeline: Pipeline, evidence: Evidence, pairs: dict[
     records = "SELECT _class, _partition, _offset, any_value(epoch_us(event_time)), count(*) FROM ledger GROUP BY ALL"
     found = sides.connection.execute(records).fetchall()
     counts = {name: sum(row[0] == name for row in found) for name in ("malformed", "future", "late")}
-    wholly_late = sum(row[0] == "late" and row[4] == len(pipeline.window.starts(row[3])) for row in found)
+    wholly_late = sum(row[0] == "late" and row[4] == len(pipeline.window.intervals(row[3])) for row in found)
     read = sum(record.records for record in evidence.records)
     rest = read - pairs["filtered"] - counts["malformed"] - counts["future"] - wholly_late
     return {**counts, "accepted": rest}

@@ -19,9 +19,10 @@ from reconcile.sides import Sides
 
 _POSITIONS = """
     CREATE TEMP TABLE ledger AS
-    SELECT _class, _epoch, {keys}, position.partition AS _partition, position."offset" AS _offset,
+    SELECT _class, _epoch, {keys}, window_end, position.partition AS _partition, position."offset" AS _offset,
            position.event_time AS event_time, position.reason AS reason
-    FROM (SELECT _class, _epoch, {keys}, unnest(_positions) AS position FROM stream_log WHERE _positions IS NOT NULL)
+    FROM (SELECT _class, _epoch, {keys}, window_end, unnest(_positions) AS position
+          FROM stream_log WHERE _positions IS NOT NULL)
 """
 _DOUBTS = {
     "the ledger counts other records than it lists": """
@@ -39,11 +40,11 @@ _DOUBTS = {
     "a record is called late before its window had closed": """
         SELECT {keys}, _epoch, _partition, _offset FROM ledger l WHERE _class = 'late' AND NOT EXISTS (
         SELECT 1 FROM epoch_watermarks w
-        WHERE w.epoch = l._epoch AND epoch_us(l.window_start) + {wait} <= w.watermark)
+        WHERE w.epoch = l._epoch AND epoch_us(l.window_end) + {allowed} <= w.watermark)
     """,
     "a record's event time lies outside its window": """
         SELECT {keys}, _epoch, _partition, _offset FROM ledger WHERE window_start IS NOT NULL AND NOT coalesce(
-        event_time >= window_start AND epoch_us(event_time) < epoch_us(window_start) + {size}, false)
+        event_time >= window_start AND event_time < window_end, false)
     """,
 }
 
@@ -53,7 +54,7 @@ def question(sides: Sides, pipeline: Pipeline, records: Sequence[EpochRecord]) -
 
     Args:
         sides: Open sides; `stream_log` is bound.
-        pipeline: The definition, for the windows' size and allowed lateness.
+        pipeline: The definition, for the key and the allowed lateness.
         records: All epochs up to the cut.
     """
     make(sides.connection, pipeline, records)
@@ -66,7 +67,7 @@ def make(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, records: Seq
 
     Args:
         connection: Holds `stream_log`: rows of the epoch log but the epochs' own.
-        pipeline: The definition, for the key, the windows' size and allowed lateness.
+        pipeline: The definition, for the key and the allowed lateness.
         records: All epochs whose rows `stream_log` holds.
     """
     keys = ", ".join(map(identifier, ("window_start", *pipeline.key)))
@@ -77,10 +78,9 @@ def make(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, records: Seq
         f"CREATE TEMP TABLE ledger_keys AS SELECT _class, {keys}, count(*) AS records FROM ledger"
         f" WHERE window_start IS NOT NULL GROUP BY ALL"
     )
-    size = pipeline.window.size
-    wait = size + pipeline.lateness.allowed_micros
+    allowed = pipeline.lateness.allowed_micros
     doubts = [
-        f"SELECT *, {literal(why)} AS why FROM ({query.format(keys=keys, size=size, wait=wait)})"
+        f"SELECT *, {literal(why)} AS why FROM ({query.format(keys=keys, allowed=allowed)})"
         for why, query in _DOUBTS.items()
     ]
     connection.execute(f"CREATE TEMP TABLE doubtful AS {' UNION ALL BY NAME '.join(doubts)}")

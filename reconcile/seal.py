@@ -28,9 +28,10 @@ _BOOKS = """
 """
 
 _UNACCOUNTED = """
-    WITH held AS (SELECT DISTINCT epoch_us(window_start) AS opens, _epoch AS found FROM batch),
-    left_so AS (SELECT opens, arg_max(epoch, turn) AS wanted FROM (SELECT DISTINCT opens FROM held)
-                JOIN spans ON opens >= first AND opens <= last GROUP BY opens)
+    WITH held AS (
+        SELECT DISTINCT epoch_us(window_start) AS opens, epoch_us(window_end) AS ends, _epoch AS found FROM batch),
+    left_so AS (SELECT opens, arg_max(epoch, turn) AS wanted FROM (SELECT DISTINCT opens, ends FROM held)
+                JOIN spans ON opens >= first AND ends <= last GROUP BY opens)
     SELECT opens, found FROM held LEFT JOIN left_so USING (opens)
     WHERE found IS DISTINCT FROM wanted ORDER BY opens LIMIT 1
 """
@@ -148,7 +149,7 @@ def _facts(  # noqa: PLR0913, PLR0917 -- all that both sides are read from
         doubts=epoch_history.doubts(version, epoch_log.table, records, seen),
         losses=losses.losses(settings, version),
         run=run,
-        unaccounted=_unaccounted(batch, pipeline.window.size, runs, run),
+        unaccounted=_unaccounted(batch, runs, run),
         books=books,
     )
     evidence = Evidence(
@@ -188,7 +189,7 @@ def _books(epoch_log: EpochLog, epoch: int) -> Books:
     )
 
 
-def _unaccounted(batch: DeltaTable, size: int, all_runs: Sequence[BatchRun], run: BatchRun) -> tuple[str, int] | None:
+def _unaccounted(batch: DeltaTable, all_runs: Sequence[BatchRun], run: BatchRun) -> tuple[str, int] | None:
     """Return the first window of the batch table that the last recorded run over it did not leave as it is.
 
     Epochs of another stream version are other numbers, so that no epoch is compared with the cut's.
@@ -196,7 +197,7 @@ def _unaccounted(batch: DeltaTable, size: int, all_runs: Sequence[BatchRun], run
     ids = [each.run_id for each in all_runs]
     recorded = all_runs[: ids.index(run.run_id) + 1]
     spans = [
-        {"turn": turn, "epoch": each.epoch, "first": first, "last": end - size}
+        {"turn": turn, "epoch": each.epoch, "first": first, "last": end}
         for turn, each in enumerate(recorded)
         for first, end in each.computed
     ]

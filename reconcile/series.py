@@ -93,9 +93,8 @@ def windows(sides: Sides, pipeline: Pipeline) -> tuple[WindowPoint, ...]:
 
 def lateness(sides: Sides, pipeline: Pipeline) -> tuple[LatenessBin, ...]:
     """Return late (record, window) pairs by how far the watermark was beyond the end of what their window accepts."""
-    wait = pipeline.window.size + pipeline.lateness.allowed_micros
     query = f"""
-        SELECT (w.watermark - epoch_us(l.window_start) - {wait}) / {_MINUTE} FROM ledger l
+        SELECT (w.watermark - epoch_us(l.window_end) - {pipeline.lateness.allowed_micros}) / {_MINUTE} FROM ledger l
         JOIN epoch_watermarks w ON w.epoch = l._epoch WHERE l._class = 'late' AND w.watermark IS NOT NULL
     """
     late = [float(row[0]) for row in sides.connection.execute(query).fetchall()]

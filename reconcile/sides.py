@@ -15,6 +15,7 @@ from datetime import datetime
 import duckdb
 
 from cutover.definition.pipeline import Pipeline, SameDefinition
+from cutover.definition.windows import newest
 from cutover.lake import overflowing, tables
 from cutover.lake.batch_runs import EXPIRED, LOST, Range
 from cutover.lake.losses import touched
@@ -73,7 +74,8 @@ def opened(
         for number in range(len(merged) + 1):
             _fold(connection, pipeline, (Class.ACCEPTED, *merged[:number]), number, judged)
         connection.execute(
-            "CREATE TEMP VIEW windows AS SELECT window_start FROM all_1 UNION SELECT window_start FROM batch_table"
+            "CREATE TEMP VIEW windows AS SELECT window_start, window_end FROM all_1"
+            " UNION SELECT window_start, window_end FROM batch_table"
         )
         closed = closed_sql(pipeline, evidence)
         yield Sides(
@@ -90,8 +92,7 @@ def closed_sql(pipeline: Pipeline, evidence: Evidence) -> str:
     """Return SQL that is true for windows that were closed at the cut."""
     if evidence.watermark is None:
         return "false"
-    wait = pipeline.window.size + pipeline.lateness.allowed_micros
-    return f"(epoch_us(window_start) + {wait} <= {evidence.watermark})"
+    return f"(epoch_us(window_end) + {pipeline.lateness.allowed_micros} <= {evidence.watermark})"
 
 
 def _fold(
@@ -164,13 +165,12 @@ def _by_reason(pipeline: Pipeline, evidence: Evidence) -> dict[str, list[Range]]
 
     What was lost and accepted is not judged, whatever the batch run says of it.
     """
-    after = pipeline.window.size - pipeline.window.every
     # An entry of `incomplete` may span many windows: all those before the oldest record that the log still holds.
     gone = {
         reason: [(entry.window_start, entry.window_end) for entry in evidence.run.incomplete if entry.reason == reason]
         for reason in (LOST, EXPIRED)
     }
-    lost = [(first, end + after) for first, end in touched(evidence.losses)]
+    lost = [(first, newest(pipeline.window, end - 1).end) for first, end in touched(evidence.losses)]
     return {
         LOST: [*lost, *gone[LOST]],
         EXPIRED: gone[EXPIRED],
@@ -184,7 +184,7 @@ def state_of(pipeline: Pipeline, evidence: Evidence, start: int) -> str:
 
     `open` at the cut, or `incomplete(reason)`.
     """
-    end, known = start + pipeline.window.size, evidence.watermark
+    end, known = newest(pipeline.window, start).end, evidence.watermark
     closed = known is not None and end + pipeline.lateness.allowed_micros <= known
     for reason, ranges in _by_reason(pipeline, evidence).items():
         if (closed or reason == LOST) and any(a <= start and end <= b for a, b in ranges):
@@ -194,12 +194,12 @@ def state_of(pipeline: Pipeline, evidence: Evidence, start: int) -> str:
 
 def _uncovered_sql(pipeline: Pipeline, evidence: Evidence) -> str:
     """Return SQL that is true for windows that are not judged."""
-    return _inside_sql(pipeline, uncovered(pipeline, evidence))
+    return _inside_sql(uncovered(pipeline, evidence))
 
 
-def _inside_sql(pipeline: Pipeline, ranges: Iterable[Range]) -> str:
-    start, size = "epoch_us(window_start)", pipeline.window.size
-    return " OR ".join(f"({start} >= {int(a)} AND {start} + {size} <= {int(b)})" for a, b in ranges) or "false"
+def _inside_sql(ranges: Iterable[Range]) -> str:
+    start, end = "epoch_us(window_start)", "epoch_us(window_end)"
+    return " OR ".join(f"({start} >= {int(a)} AND {end} <= {int(b)})" for a, b in ranges) or "false"
 
 
 def _incomplete(
@@ -208,7 +208,7 @@ def _incomplete(
     """Count the windows that are not judged by the first reason that holds."""
     found, earlier = {}, "false"
     for reason, ranges in _by_reason(pipeline, evidence).items():
-        inside = _inside_sql(pipeline, ranges)
+        inside = _inside_sql(ranges)
         count = _count(connection, f"{condition} AND ({inside}) AND NOT ({earlier})")
         earlier = f"{earlier} OR {inside}"
         if count:

@@ -5,13 +5,14 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from cutover.definition.pipeline import Pipeline
+from cutover.definition.windows import Aligned, Interval
 from cutover.lake import tables
 from cutover.lake.batch_runs import BatchRun, Range
 from cutover.lake.paths import batch_uri
 from cutover.settings import Settings
 
 _WINDOWS = """
-    SELECT DISTINCT epoch_us(window_start) FROM batch_index
+    SELECT DISTINCT epoch_us(window_start), epoch_us(window_end) FROM batch_index
     JOIN starts ON starts.partition = _partition AND first_offset < starts.first
     JOIN runs ON runs.run = _run
     WHERE _kind = 'range' ORDER BY 1
@@ -41,16 +42,18 @@ def windows(
         offsets = {"partition": list(begun), "first": list(begun.values())}
         connection.register("starts", pa.table(offsets, schema=schema))
         connection.register("runs", pa.table({"run": pa.array([run.run_id for run in runs], pa.string())}))
-        starts = [int(row[0]) for row in connection.execute(_WINDOWS).fetchall()]
-    return _joined(starts, pipeline.window.every, pipeline.window.size)
+        found = [Interval(*row) for row in connection.execute(_WINDOWS).fetchall()]
+    return _joined(found, pipeline.window)
 
 
-def _joined(starts: Sequence[int], every: int, size: int) -> tuple[Range, ...]:
+def _joined(windows: Sequence[Interval], window: Aligned) -> tuple[Range, ...]:
     """Return windows that follow one another as one range: first start, last end."""
     found: list[Range] = []
-    for start in starts:
-        if found and start <= found[-1][1] - size + every:
-            found[-1] = (found[-1][0], start + size)
+    following = None
+    for start, end in windows:
+        if start == following:
+            found[-1] = (found[-1][0], end)
         else:
-            found.append((start, start + size))
+            found.append((start, end))
+        following = window.following(start)
     return tuple(found)

@@ -12,6 +12,7 @@ from rich.table import Table
 from cutover.clock import SystemClock
 from cutover.definition import catalogue
 from cutover.definition.pipeline import Pipeline
+from cutover.definition.windows import Aligned, newest
 from cutover.lake.losses import Loss
 from cutover.records import limits
 from cutover.settings import load_settings
@@ -92,10 +93,18 @@ def _windows(loss: Loss, pipeline: Pipeline) -> str:
     if loss.windows is None:
         return "none"
     first, end = loss.windows
-    last = _time(end - pipeline.window.every)
+    last = _time(newest(pipeline.window, end - 1).start)
     if first == limits.MIN_MICROS:
         return f"all up to the one that starts at {last}"
-    return f"{_time(first)} to {last} ({(end - first) // pipeline.window.every:,}), by start"
+    return f"{_time(first)} to {last} ({_count(pipeline.window, first, end):,}), by start"
+
+
+def _count(window: Aligned, first: int, end: int) -> int:
+    """Return how many windows begin in `[first, end)`; one begins at `first`."""
+    found = 0
+    while first < end:
+        first, found = window.following(first), found + 1
+    return found
 
 
 def _time(micros: int | None) -> str | None:

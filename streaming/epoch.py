@@ -8,7 +8,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cutover.definition.pipeline import Pipeline
-from cutover.definition.windows import Sliding, Window
 from cutover.lake.schemas import partial_schema
 from cutover.records import classify, parse, partials
 from cutover.records.classes import Class
@@ -83,8 +82,7 @@ def newest_events(passed: Pass) -> dict[int, int]:
 
 def pairs_bound(pipeline: Pipeline, plan: Plan) -> int:
     """Return how many (record, window) pairs an epoch can have at most, and so how many partial rows."""
-    window: Window = pipeline.window
-    return plan.span * (-(-window.size // window.every) if isinstance(window, Sliding) else 1)
+    return plan.span * pipeline.window.most
 
 
 def counted(rows: pa.Table, pipeline: Pipeline, plan: Plan) -> Counted:
@@ -97,14 +95,13 @@ def summed(by_class: Mapping[str, tuple[int, int]], pipeline: Pipeline, plan: Pl
     """Return the counts of an epoch from (pairs, unknown) by class.
 
     A record that parsed and was not filtered is one pair in each of its windows. Where records fall into different
-    numbers of windows (`size` is no multiple of `every`), `records` is the number of offsets.
+    numbers of windows (of a sliding one whose `size` is no multiple of `every`), `records` is the number of offsets.
     """
     counts = {kind.value: int(by_class.get(kind.value, (0, 0))[0]) for kind in Class}
     single = counts[Class.MALFORMED] + counts[Class.FILTERED]
     windowed = sum(counts.values()) - single
-    window: Window = pipeline.window
-    size, every = (window.size, window.every) if isinstance(window, Sliding) else (1, 1)
-    records = single + windowed // (size // every) if size % every == 0 else plan.span
+    window = pipeline.window
+    records = single + windowed // window.most if window.most == window.least else plan.span
     return Counted(counts=counts, records=records, unknown=sum(int(unknown) for _, unknown in by_class.values()))
 
 

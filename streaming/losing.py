@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from cutover.definition.pipeline import Pipeline
+from cutover.definition.windows import newest, oldest
 from cutover.lake.epochs import EpochRecord
 from cutover.lake.losses import Starts
 from cutover.records import limits
@@ -115,13 +116,11 @@ def windows(pipeline: Pipeline, watermark: int | None, newest_log_time: int) -> 
         watermark: Windows that were final at it are not touched; None: every window is, from the beginning of time.
         newest_log_time: No lost record bears a later log timestamp.
     """
-    every, size = pipeline.window.every, pipeline.window.size
-    newest = newest_log_time + pipeline.lateness.max_ahead_micros
-    end = newest - newest % every + every
+    window = pipeline.window
+    end = window.following(newest(window, newest_log_time + pipeline.lateness.max_ahead_micros).start)
     if watermark is None:
         return limits.MIN_MICROS, end
-    final = watermark - pipeline.lateness.allowed_micros - size  # newest start of a final window
-    first = final - final % every + every
+    first = oldest(window, watermark - pipeline.lateness.allowed_micros).start  # not final: it ends after that
     return (first, end) if first < end else None
 
 

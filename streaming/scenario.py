@@ -9,7 +9,7 @@ from typing import cast
 from cutover.definition.lateness import Lateness
 from cutover.definition.measures import Avg, Count, Measure
 from cutover.definition.pipeline import Pipeline, Topic
-from cutover.definition.windows import FOREVER, Global, Interval, Sliding
+from cutover.definition.windows import Aligned, Interval
 from cutover.errors import DefinitionError, LakeError
 from cutover.lake import tables
 from cutover.lake.epochs import EpochLog
@@ -39,7 +39,7 @@ def pipeline_of(setting: Setting, topic: str) -> Pipeline:
             event_time="event_time",
         ),
         key=("key",),
-        window=cast("Sliding", setting.window),  # the check of a definition refuses others; their panes are right
+        window=cast("Aligned", setting.window),  # the check of a definition refuses sessions
         measures={"value_": _measure(setting.measure)},
         lateness=Lateness(allowed=f"{(setting.allowed_lateness or 0) // 1000} milliseconds"),
         trigger=setting.trigger,
@@ -64,9 +64,7 @@ def outcome_of(setting: Setting, pipeline: Pipeline, log: EpochLog) -> Outcome:
     """
     _refuse_lost(setting, log)
     story = pane_rows.story(log.table, pipeline)
-    waiting = [
-        Waiting(window=_interval(setting, window), key=_key(key), rows=rows) for window, key, rows in story.held if rows
-    ]
+    waiting = [Waiting(window=window, key=_key(key), rows=rows) for window, key, rows in story.held if rows]
     return Outcome(
         panes=tuple(_pane(setting, pane) for pane in story.panes),
         dropped=_dropped(setting, log, story),
@@ -87,12 +85,7 @@ def _refuse_lost(setting: Setting, log: EpochLog) -> None:
 
 def _pane(setting: Setting, pane: Pane) -> Pane:
     value = _finished(setting.measure, pane.value[0])
-    return replace(pane, window=_interval(setting, pane.window), key=_key(pane.key), value=value)
-
-
-def _interval(setting: Setting, window: Interval) -> Interval:
-    """Return a window; that of all time ends in the table where its last year does."""
-    return Interval(-FOREVER, FOREVER) if isinstance(setting.window, Global) else window
+    return replace(pane, key=_key(pane.key), value=value)
 
 
 def _dropped(setting: Setting, log: EpochLog, story: pane_rows.Story) -> tuple[Dropped, ...]:
@@ -100,8 +93,7 @@ def _dropped(setting: Setting, log: EpochLog, story: pane_rows.Story) -> tuple[D
     ended = [(began[epoch], window, DropReason.TRIGGER_ENDED) for epoch, window in story.dropped]
     late = [(offset, window, DropReason.TOO_LATE) for offset, window in _late(log)]
     return tuple(
-        Dropped(row=rows[offset], window=_interval(setting, window), reason=reason)
-        for offset, window, reason in sorted([*ended, *late])
+        Dropped(row=rows[offset], window=window, reason=reason) for offset, window, reason in sorted([*ended, *late])
     )
 
 

@@ -10,7 +10,7 @@ from cutover.definition.measures import Avg, Count, Max, Measure, Min, Sum
 from cutover.definition.pipeline import Pipeline, SameDefinition, Sql
 from cutover.definition.schema import check_name, decimal_parts
 from cutover.definition.triggers import Accumulation, Trigger
-from cutover.definition.windows import Sliding
+from cutover.definition.windows import Aligned
 from cutover.errors import DefinitionError
 
 _KEYWORDS = """
@@ -154,11 +154,9 @@ def _measure_kinds(pipeline: Pipeline) -> None:
 
 def _window(pipeline: Pipeline) -> None:
     """Refuse what the paths cannot run; the panes of every window can be simulated."""
-    window, hint = pipeline.window, "`cutover simulate` shows the panes of other windows."
-    if not isinstance(window, Sliding):
-        _refuse("window", "Fixed(...) or Sliding(...)", repr(window), hint)
-    if window.offset:
-        _refuse("window", "no offset", f"{window.offset} us", hint)
+    if not isinstance(pipeline.window, Aligned):
+        hint = "`cutover simulate` shows the panes of other windows."
+        _refuse("window", "Fixed(...), Sliding(...), Daily(...) or Global()", repr(pipeline.window), hint)
 
 
 def _panes(pipeline: Pipeline) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from cutover.definition.pipeline import Pipeline, SameDefinition, Sql
 from cutover.definition.schema import fields
-from cutover.definition.windows import Sliding, Window
+from cutover.definition.windows import Daily, Sessions, Sliding, Window
 from cutover.errors import DefinitionError
 
 SEMANTICS_VERSION = 1
@@ -44,8 +44,12 @@ def describe(pipeline: Pipeline) -> dict[str, Any]:
     }
 
 
-def _window(window: Window) -> list[int] | str:
-    return [window.size, window.every] if isinstance(window, Sliding) and not window.offset else repr(window)
+def _window(window: Window) -> list[str | int]:
+    if isinstance(window, Sliding):
+        return [window.size, window.every, *([window.offset] if window.offset else [])]
+    if isinstance(window, Sessions):
+        return ["sessions", window.gap_micros]
+    return ["daily", window.zone, window.offset_micros] if isinstance(window, Daily) else ["global"]
 
 
 def lateness_fingerprint(pipeline: Pipeline) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from cutover.definition.lateness import Lateness
 from cutover.definition.measures import Measure
 from cutover.definition.triggers import Accumulation, Trigger
-from cutover.definition.windows import Sliding
+from cutover.definition.windows import Aligned
 
 TimeFormat = Literal["iso", "seconds", "millis"]
 
@@ -70,7 +70,7 @@ class Pipeline:
     name: str
     source: Topic
     key: tuple[str, ...]  # columns of the schema or of `derive`; a null key is a value
-    window: Sliding
+    window: Aligned
     measures: Mapping[str, Measure]
     where: str | None = None  # Spark SQL condition; rows for which it is not true are `filtered`
     derive: Mapping[str, str] = field(default_factory=dict)  # further columns, Spark SQL over the schema's columns

@@ -11,14 +11,20 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from itertools import pairwise
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cutover.definition.durations import LONGEST_DAYS, MICROSECONDS, parse_duration
 from cutover.errors import DefinitionError
 
 FOREVER = 2**62
-"""Later than every event time: the end of the global window, and the watermark once all input is in."""
+"""Later than the end of every window: the watermark once all input is in."""
+
+EARLIEST = -30_610_224_000_000_000
+"""1000-01-01T00:00:00Z, where event time begins, and with it the global window."""
+
+LATEST = 221_845_392_000_000_000
+"""9000-01-01T00:00:00Z, where event time ends: every engine can still write the end of a window around it."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -64,6 +70,20 @@ class Sliding:
         """Return all windows that hold an event time, ascending."""
         return tuple(Interval(start, start + self.size) for start in self.starts(event_micros))
 
+    def following(self, start: int) -> int:
+        """Return the start of the window after the one that begins at `start`."""
+        return start + self.every
+
+    @property
+    def most(self) -> int:
+        """Return how many windows hold one event time at most."""
+        return -(-self.size // self.every)
+
+    @property
+    def least(self) -> int:
+        """Return how many windows hold one event time at least."""
+        return self.size // self.every
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Daily:
@@ -75,6 +95,8 @@ class Daily:
 
     zone: str  # a name of the IANA time zone database, such as `Europe/Berlin`
     offset: str = "0 hours"  # less than a day
+    most: ClassVar[int] = 1
+    least: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         try:
@@ -82,13 +104,9 @@ class Daily:
         except (ZoneInfoNotFoundError, ValueError, OSError):
             msg = f"Window `Daily`: zone: expected a name such as `Europe/Berlin`, got `{self.zone[:80]}`."
             raise DefinitionError(msg) from None
-        if self._offset_micros >= MICROSECONDS["day"]:
+        if self.offset_micros >= MICROSECONDS["day"]:
             msg = f"Window `Daily`: offset: expected less than a day, got `{self.offset}`."
             raise DefinitionError(msg)
-
-    @property
-    def _offset_micros(self) -> int:
-        return parse_duration(self.offset, of="window.offset")
 
     def intervals(self, event_micros: int) -> tuple[Interval, ...]:
         """Return the one day that holds an event time."""
@@ -97,9 +115,18 @@ class Daily:
         days = (Interval(start, end) for start, end in pairwise(starts))
         return tuple(day for day in days if day.start <= event_micros < day.end)
 
+    def following(self, start: int) -> int:
+        """Return the start of the day after the one that begins at `start`."""
+        return self.intervals(start)[0].end
+
+    @property
+    def offset_micros(self) -> int:
+        """Return how long after midnight a day begins, microseconds by the clock on the wall."""
+        return parse_duration(self.offset, of="window.offset")
+
     def _start(self, day: date) -> int:
         # `fold=0` reads a time that is skipped by the clock before the change, which is the moment of the change.
-        wall = datetime.combine(day, time()) + self._offset_micros * _MICROSECOND
+        wall = datetime.combine(day, time()) + self.offset_micros * _MICROSECOND
         return (wall.replace(tzinfo=ZoneInfo(self.zone)) - _EPOCH) // _MICROSECOND
 
 
@@ -111,6 +138,8 @@ class Sessions:
     """
 
     gap: str  # such as `30 minutes`
+    most: ClassVar[int] = 1  # windows that hold one event time, before sessions are merged
+    least: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         if self.gap_micros == 0:
@@ -131,12 +160,32 @@ class Sessions:
 class Global:
     """One window for all of event time."""
 
+    most: ClassVar[int] = 1
+    least: ClassVar[int] = 1
+
     def intervals(self, event_micros: int) -> tuple[Interval, ...]:  # noqa: ARG002 -- every window's signature
         """Return the window."""
-        return (Interval(-FOREVER, FOREVER),)
+        return (Interval(EARLIEST, LATEST),)
+
+    def following(self, start: int) -> int:  # noqa: ARG002 -- every aligned window's signature
+        """Return the end of event time: there is no window after this one."""
+        return LATEST
 
 
-Window = Sliding | Daily | Sessions | Global
+Aligned = Sliding | Daily | Global
+"""Windows that lie where they lie, whatever the rows: starts and ends ascend together."""
+
+Window = Aligned | Sessions
+
+
+def oldest(window: Aligned, micros: int) -> Interval:
+    """Return the first window that ends after a time."""
+    return window.intervals(micros)[0]
+
+
+def newest(window: Aligned, micros: int) -> Interval:
+    """Return the last window that begins at or before a time; of a window's start, that window."""
+    return window.intervals(micros)[-1]
 
 
 def touch(one: Interval, other: Interval) -> bool:

@@ -8,6 +8,8 @@ fraction and exponent. Null is null. Of a field that stands twice the last one c
 kind. Negative zero is zero. A string with half a surrogate pair is of the wrong type. Names match by case.
 """
 
+from cutover.definition.windows import EARLIEST, LATEST
+
 MAX_DEPTH = 1_000
 """Nested arrays and objects, the record itself included; a deeper record is malformed(json)."""
 
@@ -25,10 +27,10 @@ ISO_TIMESTAMP = (
 ISO_DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
 """The whole text of a date."""
 
-MIN_MICROS = -30_610_224_000_000_000
+MIN_MICROS = EARLIEST
 """1000-01-01T00:00:00Z: the first timestamp (and date) that is taken."""
 
-MAX_MICROS = 221_845_392_000_000_000 - 1
+MAX_MICROS = LATEST - 1
 """8999-12-31T23:59:59.999999Z: the last one; a window around it still ends in a year that every engine can write."""
 
 

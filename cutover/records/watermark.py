@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from cutover.definition.lateness import Lateness
-from cutover.definition.windows import Sliding
+from cutover.definition.windows import Aligned, newest
 
 MICROS = 1_000_000
 
@@ -59,30 +59,30 @@ def advance(state: WatermarkState, seen: Observation, lateness: Lateness) -> Wat
     """
     quiet = _quiet_since(state, seen)
     idle = frozenset(p for p, since in quiet.items() if (seen.now - since) * MICROS >= lateness.idle_after_micros)
-    newest = _newest(state.max_event, seen.max_event)
+    known = _newest(state.max_event, seen.max_event)
     return WatermarkState(
-        watermark=_watermark(state.watermark, newest, seen, idle, lateness),
-        max_event=newest,
+        watermark=_watermark(state.watermark, known, seen, idle, lateness),
+        max_event=known,
         idle=idle,
         read=dict(seen.read),
         quiet_since=quiet,
     )
 
 
-def final_watermark(state: WatermarkState, window: Sliding, lateness: Lateness) -> int | None:
+def final_watermark(state: WatermarkState, window: Aligned, lateness: Lateness) -> int | None:
     """Return the watermark that closes every window seen so far: its end and the allowed lateness are behind it."""
     if not state.max_event:
         return state.watermark
-    end = max(state.max_event.values()) // window.every * window.every + window.size
+    end = newest(window, max(state.max_event.values())).end
     return max(end + lateness.allowed_micros, end if state.watermark is None else state.watermark)
 
 
 def _watermark(
-    before: int | None, newest: Mapping[int, int], seen: Observation, idle: frozenset[int], lateness: Lateness
+    before: int | None, known: Mapping[int, int], seen: Observation, idle: frozenset[int], lateness: Lateness
 ) -> int | None:
-    if any(_unread(seen, p) and p not in newest for p in seen.high):
+    if any(_unread(seen, p) and p not in known for p in seen.high):
         return before
-    active = [newest[p] for p in seen.high if p in newest and p not in idle]
+    active = [known[p] for p in seen.high if p in known and p not in idle]
     if not active:
         return before
     reached = min(active) - lateness.out_of_orderness_micros

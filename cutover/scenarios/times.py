@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from enum import Enum, auto
 
 from cutover.definition.durations import MICROSECONDS
-from cutover.definition.windows import FOREVER
+from cutover.definition.windows import EARLIEST, FOREVER, LATEST
 from cutover.errors import DefinitionError
 from cutover.records import limits
 
@@ -48,7 +48,7 @@ def read(text: object, *, of: str) -> Moment:
 
 def write(micros: int, style: Style) -> str:
     """Return a time as the scenario writes its own."""
-    if abs(micros) == FOREVER:
+    if abs(micros) == FOREVER or micros in {EARLIEST, LATEST}:
         return "-inf" if micros < 0 else "+inf"
     if style is Style.DATE:
         return (_EPOCH + micros * _MICROSECOND).isoformat().replace("+00:00", "Z")

@@ -10,6 +10,7 @@ from typing import Any
 
 from cutover.definition.fingerprint import batch_fingerprint, result_fingerprint
 from cutover.definition.pipeline import Pipeline, Policy
+from cutover.definition.windows import newest
 from cutover.errors import LogError
 from cutover.lake import control, losses, tables, versions
 from cutover.lake.epochs import EpochLog, EpochRecord
@@ -120,7 +121,7 @@ def lost(pipeline: Pipeline, found: Sequence[Loss]) -> tuple[Lost, ...]:
 
 def _lost(pipeline: Pipeline, step: Sequence[Loss]) -> Lost:
     end = max(loss.windows_to or 0 for loss in step)
-    closed = end - pipeline.window.every + pipeline.window.size + pipeline.lateness.allowed_micros
+    closed = newest(pipeline.window, end - 1).end + pipeline.lateness.allowed_micros
     offsets = sum((loss.next or loss.first) - loss.first for loss in step)
     how_many = f"{offsets:,} offsets" if all(loss.next is not None for loss in step) else "an unknown number of offsets"
     text = f"{how_many} of {step[0].topic} were lost, accepted {step[0].at:%Y-%m-%d %H:%M} UTC by {step[0].who}: "

@@ -13,6 +13,7 @@ record of unknown outcome 0 or 1 times; one that failed or was aborted never.
 
 from collections.abc import Iterator, Mapping
 
+from cutover.definition.windows import Aligned
 from cutover.lake.epochs import EpochRecord
 from cutover.records.classes import WITH_POSITIONS, Class
 from reconcile.verify import oracle_books
@@ -50,25 +51,22 @@ def notes(facts: Facts) -> Iterator[str]:
         yield facts.log.left_out
 
 
-def record_bounds(counts: Mapping[str, int], size: int, every: int) -> tuple[int, int]:
+def record_bounds(counts: Mapping[str, int], window: Aligned) -> tuple[int, int]:
     """Return how few and how many records make these pairs; both are the same where all records fall into as many.
 
     Args:
         counts: Class to pairs.
-        size: Of a window, microseconds.
-        every: Microseconds between two windows.
+        window: The definition's.
     """
     single = sum(counts.get(name, 0) for name in _SINGLE)
     windowed = sum(counts.values()) - single
-    most, least = -(-size // every), size // every
-    return single + -(-windowed // most), single + (windowed // least if least else windowed)
+    return single + -(-windowed // window.most), single + windowed // window.least
 
 
 def _records(facts: Facts, log: LogCounts) -> Iterator[str]:
-    window = facts.pipeline.window
     for record in facts.records:
         if record.epoch in log.epochs:
-            few, many = record_bounds(record.counts, window.size, window.every)
+            few, many = record_bounds(record.counts, facts.pipeline.window)
             found = sum(log.records.get((record.epoch, p), 0) for p in record.end)
             if not few <= found <= many:
                 text = f"Epoch {record.epoch} of {facts.stream}: the log holds {found:,} records in {_span(record)}"

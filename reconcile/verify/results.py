@@ -80,9 +80,9 @@ def readable(uri: str, version: int) -> EpochLog | None:
 
 
 def _finals(source: Source, facts: Facts, older: EpochLog, record: EpochRecord) -> Finals:
-    wait = facts.pipeline.window.size + facts.pipeline.lateness.allowed_micros
+    allowed = facts.pipeline.lateness.allowed_micros
     closed = (
-        "false" if record.watermark_after is None else f"epoch_us(window_start) + {wait} <= {record.watermark_after}"
+        "false" if record.watermark_after is None else f"epoch_us(window_end) + {allowed} <= {record.watermark_after}"
     )
     connection = source.connection
     older.relation(connection, "older_log", epoch=record.epoch)
@@ -110,8 +110,9 @@ def same_cut(first: BatchRun, second: BatchRun) -> bool:
 
 
 def _twice(source: Source, facts: Facts, first: BatchRun, second: BatchRun) -> Twice | None:
-    both = overlap(first.computed, second.computed, facts.pipeline.window.size)
-    where = " OR ".join(f"epoch_us(window_start) BETWEEN {int(a)} AND {int(b)}" for a, b in both) or "false"
+    both = overlap(first.computed, second.computed)
+    inside = (f"(epoch_us(window_start) >= {int(a)} AND epoch_us(window_end) <= {int(b)})" for a, b in both)
+    where = " OR ".join(inside) or "false"
     uri = batch_uri(source.settings, facts.pipeline)
     for run, name in ((first, "batch_first"), (second, "batch_second")):
         try:
@@ -123,7 +124,7 @@ def _twice(source: Source, facts: Facts, first: BatchRun, second: BatchRun) -> T
     return Twice(first_run=first.run_id, second_run=second.run_id, windows=found.windows, changed=found.changed)
 
 
-def overlap(first: Sequence[Range], second: Sequence[Range], size: int) -> list[Range]:
-    """Return the window starts `[from, to]` that lie, with their windows of a size, in ranges of both runs."""
-    pairs = ((max(a[0], b[0]), min(a[1], b[1]) - size) for a in first for b in second)
-    return sorted((start, end) for start, end in pairs if start <= end)
+def overlap(first: Sequence[Range], second: Sequence[Range]) -> list[Range]:
+    """Return the ranges that lie in ranges of both runs."""
+    pairs = ((max(a[0], b[0]), min(a[1], b[1])) for a in first for b in second)
+    return sorted((start, end) for start, end in pairs if start < end)

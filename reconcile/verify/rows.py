@@ -23,7 +23,7 @@ _DOUBTFUL = """
 _REOPENED = f"""
     SELECT _epoch, epoch_us(window_start) AS opens, any_value(watermark) AS closing, sum(_n)::BIGINT
     FROM {ROWS} JOIN segments ON _epoch = last
-    WHERE _class = '{Class.ACCEPTED}' AND epoch_us(window_start) + ? <= watermark GROUP BY 1, 2 ORDER BY 1, 2
+    WHERE _class = '{Class.ACCEPTED}' AND epoch_us(window_end) + ? <= watermark GROUP BY 1, 2 ORDER BY 1, 2
 """
 
 
@@ -59,8 +59,7 @@ def reopened(source: Source, facts: Facts) -> tuple[Reopened, ...]:
     found = segments(facts.records, (label for (label,) in source.connection.execute(LABELS).fetchall()))
     judged = {segment.last: before.get(segment.first) for segment in found}
     results.register(source.connection, "segments", judged, ("last", "watermark"))
-    wait = facts.pipeline.window.size + facts.pipeline.lateness.allowed_micros
-    rows = source.connection.execute(_REOPENED, [wait]).fetchall()
+    rows = source.connection.execute(_REOPENED, [facts.pipeline.lateness.allowed_micros]).fetchall()
     return tuple(Reopened(epoch=e, window_start=w, watermark=m, pairs=int(n)) for e, w, m, n in rows)
 
 

@@ -9,6 +9,7 @@ from typing import Literal
 from confluent_kafka import KafkaError, Message, Producer
 
 from cutover.definition import Pipeline
+from cutover.definition.windows import newest
 from reconcile.verify.oracle import Sent, append
 from tests.integration.streaming.rig import MINUTE, NOON, Event
 
@@ -33,7 +34,7 @@ class Report:
 
 def meant(pipeline: Pipeline) -> Callable[[Event], Meant]:
     """Return how a record of `tests.integration.streaming.rig` is meant under its definition."""
-    size, ahead = pipeline.window.size, pipeline.lateness.max_ahead_micros
+    window, ahead = pipeline.window, pipeline.lateness.max_ahead_micros
 
     def of(event: Event) -> Meant:
         if event.raw is not None:
@@ -42,7 +43,7 @@ def meant(pipeline: Pipeline) -> Callable[[Event], Meant]:
             return "filtered", None, ()
         logged = NOON + int((event.minute if event.logged is None else event.logged) * MINUTE)
         kind: Intended = "future" if event.micros > logged // 1000 * 1000 + ahead else "accepted"
-        return kind, event.micros // 1000 * 1000 // size * size, (event.key,)
+        return kind, newest(window, event.micros // 1000 * 1000).start, (event.key,)
 
     return of
 

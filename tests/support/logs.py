@@ -7,8 +7,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from cutover.definition import Avg, Count, Fixed, Lateness, Max, Min, Pipeline, Sliding, Sum, Topic
-from cutover.definition.windows import Sliding as Window
+from cutover.definition import Avg, Count, Daily, Fixed, Global, Lateness, Max, Min, Pipeline, Sliding, Sum, Topic
+from cutover.definition.windows import Aligned
 from cutover.log.kafka import RawRecord
 
 MICROS = 1_000_000
@@ -116,10 +116,12 @@ def borders(draw: st.DrawFn, log: Sequence[RawRecord], *, most: int = 3) -> tupl
     return (*found, ends)
 
 
-def windows() -> st.SearchStrategy[Window]:
-    """Draw a fixed or sliding window."""
+def windows() -> st.SearchStrategy[Aligned]:
+    """Draw a window: fixed, sliding, both with an offset, a day of the wall's clock, all of time."""
     sliding = Sliding(size=3_600 * MICROS, every=1_500 * MICROS)
-    return st.sampled_from([Fixed(hours=1), Fixed(minutes=20), sliding])
+    shifted = Sliding(size=3_600 * MICROS, every=1_800 * MICROS, offset=420 * MICROS)
+    fixed = [Fixed(hours=1), Fixed(minutes=20), Fixed(minutes=20, offset="7 minutes")]
+    return st.sampled_from([*fixed, sliding, shifted, Daily(zone="Europe/Berlin", offset="90 minutes"), Global()])
 
 
 @st.composite

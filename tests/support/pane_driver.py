@@ -8,13 +8,12 @@ from deltalake import write_deltalake
 
 from cutover.definition import Pipeline
 from cutover.definition.fingerprint import panes_fingerprint
-from cutover.definition.windows import FOREVER, Interval
+from cutover.definition.windows import FOREVER
 from cutover.lake import tables
 from cutover.lake.epochs import EpochLog, EpochRecord
 from cutover.lake.schemas import epoch_log_schema, partial_schema
 from cutover.panes.course import Comes, Ends, course
 from cutover.panes.model import Outcome, Row, Setting, is_too_late
-from cutover.records.classify import FIRST_MICROS, LAST_MICROS
 from streaming import pane_rows, pane_values, scenario
 from streaming.panes import Panes, Passing
 
@@ -75,12 +74,11 @@ class PaneDriver:
         }
         found = []
         for window in self.setting.window.intervals(row.event_time):
-            stored = Interval(max(window.start, FIRST_MICROS), min(window.end, LAST_MICROS))
             late = is_too_late(self.setting, window, self.watermark)
             position = {"partition": 0, "offset": self.offset - 1, "event_time": row.event_time, "reason": None}
             about = {"_class": "late", "_positions": [position]} if late else {"_class": "accepted"}
             key = {"key": scenario._key_text(row.key)}
-            found.append({**states, **about, **pane_values.bounds(stored), **key, "_n": 1})
+            found.append({**states, **about, **pane_values.bounds(window), **key, "_n": 1})
         return found
 
     def _commit(self, rows: pa.Table, passing: Passing, *, came: int = 0) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from cutover.definition import Accumulation, Sum
 from cutover.definition.measures import Measure
 from cutover.definition.triggers import DEFAULT, Trigger
-from cutover.definition.windows import FOREVER, Sliding, Window
+from cutover.definition.windows import EARLIEST, FOREVER, LATEST, Sliding, Window
 from cutover.panes.model import Outcome, Row, Setting, Step, Watermark
 
 SECOND = 1_000_000
@@ -72,4 +72,4 @@ def shown(outcome: Outcome) -> list[str]:
 
 
 def _second(micros: int) -> str:
-    return ("-inf" if micros < 0 else "+inf") if abs(micros) == FOREVER else f"{micros / SECOND:g}"
+    return {EARLIEST: "-inf", LATEST: "+inf"}.get(micros, f"{micros / SECOND:g}")

@@ -137,8 +137,7 @@ def _classify(books: _Books, pipeline: Pipeline, record: _Judged, watermark: int
     if not record.evaluated.passes:
         _enter(books, record, Class.FILTERED, None)
         return
-    for start in pipeline.window.starts(record.event):
-        end = start + pipeline.window.size
+    for start, end in pipeline.window.intervals(record.event):
         late = watermark is not None and end + pipeline.lateness.allowed_micros <= watermark
         cls = Class.FUTURE if record.is_future(pipeline) else Class.LATE if late else Class.ACCEPTED
         _enter(books, record, cls, start)

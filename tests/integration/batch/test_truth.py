@@ -4,8 +4,9 @@ from dataclasses import replace
 import pytest
 
 from batch.recompute import run
-from cutover.definition import Fixed, Sliding
+from cutover.definition import Daily, Fixed, Sliding
 from cutover.definition.durations import MICROSECONDS
+from cutover.definition.windows import Aligned
 from cutover.log.kafka import LogClient
 from cutover.records import reference
 from cutover.records.classes import Class
@@ -30,13 +31,15 @@ def send_some(lab: Lab, draw: random.Random, progress: int) -> None:
     lab.send_raw(draw.randrange(PARTITIONS), draw.choice([b"{", b"", b"[]", b"\xff", b'{"seq": "1"}']))
 
 
-@pytest.mark.parametrize("window", [Fixed(hours=1), SLIDING], ids=["fixed", "sliding"])
-def test_runs_at_several_cuts_end_at_the_truth_of_the_whole_log(lab: Lab, window: Sliding) -> None:
+@pytest.mark.parametrize(
+    "window", [Fixed(hours=1), SLIDING, Fixed(hours=1, offset="25 minutes"), Daily(zone="Asia/Kolkata")], ids=str
+)
+def test_runs_at_several_cuts_end_at_the_truth_of_the_whole_log(lab: Lab, window: Aligned) -> None:
     lab.pipeline = replace(lab.pipeline, window=window)
     draw = random.Random(7)  # noqa: S311 -- a test's story, the same each time
     for step in range(3):
         send_some(lab, draw, step * HOUR)
-        lab.commit_epoch(watermark=9 * HOUR if step == 2 else step * HOUR)
+        lab.commit_epoch(watermark=99 * HOUR if step == 2 else step * HOUR)
         done = run(lab.settings, lab.pipeline)
 
     assert done is not None

@@ -1,6 +1,6 @@
 """Tables of one pipeline as both paths would have left them, made from a list of records; and ways to spoil them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -13,6 +13,7 @@ from cutover.clock import SystemClock
 from cutover.definition import Avg, Count, Fixed, Lateness, Max, Min, Pipeline, Policy, Sum, Topic
 from cutover.definition.fingerprint import batch_fingerprint, lateness_fingerprint, result_fingerprint
 from cutover.definition.pipeline import SameDefinition
+from cutover.definition.windows import newest
 from cutover.lake import tables, versions
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.epochs import EpochRecord
@@ -83,7 +84,10 @@ def lake_of(sales: Sequence[Sale], pipeline: Pipeline = PIPELINE) -> Lake:
         for group in {_group(sale): None for sale in ordered}
     ]
     batch = _batch([sale for sale in ordered if sale.kind in {"accepted", "late"}], pipeline, epoch=last)
-    return Lake(partials=tuple(partials), epochs=epochs, batch=batch, run=_run(pipeline, epochs[-1]), transaction=last)
+    run = _run(pipeline, epochs[-1])
+    return Lake(
+        partials=_ended(partials, pipeline), epochs=epochs, batch=_ended(batch, pipeline), run=run, transaction=last
+    )
 
 
 def write(settings: Settings, lake: Lake, pipeline: Pipeline = PIPELINE) -> str:
@@ -122,6 +126,17 @@ def edited(lake: Lake, place: int, edit: Callable[[Raw], Raw | None]) -> Lake:
     return replace(lake, batch=tuple(rest))
 
 
+def _ended(rows: Iterable[Raw], pipeline: Pipeline) -> tuple[Raw, ...]:
+    """Return rows with the end of their window, which is as long as the definition says."""
+    ends = {row["window_start"]: _end(pipeline, row["window_start"]) for row in rows}
+    return tuple(row | {"window_end": ends[row["window_start"]]} for row in rows)
+
+
+def _end(pipeline: Pipeline, start: datetime) -> datetime:
+    micros_of = round(start.timestamp() * 1_000_000)
+    return start + timedelta(microseconds=newest(pipeline.window, micros_of).end - micros_of)
+
+
 def _group(sale: Sale) -> tuple[Any, ...]:
     return (sale.epoch, sale.kind, sale.hour, sale.shop, sale.desk)
 
@@ -147,7 +162,6 @@ def _result(hour: int, shop: str | None, desk: int | None, amounts: list[int]) -
     at = START + timedelta(hours=hour)
     return {
         "window_start": at,
-        "window_end": at + timedelta(hours=1),
         "shop": shop,
         "desk": desk,
         "sales": len(amounts),

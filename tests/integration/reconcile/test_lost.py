@@ -152,6 +152,7 @@ def scanned(settings: Settings, lake: Lake, **first_offsets: int) -> None:
             "_run": lake.run.run_id,
             "_partition": 0,
             "window_start": START + timedelta(hours=int(hour[1:])),
+            "window_end": START + timedelta(hours=int(hour[1:]) + 1),
             "first_offset": first,
         }
         for hour, first in first_offsets.items()

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cutover.definition import Count, Fixed, Lateness, Pipeline, Topic
+from cutover.definition import Count, Daily, Fixed, Global, Lateness, Pipeline, Topic
 from cutover.definition.durations import MICROSECONDS
-from cutover.definition.windows import Sliding
+from cutover.definition.windows import Aligned, Sliding
 from cutover.records.classify import classified
 
 if TYPE_CHECKING:
@@ -25,13 +25,13 @@ TOPIC = Topic(name="t", schema="at timestamp", event_time="at")
 LATENESS = Lateness(allowed="10 minutes", max_ahead="1 hour")
 
 
-def pipeline_of(window: Sliding) -> Pipeline:
+def pipeline_of(window: Aligned) -> Pipeline:
     return Pipeline(name="p", source=TOPIC, key=("at",), window=window, measures={"n": Count()}, lateness=LATENESS)
 
 
 def judged(
     spark: "SparkSession",
-    window: Sliding,
+    window: Aligned,
     events: Sequence[int],
     *,
     watermark: int | None = None,
@@ -58,6 +58,23 @@ def micros(value: datetime | None) -> int | None:
 
 
 EVENTS = (0, 1, HOUR - 1, HOUR, -1, -HOUR, -HOUR - 1, 90 * MINUTE + 7)
+ZONES = ("UTC", "Europe/Berlin", "America/Havana", "America/Sao_Paulo", "Pacific/Apia", "Australia/Lord_Howe")
+CHANGED = (
+    "2024-03-31",
+    "2024-10-27",
+    "2024-11-03",
+    "2018-11-04",
+    "2011-12-29",
+    "2024-04-06",
+    "1969-10-26",
+    "1850-06-01",
+)
+CLOCK_CHANGES = tuple(
+    (datetime.fromisoformat(day).replace(tzinfo=UTC) - EPOCH) // timedelta(microseconds=1) + hours * HOUR // 2 + shift
+    for day in CHANGED
+    for hours in range(-24, 96)
+    for shift in (-1, 0)
+)
 
 
 @pytest.mark.parametrize(
@@ -67,13 +84,18 @@ EVENTS = (0, 1, HOUR - 1, HOUR, -1, -HOUR, -HOUR - 1, 90 * MINUTE + 7)
         Sliding(size=HOUR, every=HOUR // 2),
         Sliding(size=HOUR, every=25 * MINUTE),
         Sliding(size=7, every=3),
+        Fixed(hours=1, offset="20 minutes"),
+        Sliding(size=7, every=3, offset=2),
+        Global(),
+        *(Daily(zone=zone, offset=offset) for zone in ZONES for offset in ("0 hours", "150 minutes", "23 hours")),
     ],
-    ids=["fixed", "sliding", "uneven", "tiny"],
+    ids=str,
 )
-def test_windows_of_a_record_are_those_of_the_definition(spark: "SparkSession", window: Sliding) -> None:
-    expected = [(offset, start, start + window.size) for offset, e in enumerate(EVENTS) for start in window.starts(e)]
+def test_windows_of_a_record_are_those_of_the_definition(spark: "SparkSession", window: Aligned) -> None:
+    events = (*EVENTS, *CLOCK_CHANGES) if isinstance(window, Daily) else EVENTS
+    expected = [(offset, *interval) for offset, event in enumerate(events) for interval in window.intervals(event)]
 
-    found = judged(spark, window, EVENTS)
+    found = judged(spark, window, events)
 
     assert expected == [(row["_offset"], row["window_start"], row["window_end"]) for row in found]
 

@@ -12,6 +12,7 @@ from deltalake import DeltaTable, write_deltalake
 from cutover.clock import SystemClock
 from cutover.definition import Pipeline
 from cutover.definition.fingerprint import batch_fingerprint
+from cutover.definition.windows import newest
 from cutover.lake import tables, versions
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.epochs import EpochRecord
@@ -91,7 +92,7 @@ def write_batch(settings: Settings, definition: Pipeline, record: EpochRecord, r
         result_fingerprint=record.result_fingerprint,
         batch_fingerprint=batch_fingerprint(definition),
         isolation="read_committed",
-        computed=((min(starts), max(starts) + definition.window.size),),
+        computed=((min(starts), newest(definition.window, max(starts)).end),),
         batch_version=int(batch.version()),
         finished="2026-01-05T00:00:00Z",
     )

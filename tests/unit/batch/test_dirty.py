@@ -3,15 +3,20 @@ from collections.abc import Sequence
 import pytest
 
 from batch.dirty import Horizon, Plan, Touch, plan
+from cutover.definition.windows import Interval, Sliding
 from cutover.lake.batch_runs import Range
 
-SIZE = 10
+TEN = Sliding(size=10, every=10)
 
 
 def planned(scans: dict[int, int], history: Sequence[Sequence[Range]], **horizon: object) -> Plan:
     """Plan over windows of ten units; `scans` names the newest scan that touched each start."""
     touches = [Touch(start=start, scan=scan) for start, scan in scans.items()]
-    return plan(touches, history, Horizon(**{"size": SIZE, "closed": 100, **horizon}))  # type: ignore[arg-type]  # a table
+    return plan(touches, history, Horizon(**{"window": TEN, "closed": 110, **horizon}))  # type: ignore[arg-type]  # a table
+
+
+def starts(windows: Sequence[Interval]) -> tuple[int, ...]:
+    return tuple(window.start for window in windows)
 
 
 def test_a_window_that_was_never_computed_is_dirty() -> None:
@@ -19,15 +24,15 @@ def test_a_window_that_was_never_computed_is_dirty() -> None:
 
 
 def test_a_window_touched_since_it_was_computed_is_dirty_and_its_neighbours_are_not() -> None:
-    assert planned({0: 0, 10: 1, 20: 0}, [[(0, 30)]]).compute == (10,)
+    assert planned({0: 0, 10: 1, 20: 0}, [[(0, 30)]]).compute == (Interval(10, 20),)
 
 
 def test_a_window_left_out_of_a_run_stays_dirty() -> None:
-    assert planned({0: 0, 10: 0}, [[(0, 10)], []]).compute == (10,)
+    assert planned({0: 0, 10: 0}, [[(0, 10)], []]).compute == (Interval(10, 20),)
 
 
 def test_an_open_window_is_not_computed() -> None:
-    assert planned({0: 0, 10: 0}, [], closed=5).computed == ((0, 10),)
+    assert planned({0: 0, 10: 0}, [], closed=15).computed == ((0, 10),)
 
 
 def test_without_a_watermark_no_window_is_closed() -> None:
@@ -45,18 +50,18 @@ def test_a_clean_window_splits_a_run() -> None:
 def test_with_a_wanted_range_clean_windows_are_computed_too_and_dirty_ones_outside_are_stale() -> None:
     found = planned({0: 0, 10: 0, 20: 1, 30: 1}, [[(0, 40)]], wanted=(0, 30))
 
-    assert (found.compute, found.stale) == ((0, 10, 20), ((30, 40),))
+    assert (starts(found.compute), found.stale) == ((0, 10, 20), ((30, 40),))
 
 
 def test_a_window_that_reaches_over_the_wanted_range_is_not_computed() -> None:
-    assert planned({0: 0, 10: 0}, [], wanted=(0, 15)).compute == (0,)
+    assert planned({0: 0, 10: 0}, [], wanted=(0, 15)).compute == (Interval(0, 10),)
 
 
 @pytest.mark.parametrize(("scan", "expected"), [(1, (0,)), (0, ())])
 def test_only_a_dirty_window_expires_and_it_is_never_computed(scan: int, expected: tuple[int, ...]) -> None:
     found = planned({0: scan}, [[(0, 10)]], expired=lambda start: start == 0, wanted=(0, 10))
 
-    assert (found.compute, found.expired) == ((), expected)
+    assert (found.compute, starts(found.expired)) == ((), expected)
 
 
 def test_at_an_older_cut_nothing_is_computed_and_what_lies_beyond_it_is_stale() -> None:
@@ -66,7 +71,7 @@ def test_at_an_older_cut_nothing_is_computed_and_what_lies_beyond_it_is_stale() 
 
 
 def test_windows_that_overlap_are_computed_when_they_lie_wholly_inside() -> None:
-    sliding = planned({0: 0, 5: 0, 10: 1}, [[(0, 15)]])
+    sliding = planned({0: 0, 5: 0, 10: 1}, [[(0, 15)]], window=Sliding(size=10, every=5))
 
     assert sliding.computed == ((10, 20),)
 

@@ -12,13 +12,14 @@ from cutover.lake import tables
 
 START = datetime(2013, 1, 1, tzinfo=UTC)
 HOUR = 3_600_000_000
-SCHEMA = pa.schema([("window_start", pa.timestamp("us", "UTC")), ("v", pa.int64())])
+TIME = pa.timestamp("us", "UTC")
+SCHEMA = pa.schema([("window_start", TIME), ("window_end", TIME), ("v", pa.int64())])
 
 
 def rows(hours: dict[int, int]) -> pa.Table:
-    return pa.Table.from_pylist(
-        [{"window_start": START + timedelta(hours=h), "v": v} for h, v in hours.items()], SCHEMA
-    )
+    at = {h: START + timedelta(hours=h) for h in range(7)}
+    found = [{"window_start": at[h], "window_end": at[h + 1], "v": v} for h, v in hours.items()]
+    return pa.Table.from_pylist(found, SCHEMA)
 
 
 def ranges(*pairs: tuple[int, int]) -> list[tuple[int, int]]:
@@ -41,7 +42,7 @@ def values(table: DeltaTable) -> dict[int, int]:
 
 
 def test_the_windows_of_a_range_are_replaced_and_those_without_a_row_are_cleared(table: DeltaTable) -> None:
-    version = replace_windows(table, rows({1: 2, 4: 2}), ranges((1, 3), (4, 5)), size=HOUR)
+    version = replace_windows(table, rows({1: 2, 4: 2}), ranges((1, 3), (4, 5)))
 
     assert version == 2
     assert values(table) == {0: 1, 1: 2, 3: 1, 4: 2, 5: 1}
@@ -49,7 +50,7 @@ def test_the_windows_of_a_range_are_replaced_and_those_without_a_row_are_cleared
 
 def test_a_row_outside_the_ranges_is_refused_and_nothing_changes(table: DeltaTable) -> None:
     with pytest.raises(LakeError, match="windows cannot be replaced"):
-        replace_windows(table, rows({3: 2}), ranges((1, 3)), size=HOUR)
+        replace_windows(table, rows({3: 2}), ranges((1, 3)))
 
     assert values(table) == dict.fromkeys(range(6), 1)
 
@@ -59,7 +60,7 @@ def test_more_ranges_than_a_predicate_takes_replace_no_further_window(
 ) -> None:
     monkeypatch.setattr(replace, "MOST_RANGES", 2)
 
-    replace_windows(table, rows({0: 2, 2: 2}), ranges((0, 1), (2, 3), (5, 6)), size=HOUR)
+    replace_windows(table, rows({0: 2, 2: 2}), ranges((0, 1), (2, 3), (5, 6)))
 
     assert values(table) == {0: 2, 1: 1, 2: 2, 3: 1, 4: 1}
 
@@ -67,6 +68,6 @@ def test_more_ranges_than_a_predicate_takes_replace_no_further_window(
 def test_other_columns_rewrite_the_table_and_keep_the_windows_outside(table: DeltaTable) -> None:
     wider = rows({1: 2}).append_column("w", pa.array([7], pa.int64()))
 
-    replace_windows(table, wider, ranges((1, 2)), size=HOUR)
+    replace_windows(table, wider, ranges((1, 2)))
 
     assert values(tables.open_table(table.table_uri)) == {0: 1, 1: 2, 2: 1, 3: 1, 4: 1, 5: 1}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from cutover.definition import Count, Daily, Fixed, Global, Pipeline, Sessions, Sliding, Topic
 from cutover.definition.check import check
 from cutover.definition.fingerprint import result_fingerprint
-from cutover.definition.windows import FOREVER, Interval, Window, merged
+from cutover.definition.windows import Aligned, Interval, Window, merged, newest, oldest
 from cutover.errors import DefinitionError
 
 SECOND = 1_000_000
@@ -134,7 +134,7 @@ def test_sessions_merge_in_any_order_and_grouping(events: list[int], order: Rand
 
 
 def test_global_window_holds_everything() -> None:
-    assert Global().intervals(-(10**15)) == (Interval(-FOREVER, FOREVER),)
+    assert [micros("1000-01-01T00:00:00Z"), micros("9000-01-01T00:00:00Z")] == list(Global().intervals(-(10**15))[0])
 
 
 @pytest.mark.parametrize(
@@ -155,12 +155,51 @@ def test_window_that_cannot_be_is_refused(make: Callable[[], Window], message: s
         make()
 
 
-@pytest.mark.parametrize(
-    "window", [Sessions("1 minute"), Global(), Daily(zone="UTC"), Fixed(hours=1, offset="1 minute")]
-)
-def test_pipeline_refuses_windows_that_its_paths_cannot_run(window: Window) -> None:
+def test_pipeline_refuses_windows_that_its_paths_cannot_run() -> None:
     with pytest.raises(DefinitionError, match=r"window: expected .*\nHint: `cutover simulate`"):
-        check(replace(PIPELINE, window=window))  # type: ignore[arg-type]  # what a definition file may hold all the same
+        check(replace(PIPELINE, window=Sessions("1 minute")))  # type: ignore[arg-type]  # a definition file may hold it
+
+
+ALIGNED: tuple[Aligned, ...] = (
+    Fixed(hours=1, offset="15 minutes"),
+    Sliding(size=10, every=4, offset=3),
+    Daily(zone="Europe/Berlin"),
+    Daily(zone="Pacific/Apia", offset="6 hours"),
+)
+
+
+@pytest.mark.parametrize("window", ALIGNED)
+@given(event=st.integers(-(10**15), 2 * 10**15))
+def test_windows_follow_one_another_without_a_gap(window: Aligned, event: int) -> None:
+    found = window.intervals(event)
+
+    assert window.least <= len(found) <= window.most
+    assert (oldest(window, event), newest(window, event)) == (found[0], found[-1])
+    assert newest(window, found[-1].start) == found[-1]
+    following = newest(window, window.following(found[-1].start))
+    assert found[-1].start < event + 1 <= following.start <= found[-1].end
+    assert newest(window, following.start - 1) == found[-1]
+    assert oldest(window, found[-1].end - 1).end <= found[-1].end
+
+
+def test_no_window_follows_the_global_one() -> None:
+    assert Global().following(Global().intervals(0)[0].start) == Global().intervals(0)[0].end
+
+
+def test_every_part_of_a_window_makes_another_truth() -> None:
+    windows: list[Aligned] = [
+        Fixed(hours=1),
+        Fixed(hours=1, offset="15 minutes"),
+        Fixed(days=1),
+        Daily(zone="UTC"),
+        Daily(zone="Europe/Berlin"),
+        Daily(zone="Europe/Berlin", offset="6 hours"),
+        Global(),
+    ]
+
+    assert len({result_fingerprint(replace(PIPELINE, window=window)) for window in windows}) == len(windows)
+    same = {Daily(zone="UTC", offset="6 hours"), Daily(zone="UTC", offset="360 minutes")}
+    assert len({result_fingerprint(replace(PIPELINE, window=window)) for window in same}) == 1
 
 
 def test_fingerprint_of_a_fixed_window_is_what_it_was() -> None:

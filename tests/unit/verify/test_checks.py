@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
+from cutover.definition.windows import Sliding
 from cutover.lake.witnesses import Witness
 from reconcile.verify import n1_books, n2_one_effect, n3_no_gap, n4_prefix, n5_paths, n6_forward, n8_same_story
 from reconcile.verify.facts import (
@@ -98,7 +99,7 @@ def test_folded_rows_are_counted_under_their_last_epoch() -> None:
     ],
 )
 def test_pairs_bound_their_records(counts: dict[str, int], size: int, every: int, expected: tuple[int, int]) -> None:
-    assert n1_books.record_bounds(counts, size, every) == expected
+    assert n1_books.record_bounds(counts, Sliding(size=size, every=every)) == expected
 
 
 # N2

@@ -197,8 +197,8 @@ def test_a_cut_with_two_results_is_named() -> None:
 
 
 def test_only_windows_that_both_runs_computed_are_compared() -> None:
-    assert overlap([(0, 30), (60, 90)], [(20, 70)], 10) == [(20, 20), (60, 60)]
-    assert overlap([(0, 30)], [(25, 60)], 10) == []
+    assert overlap([(0, 30), (60, 90)], [(20, 70)]) == [(20, 30), (60, 70)]
+    assert overlap([(0, 30)], [(30, 60)]) == []
 
 
 @pytest.mark.parametrize(
