@@ -23,7 +23,9 @@ from reconcile import damage, unread
 from reconcile.checks import Books, Facts, breaches
 from reconcile.result import Fingerprints, Log, Seal, SealBreach, Versions
 
-_BOOKS = "SELECT _class, sum(_n) FILTER (_epoch <= ?), sum(_n) FROM books_all WHERE _kind <> 'epoch' GROUP BY 1"
+_BOOKS = """
+    SELECT _class, sum(_n) FILTER (_epoch <= ?), sum(_n) FROM books_all WHERE _kind IN ('partial', 'ledger') GROUP BY 1
+"""
 
 _UNACCOUNTED = """
     WITH held AS (

@@ -93,7 +93,7 @@ def _started(settings: Settings, place: Path, clock: Clock) -> Beat:
 
 def _drive(rim: Rim, until: Until) -> None:
     with _signals(rim.stopping):
-        committer, beginning = _begin(rim)
+        committer, beginning = begin(rim)
         if start.sealed(rim.pipeline, beginning.record, again=until == "final"):
             return
         stream = Stream(rim, committer, beginning)
@@ -105,7 +105,7 @@ def _drive(rim: Rim, until: Until) -> None:
             stream.finish(final=until == "final")
 
 
-def _begin(rim: Rim) -> tuple[Committer, start.Beginning]:
+def begin(rim: Rim) -> tuple[Committer, start.Beginning]:
     """Check settings, table and log, and only then make what is not there yet."""
     start.refuse_unsafe(rim.settings, rim.pipeline)
     reading.prepare(rim)

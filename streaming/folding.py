@@ -49,12 +49,25 @@ def folded(settings: Settings, pipeline: Pipeline, uri: str, group: Sequence[Fil
             # A fold has no order; without one to keep, rows need not wait for one another in memory.
             connection.execute("SET preserve_insertion_order = false")
             query = merged_sql(pipeline, schema, last)
+        elif kind == "held":
+            query = newest_held_sql(pipeline, "old")
         else:
             query = "SELECT * FROM old"  # files in the order of their epochs, and so are their rows
         rows, size = files.export(connection, query, uri, path, scratch=settings.home.resolve() / "tmp" / "folds")
     made = File(path=path, kind=kind, first=first, last=last, size=size)
     stats = files.statistics(rows, last if kind == "partial" else first, last)
     return Folded(group=tuple(group), made=made, action=files.add(made, stats))
+
+
+def newest_held_sql(pipeline: Pipeline, relation: str) -> str:
+    """Return the query of the newest row of each window and key of which something is held, or no longer is.
+
+    No window is left out, closed as it may be: an older row of it in another file would come to count.
+    """
+    place = ", ".join(tables.identifier(name) for name in (*WINDOW, *pipeline.key))
+    return f"""
+        SELECT * FROM {relation} QUALIFY row_number() OVER (PARTITION BY {place} ORDER BY _epoch DESC) = 1
+    """  # noqa: S608 -- quoted
 
 
 def merged_sql(pipeline: Pipeline, schema: pa.Schema, epoch: int) -> str:

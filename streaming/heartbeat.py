@@ -16,6 +16,7 @@ from cutover.events import log
 from cutover.settings import Settings
 
 State = Literal["STARTING", "RUNNING", "BACKPRESSURED", "STOPPING", "FAILED", "STOPPED"]
+_LAST_SECOND = 253_402_300_799  # 9999-12-31T23:59:59Z
 ENDED: tuple[State, ...] = ("FAILED", "STOPPED")
 
 
@@ -148,5 +149,5 @@ def first_beat(run_id: str, clock: Clock) -> Heartbeat:
 
 
 def iso(micros: int | None) -> str | None:
-    """Return microseconds since 1970 as ISO 8601 in UTC."""
-    return None if micros is None else datetime.fromtimestamp(micros / 1e6, tz=UTC).isoformat()
+    """Return microseconds since 1970 as ISO 8601 in UTC; what lies behind the year 9999 as its last second."""
+    return None if micros is None else datetime.fromtimestamp(min(micros / 1e6, _LAST_SECOND), tz=UTC).isoformat()

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake.transaction import AddAction
 from pyarrow import fs
@@ -19,7 +20,7 @@ from cutover.errors import LakeError
 from cutover.events import log
 from cutover.lake.schemas import partial_schema
 from cutover.records.classes import Class
-from streaming import epoch, files
+from streaming import epoch, files, pane_values
 from streaming.epoch import Counted, Pass, Plan
 from streaming.files import File
 
@@ -104,10 +105,28 @@ def _is_data(info: fs.FileInfo) -> bool:
     return bool(info.is_file and info.path.endswith(".parquet"))
 
 
-def record_file(uri: str, row: pa.Table, number: int) -> AddAction:
-    """Write an epoch's record to a file of its own, to be listed in the same commit."""
-    file, _ = files.write(uri, row, "record", kind="epoch", epochs=(number, number))
-    return files.add(file, files.statistics(row.num_rows, number, number), new_data=True)
+def accepted(gathered: Gathered, pipeline: Pipeline, uri: str) -> pa.Table:
+    """Return an epoch's accepted partial aggregates, wherever they are: panes are made in the driver."""
+    if gathered.written is None:
+        return pane_values.accepted(gathered.rows)
+    system, root = files.place(uri)
+    schema = partial_schema(pipeline)
+    parts = [
+        pq.read_table(f"{root}/{action.path}", filesystem=system, columns=schema.names).cast(schema)
+        for action in gathered.written
+        if action.partition_values["_kind"] == "partial"
+    ]
+    return pa.concat_tables(parts) if parts else schema.empty_table()
+
+
+def own_files(uri: str, rows: pa.Table, number: int) -> list[AddAction]:
+    """Write an epoch's record, and the panes of it, to files of their own, to be listed in the same commit."""
+    made = []
+    for kind in pc.unique(rows["_kind"]).to_pylist():
+        of_kind = rows.filter(pc.equal(rows["_kind"], kind))
+        file, _ = files.write(uri, of_kind, "record", kind=kind, epochs=(number, number))
+        made.append(files.add(file, files.statistics(of_kind.num_rows, number, number), new_data=True))
+    return made
 
 
 def _action(root: str, info: fs.FileInfo, rows: int, number: int) -> AddAction:

@@ -10,11 +10,12 @@ from cutover.log.kafka import LogClient
 from cutover.probe import Probe
 from cutover.settings import Settings
 from streaming.heartbeat import Beat
+from streaming.rhythm import STEADY, Rhythm
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rim:
-    """Settings, definition, log, clock, probe, heartbeat, and the wish to stop."""
+    """Settings, definition, log, clock, rhythm, probe, heartbeat, and the wish to stop."""
 
     settings: Settings
     pipeline: Pipeline
@@ -23,4 +24,5 @@ class Rim:
     probe: Probe
     beat: Beat
     place: Path  # folder of the pipeline's run-time files
+    rhythm: Rhythm = STEADY
     stopping: threading.Event = field(default_factory=threading.Event)

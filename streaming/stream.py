@@ -8,16 +8,20 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from cutover.clock import micros
+from cutover.definition.fingerprint import panes_fingerprint
+from cutover.definition.triggers import Trigger
 from cutover.errors import LakeError, LogError
 from cutover.events import log
 from cutover.lake.epochs import EpochRecord
 from cutover.lake.schemas import epoch_log_schema, partial_schema
 from cutover.records.classes import Class
-from cutover.records.watermark import Observation, WatermarkState, advance, final_watermark
-from streaming import epoch, overflow, query, start
+from cutover.records.watermark import Observation, WatermarkState, final_watermark
+from streaming import epoch, overflow, pane_rows, query, start
 from streaming.commit import Committer
 from streaming.compaction import Compactor
 from streaming.heartbeat import iso
+from streaming.panes import Panes, Passing
 from streaming.rim import Rim
 from streaming.signs import Look, Signs
 
@@ -42,6 +46,7 @@ class Stream:
         self._looked: Mapping[int, int] = {}  # high watermarks at the last look of the main thread
         newest = beginning.record
         self.time = WatermarkState() if newest is None else known_time(newest)
+        self.panes = None if rim.pipeline.trigger is None else self._known_panes(rim.pipeline.trigger)
 
     @property
     def lag(self) -> int:
@@ -131,13 +136,39 @@ class Stream:
 
     def _commit(self, gathered: overflow.Gathered, record: EpochRecord) -> None:
         rows = self._rows(gathered.rows, record)
+        if self.panes is not None:
+            # Nothing between here and the commit may fail and be tried again: the windows have moved on.
+            rows = pa.concat_tables([rows, self._panes(self.panes, gathered, record)])
         if gathered.written is None:
             self.committer.commit(rows, record)
         else:
-            own = overflow.record_file(self.committer.version.uri, rows, record.epoch)
-            self.committer.commit_files([*gathered.written, own], record)
+            own = overflow.own_files(self.committer.version.uri, rows, record.epoch)
+            self.committer.commit_files([*gathered.written, *own], record)
         self._committed(record)
         self.compactor.step()
+
+    def _panes(self, panes: Panes, gathered: overflow.Gathered, record: EpochRecord) -> pa.Table:
+        """Let an epoch end for its panes; return the rows of what comes out and of what is held."""
+        pipeline, newest = self.rim.pipeline, self.committer.newest
+        passing = Passing(
+            now=micros(self.rim.clock.now()),
+            before=None if newest is None else newest.watermark_after,
+            after=record.watermark_after,
+            settles=self.rim.rhythm.settles,
+            epoch_ends=self.rim.rhythm.epoch_ends,
+        )
+        accepted = overflow.accepted(gathered, pipeline, self.committer.version.uri)
+        return pane_rows.written(panes.end_epoch(accepted, passing), pipeline, record.epoch)
+
+    def _known_panes(self, trigger: Trigger) -> Panes:
+        """Return the windows that can still fire, from the epoch log."""
+        pipeline, newest = self.rim.pipeline, self.committer.newest
+        panes = Panes(pipeline, trigger, forgets=self.rim.rhythm.closes)
+        if newest is not None:
+            is_same = newest.panes == panes_fingerprint(pipeline)
+            watermark = newest.watermark_after
+            panes.go_on(pane_rows.read(self.committer.table, pipeline, trigger, watermark=watermark, is_same=is_same))
+        return panes
 
     def _plan(self, number: int) -> epoch.Plan:
         noted = query.end_offsets(self.checkpoint, number, self.rim.pipeline.source.name)
@@ -151,7 +182,7 @@ class Stream:
             start=dict.fromkeys(end, 0) | self.position,
             end=end,
             clipped=end != noted,
-            watermark=None if newest is None else newest.watermark_after,
+            watermark=newest.watermark_after if newest is not None and self.rim.rhythm.closes else None,
         )
 
     def _same_place(self, begins: Mapping[int, int]) -> None:
@@ -190,6 +221,7 @@ class Stream:
             isolation=pipeline.source.isolation,
             folded_to=self.compactor.folded_to,
             conflicts=self.committer.conflicts,
+            panes=panes_fingerprint(pipeline),
         )
 
     def _rows(self, partials: pa.Table, record: EpochRecord) -> pa.Table:
@@ -205,17 +237,21 @@ class Stream:
         """Return what is known of time once everything before `end` is read."""
         high = {p: max(self.high.get(p, 0), end.get(p, 0)) for p in {*self.high, *end}}
         seen = Observation(now=self.rim.clock.monotonic(), read=end, high=high, max_event=observed)
-        return advance(self.time, seen, self.rim.pipeline.lateness)
+        return self.rim.rhythm.advance(self.time, seen, self.rim.pipeline.lateness)
 
     def _tick_if_due(self) -> None:
-        """Commit an epoch without data if time moved on, or a partition fell idle, since the newest epoch."""
+        """Commit an epoch without data if time moved on, a partition fell idle, or a period of a trigger ended."""
         newest = self.committer.newest
         if newest is None:
             return
         state = self._advance({}, self.position)
-        if state.watermark != newest.watermark_after or state.idle - set(newest.idle):
+        if state.watermark != newest.watermark_after or state.idle - set(newest.idle) or self._pane_is_due():
             self.tick(state)
         self.time = state
+
+    def _pane_is_due(self) -> bool:
+        due = None if self.panes is None else self.panes.due
+        return due is not None and due <= micros(self.rim.clock.now())
 
     def tick(self, time_now: WatermarkState, *, final: bool = False) -> None:
         """Commit an epoch without data. The caller holds the lock."""

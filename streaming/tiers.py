@@ -24,9 +24,9 @@ def due(
         most: Bytes of a group, so that a fold takes bounded time and disk however long the stream has run.
     """
     groups = []
-    for kind in ("partial", "ledger", "epoch"):
+    for kind in ("partial", "ledger", "epoch", "pane", "held"):
         old = sorted((f for f in files if f.kind == kind and f.last <= newest - keep), key=lambda f: (f.first, f.last))
-        # Rows of the ledger and records of epochs keep their epoch: only accepted partials are merged across epochs.
+        # Rows of other kinds keep their epoch: only accepted partials are merged across epochs.
         pinned = _segments(old, sorted(pins) if kind == "partial" else [])
         runs = [run for segment in pinned for part in _between_large(segment, most) for run in _grown(part, every)]
         groups += [group for run in runs for group in _packed(run, most)]

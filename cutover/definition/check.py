@@ -9,6 +9,7 @@ from cutover.definition import compiled, fingerprint, types
 from cutover.definition.measures import Avg, Count, Max, Measure, Min, Sum
 from cutover.definition.pipeline import Pipeline, SameDefinition, Sql
 from cutover.definition.schema import check_name, decimal_parts
+from cutover.definition.triggers import Accumulation, Trigger
 from cutover.definition.windows import Aligned
 from cutover.errors import DefinitionError
 
@@ -40,6 +41,7 @@ def check(pipeline: Pipeline) -> None:
         _columns(pipeline)
         _measure_kinds(pipeline)
         _window(pipeline)
+        _panes(pipeline)
         _expressions(pipeline)
         _key(pipeline)
         _measures(pipeline)
@@ -155,6 +157,15 @@ def _window(pipeline: Pipeline) -> None:
     if not isinstance(pipeline.window, Aligned):
         hint = "`cutover simulate` shows the panes of other windows."
         _refuse("window", "Fixed(...), Sliding(...), Daily(...) or Global()", repr(pipeline.window), hint)
+
+
+def _panes(pipeline: Pipeline) -> None:
+    trigger, accumulation = pipeline.trigger, pipeline.accumulation
+    if trigger is not None and not isinstance(trigger, Trigger):
+        _refuse("trigger", "a trigger such as Repeat(AtWatermark()), or None", repr(trigger))
+    if not isinstance(accumulation, Accumulation):
+        known = ", ".join(f"Accumulation.{one.name}" for one in Accumulation)
+        _refuse("accumulation", f"one of {known}", repr(accumulation))
 
 
 def _measure_type(name: str, measure: Measure, kind: str | None) -> None:

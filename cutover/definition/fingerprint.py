@@ -7,7 +7,7 @@ from typing import Any
 
 from cutover.definition.pipeline import Pipeline, SameDefinition, Sql
 from cutover.definition.schema import fields
-from cutover.definition.windows import Aligned, Daily, Sliding
+from cutover.definition.windows import Daily, Sessions, Sliding, Window
 from cutover.errors import DefinitionError
 
 SEMANTICS_VERSION = 1
@@ -44,9 +44,11 @@ def describe(pipeline: Pipeline) -> dict[str, Any]:
     }
 
 
-def _window(window: Aligned) -> list[str | int]:
+def _window(window: Window) -> list[str | int]:
     if isinstance(window, Sliding):
         return [window.size, window.every, *([window.offset] if window.offset else [])]
+    if isinstance(window, Sessions):
+        return ["sessions", window.gap_micros]
     return ["daily", window.zone, window.offset_micros] if isinstance(window, Daily) else ["global"]
 
 
@@ -60,6 +62,13 @@ def lateness_fingerprint(pipeline: Pipeline) -> str:
             "idle_after": lateness.idle_after_micros,
         }
     )
+
+
+def panes_fingerprint(pipeline: Pipeline) -> str | None:
+    """Return 12 hex digits over what decides which panes come out; None where none do. No result depends on it."""
+    if pipeline.trigger is None:
+        return None
+    return _digest({"trigger": repr(pipeline.trigger), "accumulation": pipeline.accumulation.value})
 
 
 def batch_fingerprint(pipeline: Pipeline) -> str:

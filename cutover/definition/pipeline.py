@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from cutover.definition.lateness import Lateness
 from cutover.definition.measures import Measure
+from cutover.definition.triggers import Accumulation, Trigger
 from cutover.definition.windows import Aligned
 
 TimeFormat = Literal["iso", "seconds", "millis"]
@@ -74,6 +75,8 @@ class Pipeline:
     where: str | None = None  # Spark SQL condition; rows for which it is not true are `filtered`
     derive: Mapping[str, str] = field(default_factory=dict)  # further columns, Spark SQL over the schema's columns
     lateness: Lateness = field(default_factory=Lateness)
+    trigger: Trigger | None = None  # when panes of a window come out; None: none do, and nothing is kept for them
+    accumulation: Accumulation = Accumulation.ACCUMULATING  # how panes of one window relate
     batch: SameDefinition | Sql = field(default_factory=SameDefinition)
     contract: tuple[Expect, ...] = ()
     policy: Policy = field(default_factory=Policy)

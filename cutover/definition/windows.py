@@ -138,6 +138,8 @@ class Sessions:
     """
 
     gap: str  # such as `30 minutes`
+    most: ClassVar[int] = 1  # windows that hold one event time, before sessions are merged
+    least: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         if self.gap_micros == 0:

@@ -46,6 +46,7 @@ class EpochRecord:
     folded_to: int | None = None  # newest epoch whose accepted partials are folded
     conflicts: int = 0  # commits refused since the epoch before, each written again
     one_key_share: float | None = None  # accepted pairs of the largest key / all; None: no key, or not known
+    panes: str | None = None  # fingerprint of trigger and accumulation; None: no panes come out
 
     @property
     def cut(self) -> Cut:
@@ -131,8 +132,13 @@ class EpochLog:
 
     def relation(self, connection: duckdb.DuckDBPyConnection, view: str, *, epoch: int) -> None:
         """Bind a view to the partial aggregates and the ledger of all epochs up to `epoch`."""
+        self._view(connection, view, f"_kind IN ('partial', 'ledger') AND _epoch <= {int(epoch)}")
+
+    def panes(self, connection: duckdb.DuckDBPyConnection, view: str, *, epoch: int) -> None:
+        """Bind a view to the panes of all epochs up to `epoch`."""
+        self._view(connection, view, f"_kind = 'pane' AND _epoch <= {int(epoch)}")
+
+    def _view(self, connection: duckdb.DuckDBPyConnection, view: str, condition: str) -> None:
         tables.bind(connection, f"{view}_all", self.table)
-        connection.execute(
-            f"CREATE OR REPLACE VIEW {tables.identifier(view)} AS "  # noqa: S608 -- quoted
-            f"SELECT * FROM {tables.identifier(f'{view}_all')} WHERE _kind <> 'epoch' AND _epoch <= {int(epoch)}"
-        )
+        rows = f"SELECT * FROM {tables.identifier(f'{view}_all')} WHERE {condition}"  # noqa: S608 -- quoted
+        connection.execute(f"CREATE OR REPLACE VIEW {tables.identifier(view)} AS {rows}")

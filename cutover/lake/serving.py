@@ -1,7 +1,8 @@
 """What people read: DuckDB views of one pipeline, bound to one version and its stage, without a JVM.
 
 Views: `serving` (what the stage serves, and by which side), `streaming` (fold of the epoch log), `batch`, `ledger`,
-`batch_ledger` (each record that did not count, by position), `epochs` (one row each). `serving` and `streaming` say of
+`batch_ledger` (each record that did not count, by position), `epochs` (one row each), `panes` (what came out of each
+window, and when; empty where the definition has no trigger). `serving` and `streaming` say of
 each window in `state` what it is: `open`, `final`, `incomplete(lost)`, `incomplete(expired)`.
 """
 
@@ -20,7 +21,7 @@ from cutover.lake.losses import Starts
 from cutover.lake.paths import batch_uri
 from cutover.lake.schemas import batch_ledger_schema, batch_schema
 from cutover.lake.stages import Stage, current_stage
-from cutover.records.fold import finished_sql
+from cutover.records.fold import finished_columns, finished_sql
 from cutover.settings import Settings
 
 _LEDGER = """
@@ -55,11 +56,34 @@ def connect(settings: Settings, pipeline: Pipeline) -> duckdb.DuckDBPyConnection
     keys = ", ".join(tables.identifier(key) for key in pipeline.key)
     connection.execute(f"CREATE VIEW ledger AS {_LEDGER.format(keys=keys, table='epoch_log')}")
     connection.register("epochs", _epochs(records))
+    epoch_log.panes(connection, "pane_rows", epoch=-1 if newest is None else newest.epoch)
+    connection.execute(f"CREATE VIEW panes AS {_panes(pipeline)}")
     _bind_batch(connection, settings, pipeline, runs)
     connection.execute(f"CREATE VIEW batch_ledger AS {_LEDGER.format(keys=keys, table='batch_ledger_rows')}")
     connection.register("batch_computed", _computed(runs))
     connection.execute(f"CREATE VIEW serving AS {_serving(settings, pipeline, says)}")
     return connection
+
+
+def _panes(pipeline: Pipeline) -> str:
+    """Return the query of the view: windows, key, measures, and what was noted of each pane.
+
+    A retraction has the values that it takes back.
+    """
+    own = {
+        "_pane": "_class",
+        "_timing": "_record->>'$.timing'",
+        "_index": "CAST(_record->>'$.index' AS bigint)",
+        "_processing_time": "make_timestamptz(CAST(_record->>'$.processing_time' AS bigint))",
+        "_epoch": "_epoch",
+        "_order": "CAST(_record->>'$.order' AS bigint)",
+        "_n": "_n",
+    }
+    plain = (tables.identifier(name) for name in ("window_start", "window_end", *pipeline.key))
+    finished = finished_columns(pipeline)
+    columns = [*plain, *(finished[name] for name in pipeline.measures)]
+    columns += [f"{text} AS {tables.identifier(name)}" for name, text in own.items()]
+    return f"SELECT {', '.join(columns)} FROM pane_rows"  # noqa: S608 -- quoted
 
 
 def _epochs(records: Sequence[EpochRecord]) -> pa.Table:

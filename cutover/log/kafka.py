@@ -186,6 +186,14 @@ class LogClient:
         )
         known(self.topic_id, topic)
 
+    def delete_topic(self, topic: str) -> None:
+        """Delete a topic.
+
+        Raises:
+            LogError: The cluster refuses it, or knows none of this name.
+        """
+        self._ask(self._admin.delete_topics([topic], request_timeout=self._timeout)[topic].result)
+
     def config(self, topic: str) -> dict[str, str]:
         """Return the topic's settings, by Kafka's names."""
         resource = ConfigResource(ResourceType.TOPIC, topic)

@@ -1,8 +1,8 @@
 """Classic batch: one pane a window and key, once all input is in. Needs no trigger; nothing is late."""
 
 from cutover.definition.windows import Interval, Sessions, merged
-from cutover.panes.held import measured
 from cutover.panes.model import Key, Outcome, Pane, Row, Setting, Timing, in_order
+from cutover.panes.reference import measured
 from cutover.panes.watermarks import all_in
 
 Group = tuple[Key, Interval]

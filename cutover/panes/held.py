@@ -1,13 +1,36 @@
-"""What is held of one window and key between its firings. Frozen; taking a row and firing return the next state."""
+"""What is held of one window and key between its firings. Frozen; taking rows and firing return the next state."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
-from cutover.definition.triggers import Accumulation
+from cutover.definition.triggers import Accumulation, Trigger
 from cutover.definition.windows import Interval, merged
 from cutover.panes.machine import Ended, Machine, Moment, merge
-from cutover.panes.model import Key, Pane, Row, Setting, Timing, has_passed, in_order
-from cutover.records.reference.measures import finish, value_of
+from cutover.panes.model import Key, Pane, Timing, has_passed, in_order
+
+Contents = tuple[Any, ...]
+"""What a pane is of: rows, or what stands for rows. The order never matters."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """How windows are handled."""
+
+    trigger: Trigger
+    accumulation: Accumulation
+    is_sessions: bool
+    value: Callable[[Contents], object]  # of a pane
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrival:
+    """Rows of one window and key that come at once."""
+
+    window: Interval  # of a session, that of the rows alone
+    key: Key
+    contents: Contents
+    rows: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,8 +40,8 @@ class Held:
     window: Interval
     key: Key
     machine: Machine | Ended
-    shown: tuple[Row, ...] = ()  # rows that a pane has shown
-    fresh: tuple[Row, ...] = ()  # rows that none has
+    contents: Contents = ()  # of the next pane: everything, or (discarding) what no pane has shown
+    fresh: int = 0  # rows that no pane has shown
     is_punctual: bool = False  # one of the fresh rows came before the watermark passed the end of the window
     panes: tuple[Pane, ...] = ()  # that a retraction must take back: one, and of merged sessions one each
     firings: int = 0
@@ -33,39 +56,39 @@ class Held:
         return self.due is not None and self.due <= now
 
 
-def joined(setting: Setting, several: Sequence[Held], row: Row, window: Interval, watermark: int) -> Held:
-    """Return the state that a row falls into, before it is added.
+def joined(rules: Rules, several: Sequence[Held], arrival: Arrival, watermark: int) -> Held:
+    """Return the state that rows fall into, before they are added.
 
     Args:
-        setting: The trigger.
-        several: What is held of the row's window: nothing, one, or the sessions that the row bridges.
-        row: Its key.
-        window: Of the row; of a session, that of the row alone.
-        watermark: As the row arrives.
+        rules: The trigger.
+        several: What is held of the window: nothing, one, or the sessions that the rows bridge.
+        arrival: Its window and key.
+        watermark: As the rows arrive.
 
     Source:
         The Dataflow Model, section 2.2.2 (window merging).
     """
-    (whole,) = merged([window, *(one.window for one in several)])
+    (whole,) = merged([arrival.window, *(one.window for one in several)])
     parts = sorted(several, key=lambda one: one.window)
     return Held(
         window=whole,
-        key=row.key,
-        machine=merge(setting.trigger, [one.machine for one in parts], passed=has_passed(watermark, whole)),
-        shown=tuple(row for one in parts for row in one.shown),
-        fresh=tuple(row for one in parts for row in one.fresh),
+        key=arrival.key,
+        machine=merge(rules.trigger, [one.machine for one in parts], passed=has_passed(watermark, whole)),
+        contents=tuple(item for one in parts for item in one.contents),
+        fresh=sum(one.fresh for one in parts),
         is_punctual=any(one.is_punctual for one in parts),
         panes=tuple(pane for one in parts for pane in one.panes),
         firings=max((one.firings for one in parts), default=0),
     )
 
 
-def with_row(held: Held, machine: Machine, row: Row, watermark: int) -> Held:
-    """Return the state after one more row, with a trigger that has not ended."""
+def with_rows(held: Held, machine: Machine, arrival: Arrival, *, now: int, watermark: int) -> Held:
+    """Return the state after more rows, with a trigger that has not ended."""
     return replace(
         held,
-        machine=machine.with_row(row.processing_time),
-        fresh=(*held.fresh, row),
+        machine=machine.with_rows(now, arrival.rows),
+        contents=(*held.contents, *arrival.contents),
+        fresh=held.fresh + arrival.rows,
         is_punctual=held.is_punctual or not has_passed(watermark, held.window),
     )
 
@@ -75,7 +98,7 @@ def is_ready(held: Held, moment: Moment) -> bool:
     return not isinstance(held.machine, Ended) and held.machine.is_ready(moment)
 
 
-def fired(setting: Setting, held: Held, moment: Moment) -> tuple[Held, tuple[Pane, ...]]:
+def fired(rules: Rules, held: Held, moment: Moment) -> tuple[Held, tuple[Pane, ...]]:
     """Return the state after a firing, and the panes of it: retractions by window, then the value.
 
     A firing without fresh rows emits nothing; the trigger has fired all the same.
@@ -86,34 +109,25 @@ def fired(setting: Setting, held: Held, moment: Moment) -> tuple[Held, tuple[Pan
     after = replace(held, machine=held.machine if isinstance(held.machine, Ended) else held.machine.fired(moment))
     if not held.fresh:
         return after, ()
-    timing = _timing(held, moment)
-    rows = held.fresh if setting.accumulation is Accumulation.DISCARDING else (*held.shown, *held.fresh)
     pane = Pane(
         window=held.window,
         key=held.key,
-        value=measured(setting, rows),
-        timing=timing,
+        value=rules.value(held.contents),
+        timing=_timing(held, moment),
         index=held.firings,
         processing_time=moment.now,
     )
-    retracts = setting.accumulation is Accumulation.RETRACTING
+    retracts = rules.accumulation is Accumulation.RETRACTING
     back = tuple(_retraction(old, pane) for old in held.panes) if retracts else ()
     after = replace(
         after,
-        shown=(*held.shown, *held.fresh),
-        fresh=(),
+        contents=() if rules.accumulation is Accumulation.DISCARDING else held.contents,
+        fresh=0,
         is_punctual=False,
         panes=(pane,),
         firings=held.firings + 1,
     )
     return after, (*back, pane)
-
-
-def measured(setting: Setting, rows: Sequence[Row]) -> object:
-    """Return the measure of some rows, finished."""
-    column = setting.measure.expression
-    values = [None if column is None else row.columns[column] for row in rows]
-    return finish(setting.measure, value_of(setting.measure, values))
 
 
 def place(held: Held) -> tuple[int, int, str, str]:

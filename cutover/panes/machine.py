@@ -12,7 +12,7 @@ Source:
 from collections.abc import Sequence as Several
 from dataclasses import dataclass, replace
 from enum import Enum, auto
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 from cutover.definition.triggers import (
     AfterCount,
@@ -51,8 +51,8 @@ class Machine(Protocol):
     def due(self) -> int | None:
         """Return when it must be asked next, if time alone can make it fire."""
 
-    def with_row(self, now: int) -> Self:
-        """Return it after one more row."""
+    def with_rows(self, now: int, rows: int) -> Self:
+        """Return it after more rows, at least one, that came at once."""
 
     def is_ready(self, moment: Moment) -> bool:
         """Return whether it fires."""
@@ -70,8 +70,8 @@ class _Counting:
     rows: int = 0
     due: int | None = None
 
-    def with_row(self, now: int) -> Self:  # noqa: ARG002 -- every machine's signature
-        return replace(self, rows=self.rows + 1)
+    def with_rows(self, now: int, rows: int) -> Self:  # noqa: ARG002 -- every machine's signature
+        return replace(self, rows=self.rows + rows)
 
     def is_ready(self, moment: Moment) -> bool:  # noqa: ARG002 -- every machine's signature
         return self.rows >= self.trigger.rows
@@ -88,7 +88,7 @@ class _Clocked:
     trigger: Every
     due: int | None = None  # the end of the period in which the first row came
 
-    def with_row(self, now: int) -> Self:
+    def with_rows(self, now: int, rows: int) -> Self:  # noqa: ARG002 -- every machine's signature
         period = self.trigger.period_micros
         return self if self.due is not None else replace(self, due=-(-now // period) * period)
 
@@ -110,7 +110,7 @@ class _Seeing:
     seen: bool = False
     due: int | None = None
 
-    def with_row(self, now: int) -> Self:  # noqa: ARG002 -- every machine's signature
+    def with_rows(self, now: int, rows: int) -> Self:  # noqa: ARG002 -- every machine's signature
         return replace(self, seen=True)
 
     def is_ready(self, moment: Moment) -> bool:
@@ -132,8 +132,8 @@ class _Repeating:
     def due(self) -> int | None:
         return self.inner.due
 
-    def with_row(self, now: int) -> Self:
-        return replace(self, inner=self.inner.with_row(now))
+    def with_rows(self, now: int, rows: int) -> Self:
+        return replace(self, inner=self.inner.with_rows(now, rows))
 
     def is_ready(self, moment: Moment) -> bool:
         return self.inner.is_ready(moment)
@@ -155,8 +155,8 @@ class _Stopping:
     def due(self) -> int | None:
         return min((due for due in (self.inner.due, self.until.due) if due is not None), default=None)
 
-    def with_row(self, now: int) -> Self:
-        return replace(self, inner=self.inner.with_row(now), until=self.until.with_row(now))
+    def with_rows(self, now: int, rows: int) -> Self:
+        return replace(self, inner=self.inner.with_rows(now, rows), until=self.until.with_rows(now, rows))
 
     def is_ready(self, moment: Moment) -> bool:
         return self.inner.is_ready(moment) or self.until.is_ready(moment)
@@ -185,8 +185,8 @@ class _Stepping:
     def due(self) -> int | None:
         return self.inner.due
 
-    def with_row(self, now: int) -> Self:
-        return replace(self, inner=self.inner.with_row(now))
+    def with_rows(self, now: int, rows: int) -> Self:
+        return replace(self, inner=self.inner.with_rows(now, rows))
 
     def is_ready(self, moment: Moment) -> bool:
         return self.inner.is_ready(moment)
@@ -263,3 +263,52 @@ def merge(trigger: Trigger, machines: "Several[Machine | Ended]", *, passed: boo
     if not live:
         return Ended.BY_WATERMARK if Ended.BY_WATERMARK in machines else Ended.FOR_GOOD
     return live[0].merged(live[1:], passed=passed)
+
+
+Plain = Any
+"""How far a trigger is, as JSON has it."""
+
+
+def noted(machine: Machine | Ended) -> Plain:
+    """Return how far a trigger is; `recalled` makes a machine of it again."""
+    match machine:
+        case Ended():
+            plain: Plain = machine.name
+        case _Counting(rows=known) | _Clocked(due=known) | _Seeing(seen=known):
+            plain = known
+        case _Stopping(inner=inner, until=until):
+            plain = [noted(inner), noted(until)]
+        case _Stepping(inner=inner, behind=behind):
+            plain = [[how.name for how in behind], noted(inner)]
+        case _Repeating(inner=inner):
+            plain = noted(inner)
+        case _:
+            raise _unknown(machine)
+    return plain
+
+
+def recalled(trigger: Trigger, plain: Plain) -> Machine | Ended:
+    """Return the machine of a trigger that `noted` was given."""
+    return Ended[plain] if isinstance(plain, str) else _recalled(begin(trigger), plain)
+
+
+def _recalled(fresh: Machine, plain: Plain) -> Machine:
+    match fresh:
+        case _Counting():
+            return replace(fresh, rows=plain)
+        case _Clocked():
+            return replace(fresh, due=plain)
+        case _Seeing():
+            return replace(fresh, seen=plain)
+        case _Stopping(inner=inner, until=until):
+            return replace(fresh, inner=_recalled(inner, plain[0]), until=_recalled(until, plain[1]))
+        case _Stepping(trigger=trigger):
+            behind = tuple(Ended[how] for how in plain[0])
+            return replace(fresh, behind=behind, inner=_recalled(begin(trigger.parts[len(behind)]), plain[1]))
+        case _Repeating(inner=inner):
+            return replace(fresh, inner=_recalled(inner, plain))
+    raise _unknown(fresh)
+
+
+def _unknown(machine: Machine) -> TypeError:
+    return TypeError(f"a machine of no known trigger: {machine!r}")

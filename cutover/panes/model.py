@@ -1,6 +1,6 @@
 """What a simulation is given and what it answers: rows and how they are handled; panes in order."""
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -9,7 +9,7 @@ from cutover.definition.measures import Measure
 from cutover.definition.triggers import Accumulation, Trigger
 from cutover.definition.windows import FOREVER, Interval, Sessions, Window
 
-Key = str | int | None
+Key = Hashable  # of a scenario a text, a whole number or None; of a pipeline what its column holds, a tuple of several
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from cutover.definition.pipeline import Pipeline
-from cutover.definition.windows import Aligned
+from cutover.definition.windows import Sessions, Window
 from cutover.records import windowing
 from cutover.records.classes import Class
 
@@ -36,7 +36,7 @@ def classified(parsed: "DataFrame", pipeline: Pipeline, *, watermark_micros: int
     )
 
 
-def _with_windows(parsed: "DataFrame", window: Aligned) -> "DataFrame":
+def _with_windows(parsed: "DataFrame", window: Window) -> "DataFrame":
     """Add `__start`, `__end` (bigint, null without a window) and `__newest boolean`, a row for each window."""
     known = parsed.selectExpr("*", "IF(_filtered, NULL, unix_micros(_event_time)) AS __event")
     sql, end = windowing.sql_of(window, "__event"), windowing.end_of(window, "__start", "__event")
@@ -54,8 +54,10 @@ def _class(pipeline: Pipeline, watermark_micros: int | None) -> str:
     late = "false"
     if watermark_micros is not None:
         closed = watermark_micros - pipeline.lateness.allowed_micros
+        # The gap of a session is inclusive: a row exactly at its end still joins it.
+        behind = "<" if isinstance(pipeline.window, Sessions) else "<="
         # A bigint would be written into the generated code, and so compiled anew in each epoch; a decimal is not.
-        late = f"CAST(__end AS decimal(20,0)) - CAST('{closed}' AS decimal(20,0)) <= 0"
+        late = f"CAST(__end AS decimal(20,0)) - CAST('{closed}' AS decimal(20,0)) {behind} 0"
     return f"""CASE
         WHEN _reason IS NOT NULL THEN '{Class.MALFORMED}'
         WHEN _filtered THEN '{Class.FILTERED}'

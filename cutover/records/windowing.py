@@ -1,4 +1,4 @@
-"""The windows of a record in Spark SQL: what `Aligned.intervals` says, in whole microseconds since 1970.
+"""The windows of a record in Spark SQL: what `intervals` of each says, in whole microseconds since 1970.
 
 All arithmetic floors, so that a time before 1970 falls into the window that holds it. Spark reads the clock on the wall
 as Python does: of a time that it skips the moment of the change, of one that it shows twice the first.
@@ -7,7 +7,7 @@ as Python does: of a time that it skips the moment of the change, of one that it
 from dataclasses import dataclass
 
 from cutover.definition.durations import MICROSECONDS
-from cutover.definition.windows import EARLIEST, LATEST, Aligned, Daily, Sliding
+from cutover.definition.windows import EARLIEST, LATEST, Daily, Sessions, Sliding, Window
 
 _DAYS_NEAR = range(-2, 3)  # of a date: its day begins less than a day after midnight, and a zone may skip a date
 
@@ -21,7 +21,7 @@ class Sql:
     every: int = 0  # where there can be more: microseconds between two of them
 
 
-def sql_of(window: Aligned, event: str) -> Sql:
+def sql_of(window: Window, event: str) -> Sql:
     """Return how Spark computes the starts of the windows that hold an event time.
 
     Args:
@@ -31,6 +31,8 @@ def sql_of(window: Aligned, event: str) -> Sql:
     if isinstance(window, Daily):
         days = ", ".join(f"IF({day} <= {event}, {day}, NULL)" for day in _days(window, event))
         return Sql(start=f"greatest({days})")
+    if isinstance(window, Sessions):  # of a row alone: they merge where they are folded
+        return Sql(start=event)
     if not isinstance(window, Sliding):
         return Sql(start=f"IF({event} IS NULL, NULL, {EARLIEST}L)")
     into = f"pmod({event} - {window.offset}L, {window.every}L)"
@@ -41,11 +43,13 @@ def sql_of(window: Aligned, event: str) -> Sql:
     return Sql(start=start, back=back, every=window.every)
 
 
-def end_of(window: Aligned, start: str, event: str) -> str:
+def end_of(window: Window, start: str, event: str) -> str:
     """Return how Spark computes the end of a window from its start and an event time that it holds."""
     if isinstance(window, Daily):
         days = ", ".join(f"IF({day} > {event}, {day}, NULL)" for day in _days(window, event))
         return f"least({days})"
+    if isinstance(window, Sessions):
+        return f"({start} + {window.gap_micros}L)"
     return f"({start} + {window.size}L)" if isinstance(window, Sliding) else f"IF({start} IS NULL, NULL, {LATEST}L)"
 
 

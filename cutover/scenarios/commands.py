@@ -20,11 +20,11 @@ def register(app: typer.Typer) -> None:
 def simulate(
     scenario: Annotated[Path, typer.Argument(help="A JSON file; docs/scenarios.md describes it.")],
     *,
-    runner: Annotated[str, typer.Option("--runner", help="Who runs it: reference, or batch.")] = "reference",
+    runner: Annotated[str, typer.Option("--runner", help="Who runs it: reference, batch, or streaming.")] = "reference",
     case: Annotated[int | None, typer.Option("--case", help="Of a file with several: the case's figure.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
-    """Show the panes that come out of a scenario, in order. Touches no log and no lake."""
+    """Show the panes that come out of a scenario, in order. Only `--runner streaming` needs a broker."""
     run = runner_of(runner)
     parsed = parse_file(scenario, case=case)
     outcome = run(parsed.setting)

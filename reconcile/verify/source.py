@@ -61,7 +61,7 @@ def opened(settings: Settings, pipeline: Pipeline, asked: Asked) -> tuple[Source
     try:
         records = tuple(log.records())
         tables.bind(connection, "rows_all", log.table)
-        connection.execute(f"CREATE VIEW {ROWS} AS SELECT * FROM rows_all WHERE _kind <> 'epoch'")  # noqa: S608 -- ours
+        connection.execute(f"CREATE VIEW {ROWS} AS SELECT * FROM rows_all WHERE _kind IN ('partial', 'ledger')")  # noqa: S608 -- ours
         ledger.make(connection, pipeline, records)
     except duckdb.Error as error:
         raise unreadable(log, error) from error

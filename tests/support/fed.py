@@ -65,7 +65,7 @@ class Fed:
             beat=Beat(place / "heartbeat.json", first_beat(new_run_id(), clock), seconds=1, clock=clock),
             place=place,
         )
-        committer, beginning = driver._begin(rim)
+        committer, beginning = driver.begin(rim)
         self.stream = Stream(rim, committer, beginning)
         self._number = 0
 

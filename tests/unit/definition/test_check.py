@@ -75,6 +75,8 @@ BAD: Mapping[str, tuple[dict[str, Any], str]] = {
     "rows of an epoch": ({"max_rows_per_epoch": 0}, "a number from 1"),
     "severity": ({"contract": (Expect(type="t", arguments={}, severity="bad"),)}, "critical, warning or info"),  # type: ignore[arg-type]  # what is tested
     "batch": ({"batch": "same"}, "SameDefinition() or Sql(file)"),
+    "trigger": ({"trigger": "at watermark"}, "a trigger such as Repeat(AtWatermark())"),
+    "accumulation": ({"accumulation": "discarding"}, "one of Accumulation.DISCARDING"),
 }
 
 

@@ -6,8 +6,28 @@ from typing import Any
 
 import pytest
 
-from cutover.definition import Count, Expect, Fixed, Lateness, Max, Min, Pipeline, Policy, Sql, Topic
-from cutover.definition.fingerprint import batch_fingerprint, lateness_fingerprint, result_fingerprint
+from cutover.definition import (
+    Accumulation,
+    AtWatermark,
+    Count,
+    EachEpoch,
+    Expect,
+    Fixed,
+    Lateness,
+    Max,
+    Min,
+    Pipeline,
+    Policy,
+    Repeat,
+    Sql,
+    Topic,
+)
+from cutover.definition.fingerprint import (
+    batch_fingerprint,
+    lateness_fingerprint,
+    panes_fingerprint,
+    result_fingerprint,
+)
 
 TOPIC = Topic(name="t", schema="at timestamp, k string, v int", event_time="at")
 PIPELINE = Pipeline(name="p", source=TOPIC, key=("k",), window=Fixed(hours=1), measures={"m": Max("v")})
@@ -32,6 +52,8 @@ SAME_TRUTH: dict[str, dict[str, Any]] = {
     "blanks in the schema": {"source": replace(TOPIC, schema=" at  timestamp,k string , v integer")},
     "log time": {"source": replace(TOPIC, log_time="at")},
     "lateness": {"lateness": Lateness(out_of_orderness="1 hour", allowed="1 hour", idle_after="2 hours")},
+    "trigger": {"trigger": Repeat(EachEpoch())},
+    "accumulation": {"accumulation": Accumulation.RETRACTING},
     "policy": {"policy": Policy(runs=1)},
     "contract": {"contract": (Expect(type="t", arguments={}),)},
     "epoch size": {"max_rows_per_epoch": 7},
@@ -69,3 +91,22 @@ def test_batch_fingerprint_is_of_the_sql_files_content(tmp_path: Path) -> None:
 
     assert batch_fingerprint(PIPELINE) == "same"
     assert first != batch_fingerprint(pipeline)
+
+
+def test_a_pipeline_without_a_trigger_has_no_fingerprint_of_panes() -> None:
+    assert panes_fingerprint(PIPELINE) is None
+
+
+def test_trigger_and_accumulation_change_the_fingerprint_of_panes() -> None:
+    one = replace(PIPELINE, trigger=Repeat(AtWatermark()))
+    others = [
+        replace(one, trigger=AtWatermark()),
+        replace(one, trigger=AtWatermark(late=EachEpoch())),
+        replace(one, accumulation=Accumulation.RETRACTING),
+    ]
+
+    assert len({panes_fingerprint(pipeline) for pipeline in (one, *others)}) == 4
+
+
+def test_trigger_does_not_change_which_rows_are_late() -> None:
+    assert lateness_fingerprint(PIPELINE) == lateness_fingerprint(replace(PIPELINE, trigger=EachEpoch()))

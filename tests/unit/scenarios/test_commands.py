@@ -122,7 +122,7 @@ def test_text_of_the_file_does_not_reach_the_terminal_raw(tmp_path: Path, capsys
     ("arguments", "message"),
     [
         (["--case", "7"], "Scenario `figures.json`: --case: expected the `figure` of one of 2 cases (6, 14), got `7`."),
-        (["--case", "6", "--runner", "flink"], "--runner: expected one of batch, reference"),
+        (["--case", "6", "--runner", "flink"], "--runner: expected one of batch, reference, streaming"),
     ],
 )
 def test_what_cannot_be_run_is_one_message_and_exit_code_2(
@@ -147,3 +147,13 @@ def test_example_of_the_documentation_gives_the_panes_that_it_names(
     found = simulated(capsys, str(example))["panes"]
 
     assert [{name: pane[name] for name in expected[0]} for pane in found] == expected
+
+
+def test_streaming_runner_without_a_broker_says_how_to_start_one(
+    figure: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CUTOVER_HOME", str(tmp_path / "home"))
+
+    assert cli.main(["simulate", str(figure), "--case", "14", "--runner", "streaming"]) == 2
+    assert "\nHint: `cutover up` starts a broker.\n" in capsys.readouterr().err
+    assert not (tmp_path / "home").exists()

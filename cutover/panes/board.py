@@ -1,0 +1,124 @@
+"""All windows that are held: rows come to them, time passes, panes come out. The same for a simulation and a stream.
+
+At one moment first the rows come (`put`), judged by the watermark as it was; then time moves (`settle`).
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+
+from cutover.definition.windows import Interval, touch
+from cutover.panes.held import Arrival, Held, Rules, fired, is_ready, joined, place, with_rows
+from cutover.panes.machine import Ended, Moment
+from cutover.panes.model import Key, Pane, has_passed
+
+Place = tuple[Key, Interval]
+
+
+@dataclass(slots=True)
+class Board:
+    """What is held, and what has come out of it."""
+
+    rules: Rules
+    panes: list[Pane] = field(default_factory=list)  # in the order in which they came out
+    changed: dict[Place, Held | None] = field(default_factory=dict)  # None: it became a part of another session
+    _held: dict[Key, list[Held]] = field(default_factory=dict)
+    _touched: set[Place] = field(default_factory=set)  # windows that took rows since an epoch ended
+    _timers: list[int] = field(default_factory=list)  # a heap of processing times
+
+    @property
+    def due(self) -> int | None:
+        """Return when the clock alone can make a window fire next; there may be nothing to fire after all."""
+        return self._timers[0] if self._timers else None
+
+    @property
+    def windows(self) -> Iterable[Held]:
+        """Return everything that is held, in no order."""
+        return (one for windows in self._held.values() for one in windows)
+
+    def take(self, held: Held) -> None:
+        """Go on with what an earlier board held; each window and key once."""
+        self._held.setdefault(held.key, []).append(held)
+        self._set_timer(held)
+        if held.fresh:
+            self._touched.add((held.key, held.window))
+
+    def put(self, arrival: Arrival, *, now: int, watermark: int) -> bool:
+        """Let rows come, with a window that takes rows by its allowed lateness; what counts rows may fire at once.
+
+        Returns:
+            False: the trigger has come to its end, so no pane will show them.
+        """
+        several = [one for one in self._held.get(arrival.key, []) if self._is_same(one.window, arrival.window)]
+        before = joined(self.rules, several, arrival, watermark)
+        if isinstance(before.machine, Ended):
+            return False
+        held = with_rows(before, before.machine, arrival, now=now, watermark=watermark)
+        self._replace(several, held)
+        self._touched.add((held.key, held.window))
+        self._ask(held, Moment(now=now, passed=has_passed(watermark, held.window)))
+        return True
+
+    def settle(self, *, now: int, before: int, after: int, epoch_ends: bool) -> None:
+        """Let the watermark move from `before` to `after`; then whatever is ready fires, by end, start, key."""
+        rings = self._clock_rings(now)
+        asked = [
+            held
+            for held in self.windows
+            if before < held.window.end <= after
+            or (rings and held.is_due(now))
+            or (epoch_ends and (held.key, held.window) in self._touched)
+        ]
+        for held in sorted(asked, key=place):
+            passed = has_passed(after, held.window)
+            self._ask(held, Moment(now=now, passed=passed, settled=True, epoch_ends=epoch_ends))
+        if epoch_ends:
+            self._touched.clear()
+
+    def forget(self, is_over: Callable[[Held], bool]) -> None:
+        """Let go of windows in which nothing can happen any more."""
+        for key in [key for key, windows in self._held.items() if any(is_over(one) for one in windows)]:
+            left = [one for one in self._held.pop(key) if not is_over(one)]
+            if left:
+                self._held[key] = left
+
+    def rewrite(self, held: Held) -> None:
+        """Hold the same of a window in another form."""
+        windows = self._held[held.key]
+        (at,) = (at for at, one in enumerate(windows) if one.window == held.window)
+        windows[at] = held
+
+    def _is_same(self, one: Interval, other: Interval) -> bool:
+        return touch(one, other) if self.rules.is_sessions else one == other
+
+    def _replace(self, several: Iterable[Held], held: Held) -> None:
+        gone = {one.window for one in several}
+        self._held[held.key] = [one for one in self._held.get(held.key, []) if one.window not in gone] + [held]
+        for window in gone:
+            self.changed[held.key, window] = None
+            self._touched.discard((held.key, window))
+        self.changed[held.key, held.window] = held
+        self._set_timer(held)
+
+    def _ask(self, held: Held, moment: Moment) -> None:
+        """Let a window fire if it is ready."""
+        if not is_ready(held, moment):
+            return
+        after, panes = fired(self.rules, held, moment)
+        windows = self._held[held.key]
+        windows[windows.index(held)] = after
+        self.changed[held.key, held.window] = after
+        self._set_timer(after)
+        self.panes.extend(panes)
+
+    def _clock_rings(self, now: int) -> bool:
+        """Return whether a timer was set for a moment that has come, and take it away."""
+        rings = bool(self._timers) and self._timers[0] <= now
+        while self._timers and self._timers[0] <= now:
+            heappop(self._timers)
+        return rings
+
+    def _set_timer(self, held: Held) -> None:
+        """See to it that the moment comes at which the clock makes a window fire; one too many does no harm."""
+        if held.due is not None:
+            heappush(self._timers, held.due)

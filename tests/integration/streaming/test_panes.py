@@ -1,0 +1,260 @@
+"""Panes of a real stream: each comes once whenever the driver dies, in any file, on a quiet topic too."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+import pytest
+from pyspark.sql import SparkSession
+
+from cutover.definition import (
+    Accumulation,
+    AfterCount,
+    AtWatermark,
+    EachEpoch,
+    Every,
+    Fixed,
+    Lateness,
+    Pipeline,
+    Repeat,
+)
+from cutover.definition.triggers import Trigger
+from cutover.lake import serving
+from cutover.probe import Point
+from cutover.settings import Settings
+from streaming import compaction
+from tests.integration.streaming import rig
+from tests.integration.streaming.rig import MINUTE, NOON, Event
+from tests.support.fed import Fed, HandClock
+
+ON_TIME_AND_LATE = Repeat(AtWatermark())
+EVENTS = [Event(id=i, minute=i, key="ab"[i % 2], partition=i % 2) for i in range(24)]
+EVENTS += [
+    Event(id=100 + i, minute=3, key="a", partition=i % 2) for i in range(2)
+]  # behind the watermark, not too late
+EVENTS += [Event(id=200 + i, minute=60, key="b", partition=i % 2) for i in range(2)]
+DEATHS: tuple[Point, ...] = ("epoch.planned", "epoch.aggregated", "epoch.committed")
+
+
+class WallClock(HandClock):
+    """A clock of which both hands are moved by the test."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.at = datetime.fromisoformat("2026-03-01T15:00:10+00:00")
+
+    def now(self) -> datetime:
+        return self.at
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A pane: window start in minutes after noon, key, sum of ids, kind, index."""
+
+    minute: int
+    key: str | None
+    ids: int
+    kind: str
+    index: int
+
+
+def definition(topic: str, trigger: Trigger, accumulation: Accumulation = Accumulation.ACCUMULATING) -> Pipeline:
+    lateness = Lateness(out_of_orderness="5 minutes", allowed="1 hour")
+    return replace(rig.pipeline(topic, lateness=lateness), trigger=trigger, accumulation=accumulation)
+
+
+def fed(spark: SparkSession, settings: Settings, pipeline: Pipeline, clock: HandClock | None = None) -> Fed:
+    return Fed(spark, settings, pipeline, clock or HandClock())
+
+
+def shown(settings: Settings, pipeline: Pipeline) -> list[Shown]:
+    query = "SELECT epoch_us(window_start), k, ids::BIGINT, _pane, _index FROM panes ORDER BY _epoch, _order"
+    with serving.connect(settings, pipeline) as connection:
+        rows = connection.execute(query).fetchall()
+    return [Shown((row[0] - NOON) // MINUTE, *row[1:]) for row in rows]
+
+
+def last_values(panes: Sequence[Shown]) -> dict[rig.Cell, int]:
+    """Return the last value of every window; a retraction must take back what stands."""
+    found: dict[rig.Cell, int] = {}
+    for pane in panes:
+        place = (NOON + pane.minute * MINUTE, pane.key)
+        if pane.kind == "retraction":
+            assert found.pop(place) == pane.ids
+        else:
+            found[place] = pane.ids
+    return found
+
+
+def ends(number: int) -> dict[int, int]:
+    """Return the next offsets behind the first events."""
+    return dict(Counter(event.partition for event in EVENTS[:number]))
+
+
+def test_panes_come_on_time_and_late_with_the_epochs_that_bring_them(
+    spark: SparkSession, quick: Settings, topic: str
+) -> None:
+    pipeline = definition(topic, ON_TIME_AND_LATE)
+    rig.send(quick, topic, EVENTS)
+    driver = fed(spark, quick, pipeline)
+
+    for number in (8, 24, 26, 28):
+        driver.feed(ends(number))
+
+    assert [
+        Shown(0, "a", 0 + 2 + 4 + 6 + 8, "on_time", 0),
+        Shown(0, "b", 1 + 3 + 5 + 7 + 9, "on_time", 0),
+        Shown(0, "a", 20 + 100 + 101, "late", 1),
+        Shown(10, "a", 10 + 12 + 14 + 16 + 18, "on_time", 0),
+        Shown(10, "b", 11 + 13 + 15 + 17 + 19, "on_time", 0),
+        Shown(20, "a", 20 + 22, "on_time", 0),
+        Shown(20, "b", 21 + 23, "on_time", 0),
+    ] == shown(quick, pipeline)
+
+
+@pytest.mark.parametrize("trigger", [ON_TIME_AND_LATE, Repeat(AfterCount(3)), AtWatermark(early=EachEpoch())], ids=str)
+def test_driver_that_dies_at_any_point_neither_loses_nor_doubles_a_pane(
+    spark: SparkSession, quick: Settings, topic: str, trigger: Trigger
+) -> None:
+    pipeline = definition(topic, trigger, Accumulation.RETRACTING)
+    rig.send(quick, topic, EVENTS)
+    undisturbed = quick.model_copy(update={"home": quick.home / "undisturbed"})
+    (quick.home / "undisturbed").mkdir()
+    calm, driver = fed(spark, undisturbed, pipeline), fed(spark, quick, pipeline)
+
+    for position, number in enumerate((4, 8, 16, 24, 26, 28)):
+        calm.feed(ends(number))
+        driver.feed_and_die(ends(number), DEATHS[position % 3])
+        driver = driver.anew()
+        driver.feed(ends(number))
+
+    assert shown(undisturbed, pipeline) == shown(quick, pipeline)
+    assert len(shown(quick, pipeline)) > len(last_values(shown(quick, pipeline)))
+
+
+def test_period_ends_on_a_quiet_topic(spark: SparkSession, quick: Settings, topic: str) -> None:
+    pipeline, clock = definition(topic, Repeat(Every("1 minute"))), WallClock()
+    rig.send(quick, topic, EVENTS[:4])
+    driver = fed(spark, quick, pipeline, clock)
+    driver.feed(ends(4))
+    driver.look()
+    before = shown(quick, pipeline)
+    clock.at += timedelta(seconds=50)  # the end of the period, to the microsecond
+
+    driver.look()
+    driver.look()
+
+    assert before == []
+    assert [Shown(0, "a", 0 + 2, "early", 0), Shown(0, "b", 1 + 3, "early", 0)] == shown(quick, pipeline)
+    assert driver.newest is not None
+    assert (driver.newest.tick, driver.newest.epoch) == (True, 1)
+
+
+def test_period_that_began_before_a_start_ends_after_it(spark: SparkSession, quick: Settings, topic: str) -> None:
+    pipeline, clock = definition(topic, Repeat(Every("1 minute"))), WallClock()
+    rig.send(quick, topic, EVENTS[:4])
+    driver = fed(spark, quick, pipeline, clock)
+    driver.feed(ends(4))
+    clock.at += timedelta(hours=3)
+
+    driver.anew().look()
+
+    assert [Shown(0, "a", 0 + 2, "early", 0), Shown(0, "b", 1 + 3, "early", 0)] == shown(quick, pipeline)
+
+
+def test_rows_that_no_pane_shows_are_counted_in_the_table(spark: SparkSession, quick: Settings, topic: str) -> None:
+    pipeline = definition(topic, AtWatermark())
+    rig.send(quick, topic, EVENTS)
+    driver = fed(spark, quick, pipeline)
+
+    for number in (24, 26):
+        driver.feed(ends(number))
+
+    with serving.connect(quick, pipeline) as connection:
+        found = connection.execute("SELECT k, _n, ids::BIGINT FROM panes WHERE _pane = 'dropped'").fetchall()
+    assert found == [("a", 2, 100 + 101)]
+
+
+def test_changed_trigger_lets_open_windows_begin_anew_in_the_same_version(
+    spark: SparkSession, quick: Settings, topic: str
+) -> None:
+    before = definition(topic, Repeat(EachEpoch()), Accumulation.RETRACTING)
+    after = replace(before, trigger=Repeat(AfterCount(1)))
+    rig.send(quick, topic, EVENTS)
+    fed(spark, quick, before).feed(ends(4))
+
+    fed(spark, quick, after).look()
+
+    assert rig.epoch_log(quick, before).uri == rig.epoch_log(quick, after).uri
+    assert [
+        *(Shown(0, "a", 0 + 2, "early", 0), Shown(0, "b", 1 + 3, "early", 0)),
+        *(Shown(0, "a", 0 + 2, "retraction", 1), Shown(0, "a", 0 + 2, "early", 1)),
+        *(Shown(0, "b", 1 + 3, "retraction", 1), Shown(0, "b", 1 + 3, "early", 1)),
+    ] == shown(quick, after)
+
+
+def test_pipeline_that_gets_a_trigger_shows_what_its_open_windows_hold(
+    spark: SparkSession, quick: Settings, topic: str
+) -> None:
+    pipeline = definition(topic, ON_TIME_AND_LATE, Accumulation.DISCARDING)
+    rig.send(quick, topic, EVENTS)
+    fed(spark, quick, replace(pipeline, trigger=None)).feed(ends(4))
+
+    driver = fed(spark, quick, pipeline)
+    driver.feed(ends(24))
+
+    assert [
+        Shown(0, "a", 0 + 2 + 4 + 6 + 8, "on_time", 0),
+        Shown(0, "b", 1 + 3 + 5 + 7 + 9, "on_time", 0),
+    ] == shown(quick, pipeline)[:2]
+
+
+def test_pipeline_without_a_trigger_keeps_nothing_for_panes(spark: SparkSession, quick: Settings, topic: str) -> None:
+    pipeline = rig.pipeline(topic)
+    rig.send(quick, topic, EVENTS)
+    fed(spark, quick, pipeline).feed(ends(28))
+
+    found = compaction.listed(rig.epoch_log(quick, pipeline).table)
+
+    assert {file.kind for file in found} <= {"partial", "ledger", "epoch"}
+    assert shown(quick, pipeline) == []
+
+
+def test_folds_keep_panes_and_what_is_held(spark: SparkSession, quick: Settings, topic: str) -> None:
+    settings = rig.fast(quick, fold_every=6)
+    pipeline = definition(topic, Repeat(EachEpoch()), Accumulation.RETRACTING)
+    rig.send(settings, topic, EVENTS)
+    driver = fed(spark, settings, pipeline)
+    for number in (4, 8, 12, 16, 20, 24):
+        driver.feed(ends(number))
+    before = shown(settings, pipeline)
+
+    driver.compact()
+    folded = {file.kind for file in compaction.listed(rig.epoch_log(settings, pipeline).table) if file.span > 1}
+    kept = shown(settings, pipeline)
+    driver = driver.anew()
+    for number in (26, 28):
+        driver.feed(ends(number))
+
+    assert before == kept
+    assert {"pane", "held"} <= folded
+    assert shown(settings, pipeline)[len(kept) :] == [
+        Shown(0, "a", 20, "retraction", 3),
+        Shown(0, "a", 20 + 100 + 101, "late", 3),
+        Shown(60, "b", 200 + 201, "early", 0),
+    ]
+
+
+def test_epoch_that_spark_wrote_has_its_panes(spark: SparkSession, quick: Settings, topic: str) -> None:
+    settings = rig.fast(quick, overflow_rows=3)
+    pipeline = replace(definition(topic, Repeat(EachEpoch())), window=Fixed(minutes=1))
+    rig.send(settings, topic, EVENTS[:12])
+
+    fed(spark, settings, pipeline).feed(ends(12))
+
+    paths = [file.path for file in compaction.listed(rig.epoch_log(settings, pipeline).table)]
+    assert any(path.startswith("overflow-0-") for path in paths)
+    passed = 5  # minutes, at the end of the epoch
+    kinds = ["on_time" if minute < passed else "early" for minute in range(12)]
+    assert [Shown(i, "ab"[i % 2], i, kind, 0) for i, kind in enumerate(kinds)] == shown(settings, pipeline)

@@ -1,0 +1,54 @@
+"""Scenarios on the streaming path: the panes of the paper's figures, the examples, and what the reference says."""
+
+import json
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from cutover import cli
+from cutover.log.kafka import LogClient
+from cutover.panes import reference
+from cutover.scenarios.parse import parse_file
+from cutover.settings import Settings
+from streaming.simulate import simulated
+from tests.support.figures import FIGURES, given, scenario
+
+EXAMPLES = sorted((Path(__file__).parents[3] / "docs" / "scenarios").glob("*.json"))
+
+
+@pytest.fixture
+def installed(kafka_settings: Settings, spark: SparkSession) -> Settings:  # noqa: ARG001 -- the session that runs share
+    """Return settings with a broker and a Spark that runs."""
+    return kafka_settings
+
+
+@pytest.mark.parametrize("number", sorted(FIGURES))
+def test_stream_emits_the_panes_of_a_figure(installed: Settings, number: int) -> None:
+    setting = scenario(number).setting
+
+    assert reference.run(setting) == simulated(installed, setting)
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda file: file.stem)
+def test_stream_gives_the_examples_of_the_documentation(installed: Settings, example: Path) -> None:
+    setting = parse_file(example).setting
+
+    assert reference.run(setting) == simulated(installed, setting)
+
+
+def test_command_prints_what_the_reference_prints_and_leaves_nothing_behind(
+    installed: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CUTOVER_HOME", str(installed.home))
+    monkeypatch.setenv("CUTOVER_KAFKA__BOOTSTRAP_SERVERS", str(installed.kafka.bootstrap_servers))
+    (tmp_path / "figure.json").write_text(json.dumps(given(14)), encoding="utf-8")
+    printed = {}
+
+    for runner in ("reference", "streaming"):
+        assert cli.main(["simulate", str(tmp_path / "figure.json"), "--runner", runner, "--json"]) == 0
+        printed[runner] = json.loads(capsys.readouterr().out)
+
+    assert printed["streaming"] == printed["reference"] | {"runner": "streaming"}
+    assert [name for name in LogClient(installed).topics() if name.startswith("cutover-simulate")] == []
+    assert list((installed.home / "tmp").glob("simulate-*")) == []

@@ -1,0 +1,32 @@
+"""Panes out of the stream's table against the reference: with starts in between, any window, trigger and lateness."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cutover.definition import Accumulation
+from cutover.panes import reference
+from cutover.panes.model import Setting
+from tests.property.test_panes import ANY
+from tests.support.depth import depth
+from tests.support.figures import FIGURES, scenario
+from tests.support.pane_driver import streamed
+
+SETTINGS = st.sampled_from(Accumulation).flatmap(ANY.settings)
+
+
+@depth(15, 300)
+@given(setting=SETTINGS, starts=st.sets(st.integers(0, 40), max_size=5))
+def test_panes_from_the_table_are_the_references_whenever_the_driver_starts_anew(
+    setting: Setting, starts: set[int], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    assert reference.run(setting) == streamed(setting, tmp_path_factory.mktemp("log"), starts=starts)
+
+
+@pytest.mark.parametrize("number", sorted(FIGURES))
+def test_panes_of_a_figure_come_though_the_driver_starts_anew_before_each_epoch(
+    number: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    setting = scenario(number).setting
+
+    assert reference.run(setting) == streamed(setting, tmp_path_factory.mktemp("log"), starts=range(100))

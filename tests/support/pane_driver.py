@@ -1,0 +1,115 @@
+"""A stream's panes without Spark and Kafka: rows classified in plain Python, a real table, and starts in between."""
+
+from collections.abc import Collection
+from pathlib import Path
+
+import pyarrow as pa
+from deltalake import write_deltalake
+
+from cutover.definition import Pipeline
+from cutover.definition.fingerprint import panes_fingerprint
+from cutover.definition.windows import FOREVER
+from cutover.lake import tables
+from cutover.lake.epochs import EpochLog, EpochRecord
+from cutover.lake.schemas import epoch_log_schema, partial_schema
+from cutover.panes.course import Comes, Ends, course
+from cutover.panes.model import Outcome, Row, Setting, is_too_late
+from streaming import pane_rows, pane_values, scenario
+from streaming.panes import Panes, Passing
+
+
+class PaneDriver:
+    """One epoch log; each thing that happens ends an epoch."""
+
+    def __init__(self, setting: Setting, folder: Path) -> None:
+        self.setting, self.uri = setting, str(folder / "log")
+        self.pipeline: Pipeline = scenario.pipeline_of(setting, "t")
+        self.schema = epoch_log_schema(self.pipeline)
+        tables.ensure(self.uri, self.schema, partition_by=["_kind"])
+        self.epoch, self.offset, self.watermark = 0, 0, -FOREVER
+        self.panes = self.started()
+
+    def started(self) -> Panes:
+        """Return the windows as a start finds them."""
+        trigger = self.pipeline.trigger
+        assert trigger is not None
+        panes = Panes(self.pipeline, trigger, forgets=self.setting.allowed_lateness is not None)
+        table = tables.open_table(self.uri)
+        known = pane_rows.read(table, self.pipeline, trigger, watermark=self._closing(), is_same=True)
+        panes.go_on(known)
+        return panes
+
+    def run(self, starts: Collection[int]) -> Outcome:
+        """Let everything happen; the driver is started anew before each of the epochs `starts`."""
+        for happening in course(self.setting, lambda: self.panes.due):
+            if self.epoch in starts:
+                self.panes = self.started()
+            match happening:
+                case Comes(row=row):
+                    self._row(row)
+                case Ends():
+                    self._end(happening)
+        return scenario.outcome_of(self.setting, self.pipeline, EpochLog(self.uri))
+
+    def _row(self, row: Row) -> None:
+        self.offset += 1
+        rows = pa.Table.from_pylist(self._partials(row), schema=partial_schema(self.pipeline))
+        passing = Passing(
+            now=row.processing_time, before=self.watermark, after=self.watermark, settles=False, epoch_ends=False
+        )
+        self._commit(rows, passing, came=1)
+
+    def _end(self, end: Ends) -> None:
+        passing = Passing(now=end.at, before=self.watermark, after=end.watermark, epoch_ends=end.epoch_ends)
+        self.watermark = end.watermark
+        self._commit(partial_schema(self.pipeline).empty_table(), passing)
+
+    def _partials(self, row: Row) -> list[dict[str, object]]:
+        value = scenario._value(self.setting, row)
+        measure = next(iter(self.pipeline.measures))
+        states: dict[str, object] = {
+            measure: 1 if self.setting.measure.expression is None else value,
+            f"{measure}__sum": value,
+            f"{measure}__count": int(value is not None),
+        }
+        found = []
+        for window in self.setting.window.intervals(row.event_time):
+            late = is_too_late(self.setting, window, self.watermark)
+            position = {"partition": 0, "offset": self.offset - 1, "event_time": row.event_time, "reason": None}
+            about = {"_class": "late", "_positions": [position]} if late else {"_class": "accepted"}
+            key = {"key": scenario._key_text(row.key)}
+            found.append({**states, **about, **pane_values.bounds(window), **key, "_n": 1})
+        return found
+
+    def _commit(self, rows: pa.Table, passing: Passing, *, came: int = 0) -> None:
+        found = self.panes.end_epoch(pane_values.accepted(rows), passing)
+        kinds = ["partial" if name == "accepted" else "ledger" for name in rows["_class"].to_pylist()]
+        own = [{**row, "_kind": kind, "_epoch": self.epoch} for row, kind in zip(rows.to_pylist(), kinds, strict=True)]
+        own.append({"_kind": "epoch", "_epoch": self.epoch, "_record": self._record(came).to_json()})
+        table = pa.Table.from_pylist(own, schema=self.schema)
+        panes = pane_rows.written(found, self.pipeline, self.epoch)
+        write_deltalake(self.uri, pa.concat_tables([table, panes]), mode="append", partition_by=["_kind"])
+        self.epoch += 1
+
+    def _record(self, came: int) -> EpochRecord:
+        return EpochRecord(
+            epoch=self.epoch,
+            run_id="r",
+            topic="t",
+            topic_id="t",
+            cluster_id="c",
+            start={0: self.offset - came},
+            end={0: self.offset},
+            max_event={},
+            watermark_before=None,
+            watermark_after=None,
+            panes=panes_fingerprint(self.pipeline),
+        )
+
+    def _closing(self) -> int | None:
+        return None if self.setting.allowed_lateness is None or self.watermark == -FOREVER else self.watermark
+
+
+def streamed(setting: Setting, folder: Path, *, starts: Collection[int] = ()) -> Outcome:
+    """Return what an epoch log says came out."""
+    return PaneDriver(setting, folder).run(starts)

@@ -1,0 +1,51 @@
+"""How far a trigger is, noted as JSON and recalled: the recalled machine does what the noted one would have done."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cutover.definition import AfterCount, AtWatermark, EachEpoch, Every, Repeat, RepeatUntil, Sequence, Until
+from cutover.definition.triggers import Once, Trigger
+from cutover.panes.machine import Ended, Machine, Moment, begin, noted, recalled
+
+CHOICES: list[Once] = [AfterCount(2), Every("7 milliseconds"), EachEpoch(), AtWatermark()]
+ONCE = st.sampled_from(CHOICES)
+TRIGGERS: st.SearchStrategy[Trigger] = st.one_of(
+    ONCE,
+    ONCE.map(Repeat),
+    st.just(AtWatermark(early=Every("3 milliseconds"), late=AfterCount(1))),
+    st.just(RepeatUntil(EachEpoch(), AtWatermark())),
+    st.just(Until(AfterCount(1), Every("5 milliseconds"))),
+    st.builds(Sequence, ONCE, ONCE, ONCE.map(Repeat)),
+)
+STEPS = st.lists(st.tuples(st.booleans(), st.booleans(), st.booleans()), max_size=8)
+
+
+def after(machine: Machine | Ended, steps: list[tuple[bool, bool, bool]]) -> tuple[Machine | Ended, list[bool]]:
+    fired = []
+    for now, (comes, passed, ends) in enumerate(steps):
+        if isinstance(machine, Ended):
+            break
+        machine = machine.with_rows(now * 1_000, 1) if comes else machine
+        moment = Moment(now=now * 1_000, passed=passed, settled=True, epoch_ends=ends)
+        fired.append(machine.is_ready(moment))
+        machine = machine.fired(moment) if fired[-1] else machine
+    return machine, fired
+
+
+@given(trigger=TRIGGERS, steps=STEPS, more=STEPS)
+def test_a_recalled_machine_is_the_noted_one(
+    trigger: Trigger, steps: list[tuple[bool, bool, bool]], more: list[tuple[bool, bool, bool]]
+) -> None:
+    machine, _ = after(begin(trigger), steps)
+    again = recalled(trigger, json.loads(json.dumps(noted(machine))))
+
+    assert machine == again
+    assert after(machine, more) == after(again, more)
+
+
+@pytest.mark.parametrize("ended", Ended)
+def test_a_trigger_that_has_ended_is_noted_with_how(ended: Ended) -> None:
+    assert recalled(Repeat(EachEpoch()), noted(ended)) is ended
