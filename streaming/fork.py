@@ -20,7 +20,7 @@ from cutover.lake.schemas import epoch_log_schema
 from cutover.lake.versions import Fork, Version
 from cutover.log.kafka import LogClient
 from cutover.settings import Settings
-from streaming import history, start
+from streaming import compaction, history, start
 from streaming.commit import NO_HOOKS
 from streaming.heartbeat import folder
 from streaming.lock import only_driver
@@ -160,6 +160,8 @@ def _opened(settings: Settings, pipeline: Pipeline, source: Version, record: Epo
     tables.bind(connection, "source", epochs.table)
     found = dict(connection.execute(_COUNTED, [record.epoch]).fetchall())
     short = [kind for kind, pairs in expected.items() if int(found.get(kind) or 0) != pairs]
+    listed = compaction.listed(epochs.table)
+    short += ["held" for file in listed if file.kind == "held" and file.first <= record.epoch < file.last][:1]
     if short:
         msg = f"Stream of {pipeline.name}: epoch {record.epoch} of stream-{source.number}: expected its own rows, "
         msg += f"{' and '.join(short)} ones were folded into later epochs."
