@@ -1,10 +1,11 @@
 """What two tables have in common: key columns, compared columns and how equal is equal."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cutover.definition.measures import Count, Sum
 from cutover.definition.pipeline import Pipeline
+from cutover.definition.types import measure_type
 from cutover.lake.tables import identifier
 
 _WIDE = ("HUGEINT", "DECIMAL", "UUID")  # or of such parts
@@ -82,6 +83,21 @@ def value_of(name: str, duckdb_type: str, tolerances: Mapping[str, float] | None
     if duckdb_type in {"DOUBLE", "FLOAT"}:
         return Value(name=name, exact=False, relative=FLOAT_RELATIVE)
     return Value(name=name)
+
+
+def agreed(pipeline: Pipeline, value: Value, *, same: bool) -> Value:
+    """Return how a result is compared where its measure has a tolerance of its own.
+
+    Args:
+        pipeline: Its measures.
+        value: A column, as its type has it compared.
+        same: Both sides are of the same definition, and their states are compared too.
+    """
+    if value.name not in pipeline.measures:
+        return value
+    kind = measure_type(pipeline, value.name)
+    relative = pipeline.measures[value.name].tolerance(kind, same=same)
+    return value if relative is None else replace(value, exact=False, relative=relative)
 
 
 def additive(pipeline: Pipeline) -> tuple[str, ...]:

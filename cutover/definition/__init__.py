@@ -3,6 +3,7 @@
 from cutover.definition.lateness import Lateness
 from cutover.definition.measures import Avg, Count, Max, Min, Sum
 from cutover.definition.pipeline import Expect, Pipeline, Policy, SameDefinition, Sql, Topic
+from cutover.definition.spread import Stddev, Variance
 from cutover.definition.triggers import (
     Accumulation,
     AfterCount,
@@ -40,7 +41,9 @@ __all__ = [
     "Sessions",
     "Sliding",
     "Sql",
+    "Stddev",
     "Sum",
     "Topic",
     "Until",
+    "Variance",
 ]

@@ -2,9 +2,11 @@
 
 import hashlib
 import json
+from dataclasses import fields as fields_of
 from pathlib import Path
 from typing import Any
 
+from cutover.definition.measures import Measure
 from cutover.definition.pipeline import Pipeline, SameDefinition, Sql
 from cutover.definition.schema import fields
 from cutover.errors import DefinitionError
@@ -34,13 +36,16 @@ def describe(pipeline: Pipeline) -> dict[str, Any]:
         "derive": sorted(pipeline.derive.items()),
         "key": list(pipeline.key),
         "window": [pipeline.window.size, pipeline.window.every],
-        "measures": sorted(
-            [name, type(measure).__name__, measure.expression] for name, measure in pipeline.measures.items()
-        ),
+        "measures": sorted(_measure(name, measure) for name, measure in pipeline.measures.items()),
         "max_ahead": pipeline.lateness.max_ahead_micros,
         "time_zone": TIME_ZONE,
         "semantics": SEMANTICS_VERSION,
     }
+
+
+def _measure(name: str, measure: Measure) -> list[Any]:
+    further = [[field.name, getattr(measure, field.name)] for field in fields_of(measure) if field.name != "expression"]
+    return [name, type(measure).__name__, measure.expression, *further]
 
 
 def lateness_fingerprint(pipeline: Pipeline) -> str:

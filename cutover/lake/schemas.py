@@ -4,7 +4,7 @@ import re
 
 import pyarrow as pa
 
-from cutover.definition.compiled import key_types, states
+from cutover.definition.compiled import key_types, result_types, states
 from cutover.definition.pipeline import Pipeline, SameDefinition
 from cutover.errors import DefinitionError
 
@@ -98,7 +98,7 @@ def epoch_log_schema(pipeline: Pipeline) -> pa.Schema:
 def batch_schema(pipeline: Pipeline) -> pa.Schema:
     """Return the batch result: window, key, finished measures, further states (same definition only), count, cut."""
     columns = {state.column: arrow_type(state.type) for state in states(pipeline)}
-    measured = [pa.field(name, columns.get(name, pa.float64())) for name in pipeline.measures]
+    measured = [pa.field(name, arrow_type(kind)) for name, kind in result_types(pipeline).items()]
     rest = [pa.field(name, kind) for name, kind in columns.items() if name not in pipeline.measures]
     extra = rest if isinstance(pipeline.batch, SameDefinition) else []
     tail = [pa.field("_n", pa.int64()), pa.field("_epoch", pa.int64())]

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from cutover.definition import compiled
-from cutover.definition.measures import State
 from cutover.definition.pipeline import Pipeline
+from cutover.definition.states import State
 from cutover.records.classes import Class
 
 WINDOW = ("window_start", "window_end")

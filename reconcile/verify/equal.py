@@ -4,6 +4,7 @@ import math
 from datetime import UTC, datetime
 from typing import Any
 
+from cutover.records.reference import Near
 from reconcile.layout import FLOAT_RELATIVE
 
 
@@ -17,5 +18,6 @@ def same(expected: Any, found: Any) -> bool:
     if isinstance(expected, float) and isinstance(found, float):
         if math.isnan(expected) or math.isnan(found):
             return math.isnan(expected) and math.isnan(found)
-        return math.isclose(expected, found, rel_tol=FLOAT_RELATIVE, abs_tol=0.0)
+        bound = expected.bound if isinstance(expected, Near) else 0.0
+        return math.isclose(expected, found, rel_tol=FLOAT_RELATIVE, abs_tol=bound)
     return bool(expected == found)

@@ -7,6 +7,8 @@ from typing import Any
 
 from cutover.definition.measures import Avg, Count, Max, Measure, Sum
 from cutover.definition.pipeline import Pipeline
+from cutover.definition.spread import Stddev, Variance
+from cutover.records.reference import spread
 
 EXACT = Context(prec=76)
 """Twice as many digits as a column holds: Python's default of 28 would round."""
@@ -32,6 +34,8 @@ def value_of(measure: Measure, values: Sequence[Any]) -> Any:
     given = [value for value in values if value is not None]
     if isinstance(measure, Avg):
         return (_sum(given), len(given))
+    if isinstance(measure, Variance):
+        return given
     if not given:
         return None
     if isinstance(measure, Sum):
@@ -50,7 +54,11 @@ def _sum(given: Sequence[Any]) -> Any:
 
 def finish(measure: Measure, found: Any) -> Any:
     """Return one measure as a result has it."""
-    if not isinstance(measure, Avg):
-        return found
-    total, count = found
-    return float(total) / count if count else None
+    if isinstance(measure, Avg):
+        total, count = found
+        return float(total) / count if count else None
+    if isinstance(measure, Stddev):
+        return spread.stddev(found)
+    if isinstance(measure, Variance):
+        return spread.variance(found)
+    return found

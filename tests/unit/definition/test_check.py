@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cutover.definition import Avg, Count, Expect, Fixed, Max, Pipeline, Sql, Sum, Topic, catalogue
+from cutover.definition import Avg, Count, Expect, Fixed, Max, Pipeline, Sql, Stddev, Sum, Topic, Variance, catalogue
 from cutover.definition.check import check
 from cutover.errors import DefinitionError
 from cutover.settings import Settings
@@ -40,6 +40,8 @@ BAD: Mapping[str, tuple[dict[str, Any], str]] = {
     "measure of an unknown column": ({"measures": {"n": Sum("amont")}}, "did you mean `amount`?"),
     "sum of text": ({"measures": {"n": Sum("carrier")}}, "a number to add up"),
     "sum that can overflow": ({"measures": {"n": Sum("cost")}}, "at most 28 digits"),
+    "variance of text": ({"measures": {"n": Variance("carrier")}}, "got string: `carrier`"),
+    "variance that can overflow": ({"measures": {"n": Stddev("amount")}}, "Hint: CAST(amount AS decimal(14,0)) makes"),
     "measure with the key's name": ({"measures": {"carrier": Count()}}, "`carrier` twice"),
     "measure with a state's name": ({"measures": {"m": Avg("amount"), "m__sum": Count()}}, "`m__sum` twice"),
     "reserved measure": ({"measures": {"_n": Count()}}, "uses itself"),
@@ -89,7 +91,7 @@ def test_definition_is_refused_with_the_field_and_what_was_expected(case: str) -
 
 
 def test_definition_that_fits_is_accepted() -> None:
-    check(replace(GOOD, measures={"n": Count(), "m": Max("at"), "a": Avg("amount / price")}))
+    check(replace(GOOD, measures={"n": Count(), "m": Max("at"), "a": Avg("amount / price"), "s": Stddev("price")}))
 
 
 def write(folder: Path, name: str, text: str) -> Settings:

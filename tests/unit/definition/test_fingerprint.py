@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cutover.definition import Count, Expect, Fixed, Lateness, Max, Min, Pipeline, Policy, Sql, Topic
+from cutover.definition import Count, Expect, Fixed, Lateness, Max, Min, Pipeline, Policy, Sql, Topic, Variance
 from cutover.definition.fingerprint import batch_fingerprint, lateness_fingerprint, result_fingerprint
 
 TOPIC = Topic(name="t", schema="at timestamp, k string, v int", event_time="at")
@@ -24,6 +24,7 @@ OTHER_TRUTH: dict[str, dict[str, Any]] = {
     "key": {"key": ("k", "v")},
     "window": {"window": Fixed(hours=2)},
     "another measure": {"measures": {"m": Min("v")}},
+    "another kind of measure": {"measures": {"m": Variance("v")}},
     "another name of a measure": {"measures": {"n": Max("v")}},
     "max ahead": {"lateness": Lateness(max_ahead="2 hours")},
 }
@@ -53,6 +54,7 @@ def test_fingerprints_stay_what_they_are_from_version_to_version() -> None:
     plain = replace(PIPELINE, measures={"n": Count()})
 
     assert (result_fingerprint(plain), lateness_fingerprint(plain)) == ("793e0df84d08", "cfeec8dce598")
+    assert result_fingerprint(PIPELINE) == "1b956e80de14"
 
 
 def test_lateness_has_a_fingerprint_of_its_own() -> None:

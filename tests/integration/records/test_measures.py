@@ -1,0 +1,98 @@
+"""Every measure through Spark, epoch by epoch, and DuckDB's fold, against plain Python."""
+
+import json
+import random
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from cutover.lake.schemas import partial_schema
+from cutover.log.kafka import RawRecord
+from cutover.records import reference
+from cutover.records.classify import classified
+from cutover.records.parse import parsed
+from cutover.records.partials import aggregated
+from reconcile.verify.equal import plain, same
+from tests.support.measured import EPOCH, PIPELINE, finished
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOG = "value binary, partition int, offset bigint, timestamp timestamp"
+START = datetime(2024, 1, 1, tzinfo=UTC)
+PARTITIONS, RECORDS, KEYS = 3, 240, ("a", "b", None)
+PARTS = 4
+
+
+def raw_records(drawn: random.Random) -> list[RawRecord]:
+    found = []
+    for place in range(RECORDS):
+        at = START + timedelta(seconds=drawn.choice([60, 60, 61, drawn.randrange(7200)]))
+        fields = {name: value for name, value in values(drawn).items() if drawn.random() < 0.8}
+        record = {"at": _micros(at) // 1000, "k": drawn.choice(KEYS), **fields}
+        value = json.dumps(record, default=float).encode() if drawn.random() < 0.95 else b"{"
+        partition, offset = place % PARTITIONS, place // PARTITIONS
+        found.append(RawRecord(partition=partition, offset=offset, log_time_micros=_micros(START), value=value))
+    return found
+
+
+def values(drawn: random.Random) -> dict[str, Any]:
+    return {
+        "v": drawn.choice([drawn.randrange(-50, 300), 2**31 - 1, -(2**31)]),
+        "b": drawn.choice([drawn.randrange(10), 2**63 - 1, -(2**63)]),
+        "m": Decimal(drawn.randrange(-(10**9) + 1, 10**9)) / 100,
+        "x": drawn.choice([0.1, -2.5, 1e-300, 1e9 + 0.1, drawn.uniform(-1e6, 1e6)]),
+        "t": drawn.choice(["", "a", "b", "ß", "a,b", "c"]),
+        "d": (date(1970, 1, 1) + timedelta(days=drawn.randrange(-2, 3))).isoformat(),
+        "yes": drawn.random() < 0.5,
+    }
+
+
+@pytest.fixture(scope="module")
+def records() -> list[RawRecord]:
+    return raw_records(random.Random(7))  # noqa: S311 -- no secret
+
+
+@pytest.fixture(scope="module")
+def epochs(spark: "SparkSession", records: Sequence[RawRecord]) -> list[pa.Table]:
+    """Return the partial aggregates of the log in parts, as they are committed."""
+    schema = partial_schema(PIPELINE)
+    parts = [records[start::PARTS] for start in range(PARTS)]
+    return [_partials(spark, part).select(schema.names).cast(schema) for part in parts]
+
+
+def _partials(spark: "SparkSession", records: Sequence[RawRecord]) -> pa.Table:
+    rows = [(r.value, r.partition, r.offset, EPOCH + timedelta(microseconds=r.log_time_micros)) for r in records]
+    frame = parsed(spark.createDataFrame(rows, LOG), PIPELINE)
+    return aggregated(classified(frame, PIPELINE, watermark_micros=None), PIPELINE).toArrow()
+
+
+@pytest.mark.parametrize("name", PIPELINE.measures)
+def test_fold_of_all_epochs_is_the_result_of_plain_python(
+    epochs: Sequence[pa.Table], records: Sequence[RawRecord], name: str
+) -> None:
+    found = {_group(row): plain(row[name]) for row in finished(epochs)}
+    expected = {group: row.measures[name] for group, row in reference.run(PIPELINE, records).rows.items()}
+
+    assert expected.keys() == found.keys()
+    assert {g: (value, found[g]) for g, value in expected.items() if not same(value, found[g])} == {}
+
+
+def test_order_of_the_epochs_does_not_matter(epochs: Sequence[pa.Table]) -> None:
+    exact = [name for name in PIPELINE.measures if name != "noisy"]
+    there = {_group(row): [row[name] for name in exact] for row in finished(epochs)}
+    back = {_group(row): [row[name] for name in exact] for row in finished(list(reversed(epochs)))}
+
+    assert there == back
+
+
+def _group(row: Mapping[str, Any]) -> tuple[int, int, tuple[Any, ...]]:
+    return (_micros(row["window_start"]), _micros(row["window_end"]), (row["k"],))
+
+
+def _micros(time: datetime) -> int:
+    return (time - EPOCH) // timedelta(microseconds=1)

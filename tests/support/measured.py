@@ -1,0 +1,143 @@
+"""Every further measure in one definition, records for it, and the state of one record: what a split is made of."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+from hypothesis import strategies as st
+
+from cutover.definition import Count, Fixed, Lateness, Pipeline, Stddev, Topic, Variance
+from cutover.definition.measures import Measure
+from cutover.definition.types import measure_type
+from cutover.lake.schemas import partial_schema
+from cutover.records.fold import finished_sql, fold_sql
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+MEASURES: Mapping[str, Measure] = {
+    "n": Count(),
+    "spread": Variance("v"),
+    "cents": Stddev("m"),
+    "noisy": Stddev("x"),
+}
+PIPELINE = Pipeline(
+    name="measured",
+    source=Topic(
+        name="t",
+        schema="at timestamp NOT NULL, k string, v int, b bigint, m decimal(9,2), x double, t string, d date, "
+        "yes boolean",
+        event_time="at",
+        time_format="millis",
+    ),
+    key=("k",),
+    window=Fixed(hours=1),
+    measures=MEASURES,
+    lateness=Lateness(allowed="1 hour", max_ahead="1 hour"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """One accepted record of the one window and key."""
+
+    at: int  # microseconds of event time
+    partition: int
+    offset: int
+    columns: Mapping[str, Any]
+
+
+def columns() -> st.SearchStrategy[Mapping[str, Any]]:
+    """Draw what one record holds beside its time and its key."""
+    values: dict[str, st.SearchStrategy[Any]] = {
+        "v": st.one_of(st.integers(-5, 300), st.sampled_from([2**31 - 1, -(2**31)])),
+        "b": st.one_of(st.integers(0, 9), st.sampled_from([2**63 - 1, -(2**63)])),
+        "m": st.integers(-(10**9) + 1, 10**9 - 1).map(lambda cents: Decimal(cents) / 100),
+        "x": st.one_of(st.sampled_from([0.1, -2.5, 1e-300, 1e9 + 0.1, 3.0]), st.floats(-1e12, 1e12).map(_plain)),
+        "t": st.sampled_from(["", "a", "b", "ß", "a,b"]),
+        "d": st.dates(datetime(1969, 12, 30, tzinfo=UTC).date(), datetime(1970, 1, 3, tzinfo=UTC).date()),
+        "yes": st.booleans(),
+    }
+    return st.fixed_dictionaries({name: st.one_of(st.none(), drawn) for name, drawn in values.items()})
+
+
+def _plain(number: float) -> float:
+    return number + 0.0  # minus zero is zero
+
+
+@st.composite
+def taken(draw: st.DrawFn, *, most: int = 12) -> list[Taken]:
+    """Draw the records of a group: event times out of order and equal, positions in two partitions."""
+    drawn = draw(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 1), columns()), max_size=most))
+    return [
+        Taken(at=at * 1_000_000, partition=partition, offset=offset, columns=found)
+        for offset, (at, partition, found) in enumerate(drawn)
+    ]
+
+
+def single(row: Taken, pipeline: Pipeline = PIPELINE) -> dict[str, Any]:
+    """Return the partial row of one record."""
+    states: dict[str, Any] = {}
+    for name, measure in pipeline.measures.items():
+        value = 1 if measure.expression is None else row.columns[measure.expression]
+        states |= _state(measure, name, value, row, measure_type(pipeline, name))
+    return {
+        "_class": "accepted",
+        "window_start": EPOCH,
+        "window_end": EPOCH + HOUR,
+        "k": "a",
+        "_n": 1,
+        "_unknown": 0,
+        **states,
+    }
+
+
+def _state(measure: Measure, name: str, value: Any, row: Taken, kind: str | None) -> dict[str, Any]:  # noqa: ARG001
+    match measure:
+        case Variance():
+            units = value if value is None or kind in {"int", "double"} else Decimal(value).scaleb(2)
+            squares = None if units is None else units * units
+            return {f"{name}__count": int(value is not None), f"{name}__sum": units, f"{name}__squares": squares}
+        case _:
+            return {name: 1}
+
+
+def fold(parts: Sequence[pa.Table], pipeline: Pipeline = PIPELINE) -> pa.Table:
+    """Return the fold of some partials as a partial row again."""
+    connection = _holding(parts)
+    try:
+        folded = connection.sql(f"SELECT 'accepted' AS _class, * FROM ({fold_sql(pipeline, 'parts')})")  # noqa: S608
+        return folded.to_arrow_table().cast(_schema(pipeline))
+    finally:
+        connection.close()
+
+
+def finished(parts: Sequence[pa.Table], pipeline: Pipeline = PIPELINE) -> list[dict[str, Any]]:
+    """Return the finished rows of some partials."""
+    connection = _holding(parts)
+    try:
+        query = connection.execute(finished_sql(pipeline, "parts"))
+        names = [column[0] for column in query.description]
+        return [dict(zip(names, row, strict=True)) for row in query.fetchall()]
+    finally:
+        connection.close()
+
+
+def table(rows: Sequence[Taken], pipeline: Pipeline = PIPELINE) -> pa.Table:
+    """Return the partial rows of records, one each."""
+    return pa.Table.from_pylist([single(row, pipeline) for row in rows], schema=_schema(pipeline))
+
+
+def _schema(pipeline: Pipeline) -> pa.Schema:
+    names = ("_positions", "_partition", "_unknown")
+    return pa.schema([field for field in partial_schema(pipeline) if field.name not in names])
+
+
+def _holding(parts: Sequence[pa.Table]) -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect()
+    connection.execute("SET TimeZone = 'UTC'")
+    connection.register("parts", pa.concat_tables(parts))
+    return connection
