@@ -8,7 +8,7 @@ from cutover.definition.pipeline import Pipeline
 from cutover.definition.types import measure_type
 from cutover.lake.tables import identifier
 
-_WIDE = ("HUGEINT", "DECIMAL", "UUID")  # or of such parts
+_WIDE = ("HUGEINT", "DECIMAL", "UUID", "STRUCT", "[]")  # or of such parts
 FLOAT_RELATIVE = 1e-9
 """Doubles are compared with this relative tolerance: sums of floats depend on the order of their rows."""
 
@@ -40,7 +40,7 @@ class Layout:
     keys: tuple[str, ...]
     values: tuple[Value, ...]
     group: str | None  # the column that digests are made by; None: hash buckets
-    wide: frozenset[str]  # columns of 128 bits, see `wide_columns`
+    wide: frozenset[str]  # columns of 128 bits or of parts, see `wide_columns`
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -70,7 +70,7 @@ def wide_columns(types: Mapping[str, str]) -> frozenset[str]:
     """Return the columns that must be hashed as text.
 
     Of 128 bits DuckDB xors the hashes of both halves: -1 and 0 have the same hash, and so has every number whose halves
-    are equal. Sums are such numbers.
+    are equal. Sums are such numbers. What is made of parts is hashed as text for the like reason.
     """
     return frozenset(name for name, kind in types.items() if any(word in kind for word in _WIDE))
 

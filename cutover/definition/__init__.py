@@ -3,6 +3,7 @@
 from cutover.definition.lateness import Lateness
 from cutover.definition.measures import Avg, Count, Max, Min, Sum
 from cutover.definition.pipeline import Expect, Pipeline, Policy, SameDefinition, Sql, Topic
+from cutover.definition.places import First, Last
 from cutover.definition.spread import Stddev, Variance
 from cutover.definition.triggers import (
     Accumulation,
@@ -27,8 +28,10 @@ __all__ = [
     "EachEpoch",
     "Every",
     "Expect",
+    "First",
     "Fixed",
     "Global",
+    "Last",
     "Lateness",
     "Max",
     "Min",

@@ -11,6 +11,7 @@ not, and None where its type alone decides (doubles nearly, all else exactly).
 from dataclasses import dataclass
 from typing import ClassVar
 
+from cutover.definition.places import First, Last
 from cutover.definition.spread import Stddev, Variance
 from cutover.definition.states import Finish, Merge, State, sum_type
 
@@ -108,4 +109,4 @@ class Avg:
         return None
 
 
-Measure = Count | Sum | Min | Max | Avg | Variance | Stddev
+Measure = Count | Sum | Min | Max | Avg | Variance | Stddev | First | Last

@@ -10,7 +10,7 @@ import duckdb
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from cutover.definition import Count, Fixed, Lateness, Pipeline, Stddev, Topic, Variance
+from cutover.definition import Count, First, Fixed, Last, Lateness, Pipeline, Stddev, Topic, Variance
 from cutover.definition.measures import Measure
 from cutover.definition.types import measure_type
 from cutover.lake.schemas import partial_schema
@@ -23,13 +23,19 @@ MEASURES: Mapping[str, Measure] = {
     "spread": Variance("v"),
     "cents": Stddev("m"),
     "noisy": Stddev("x"),
+    "opens": First("t"),
+    "closes": Last("x"),
+    "day": Last("d"),
+    "flag": First("yes"),
+    "price": Last("m"),
+    "sight": Last("seen"),
 }
 PIPELINE = Pipeline(
     name="measured",
     source=Topic(
         name="t",
         schema="at timestamp NOT NULL, k string, v int, b bigint, m decimal(9,2), x double, t string, d date, "
-        "yes boolean",
+        "yes boolean, seen timestamp",
         event_time="at",
         time_format="millis",
     ),
@@ -38,6 +44,9 @@ PIPELINE = Pipeline(
     measures=MEASURES,
     lateness=Lateness(allowed="1 hour", max_ahead="1 hour"),
 )
+
+
+COLUMNS = ("v", "b", "m", "x", "t", "d", "yes", "seen")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +69,7 @@ def columns() -> st.SearchStrategy[Mapping[str, Any]]:
         "t": st.sampled_from(["", "a", "b", "ß", "a,b"]),
         "d": st.dates(datetime(1969, 12, 30, tzinfo=UTC).date(), datetime(1970, 1, 3, tzinfo=UTC).date()),
         "yes": st.booleans(),
+        "seen": st.sampled_from([EPOCH, EPOCH - HOUR]),
     }
     return st.fixed_dictionaries({name: st.one_of(st.none(), drawn) for name, drawn in values.items()})
 
@@ -95,14 +105,21 @@ def single(row: Taken, pipeline: Pipeline = PIPELINE) -> dict[str, Any]:
     }
 
 
-def _state(measure: Measure, name: str, value: Any, row: Taken, kind: str | None) -> dict[str, Any]:  # noqa: ARG001
+def _state(measure: Measure, name: str, value: Any, row: Taken, kind: str | None) -> dict[str, Any]:
     match measure:
         case Variance():
             units = value if value is None or kind in {"int", "double"} else Decimal(value).scaleb(2)
             squares = None if units is None else units * units
             return {f"{name}__count": int(value is not None), f"{name}__sum": units, f"{name}__squares": squares}
+        case First():
+            return {f"{name}__at": None if value is None else _placed(row, value)}
         case _:
             return {name: 1}
+
+
+def _placed(row: Taken, value: Any) -> dict[str, Any]:
+    at = EPOCH + timedelta(microseconds=row.at)
+    return {"event_time": at, "partition": row.partition, "offset": row.offset, "value": value}
 
 
 def fold(parts: Sequence[pa.Table], pipeline: Pipeline = PIPELINE) -> pa.Table:

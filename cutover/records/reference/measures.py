@@ -5,21 +5,23 @@ from collections.abc import Mapping, Sequence
 from decimal import Context, Decimal
 from typing import Any
 
-from cutover.definition.measures import Avg, Count, Max, Measure, Sum
+from cutover.definition.measures import Avg, Count, Max, Measure, Min, Sum
 from cutover.definition.pipeline import Pipeline
-from cutover.definition.spread import Stddev, Variance
-from cutover.records.reference import spread
+from cutover.records.reference import further
+from cutover.records.reference.further import Place
 
 EXACT = Context(prec=76)
 """Twice as many digits as a column holds: Python's default of 28 would round."""
 
 
-def merged(pipeline: Pipeline, values: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def merged(pipeline: Pipeline, values: Sequence[Mapping[str, Any]], places: Sequence[Place]) -> dict[str, Any]:
     """Return each measure of a group's values; nulls are left out, and a sum, minimum or maximum of none is None.
 
     A sum of integers or decimals is a Decimal; of doubles a float, exactly rounded (the paths depend on the order).
     """
-    return {name: value_of(measure, [row[name] for row in values]) for name, measure in pipeline.measures.items()}
+    return {
+        name: value_of(measure, [row[name] for row in values], places) for name, measure in pipeline.measures.items()
+    }
 
 
 def finished(pipeline: Pipeline, found: Mapping[str, Any]) -> dict[str, Any]:
@@ -27,15 +29,15 @@ def finished(pipeline: Pipeline, found: Mapping[str, Any]) -> dict[str, Any]:
     return {name: finish(measure, found[name]) for name, measure in pipeline.measures.items()}
 
 
-def value_of(measure: Measure, values: Sequence[Any]) -> Any:
-    """Return one measure of a group's values, before it is finished."""
+def value_of(measure: Measure, values: Sequence[Any], places: Sequence[Place] = ()) -> Any:
+    """Return one measure of a group's values, before it is finished; some need the place of each value."""
     if isinstance(measure, Count):
         return len(values)
     given = [value for value in values if value is not None]
     if isinstance(measure, Avg):
         return (_sum(given), len(given))
-    if isinstance(measure, Variance):
-        return given
+    if not isinstance(measure, Sum | Min):
+        return further.in_order(values, places)
     if not given:
         return None
     if isinstance(measure, Sum):
@@ -57,8 +59,4 @@ def finish(measure: Measure, found: Any) -> Any:
     if isinstance(measure, Avg):
         total, count = found
         return float(total) / count if count else None
-    if isinstance(measure, Stddev):
-        return spread.stddev(found)
-    if isinstance(measure, Variance):
-        return spread.variance(found)
-    return found
+    return found if isinstance(measure, Count | Sum | Min) else further.finish(measure, found)

@@ -49,6 +49,7 @@ def values(drawn: random.Random) -> dict[str, Any]:
         "t": drawn.choice(["", "a", "b", "ß", "a,b", "c"]),
         "d": (date(1970, 1, 1) + timedelta(days=drawn.randrange(-2, 3))).isoformat(),
         "yes": drawn.random() < 0.5,
+        "seen": drawn.randrange(-(10**12), 10**12),
     }
 
 
