@@ -1,5 +1,6 @@
 """What is computed: one typed, frozen definition, compiled to the streaming path, the batch path and the reference."""
 
+from cutover.definition.counted import Quantile, TopK
 from cutover.definition.lateness import Lateness
 from cutover.definition.measures import Avg, Count, Max, Min, Sum
 from cutover.definition.pipeline import Expect, Pipeline, Policy, SameDefinition, Sql, Topic
@@ -37,6 +38,7 @@ __all__ = [
     "Min",
     "Pipeline",
     "Policy",
+    "Quantile",
     "Repeat",
     "RepeatUntil",
     "SameDefinition",
@@ -46,6 +48,7 @@ __all__ = [
     "Sql",
     "Stddev",
     "Sum",
+    "TopK",
     "Topic",
     "Until",
     "Variance",

@@ -2,6 +2,7 @@
 
 from typing import NoReturn, get_args
 
+from cutover.definition.counted import MILLION, Quantile, TopK
 from cutover.definition.measures import Avg, Measure, Sum
 from cutover.definition.schema import decimal_parts
 from cutover.definition.spread import DIGITS as SQUARABLE_DIGITS
@@ -11,6 +12,9 @@ from cutover.errors import DefinitionError
 NAMES = ", ".join(kind.__name__ for kind in get_args(Measure))
 SUMMABLE_DIGITS = 28
 """Digits of a decimal whose sum of 10^10 records still fits into decimal(38)."""
+
+LEAST_ERROR = 1e-4
+SLACK = 1e-6  # 0.1 * 10^6 need not be whole in doubles
 
 
 def refuse(field: str, expected: str, got: str, hint: str = "") -> NoReturn:
@@ -38,6 +42,10 @@ def check(field: str, measure: Measure, kind: str | None) -> None:
         _summable(field, str(measure.expression), kind or "bigint")
     elif isinstance(measure, Variance):
         _squarable(field, measure.expression, kind or "bigint")
+    elif isinstance(measure, TopK):
+        _top_k(field, measure, kind or "bigint")
+    elif isinstance(measure, Quantile):
+        _quantile(field, measure, kind or "bigint")
 
 
 def _summable(field: str, expression: str, kind: str) -> None:
@@ -55,3 +63,28 @@ def _squarable(field: str, expression: str, kind: str) -> None:
     cast = f"CAST({expression} AS decimal({SQUARABLE_DIGITS},0)) makes records with larger numbers malformed"
     expected = f"an int, a double or a decimal of at most {SQUARABLE_DIGITS} digits, whose squares add up exactly"
     refuse(field, expected, f"{kind}: `{expression}`", cast)
+
+
+def _top_k(field: str, measure: TopK, kind: str) -> None:
+    if kind == "double":
+        refuse(field, "a type with exact equality", f"double: `{measure.expression}`", "CAST to decimal(p,s), or floor")
+    _whole(f"{field}: k", measure.k, 1, 1_000)
+
+
+def _quantile(field: str, measure: Quantile, kind: str) -> None:
+    if kind not in {"int", "bigint", "double"} and decimal_parts(kind) is None:
+        refuse(field, "a number", f"{kind}: `{measure.expression}`")
+    _between(f"{field}: q", measure.q, 0, 1)
+    _between(f"{field}: error", measure.error, LEAST_ERROR, 0.5)
+    if abs(measure.q * MILLION - round(measure.q * MILLION)) > SLACK:
+        refuse(f"{field}: q", "at most six digits behind the point", repr(measure.q))
+
+
+def _whole(field: str, value: int, low: int, high: int) -> None:
+    if type(value) is not int or not low <= value <= high:
+        refuse(field, f"a whole number from {low} to {high}", repr(value))
+
+
+def _between(field: str, value: float, low: float, high: float) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+        refuse(field, f"a number from {low} to {high}", repr(value))

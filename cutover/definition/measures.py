@@ -11,6 +11,7 @@ not, and None where its type alone decides (doubles nearly, all else exactly).
 from dataclasses import dataclass
 from typing import ClassVar
 
+from cutover.definition.counted import Quantile, TopK
 from cutover.definition.places import First, Last
 from cutover.definition.spread import Stddev, Variance
 from cutover.definition.states import Finish, Merge, State, sum_type
@@ -109,4 +110,4 @@ class Avg:
         return None
 
 
-Measure = Count | Sum | Min | Max | Avg | Variance | Stddev | First | Last
+Measure = Count | Sum | Min | Max | Avg | Variance | Stddev | First | Last | TopK | Quantile

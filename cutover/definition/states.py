@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
-Merge = Literal["sum", "min", "max"]
+Merge = Literal["sum", "min", "max", "counts"]
+"""`counts`: lists of (value, count), whose counts are added up by value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

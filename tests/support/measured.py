@@ -1,5 +1,6 @@
 """Every further measure in one definition, records for it, and the state of one record: what a split is made of."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -10,7 +11,8 @@ import duckdb
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from cutover.definition import Count, First, Fixed, Last, Lateness, Pipeline, Stddev, Topic, Variance
+from cutover.definition import Count, First, Fixed, Last, Lateness, Pipeline, Quantile, Stddev, Topic, TopK, Variance
+from cutover.definition.counted import LOWEST
 from cutover.definition.measures import Measure
 from cutover.definition.types import measure_type
 from cutover.lake.schemas import partial_schema
@@ -29,6 +31,13 @@ MEASURES: Mapping[str, Measure] = {
     "flag": First("yes"),
     "price": Last("m"),
     "sight": Last("seen"),
+    "places": TopK("t", 2),
+    "numbers": TopK("b"),
+    "days": TopK("d", 1),
+    "prices": TopK("m", 3),
+    "median": Quantile("v", 0.5),
+    "high": Quantile("x", 0.9, error=0.001),
+    "low": Quantile("m", 0),
 }
 PIPELINE = Pipeline(
     name="measured",
@@ -113,6 +122,10 @@ def _state(measure: Measure, name: str, value: Any, row: Taken, kind: str | None
             return {f"{name}__count": int(value is not None), f"{name}__sum": units, f"{name}__squares": squares}
         case First():
             return {f"{name}__at": None if value is None else _placed(row, value)}
+        case TopK():
+            return {f"{name}__counts": [] if value is None else [{"value": value, "count": 1}]}
+        case Quantile():
+            return {f"{name}__buckets": [] if value is None else [{"value": bucket(value, measure.bits), "count": 1}]}
         case _:
             return {name: 1}
 
@@ -120,6 +133,13 @@ def _state(measure: Measure, name: str, value: Any, row: Taken, kind: str | None
 def _placed(row: Taken, value: Any) -> dict[str, Any]:
     at = EPOCH + timedelta(microseconds=row.at)
     return {"event_time": at, "partition": row.partition, "offset": row.offset, "value": value}
+
+
+def bucket(value: Any, bits: int) -> int:
+    """Return the number of a value's bucket."""
+    mantissa, power = math.frexp(abs(value))
+    inside = int((2 * mantissa - 1) * 2**bits)
+    return 0 if value == 0 else ((power - 1 + LOWEST) * 2**bits + inside) * (1 if value > 0 else -1)
 
 
 def fold(parts: Sequence[pa.Table], pipeline: Pipeline = PIPELINE) -> pa.Table:

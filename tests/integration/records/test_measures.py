@@ -1,6 +1,7 @@
 """Every measure through Spark, epoch by epoch, and DuckDB's fold, against plain Python."""
 
 import json
+import math
 import random
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
@@ -9,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import functions as F  # noqa: N812 -- Spark's own alias
 
+from cutover.definition import Quantile
 from cutover.lake.schemas import partial_schema
 from cutover.log.kafka import RawRecord
 from cutover.records import reference
@@ -17,7 +20,7 @@ from cutover.records.classify import classified
 from cutover.records.parse import parsed
 from cutover.records.partials import aggregated
 from reconcile.verify.equal import plain, same
-from tests.support.measured import EPOCH, PIPELINE, finished
+from tests.support.measured import EPOCH, PIPELINE, bucket, finished
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -89,6 +92,16 @@ def test_order_of_the_epochs_does_not_matter(epochs: Sequence[pa.Table]) -> None
     back = {_group(row): [row[name] for name in exact] for row in finished(list(reversed(epochs)))}
 
     assert there == back
+
+
+def test_a_bucket_is_exact_beside_every_power_of_two(spark: "SparkSession") -> None:
+    powers = [math.ldexp(1.0, power) for power in range(-1074, 1024)]
+    near = [other for p in powers for other in (p, math.nextafter(p, 0.0), math.nextafter(p, math.inf), -p)]
+    numbers = spark.createDataFrame([(number,) for number in near], "x double")
+    (state,) = Quantile("x", 0.5).states("q", "double")
+    found = numbers.groupBy("x").agg(F.expr(state.create).alias("q")).collect()
+
+    assert [row for row in found if row["q"][0]["value"] != bucket(row["x"], 7)] == []
 
 
 def _group(row: Mapping[str, Any]) -> tuple[int, int, tuple[Any, ...]]:

@@ -6,7 +6,20 @@ from typing import Any
 
 import pytest
 
-from cutover.definition import Count, Expect, Fixed, Lateness, Max, Min, Pipeline, Policy, Sql, Topic, Variance
+from cutover.definition import (
+    Count,
+    Expect,
+    Fixed,
+    Lateness,
+    Max,
+    Min,
+    Pipeline,
+    Policy,
+    Quantile,
+    Sql,
+    Topic,
+    Variance,
+)
 from cutover.definition.fingerprint import batch_fingerprint, lateness_fingerprint, result_fingerprint
 
 TOPIC = Topic(name="t", schema="at timestamp, k string, v int", event_time="at")
@@ -55,6 +68,13 @@ def test_fingerprints_stay_what_they_are_from_version_to_version() -> None:
 
     assert (result_fingerprint(plain), lateness_fingerprint(plain)) == ("793e0df84d08", "cfeec8dce598")
     assert result_fingerprint(PIPELINE) == "1b956e80de14"
+
+
+@pytest.mark.parametrize("other", [Quantile("v", 0.9), Quantile("v", 0.5, error=0.02)])
+def test_each_parameter_of_a_measure_changes_the_result_fingerprint(other: Quantile) -> None:
+    plain = replace(PIPELINE, measures={"m": Quantile("v", 0.5)})
+
+    assert result_fingerprint(plain) != result_fingerprint(replace(plain, measures={"m": other}))
 
 
 def test_lateness_has_a_fingerprint_of_its_own() -> None:

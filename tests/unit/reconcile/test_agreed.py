@@ -21,6 +21,9 @@ from tests.support.measured import PIPELINE
         ("noisy", math.inf, True, False),
         ("noisy", 1 + 1e-7, False, True),  # against a team's SQL there are no states
         ("noisy", 1 + 1e-5, False, False),
+        ("high", 1 + 1e-12, True, False),  # a quantile of one definition: exactly
+        ("high", 1.0009, False, True),  # against a team's own: within its error
+        ("high", 1.0011, False, False),
     ],
 )
 def test_results_of_a_measure_are_near(name: str, factor: float, *, same_definition: bool, expected: bool) -> None:
