@@ -1,6 +1,8 @@
 """What is computed: one typed, frozen definition, compiled to the streaming path, the batch path and the reference."""
 
+from cutover.definition.bag import Bag
 from cutover.definition.counted import Quantile, TopK
+from cutover.definition.distinct import ApproxDistinct
 from cutover.definition.lateness import Lateness
 from cutover.definition.measures import Avg, Count, Max, Min, Sum
 from cutover.definition.pipeline import Expect, Pipeline, Policy, SameDefinition, Sql, Topic
@@ -22,8 +24,10 @@ from cutover.definition.windows import Daily, Fixed, Global, Sessions, Sliding
 __all__ = [
     "Accumulation",
     "AfterCount",
+    "ApproxDistinct",
     "AtWatermark",
     "Avg",
+    "Bag",
     "Count",
     "Daily",
     "EachEpoch",

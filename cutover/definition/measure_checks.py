@@ -2,7 +2,9 @@
 
 from typing import NoReturn, get_args
 
+from cutover.definition.bag import Bag
 from cutover.definition.counted import MILLION, Quantile, TopK
+from cutover.definition.distinct import ApproxDistinct
 from cutover.definition.measures import Avg, Measure, Sum
 from cutover.definition.schema import decimal_parts
 from cutover.definition.spread import DIGITS as SQUARABLE_DIGITS
@@ -43,7 +45,13 @@ def check(field: str, measure: Measure, kind: str | None) -> None:
     elif isinstance(measure, Variance):
         _squarable(field, measure.expression, kind or "bigint")
     elif isinstance(measure, TopK):
-        _top_k(field, measure, kind or "bigint")
+        _equal(field, measure.expression, kind)
+        _whole(f"{field}: k", measure.k, 1, 1_000)
+    elif isinstance(measure, ApproxDistinct):
+        _equal(field, measure.expression, kind)
+        _whole(f"{field}: k", measure.k, 16, 65_536)
+    elif isinstance(measure, Bag):
+        _whole(f"{field}: most", measure.most, 1, 100_000)
     elif isinstance(measure, Quantile):
         _quantile(field, measure, kind or "bigint")
 
@@ -65,10 +73,9 @@ def _squarable(field: str, expression: str, kind: str) -> None:
     refuse(field, expected, f"{kind}: `{expression}`", cast)
 
 
-def _top_k(field: str, measure: TopK, kind: str) -> None:
+def _equal(field: str, expression: str, kind: str | None) -> None:
     if kind == "double":
-        refuse(field, "a type with exact equality", f"double: `{measure.expression}`", "CAST to decimal(p,s), or floor")
-    _whole(f"{field}: k", measure.k, 1, 1_000)
+        refuse(field, "a type with exact equality", f"double: `{expression}`", "CAST to decimal(p,s), or floor")
 
 
 def _quantile(field: str, measure: Quantile, kind: str) -> None:

@@ -11,7 +11,9 @@ not, and None where its type alone decides (doubles nearly, all else exactly).
 from dataclasses import dataclass
 from typing import ClassVar
 
+from cutover.definition.bag import Bag
 from cutover.definition.counted import Quantile, TopK
+from cutover.definition.distinct import ApproxDistinct
 from cutover.definition.places import First, Last
 from cutover.definition.spread import Stddev, Variance
 from cutover.definition.states import Finish, Merge, State, sum_type
@@ -110,4 +112,4 @@ class Avg:
         return None
 
 
-Measure = Count | Sum | Min | Max | Avg | Variance | Stddev | First | Last | TopK | Quantile
+Measure = Count | Sum | Min | Max | Avg | Variance | Stddev | First | Last | TopK | Quantile | ApproxDistinct | Bag

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from typing import Literal
 
-Merge = Literal["sum", "min", "max", "counts"]
-"""`counts`: lists of (value, count), whose counts are added up by value."""
+Merge = Literal["sum", "min", "max", "counts", "smallest", "earliest"]
+"""Of numbers and structs: sum, min, max. Of lists: `counts` adds up the counts of (value, count) by value, `smallest`
+keeps so many of the smallest different values, `earliest` so many of the smallest values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,6 +16,7 @@ class State:
     type: str  # Spark's name of it: bigint, decimal(38,0), double, ...
     create: str  # Spark SQL aggregate over the parsed columns
     merge: Merge
+    most: int = 0  # entries that a list of `smallest` or `earliest` keeps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -65,9 +65,13 @@ def _merge(state: State) -> str:
         return (
             f"CAST(sum({column}) AS {state.type})"  # a sum of bigints is a hugeint; minimum and maximum keep their type
         )
+    if state.merge in {"min", "max"}:
+        return f"{state.merge}({column})"
+    listed = f"flatten(list({column}) FILTER ({column} IS NOT NULL))"
     if state.merge == "counts":
-        return f"flatten(list({column}) FILTER ({column} IS NOT NULL))"
-    return f"{state.merge}({column})"
+        return listed
+    different = f"list_distinct({listed})" if state.merge == "smallest" else listed
+    return f"list_sort({different})[1:{state.most}]"
 
 
 def _settle(state: State) -> str:

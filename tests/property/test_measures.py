@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cutover.records.reference.measures import finish, value_of
+from cutover.records.reference import measures as reference
 from reconcile.verify.equal import plain, same
 from tests.support.measured import COLUMNS, MEASURES, PIPELINE, Taken, finished, fold, table, taken
 
@@ -14,10 +14,8 @@ FEW = settings(max_examples=25, deadline=None, derandomize=True)
 
 def expected_of(rows: list[Taken]) -> dict[str, Any]:
     places = [(row.at, row.partition, row.offset) for row in rows]
-    return {
-        name: finish(measure, value_of(measure, [row.columns.get(str(measure.expression)) for row in rows], places))
-        for name, measure in MEASURES.items()
-    }
+    values = [{name: row.columns.get(str(m.expression)) for name, m in MEASURES.items()} for row in rows]
+    return reference.finished(PIPELINE, reference.merged(PIPELINE, values, places))
 
 
 def differing(expected: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:

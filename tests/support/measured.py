@@ -11,15 +11,31 @@ import duckdb
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from cutover.definition import Count, First, Fixed, Last, Lateness, Pipeline, Quantile, Stddev, Topic, TopK, Variance
+from cutover.definition import (
+    ApproxDistinct,
+    Bag,
+    Count,
+    First,
+    Fixed,
+    Last,
+    Lateness,
+    Pipeline,
+    Quantile,
+    Stddev,
+    Topic,
+    TopK,
+    Variance,
+)
 from cutover.definition.counted import LOWEST
 from cutover.definition.measures import Measure
 from cutover.definition.types import measure_type
 from cutover.lake.schemas import partial_schema
 from cutover.records.fold import finished_sql, fold_sql
+from cutover.records.reference.hashes import spark_hash
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)
+LONG = "more than the thirty-two bytes that a stripe of a hash takes, ß at the end"
 MEASURES: Mapping[str, Measure] = {
     "n": Count(),
     "spread": Variance("v"),
@@ -38,6 +54,15 @@ MEASURES: Mapping[str, Measure] = {
     "median": Quantile("v", 0.5),
     "high": Quantile("x", 0.9, error=0.001),
     "low": Quantile("m", 0),
+    "texts": ApproxDistinct("t"),
+    "integers": ApproxDistinct("v", k=4),
+    "bigints": ApproxDistinct("b", k=3),
+    "sums": ApproxDistinct("m", k=5),
+    "moments": ApproxDistinct("seen", k=2),
+    "dates": ApproxDistinct("d", k=2),
+    "flags": ApproxDistinct("yes"),
+    "rows": Bag("x", most=3),
+    "words": Bag("t"),
 }
 PIPELINE = Pipeline(
     name="measured",
@@ -75,7 +100,7 @@ def columns() -> st.SearchStrategy[Mapping[str, Any]]:
         "b": st.one_of(st.integers(0, 9), st.sampled_from([2**63 - 1, -(2**63)])),
         "m": st.integers(-(10**9) + 1, 10**9 - 1).map(lambda cents: Decimal(cents) / 100),
         "x": st.one_of(st.sampled_from([0.1, -2.5, 1e-300, 1e9 + 0.1, 3.0]), st.floats(-1e12, 1e12).map(_plain)),
-        "t": st.sampled_from(["", "a", "b", "ß", "a,b"]),
+        "t": st.sampled_from(["", "a", "b", "ß", "a,b", LONG]),
         "d": st.dates(datetime(1969, 12, 30, tzinfo=UTC).date(), datetime(1970, 1, 3, tzinfo=UTC).date()),
         "yes": st.booleans(),
         "seen": st.sampled_from([EPOCH, EPOCH - HOUR]),
@@ -122,12 +147,23 @@ def _state(measure: Measure, name: str, value: Any, row: Taken, kind: str | None
             return {f"{name}__count": int(value is not None), f"{name}__sum": units, f"{name}__squares": squares}
         case First():
             return {f"{name}__at": None if value is None else _placed(row, value)}
-        case TopK():
-            return {f"{name}__counts": [] if value is None else [{"value": value, "count": 1}]}
-        case Quantile():
-            return {f"{name}__buckets": [] if value is None else [{"value": bucket(value, measure.bits), "count": 1}]}
-        case _:
+        case Count():
             return {name: 1}
+        case _:
+            (state,) = measure.states(name, kind)
+            return {state.column: [] if value is None else [_entry(measure, value, row, kind)]}
+
+
+def _entry(measure: Measure, value: Any, row: Taken, kind: str | None) -> Any:
+    match measure:
+        case TopK():
+            return {"value": value, "count": 1}
+        case Quantile():
+            return {"value": bucket(value, measure.bits), "count": 1}
+        case Bag():
+            return _placed(row, value)
+        case _:
+            return spark_hash(value, str(kind))
 
 
 def _placed(row: Taken, value: Any) -> dict[str, Any]:

@@ -2,15 +2,18 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
+from cutover.definition.bag import Bag
 from cutover.definition.counted import MILLION, Quantile, TopK
+from cutover.definition.distinct import HASHES, LOWEST, ApproxDistinct
 from cutover.definition.measures import Measure
 from cutover.definition.places import First, Last
 from cutover.definition.spread import Stddev, Variance
 from cutover.records.reference import spread
+from cutover.records.reference.hashes import spark_hash
 
 Place = tuple[int, int, int]
 """Of a record: event time (microseconds), partition, offset."""
@@ -22,8 +25,10 @@ def in_order(values: Sequence[Any], places: Sequence[Place]) -> list[Any]:
     return [value for _, value in sorted(there, key=lambda pair: pair[0])]
 
 
-def finish(measure: Measure, values: Sequence[Any]) -> Any:
-    """Return one measure of values in order, none of them null."""
+def finish(measure: Measure, values: Sequence[Any], kind: str | None) -> Any:
+    """Return one measure of values in order, none of them null, of a type."""
+    if isinstance(measure, ApproxDistinct):
+        return _distinct({spark_hash(value, str(kind)) for value in values}, measure.k)
     return _FINISH[type(measure)](measure, values)
 
 
@@ -34,6 +39,7 @@ _FINISH: Mapping[type, Callable[[Any, Sequence[Any]], Any]] = {
     Last: lambda _, values: values[-1] if values else None,
     TopK: lambda measure, values: _top(values, measure.k),
     Quantile: lambda measure, values: _quantile(values, measure),
+    Bag: lambda measure, values: list(values[: measure.most]) or None,
 }
 
 
@@ -45,6 +51,12 @@ def _top(values: Sequence[Any], k: int) -> list[dict[str, Any]] | None:
 def _quantile(values: Sequence[Any], measure: Quantile) -> float | None:
     rank = max(math.ceil(Fraction(round(measure.q * MILLION), MILLION) * len(values)), 1)
     return _bound(sorted(map(float, values))[rank - 1], measure.bits) if values else None
+
+
+def _distinct(hashes: Collection[int], k: int) -> int:
+    if len(hashes) < k:
+        return len(hashes)
+    return (k - 1) * HASHES // (sorted(hashes)[k - 1] + LOWEST)
 
 
 def _bound(value: float, bits: int) -> float:

@@ -7,6 +7,7 @@ from typing import Any
 
 from cutover.definition.measures import Avg, Count, Max, Measure, Min, Sum
 from cutover.definition.pipeline import Pipeline
+from cutover.definition.types import measure_type
 from cutover.records.reference import further
 from cutover.records.reference.further import Place
 
@@ -26,7 +27,9 @@ def merged(pipeline: Pipeline, values: Sequence[Mapping[str, Any]], places: Sequ
 
 def finished(pipeline: Pipeline, found: Mapping[str, Any]) -> dict[str, Any]:
     """Return the measures as a result has them: a mean is a float, None of nothing."""
-    return {name: finish(measure, found[name]) for name, measure in pipeline.measures.items()}
+    return {
+        name: finish(measure, found[name], measure_type(pipeline, name)) for name, measure in pipeline.measures.items()
+    }
 
 
 def value_of(measure: Measure, values: Sequence[Any], places: Sequence[Place] = ()) -> Any:
@@ -54,9 +57,9 @@ def _sum(given: Sequence[Any]) -> Any:
     return total
 
 
-def finish(measure: Measure, found: Any) -> Any:
-    """Return one measure as a result has it."""
+def finish(measure: Measure, found: Any, kind: str | None = None) -> Any:
+    """Return one measure as a result has it; some need the type of their expression."""
     if isinstance(measure, Avg):
         total, count = found
         return float(total) / count if count else None
-    return found if isinstance(measure, Count | Sum | Min) else further.finish(measure, found)
+    return found if isinstance(measure, Count | Sum | Min) else further.finish(measure, found, kind)

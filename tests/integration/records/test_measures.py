@@ -20,7 +20,7 @@ from cutover.records.classify import classified
 from cutover.records.parse import parsed
 from cutover.records.partials import aggregated
 from reconcile.verify.equal import plain, same
-from tests.support.measured import EPOCH, PIPELINE, bucket, finished
+from tests.support.measured import EPOCH, LONG, PIPELINE, bucket, finished
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,7 +49,7 @@ def values(drawn: random.Random) -> dict[str, Any]:
         "b": drawn.choice([drawn.randrange(10), 2**63 - 1, -(2**63)]),
         "m": Decimal(drawn.randrange(-(10**9) + 1, 10**9)) / 100,
         "x": drawn.choice([0.1, -2.5, 1e-300, 1e9 + 0.1, drawn.uniform(-1e6, 1e6)]),
-        "t": drawn.choice(["", "a", "b", "ß", "a,b", "c"]),
+        "t": drawn.choice(["", "a", "b", "ß", "a,b", LONG]),
         "d": (date(1970, 1, 1) + timedelta(days=drawn.randrange(-2, 3))).isoformat(),
         "yes": drawn.random() < 0.5,
         "seen": drawn.randrange(-(10**12), 10**12),

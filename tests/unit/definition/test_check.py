@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from cutover.definition import (
+    ApproxDistinct,
     Avg,
+    Bag,
     Count,
     Expect,
     Fixed,
@@ -60,6 +62,9 @@ BAD: Mapping[str, tuple[dict[str, Any], str]] = {
     "top-k of doubles": ({"measures": {"n": TopK("price")}}, "exact equality"),
     "top-k of too many": ({"measures": {"n": TopK("carrier", 1001)}}, "measures.n: k: expected a whole number from 1"),
     "top-k of a fraction": ({"measures": {"n": TopK("carrier", 2.5)}}, "a whole number from 1 to 1000, got 2.5"),  # type: ignore[arg-type]  # what is tested
+    "distinct doubles": ({"measures": {"n": ApproxDistinct("price")}}, "Hint: CAST to decimal(p,s), or floor"),
+    "distinct of few": ({"measures": {"n": ApproxDistinct("carrier", k=2)}}, "k: expected a whole number from 16"),
+    "bag without a bound": ({"measures": {"n": Bag("carrier", most=0)}}, "measures.n: most: expected a whole number"),
     "quantile of text": ({"measures": {"n": Quantile("carrier", 0.5)}}, "a number, got string: `carrier`"),
     "quantile beyond 1": ({"measures": {"n": Quantile("amount", 50)}}, "measures.n: q: expected a number from 0 to 1"),
     "quantile of many digits": ({"measures": {"n": Quantile("amount", 1 / 3)}}, "at most six digits"),
