@@ -1,6 +1,8 @@
 """Every further measure in one definition, records for it, and the state of one record: what a split is made of."""
 
+import json
 import math
+import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -30,10 +32,13 @@ from cutover.definition.counted import LOWEST
 from cutover.definition.measures import Measure
 from cutover.definition.types import measure_type
 from cutover.lake.schemas import partial_schema
+from cutover.log.kafka import RawRecord
 from cutover.records.fold import finished_sql, fold_sql
 from cutover.records.reference.hashes import spark_hash
+from tests.support.logs import PARTITIONS
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+START = datetime(2024, 1, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 LONG = "more than the thirty-two bytes that a stripe of a hash takes, ß at the end"
 MEASURES: Mapping[str, Measure] = {
@@ -63,6 +68,7 @@ MEASURES: Mapping[str, Measure] = {
     "flags": ApproxDistinct("yes"),
     "rows": Bag("x", most=3),
     "words": Bag("t"),
+    "paid": Bag("m"),
 }
 PIPELINE = Pipeline(
     name="measured",
@@ -214,3 +220,45 @@ def _holding(parts: Sequence[pa.Table]) -> duckdb.DuckDBPyConnection:
     connection.execute("SET TimeZone = 'UTC'")
     connection.register("parts", pa.concat_tables(parts))
     return connection
+
+
+def raw_records(number: int, *, first: int = 0, hour: int = 0) -> list[RawRecord]:
+    """Return records of every kind of value, some null, some records malformed.
+
+    Args:
+        number: How many.
+        first: Place of the first one in the log; partitions take turns.
+        hour: Event times lie within two hours from there.
+    """
+    drawn = random.Random(first)  # noqa: S311 -- no secret
+    return [_raw(drawn, place, hour) for place in range(first, first + number)]
+
+
+def _raw(drawn: random.Random, place: int, hour: int) -> RawRecord:
+    at = START + HOUR * hour + timedelta(seconds=drawn.choice([60, 60, 61, drawn.randrange(7200)]))
+    fields = {name: value for name, value in _values(drawn).items() if drawn.random() < 0.8}
+    record = {"at": micros(at) // 1000, "k": drawn.choice(["a", "b", None]), **fields}
+    return RawRecord(
+        partition=place % PARTITIONS,
+        offset=place // PARTITIONS,
+        log_time_micros=micros(START + 12 * HOUR),
+        value=json.dumps(record, default=float).encode() if drawn.random() < 0.95 else b"{",
+    )
+
+
+def _values(drawn: random.Random) -> dict[str, Any]:
+    return {
+        "v": drawn.choice([drawn.randrange(-50, 300), 2**31 - 1, -(2**31)]),
+        "b": drawn.choice([drawn.randrange(10), 2**63 - 1, -(2**63)]),
+        "m": Decimal(drawn.randrange(-(10**9) + 1, 10**9)) / 100,
+        "x": drawn.choice([0.1, -2.5, 1e-300, 1e9 + 0.1, drawn.uniform(-1e6, 1e6)]),
+        "t": drawn.choice(["", "a", "b", "ß", "a,b", LONG]),
+        "d": (EPOCH.date() + timedelta(days=drawn.randrange(-2, 3))).isoformat(),
+        "yes": drawn.random() < 0.5,
+        "seen": drawn.randrange(-(10**12), 10**12),
+    }
+
+
+def micros(time: datetime) -> int:
+    """Return microseconds since 1970."""
+    return (time - EPOCH) // timedelta(microseconds=1)

@@ -1,11 +1,8 @@
 """Every measure through Spark, epoch by epoch, and DuckDB's fold, against plain Python."""
 
-import json
 import math
-import random
 from collections.abc import Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -20,45 +17,18 @@ from cutover.records.classify import classified
 from cutover.records.parse import parsed
 from cutover.records.partials import aggregated
 from reconcile.verify.equal import plain, same
-from tests.support.measured import EPOCH, LONG, PIPELINE, bucket, finished
+from tests.support.measured import EPOCH, PIPELINE, bucket, finished, micros, raw_records
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOG = "value binary, partition int, offset bigint, timestamp timestamp"
-START = datetime(2024, 1, 1, tzinfo=UTC)
-PARTITIONS, RECORDS, KEYS = 3, 240, ("a", "b", None)
 PARTS = 4
-
-
-def raw_records(drawn: random.Random) -> list[RawRecord]:
-    found = []
-    for place in range(RECORDS):
-        at = START + timedelta(seconds=drawn.choice([60, 60, 61, drawn.randrange(7200)]))
-        fields = {name: value for name, value in values(drawn).items() if drawn.random() < 0.8}
-        record = {"at": _micros(at) // 1000, "k": drawn.choice(KEYS), **fields}
-        value = json.dumps(record, default=float).encode() if drawn.random() < 0.95 else b"{"
-        partition, offset = place % PARTITIONS, place // PARTITIONS
-        found.append(RawRecord(partition=partition, offset=offset, log_time_micros=_micros(START), value=value))
-    return found
-
-
-def values(drawn: random.Random) -> dict[str, Any]:
-    return {
-        "v": drawn.choice([drawn.randrange(-50, 300), 2**31 - 1, -(2**31)]),
-        "b": drawn.choice([drawn.randrange(10), 2**63 - 1, -(2**63)]),
-        "m": Decimal(drawn.randrange(-(10**9) + 1, 10**9)) / 100,
-        "x": drawn.choice([0.1, -2.5, 1e-300, 1e9 + 0.1, drawn.uniform(-1e6, 1e6)]),
-        "t": drawn.choice(["", "a", "b", "ß", "a,b", LONG]),
-        "d": (date(1970, 1, 1) + timedelta(days=drawn.randrange(-2, 3))).isoformat(),
-        "yes": drawn.random() < 0.5,
-        "seen": drawn.randrange(-(10**12), 10**12),
-    }
 
 
 @pytest.fixture(scope="module")
 def records() -> list[RawRecord]:
-    return raw_records(random.Random(7))  # noqa: S311 -- no secret
+    return raw_records(240)
 
 
 @pytest.fixture(scope="module")
@@ -105,8 +75,4 @@ def test_a_bucket_is_exact_beside_every_power_of_two(spark: "SparkSession") -> N
 
 
 def _group(row: Mapping[str, Any]) -> tuple[int, int, tuple[Any, ...]]:
-    return (_micros(row["window_start"]), _micros(row["window_end"]), (row["k"],))
-
-
-def _micros(time: datetime) -> int:
-    return (time - EPOCH) // timedelta(microseconds=1)
+    return (micros(row["window_start"]), micros(row["window_end"]), (row["k"],))
