@@ -7,7 +7,7 @@ from typing import NoReturn
 
 from cutover.definition import compiled, fingerprint, measure_checks, types
 from cutover.definition.measure_checks import refuse
-from cutover.definition.measures import Measure
+from cutover.definition.measures import NAMES, Measure
 from cutover.definition.pipeline import Pipeline, SameDefinition, Sql
 from cutover.definition.schema import check_name
 from cutover.definition.windows import Sliding
@@ -141,7 +141,7 @@ def _measure_kinds(pipeline: Pipeline) -> None:
         refuse("measures", "at least one, such as Count()", "none")
     for name, measure in pipeline.measures.items():
         if not isinstance(measure, Measure):
-            refuse(f"measures.{name}", f"a measure, which merges: {measure_checks.NAMES}", repr(measure))
+            refuse(f"measures.{name}", f"a measure, which merges: {NAMES}", repr(measure))
 
 
 def _window(pipeline: Pipeline) -> None:

@@ -1,6 +1,6 @@
 """Checks of one measure: what it looks at, and its parameters."""
 
-from typing import NoReturn, get_args
+from typing import NoReturn
 
 from cutover.definition.bag import Bag
 from cutover.definition.counted import MILLION, Quantile, TopK
@@ -11,7 +11,6 @@ from cutover.definition.spread import DIGITS as SQUARABLE_DIGITS
 from cutover.definition.spread import Variance
 from cutover.errors import DefinitionError
 
-NAMES = ", ".join(kind.__name__ for kind in get_args(Measure))
 SUMMABLE_DIGITS = 28
 """Digits of a decimal whose sum of 10^10 records still fits into decimal(38)."""
 

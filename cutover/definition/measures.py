@@ -9,7 +9,7 @@ not, and None where its type alone decides (doubles nearly, all else exactly).
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, get_args
 
 from cutover.definition.bag import Bag
 from cutover.definition.counted import Quantile, TopK
@@ -113,3 +113,5 @@ class Avg:
 
 
 Measure = Count | Sum | Min | Max | Avg | Variance | Stddev | First | Last | TopK | Quantile | ApproxDistinct | Bag
+
+NAMES = ", ".join(kind.__name__ for kind in get_args(Measure))

@@ -32,7 +32,7 @@ def finished(pipeline: Pipeline, found: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def value_of(measure: Measure, values: Sequence[Any], places: Sequence[Place] = ()) -> Any:
+def value_of(measure: Measure, values: Sequence[Any], places: Sequence[Place]) -> Any:
     """Return one measure of a group's values, before it is finished; some need the place of each value."""
     if isinstance(measure, Count):
         return len(values)

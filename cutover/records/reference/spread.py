@@ -27,7 +27,7 @@ def variance(values: Sequence[int | float | Decimal]) -> float | None:
     found = _variance(values)
     if found is None or not isinstance(values[0], float):
         return None if found is None else float(found)
-    return Near(float(found), float(_bound(values)))
+    return Near(_double(found), _double(_bound(values)))
 
 
 def stddev(values: Sequence[int | float | Decimal]) -> float | None:
@@ -35,8 +35,16 @@ def stddev(values: Sequence[int | float | Decimal]) -> float | None:
     found = _variance(values)
     if found is None or not isinstance(values[0], float):
         return None if found is None else math.sqrt(found)
-    least = max(found - _bound(values), Fraction(0))
-    return Near(math.sqrt(found), math.sqrt(found) - math.sqrt(least))
+    root, least = math.sqrt(_double(found)), math.sqrt(_double(max(found - _bound(values), Fraction(0))))
+    return Near(root, math.inf if math.isinf(root) else root - least)
+
+
+def _double(exact: Fraction) -> float:
+    """Return the nearest double; infinity beyond the last one, where sums of squares are infinite too."""
+    try:
+        return float(exact)
+    except OverflowError:
+        return math.inf
 
 
 def _variance(values: Sequence[int | float | Decimal]) -> Fraction | None:

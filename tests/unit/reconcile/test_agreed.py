@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from cutover.records.reference import Near
+from cutover.records.reference import Near, spread
 from reconcile.cells import equal
 from reconcile.layout import agreed, value_of
 from reconcile.verify.equal import same
@@ -44,3 +44,10 @@ def test_a_state_column_is_compared_as_its_type_is() -> None:
 def test_plain_python_says_how_far_the_order_of_doubles_may_lead() -> None:
     assert same(Near(0.0, 1e-9), 1e-10)
     assert not same(Near(0.0, 1e-9), 1e-8)
+
+
+def test_squares_beyond_the_largest_double_are_not_judged() -> None:
+    beyond = spread.stddev([1e200, -1e200])
+
+    assert same(beyond, math.nan)
+    assert not same(beyond, None)
