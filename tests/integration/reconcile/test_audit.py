@@ -9,7 +9,7 @@ import pytest
 from cutover.cli import main
 from cutover.definition import Count, Fixed, Max, Min, Pipeline, Sliding, Sum
 from cutover.definition.durations import MICROSECONDS
-from cutover.definition.measures import State
+from cutover.definition.states import State
 from cutover.errors import LogError
 from cutover.settings import Settings
 from reconcile.audit import run
