@@ -4,12 +4,13 @@ import csv
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from batch import recompute
-from cutover.definition import Expect, Pipeline
+from cutover.definition import Expect, Pipeline, Sql
 from cutover.lake import tables
 from cutover.lake.paths import batch_uri
 from cutover.lake.serving import connect
@@ -36,6 +37,24 @@ FIRST, NEXT = raw_records(90), raw_records(60, first=90, hour=6)
 LATE = raw_records(30, first=150)
 CONTRACT = (Expect(type="expect_column_values_to_not_be_null", arguments={"column": "n"}),)
 LOG = [*FIRST, *NEXT, *LATE]
+
+
+TEAM = """
+    WITH counted AS (
+        SELECT date_trunc('HOUR', at) AS hour, k, t, count(*) AS c FROM events WHERE t IS NOT NULL GROUP BY ALL),
+    ranked AS (
+        SELECT *, row_number() OVER (PARTITION BY hour, k ORDER BY c DESC, t) AS r FROM counted),
+    top AS (
+        SELECT hour, k, transform(array_sort(collect_list(struct(r, t, c))),
+                                  x -> named_struct('value', x.t, 'count', x.c)) AS places
+        FROM ranked WHERE r <= 2 GROUP BY ALL)
+    SELECT date_trunc('HOUR', at) AS window_start, e.k, count(*) AS n, variance(v) AS spread, stddev(x) AS noisy,
+           min_by(t, struct(at, _partition, _offset)) FILTER (WHERE t IS NOT NULL) AS opens,
+           CAST(percentile_disc(0.5) WITHIN GROUP (ORDER BY v) AS double) AS median, count(DISTINCT t) AS texts,
+           any_value(places) AS places
+    FROM events e LEFT JOIN top ON date_trunc('HOUR', at) = hour AND e.k <=> top.k
+    GROUP BY 1, 2
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +90,27 @@ def told(
     driver.run(settings, pipeline, until="final")
     recompute.run(settings, pipeline)
     return Told(settings=settings, pipeline=pipeline, found=reconcile(settings, pipeline))
+
+
+def test_a_teams_sql_agrees_within_what_each_measure_declares(
+    told: Told, spark: "SparkSession", tmp_path: Path
+) -> None:
+    names = ("n", "spread", "noisy", "opens", "median", "texts", "places")
+    measures = {name: PIPELINE.measures[name] for name in names}
+    (tmp_path / "team.sql").write_text(TEAM, encoding="utf-8")
+    pipeline = renamed(replace(PIPELINE, measures=measures), f"{told.pipeline.source.name}-team")
+    pipeline = replace(pipeline, batch=Sql("team.sql"), file=tmp_path / "team.py")
+    writer = Writer(told.settings)
+    writer.make(pipeline.source.name)
+    writer.write(pipeline.source.name, FIRST)
+    Fed(spark, told.settings, pipeline, HandClock()).feed(ends_of(FIRST))
+    driver.run(told.settings, pipeline, until="final")
+    recompute.run(told.settings, pipeline)
+
+    found = reconcile(told.settings, pipeline)
+
+    assert found.differences == ()
+    assert (found.verdict, found.rows.compared > 0) == (Verdict.CONSISTENT, True)
 
 
 def differing(pipeline: Pipeline, rows: list[Mapping[str, Any]], log: list[RawRecord]) -> list[Any]:
