@@ -98,7 +98,7 @@ def test_a_teams_sql_agrees_within_what_each_measure_declares(
     names = ("n", "spread", "noisy", "opens", "median", "texts", "places")
     measures = {name: PIPELINE.measures[name] for name in names}
     (tmp_path / "team.sql").write_text(TEAM, encoding="utf-8")
-    pipeline = renamed(replace(PIPELINE, measures=measures), f"{told.pipeline.name}-team")
+    pipeline = renamed(replace(PIPELINE, measures=measures), f"{told.pipeline.source.name}-team")
     pipeline = replace(pipeline, batch=Sql("team.sql"), file=tmp_path / "team.py")
     writer = Writer(told.settings)
     writer.make(pipeline.source.name)
