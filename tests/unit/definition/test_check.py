@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cutover.definition import Avg, Count, Expect, Fixed, Max, Pipeline, Sql, Sum, Topic, catalogue
+from cutover.definition import Avg, Count, EachEpoch, Expect, Fixed, Max, Pipeline, Sql, Sum, Topic, catalogue
 from cutover.definition.check import check
 from cutover.errors import DefinitionError
 from cutover.settings import Settings
@@ -76,6 +76,8 @@ BAD: Mapping[str, tuple[dict[str, Any], str]] = {
     "severity": ({"contract": (Expect(type="t", arguments={}, severity="bad"),)}, "critical, warning or info"),  # type: ignore[arg-type]  # what is tested
     "batch": ({"batch": "same"}, "SameDefinition() or Sql(file)"),
     "trigger": ({"trigger": "at watermark"}, "a trigger such as Repeat(AtWatermark())"),
+    "changelog into the source": ({"trigger": EachEpoch(), "changelog": "t"}, "another than the source's"),
+    "changelog without panes": ({"changelog": "u"}, "a pipeline with a trigger"),
     "accumulation": ({"accumulation": "discarding"}, "one of Accumulation.DISCARDING"),
 }
 
