@@ -27,6 +27,7 @@ from cutover.lake.serving import panes_sql
 from cutover.log import options
 from cutover.log.kafka import LogClient
 from cutover.settings import Settings
+from streaming.failure import one_line
 
 TOPIC_CONFIG = {"cleanup.policy": "compact"}
 SECONDS = 30.0
@@ -100,7 +101,14 @@ class Changelog:
             self._producer = None
             if error.args[0].fatal():
                 raise self._fenced(error) from error
-            log.warning("changelog_behind", pipeline=self._pipeline.name, epochs=len(self._unsent), error=str(error))
+            self._behind(error)
+        except LogError as error:
+            self._producer = None
+            self._behind(error)
+
+    def _behind(self, error: Exception) -> None:
+        epochs = len(self._unsent)
+        log.warning("changelog_behind", pipeline=self._pipeline.name, epochs=epochs, error=one_line(error))
 
     def _connect(self) -> int:
         """Begin anew: end what an earlier producer left open; return the newest epoch that the topic has."""
@@ -119,11 +127,21 @@ class Changelog:
     def _transact(self, producer: Producer, one: Unsent) -> None:
         producer.begin_transaction()
         for entry in one.entries:
-            producer.produce(self._topic, key=entry.key, value=entry.value)
-            producer.poll(0)
+            self._put(producer, entry)
         said = {"stream": self._stream, "epoch": one.epoch}
         producer.produce(self._topic, key=_json({"stream": self._stream}), value=_json(said), partition=0)
         producer.commit_transaction(SECONDS)
+
+    def _put(self, producer: Producer, entry: Entry) -> None:
+        """Hand over one record; waits while the client's buffer is full."""
+        while True:
+            try:
+                producer.produce(self._topic, key=entry.key, value=entry.value)
+            except BufferError:
+                producer.poll(0.1)
+            else:
+                producer.poll(0)
+                return
 
     def _fenced(self, error: KafkaException) -> LogError:
         msg = f"Changelog `{self._topic}` of {self._pipeline.name}: expected to be its only writer, got: "
