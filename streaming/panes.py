@@ -89,7 +89,7 @@ class Panes:
         found = self._resolved(Emission(panes=tuple(board.panes), changed=dict(board.changed), dropped=tuple(dropped)))
         board.panes.clear()
         board.changed.clear()
-        if passing.settles and self._forgets:
+        if passing.settles and self._forgets and watermark < after:
             board.forget(lambda held: held.due is None and pane_values.is_closed(self._pipeline, held.window, after))
         return found
 

@@ -13,11 +13,12 @@ from cutover.definition.fingerprint import panes_fingerprint
 from cutover.definition.triggers import Trigger
 from cutover.errors import LakeError, LogError
 from cutover.events import log
-from cutover.lake.epochs import EpochRecord
+from cutover.lake.epochs import EpochLog, EpochRecord
 from cutover.lake.schemas import epoch_log_schema, partial_schema
 from cutover.records.classes import Class
 from cutover.records.watermark import Observation, WatermarkState, final_watermark
 from streaming import epoch, overflow, pane_rows, query, start
+from streaming.changelog import Changelog
 from streaming.commit import Committer
 from streaming.compaction import Compactor
 from streaming.heartbeat import iso
@@ -47,6 +48,8 @@ class Stream:
         newest = beginning.record
         self.time = WatermarkState() if newest is None else known_time(newest)
         self.panes = None if rim.pipeline.trigger is None else self._known_panes(rim.pipeline.trigger)
+
+        self.changelog = None if rim.pipeline.changelog is None else self._known_changelog()
 
     @property
     def lag(self) -> int:
@@ -86,6 +89,8 @@ class Stream:
             if not self.rim.stopping.is_set():
                 self._tick_if_due()
                 self.compactor.step()
+                if self.changelog is not None:
+                    self.changelog.send()
 
     def _high_watermarks(self) -> Mapping[int, int]:
         """Return the high watermarks, and tell the heartbeat what they say beside the rest of the log."""
@@ -136,15 +141,18 @@ class Stream:
 
     def _commit(self, gathered: overflow.Gathered, record: EpochRecord) -> None:
         rows = self._rows(gathered.rows, record)
-        if self.panes is not None:
-            # Nothing between here and the commit may fail and be tried again: the windows have moved on.
-            rows = pa.concat_tables([rows, self._panes(self.panes, gathered, record)])
+        # Nothing between here and the commit may fail and be tried again: the windows have moved on.
+        panes = self._schema.empty_table() if self.panes is None else self._panes(self.panes, gathered, record)
+        rows = pa.concat_tables([rows, panes])
         if gathered.written is None:
             self.committer.commit(rows, record)
         else:
             own = overflow.own_files(self.committer.version.uri, rows, record.epoch)
             self.committer.commit_files([*gathered.written, *own], record)
         self._committed(record)
+        if self.changelog is not None:
+            self.changelog.add(panes)
+            self.changelog.send()
         self.compactor.step()
 
     def _panes(self, panes: Panes, gathered: overflow.Gathered, record: EpochRecord) -> pa.Table:
@@ -169,6 +177,13 @@ class Stream:
             watermark = newest.watermark_after
             panes.go_on(pane_rows.read(self.committer.table, pipeline, trigger, watermark=watermark, is_same=is_same))
         return panes
+
+    def _known_changelog(self) -> Changelog:
+        """Return the changelog, with all that the epoch log has."""
+        version = self.committer.version
+        found = Changelog(self.rim.settings, self.rim.pipeline, self.rim.client, stream=version.app_id)
+        found.begin(None if self.committer.newest is None else EpochLog(version.uri))
+        return found
 
     def _plan(self, number: int) -> epoch.Plan:
         noted = query.end_offsets(self.checkpoint, number, self.rim.pipeline.source.name)

@@ -160,6 +160,17 @@ def _panes(pipeline: Pipeline) -> None:
     if not isinstance(accumulation, Accumulation):
         known = ", ".join(f"Accumulation.{one.name}" for one in Accumulation)
         refuse("accumulation", f"one of {known}", repr(accumulation))
+    _changelog(pipeline)
+
+
+def _changelog(pipeline: Pipeline) -> None:
+    topic = pipeline.changelog
+    if topic is None:
+        return
+    if not TOPIC_NAME.match(topic) or topic == pipeline.source.name:
+        refuse("changelog", "the name of a Kafka topic, another than the source's", repr(topic[:80]))
+    if pipeline.trigger is None:
+        refuse("changelog", "a pipeline with a trigger", "none", "without one no panes come out")
 
 
 def _limits(pipeline: Pipeline) -> None:

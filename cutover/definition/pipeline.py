@@ -77,6 +77,7 @@ class Pipeline:
     lateness: Lateness = field(default_factory=Lateness)
     trigger: Trigger | None = None  # when panes of a window come out; None: none do, and nothing is kept for them
     accumulation: Accumulation = Accumulation.ACCUMULATING  # how panes of one window relate
+    changelog: str | None = None  # a topic that panes go to as well, one transaction an epoch
     batch: SameDefinition | Sql = field(default_factory=SameDefinition)
     contract: tuple[Expect, ...] = ()
     policy: Policy = field(default_factory=Policy)

@@ -57,7 +57,7 @@ def connect(settings: Settings, pipeline: Pipeline) -> duckdb.DuckDBPyConnection
     connection.execute(f"CREATE VIEW ledger AS {_LEDGER.format(keys=keys, table='epoch_log')}")
     connection.register("epochs", _epochs(records))
     epoch_log.panes(connection, "pane_rows", epoch=-1 if newest is None else newest.epoch)
-    connection.execute(f"CREATE VIEW panes AS {_panes(pipeline)}")
+    connection.execute(f"CREATE VIEW panes AS {panes_sql(pipeline, 'pane_rows')}")
     _bind_batch(connection, settings, pipeline, runs)
     connection.execute(f"CREATE VIEW batch_ledger AS {_LEDGER.format(keys=keys, table='batch_ledger_rows')}")
     connection.register("batch_computed", _computed(runs))
@@ -65,10 +65,10 @@ def connect(settings: Settings, pipeline: Pipeline) -> duckdb.DuckDBPyConnection
     return connection
 
 
-def _panes(pipeline: Pipeline) -> str:
-    """Return the query of the view: windows, key, measures, and what was noted of each pane.
+def panes_sql(pipeline: Pipeline, relation: str) -> str:
+    """Return the query of the view `panes` over rows of the epoch log.
 
-    A retraction has the values that it takes back.
+    Windows, key, measures, and what was noted of each pane; a retraction has the values that it takes back.
     """
     own = {
         "_pane": "_class",
@@ -83,7 +83,7 @@ def _panes(pipeline: Pipeline) -> str:
     finished = finished_columns(pipeline)
     columns = [*plain, *(finished[name] for name in pipeline.measures)]
     columns += [f"{text} AS {tables.identifier(name)}" for name, text in own.items()]
-    return f"SELECT {', '.join(columns)} FROM pane_rows"  # noqa: S608 -- quoted
+    return f"SELECT {', '.join(columns)} FROM {relation}"  # noqa: S608 -- quoted
 
 
 def _epochs(records: Sequence[EpochRecord]) -> pa.Table:

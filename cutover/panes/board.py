@@ -22,9 +22,9 @@ class Board:
     rules: Rules
     panes: list[Pane] = field(default_factory=list)  # in the order in which they came out
     changed: dict[Place, Held | None] = field(default_factory=dict)  # None: it became a part of another session
-    _held: dict[Key, list[Held]] = field(default_factory=dict)
+    _held: dict[Key, dict[Interval, Held]] = field(default_factory=dict)
     _touched: set[Place] = field(default_factory=set)  # windows that took rows since an epoch ended
-    _timers: list[int] = field(default_factory=list)  # a heap of processing times
+    _timers: list[int] = field(default_factory=list)  # a heap of processing times, each once
 
     @property
     def due(self) -> int | None:
@@ -34,11 +34,11 @@ class Board:
     @property
     def windows(self) -> Iterable[Held]:
         """Return everything that is held, in no order."""
-        return (one for windows in self._held.values() for one in windows)
+        return (one for windows in self._held.values() for one in windows.values())
 
     def take(self, held: Held) -> None:
         """Go on with what an earlier board held; each window and key once."""
-        self._held.setdefault(held.key, []).append(held)
+        self.rewrite(held)
         self._set_timer(held)
         if held.fresh:
             self._touched.add((held.key, held.window))
@@ -49,7 +49,7 @@ class Board:
         Returns:
             False: the trigger has come to its end, so no pane will show them.
         """
-        several = [one for one in self._held.get(arrival.key, []) if self._is_same(one.window, arrival.window)]
+        several = self._same(arrival)
         before = joined(self.rules, several, arrival, watermark)
         if isinstance(before.machine, Ended):
             return False
@@ -62,14 +62,12 @@ class Board:
     def settle(self, *, now: int, before: int, after: int, epoch_ends: bool) -> None:
         """Let the watermark move from `before` to `after`; then whatever is ready fires, by end, start, key."""
         rings = self._clock_rings(now)
-        asked = [
-            held
-            for held in self.windows
-            if before < held.window.end <= after
-            or (rings and held.is_due(now))
-            or (epoch_ends and (held.key, held.window) in self._touched)
-        ]
-        for held in sorted(asked, key=place):
+        asked = {(key, window): self._held[key][window] for key, window in self._touched if epoch_ends}
+        if rings or before < after:
+            for held in self.windows:
+                if before < held.window.end <= after or (rings and held.is_due(now)):
+                    asked[held.key, held.window] = held
+        for held in sorted(asked.values(), key=place):
             passed = has_passed(after, held.window)
             self._ask(held, Moment(now=now, passed=passed, settled=True, epoch_ends=epoch_ends))
         if epoch_ends:
@@ -77,26 +75,29 @@ class Board:
 
     def forget(self, is_over: Callable[[Held], bool]) -> None:
         """Let go of windows in which nothing can happen any more."""
-        for key in [key for key, windows in self._held.items() if any(is_over(one) for one in windows)]:
-            left = [one for one in self._held.pop(key) if not is_over(one)]
-            if left:
-                self._held[key] = left
+        for held in [held for held in self.windows if is_over(held)]:
+            del self._held[held.key][held.window]
+            self._touched.discard((held.key, held.window))
+            if not self._held[held.key]:
+                del self._held[held.key]
 
     def rewrite(self, held: Held) -> None:
-        """Hold the same of a window in another form."""
-        windows = self._held[held.key]
-        (at,) = (at for at, one in enumerate(windows) if one.window == held.window)
-        windows[at] = held
+        """Hold this of a window from here on."""
+        self._held.setdefault(held.key, {})[held.window] = held
 
-    def _is_same(self, one: Interval, other: Interval) -> bool:
-        return touch(one, other) if self.rules.is_sessions else one == other
+    def _same(self, arrival: Arrival) -> list[Held]:
+        """Return what is held of the window of rows: nothing, one, or the sessions that they touch."""
+        windows = self._held.get(arrival.key, {})
+        if self.rules.is_sessions:
+            return [one for one in windows.values() if touch(one.window, arrival.window)]
+        return [windows[arrival.window]] if arrival.window in windows else []
 
     def _replace(self, several: Iterable[Held], held: Held) -> None:
-        gone = {one.window for one in several}
-        self._held[held.key] = [one for one in self._held.get(held.key, []) if one.window not in gone] + [held]
-        for window in gone:
-            self.changed[held.key, window] = None
-            self._touched.discard((held.key, window))
+        for one in several:
+            del self._held[one.key][one.window]
+            self.changed[one.key, one.window] = None
+            self._touched.discard((one.key, one.window))
+        self.rewrite(held)
         self.changed[held.key, held.window] = held
         self._set_timer(held)
 
@@ -105,8 +106,7 @@ class Board:
         if not is_ready(held, moment):
             return
         after, panes = fired(self.rules, held, moment)
-        windows = self._held[held.key]
-        windows[windows.index(held)] = after
+        self.rewrite(after)
         self.changed[held.key, held.window] = after
         self._set_timer(after)
         self.panes.extend(panes)
@@ -120,5 +120,5 @@ class Board:
 
     def _set_timer(self, held: Held) -> None:
         """See to it that the moment comes at which the clock makes a window fire; one too many does no harm."""
-        if held.due is not None:
+        if held.due is not None and held.due not in self._timers:
             heappush(self._timers, held.due)

@@ -12,6 +12,7 @@ from cutover.definition import (
     Avg,
     Bag,
     Count,
+    EachEpoch,
     Expect,
     Fixed,
     Max,
@@ -108,6 +109,8 @@ BAD: Mapping[str, tuple[dict[str, Any], str]] = {
     "severity": ({"contract": (Expect(type="t", arguments={}, severity="bad"),)}, "critical, warning or info"),  # type: ignore[arg-type]  # what is tested
     "batch": ({"batch": "same"}, "SameDefinition() or Sql(file)"),
     "trigger": ({"trigger": "at watermark"}, "a trigger such as Repeat(AtWatermark())"),
+    "changelog into the source": ({"trigger": EachEpoch(), "changelog": "t"}, "another than the source's"),
+    "changelog without panes": ({"changelog": "u"}, "a pipeline with a trigger"),
     "accumulation": ({"accumulation": "discarding"}, "one of Accumulation.DISCARDING"),
 }
 

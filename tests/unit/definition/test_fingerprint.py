@@ -57,6 +57,7 @@ SAME_TRUTH: dict[str, dict[str, Any]] = {
     "lateness": {"lateness": Lateness(out_of_orderness="1 hour", allowed="1 hour", idle_after="2 hours")},
     "trigger": {"trigger": Repeat(EachEpoch())},
     "accumulation": {"accumulation": Accumulation.RETRACTING},
+    "changelog": {"changelog": "p-panes"},
     "policy": {"policy": Policy(runs=1)},
     "contract": {"contract": (Expect(type="t", arguments={}),)},
     "epoch size": {"max_rows_per_epoch": 7},
