@@ -103,7 +103,7 @@ def _observed(found: Any) -> str:
 def _frame(connection: duckdb.DuckDBPyConnection, staged: str) -> Any:
     columns = connection.execute(f"DESCRIBE {staged}").fetchall()
     selected = ", ".join(
-        f'CAST("{name}" AS DOUBLE) AS "{name}"' if kind.startswith("DECIMAL") else f'"{name}"'
+        f'CAST("{name}" AS DOUBLE) AS "{name}"' if kind.startswith("DECIMAL") and "[" not in kind else f'"{name}"'
         for name, kind, *_ in columns
     )
     table = connection.sql(f"SELECT {selected} FROM {staged}").to_arrow_table()  # noqa: S608 -- columns of ours

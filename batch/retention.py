@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from batch.segments import Offsets
 from cutover.definition.pipeline import Pipeline
 from cutover.definition.windows import newest, oldest
 from cutover.lake.batch_runs import EXPIRED, LOST, BatchRun, Incomplete
 from cutover.lake.losses import Loss, Starts
 from cutover.records import limits
+from cutover.records.read import Offsets
 
 Lookup = Callable[[int], Mapping[int, int | None]]  # log time (microseconds) -> first offset not before it
 

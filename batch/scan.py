@@ -5,8 +5,6 @@ from typing import TYPE_CHECKING
 import duckdb
 import pyarrow as pa
 
-from batch.read import read
-from batch.segments import Offsets
 from batch.staging import Staging
 from batch.target import Target
 from cutover.definition.pipeline import Pipeline, SameDefinition
@@ -15,6 +13,7 @@ from cutover.records.classes import Class
 from cutover.records.classify import classified
 from cutover.records.parse import parsed
 from cutover.records.partials import aggregated
+from cutover.records.read import Offsets, read
 from cutover.settings import Settings
 
 if TYPE_CHECKING:

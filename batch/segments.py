@@ -1,9 +1,9 @@
 """Which offsets to read again: few ranges a partition that hold all records of some windows. Pure."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-Offsets = Mapping[int, tuple[int, int]]  # partition -> [from, to)
+from cutover.records.read import Offsets
 
 NEAR = 5_000  # offsets; reading on is cheaper than a further Spark job
 MOST = 8  # ranges a partition, hence Spark reads

@@ -2,12 +2,12 @@
 
 from batch import dirty, index, retention
 from batch.dirty import Horizon, Plan
-from batch.segments import Offsets
 from batch.work import Work
 from cutover.events import log
 from cutover.lake.batch_runs import EXPIRED, Incomplete
 from cutover.lake.losses import is_touched
 from cutover.records import limits
+from cutover.records.read import Offsets
 
 
 def plan_windows(work: Work, offsets: Offsets) -> tuple[Plan, tuple[Incomplete, ...]]:

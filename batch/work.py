@@ -9,13 +9,13 @@ import duckdb
 
 from batch.dirty import Plan
 from batch.index import History, new_offsets
-from batch.segments import Offsets
 from batch.staging import Staging
 from batch.target import Target
 from cutover.definition.pipeline import Pipeline
 from cutover.lake.batch_runs import ExpectationResult, Incomplete, Range
 from cutover.lake.losses import Loss, Starts, touched
 from cutover.log.kafka import LogClient
+from cutover.records.read import Offsets
 from cutover.settings import Settings
 from cutover.spark import session
 

@@ -1,6 +1,7 @@
 """Frozen dataclass trees to plain JSON and back; the report's one wire form."""
 
 import dataclasses
+import json
 import types
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
@@ -21,7 +22,7 @@ def scalar(value: object) -> Scalar:
     """Return a table's value as JSON holds it.
 
     Whole decimals become integers, others a float if that loses nothing, else their text; timestamps become ISO text in
-    UTC; a float that JSON does not know (NaN, infinity) becomes its text.
+    UTC; a float that JSON does not know (NaN, infinity) becomes its text; a list becomes JSON text, in one cell.
     """
     if value is None or isinstance(value, bool | int | str):
         return value
@@ -31,6 +32,8 @@ def scalar(value: object) -> Scalar:
         return _decimal(value)
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    if isinstance(value, list | dict):
+        return json.dumps(encode(value), ensure_ascii=False)
     return value.isoformat() if isinstance(value, date) else str(value)
 
 

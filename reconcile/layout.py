@@ -1,13 +1,14 @@
 """What two tables have in common: key columns, compared columns and how equal is equal."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cutover.definition.measures import Count, Sum
 from cutover.definition.pipeline import Pipeline
+from cutover.definition.types import measure_type
 from cutover.lake.tables import identifier
 
-_WIDE = ("HUGEINT", "DECIMAL", "UUID")  # or of such parts
+_WIDE = ("HUGEINT", "DECIMAL", "UUID", "STRUCT", "[]")  # or of such parts
 FLOAT_RELATIVE = 1e-9
 """Doubles are compared with this relative tolerance: sums of floats depend on the order of their rows."""
 
@@ -39,7 +40,7 @@ class Layout:
     keys: tuple[str, ...]
     values: tuple[Value, ...]
     group: str | None  # the column that digests are made by; None: hash buckets
-    wide: frozenset[str]  # columns of 128 bits, see `wide_columns`
+    wide: frozenset[str]  # columns of 128 bits or of parts, see `wide_columns`
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -69,7 +70,7 @@ def wide_columns(types: Mapping[str, str]) -> frozenset[str]:
     """Return the columns that must be hashed as text.
 
     Of 128 bits DuckDB xors the hashes of both halves: -1 and 0 have the same hash, and so has every number whose halves
-    are equal. Sums are such numbers.
+    are equal. Sums are such numbers. What is made of parts is hashed as text for the like reason.
     """
     return frozenset(name for name, kind in types.items() if any(word in kind for word in _WIDE))
 
@@ -82,6 +83,21 @@ def value_of(name: str, duckdb_type: str, tolerances: Mapping[str, float] | None
     if duckdb_type in {"DOUBLE", "FLOAT"}:
         return Value(name=name, exact=False, relative=FLOAT_RELATIVE)
     return Value(name=name)
+
+
+def agreed(pipeline: Pipeline, value: Value, *, same: bool) -> Value:
+    """Return how a result is compared where its measure has a tolerance of its own.
+
+    Args:
+        pipeline: Its measures.
+        value: A column, as its type has it compared.
+        same: Both sides are of the same definition, and their states are compared too.
+    """
+    if value.name not in pipeline.measures:
+        return value
+    kind = measure_type(pipeline, value.name)
+    relative = pipeline.measures[value.name].tolerance(kind, same=same)
+    return value if relative is None else replace(value, exact=False, relative=relative)
 
 
 def additive(pipeline: Pipeline) -> tuple[str, ...]:

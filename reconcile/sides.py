@@ -23,7 +23,7 @@ from cutover.lake.tables import identifier
 from cutover.records.classes import Class
 from cutover.records.fold import finished_sql
 from cutover.settings import Settings
-from reconcile.layout import Layout, additive, value_of, wide_columns
+from reconcile.layout import Layout, additive, agreed, value_of, wide_columns
 from reconcile.query import number
 from reconcile.seal import Evidence
 
@@ -140,7 +140,8 @@ def _layout(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, *, same: 
     rest = [name for name in types if name not in {*keys, "window_end", *pipeline.measures}] if same else []
     summed = {*additive(pipeline), "_n"}
     values = tuple(
-        replace(value_of(name, types[name]), additive=name in summed) for name in (*pipeline.measures, *rest)
+        replace(agreed(pipeline, value_of(name, types[name]), same=same), additive=name in summed)
+        for name in (*pipeline.measures, *rest)
     )
     return Layout(keys=keys, values=values, group="window_start", wide=wide_columns(types))
 

@@ -141,6 +141,8 @@ def _alike(left: str, right: str) -> bool:
 
 
 def _kind(name: str) -> str:
+    if name.endswith("]"):
+        return name  # a list of numbers is no number
     if name in _NUMBERS:
         return "whole"
     if name in _FLOATS:

@@ -62,7 +62,7 @@ def accept(settings: Settings, pipeline: Pipeline, why: str, clock: Clock) -> St
     given = reason(why, of="`cutover accept-loss`")
     with only_driver(folder(settings, pipeline.name), pipeline.name):
         step = _decide(settings, pipeline, why=given, clock=clock)
-        turn = control.next_turn(settings, "versions", pipeline.name)
+        turn = versions.next_turn(settings, pipeline)
         # The rows first: a version that was opened without them would begin as if nothing were lost.
         found = step.losses if step.is_recorded else losses.record(settings, step.losses, turn=step.turn)
         if step.kind == "anew":

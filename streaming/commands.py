@@ -18,7 +18,7 @@ from cutover.definition import catalogue
 from cutover.definition.pipeline import Pipeline
 from cutover.errors import DefinitionError
 from cutover.settings import Settings, load_settings
-from streaming import attach, driver, heartbeat
+from streaming import attach, driver, heartbeat, savepoint_commands
 from streaming.accept_commands import accept_loss
 from streaming.heartbeat import Heartbeat
 
@@ -58,6 +58,7 @@ def register(app: typer.Typer) -> None:
     """Add this room's commands."""
     app.command()(stream)
     app.command("accept-loss")(accept_loss)
+    app.add_typer(savepoint_commands.app, name="savepoint")
 
 
 def _here(settings: Settings, pipeline: Pipeline, until: driver.Until) -> Heartbeat | None:

@@ -79,7 +79,7 @@ class Compactor:
     def _commit(self) -> None:
         done, self._done = self._done, []
         held = self._pins()
-        kept = [d for d in done if d.made.kind != "partial" or not _across(d.made, held)]
+        kept = [d for d in done if d.made.kind not in tiers.MERGED or not _across(d.made, held)]
         actions = [action for d in kept for action in (d.action, *(files.remove(file) for file in d.group))]
         if not actions:
             return

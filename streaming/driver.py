@@ -16,7 +16,7 @@ from cutover.lake.schemas import epoch_log_schema
 from cutover.log.kafka import LogClient
 from cutover.probe import Probe, silent
 from cutover.settings import Settings
-from streaming import history, reading, start
+from streaming import fork, history, reading, start
 from streaming.commit import Committer
 from streaming.failure import one_line
 from streaming.heartbeat import Beat, first_beat, folder, iso, replace_json
@@ -110,6 +110,8 @@ def begin(rim: Rim) -> tuple[Committer, start.Beginning]:
     start.refuse_unsafe(rim.settings, rim.pipeline)
     reading.prepare(rim)
     version = versions.current(rim.settings, rim.pipeline)
+    if version is not None:
+        fork.fill(rim.settings, rim.pipeline, version)
     table, record = (None, None) if version is None else history.opened(rim.settings, rim.pipeline, version)
     accepted = () if version is None else losses.losses(rim.settings, version)
     beginning = start.begin(rim.pipeline, rim.client, record, accepted)

@@ -9,6 +9,9 @@ KEEP = 20  # newest epochs that are left alone: a reader may be about to pin one
 FAN_IN = 10  # folded files of one tier that make a file of the next
 MOST = 512 * 2**20  # bytes that one fold reads at most; a file of half as many stays as it is
 
+MERGED = frozenset({"partial", "held"})
+"""Kinds of rows that a fold merges across epochs; all others keep their rows, and with them their epochs."""
+
 
 def due(
     files: Sequence[File], *, newest: int, pins: Iterable[int], every: int, keep: int = KEEP, most: int = MOST
@@ -26,8 +29,7 @@ def due(
     groups = []
     for kind in ("partial", "ledger", "epoch", "pane", "held"):
         old = sorted((f for f in files if f.kind == kind and f.last <= newest - keep), key=lambda f: (f.first, f.last))
-        # Rows of other kinds keep their epoch: only accepted partials are merged across epochs.
-        pinned = _segments(old, sorted(pins) if kind == "partial" else [])
+        pinned = _segments(old, sorted(pins) if kind in MERGED else [])
         runs = [run for segment in pinned for part in _between_large(segment, most) for run in _grown(part, every)]
         groups += [group for run in runs for group in _packed(run, most)]
     return groups

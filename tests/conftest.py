@@ -8,10 +8,19 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cutover.settings import Kafka, Settings, Spark
+from tests.support import capabilities
 from tests.support.broker import running_broker
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    """Settle what a test has shown once its own part is over."""
+    yield
+    if call.when == "call":
+        capabilities.settle(item.nodeid, passed=call.excinfo is None)
 
 
 @pytest.fixture(scope="session")

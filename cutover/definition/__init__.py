@@ -1,8 +1,13 @@
 """What is computed: one typed, frozen definition, compiled to the streaming path, the batch path and the reference."""
 
+from cutover.definition.bag import Bag
+from cutover.definition.counted import Quantile, TopK
+from cutover.definition.distinct import ApproxDistinct
 from cutover.definition.lateness import Lateness
 from cutover.definition.measures import Avg, Count, Max, Min, Sum
 from cutover.definition.pipeline import Expect, Pipeline, Policy, SameDefinition, Sql, Topic
+from cutover.definition.places import First, Last
+from cutover.definition.spread import Stddev, Variance
 from cutover.definition.triggers import (
     Accumulation,
     AfterCount,
@@ -19,20 +24,25 @@ from cutover.definition.windows import Daily, Fixed, Global, Sessions, Sliding
 __all__ = [
     "Accumulation",
     "AfterCount",
+    "ApproxDistinct",
     "AtWatermark",
     "Avg",
+    "Bag",
     "Count",
     "Daily",
     "EachEpoch",
     "Every",
     "Expect",
+    "First",
     "Fixed",
     "Global",
+    "Last",
     "Lateness",
     "Max",
     "Min",
     "Pipeline",
     "Policy",
+    "Quantile",
     "Repeat",
     "RepeatUntil",
     "SameDefinition",
@@ -40,7 +50,10 @@ __all__ = [
     "Sessions",
     "Sliding",
     "Sql",
+    "Stddev",
     "Sum",
+    "TopK",
     "Topic",
     "Until",
+    "Variance",
 ]

@@ -3,6 +3,7 @@
 from sqlglot import exp
 
 from cutover.definition._functions import FUNCTIONS
+from cutover.definition.measures import NAMES
 from cutover.definition.schema import TYPES
 
 OPERATORS = (
@@ -66,7 +67,7 @@ def _does_not_merge(node: exp.Expr, name: str) -> str | None:
     if isinstance(node, exp.Window):
         return "a window function looks at other rows: it does not merge. Use the pipeline's `window` and `measures`."
     if isinstance(node, exp.AggFunc) or name in AGGREGATES:
-        return f"`{name}` aggregates: an expression sees one record. Measures (Count, Sum, Min, Max, Avg) merge."
+        return f"`{name}` aggregates: an expression sees one record. Measures merge: {NAMES}."
     return None
 
 

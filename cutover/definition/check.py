@@ -5,10 +5,11 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import NoReturn
 
-from cutover.definition import compiled, fingerprint, types
-from cutover.definition.measures import Avg, Count, Max, Measure, Min, Sum
+from cutover.definition import compiled, fingerprint, measure_checks, types
+from cutover.definition.measure_checks import refuse
+from cutover.definition.measures import NAMES, Measure
 from cutover.definition.pipeline import Pipeline, SameDefinition, Sql
-from cutover.definition.schema import check_name, decimal_parts
+from cutover.definition.schema import check_name
 from cutover.definition.triggers import Accumulation, Trigger
 from cutover.definition.windows import Aligned
 from cutover.errors import DefinitionError
@@ -25,8 +26,6 @@ KEYWORDS = frozenset(_KEYWORDS.split())
 
 TOPIC_NAME = re.compile(r"^[A-Za-z0-9._-]{1,249}\Z")
 LARGEST_VALUE = 8_388_608
-SUMMABLE_DIGITS = 28
-"""Digits of a decimal whose sum of 10^10 records still fits into decimal(38)."""
 
 
 def check(pipeline: Pipeline) -> None:
@@ -53,15 +52,10 @@ def check(pipeline: Pipeline) -> None:
         raise DefinitionError(msg) from None
 
 
-def _refuse(field: str, expected: str, got: str, hint: str = "") -> NoReturn:
-    msg = f"{field}: expected {expected}, got {got}." + (f"\nHint: {hint}" if hint else "")
-    raise DefinitionError(msg)
-
-
 def _refuse_unknown(field: str, name: str, known: Iterable[str]) -> NoReturn:
     names = list(known)
     close = get_close_matches(str(name), names, n=1)
-    _refuse(field, f"a column of {', '.join(names)}", f"`{name}`", f"did you mean `{close[0]}`?" if close else "")
+    refuse(field, f"a column of {', '.join(names)}", f"`{name}`", f"did you mean `{close[0]}`?" if close else "")
 
 
 def _names(pipeline: Pipeline) -> None:
@@ -77,7 +71,7 @@ def _names(pipeline: Pipeline) -> None:
 def _not_a_keyword(field: str, name: str) -> None:
     """Refuse a name that SQL takes for its own: columns of the tables are written without quotes."""
     if name.lower() in KEYWORDS:
-        _refuse(
+        refuse(
             field, "a name that SQL does not use itself", f"`{name}`", f'derive={{"{name}_": "`{name}`"}} renames it'
         )
 
@@ -86,25 +80,25 @@ def _source(pipeline: Pipeline) -> None:
     topic = pipeline.source
     known = types.schema_types(topic)
     if not TOPIC_NAME.match(topic.name):
-        _refuse("source.name", "a Kafka topic name (letters, digits, `.`, `_`, `-`)", repr(topic.name[:80]))
+        refuse("source.name", "a Kafka topic name (letters, digits, `.`, `_`, `-`)", repr(topic.name[:80]))
     for field, name in (("source.event_time", topic.event_time), ("source.log_time", topic.log_time)):
         if name is None:
             continue
         if name not in known:
             _refuse_unknown(field, name, known)
         if known[name] != "timestamp":
-            _refuse(field, "a timestamp column", f"`{name}` of type {known[name]}")
+            refuse(field, "a timestamp column", f"`{name}` of type {known[name]}")
     if topic.time_format not in {"iso", "seconds", "millis"}:
-        _refuse("source.time_format", "iso, seconds or millis", repr(topic.time_format))
+        refuse("source.time_format", "iso, seconds or millis", repr(topic.time_format))
     if topic.isolation not in {"read_committed", "read_uncommitted"}:
-        _refuse("source.isolation", "read_committed or read_uncommitted", repr(topic.isolation))
+        refuse("source.isolation", "read_committed or read_uncommitted", repr(topic.isolation))
 
 
 def _columns(pipeline: Pipeline) -> None:
     schema = {name.lower() for name in types.schema_types(pipeline.source)}
     for name in pipeline.derive:
         if name.lower() in schema:
-            _refuse("derive", "a name that is not a column of the schema", f"`{name}`")
+            refuse("derive", "a name that is not a column of the schema", f"`{name}`")
     _distinct("derive", pipeline.derive)
     _distinct("measures", pipeline.measures)
 
@@ -113,32 +107,32 @@ def _distinct(field: str, names: Iterable[str]) -> None:
     seen: set[str] = set()
     for name in names:
         if name.lower() in seen:
-            _refuse(field, "different names (case does not tell them apart)", f"`{name}` twice")
+            refuse(field, "different names (case does not tell them apart)", f"`{name}` twice")
         seen.add(name.lower())
 
 
 def _expressions(pipeline: Pipeline) -> None:
     condition = compiled.where(pipeline)
     if condition is not None and condition.type != "boolean":
-        _refuse("where", "a condition", f"{condition.type}: `{condition.text}`")
+        refuse("where", "a condition", f"{condition.type}: `{condition.text}`")
     compiled.expressions(pipeline)
 
 
 def _key(pipeline: Pipeline) -> None:
     known = types.column_types(pipeline)
     if isinstance(pipeline.key, str) or not pipeline.key:
-        _refuse("key", "a tuple of at least one column", repr(pipeline.key), 'write ("carrier",)')
+        refuse("key", "a tuple of at least one column", repr(pipeline.key), 'write ("carrier",)')
     for name in pipeline.key:
         if name not in known:
             _refuse_unknown("key", name, known)
         if known[name] == "double":
-            _refuse("key", "a type with exact equality", f"`{name}` of type double", "derive a key by CAST or floor")
+            refuse("key", "a type with exact equality", f"`{name}` of type double", "derive a key by CAST or floor")
     _distinct("key", pipeline.key)
 
 
 def _measures(pipeline: Pipeline) -> None:
     for name, measure in pipeline.measures.items():
-        _measure_type(name, measure, types.measure_type(pipeline, name))
+        measure_checks.check(f"measures.{name}", measure, types.measure_type(pipeline, name))
     columns = [state.column for state in compiled.states(pipeline)]
     finished = [name for name in pipeline.measures if name not in columns]
     _distinct("measures and key, with the measures' state columns", [*pipeline.key, *columns, *finished])
@@ -146,26 +140,26 @@ def _measures(pipeline: Pipeline) -> None:
 
 def _measure_kinds(pipeline: Pipeline) -> None:
     if not pipeline.measures:
-        _refuse("measures", "at least one, such as Count()", "none")
+        refuse("measures", "at least one, such as Count()", "none")
     for name, measure in pipeline.measures.items():
-        if not isinstance(measure, (Count, Sum, Min, Max, Avg)):
-            _refuse(f"measures.{name}", "Count, Sum, Min, Max or Avg, which merge", repr(measure))
+        if not isinstance(measure, Measure):
+            refuse(f"measures.{name}", f"a measure, which merges: {NAMES}", repr(measure))
 
 
 def _window(pipeline: Pipeline) -> None:
     """Refuse what the paths cannot run; the panes of every window can be simulated."""
     if not isinstance(pipeline.window, Aligned):
         hint = "`cutover simulate` shows the panes of other windows."
-        _refuse("window", "Fixed(...), Sliding(...), Daily(...) or Global()", repr(pipeline.window), hint)
+        refuse("window", "Fixed(...), Sliding(...), Daily(...) or Global()", repr(pipeline.window), hint)
 
 
 def _panes(pipeline: Pipeline) -> None:
     trigger, accumulation = pipeline.trigger, pipeline.accumulation
     if trigger is not None and not isinstance(trigger, Trigger):
-        _refuse("trigger", "a trigger such as Repeat(AtWatermark()), or None", repr(trigger))
+        refuse("trigger", "a trigger such as Repeat(AtWatermark()), or None", repr(trigger))
     if not isinstance(accumulation, Accumulation):
         known = ", ".join(f"Accumulation.{one.name}" for one in Accumulation)
-        _refuse("accumulation", f"one of {known}", repr(accumulation))
+        refuse("accumulation", f"one of {known}", repr(accumulation))
     _changelog(pipeline)
 
 
@@ -174,19 +168,9 @@ def _changelog(pipeline: Pipeline) -> None:
     if topic is None:
         return
     if not TOPIC_NAME.match(topic) or topic == pipeline.source.name:
-        _refuse("changelog", "the name of a Kafka topic, another than the source's", repr(topic[:80]))
+        refuse("changelog", "the name of a Kafka topic, another than the source's", repr(topic[:80]))
     if pipeline.trigger is None:
-        _refuse("changelog", "a pipeline with a trigger", "none", "without one no panes come out")
-
-
-def _measure_type(name: str, measure: Measure, kind: str | None) -> None:
-    if not isinstance(measure, (Sum, Avg)) or kind is None:
-        return
-    field, digits = f"measures.{name}", decimal_parts(kind)
-    if kind not in {"int", "bigint", "double"} and digits is None:
-        _refuse(field, "a number to add up", f"{kind}: `{measure.expression}`")
-    if digits is not None and digits[0] > SUMMABLE_DIGITS:
-        _refuse(field, f"a decimal of at most {SUMMABLE_DIGITS} digits", kind, "a sum could overflow; CAST it")
+        refuse("changelog", "a pipeline with a trigger", "none", "without one no panes come out")
 
 
 def _limits(pipeline: Pipeline) -> None:
@@ -201,15 +185,15 @@ def _limits(pipeline: Pipeline) -> None:
         ("policy.max_future_share", policy.max_future_share, 0, 1),
     ):
         if not low <= value <= high:
-            _refuse(field, f"a number from {low} to {high}", repr(value))
+            refuse(field, f"a number from {low} to {high}", repr(value))
     for expectation in pipeline.contract:
         if expectation.severity not in {"critical", "warning", "info"}:
-            _refuse("contract", "severity critical, warning or info", repr(expectation.severity))
+            refuse("contract", "severity critical, warning or info", repr(expectation.severity))
         check_name(expectation.type, of="contract")
 
 
 def _batch(pipeline: Pipeline) -> None:
     if not isinstance(pipeline.batch, (SameDefinition, Sql)):
-        _refuse("batch", "SameDefinition() or Sql(file)", repr(pipeline.batch))
+        refuse("batch", "SameDefinition() or Sql(file)", repr(pipeline.batch))
     if isinstance(pipeline.batch, Sql) and pipeline.file is not None:
         fingerprint.batch_fingerprint(pipeline)

@@ -8,9 +8,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from cutover.definition.expressions import NEVER, Expression, compile_expression
-from cutover.definition.measures import Count, State
+from cutover.definition.measures import Count
 from cutover.definition.pipeline import Pipeline
-from cutover.definition.types import column_types, derived, measured, schema_types
+from cutover.definition.states import Finish, State
+from cutover.definition.types import column_types, derived, measure_type, measured, schema_types
 
 
 def where(pipeline: Pipeline) -> Expression | None:
@@ -64,8 +65,20 @@ def states(pipeline: Pipeline) -> tuple[State, ...]:
 
 
 def finishes(pipeline: Pipeline) -> dict[str, str]:
-    """Return each measure's name to its result, in SQL over state columns that Spark and DuckDB read alike."""
-    return {name: measure.finish(name) or name for name, measure in pipeline.measures.items()}
+    """Return each measure's name to its result, in DuckDB's SQL over state columns."""
+    made = {name: _finish(pipeline, name) for name in pipeline.measures}
+    return {name: name if finish is None else finish.sql for name, finish in made.items()}
+
+
+def result_types(pipeline: Pipeline) -> dict[str, str]:
+    """Return each measure's name to the Spark type of its result."""
+    columns = {state.column: state.type for state in states(pipeline)}
+    made = {name: _finish(pipeline, name) for name in pipeline.measures}
+    return {name: columns[name] if finish is None else finish.type for name, finish in made.items()}
+
+
+def _finish(pipeline: Pipeline, name: str) -> Finish | None:
+    return pipeline.measures[name].finish(name, measure_type(pipeline, name))
 
 
 def key_types(pipeline: Pipeline) -> dict[str, str]:

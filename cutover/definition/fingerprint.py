@@ -2,9 +2,11 @@
 
 import hashlib
 import json
+from dataclasses import fields as fields_of
 from pathlib import Path
 from typing import Any
 
+from cutover.definition.measures import Measure
 from cutover.definition.pipeline import Pipeline, SameDefinition, Sql
 from cutover.definition.schema import fields
 from cutover.definition.windows import Daily, Sessions, Sliding, Window
@@ -35,9 +37,7 @@ def describe(pipeline: Pipeline) -> dict[str, Any]:
         "derive": sorted(pipeline.derive.items()),
         "key": list(pipeline.key),
         "window": _window(pipeline.window),
-        "measures": sorted(
-            [name, type(measure).__name__, measure.expression] for name, measure in pipeline.measures.items()
-        ),
+        "measures": sorted(_measure(name, measure) for name, measure in pipeline.measures.items()),
         "max_ahead": pipeline.lateness.max_ahead_micros,
         "time_zone": TIME_ZONE,
         "semantics": SEMANTICS_VERSION,
@@ -50,6 +50,11 @@ def _window(window: Window) -> list[str | int]:
     if isinstance(window, Sessions):
         return ["sessions", window.gap_micros]
     return ["daily", window.zone, window.offset_micros] if isinstance(window, Daily) else ["global"]
+
+
+def _measure(name: str, measure: Measure) -> list[Any]:
+    further = [[field.name, getattr(measure, field.name)] for field in fields_of(measure) if field.name != "expression"]
+    return [name, type(measure).__name__, measure.expression, *further]
 
 
 def lateness_fingerprint(pipeline: Pipeline) -> str:

@@ -4,6 +4,7 @@ from cutover.definition import types
 from cutover.definition.check import check
 from cutover.definition.measures import Avg, Sum
 from cutover.definition.pipeline import Pipeline
+from cutover.definition.spread import Variance
 from cutover.settings import Kafka
 
 UNSAFE = ("class", "callback", "url", "jaas", "interceptor", "password", "library", "plugin")
@@ -48,7 +49,7 @@ def _float_sums(pipeline: Pipeline) -> list[str]:
         f"measures.{name}: a sum of doubles depends on the order of records in its last digits; the paths are compared "
         "within a tolerance. CAST to decimal(p,s) makes it exact."
         for name, measure in pipeline.measures.items()
-        if isinstance(measure, (Sum, Avg)) and types.measure_type(pipeline, name) == "double"
+        if isinstance(measure, (Sum, Avg, Variance)) and types.measure_type(pipeline, name) == "double"
     ]
 
 

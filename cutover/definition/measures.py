@@ -1,23 +1,22 @@
 """What is measured: values that merge, so that partial aggregates of any split fold to the same result.
 
-A measure is a handful of state columns, each with a Spark aggregate that makes it and a merge that every engine has
-(sum, min or max). A measure that cannot be written so does not merge and does not exist here.
+A measure is a handful of state columns, each with a Spark aggregate that makes it and a merge that DuckDB has
+(`states`). A measure that cannot be written so does not merge and does not exist here.
+
+`states` and `finish` are given the measure's name and the type of its expression; `tolerance` too: the relative
+tolerance of the result between two paths, which are of the `same` definition (their states are compared as well) or
+not, and None where its type alone decides (doubles nearly, all else exactly).
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, get_args
 
-Merge = Literal["sum", "min", "max"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class State:
-    """One column of a partial aggregate."""
-
-    column: str
-    type: str  # Spark's name of it: bigint, decimal(38,0), double, ...
-    create: str  # Spark SQL aggregate over the parsed columns
-    merge: Merge
+from cutover.definition.bag import Bag
+from cutover.definition.counted import Quantile, TopK
+from cutover.definition.distinct import ApproxDistinct
+from cutover.definition.places import First, Last
+from cutover.definition.spread import Stddev, Variance
+from cutover.definition.states import Finish, Merge, State, sum_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +31,12 @@ class Count:
         """Return one bigint."""
         return (State(column=name, type="bigint", create="count(1)", merge="sum"),)
 
-    def finish(self, name: str) -> str | None:  # noqa: ARG002 -- every measure's signature
+    def finish(self, name: str, value_type: str | None) -> Finish | None:  # noqa: ARG002 -- every measure's signature
         """Return None: the state is the result."""
+        return None
+
+    def tolerance(self, value_type: str | None, *, same: bool) -> float | None:  # noqa: ARG002 -- every measure's signature
+        """Return None: compared as its type is."""
         return None
 
 
@@ -48,8 +51,12 @@ class Sum:
         kind = sum_type(value_type)
         return (State(column=name, type=kind, create=f"sum(cast({self.expression} as {kind}))", merge="sum"),)
 
-    def finish(self, name: str) -> str | None:  # noqa: ARG002 -- every measure's signature
+    def finish(self, name: str, value_type: str | None) -> Finish | None:  # noqa: ARG002 -- every measure's signature
         """Return None: the state is the result."""
+        return None
+
+    def tolerance(self, value_type: str | None, *, same: bool) -> float | None:  # noqa: ARG002 -- every measure's signature
+        """Return None: compared as its type is."""
         return None
 
 
@@ -65,8 +72,12 @@ class Min:
         create = f"{self.function}({self.expression})"
         return (State(column=name, type=value_type or "string", create=create, merge=self.function),)
 
-    def finish(self, name: str) -> str | None:  # noqa: ARG002 -- every measure's signature
+    def finish(self, name: str, value_type: str | None) -> Finish | None:  # noqa: ARG002 -- every measure's signature
         """Return None: the state is the result."""
+        return None
+
+    def tolerance(self, value_type: str | None, *, same: bool) -> float | None:  # noqa: ARG002 -- every measure's signature
+        """Return None: compared as its type is."""
         return None
 
 
@@ -92,18 +103,15 @@ class Avg:
             State(column=f"{name}__count", type="bigint", create=f"count({self.expression})", merge="sum"),
         )
 
-    def finish(self, name: str) -> str | None:
-        """Return the division, in SQL that Spark and DuckDB read alike; null where nothing was counted."""
-        return f"cast({name}__sum as double) / nullif({name}__count, 0)"
+    def finish(self, name: str, value_type: str | None) -> Finish | None:  # noqa: ARG002 -- every measure's signature
+        """Return the division; null where nothing was counted."""
+        return Finish(sql=f"cast({name}__sum as double) / nullif({name}__count, 0)", type="double")
+
+    def tolerance(self, value_type: str | None, *, same: bool) -> float | None:  # noqa: ARG002 -- every measure's signature
+        """Return None: a double is compared as doubles are."""
+        return None
 
 
-Measure = Count | Sum | Min | Max | Avg
+Measure = Count | Sum | Min | Max | Avg | Variance | Stddev | First | Last | TopK | Quantile | ApproxDistinct | Bag
 
-
-def sum_type(value_type: str | None) -> str:
-    """Return the type in which values of a type are summed."""
-    kind = value_type or "bigint"
-    if kind in {"float", "double"}:
-        return "double"
-    scale = kind.removesuffix(")").split(",")[1].strip() if kind.startswith("decimal") and "," in kind else "0"
-    return f"decimal(38,{scale})"
+NAMES = ", ".join(kind.__name__ for kind in get_args(Measure))

@@ -34,7 +34,7 @@ pipeline = Pipeline(
     # One result for each window and each value of these columns; a null is a value.
     key=("{key}",),
     window=Fixed(hours=1),
-    # Count(), Sum(x), Min(x), Max(x), Avg(x); x is a column or an expression.
+    # Count(), Sum(x), Min(x), Max(x), Avg(x), Quantile(x, 0.9), ... (docs/definition.md); x: column or expression.
     measures={{
 {measures}
     }},

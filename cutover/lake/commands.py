@@ -48,7 +48,7 @@ def sql(
     elif sys.stdout.isatty():
         _show(names, rows)
     else:
-        csv.writer(sys.stdout).writerows([names, *rows])
+        csv.writer(sys.stdout).writerows([names, *(map(_flat, row) for row in rows)])
 
 
 def vacuum(
@@ -72,9 +72,14 @@ def _show(names: list[str], rows: list[tuple[object, ...]]) -> None:
     Console().print(table)
 
 
+def _flat(value: object) -> object:
+    """Return a list as JSON text, in one cell; other values as they are."""
+    return json.dumps(value, default=str, ensure_ascii=False) if isinstance(value, list | dict) else value
+
+
 def _cell(value: object) -> Text:
     """Return a value as it stands: no markup of the terminal's, and control characters as their escapes."""
-    shown = "null" if value is None else str(value)
+    shown = "null" if value is None else str(_flat(value))
     return Text("".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in shown))
 
 

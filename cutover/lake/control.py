@@ -22,6 +22,8 @@ SCHEMAS: Mapping[ControlTable, pa.Schema] = {
             pa.field("lateness_fingerprint", pa.string()),
             pa.field("created_at", TIMESTAMP),
             pa.field("definition", pa.string()),
+            pa.field("fork_version", pa.int64()),  # null: it begins where the log does
+            pa.field("fork_epoch", pa.int64()),
         ]
     ),
     "gate": pa.schema(

@@ -4,7 +4,7 @@ import re
 
 import pyarrow as pa
 
-from cutover.definition.compiled import key_types, states
+from cutover.definition.compiled import key_types, result_types, states
 from cutover.definition.pipeline import Pipeline, SameDefinition
 from cutover.errors import DefinitionError
 
@@ -34,11 +34,17 @@ POSITIONS = pa.list_(
 
 
 def arrow_type(spark_type: str) -> pa.DataType:
-    """Return the Arrow type of a Spark type's name.
+    """Return the Arrow type of a Spark type's name, such as `array<struct<value:string,count:bigint>>`.
 
     Raises:
         DefinitionError: The type is not one that a key or a measure can have.
     """
+    inner = spark_type[spark_type.find("<") + 1 : -1]
+    if spark_type.startswith("array<"):
+        return pa.list_(arrow_type(inner))
+    if spark_type.startswith("struct<"):
+        parts = (part.split(":", maxsplit=1) for part in _parts(inner))
+        return pa.struct([pa.field(name, arrow_type(kind)) for name, kind in parts])
     decimal = _DECIMAL.match(spark_type)
     if decimal:
         return pa.decimal128(int(decimal[1]), int(decimal[2]))
@@ -46,6 +52,18 @@ def arrow_type(spark_type: str) -> pa.DataType:
         msg = f"Type `{spark_type}`: expected one of {', '.join(_ARROW)} or decimal(p,s)."
         raise DefinitionError(msg)
     return _ARROW[spark_type]
+
+
+def _parts(fields: str) -> list[str]:
+    """Split at the commas that are not inside brackets."""
+    parts, depth = [""], 0
+    for character in fields:
+        depth += (character in "<(") - (character in ">)")
+        if character == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return parts
 
 
 def duckdb_type(arrow: pa.DataType) -> str:
@@ -98,7 +116,7 @@ def epoch_log_schema(pipeline: Pipeline) -> pa.Schema:
 def batch_schema(pipeline: Pipeline) -> pa.Schema:
     """Return the batch result: window, key, finished measures, further states (same definition only), count, cut."""
     columns = {state.column: arrow_type(state.type) for state in states(pipeline)}
-    measured = [pa.field(name, columns.get(name, pa.float64())) for name in pipeline.measures]
+    measured = [pa.field(name, arrow_type(kind)) for name, kind in result_types(pipeline).items()]
     rest = [pa.field(name, kind) for name, kind in columns.items() if name not in pipeline.measures]
     extra = rest if isinstance(pipeline.batch, SameDefinition) else []
     tail = [pa.field("_n", pa.int64()), pa.field("_epoch", pa.int64())]

@@ -17,6 +17,14 @@ RETRIES = 5  # of a registration: one fails only if another process has just reg
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Fork:
+    """Where a version begins that another one had begun: behind an epoch of it, with everything up to there."""
+
+    version: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Version:
     """One streaming side: the tables under `<result fingerprint>/stream-<number>`."""
 
@@ -25,6 +33,7 @@ class Version:
     lateness_fingerprint: str
     number: int
     uri: str  # of the epoch log
+    fork: Fork | None = None  # None: it begins where the log does
 
     @property
     def app_id(self) -> str:
@@ -43,6 +52,7 @@ def known(settings: Settings, pipeline: Pipeline) -> list[Version]:
             lateness_fingerprint=row["lateness_fingerprint"],
             number=row["stream_version"],
             uri=stream_uri(settings, pipeline, row["stream_version"]),
+            fork=None if row["fork_version"] is None else Fork(version=row["fork_version"], epoch=row["fork_epoch"]),
         )
         for row in rows
         if row["result_fingerprint"] == fingerprint
@@ -70,18 +80,24 @@ def open_or_create(settings: Settings, pipeline: Pipeline, clock: Clock) -> Vers
 
 
 def _opened(settings: Settings, pipeline: Pipeline, clock: Clock) -> Version:
-    turn = control.next_turn(settings, "versions", pipeline.name)
+    turn = next_turn(settings, pipeline)
     return current(settings, pipeline) or register(settings, pipeline, clock, turn=turn)
 
 
-def register(settings: Settings, pipeline: Pipeline, clock: Clock, *, turn: int) -> Version:
+def next_turn(settings: Settings, pipeline: Pipeline) -> int:
+    """Return the turn of the next registration; read it before what the version is decided by."""
+    return control.next_turn(settings, "versions", pipeline.name)
+
+
+def register(settings: Settings, pipeline: Pipeline, clock: Clock, *, turn: int, fork: Fork | None = None) -> Version:
     """Register the next version of a pipeline under its definition.
 
     Args:
         settings: Where the lake lies.
         pipeline: The definition.
         clock: For the row.
-        turn: `control.next_turn` of `versions`, as it was before the caller looked at the versions that are known.
+        turn: `next_turn`, as it was before the caller looked at the versions that are known.
+        fork: Of which version it begins with what; None: it begins where the log does.
 
     Raises:
         LakeError: Another process registered one meanwhile; nothing was written.
@@ -95,6 +111,8 @@ def register(settings: Settings, pipeline: Pipeline, clock: Clock, *, turn: int)
         "lateness_fingerprint": lateness_fingerprint(pipeline),
         "created_at": clock.now(),
         "definition": json.dumps(describe(pipeline), sort_keys=True),
+        "fork_version": None if fork is None else fork.version,
+        "fork_epoch": None if fork is None else fork.epoch,
     }
     control.append_in_turn(settings, "versions", row, turn=turn)
     made = known(settings, pipeline)[-1]

@@ -46,7 +46,8 @@ def measured(setting: Setting, rows: Sequence[Row]) -> object:
     """Return the measure of some rows, finished."""
     column = setting.measure.expression
     values = [None if column is None else row.columns[column] for row in rows]
-    return finish(setting.measure, value_of(setting.measure, values))
+    places = [(row.event_time, 0, arrived) for arrived, row in enumerate(rows)]
+    return finish(setting.measure, value_of(setting.measure, values, places))
 
 
 @dataclass(slots=True)

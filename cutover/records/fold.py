@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from cutover.definition import compiled
-from cutover.definition.measures import State
 from cutover.definition.pipeline import Pipeline
+from cutover.definition.states import State
 from cutover.records.classes import Class
 
 WINDOW = ("window_start", "window_end")
@@ -27,7 +27,11 @@ def fold_sql(pipeline: Pipeline, relation: str, *, keep: Sequence[str] = (Class.
     merged = [f"{_merge(state)} AS {_quote(state.column)}" for state in compiled.states(pipeline)]
     columns = ", ".join((group, *merged, "CAST(sum(_n) AS bigint) AS _n"))
     classes = ", ".join(f"'{Class(name)}'" for name in keep)
-    return f"SELECT {columns} FROM {relation} AS partials WHERE _class IN ({classes}) GROUP BY {group}"  # noqa: S608 -- names are checked
+    gathered = f"SELECT {columns} FROM {relation} AS partials WHERE _class IN ({classes}) GROUP BY {group}"  # noqa: S608 -- names are checked
+    if all(state.merge != "counts" for state in compiled.states(pipeline)):
+        return gathered
+    settled = ", ".join((group, *(_settle(state) for state in compiled.states(pipeline)), "_n"))
+    return f"SELECT {settled} FROM ({gathered}) AS gathered"  # noqa: S608 -- names are checked
 
 
 def finished_sql(pipeline: Pipeline, relation: str, *, keep: Sequence[str] = (Class.ACCEPTED,)) -> str:
@@ -57,8 +61,27 @@ def finished_columns(pipeline: Pipeline) -> dict[str, str]:
 
 def _merge(state: State) -> str:
     column = _quote(state.column)
-    # A sum of bigints is a hugeint in DuckDB; minimum and maximum keep their type.
-    return f"CAST(sum({column}) AS {state.type})" if state.merge == "sum" else f"{state.merge}({column})"
+    if state.merge == "sum":
+        return (
+            f"CAST(sum({column}) AS {state.type})"  # a sum of bigints is a hugeint; minimum and maximum keep their type
+        )
+    if state.merge in {"min", "max"}:
+        return f"{state.merge}({column})"
+    listed = f"flatten(list({column}) FILTER ({column} IS NOT NULL))"
+    if state.merge == "counts":
+        return listed
+    different = f"list_distinct({listed})" if state.merge == "smallest" else listed
+    return f"list_sort({different})[1:{state.most}]"
+
+
+def _settle(state: State) -> str:
+    """Return what becomes of a gathered state: of counts one entry a value, in order; null without any."""
+    column = _quote(state.column)
+    if state.merge != "counts":
+        return column
+    listed = f"SELECT unnest(gathered.{column}) AS u"
+    added = f"SELECT u['value'] AS v, CAST(sum(u['count']) AS BIGINT) AS n FROM ({listed}) GROUP BY 1"  # noqa: S608 -- names are checked
+    return f"(SELECT list({{'value': v, 'count': n}} ORDER BY v) FROM ({added})) AS {column}"  # noqa: S608 -- names are checked
 
 
 def _quoted(names: Sequence[str]) -> str:

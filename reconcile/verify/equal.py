@@ -4,6 +4,7 @@ import math
 from datetime import UTC, datetime
 from typing import Any
 
+from cutover.records.reference import Near
 from reconcile.layout import FLOAT_RELATIVE
 
 
@@ -14,8 +15,11 @@ def plain(value: Any) -> Any:
 
 def same(expected: Any, found: Any) -> bool:
     """Return whether two values of a measure are equal; two NaN are."""
+    if isinstance(expected, Near) and math.isinf(expected.bound):
+        return found is not None  # beyond what doubles hold, no order of records is better than another
     if isinstance(expected, float) and isinstance(found, float):
         if math.isnan(expected) or math.isnan(found):
             return math.isnan(expected) and math.isnan(found)
-        return math.isclose(expected, found, rel_tol=FLOAT_RELATIVE, abs_tol=0.0)
+        bound = expected.bound if isinstance(expected, Near) else 0.0
+        return math.isclose(expected, found, rel_tol=FLOAT_RELATIVE, abs_tol=bound)
     return bool(expected == found)

@@ -139,7 +139,7 @@ def _refold(source: Source, facts: Facts, version: int) -> Refold | None:
         log.relation(source.connection, f"{view}_log", epoch=facts.records[-1].epoch)
         folded = finished_sql(facts.pipeline, f"{view}_log")
         source.connection.execute(f"CREATE OR REPLACE VIEW {view} AS {folded}")
-    found = results.compared(source.connection, facts.pipeline.key, "fold_before", "fold_after")
+    found = results.compared(source.connection, facts.pipeline, "fold_before", "fold_after")
     text = "expected the result of the version before it, got another."
     different = (f"window {moment(at)}: {text}" for at in found.changed)
     return Refold(version=version, windows=found.windows, different=tuple(different))

@@ -9,6 +9,8 @@ from itertools import pairwise
 import duckdb
 import pyarrow as pa
 
+from cutover.definition.compiled import states
+from cutover.definition.pipeline import Pipeline
 from cutover.errors import CutoverError
 from cutover.lake import batch_runs, tables
 from cutover.lake.batch_runs import BatchRun, Range
@@ -18,7 +20,7 @@ from cutover.lake.tables import identifier
 from cutover.records.fold import finished_sql
 from reconcile import damage
 from reconcile.diff import diff
-from reconcile.layout import Layout, value_of, wide_columns
+from reconcile.layout import Layout, agreed, value_of, wide_columns
 from reconcile.verify.facts import Facts, Finals, Twice
 from reconcile.verify.model import Unknown
 from reconcile.verify.source import ROWS, Source
@@ -40,19 +42,21 @@ class Compared:
     changed: tuple[int, ...]
 
 
-def compared(connection: duckdb.DuckDBPyConnection, key: Sequence[str], first: str, second: str) -> Compared:
+def compared(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, first: str, second: str) -> Compared:
     """Compare two results by the digests of their windows, and row by row where these differ.
 
     Args:
         connection: Holds both relations: `window_start`, the key, and values; `_epoch` is no part of a result.
-        key: Key columns.
+        pipeline: Its key and measures.
         first: Name of a relation.
         second: Name of the other one.
     """
     described = connection.execute(f"DESCRIBE {identifier(first)}").fetchall()
     types = {str(row[0]): str(row[1]) for row in described}
-    keys = ("window_start", *key)
-    values = tuple(value_of(name, kind) for name, kind in types.items() if name not in {*keys, "window_end", "_epoch"})
+    keys = ("window_start", *pipeline.key)
+    names = [name for name in types if name not in {*keys, "window_end", "_epoch"}]
+    same = all(state.column in types for state in states(pipeline))
+    values = tuple(agreed(pipeline, value_of(name, types[name]), same=same) for name in names)
     layout = Layout(keys=keys, values=values, group="window_start", wide=wide_columns(types))
     found = diff(connection, layout, first, second, into="apart")
     rows = connection.execute("SELECT DISTINCT epoch_us(window_start) FROM apart ORDER BY 1").fetchall()
@@ -89,7 +93,7 @@ def _finals(source: Source, facts: Facts, older: EpochLog, record: EpochRecord) 
     for name, rows in (("older_fold", "older_log"), ("newer_fold", ROWS)):
         folded = finished_sql(facts.pipeline, rows)
         connection.execute(f"CREATE OR REPLACE VIEW {name} AS SELECT * FROM ({folded}) WHERE {closed}")
-    found = compared(connection, facts.pipeline.key, "older_fold", "newer_fold")
+    found = compared(connection, facts.pipeline, "older_fold", "newer_fold")
     return Finals(version=older.version, epoch=record.epoch, windows=found.windows, changed=found.changed)
 
 
@@ -120,7 +124,7 @@ def _twice(source: Source, facts: Facts, first: BatchRun, second: BatchRun) -> T
         except CutoverError:
             return None  # its files are gone
         source.connection.execute(f"CREATE OR REPLACE VIEW {name} AS SELECT * FROM {name}_all WHERE {where}")
-    found = compared(source.connection, facts.pipeline.key, "batch_first", "batch_second")
+    found = compared(source.connection, facts.pipeline, "batch_first", "batch_second")
     return Twice(first_run=first.run_id, second_run=second.run_id, windows=found.windows, changed=found.changed)
 
 

@@ -22,9 +22,10 @@ from reconcile.run import reconcile
 from streaming import driver
 from tests.integration.streaming.rig import renamed
 from tests.support.books import expected_rows, hold, rows_of
+from tests.support.capabilities import shown
 from tests.support.depth import depth
 from tests.support.fed import Fed, HandClock
-from tests.support.logs import borders, event_logs, pipelines
+from tests.support.logs import borders, event_logs, kind_of, pipelines
 from tests.support.real_log import Writer
 
 if TYPE_CHECKING:
@@ -119,3 +120,6 @@ def test_reference_stream_and_batch_agree_wherever_epochs_end(
     assert "quiet" in story.endings or alone.watermarks == tuple(record.watermark_after for record in epochs)
     assert found.verdict is (Verdict.EXPLAINED if found.causes["late"].rows else Verdict.CONSISTENT)
     assert (found.events.late > 0) == any(record.counts["late"] for record in records)
+    shown(f"window: {kind_of(pipeline.window)}", "reference", "streaming", "batch")
+    for measure in pipeline.measures.values():
+        shown(f"measure: {type(measure).__name__}", "reference", "streaming", "batch")

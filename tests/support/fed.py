@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Self
 
-from batch.read import read
 from cutover.definition import Pipeline
 from cutover.lake.epochs import EpochRecord
 from cutover.log.kafka import LogClient
 from cutover.probe import Point
+from cutover.records.read import read
 from cutover.settings import Settings
 from streaming import driver
 from streaming.heartbeat import Beat, first_beat, folder

@@ -5,33 +5,42 @@ from collections.abc import Mapping, Sequence
 from decimal import Context, Decimal
 from typing import Any
 
-from cutover.definition.measures import Avg, Count, Max, Measure, Sum
+from cutover.definition.measures import Avg, Count, Max, Measure, Min, Sum
 from cutover.definition.pipeline import Pipeline
+from cutover.definition.types import measure_type
+from cutover.records.reference import further
+from cutover.records.reference.further import Place
 
 EXACT = Context(prec=76)
 """Twice as many digits as a column holds: Python's default of 28 would round."""
 
 
-def merged(pipeline: Pipeline, values: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def merged(pipeline: Pipeline, values: Sequence[Mapping[str, Any]], places: Sequence[Place]) -> dict[str, Any]:
     """Return each measure of a group's values; nulls are left out, and a sum, minimum or maximum of none is None.
 
     A sum of integers or decimals is a Decimal; of doubles a float, exactly rounded (the paths depend on the order).
     """
-    return {name: value_of(measure, [row[name] for row in values]) for name, measure in pipeline.measures.items()}
+    return {
+        name: value_of(measure, [row[name] for row in values], places) for name, measure in pipeline.measures.items()
+    }
 
 
 def finished(pipeline: Pipeline, found: Mapping[str, Any]) -> dict[str, Any]:
     """Return the measures as a result has them: a mean is a float, None of nothing."""
-    return {name: finish(measure, found[name]) for name, measure in pipeline.measures.items()}
+    return {
+        name: finish(measure, found[name], measure_type(pipeline, name)) for name, measure in pipeline.measures.items()
+    }
 
 
-def value_of(measure: Measure, values: Sequence[Any]) -> Any:
-    """Return one measure of a group's values, before it is finished."""
+def value_of(measure: Measure, values: Sequence[Any], places: Sequence[Place]) -> Any:
+    """Return one measure of a group's values, before it is finished; some need the place of each value."""
     if isinstance(measure, Count):
         return len(values)
     given = [value for value in values if value is not None]
     if isinstance(measure, Avg):
         return (_sum(given), len(given))
+    if not isinstance(measure, Sum | Min):
+        return further.in_order(values, places)
     if not given:
         return None
     if isinstance(measure, Sum):
@@ -48,9 +57,9 @@ def _sum(given: Sequence[Any]) -> Any:
     return total
 
 
-def finish(measure: Measure, found: Any) -> Any:
-    """Return one measure as a result has it."""
-    if not isinstance(measure, Avg):
-        return found
-    total, count = found
-    return float(total) / count if count else None
+def finish(measure: Measure, found: Any, kind: str | None = None) -> Any:
+    """Return one measure as a result has it; some need the type of their expression."""
+    if isinstance(measure, Avg):
+        total, count = found
+        return float(total) / count if count else None
+    return found if isinstance(measure, Count | Sum | Min) else further.finish(measure, found, kind)

@@ -9,9 +9,11 @@ from cutover.definition.pipeline import Pipeline
 from cutover.log.kafka import RawRecord
 from cutover.records.classes import WITH_POSITIONS, Class, Reason
 from cutover.records.reference.evaluate import Evaluated, evaluate
+from cutover.records.reference.further import Place
 from cutover.records.reference.measures import finished, merged
 from cutover.records.reference.parse import ParsedRecord, parse
 
+Counted = tuple[Mapping[str, Any], Place]  # what the measures of a record look at, and where it stands
 Group = tuple[int, int, tuple[Any, ...]]  # window start, window end (microseconds), key
 
 
@@ -50,7 +52,7 @@ class Result:
 class _Books:
     """What a run fills in."""
 
-    groups: dict[Group, list[Mapping[str, Any]]] = field(default_factory=dict)
+    groups: dict[Group, list[Counted]] = field(default_factory=dict)
     ledger: set[LedgerRow] = field(default_factory=set)
     counts: Counter[Class] = field(default_factory=Counter)
 
@@ -142,7 +144,11 @@ def _classify(books: _Books, pipeline: Pipeline, record: _Judged, watermark: int
         cls = Class.FUTURE if record.is_future(pipeline) else Class.LATE if late else Class.ACCEPTED
         _enter(books, record, cls, start)
         if cls is Class.ACCEPTED:
-            books.groups.setdefault((start, end, record.evaluated.key), []).append(record.evaluated.values)
+            books.groups.setdefault((start, end, record.evaluated.key), []).append(_counted(record, record.evaluated))
+
+
+def _counted(record: _Judged, evaluated: Evaluated) -> Counted:
+    return evaluated.values, (record.event or 0, record.raw.partition, record.raw.offset)
 
 
 def _enter(books: _Books, record: _Judged, cls: Class, start: int | None) -> None:
@@ -182,8 +188,8 @@ def _watermark(
 
 def _result(pipeline: Pipeline, books: _Books, unknown: int, watermarks: tuple[int | None, ...]) -> Result:
     rows = {
-        group: Row(n=len(values), measures=finished(pipeline, merged(pipeline, values)))
-        for group, values in books.groups.items()
+        group: Row(n=len(counted), measures=finished(pipeline, merged(pipeline, *zip(*counted, strict=True))))
+        for group, counted in books.groups.items()
     }
     counts = {cls: books.counts[cls] for cls in Class}
     return Result(rows=rows, ledger=frozenset(books.ledger), counts=counts, unknown=unknown, watermarks=watermarks)

@@ -4,15 +4,15 @@ from typing import Any
 
 import pytest
 
-from batch import read, scan
+from batch import scan
 from batch.recompute import CLOCK, run
-from batch.segments import Offsets
 from cutover.definition import Pipeline
 from cutover.definition.fingerprint import result_fingerprint
 from cutover.errors import LogError
 from cutover.lake import control, pins, versions
 from cutover.lake.batch_runs import runs
 from cutover.probe import Point
+from cutover.records.read import Offsets, read
 from cutover.settings import Settings
 from tests.integration.batch.lab import BASE, HOUR, Lab, hours
 
@@ -70,7 +70,7 @@ def test_a_late_record_makes_its_window_dirty_and_only_its_ranges_are_read_again
     lab.send((0, 3_600, "AA", 100))
     lab.commit_epoch(watermark=4 * 3_600)
     seen: list[tuple[Offsets, ...]] = []
-    reader = read.read
+    reader = read
 
     def note(spark: Any, settings: Settings, pipeline: Pipeline, reads: tuple[Offsets, ...]) -> Any:
         seen.append(reads)

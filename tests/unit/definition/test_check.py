@@ -7,7 +7,25 @@ from typing import Any
 
 import pytest
 
-from cutover.definition import Avg, Count, EachEpoch, Expect, Fixed, Max, Pipeline, Sql, Sum, Topic, catalogue
+from cutover.definition import (
+    ApproxDistinct,
+    Avg,
+    Bag,
+    Count,
+    EachEpoch,
+    Expect,
+    Fixed,
+    Max,
+    Pipeline,
+    Quantile,
+    Sql,
+    Stddev,
+    Sum,
+    Topic,
+    TopK,
+    Variance,
+    catalogue,
+)
 from cutover.definition.check import check
 from cutover.errors import DefinitionError
 from cutover.settings import Settings
@@ -40,6 +58,21 @@ BAD: Mapping[str, tuple[dict[str, Any], str]] = {
     "measure of an unknown column": ({"measures": {"n": Sum("amont")}}, "did you mean `amount`?"),
     "sum of text": ({"measures": {"n": Sum("carrier")}}, "a number to add up"),
     "sum that can overflow": ({"measures": {"n": Sum("cost")}}, "at most 28 digits"),
+    "variance of text": ({"measures": {"n": Variance("carrier")}}, "got string: `carrier`"),
+    "variance that can overflow": ({"measures": {"n": Stddev("amount")}}, "Hint: CAST(amount AS decimal(14,0)) makes"),
+    "top-k of doubles": ({"measures": {"n": TopK("price")}}, "exact equality"),
+    "top-k of too many": ({"measures": {"n": TopK("carrier", 1001)}}, "measures.n: k: expected a whole number from 1"),
+    "top-k of a fraction": ({"measures": {"n": TopK("carrier", 2.5)}}, "a whole number from 1 to 1000, got 2.5"),  # type: ignore[arg-type]  # what is tested
+    "distinct doubles": ({"measures": {"n": ApproxDistinct("price")}}, "Hint: CAST to decimal(p,s), or floor"),
+    "distinct of few": ({"measures": {"n": ApproxDistinct("carrier", k=2)}}, "k: expected a whole number from 16"),
+    "bag without a bound": ({"measures": {"n": Bag("carrier", most=0)}}, "measures.n: most: expected a whole number"),
+    "quantile of text": ({"measures": {"n": Quantile("carrier", 0.5)}}, "a number, got string: `carrier`"),
+    "quantile beyond 1": ({"measures": {"n": Quantile("amount", 50)}}, "measures.n: q: expected a number from 0 to 1"),
+    "quantile of many digits": ({"measures": {"n": Quantile("amount", 1 / 3)}}, "at most six digits"),
+    "quantile without an error": (
+        {"measures": {"n": Quantile("amount", 0.5, error=0)}},
+        "error: expected a number from",
+    ),
     "measure with the key's name": ({"measures": {"carrier": Count()}}, "`carrier` twice"),
     "measure with a state's name": ({"measures": {"m": Avg("amount"), "m__sum": Count()}}, "`m__sum` twice"),
     "reserved measure": ({"measures": {"_n": Count()}}, "uses itself"),
@@ -93,7 +126,18 @@ def test_definition_is_refused_with_the_field_and_what_was_expected(case: str) -
 
 
 def test_definition_that_fits_is_accepted() -> None:
-    check(replace(GOOD, measures={"n": Count(), "m": Max("at"), "a": Avg("amount / price")}))
+    check(
+        replace(
+            GOOD,
+            measures={
+                "n": Count(),
+                "m": Max("at"),
+                "a": Avg("amount / price"),
+                "s": Stddev("price"),
+                "q": Quantile("price", 0.1),
+            },
+        )
+    )
 
 
 def write(folder: Path, name: str, text: str) -> Settings:

@@ -18,9 +18,11 @@ from cutover.definition import (
     Min,
     Pipeline,
     Policy,
+    Quantile,
     Repeat,
     Sql,
     Topic,
+    Variance,
 )
 from cutover.definition.fingerprint import (
     batch_fingerprint,
@@ -44,6 +46,7 @@ OTHER_TRUTH: dict[str, dict[str, Any]] = {
     "key": {"key": ("k", "v")},
     "window": {"window": Fixed(hours=2)},
     "another measure": {"measures": {"m": Min("v")}},
+    "another kind of measure": {"measures": {"m": Variance("v")}},
     "another name of a measure": {"measures": {"n": Max("v")}},
     "max ahead": {"lateness": Lateness(max_ahead="2 hours")},
 }
@@ -76,6 +79,14 @@ def test_fingerprints_stay_what_they_are_from_version_to_version() -> None:
     plain = replace(PIPELINE, measures={"n": Count()})
 
     assert (result_fingerprint(plain), lateness_fingerprint(plain)) == ("793e0df84d08", "cfeec8dce598")
+    assert result_fingerprint(PIPELINE) == "1b956e80de14"
+
+
+@pytest.mark.parametrize("other", [Quantile("v", 0.9), Quantile("v", 0.5, error=0.02)])
+def test_each_parameter_of_a_measure_changes_the_result_fingerprint(other: Quantile) -> None:
+    plain = replace(PIPELINE, measures={"m": Quantile("v", 0.5)})
+
+    assert result_fingerprint(plain) != result_fingerprint(replace(plain, measures={"m": other}))
 
 
 def test_lateness_has_a_fingerprint_of_its_own() -> None:

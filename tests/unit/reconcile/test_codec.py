@@ -12,6 +12,8 @@ from reconcile.codec import scalar
 from reconcile.result import Reconciliation
 from tests.support import reconciliations
 
+PAIRS = '[{"value": "ß", "count": 2}, {"value": 1.5, "count": 1}]'
+
 
 @pytest.mark.parametrize(
     ("value", "expected"),
@@ -26,6 +28,7 @@ from tests.support import reconciliations
         (True, True),
         (None, None),
         (b"x", "b'x'"),
+        ([{"value": "ß", "count": 2}, {"value": Decimal("1.50"), "count": 1}], PAIRS),
     ],
 )
 def test_a_value_is_held_without_loss(value: object, expected: object) -> None:

@@ -24,7 +24,7 @@ from reconcile.verify.facts import (
 )
 from reconcile.verify.results import compared, overlap, same_cut
 from tests.unit.verify.epochs import MINUTE, chain_of, epoch
-from tests.unit.verify.facts_of import facts, texts
+from tests.unit.verify.facts_of import PIPELINE, facts, texts
 
 # N4
 
@@ -185,7 +185,7 @@ def test_windows_whose_results_differ_have_changed(edit: str, expected: tuple[in
         for name in ("a", "b"):
             connection.execute(f"CREATE TABLE {name} AS {rows} FROM range(3) t(n)")
         connection.execute(edit)
-        found = compared(connection, ("k",), "a", "b")
+        found = compared(connection, PIPELINE, "a", "b")
 
     assert (found.windows, found.changed) == (3, expected)
 

@@ -1,10 +1,10 @@
 """Exact reads of the log by Spark: from an offset to an offset, never to `latest`."""
 
 import json
+from collections.abc import Mapping
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from batch.segments import Offsets
 from cutover.definition.pipeline import Pipeline
 from cutover.log import options
 from cutover.log.kafka import bootstrap_servers
@@ -12,6 +12,9 @@ from cutover.settings import Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+Offsets = Mapping[int, tuple[int, int]]
+"""Partition -> `[from, to)`."""
 
 
 def read(spark: "SparkSession", settings: Settings, pipeline: Pipeline, reads: tuple[Offsets, ...]) -> "DataFrame":

@@ -1,0 +1,44 @@
+"""State columns: what of a measure is kept, how Spark makes it and how any split of it merges."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Merge = Literal["sum", "min", "max", "counts", "smallest", "earliest"]
+"""Of numbers and structs: sum, min, max. Of lists: `counts` adds up the counts of (value, count) by value, `smallest`
+keeps so many of the smallest different values, `earliest` so many of the smallest values."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """One column of a partial aggregate."""
+
+    column: str
+    type: str  # Spark's name of it: bigint, decimal(38,0), double, ...
+    create: str  # Spark SQL aggregate over the parsed columns
+    merge: Merge
+    most: int = 0  # entries that a list of `smallest` or `earliest` keeps
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finish:
+    """How a result is made of merged state columns."""
+
+    sql: str  # DuckDB's, over the state columns
+    type: str  # Spark's name of the result's type
+
+
+def sum_type(value_type: str | None) -> str:
+    """Return the type in which values of a type are summed."""
+    kind = value_type or "bigint"
+    return "double" if is_float(kind) else f"decimal(38,{scale_of(kind)})"
+
+
+def is_float(kind: str | None) -> bool:
+    """Return whether sums of a type depend on the order of its values."""
+    return kind in {"float", "double"}
+
+
+def scale_of(kind: str | None) -> int:
+    """Return the digits behind the point that a type of exact numbers has."""
+    is_scaled = kind is not None and kind.startswith("decimal") and "," in kind
+    return int(kind.removesuffix(")").split(",")[1]) if kind and is_scaled else 0

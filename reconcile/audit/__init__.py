@@ -1,0 +1,1 @@
+"""Whether a definition gives the same answer however its log is replayed."""

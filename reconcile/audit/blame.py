@@ -1,0 +1,84 @@
+"""Which column two answers differ in, and the expression of the definition that it comes from."""
+
+# ruff: noqa: S608 -- every name in a query is quoted by `identifier` or ours
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import duckdb
+
+from cutover.definition.pipeline import Pipeline
+from cutover.lake.tables import identifier
+from reconcile.layout import Value, value_of
+
+FIRST = "answer_0"
+_ROWS = "windows and keys"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blamed:
+    """A measure, or the windows and keys themselves, that another replay gave otherwise."""
+
+    column: str
+    expression: str  # of the definition
+    rows: int  # (window, key)
+    within_tolerance: bool  # of doubles: the last digits of a sum depend on the order of its records
+    example: str  # window, key and both values
+
+
+def find(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, other: str) -> tuple[Blamed, ...]:
+    """Return every column in which a table differs from `answer_0`.
+
+    Args:
+        connection: Holds both: what `fold.finished_sql` returns.
+        pipeline: The definition.
+        other: Name of the other table.
+    """
+    keys = [identifier(name) for name in ("window_start", *pipeline.key)]
+    on = " AND ".join(f"a.{key} IS NOT DISTINCT FROM b.{key}" for key in keys)
+    joined = f"{FIRST} a FULL JOIN {other} b ON {on}"
+    place = ", ".join(f"coalesce(a.{key}, b.{key})" for key in keys)
+    return (*_rows(connection, pipeline, joined, place), *_measures(connection, pipeline, joined, place))
+
+
+def _rows(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, joined: str, place: str) -> Iterator[Blamed]:
+    alone = "a.window_start IS NULL OR b.window_start IS NULL"
+    query = f"SELECT count(*), any_value(({place}, a._n, b._n)) FROM {joined} WHERE {alone}"
+    (rows, example) = connection.execute(query).fetchall()[0]
+    if rows:
+        yield Blamed(
+            column=_ROWS, expression=_of_rows(pipeline), rows=int(rows), within_tolerance=False, example=_told(example)
+        )
+
+
+def _measures(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, joined: str, place: str) -> Iterator[Blamed]:
+    types = {str(row[0]): str(row[1]) for row in connection.execute(f"DESCRIBE {FIRST}").fetchall()}
+    for name, measure in pipeline.measures.items():
+        left, right = (f"{side}.{identifier(name)}" for side in "ab")
+        at_all, beyond = Value(name=name).differs(left, right), value_of(name, types[name]).differs(left, right)
+        both = "a.window_start IS NOT NULL AND b.window_start IS NOT NULL"
+        query = f"""
+            SELECT count(*), count(*) FILTER ({beyond}), any_value(({place}, {left}, {right}) ORDER BY {beyond} DESC)
+            FROM {joined} WHERE {both} AND {at_all}
+        """
+        rows, far, example = connection.execute(query).fetchall()[0]
+        if rows:
+            yield Blamed(
+                column=name,
+                expression=str(measure.expression),
+                rows=int(rows),
+                within_tolerance=not far,
+                example=_told(example),
+            )
+
+
+def _of_rows(pipeline: Pipeline) -> str:
+    """Return what says which windows and keys there are."""
+    derived = [text for name, text in pipeline.derive.items() if name in pipeline.key]
+    where = [] if pipeline.where is None else [pipeline.where]
+    return "; ".join([*where, *derived, ", ".join(pipeline.key)])
+
+
+def _told(example: tuple[object, ...]) -> str:
+    *place, first, other = example
+    return f"{', '.join(map(str, place))}: {first} and {other}"

@@ -1,0 +1,152 @@
+"""Replay a log in several ways and compare the answers: accepted and late records together must give the same.
+
+Each replay ends its epochs elsewhere, deals the records of an epoch out to another number of tasks, in another order,
+and folds what comes of it. Which records are late depends on where epochs end, and is told beside it.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import duckdb
+import pyarrow as pa
+
+from cutover.definition.pipeline import Pipeline
+from cutover.errors import LogError
+from cutover.lake import tables
+from cutover.lake.schemas import partial_schema
+from cutover.log.kafka import LogClient
+from cutover.records.classes import Class
+from cutover.records.classify import classified
+from cutover.records.fold import finished_sql
+from cutover.records.parse import parsed
+from cutover.records.partials import aggregated
+from cutover.records.read import Offsets, read
+from cutover.records.watermark import Observation, WatermarkState, advance
+from cutover.settings import Settings
+from cutover.spark import session
+from reconcile.audit import blame
+from reconcile.audit.blame import Blamed
+from reconcile.audit.replays import Replay, drawn, whole
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+KEPT = (Class.ACCEPTED, Class.LATE)
+_NEWEST = "_newest_event"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audited:
+    """One replay beside the first one."""
+
+    replay: int
+    epochs: int
+    tasks: int
+    late: int  # (record, window) pairs
+    blamed: tuple[Blamed, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audit:
+    """What an audit has come to."""
+
+    pipeline: str
+    records: int  # offsets replayed
+    rows: int  # (window, key) rows compared
+    seed: int
+    replays: tuple[Audited, ...]
+
+    @property
+    def exit_code(self) -> int:
+        """Return 0: all replays agree, doubles within their tolerance; 1: one does not."""
+        return int(any(not one.within_tolerance for replay in self.replays for one in replay.blamed))
+
+
+def determinism(settings: Settings, pipeline: Pipeline, *, replays: int, seed: int) -> Audit:
+    """Replay what the log holds now.
+
+    Args:
+        settings: Where the log is, and how much memory a comparison may take.
+        pipeline: The definition.
+        replays: How many, beside the one that they are compared with.
+        seed: Draws them.
+
+    Raises:
+        LogError: The topic is not there, or holds no record.
+    """
+    span = _span(settings, pipeline)
+    spark = session(settings, app=f"cutover audit {pipeline.name}")
+    with tables.connect(tables.reading(settings)) as connection:
+        replayed = _Replayed(settings=settings, pipeline=pipeline, span=span, spark=spark, connection=connection)
+        replayed.make(whole(span))
+        (rows,) = connection.execute("SELECT count(*) FROM answer_0").fetchall()[0]
+        found = [replayed.compared(drawn(span, number, seed)) for number in range(1, replays + 1)]
+    offsets = sum(end - start for start, end in span.values())
+    return Audit(pipeline=pipeline.name, records=offsets, rows=int(rows), seed=seed, replays=tuple(found))
+
+
+def _span(settings: Settings, pipeline: Pipeline) -> Offsets:
+    client, topic = LogClient(settings), pipeline.source.name
+    earliest, latest = client.earliest(topic), client.latest(topic, pipeline.source.isolation)
+    span = {p: (earliest[p], end) for p, end in latest.items() if earliest[p] < end}
+    if not span:
+        msg = f"Topic {topic}: expected records to replay, it holds none."
+        raise LogError(msg)
+    return span
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Replayed:
+    """Where the answers of replays are: table `answer_<number>` of each."""
+
+    settings: Settings
+    pipeline: Pipeline
+    span: Offsets
+    spark: "SparkSession"
+    connection: duckdb.DuckDBPyConnection
+
+    def make(self, replay: Replay) -> int:
+        """Make the answer of a replay and return how many (record, window) pairs it judged late."""
+        state, partials = WatermarkState(), []
+        for offsets in replay.epochs:
+            rows = self._epoch(replay, offsets, state.watermark)
+            state = self._advanced(state, offsets, rows)
+            partials.append(rows)
+        everything = pa.concat_tables(partials)
+        self.connection.register("replayed", everything)
+        answer = finished_sql(self.pipeline, "replayed", keep=KEPT)
+        self.connection.execute(f"CREATE OR REPLACE TEMP TABLE answer_{replay.number} AS {answer}")
+        late = "SELECT coalesce(sum(_n), 0)::BIGINT FROM replayed WHERE _class = ?"
+        (pairs,) = self.connection.execute(late, [Class.LATE.value]).fetchall()[0]
+        self.connection.unregister("replayed")
+        return int(pairs)
+
+    def compared(self, replay: Replay) -> Audited:
+        """Make the answer of a replay and compare it with the first one."""
+        late = self.make(replay)
+        blamed = blame.find(self.connection, self.pipeline, f"answer_{replay.number}")
+        self.connection.execute(f"DROP TABLE answer_{replay.number}")
+        return Audited(replay=replay.number, epochs=len(replay.epochs), tasks=replay.tasks, late=late, blamed=blamed)
+
+    def _epoch(self, replay: Replay, offsets: Offsets, watermark: int | None) -> pa.Table:
+        """Return the partial aggregates of an epoch, by partition, with the newest event time of each."""
+        from pyspark.sql import functions as F  # noqa: N812, PLC0415 -- Spark's own name; only a run needs it
+
+        records = read(self.spark, self.settings, self.pipeline, (offsets,))
+        dealt = records.repartition(replay.tasks, F.xxhash64("partition", "offset", F.lit(replay.seed)))
+        rows = classified(parsed(dealt, self.pipeline), self.pipeline, watermark_micros=watermark)
+        ahead = self.pipeline.lateness.max_ahead_micros
+        valid = f"_reason IS NULL AND unix_micros(_event_time) <= unix_micros(_log_time) + {ahead}L"
+        newest = {_NEWEST: f"max(IF({valid}, unix_micros(_event_time), NULL))"}
+        table = aggregated(rows, self.pipeline, by=("_partition",), further=newest).toArrow()
+        schema = partial_schema(self.pipeline).append(pa.field(_NEWEST, pa.int64()))
+        return table.select(schema.names).cast(schema)
+
+    def _advanced(self, state: WatermarkState, offsets: Offsets, rows: pa.Table) -> WatermarkState:
+        newest = rows.group_by("_partition").aggregate([(_NEWEST, "max")]).to_pylist()
+        events = {row["_partition"]: row[f"{_NEWEST}_max"] for row in newest if row[f"{_NEWEST}_max"] is not None}
+        begun = {p: start for p, (start, _) in self.span.items()}
+        reached = begun | dict(state.read) | {p: end for p, (_, end) in offsets.items()}
+        high = {p: end for p, (_, end) in self.span.items()}
+        seen = Observation(now=0.0, read=reached, high=high, max_event=events)
+        return advance(state, seen, self.pipeline.lateness)

@@ -1,0 +1,169 @@
+"""Going back: a new version of the stream that begins with everything another one had committed up to an epoch.
+
+Fold, ledger, panes and epoch records up to the epoch are copied in one commit, under the new version's transaction; the
+driver goes on behind it as behind any epoch of its own. The version is registered before the rows are copied: a
+fork that is killed in between is a version without rows, which its driver fills before it reads anything.
+"""
+
+import duckdb
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+
+from cutover.clock import Clock
+from cutover.definition.pipeline import Pipeline
+from cutover.errors import DefinitionError, LakeError
+from cutover.events import log
+from cutover.lake import losses, savepoints, tables, versions, witnesses
+from cutover.lake.epochs import EpochLog, EpochRecord
+from cutover.lake.savepoints import Savepoint
+from cutover.lake.schemas import epoch_log_schema
+from cutover.lake.versions import Fork, Version
+from cutover.log.kafka import LogClient
+from cutover.settings import Settings
+from streaming import compaction, history, start
+from streaming.commit import NO_HOOKS
+from streaming.heartbeat import folder
+from streaming.lock import only_driver
+
+_COUNTED = "SELECT _class, sum(_n)::BIGINT FROM source WHERE _kind IN ('partial', 'ledger') AND _epoch <= ? GROUP BY 1"
+
+
+def savepoint(settings: Settings, pipeline: Pipeline, name: str, epoch: int | None, clock: Clock) -> Savepoint:
+    """Keep an epoch of the current version under a name; a driver may be at work.
+
+    Args:
+        settings: Where the lake lies.
+        pipeline: The definition.
+        name: Of the savepoint, new for this version.
+        epoch: None: the newest one.
+        clock: For the row.
+
+    Raises:
+        DefinitionError: It is no name, it is taken, or there is no such epoch.
+        LakeError: The epoch was folded into later ones; nothing is kept.
+    """
+    version = _current(settings, pipeline)
+    if any(found.name == name for found in savepoints.of(settings, version)):
+        msg = f"Savepoint of `{pipeline.name}`: expected a new name, `{name}` is kept already."
+        raise DefinitionError(msg + f"\nHint: `cutover savepoint {pipeline.name} list` shows them.")
+    record = _record(pipeline, EpochLog(version.uri), epoch)
+    made = savepoints.keep(settings, version, record.epoch, name=name, now=clock.now())
+    try:
+        _opened(settings, pipeline, version, record)  # looked at behind the pin: no fold crosses it any more
+    except BaseException:
+        savepoints.release(settings, version, made, now=clock.now())
+        raise
+    return made
+
+
+def fork(settings: Settings, pipeline: Pipeline, epoch: int, clock: Clock) -> Version:
+    """Open a new version that begins behind an epoch of the current one. No driver may live.
+
+    Raises:
+        DefinitionError: There is no such epoch.
+        LakeError: A driver lives, the epoch was folded into later ones, it sealed its version, or a loss was recorded
+            up to it; nothing was written.
+        LogError: The log no longer holds what follows the epoch.
+    """
+    with only_driver(folder(settings, pipeline.name), pipeline.name):
+        turn = versions.next_turn(settings, pipeline)
+        source = _current(settings, pipeline)
+        record = _record(pipeline, EpochLog(source.uri), epoch)
+        _can_go_on(settings, pipeline, source, record)
+        _opened(settings, pipeline, source, record)
+        made = versions.register(
+            settings, pipeline, clock, turn=turn, fork=Fork(version=source.number, epoch=record.epoch)
+        )
+        fill(settings, pipeline, made)
+    log.warning("stream_forked", version=made.app_id, source=source.app_id, epoch=record.epoch)
+    return made
+
+
+def fill(settings: Settings, pipeline: Pipeline, version: Version) -> None:
+    """Copy what a fork begins with, if that was not done yet; of any other version there is nothing to do.
+
+    Raises:
+        LakeError: The source cannot be read, or no longer shows the epoch by itself.
+    """
+    if version.fork is None or _is_filled(version):
+        return
+    source = next(v for v in versions.known(settings, pipeline) if v.number == version.fork.version)
+    record = _record(pipeline, EpochLog(source.uri), version.fork.epoch)
+    schema = epoch_log_schema(pipeline)
+    columns = ", ".join(map(tables.identifier, schema.names))
+    query = f"SELECT {columns} FROM source WHERE _epoch <= {int(record.epoch)}"  # noqa: S608 -- quoted
+    rows = _opened(settings, pipeline, source, record).sql(query).to_arrow_reader()
+    table = tables.ensure(version.uri, schema, partition_by=["_kind"], configuration=tables.SHORT_LOG)
+    write_deltalake(
+        table,
+        pa.RecordBatchReader.from_batches(schema, (batch.cast(schema) for batch in rows)),
+        mode="append",
+        partition_by=["_kind"],
+        commit_properties=CommitProperties(
+            custom_metadata={"userMetadata": record.to_json()},
+            app_transactions=[Transaction(version.app_id, record.epoch)],
+        ),
+        post_commithook_properties=NO_HOOKS,
+    )
+    filled = DeltaTable(version.uri)
+    history.check(filled, version)
+    witnesses.keep(version, record, int(filled.version()))
+
+
+def _is_filled(version: Version) -> bool:
+    if not tables.exists(version.uri):
+        return False
+    return tables.open_table(version.uri).transaction_version(version.app_id) is not None
+
+
+def _current(settings: Settings, pipeline: Pipeline) -> Version:
+    version = versions.current(settings, pipeline)
+    if version is None:
+        msg = f"Stream of `{pipeline.name}`: expected a version with epochs, none has begun under this definition."
+        raise DefinitionError(msg + f"\nHint: `cutover stream {pipeline.name}` begins one.")
+    return version
+
+
+def _record(pipeline: Pipeline, epochs: EpochLog, epoch: int | None) -> EpochRecord:
+    known = epochs.records()
+    found = [record for record in known if epoch in {None, record.epoch}]
+    if not found:
+        there = f"0 to {known[-1].epoch}" if known else "none yet"
+        msg = f"Stream of `{pipeline.name}`: expected an epoch that is there ({there}), got {epoch}."
+        raise DefinitionError(msg)
+    return found[-1]
+
+
+def _can_go_on(settings: Settings, pipeline: Pipeline, source: Version, record: EpochRecord) -> None:
+    place = f"Stream of {pipeline.name}: epoch {record.epoch} of stream-{source.number}"
+    if record.final:
+        msg = f"{place}: expected one that goes on, it closed all windows and sealed the version."
+        raise LakeError(msg + "\nHint: choose an earlier epoch.")
+    if any(loss.kind == "gap" and loss.epoch <= record.epoch for loss in losses.losses(settings, source)):
+        msg = f"{place}: expected an epoch before the first recorded loss, got one behind it."
+        raise LakeError(msg + "\nHint: choose an earlier epoch; what the log lost then is accepted anew.")
+    start.begin(pipeline, LogClient(settings), record)
+
+
+def _opened(settings: Settings, pipeline: Pipeline, source: Version, record: EpochRecord) -> duckdb.DuckDBPyConnection:
+    """Return a connection with the view `source`, once the rows up to an epoch add up to what these epochs counted.
+
+    Raises:
+        LakeError: They do not: a fold has merged the epoch with later ones.
+    """
+    epochs = EpochLog(source.uri)
+    expected: dict[str, int] = {}
+    for each in epochs.records():
+        for kind, pairs in each.counts.items() if each.epoch <= record.epoch else ():
+            expected[kind] = expected.get(kind, 0) + pairs
+    connection = tables.connect(tables.reading(settings))
+    tables.bind(connection, "source", epochs.table)
+    found = dict(connection.execute(_COUNTED, [record.epoch]).fetchall())
+    short = [kind for kind, pairs in expected.items() if int(found.get(kind) or 0) != pairs]
+    listed = compaction.listed(epochs.table)
+    short += ["held" for file in listed if file.kind == "held" and file.first <= record.epoch < file.last][:1]
+    if short:
+        msg = f"Stream of {pipeline.name}: epoch {record.epoch} of stream-{source.number}: expected its own rows, "
+        msg += f"{' and '.join(short)} ones were folded into later epochs."
+        raise LakeError(msg + "\nHint: a savepoint keeps an epoch from that; choose a later epoch.")
+    return connection

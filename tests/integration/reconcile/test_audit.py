@@ -1,0 +1,107 @@
+"""Replays of a real log: a sound definition gives one answer, a planted measure that depends on order is blamed."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cutover.cli import main
+from cutover.definition import Count, Fixed, Max, Min, Pipeline, Sliding, Sum
+from cutover.definition.durations import MICROSECONDS
+from cutover.definition.states import State
+from cutover.errors import LogError
+from cutover.settings import Settings
+from reconcile.audit import run
+from tests.integration.streaming import rig
+from tests.integration.streaming.rig import Event
+
+EVENTS = [
+    Event(id=i, minute=i / 3 - 40 * (i % 7 == 0), key=("a", "b", None)[i % 3], partition=i % 2) for i in range(300)
+]
+EVENTS += [Event(id=-1, raw=b"{", partition=1), Event(id=900, key="drop"), Event(id=901, minute=500, logged=90)]
+
+
+class AnyOf(Min):
+    """A measure that no definition should have: whichever record comes first."""
+
+    def states(self, name: str, value_type: str | None) -> tuple[State, ...]:
+        return (State(column=name, type=value_type or "string", create=f"first({self.expression})", merge="min"),)
+
+
+@pytest.fixture
+def clicks(kafka_settings: Settings, topic_name: str) -> tuple[Settings, Pipeline]:
+    rig.make_topic(kafka_settings, topic_name, partitions=2)
+    rig.send(kafka_settings, topic_name, EVENTS)
+    pipeline = rig.pipeline(topic_name)
+    lateness = replace(pipeline.lateness, out_of_orderness="1 minute")
+    return kafka_settings, replace(pipeline, lateness=lateness)
+
+
+@pytest.mark.parametrize(
+    "window", [Fixed(minutes=10), Sliding(size=20 * MICROSECONDS["minute"], every=5 * MICROSECONDS["minute"])], ids=str
+)
+def test_every_replay_of_a_sound_definition_gives_one_answer(
+    clicks: tuple[Settings, Pipeline], window: Sliding
+) -> None:
+    settings, pipeline = clicks
+
+    found = run.determinism(settings, replace(pipeline, window=window), replays=3, seed=7)
+
+    assert [one.blamed for one in found.replays] == [()] * 3
+    assert found.exit_code == 0
+    assert found.records == len(EVENTS)
+    assert found.rows > 10
+    assert max(one.late for one in found.replays) > 0
+
+
+def test_measure_that_depends_on_the_order_is_blamed_with_its_expression(clicks: tuple[Settings, Pipeline]) -> None:
+    settings, pipeline = clicks
+    planted = replace(pipeline, measures={"clicks": Count(), "some": AnyOf("id"), "newest": Max("id")})
+
+    found = run.determinism(settings, planted, replays=2, seed=7)
+
+    assert found.exit_code == 1
+    assert {(b.column, b.expression, b.within_tolerance) for one in found.replays for b in one.blamed} == {
+        ("some", "id", False)
+    }
+
+
+def test_sum_of_doubles_may_differ_in_its_last_digits(clicks: tuple[Settings, Pipeline]) -> None:
+    settings, pipeline = clicks
+    tenths = {"thirds": Sum("CAST(id AS double) / 3")}
+
+    found = run.determinism(settings, replace(pipeline, measures=tenths), replays=3, seed=7)
+
+    assert found.exit_code == 0
+    assert {b.within_tolerance for one in found.replays for b in one.blamed} == {True}
+
+
+def test_topic_without_records_has_nothing_to_replay(kafka_settings: Settings, topic_name: str) -> None:
+    rig.make_topic(kafka_settings, topic_name)
+
+    with pytest.raises(LogError, match="expected records to replay, it holds none"):
+        run.determinism(kafka_settings, rig.pipeline(topic_name), replays=1, seed=1)
+
+
+def test_command_says_so_in_words_and_as_json(
+    clicks: tuple[Settings, Pipeline],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    settings, pipeline = clicks
+    text = f"from tests.integration.streaming import rig\n\nCLICKS = rig.pipeline({pipeline.source.name!r})\n"
+    (tmp_path / "clicks.py").write_text(text, encoding="utf-8")
+    monkeypatch.setenv("CUTOVER_HOME", str(settings.home))
+    monkeypatch.setenv("CUTOVER_PIPELINES", str(tmp_path))
+    monkeypatch.setenv("CUTOVER_KAFKA__BOOTSTRAP_SERVERS", str(settings.kafka.bootstrap_servers))
+
+    assert main(["audit", "determinism", "clicks", "--replays", "1", "--seed", "3"]) == 0
+    said = capsys.readouterr().out
+    assert main(["audit", "determinism", "clicks", "--replays", "1", "--seed", "3", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+
+    assert "clicks: every replay gives the same answer" in said
+    assert f"{len(EVENTS)} offsets" in said
+    assert (found["pipeline"], found["exit_code"], found["seed"], len(found["replays"])) == ("clicks", 0, 3, 1)

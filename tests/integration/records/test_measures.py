@@ -1,0 +1,78 @@
+"""Every measure through Spark, epoch by epoch, and DuckDB's fold, against plain Python."""
+
+import math
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import functions as F  # noqa: N812 -- Spark's own alias
+
+from cutover.definition import Quantile
+from cutover.lake.schemas import partial_schema
+from cutover.log.kafka import RawRecord
+from cutover.records import reference
+from cutover.records.classify import classified
+from cutover.records.parse import parsed
+from cutover.records.partials import aggregated
+from reconcile.verify.equal import plain, same
+from tests.support.measured import EPOCH, PIPELINE, bucket, finished, micros, raw_records
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOG = "value binary, partition int, offset bigint, timestamp timestamp"
+PARTS = 4
+
+
+@pytest.fixture(scope="module")
+def records() -> list[RawRecord]:
+    return raw_records(240)
+
+
+@pytest.fixture(scope="module")
+def epochs(spark: "SparkSession", records: Sequence[RawRecord]) -> list[pa.Table]:
+    """Return the partial aggregates of the log in parts, as they are committed."""
+    schema = partial_schema(PIPELINE)
+    parts = [records[start::PARTS] for start in range(PARTS)]
+    return [_partials(spark, part).select(schema.names).cast(schema) for part in parts]
+
+
+def _partials(spark: "SparkSession", records: Sequence[RawRecord]) -> pa.Table:
+    rows = [(r.value, r.partition, r.offset, EPOCH + timedelta(microseconds=r.log_time_micros)) for r in records]
+    frame = parsed(spark.createDataFrame(rows, LOG), PIPELINE)
+    return aggregated(classified(frame, PIPELINE, watermark_micros=None), PIPELINE).toArrow()
+
+
+@pytest.mark.parametrize("name", PIPELINE.measures)
+def test_fold_of_all_epochs_is_the_result_of_plain_python(
+    epochs: Sequence[pa.Table], records: Sequence[RawRecord], name: str
+) -> None:
+    found = {_group(row): plain(row[name]) for row in finished(epochs)}
+    expected = {group: row.measures[name] for group, row in reference.run(PIPELINE, records).rows.items()}
+
+    assert expected.keys() == found.keys()
+    assert {g: (value, found[g]) for g, value in expected.items() if not same(value, found[g])} == {}
+
+
+def test_order_of_the_epochs_does_not_matter(epochs: Sequence[pa.Table]) -> None:
+    exact = [name for name in PIPELINE.measures if name != "noisy"]
+    there = {_group(row): [row[name] for name in exact] for row in finished(epochs)}
+    back = {_group(row): [row[name] for name in exact] for row in finished(list(reversed(epochs)))}
+
+    assert there == back
+
+
+def test_a_bucket_is_exact_beside_every_power_of_two(spark: "SparkSession") -> None:
+    powers = [math.ldexp(1.0, power) for power in range(-1074, 1024)]
+    near = [other for p in powers for other in (p, math.nextafter(p, 0.0), math.nextafter(p, math.inf), -p)]
+    numbers = spark.createDataFrame([(number,) for number in near], "x double")
+    (state,) = Quantile("x", 0.5).states("q", "double")
+    found = numbers.groupBy("x").agg(F.expr(state.create).alias("q")).collect()
+
+    assert [row for row in found if row["q"][0]["value"] != bucket(row["x"], 7)] == []
+
+
+def _group(row: Mapping[str, Any]) -> tuple[int, int, tuple[Any, ...]]:
+    return (micros(row["window_start"]), micros(row["window_end"]), (row["k"],))

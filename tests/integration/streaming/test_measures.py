@@ -1,0 +1,173 @@
+"""Every measure on its whole way: Kafka, Spark, Delta, fold, batch, comparison, report, `cutover sql` and `verify`."""
+
+import csv
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from batch import recompute
+from cutover.definition import Expect, Pipeline, Sql
+from cutover.lake import tables
+from cutover.lake.paths import batch_uri
+from cutover.lake.serving import connect
+from cutover.log.kafka import RawRecord
+from cutover.records import reference
+from cutover.settings import Kafka, Settings, Spark, Stream
+from reconcile.explain import explain
+from reconcile.result import Reconciliation, Verdict
+from reconcile.run import reconcile
+from reconcile.verify.equal import plain, same
+from reconcile.verify.model import State
+from reconcile.verify.run import verify
+from streaming import driver
+from tests.integration.streaming.rig import renamed
+from tests.support.fed import Fed, HandClock
+from tests.support.logs import ends_of
+from tests.support.measured import PIPELINE, START, micros, raw_records
+from tests.support.real_log import Writer
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FIRST, NEXT = raw_records(90), raw_records(60, first=90, hour=6)
+LATE = raw_records(30, first=150)
+CONTRACT = (Expect(type="expect_column_values_to_not_be_null", arguments={"column": "n"}),)
+LOG = [*FIRST, *NEXT, *LATE]
+
+
+TEAM = """
+    WITH counted AS (
+        SELECT date_trunc('HOUR', at) AS hour, k, t, count(*) AS c FROM events WHERE t IS NOT NULL GROUP BY ALL),
+    ranked AS (
+        SELECT *, row_number() OVER (PARTITION BY hour, k ORDER BY c DESC, t) AS r FROM counted),
+    top AS (
+        SELECT hour, k, transform(array_sort(collect_list(struct(r, t, c))),
+                                  x -> named_struct('value', x.t, 'count', x.c)) AS places
+        FROM ranked WHERE r <= 2 GROUP BY ALL)
+    SELECT date_trunc('HOUR', at) AS window_start, e.k, count(*) AS n, variance(v) AS spread, stddev(x) AS noisy,
+           min_by(t, struct(at, _partition, _offset)) FILTER (WHERE t IS NOT NULL) AS opens,
+           CAST(percentile_disc(0.5) WITHIN GROUP (ORDER BY v) AS double) AS median, count(DISTINCT t) AS texts,
+           any_value(places) AS places
+    FROM events e LEFT JOIN top ON date_trunc('HOUR', at) = hour AND e.k <=> top.k
+    GROUP BY 1, 2
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """An installation in which both paths and the comparison have run."""
+
+    settings: Settings
+    pipeline: Pipeline
+    found: Reconciliation
+
+
+@pytest.fixture(scope="module", params=[200_000, 4], ids=["collected", "overflow"])
+def told(
+    request: pytest.FixtureRequest,
+    spark: "SparkSession",
+    kafka_bootstrap: str,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Told:
+    settings = Settings(
+        home=tmp_path_factory.mktemp("measured"),
+        kafka=Kafka(bootstrap_servers=kafka_bootstrap),
+        spark=Spark(master="local[2]", driver_memory="1g"),
+        stream=Stream(trigger_seconds=0.01, heartbeat_seconds=0.2, overflow_rows=request.param),
+    )
+    pipeline = replace(renamed(PIPELINE, f"measured-{request.param}"), contract=CONTRACT)
+    writer = Writer(settings)
+    writer.make(pipeline.source.name)
+    writer.write(pipeline.source.name, LOG)
+    fed = Fed(spark, settings, pipeline, HandClock())
+    for end in (FIRST[:45], FIRST, [*FIRST, *NEXT], LOG):
+        fed.feed(ends_of(end))
+    fed.compact()
+    driver.run(settings, pipeline, until="final")
+    recompute.run(settings, pipeline)
+    return Told(settings=settings, pipeline=pipeline, found=reconcile(settings, pipeline))
+
+
+def test_a_teams_sql_agrees_within_what_each_measure_declares(
+    told: Told, spark: "SparkSession", tmp_path: Path
+) -> None:
+    names = ("n", "spread", "noisy", "opens", "median", "texts", "places")
+    measures = {name: PIPELINE.measures[name] for name in names}
+    (tmp_path / "team.sql").write_text(TEAM, encoding="utf-8")
+    pipeline = renamed(replace(PIPELINE, measures=measures), f"{told.pipeline.name}-team")
+    pipeline = replace(pipeline, batch=Sql("team.sql"), file=tmp_path / "team.py")
+    writer = Writer(told.settings)
+    writer.make(pipeline.source.name)
+    writer.write(pipeline.source.name, FIRST)
+    Fed(spark, told.settings, pipeline, HandClock()).feed(ends_of(FIRST))
+    driver.run(told.settings, pipeline, until="final")
+    recompute.run(told.settings, pipeline)
+
+    found = reconcile(told.settings, pipeline)
+
+    assert found.differences == ()
+    assert (found.verdict, found.rows.compared > 0) == (Verdict.CONSISTENT, True)
+
+
+def differing(pipeline: Pipeline, rows: list[Mapping[str, Any]], log: list[RawRecord]) -> list[Any]:
+    found = {(micros(row["window_start"]), row["k"]): row for row in rows}
+    expected = {(start, key): row.measures for (start, _, (key,)), row in reference.run(pipeline, log).rows.items()}
+    assert expected.keys() == found.keys()
+    return [
+        (place, name, value, found[place][name])
+        for place, measures in expected.items()
+        for name, value in measures.items()
+        if not same(plain(value), plain(found[place][name]))
+    ]
+
+
+def rows_of(connection: Any, table: str) -> list[Mapping[str, Any]]:
+    cursor = connection.execute(f"SELECT * FROM {table}")  # noqa: S608 -- of this file
+    names = [column[0] for column in cursor.description]
+    return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+
+def test_the_stream_shows_what_plain_python_makes_of_what_was_in_time(told: Told) -> None:
+    assert differing(told.pipeline, rows_of(connect(told.settings, told.pipeline), "streaming"), [*FIRST, *NEXT]) == []
+
+
+def test_the_batch_is_what_plain_python_makes_of_all(told: Told) -> None:
+    connection = tables.connect()
+    tables.relation(connection, "batch", batch_uri(told.settings, told.pipeline))
+
+    assert differing(told.pipeline, rows_of(connection, "batch"), LOG) == []
+
+
+def test_late_records_explain_every_difference(told: Told) -> None:
+    assert told.found.causes["unexplained"].rows == 0
+    assert (told.found.verdict, told.found.causes["late"].events > 0) == (Verdict.EXPLAINED, True)
+    assert {one.measure for one in told.found.differences} >= {"rows", "places", "opens", "cents", "low"}
+
+
+def test_the_csv_file_holds_a_list_as_json(told: Told) -> None:
+    sheet = next((told.settings.home / "reports").rglob("*.csv"))
+    with sheet.open(encoding="utf-8", newline="") as file:
+        lists = [row for row in csv.DictReader(file) if row["measure"] == "places"]
+
+    assert {tuple(json.loads(row["batch"])[0]) for row in lists} == {("value", "count")}
+
+
+def test_the_contract_is_checked_beside_columns_of_lists(told: Told) -> None:
+    assert [one.success for one in told.found.contract] == [True]
+
+
+def test_one_window_and_key_is_explained(told: Told) -> None:
+    told_of = explain(told.settings, told.pipeline, START, ["a"])
+
+    assert {value.measure for value in told_of.values} == set(told.pipeline.measures)
+
+
+def test_verify_finds_every_epoch_right(told: Told) -> None:
+    found = verify(told.settings, told.pipeline, every=True)
+
+    assert found.checks["N4"].state is State.HELD
+    assert found.violations == ()

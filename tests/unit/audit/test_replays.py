@@ -1,0 +1,31 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cutover.records.read import Offsets
+from reconcile.audit.replays import MOST_EPOCHS, drawn, whole
+
+SPANS = st.dictionaries(
+    st.integers(0, 5), st.tuples(st.integers(0, 50), st.integers(1, 90)).map(lambda p: (p[0], p[0] + p[1])), min_size=1
+)
+
+
+@given(span=SPANS, number=st.integers(1, 9), seed=st.integers(0, 10**6))
+def test_replay_reads_every_offset_once_and_in_order(span: Offsets, number: int, seed: int) -> None:
+    found = drawn(span, number, seed)
+
+    for partition, (start, end) in span.items():
+        read = [epoch[partition] for epoch in found.epochs if partition in epoch]
+        assert [offset for first, next_ in read for offset in range(first, next_)] == list(range(start, end))
+    assert len(found.epochs) <= MOST_EPOCHS
+    assert all(first < next_ for epoch in found.epochs for first, next_ in epoch.values())
+
+
+def test_seed_and_number_draw_the_same_replay_again() -> None:
+    span = {0: (0, 100), 1: (20, 70)}
+
+    assert drawn(span, 1, 7) == drawn(span, 1, 7)
+    assert drawn(span, 1, 7) != drawn(span, 2, 7) != drawn(span, 1, 8)
+
+
+def test_first_replay_is_one_epoch() -> None:
+    assert whole({0: (3, 9)}).epochs == ({0: (3, 9)},)

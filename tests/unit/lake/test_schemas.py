@@ -1,0 +1,24 @@
+"""One type, three names: Spark's of a state, Arrow's of the table, DuckDB's of a fold."""
+
+import pytest
+
+from cutover.errors import DefinitionError
+from cutover.lake.schemas import arrow_type, duckdb_type
+
+
+@pytest.mark.parametrize(
+    ("spark", "duckdb"),
+    [
+        ("decimal(38,2)", "DECIMAL(38,2)"),
+        ("array<bigint>", "BIGINT[]"),
+        ("struct<at:timestamp,value:decimal(9,2)>", 'STRUCT("at" TIMESTAMPTZ, "value" DECIMAL(9,2))'),
+        ("array<struct<value:string,count:bigint>>", 'STRUCT("value" VARCHAR, "count" BIGINT)[]'),
+    ],
+)
+def test_a_states_type_has_a_name_in_each_engine(spark: str, duckdb: str) -> None:
+    assert duckdb_type(arrow_type(spark)) == duckdb
+
+
+def test_a_type_that_no_state_has_is_refused() -> None:
+    with pytest.raises(DefinitionError, match="Type `void`: expected one of boolean"):
+        arrow_type("array<void>")
