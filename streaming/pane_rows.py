@@ -60,6 +60,7 @@ def _held(emission: Emission, pipeline: Pipeline) -> Iterator[Row]:
         about = {
             "machine": noted(held.machine),
             "due": held.due,
+            "is_touched": (key, window) in emission.touched,
             "fresh": held.fresh,
             "is_punctual": held.is_punctual,
             "firings": held.firings,
@@ -154,7 +155,8 @@ def read(table: DeltaTable, pipeline: Pipeline, trigger: Trigger, *, watermark: 
 def _newest(pipeline: Pipeline, watermark: int | None) -> str:
     """Return the query of what is held of every window and key that can still fire."""
     newest = newest_held_sql(pipeline, "(SELECT * FROM log WHERE _kind = 'held')")
-    over = f"({_closed(pipeline, watermark)}) AND (_record->>'$.due') IS NULL"
+    idle = "(_record->>'$.due') IS NULL AND (_record->>'$.is_touched') <> 'true'"
+    over = f"({_closed(pipeline, watermark)}) AND {idle}"
     return f"SELECT * FROM ({newest}) WHERE _class = 'held' AND NOT ({over})"  # noqa: S608 -- quoted
 
 

@@ -36,6 +36,7 @@ class Emission:
     panes: tuple[Pane, ...] = ()
     changed: Mapping[tuple[Key, Interval], Held | None] = field(default_factory=dict)  # None: part of another session
     dropped: tuple[Arrival, ...] = ()
+    touched: frozenset[tuple[Key, Interval]] = frozenset()  # windows that took rows since an epoch ended
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +88,7 @@ class Panes:
         if passing.settles:
             board.settle(now=passing.now, before=watermark, after=after, epoch_ends=passing.epoch_ends)
         found = self._resolved(Emission(panes=tuple(board.panes), changed=dict(board.changed), dropped=tuple(dropped)))
+        found = replace(found, touched=board.touched)
         board.panes.clear()
         board.changed.clear()
         if passing.settles and self._forgets and watermark < after:

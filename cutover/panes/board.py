@@ -32,6 +32,11 @@ class Board:
         return self._timers[0] if self._timers else None
 
     @property
+    def touched(self) -> frozenset[Place]:
+        """Return the windows that took rows since an epoch ended."""
+        return frozenset(self._touched)
+
+    @property
     def windows(self) -> Iterable[Held]:
         """Return everything that is held, in no order."""
         return (one for windows in self._held.values() for one in windows.values())
@@ -74,10 +79,10 @@ class Board:
             self._touched.clear()
 
     def forget(self, is_over: Callable[[Held], bool]) -> None:
-        """Let go of windows in which nothing can happen any more."""
-        for held in [held for held in self.windows if is_over(held)]:
+        """Let go of windows in which nothing can happen any more; not of one that may wait for an epoch's end."""
+        over = [held for held in self.windows if is_over(held) and (held.key, held.window) not in self._touched]
+        for held in over:
             del self._held[held.key][held.window]
-            self._touched.discard((held.key, held.window))
             if not self._held[held.key]:
                 del self._held[held.key]
 

@@ -1,12 +1,12 @@
 """Panes out of the stream's table against the reference: with starts in between, any window, trigger and lateness."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cutover.definition import Accumulation
+from cutover.definition import Accumulation, EachEpoch, Repeat, Sliding, Sum
 from cutover.panes import reference
-from cutover.panes.model import Setting
+from cutover.panes.model import Row, Setting, Step
 from tests.property.test_panes import ANY
 from tests.support.depth import depth
 from tests.support.figures import FIGURES, scenario
@@ -16,6 +16,19 @@ SETTINGS = st.sampled_from(Accumulation).flatmap(ANY.settings)
 
 
 @depth(15, 300)
+@example(
+    setting=Setting(
+        rows=(Row(event_time=-1, processing_time=-1, key="a", columns={"value": 3}),),
+        measure=Sum("value"),
+        window=Sliding(size=1000, every=1000),
+        trigger=Repeat(EachEpoch()),
+        accumulation=Accumulation.DISCARDING,
+        watermark=(Step(processing_time=-1, watermark=0),),  # closes the window before the epoch ends
+        allowed_lateness=0,
+        epochs=(0,),
+    ),
+    starts={1, 2},
+)
 @given(setting=SETTINGS, starts=st.sets(st.integers(0, 40), max_size=5))
 def test_panes_from_the_table_are_the_references_whenever_the_driver_starts_anew(
     setting: Setting, starts: set[int], tmp_path_factory: pytest.TempPathFactory
