@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -86,16 +85,11 @@ def test_topic_without_records_has_nothing_to_replay(kafka_settings: Settings, t
 
 def test_command_says_so_in_words_and_as_json(
     clicks: tuple[Settings, Pipeline],
-    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     settings, pipeline = clicks
-    text = f"from tests.integration.streaming import rig\n\nCLICKS = rig.pipeline({pipeline.source.name!r})\n"
-    (tmp_path / "clicks.py").write_text(text, encoding="utf-8")
-    monkeypatch.setenv("CUTOVER_HOME", str(settings.home))
-    monkeypatch.setenv("CUTOVER_PIPELINES", str(tmp_path))
-    monkeypatch.setenv("CUTOVER_KAFKA__BOOTSTRAP_SERVERS", str(settings.kafka.bootstrap_servers))
+    rig.for_commands(monkeypatch, settings, pipeline.source.name)
 
     assert main(["audit", "determinism", "clicks", "--replays", "1", "--seed", "3"]) == 0
     said = capsys.readouterr().out

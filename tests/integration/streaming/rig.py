@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
 
+import pytest
 from confluent_kafka import Producer
 
 from cutover.definition import Count, Fixed, Lateness, Max, Pipeline, Sum, Topic
@@ -146,3 +147,14 @@ def gaps(found: Sequence[EpochRecord]) -> list[tuple[int, Mapping[int, int], Map
 def renamed(definition: Pipeline, topic: str) -> Pipeline:
     """Return the definition over another topic."""
     return replace(definition, source=replace(definition.source, name=topic))
+
+
+def for_commands(monkeypatch: pytest.MonkeyPatch, settings: Settings, topic: str) -> None:
+    """Let commands of this process find an installation with the tests' definition."""
+    folder = settings.home / "definitions"
+    folder.mkdir()
+    text = f"from tests.integration.streaming import rig\n\nCLICKS = rig.pipeline({topic!r})\n"
+    (folder / "clicks.py").write_text(text, encoding="utf-8")
+    monkeypatch.setenv("CUTOVER_HOME", str(settings.home))
+    monkeypatch.setenv("CUTOVER_PIPELINES", str(folder))
+    monkeypatch.setenv("CUTOVER_KAFKA__BOOTSTRAP_SERVERS", str(settings.kafka.bootstrap_servers))

@@ -291,13 +291,7 @@ def test_command_shows_then_records_then_finds_nothing(
     home: Settings, log: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cut_stream(home, log)
-    definitions = home.home / "definitions"
-    definitions.mkdir()
-    text = f"from tests.integration.streaming import rig\n\nCLICKS = rig.pipeline({log!r})\n"
-    (definitions / "clicks.py").write_text(text, encoding="utf-8")
-    monkeypatch.setenv("CUTOVER_HOME", str(home.home))
-    monkeypatch.setenv("CUTOVER_PIPELINES", str(definitions))
-    monkeypatch.setenv("CUTOVER_KAFKA__BOOTSTRAP_SERVERS", str(home.kafka.bootstrap_servers))
+    rig.for_commands(monkeypatch, home, log)
 
     codes = [main(["accept-loss", "clicks", *options]) for options in ([], ["--dry-run", "--why", "only a look"])]
     shown = said(capsys.readouterr().out)

@@ -2,7 +2,6 @@
 
 import json
 import threading
-from pathlib import Path
 
 import pytest
 
@@ -152,16 +151,11 @@ def test_sealed_epoch_is_no_place_to_go_on_from(stream: tuple[Settings, Pipeline
 
 def test_commands_keep_list_go_back_and_release(
     stream: tuple[Settings, Pipeline],
-    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     settings, pipeline = stream
-    text = f"from tests.integration.streaming import rig\n\nCLICKS = rig.pipeline({pipeline.source.name!r}, cap=10)\n"
-    (tmp_path / "clicks.py").write_text(text, encoding="utf-8")
-    monkeypatch.setenv("CUTOVER_HOME", str(settings.home))
-    monkeypatch.setenv("CUTOVER_PIPELINES", str(tmp_path))
-    monkeypatch.setenv("CUTOVER_KAFKA__BOOTSTRAP_SERVERS", str(settings.kafka.bootstrap_servers))
+    rig.for_commands(monkeypatch, settings, pipeline.source.name)
 
     def said(code: int, *arguments: str) -> str:
         assert main(["savepoint", "clicks", *arguments]) == code
