@@ -4,11 +4,13 @@ SHELL := /bin/bash
 CUTOVER := .venv/bin/cutover
 PYTEST := .venv/bin/pytest
 KINDS := unit spec property dags integration e2e faults
+CAPABILITIES := tests/unit/scenarios/test_figures.py tests/property/test_paths_agree.py \
+	tests/property/test_streaming_runner.py tests/integration/streaming/test_simulate.py tests/integration/streaming/test_measures.py
 FAULT ?=
 SECONDS ?= 1800
 EPOCHS ?= 10000
 SEED ?= $(shell date +%s)
-.PHONY: help setup test-nightly test-cluster jars-s3 test-object-store demo up down status lint test faults faults-random soak many-keys skew lock clean purge $(addprefix test-,$(KINDS))
+.PHONY: help setup capabilities test-nightly test-cluster jars-s3 test-object-store demo up down status lint test faults faults-random soak many-keys skew lock clean purge $(addprefix test-,$(KINDS))
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,6 +50,11 @@ test-property: setup ## drawn logs: reference, batch and stream agree
 
 test-nightly: setup ## the same at depth: 200 logs, 60 runs of driver actions, drawn by SEED=... (about an hour)
 	$(PYTEST) tests/property --hypothesis-profile=nightly --hypothesis-seed=$(SEED) --timeout=7200
+
+capabilities: setup ## write docs/capabilities.md from the tests that show what each runner can do
+	@rm -f build/capabilities.jsonl; mkdir -p build
+	@CUTOVER_CAPABILITIES=build/capabilities.jsonl $(PYTEST) $(CAPABILITIES); code=$$?; \
+	.venv/bin/python -m tests.support.capability_table build/capabilities.jsonl docs/capabilities.md; exit $$code
 
 test-dags: setup ## rules over the whole DagBag
 	@$(PYTEST) tests/dags

@@ -22,10 +22,10 @@ from reconcile.run import reconcile
 from streaming import driver
 from tests.integration.streaming.rig import renamed
 from tests.support.books import expected_rows, hold, rows_of
-from tests.support.capabilities import shown
+from tests.support.capabilities import kind_of, shown, shown_measures
 from tests.support.depth import depth
 from tests.support.fed import Fed, HandClock
-from tests.support.logs import borders, event_logs, kind_of, pipelines
+from tests.support.logs import borders, event_logs, pipelines
 from tests.support.real_log import Writer
 
 if TYPE_CHECKING:
@@ -121,5 +121,4 @@ def test_reference_stream_and_batch_agree_wherever_epochs_end(
     assert found.verdict is (Verdict.EXPLAINED if found.causes["late"].rows else Verdict.CONSISTENT)
     assert (found.events.late > 0) == any(record.counts["late"] for record in records)
     shown(f"window: {kind_of(pipeline.window)}", "reference", "streaming", "batch")
-    for measure in pipeline.measures.values():
-        shown(f"measure: {type(measure).__name__}", "reference", "streaming", "batch")
+    shown_measures(pipeline.measures.values(), "reference", "streaming", "batch")

@@ -12,6 +12,7 @@ from cutover.panes.model import Row, Setting
 from cutover.settings import Settings
 from streaming.simulate import simulated
 from tests.property.test_panes import ANY
+from tests.support.capabilities import shown_setting
 from tests.support.depth import depth
 
 SETTINGS = st.sampled_from(Accumulation).flatmap(ANY.settings)
@@ -26,6 +27,7 @@ def test_streaming_runner_gives_what_the_reference_gives(
     setting: Setting,
 ) -> None:
     assert reference.run(setting) == simulated(kafka_settings, setting)
+    shown_setting(setting, "reference", "streaming")
 
 
 def test_keys_and_numbers_of_any_kind_come_back_as_they_were(

@@ -2,8 +2,14 @@
 
 import json
 import os
+import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
+
+from cutover.definition.measures import Measure
+from cutover.definition.windows import Sliding, Window
+from cutover.panes.model import Setting
 
 Runner = Literal["reference", "streaming", "batch"]
 RUNNERS: tuple[Runner, ...] = ("reference", "streaming", "batch")
@@ -14,6 +20,28 @@ _noted: set[tuple[str, Runner]] = set()
 def shown(feature: str, *runners: Runner) -> None:
     """Note that the test in hand compares these runners on a feature, such as `window: daily`."""
     _noted.update((feature, runner) for runner in runners)
+
+
+def shown_measures(measures: Iterable[Measure], *runners: Runner) -> None:
+    """Note measures by their classes."""
+    for measure in measures:
+        shown(f"measure: {type(measure).__name__}", *runners)
+
+
+def shown_setting(setting: Setting, *runners: Runner) -> None:
+    """Note the window, the accumulation and every part of the trigger of a setting."""
+    shown(f"window: {kind_of(setting.window)}", *runners)
+    shown(f"panes: {setting.accumulation}", *runners)
+    for name in re.findall(r"\b([A-Z][A-Za-z]+)\(", repr(setting.trigger)):
+        shown(f"trigger: {name}", *runners)
+
+
+def kind_of(window: Window) -> str:
+    """Return how the table of capabilities calls a window."""
+    if not isinstance(window, Sliding):
+        return type(window).__name__.lower()
+    offset = " with an offset" if window.offset else ""
+    return ("fixed" if window.size == window.every else "sliding") + offset
 
 
 def settle(test: str, *, passed: bool) -> None:

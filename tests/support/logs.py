@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from cutover.definition import Avg, Count, Daily, Fixed, Global, Lateness, Max, Min, Pipeline, Sliding, Sum, Topic
-from cutover.definition.windows import Aligned, Window
+from cutover.definition.windows import Aligned
 from cutover.log.kafka import RawRecord
 
 MICROS = 1_000_000
@@ -122,14 +122,6 @@ def windows() -> st.SearchStrategy[Aligned]:
     shifted = Sliding(size=3_600 * MICROS, every=1_800 * MICROS, offset=420 * MICROS)
     fixed = [Fixed(hours=1), Fixed(minutes=20), Fixed(minutes=20, offset="7 minutes")]
     return st.sampled_from([*fixed, sliding, shifted, Daily(zone="Europe/Berlin", offset="90 minutes"), Global()])
-
-
-def kind_of(window: Window) -> str:
-    """Return how the table of capabilities calls a window."""
-    if not isinstance(window, Sliding):
-        return type(window).__name__.lower()
-    offset = " with an offset" if window.offset else ""
-    return ("fixed" if window.size == window.every else "sliding") + offset
 
 
 @st.composite

@@ -26,6 +26,7 @@ from reconcile.verify.run import verify
 from streaming import driver
 from streaming.changelog import newest_epoch
 from tests.integration.streaming.rig import renamed
+from tests.support.capabilities import shown_measures
 from tests.support.fed import Fed, HandClock
 from tests.support.logs import ends_of
 from tests.support.measured import PIPELINE, START, micros, raw_records
@@ -156,6 +157,7 @@ def rows_of(connection: Any, table: str) -> list[Mapping[str, Any]]:
 
 def test_the_stream_shows_what_plain_python_makes_of_what_was_in_time(told: Told) -> None:
     assert differing(told.pipeline, rows_of(connect(told.settings, told.pipeline), "streaming"), [*FIRST, *NEXT]) == []
+    shown_measures(told.pipeline.measures.values(), "reference", "streaming")
 
 
 def test_the_batch_is_what_plain_python_makes_of_all(told: Told) -> None:
@@ -163,6 +165,7 @@ def test_the_batch_is_what_plain_python_makes_of_all(told: Told) -> None:
     tables.relation(connection, "batch", batch_uri(told.settings, told.pipeline))
 
     assert differing(told.pipeline, rows_of(connection, "batch"), LOG) == []
+    shown_measures(told.pipeline.measures.values(), "batch")
 
 
 def test_late_records_explain_every_difference(told: Told) -> None:

@@ -12,6 +12,7 @@ from cutover.panes import reference
 from cutover.scenarios.parse import parse_file
 from cutover.settings import Settings
 from streaming.simulate import simulated
+from tests.support.capabilities import shown, shown_setting
 from tests.support.figures import FIGURES, given, scenario
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "docs" / "scenarios").glob("*.json"))
@@ -28,6 +29,8 @@ def test_stream_emits_the_panes_of_a_figure(installed: Settings, number: int) ->
     setting = scenario(number).setting
 
     assert reference.run(setting) == simulated(installed, setting)
+    shown(f"figure {number:02} of The Dataflow Model", "streaming")
+    shown_setting(setting, "reference", "streaming")
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda file: file.stem)

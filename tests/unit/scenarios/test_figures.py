@@ -7,6 +7,7 @@ from cutover.panes.model import Outcome
 from cutover.scenarios.runners import Runner
 from cutover.scenarios.show import to_json
 from cutover.scenarios.times import read
+from tests.support.capabilities import shown
 from tests.support.figures import FIGURES, scenario
 
 SECOND = 1_000_000
@@ -30,6 +31,7 @@ def test_figures_have_51_panes() -> None:
 @pytest.mark.parametrize("number", sorted(FIGURES))
 def test_reference_emits_the_panes_of_a_figure_in_order(number: int) -> None:
     assert drawn(number) == panes(number, reference.run(scenario(number).setting))
+    shown(f"figure {number:02} of The Dataflow Model", "reference")
 
 
 @pytest.mark.parametrize("number", sorted(FIGURES.keys() - ORDER_ONLY))
@@ -45,6 +47,7 @@ def test_panes_come_when_they_are_drawn(number: int) -> None:
 @pytest.mark.parametrize("number", sorted(ORDER_ONLY))
 def test_batch_emits_the_panes_of_its_figures(number: int) -> None:
     assert drawn(number) == panes(number, batch.run(scenario(number).setting))
+    shown(f"figure {number:02} of The Dataflow Model", "batch")
 
 
 @pytest.mark.parametrize("number", sorted(ORDER_ONLY))
