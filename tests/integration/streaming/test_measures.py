@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from batch import recompute
-from cutover.definition import Expect, Pipeline, Sql
-from cutover.lake import tables
+from cutover.definition import EachEpoch, Expect, Pipeline, Repeat, Sql
+from cutover.lake import tables, versions
 from cutover.lake.paths import batch_uri
 from cutover.lake.serving import connect
-from cutover.log.kafka import RawRecord
+from cutover.log.kafka import LogClient, RawRecord
 from cutover.records import reference
 from cutover.settings import Kafka, Settings, Spark, Stream
 from reconcile.explain import explain
@@ -24,6 +24,7 @@ from reconcile.verify.equal import plain, same
 from reconcile.verify.model import State
 from reconcile.verify.run import verify
 from streaming import driver
+from streaming.changelog import newest_epoch
 from tests.integration.streaming.rig import renamed
 from tests.support.capabilities import shown_measures
 from tests.support.fed import Fed, HandClock
@@ -81,6 +82,7 @@ def told(
         stream=Stream(trigger_seconds=0.01, heartbeat_seconds=0.2, overflow_rows=request.param),
     )
     pipeline = replace(renamed(PIPELINE, f"measured-{request.param}"), contract=CONTRACT)
+    pipeline = replace(pipeline, trigger=Repeat(EachEpoch()), changelog=f"{pipeline.source.name}-panes")
     writer = Writer(settings)
     writer.make(pipeline.source.name)
     writer.write(pipeline.source.name, LOG)
@@ -112,6 +114,27 @@ def test_a_teams_sql_agrees_within_what_each_measure_declares(
 
     assert found.differences == ()
     assert (found.verdict, found.rows.compared > 0) == (Verdict.CONSISTENT, True)
+
+
+def test_last_pane_of_every_window_has_what_the_stream_has(told: Told) -> None:
+    measures = ", ".join(told.pipeline.measures)
+    newest = "QUALIFY row_number() OVER (PARTITION BY window_start, k ORDER BY _epoch DESC, _order DESC) = 1"
+    with connect(told.settings, told.pipeline) as connection:
+        expected, found = (
+            connection.execute(f"SELECT window_start, k, {measures} FROM {source} ORDER BY ALL").fetchall()  # noqa: S608
+            for source in ("streaming", f"(FROM panes {newest})")
+        )
+
+    assert [row[:2] for row in expected] == [row[:2] for row in found]
+    pairs = [pair for one, other in zip(expected, found, strict=True) for pair in zip(one, other, strict=True)]
+    assert [(one, other) for one, other in pairs if not same(plain(one), plain(other))] == []
+    assert newest_epoch(LogClient(told.settings), str(told.pipeline.changelog), stream(told)) == 2
+
+
+def stream(told: Told) -> str:
+    version = versions.current(told.settings, told.pipeline)
+    assert version is not None
+    return version.app_id
 
 
 def differing(pipeline: Pipeline, rows: list[Mapping[str, Any]], log: list[RawRecord]) -> list[Any]:
