@@ -15,7 +15,7 @@ from tests.integration.streaming import rig
 from tests.integration.streaming.rig import Event
 
 EVENTS = [Event(id=i, minute=i / 3, key="abc"[i % 3], partition=i % 2) for i in range(200)]
-KILLS: tuple[Place, ...] = (("epoch.aggregated", 1), ("epoch.committed", 2), ("epoch.planned", 4), ("start.read", None))
+KILLS: tuple[Place, ...] = (("epoch.aggregated", 1), ("epoch.committed", 2))
 
 
 def definition(topic: str) -> Pipeline:
