@@ -5,7 +5,6 @@ driver goes on behind it as behind any epoch of its own. The version is register
 fork that is killed in between is a version without rows, which its driver fills before it reads anything.
 """
 
-import duckdb
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
@@ -49,7 +48,7 @@ def savepoint(settings: Settings, pipeline: Pipeline, name: str, epoch: int | No
     record = _record(pipeline, EpochLog(version.uri), epoch)
     made = savepoints.keep(settings, version, record.epoch, name=name, now=clock.now())
     try:
-        _opened(settings, pipeline, version, record)  # looked at behind the pin: no fold crosses it any more
+        _refuse_folded(pipeline, version, record)  # looked at behind the pin: no fold crosses it any more
     except BaseException:
         savepoints.release(settings, version, made, now=clock.now())
         raise
@@ -70,7 +69,7 @@ def fork(settings: Settings, pipeline: Pipeline, epoch: int, clock: Clock) -> Ve
         source = _current(settings, pipeline)
         record = _record(pipeline, EpochLog(source.uri), epoch)
         _can_go_on(settings, pipeline, source, record)
-        _opened(settings, pipeline, source, record)
+        _refuse_folded(pipeline, source, record)
         made = versions.register(
             settings, pipeline, clock, turn=turn, fork=Fork(version=source.number, epoch=record.epoch)
         )
@@ -88,23 +87,27 @@ def fill(settings: Settings, pipeline: Pipeline, version: Version) -> None:
     if version.fork is None or _is_filled(version):
         return
     source = next(v for v in versions.known(settings, pipeline) if v.number == version.fork.version)
-    record = _record(pipeline, EpochLog(source.uri), version.fork.epoch)
+    log_of_source = EpochLog(source.uri)
+    record = _record(pipeline, log_of_source, version.fork.epoch)
+    _refuse_folded(pipeline, source, record)
     schema = epoch_log_schema(pipeline)
+    table = tables.ensure(version.uri, schema, partition_by=["_kind"], configuration=tables.SHORT_LOG)
     columns = ", ".join(map(tables.identifier, schema.names))
     query = f"SELECT {columns} FROM source WHERE _epoch <= {int(record.epoch)}"  # noqa: S608 -- quoted
-    rows = _opened(settings, pipeline, source, record).sql(query).to_arrow_reader()
-    table = tables.ensure(version.uri, schema, partition_by=["_kind"], configuration=tables.SHORT_LOG)
-    write_deltalake(
-        table,
-        pa.RecordBatchReader.from_batches(schema, (batch.cast(schema) for batch in rows)),
-        mode="append",
-        partition_by=["_kind"],
-        commit_properties=CommitProperties(
-            custom_metadata={"userMetadata": record.to_json()},
-            app_transactions=[Transaction(version.app_id, record.epoch)],
-        ),
-        post_commithook_properties=NO_HOOKS,
-    )
+    with tables.connect(tables.reading(settings)) as connection:
+        tables.bind(connection, "source", log_of_source.table)
+        rows = connection.sql(query).to_arrow_reader()
+        write_deltalake(
+            table,
+            pa.RecordBatchReader.from_batches(schema, (batch.cast(schema) for batch in rows)),
+            mode="append",
+            partition_by=["_kind"],
+            commit_properties=CommitProperties(
+                custom_metadata={"userMetadata": record.to_json()},
+                app_transactions=[Transaction(version.app_id, record.epoch)],
+            ),
+            post_commithook_properties=NO_HOOKS,
+        )
     filled = DeltaTable(version.uri)
     history.check(filled, version)
     witnesses.keep(version, record, int(filled.version()))
@@ -145,20 +148,20 @@ def _can_go_on(settings: Settings, pipeline: Pipeline, source: Version, record: 
     start.begin(pipeline, LogClient(settings), record)
 
 
-def _opened(settings: Settings, pipeline: Pipeline, source: Version, record: EpochRecord) -> duckdb.DuckDBPyConnection:
-    """Return a connection with the view `source`, once the rows up to an epoch add up to what these epochs counted.
+def _refuse_folded(pipeline: Pipeline, source: Version, record: EpochRecord) -> None:
+    """Refuse an epoch unless the rows up to it add up to what these epochs counted.
 
     Raises:
-        LakeError: They do not: a fold has merged the epoch with later ones.
+        LakeError: A fold has merged it with later ones.
     """
     epochs = EpochLog(source.uri)
     expected: dict[str, int] = {}
     for each in epochs.records():
         for kind, pairs in each.counts.items() if each.epoch <= record.epoch else ():
             expected[kind] = expected.get(kind, 0) + pairs
-    connection = tables.connect(tables.reading(settings))
-    tables.bind(connection, "source", epochs.table)
-    found = dict(connection.execute(_COUNTED, [record.epoch]).fetchall())
+    with tables.connect() as connection:
+        tables.bind(connection, "source", epochs.table)
+        found = dict(connection.execute(_COUNTED, [record.epoch]).fetchall())
     short = [kind for kind, pairs in expected.items() if int(found.get(kind) or 0) != pairs]
     listed = compaction.listed(epochs.table)
     short += ["held" for file in listed if file.kind == "held" and file.first <= record.epoch < file.last][:1]
@@ -166,4 +169,3 @@ def _opened(settings: Settings, pipeline: Pipeline, source: Version, record: Epo
         msg = f"Stream of {pipeline.name}: epoch {record.epoch} of stream-{source.number}: expected its own rows, "
         msg += f"{' and '.join(short)} ones were folded into later epochs."
         raise LakeError(msg + "\nHint: a savepoint keeps an epoch from that; choose a later epoch.")
-    return connection

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import duckdb
 
+from cutover.definition import compiled
 from cutover.definition.pipeline import Pipeline
 from cutover.lake.tables import identifier
-from reconcile.layout import Value, value_of
+from reconcile.layout import Value, agreed, value_of
 
 FIRST = "answer_0"
 _ROWS = "windows and keys"
@@ -19,7 +20,7 @@ _ROWS = "windows and keys"
 class Blamed:
     """A measure, or the windows and keys themselves, that another replay gave otherwise."""
 
-    column: str
+    column: str  # a result, or a state of it
     expression: str  # of the definition
     rows: int  # (window, key)
     within_tolerance: bool  # of doubles: the last digits of a sum depend on the order of its records
@@ -53,9 +54,10 @@ def _rows(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, joined: str
 
 def _measures(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, joined: str, place: str) -> Iterator[Blamed]:
     types = {str(row[0]): str(row[1]) for row in connection.execute(f"DESCRIBE {FIRST}").fetchall()}
-    for name, measure in pipeline.measures.items():
+    for name, expression in _columns(pipeline).items():
         left, right = (f"{side}.{identifier(name)}" for side in "ab")
-        at_all, beyond = Value(name=name).differs(left, right), value_of(name, types[name]).differs(left, right)
+        value = agreed(pipeline, value_of(name, types[name]), same=True)
+        at_all, beyond = Value(name=name).differs(left, right), value.differs(left, right)
         both = "a.window_start IS NOT NULL AND b.window_start IS NOT NULL"
         query = f"""
             SELECT count(*), count(*) FILTER ({beyond}), any_value(({place}, {left}, {right}) ORDER BY {beyond} DESC)
@@ -65,11 +67,19 @@ def _measures(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, joined:
         if rows:
             yield Blamed(
                 column=name,
-                expression=str(measure.expression),
+                expression=expression,
                 rows=int(rows),
                 within_tolerance=not far,
                 example=_told(example),
             )
+
+
+def _columns(pipeline: Pipeline) -> dict[str, str]:
+    """Return results and states with the expression that they come from: a state tells what a result may hide."""
+    found = {name: str(measure.expression) for name, measure in pipeline.measures.items()}
+    for state in compiled.states(pipeline):
+        found.setdefault(state.column, found.get(state.column.rpartition("__")[0], state.create))
+    return found
 
 
 def _of_rows(pipeline: Pipeline) -> str:
