@@ -19,7 +19,7 @@ Labelled = tuple[str, Interval]  # what becomes of a window
 class Touch:
     """A window that holds records, and the newest scan that found one."""
 
-    start: int  # microseconds
+    window: Interval
     scan: int  # ordinal of the run that scanned it, from 0
 
 
@@ -59,12 +59,11 @@ def plan(touches: Iterable[Touch], history: Sequence[Sequence[Range]], horizon: 
         history: What each scan's run computed; the index is the scan's ordinal.
         horizon: With `wanted`, every closed window of that range is computed, clean ones too.
     """
-    scans = {touch.start: touch.scan for touch in touches}
-    ordered = [newest(horizon.window, start) for start in sorted(scans)]
-    computed_by = _last_computed(ordered, history)
+    ordered = sorted(touches, key=lambda touch: touch.window)
+    computed_by = _last_computed([touch.window for touch in ordered], history)
     labels = [
-        (_label(window, scans[window.start] > scan, horizon), window)
-        for window, scan in zip(ordered, computed_by, strict=True)
+        (_label(touch.window, touch.scan > scan, horizon), touch.window)
+        for touch, scan in zip(ordered, computed_by, strict=True)
     ]
     whole = _whole(labels, horizon)
     return Plan(

@@ -16,6 +16,7 @@ from batch.retention import outdated
 from batch.segments import Span
 from cutover.definition.fingerprint import batch_fingerprint
 from cutover.definition.pipeline import Pipeline
+from cutover.definition.windows import Interval
 from cutover.errors import LogError
 from cutover.lake import batch_runs, tables, upkeep
 from cutover.lake.batch_runs import BatchRun
@@ -28,7 +29,8 @@ from cutover.settings import Settings
 
 _RANGES = """
     WITH scans AS (SELECT unnest($runs::VARCHAR[]) AS run, unnest(range(len($runs::VARCHAR[]))) AS scan)
-    SELECT scan, _partition, epoch_us(window_start) AS window_start, first_offset, last_offset
+    SELECT scan, _partition, epoch_us(window_start) AS window_start, epoch_us(window_end) AS window_end,
+           first_offset, last_offset
     FROM {source} JOIN scans ON run = _run WHERE _kind = 'range'
 """
 
@@ -80,7 +82,7 @@ def load(settings: Settings, pipeline: Pipeline, log: LogId, recorded: Sequence[
 def bind_ranges(
     connection: duckdb.DuckDBPyConnection, settings: Settings, pipeline: Pipeline, history: History
 ) -> None:
-    """Make the table `ranges`: scan, `_partition`, `window_start` (microseconds), first and last offset."""
+    """Make the table `ranges`: scan, `_partition`, window (microseconds), first and last offset."""
     uri = batch_uri(settings, pipeline, "batch_index")
     if tables.exists(uri):
         tables.relation(connection, "batch_index", uri)
@@ -93,15 +95,15 @@ def bind_ranges(
 def add_ranges(connection: duckdb.DuckDBPyConnection, rows: str, scan: int) -> None:
     """Add the index rows of the scan in hand to `ranges`."""
     connection.execute(
-        f"INSERT INTO ranges SELECT {int(scan)}, _partition, epoch_us(window_start), first_offset, last_offset "  # noqa: S608 -- names of ours
-        f"FROM {rows}"
+        f"INSERT INTO ranges SELECT {int(scan)}, _partition, epoch_us(window_start), epoch_us(window_end), "  # noqa: S608 -- names of ours
+        f"first_offset, last_offset FROM {rows}"
     )
 
 
 def touches(connection: duckdb.DuckDBPyConnection) -> list[Touch]:
     """Return every window that holds records, with the newest scan that found one."""
-    rows = connection.execute("SELECT window_start, max(scan) FROM ranges GROUP BY ALL").fetchall()
-    return [Touch(start=start, scan=scan) for start, scan in rows]
+    rows = connection.execute("SELECT window_start, window_end, max(scan) FROM ranges GROUP BY ALL").fetchall()
+    return [Touch(window=Interval(start, end), scan=scan) for start, end, scan in rows]
 
 
 def expired_windows(connection: duckdb.DuckDBPyConnection, earliest: Mapping[int, int], before: int) -> frozenset[int]:

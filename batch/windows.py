@@ -18,7 +18,7 @@ def plan_windows(work: Work, offsets: Offsets) -> tuple[Plan, tuple[Incomplete, 
         offsets: What no run had scanned, lost records included.
     """
     touches = index.touches(work.connection)
-    whole_from = _whole_from(work, offsets, sorted(touch.start for touch in touches))
+    whole_from = _whole_from(work, offsets, sorted(touch.window.start for touch in touches))
     gone = index.expired_windows(work.connection, work.earliest, work.scan)
     horizon = Horizon(
         window=work.pipeline.window,

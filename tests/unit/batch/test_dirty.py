@@ -11,7 +11,7 @@ TEN = Sliding(size=10, every=10)
 
 def planned(scans: dict[int, int], history: Sequence[Sequence[Range]], **horizon: object) -> Plan:
     """Plan over windows of ten units; `scans` names the newest scan that touched each start."""
-    touches = [Touch(start=start, scan=scan) for start, scan in scans.items()]
+    touches = [Touch(window=Interval(start, start + 10), scan=scan) for start, scan in scans.items()]
     return plan(touches, history, Horizon(**{"window": TEN, "closed": 110, **horizon}))  # type: ignore[arg-type]  # a table
 
 
