@@ -4,6 +4,7 @@ from cutover.definition.bag import Bag
 from cutover.definition.counted import Quantile, TopK
 from cutover.definition.distinct import ApproxDistinct
 from cutover.definition.lateness import Lateness
+from cutover.definition.lookups import Lookup
 from cutover.definition.measures import Avg, Count, Max, Min, Sum
 from cutover.definition.pipeline import Expect, Pipeline, Policy, SameDefinition, Sql, Topic
 from cutover.definition.places import First, Last
@@ -38,6 +39,7 @@ __all__ = [
     "Global",
     "Last",
     "Lateness",
+    "Lookup",
     "Max",
     "Min",
     "Pipeline",

@@ -5,7 +5,8 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import NoReturn
 
-from cutover.definition import compiled, fingerprint, measure_checks, types
+from cutover.definition import compiled, fingerprint, lookup_checks, measure_checks, types
+from cutover.definition.lookups import DIMENSIONS
 from cutover.definition.measure_checks import refuse
 from cutover.definition.measures import NAMES, Measure
 from cutover.definition.pipeline import Pipeline, SameDefinition, Sql
@@ -37,6 +38,7 @@ def check(pipeline: Pipeline) -> None:
     try:
         _names(pipeline)
         _source(pipeline)
+        lookup_checks.check(pipeline.lookups, types.schema_types(pipeline.source), KEYWORDS)
         _columns(pipeline)
         _measure_kinds(pipeline)
         _window(pipeline)
@@ -60,6 +62,8 @@ def _refuse_unknown(field: str, name: str, known: Iterable[str]) -> NoReturn:
 
 def _names(pipeline: Pipeline) -> None:
     check_name(pipeline.name, of="name")
+    if pipeline.name.lower() == DIMENSIONS:
+        refuse("name", "a name other than that of the folder of dimensions", f"`{pipeline.name}`")
     for field, names in (("derive", pipeline.derive), ("measures", pipeline.measures)):
         for name in names:
             check_name(name, of=field)
@@ -95,10 +99,10 @@ def _source(pipeline: Pipeline) -> None:
 
 
 def _columns(pipeline: Pipeline) -> None:
-    schema = {name.lower() for name in types.schema_types(pipeline.source)}
+    schema = {name.lower() for name in types.row_types(pipeline)}
     for name in pipeline.derive:
         if name.lower() in schema:
-            refuse("derive", "a name that is not a column of the schema", f"`{name}`")
+            refuse("derive", "a name that is not a column of the schema or of a dimension", f"`{name}`")
     _distinct("derive", pipeline.derive)
     _distinct("measures", pipeline.measures)
 

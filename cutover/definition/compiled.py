@@ -11,18 +11,18 @@ from cutover.definition.expressions import NEVER, Expression, compile_expression
 from cutover.definition.measures import Count
 from cutover.definition.pipeline import Pipeline
 from cutover.definition.states import Finish, State
-from cutover.definition.types import column_types, derived, measure_type, measured, schema_types
+from cutover.definition.types import column_types, derived, measure_type, measured, row_types
 
 
 def where(pipeline: Pipeline) -> Expression | None:
-    """Return the compiled condition over the schema's columns, None where there is none."""
+    """Return the compiled condition over the schema's and the looked-up columns, None where there is none."""
     if pipeline.where is None:
         return None
-    return compile_expression(pipeline.where, schema_types(pipeline.source), of="where")
+    return compile_expression(pipeline.where, row_types(pipeline), of="where")
 
 
 def derive(pipeline: Pipeline) -> dict[str, str]:
-    """Return name to Spark SQL of the derived columns, over the schema's columns."""
+    """Return name to Spark SQL of the derived columns, over the schema's and the looked-up columns."""
     return {name: item.spark for name, item in derived(pipeline).items()}
 
 

@@ -6,9 +6,10 @@ from dataclasses import fields as fields_of
 from pathlib import Path
 from typing import Any
 
+from cutover.definition.lookups import Lookup
 from cutover.definition.measures import Measure
 from cutover.definition.pipeline import Pipeline, SameDefinition, Sql
-from cutover.definition.schema import fields
+from cutover.definition.schema import canonical_type, fields
 from cutover.definition.windows import Daily, Sessions, Sliding, Window
 from cutover.errors import DefinitionError
 
@@ -26,7 +27,10 @@ def result_fingerprint(pipeline: Pipeline) -> str:
 def describe(pipeline: Pipeline) -> dict[str, Any]:
     """Return all that changes the truth, as plain data."""
     source = pipeline.source
+    # Only where there are any: definitions without keep the fingerprints that they have.
+    further = {"lookups": [_lookup(*item) for item in pipeline.lookups.items()]} if pipeline.lookups else {}
     return {
+        **further,
         "topic": source.name,
         "schema": [[field.name, field.type, field.nullable] for field in fields(source)],
         "event_time": source.event_time,
@@ -42,6 +46,11 @@ def describe(pipeline: Pipeline) -> dict[str, Any]:
         "time_zone": TIME_ZONE,
         "semantics": SEMANTICS_VERSION,
     }
+
+
+def _lookup(name: str, lookup: Lookup) -> list[Any]:
+    taken = [[column, canonical_type(kind)] for column, kind in lookup.columns.items()]
+    return [name, lookup.table, sorted(lookup.on.items()), sorted(taken)]
 
 
 def _window(window: Window) -> list[str | int]:

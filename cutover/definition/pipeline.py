@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from cutover.definition.lateness import Lateness
+from cutover.definition.lookups import Lookup
 from cutover.definition.measures import Measure
 from cutover.definition.triggers import Accumulation, Trigger
 from cutover.definition.windows import Aligned
@@ -69,11 +70,12 @@ class Pipeline:
 
     name: str
     source: Topic
-    key: tuple[str, ...]  # columns of the schema or of `derive`; a null key is a value
+    key: tuple[str, ...]  # columns of the schema, of `lookups` or of `derive`; a null key is a value
     window: Aligned
     measures: Mapping[str, Measure]
     where: str | None = None  # Spark SQL condition; rows for which it is not true are `filtered`
-    derive: Mapping[str, str] = field(default_factory=dict)  # further columns, Spark SQL over the schema's columns
+    lookups: Mapping[str, Lookup] = field(default_factory=dict)  # columns from dimensions, joined in this order
+    derive: Mapping[str, str] = field(default_factory=dict)  # further columns, Spark SQL over schema and lookups
     lateness: Lateness = field(default_factory=Lateness)
     trigger: Trigger | None = None  # when panes of a window come out; None: none do, and nothing is kept for them
     accumulation: Accumulation = Accumulation.ACCUMULATING  # how panes of one window relate
@@ -86,5 +88,5 @@ class Pipeline:
     file: Path | None = field(default=None, compare=False)  # where the definition was read from
 
     def __post_init__(self) -> None:
-        for name in ("derive", "measures"):
+        for name in ("lookups", "derive", "measures"):
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))

@@ -6,7 +6,7 @@ from functools import lru_cache
 from cutover.definition.expressions import Expression, compile_expression
 from cutover.definition.measures import Measure
 from cutover.definition.pipeline import Pipeline, Topic
-from cutover.definition.schema import fields
+from cutover.definition.schema import canonical_type, fields
 
 
 def schema_types(topic: Topic) -> dict[str, str]:
@@ -14,17 +14,28 @@ def schema_types(topic: Topic) -> dict[str, str]:
     return {field.name: field.type for field in fields(topic)}
 
 
+def looked_up(pipeline: Pipeline) -> dict[str, str]:
+    """Return name to type of the columns that rows take from dimensions."""
+    taken = (lookup.columns.items() for lookup in pipeline.lookups.values())
+    return {name: canonical_type(kind) for columns in taken for name, kind in columns}
+
+
+def row_types(pipeline: Pipeline) -> dict[str, str]:
+    """Return name to type of what `where` and `derive` see: the schema's columns, then those from dimensions."""
+    return schema_types(pipeline.source) | looked_up(pipeline)
+
+
 def derived(pipeline: Pipeline) -> dict[str, Expression]:
-    """Return the compiled derived columns; they see the schema's columns only."""
+    """Return the compiled derived columns; they see the row's columns only."""
     return {
-        name: compile_expression(text, schema_types(pipeline.source), of=f"derive.{name}")
+        name: compile_expression(text, row_types(pipeline), of=f"derive.{name}")
         for name, text in pipeline.derive.items()
     }
 
 
 def column_types(pipeline: Pipeline) -> dict[str, str]:
-    """Return name to Spark type of the schema's and the derived columns, in this order."""
-    return schema_types(pipeline.source) | {name: item.type for name, item in derived(pipeline).items()}
+    """Return name to Spark type of the schema's, the looked-up and the derived columns, in this order."""
+    return row_types(pipeline) | {name: item.type for name, item in derived(pipeline).items()}
 
 
 def measured(pipeline: Pipeline) -> Mapping[str, Expression | None]:

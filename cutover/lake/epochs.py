@@ -47,6 +47,8 @@ class EpochRecord:
     conflicts: int = 0  # commits refused since the epoch before, each written again
     one_key_share: float | None = None  # accepted pairs of the largest key / all; None: no key, or not known
     panes: str | None = None  # fingerprint of trigger and accumulation; None: no panes come out
+    dimensions: Mapping[str, int] = field(default_factory=dict)  # lookup -> version of the table that rows took from
+    dimension_ids: Mapping[str, str] = field(default_factory=dict)  # lookup -> id of that table
 
     @property
     def cut(self) -> Cut:

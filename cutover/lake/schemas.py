@@ -54,6 +54,17 @@ def arrow_type(spark_type: str) -> pa.DataType:
     return _ARROW[spark_type]
 
 
+def spark_type(arrow: pa.DataType) -> str:
+    """Return the name of the Spark type that an Arrow type is; Arrow's own name where no record can hold it."""
+    if pa.types.is_decimal(arrow):
+        return f"decimal({arrow.precision},{arrow.scale})"
+    if pa.types.is_timestamp(arrow):
+        return "timestamp" if arrow.tz else "timestamp without a time zone"
+    names = {"large_string": "string", "string_view": "string", "bool": "boolean", "date32[day]": "date"}
+    names |= {"int32": "int", "int64": "bigint"}
+    return names.get(str(arrow), str(arrow))
+
+
 def _parts(fields: str) -> list[str]:
     """Split at the commas that are not inside brackets."""
     parts, depth = [""], 0

@@ -88,7 +88,10 @@ def panes_sql(pipeline: Pipeline, relation: str) -> str:
 
 def _epochs(records: Sequence[EpochRecord]) -> pa.Table:
     fields = ("epoch", "processing_time", "records", "seconds", "watermark_after", "run_id", "tick", "conflicts")
-    rows = [{name: getattr(record, name) for name in fields} for record in records]
+    rows = [
+        {name: getattr(record, name) for name in fields} | {"dimensions": list(record.dimensions.items())}
+        for record in records
+    ]
     schema = pa.schema(
         [
             pa.field("epoch", pa.int64()),
@@ -99,6 +102,7 @@ def _epochs(records: Sequence[EpochRecord]) -> pa.Table:
             pa.field("run_id", pa.string()),
             pa.field("tick", pa.bool_()),
             pa.field("conflicts", pa.int64()),
+            pa.field("dimensions", pa.map_(pa.string(), pa.int64())),  # lookup -> version of its table
         ]
     )
     return pa.Table.from_pylist(rows, schema=schema)

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING
 from cutover.definition import compiled
 from cutover.definition.pipeline import Pipeline
 from cutover.definition.types import column_types
-from cutover.records import limits
+from cutover.records import limits, lookups
 from cutover.records._fields import Reading, readings
 from cutover.records.classes import Reason
+from cutover.records.lookups import Dimensions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -41,21 +42,24 @@ _OPTIONS = {
 }
 
 
-def parsed(records: "DataFrame", pipeline: Pipeline) -> "DataFrame":
+def parsed(records: "DataFrame", pipeline: Pipeline, dimensions: Dimensions = lookups.NONE) -> "DataFrame":
     """Parse the records of a Kafka source and say of each whether it is well formed.
 
     Args:
         records: `value binary`, `partition int`, `offset bigint`, `timestamp timestamp`; further columns are dropped.
-        pipeline: Schema, event time, expressions and limits.
+        pipeline: Schema, event time, lookups, expressions and limits.
+        dimensions: What the lookups take their columns from.
 
     Returns:
         One row for each record: `_partition int`, `_offset bigint`, `_log_time timestamp`, `_event_time timestamp`
         (UTC; null where malformed), `_reason string` (of `Reason`; null: parsed well), `_filtered boolean` (never
         null), `_unknown int` (distinct top-level fields of this record that the schema does not name; 0 where
-        malformed), and the columns of the schema and of `derive`, which mean nothing where the record is malformed.
+        malformed), and the columns of the schema, of the lookups and of `derive`, which mean nothing where the
+        record is malformed.
     """
     found = readings(pipeline.source)
-    return _judged(_derived(_typed(_raw(_decoded(records, pipeline, found), found), found), pipeline), pipeline)
+    typed = _typed(_raw(_decoded(records, pipeline, found), found), found)
+    return _judged(_derived(lookups.joined(typed, pipeline, dimensions), pipeline), pipeline)
 
 
 def _decoded(records: "DataFrame", pipeline: Pipeline, found: tuple[Reading, ...]) -> "DataFrame":

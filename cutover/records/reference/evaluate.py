@@ -11,7 +11,7 @@ from cutover.definition import compiled
 from cutover.definition._terms import duckdb_type
 from cutover.definition.pipeline import Pipeline
 from cutover.definition.schema import decimal_parts
-from cutover.definition.types import derived, measured, schema_types
+from cutover.definition.types import derived, measured, row_types
 
 ARROW = {
     "boolean": pa.bool_(),
@@ -39,7 +39,7 @@ def evaluate(pipeline: Pipeline, rows: Sequence[Mapping[str, Any]]) -> list[Eval
 
     Args:
         pipeline: Its expressions.
-        rows: The schema's columns of each record; timestamps in microseconds since 1970.
+        rows: The schema's and the looked-up columns of each record; timestamps in microseconds since 1970.
 
     Returns:
         One for each row, in order. Timestamps in keys and values are datetimes without a zone, in UTC.
@@ -61,7 +61,7 @@ def _table(pipeline: Pipeline, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
 
 
 def _types(pipeline: Pipeline) -> dict[str, str]:
-    return schema_types(pipeline.source)
+    return row_types(pipeline)
 
 
 def arrow_type(kind: str) -> pa.DataType:

@@ -10,6 +10,7 @@ from cutover.log.kafka import RawRecord
 from cutover.records.classes import WITH_POSITIONS, Class, Reason
 from cutover.records.reference.evaluate import Evaluated, evaluate
 from cutover.records.reference.further import Place
+from cutover.records.reference.lookups import At, looked_up, nothing
 from cutover.records.reference.measures import finished, merged
 from cutover.records.reference.parse import ParsedRecord, parse
 
@@ -78,6 +79,7 @@ def run(
     *,
     epochs: Sequence[Mapping[int, int]] | None = None,
     watermarks: Sequence[int | None] | None = None,
+    dimensions: At = nothing,
 ) -> Result:
     """Compute a pipeline over a log.
 
@@ -88,11 +90,12 @@ def run(
             rows; records behind the last border are unread. None: the batch truth over all records.
         watermarks: The watermark that judges the records of each epoch, where it is known: of epochs from the middle
             of a stream. None: it is found from the records.
+        dimensions: What lookups take their columns from.
 
     Returns:
         The result; idle partitions are not simulated, so give borders of a run in which none was idle.
     """
-    judged = _judge(pipeline, sorted(records, key=lambda r: (r.partition, r.offset)))
+    judged = _judge(pipeline, sorted(records, key=lambda r: (r.partition, r.offset)), dimensions)
     books = _Books()
     reached: list[int | None] = []
     for number, inside in enumerate([judged] if epochs is None else _epochs(judged, epochs)):
@@ -105,9 +108,10 @@ def run(
     return _result(pipeline, books, sum(r.parsed.unknown for r in read if r.reason is None), tuple(reached))
 
 
-def _judge(pipeline: Pipeline, records: Sequence[RawRecord]) -> list[_Judged]:
+def _judge(pipeline: Pipeline, records: Sequence[RawRecord], dimensions: At) -> list[_Judged]:
     parsed = [parse(record.value, pipeline.source) for record in records]
-    found = iter(evaluate(pipeline, [item.values for item in parsed if item.reason is None]))
+    whole = ((item.values, raw) for raw, item in zip(records, parsed, strict=True) if item.reason is None)
+    found = iter(evaluate(pipeline, [looked_up(pipeline, values, dimensions(raw)) for values, raw in whole]))
     return [
         _judged(pipeline, raw, item, next(found) if item.reason is None else None)
         for raw, item in zip(records, parsed, strict=True)

@@ -15,6 +15,7 @@ from cutover.definition import (
     EachEpoch,
     Expect,
     Fixed,
+    Lookup,
     Max,
     Pipeline,
     Quantile,
@@ -40,6 +41,11 @@ GOOD = Pipeline(name="p", source=TOPIC, key=("carrier",), window=Fixed(hours=1),
 
 def schema(text: str) -> dict[str, Any]:
     return {"source": replace(TOPIC, schema=text)}
+
+
+def ads(**changed: Any) -> dict[str, Any]:
+    lookup = Lookup(**{"table": "ads", "on": {"carrier": "id"}, "columns": {"c": "string"}} | changed)
+    return {"lookups": {"ads": lookup}}
 
 
 BAD: Mapping[str, tuple[dict[str, Any], str]] = {
@@ -105,6 +111,19 @@ BAD: Mapping[str, tuple[dict[str, Any], str]] = {
     "field without a type": (schema("at timestamp, x"), "expected a name and a type"),
     "field twice": (schema("at timestamp, x int, X int"), "`X` twice"),
     "empty schema": (schema(" "), "at least one field"),
+    "lookup that is none": ({"lookups": {"ads": "ads"}}, "lookups.ads: expected Lookup(table=..., on={...}"),
+    "lookup in a folder of no root": (ads(table="../ads"), "an absolute path or a URI, got `../ads`"),
+    "lookup on no column": (ads(on={}), "lookups.ads.on: expected at least one column of the row"),
+    "lookup on a missing column": (ads(on={"carier": "id"}), "lookups.ads.on: expected a column of at, carrier"),
+    "lookup on a double": (ads(on={"price": "id"}), "exact equality, got `price` of type double"),
+    "lookup on a column twice": (ads(on={"carrier": "id", "amount": "id"}), "each column of the dimension once"),
+    "lookup that takes nothing": (ads(columns={}), "lookups.ads.columns: expected at least one column of the dim"),
+    "lookup of an unknown type": (ads(columns={"c": "text"}), "lookups.ads.columns.c: Type: expected one of boolean"),
+    "lookup with a column's name": (ads(columns={"Carrier": "string"}), "that no column of the row has yet"),
+    "lookup with SQL's name": (ads(columns={"group": "string"}), "a name that SQL does not use itself, got `group`"),
+    "lookup with SQL in it": (ads(columns={'x" --': "string"}), "lookups.ads.columns: expected letters, digits"),
+    "derived column of a lookup's": (ads() | {"derive": {"c": "amount"}}, "of the schema or of a dimension, got `c`"),
+    "pipeline in the dimensions' place": ({"name": "dimensions"}, "other than that of the folder of dimensions"),
     "rows of an epoch": ({"max_rows_per_epoch": 0}, "a number from 1"),
     "severity": ({"contract": (Expect(type="t", arguments={}, severity="bad"),)}, "critical, warning or info"),  # type: ignore[arg-type]  # what is tested
     "batch": ({"batch": "same"}, "SameDefinition() or Sql(file)"),
@@ -204,3 +223,21 @@ def test_the_projects_own_definitions_load() -> None:
 
 def test_check_of_sql_needs_no_file_before_it_is_loaded() -> None:
     check(replace(GOOD, batch=Sql("legacy/p.sql")))
+
+
+def test_lookups_may_follow_one_another_and_all_later_parts_see_their_columns() -> None:
+    lookups = {
+        "ads": Lookup(table="ads", on={"carrier": "id"}, columns={"campaign": "bigint", "rate": "decimal(4,2)"}),
+        "campaigns": Lookup(table="/else/where", on={"campaign": "id"}, columns={"advertiser": "string"}),
+    }
+
+    check(
+        replace(
+            GOOD,
+            lookups=lookups,
+            where="advertiser IS NOT NULL",
+            derive={"paid": "cost * rate"},
+            key=("campaign",),
+            measures={"n": Count(), "most": Max("rate")},
+        )
+    )

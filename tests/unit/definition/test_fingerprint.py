@@ -14,6 +14,7 @@ from cutover.definition import (
     Expect,
     Fixed,
     Lateness,
+    Lookup,
     Max,
     Min,
     Pipeline,
@@ -33,6 +34,7 @@ from cutover.definition.fingerprint import (
 
 TOPIC = Topic(name="t", schema="at timestamp, k string, v int", event_time="at")
 PIPELINE = Pipeline(name="p", source=TOPIC, key=("k",), window=Fixed(hours=1), measures={"m": Max("v")})
+ADS = Lookup(table="ads", on={"k": "id"}, columns={"a": "int", "b": "string"})
 
 OTHER_TRUTH: dict[str, dict[str, Any]] = {
     "topic": {"source": replace(TOPIC, name="u")},
@@ -43,6 +45,7 @@ OTHER_TRUTH: dict[str, dict[str, Any]] = {
     "isolation": {"source": replace(TOPIC, isolation="read_uncommitted")},
     "where": {"where": "v > 0"},
     "derive": {"derive": {"w": "v"}},
+    "lookup": {"lookups": {"ads": ADS}},
     "key": {"key": ("k", "v")},
     "window": {"window": Fixed(hours=2)},
     "another measure": {"measures": {"m": Min("v")}},
@@ -122,3 +125,18 @@ def test_trigger_and_accumulation_change_the_fingerprint_of_panes() -> None:
 
 def test_trigger_does_not_change_which_rows_are_late() -> None:
     assert lateness_fingerprint(PIPELINE) == lateness_fingerprint(replace(PIPELINE, trigger=EachEpoch()))
+
+
+@pytest.mark.parametrize(
+    ("changes", "same"),
+    [
+        ({"columns": {"b": "string", "a": "integer"}}, True),
+        ({"table": "adverts"}, False),
+        ({"on": {"k": "key"}}, False),
+        ({"columns": {"a": "bigint", "b": "string"}}, False),
+    ],
+)
+def test_what_a_lookup_takes_from_where_is_part_of_the_truth(changes: dict[str, Any], *, same: bool) -> None:
+    before, after = (replace(PIPELINE, lookups={"ads": lookup}) for lookup in (ADS, replace(ADS, **changes)))
+
+    assert (result_fingerprint(before) == result_fingerprint(after)) is same

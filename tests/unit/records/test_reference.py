@@ -2,9 +2,13 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from cutover.definition import Avg, Count, Fixed, Lateness, Max, Pipeline, Sum, Topic
+import pytest
+
+from cutover.definition import Avg, Count, Fixed, Lateness, Lookup, Max, Pipeline, Sum, Topic
+from cutover.errors import DefinitionError
 from cutover.log.kafka import RawRecord
 from cutover.records.classes import Class, Reason
 from cutover.records.reference import LedgerRow, Result, run
@@ -112,3 +116,24 @@ def test_batch_truth_is_the_stream_and_its_late_rows() -> None:
 
     assert (stream.counts[Class.LATE], stream.counts[Class.ACCEPTED]) == (3, 3)
     assert batch.counts[Class.ACCEPTED] == stream.counts[Class.ACCEPTED] + stream.counts[Class.LATE]
+
+
+def test_a_row_takes_its_columns_from_the_dimension_of_its_epoch_and_nulls_where_nothing_matches() -> None:
+    lookup = Lookup(table="ads", on={"k": "ad"}, columns={"campaign": "string", "factor": "int"})
+    pipeline = replace(
+        PIPELINE,
+        lookups={"ads": lookup},
+        where="campaign <> 'off' OR campaign IS NULL",
+        derive={"double_v": "v * factor"},
+        key=("campaign",),
+    )
+    before = {("a",): {"campaign": "x", "factor": 2}, ("off",): {"campaign": "off", "factor": 0}}
+    after = before | {("a",): {"campaign": "y", "factor": 3}}
+    log = [record(n, {"at": 10, "k": k, "v": 5, "w": 1}) for n, k in enumerate(["a", "off", None, "new", "a"])]
+
+    result = run(pipeline, log, dimensions=lambda raw: {"ads": after if raw.offset == 4 else before})
+
+    assert result.counts[Class.FILTERED] == 1
+    assert {key: row.measures["total"] for (*_, (key,)), row in result.rows.items()} == {"x": 10, "y": 15, None: None}
+    with pytest.raises(DefinitionError, match="expected the dimension of lookup `ads`, got none"):
+        run(pipeline, log)
