@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from cutover.definition.pipeline import Pipeline
 from cutover.definition.windows import Aligned, Interval, newest
 from cutover.lake.batch_runs import Range
 
@@ -44,11 +43,6 @@ class Plan:
     computed: tuple[Range, ...]  # the runs of `compute` that follow one another without another window between
     stale: tuple[Range, ...]  # dirty, and left alone
     expired: tuple[Interval, ...]  # dirty, and not to be computed any more
-
-
-def closed_at(pipeline: Pipeline, watermark: int | None) -> int | None:
-    """Return the time by which a window that is closed at a watermark ends: `window_end + allowed <= watermark`."""
-    return None if watermark is None else watermark - pipeline.lateness.allowed_micros
 
 
 def plan(touches: Iterable[Touch], history: Sequence[Sequence[Range]], horizon: Horizon) -> Plan:

@@ -19,7 +19,7 @@ from cutover.definition.pipeline import Pipeline
 from cutover.definition.windows import Interval
 from cutover.errors import LogError
 from cutover.lake import batch_runs, tables, upkeep
-from cutover.lake.batch_runs import BatchRun
+from cutover.lake.batch_runs import BatchRun, Range
 from cutover.lake.losses import Loss
 from cutover.lake.paths import BatchTable, batch_uri
 from cutover.lake.schemas import BATCH_INDEX, batch_ledger_schema
@@ -137,6 +137,12 @@ def spans(connection: duckdb.DuckDBPyConnection, windows: str, *, before: int) -
     query = f"SELECT _partition, first_offset, last_offset FROM ranges SEMI JOIN {windows} USING (window_start) WHERE scan < ?"  # noqa: S608, E501 -- names of ours
     rows = connection.execute(query, [before]).fetchall()
     return [Span(partition=partition, first=first, last=last) for partition, first, last in rows]
+
+
+def inside_sql(ranges: Sequence[Range]) -> str:
+    """Return DuckDB's condition that a window lies wholly inside one of the ranges."""
+    parts = (f"(epoch_us(window_start) >= {a} AND epoch_us(window_end) <= {b})" for a, b in ranges)
+    return " OR ".join(parts) or "false"
 
 
 def record_scan(settings: Settings, pipeline: Pipeline, history: History, *, ranges: pa.Table, ledger: pa.Table) -> int:

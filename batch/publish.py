@@ -89,6 +89,7 @@ def _run(work: Work, found: Found, versions: Mapping[str, int], clock: Clock) ->
         ledger_version=versions["ledger_version"],
         counts=scan.class_counts(work.connection),
         contract=found.contract,
+        open_from=found.open_from,
         started=work.started.isoformat(),
         finished=finished.isoformat(),
         seconds=round((finished - work.started).total_seconds(), 3),

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
-from batch import contract, index, publish, retention, scan
+from batch import contract, index, publish, retention, scan, sessions
 from batch.lock import writer_lock
-from batch.result import STAGED, stage_result
+from batch.result import STAGED, stage_result, stage_rows
 from batch.staging import staging
 from batch.target import Target, check_log, check_offsets, pinned_target
 from batch.windows import plan_windows
@@ -15,6 +15,7 @@ from batch.work import Found, Work
 from cutover import probe as probes
 from cutover.clock import Clock, SystemClock
 from cutover.definition.pipeline import Pipeline
+from cutover.definition.windows import Sessions
 from cutover.errors import DefinitionError
 from cutover.events import log
 from cutover.lake import losses, pins, tables
@@ -22,6 +23,7 @@ from cutover.lake.batch_runs import BatchRun, Range
 from cutover.lake.paths import version_uri
 from cutover.lake.stages import Stage, current_stage
 from cutover.log.kafka import LogClient
+from cutover.records.read import Offsets
 from cutover.settings import Settings
 
 CLOCK = SystemClock()
@@ -54,10 +56,14 @@ def run(
     Raises:
         LogError: No epoch, a cut that the log does not reach or no longer holds, another log than before.
         ContractError: A critical expectation failed; nothing was published.
-        DefinitionError: The range, the team's SQL or an expectation cannot be used; nothing was published.
+        DefinitionError: The range, the team's SQL or an expectation cannot be used, or a range is asked for of
+            sessions, which may lie across its ends; nothing was published.
         LakeError: Another run did not end, or a table cannot be read.
     """
     wanted = wanted_range(start, end)
+    if wanted is not None and isinstance(pipeline.window, Sessions):
+        msg = f"Range of windows of `{pipeline.name}`: expected none with sessions, which may lie across its ends."
+        raise DefinitionError(msg + "\nHint: without `--from` and `--to` all sessions that changed are computed.")
     if current_stage(settings, pipeline) is Stage.KAPPA:
         log.info("batch_skipped", pipeline=pipeline.name, stage=Stage.KAPPA.value)
         return None
@@ -76,13 +82,26 @@ def recompute(work: Work, probe: probes.Probe, clock: Clock) -> BatchRun:
     index.bind_ranges(work.connection, work.settings, work.pipeline, work.history)
     index.add_ranges(work.connection, scan.TOUCHED, work.scan)
     probe("batch.read", epoch)
-    plan, incomplete = plan_windows(work, work.new)
-    stage_result(work, plan)
-    results = contract.check(work.pipeline, work.connection, STAGED) if plan.compute else ()
-    found = Found(scanned=scanned, plan=plan, incomplete=incomplete, contract=results)
+    found = _computed(work, scanned)
     recorded = publish.publish(work, found, probe, clock)
     log.info("batch_committed", pipeline=work.pipeline.name, **publish.summary(recorded))
     return recorded
+
+
+def _computed(work: Work, scanned: Offsets) -> Found:
+    """Plan and stage what is published, and check the contract."""
+    window = work.pipeline.window
+    if isinstance(window, Sessions):
+        computed = sessions.compute(work, window, work.new)
+        stage_rows(work, computed.query)
+        plan, incomplete, open_from = computed.plan, computed.incomplete, computed.open_from
+    else:
+        plan, incomplete = plan_windows(work, window, work.new)
+        stage_result(work, plan)
+        open_from = None
+    checks = plan.computed if isinstance(window, Sessions) else plan.compute
+    results = contract.check(work.pipeline, work.connection, STAGED) if checks else ()
+    return Found(scanned=scanned, plan=plan, incomplete=incomplete, contract=results, open_from=open_from)
 
 
 @contextmanager

@@ -29,11 +29,15 @@ def stage_result(work: Work, plan: Plan) -> None:
     planned = [dict(zip(WINDOW, window, strict=True)) for window in plan.compute]
     work.connection.register(WINDOWS, pa.Table.from_pylist(planned, schema=pa.schema(fields)))
     if not plan.compute:
-        query = f"SELECT * FROM {_empty(work)}"  # noqa: S608 -- a name of ours
-    elif isinstance(work.pipeline.batch, SameDefinition):
-        query = _same_definition(work)
+        stage_rows(work, None)
     else:
-        query = _team_sql(work, plan)
+        same = isinstance(work.pipeline.batch, SameDefinition)
+        stage_rows(work, _same_definition(work) if same else _team_sql(work, plan))
+
+
+def stage_rows(work: Work, query: str | None) -> None:
+    """Make the table `staged` of a query's rows, in the batch table's columns and types; None: of none."""
+    query = query or f"SELECT * FROM {_empty(work)}"  # noqa: S608 -- a name of ours
     columns = ", ".join(
         f"{tables.identifier(field.name)}::{duckdb_type(field.type)} AS {tables.identifier(field.name)}"
         for field in batch_schema(work.pipeline)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from cutover.definition.pipeline import Pipeline
-from cutover.definition.windows import newest, oldest
+from cutover.definition.windows import Sessions, newest, oldest
 from cutover.lake.batch_runs import EXPIRED, LOST, BatchRun, Incomplete
 from cutover.lake.losses import Loss, Starts
 from cutover.records import limits
@@ -76,13 +76,14 @@ def whole_from(starts: Sequence[int], gaps: Mapping[int, int], pipeline: Pipelin
 
 def frozen(before: int, pipeline: Pipeline) -> Incomplete:
     """Return the entry that stands for every window that starts before a time."""
-    last_end = newest(pipeline.window, before - 1).end
+    # A session that starts before it touches the moment before it; what touches a stretch of time counts as in it.
+    last_end = before - 1 if isinstance(pipeline.window, Sessions) else newest(pipeline.window, before - 1).end
     return Incomplete(window_start=limits.MIN_MICROS, window_end=last_end, reason=EXPIRED)
 
 
 def lost_windows(starts: Starts, pipeline: Pipeline) -> Incomplete:
     """Return the entry that stands for the windows touched by recorded losses, by their starts `[from, to)`."""
-    last_end = newest(pipeline.window, starts[1] - 1).end
+    last_end = starts[1] - 1 if isinstance(pipeline.window, Sessions) else newest(pipeline.window, starts[1] - 1).end
     return Incomplete(window_start=starts[0], window_end=last_end, reason=LOST)
 
 
@@ -90,6 +91,8 @@ def frozen_before(entry: Incomplete, pipeline: Pipeline) -> int:
     """Return the time that `frozen` was given; the beginning of time for any other entry."""
     if entry.window_start != limits.MIN_MICROS or entry.reason != EXPIRED:
         return limits.MIN_MICROS
+    if isinstance(pipeline.window, Sessions):
+        return entry.window_end + 1
     return pipeline.window.following(oldest(pipeline.window, entry.window_end - 1).start)
 
 

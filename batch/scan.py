@@ -8,6 +8,7 @@ import pyarrow as pa
 from batch.staging import Staging
 from batch.target import Target
 from cutover.definition.pipeline import Pipeline, SameDefinition
+from cutover.definition.windows import Fixed, Sessions
 from cutover.lake.schemas import BATCH_INDEX, batch_ledger_schema, partial_schema
 from cutover.records.classes import Class
 from cutover.records.classify import classified
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 SCAN, TOUCHED, AGAIN = "scanned", "touched", "read_again"
+HOURS = Fixed(hours=1)
+"""How finely the index knows where the rows of sessions lie: there are no windows that it could know."""
+
 FIRST, LAST = "_first_offset", "_last_offset"
 
 
@@ -27,13 +31,13 @@ def scan(spark: "SparkSession", settings: Settings, pipeline: Pipeline, offsets:
     """Stage the partials of new offsets, and the index rows that follow from them.
 
     Views: `scanned` (the partial shape, `_partition` always set, first and last offset), `touched` (`_partition`,
-    `window_start`, `window_end`, `first_offset`, `last_offset`, `_n`; of the rows that can count in a window).
+    `window_start`, `window_end`, `first_offset`, `last_offset`, `_n`; of the rows that can count in a window; of
+    sessions by `HOURS`).
     """
     records = read(spark, settings, pipeline, (offsets,))
     staged.write(SCAN, partials(records, pipeline))
     if isinstance(pipeline.batch, SameDefinition):
-        where = f"_class = '{Class.ACCEPTED}'"
-        staged.connection.execute(f"CREATE VIEW {TOUCHED} AS {_TOUCHED.format(source=SCAN, where=where)}")
+        _bind_touched(pipeline, staged.connection)
         return
     # The team's SQL decides for itself what it filters: every row that parsed touches its windows.
     staged.write("windows", _windows(records, pipeline))
@@ -57,7 +61,7 @@ def partials(records: "DataFrame", pipeline: Pipeline) -> "DataFrame":
 def empty(pipeline: Pipeline, connection: duckdb.DuckDBPyConnection) -> None:
     """Bind the views of a scan that had nothing to read."""
     connection.register(SCAN, _scanned_schema(pipeline).empty_table())
-    connection.execute(f"CREATE VIEW {TOUCHED} AS {_TOUCHED.format(source=SCAN, where='true')}")
+    _bind_touched(pipeline, connection)
 
 
 def range_rows(connection: duckdb.DuckDBPyConnection, run_id: str, target: Target) -> pa.Table:
@@ -84,6 +88,21 @@ _TOUCHED = f"""
            sum(_n)::BIGINT AS _n
     FROM {{source}} WHERE {{where}} GROUP BY _partition, window_start, window_end
 """  # noqa: S608 -- names of ours
+
+
+def _bind_touched(pipeline: Pipeline, connection: duckdb.DuckDBPyConnection) -> None:
+    source = _hours_sql(pipeline.window) if isinstance(pipeline.window, Sessions) else SCAN
+    query = _TOUCHED.format(source=source, where=f"_class = '{Class.ACCEPTED}'")
+    connection.execute(f"CREATE VIEW {TOUCHED} AS {query}")
+
+
+def _hours_sql(window: Sessions) -> str:
+    """Return the scan with an hour in the place of a session: one row for each hour from its first to its last row."""
+    first, last = "epoch_us(window_start)", f"epoch_us(window_end) - {window.gap_micros}"
+    hour = f"{first} - (({first} % {HOURS.size}) + {HOURS.size}) % {HOURS.size}"
+    hours = f"SELECT * EXCLUDE (window_start, window_end), unnest(range({hour}, {last} + 1, {HOURS.size})) AS hour FROM {SCAN}"  # noqa: S608, E501 -- names of ours
+    ends = f"make_timestamptz(hour) AS window_start, make_timestamptz(hour + {HOURS.size}) AS window_end"
+    return f"(SELECT *, {ends} FROM ({hours}))"  # noqa: S608 -- names of ours
 
 
 def _windows(records: "DataFrame", pipeline: Pipeline) -> "DataFrame":

@@ -1,44 +1,62 @@
 """Which windows this run computes: what the index and the log say, handed to the pure plan."""
 
+from collections.abc import Callable
+
 from batch import dirty, index, retention
 from batch.dirty import Horizon, Plan
 from batch.work import Work
+from cutover.definition.windows import Aligned
 from cutover.events import log
 from cutover.lake.batch_runs import EXPIRED, Incomplete
 from cutover.lake.losses import is_touched
 from cutover.records import limits
+from cutover.records.closing import closed_by
 from cutover.records.read import Offsets
 
 
-def plan_windows(work: Work, offsets: Offsets) -> tuple[Plan, tuple[Incomplete, ...]]:
+def plan_windows(work: Work, window: Aligned, offsets: Offsets) -> tuple[Plan, tuple[Incomplete, ...]]:
     """Return the run's plan, and every window that is known to have lost records.
 
     Args:
         work: With the scan staged and its ranges bound.
+        window: The definition's.
         offsets: What no run had scanned, lost records included.
     """
     touches = index.touches(work.connection)
-    whole_from = _whole_from(work, offsets, sorted(touch.window.start for touch in touches))
+    starts = sorted(touch.window.start for touch in touches)
+    found = whole_from(work, offsets, starts, following=window.following)
+    since = max(frozen_before(work), limits.MIN_MICROS if found is None else found)
     gone = index.expired_windows(work.connection, work.earliest, work.scan)
     horizon = Horizon(
-        window=work.pipeline.window,
-        closed=dirty.closed_at(work.pipeline, work.target.record.watermark_after),
+        window=window,
+        closed=closed_by(work.pipeline, work.target.record.watermark_after),
         wanted=work.wanted,
-        expired=lambda start: start < whole_from or start in gone or is_touched(start, work.lost),
+        expired=lambda start: start < since or start in gone or is_touched(start, work.lost),
         ahead=_ahead(work),
     )
     planned = dirty.plan(touches, [run.computed for run in work.history.runs], horizon)
-    return planned, _incomplete(work, planned, whole_from)
+    return planned, _incomplete(work, planned, since)
 
 
-def _whole_from(work: Work, offsets: Offsets, starts: list[int]) -> int:
-    """Return the start before which windows may have lost records that nobody scanned."""
+def frozen_before(work: Work) -> int:
+    """Return the start before which windows have expired, as the run before has it."""
     known = [entry for run in work.history.runs[-1:] for entry in run.incomplete]
-    floor = max((retention.frozen_before(entry, work.pipeline) for entry in known), default=limits.MIN_MICROS)
+    return max((retention.frozen_before(entry, work.pipeline) for entry in known), default=limits.MIN_MICROS)
+
+
+def whole_from(work: Work, offsets: Offsets, starts: list[int], *, following: Callable[[int], int]) -> int | None:
+    """Return the start before which windows may have lost records that nobody scanned; None: there are none.
+
+    Args:
+        work: The run.
+        offsets: What no run had scanned, lost records included.
+        starts: Of the windows that hold records, ascending.
+        following: Start of a window -> start of the one after it.
+    """
     mine = [loss for loss in work.recorded if loss.topic_id == work.target.record.topic_id]
     gaps = retention.unrecorded(retention.lost(offsets, work.earliest), offsets, mine)
     if not gaps:
-        return floor
+        return None
     log.warning("batch_log_expired", pipeline=work.pipeline.name, first_offsets=gaps, scanned_to=work.history.scanned)
     topic = work.pipeline.source.name
     left = retention.left(offsets, work.earliest)
@@ -47,8 +65,7 @@ def _whole_from(work: Work, offsets: Offsets, starts: list[int]) -> int:
         if gaps.keys() <= left.keys()
         else None
     )
-    beyond = work.pipeline.window.following(max(starts, default=limits.MIN_MICROS))
-    return max(floor, beyond if found is None else found)
+    return following(max(starts, default=limits.MIN_MICROS)) if found is None else found
 
 
 def _ahead(work: Work) -> frozenset[int] | None:
@@ -59,12 +76,12 @@ def _ahead(work: Work) -> frozenset[int] | None:
     return index.beyond(work.connection, work.target.record.end)
 
 
-def _incomplete(work: Work, planned: Plan, whole_from: int) -> tuple[Incomplete, ...]:
+def _incomplete(work: Work, planned: Plan, since: int) -> tuple[Incomplete, ...]:
     alone = tuple(
         Incomplete(window_start=start, window_end=end, reason=EXPIRED)
         for start, end in planned.expired
-        if start >= whole_from and not is_touched(start, work.lost)
+        if start >= since and not is_touched(start, work.lost)
     )
     lost = tuple(retention.lost_windows(starts, work.pipeline) for starts in work.lost)
-    before = () if whole_from == limits.MIN_MICROS else (retention.frozen(whole_from, work.pipeline),)
+    before = () if since == limits.MIN_MICROS else (retention.frozen(since, work.pipeline),)
     return (*before, *lost, *alone)

@@ -79,3 +79,4 @@ class Found:
     plan: Plan
     incomplete: tuple[Incomplete, ...]
     contract: tuple[ExpectationResult, ...]
+    open_from: int | None = None  # of sessions, as the run records it

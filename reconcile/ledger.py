@@ -15,6 +15,7 @@ import pyarrow as pa
 from cutover.definition.pipeline import Pipeline
 from cutover.lake.epochs import EpochRecord
 from cutover.lake.tables import identifier, literal
+from cutover.records.closing import grace
 from reconcile.sides import Sides
 
 _POSITIONS = """
@@ -40,7 +41,7 @@ _DOUBTS = {
     "a record is called late before its window had closed": """
         SELECT {keys}, _epoch, _partition, _offset FROM ledger l WHERE _class = 'late' AND NOT EXISTS (
         SELECT 1 FROM epoch_watermarks w
-        WHERE w.epoch = l._epoch AND epoch_us(l.window_end) + {allowed} <= w.watermark)
+        WHERE w.epoch = l._epoch AND epoch_us(l.window_end) + {grace} <= w.watermark)
     """,
     "a record's event time lies outside its window": """
         SELECT {keys}, _epoch, _partition, _offset FROM ledger WHERE window_start IS NOT NULL AND NOT coalesce(
@@ -78,9 +79,8 @@ def make(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, records: Seq
         f"CREATE TEMP TABLE ledger_keys AS SELECT _class, {keys}, count(*) AS records FROM ledger"
         f" WHERE window_start IS NOT NULL GROUP BY ALL"
     )
-    allowed = pipeline.lateness.allowed_micros
     doubts = [
-        f"SELECT *, {literal(why)} AS why FROM ({query.format(keys=keys, allowed=allowed)})"
+        f"SELECT *, {literal(why)} AS why FROM ({query.format(keys=keys, grace=grace(pipeline))})"
         for why, query in _DOUBTS.items()
     ]
     connection.execute(f"CREATE TEMP TABLE doubtful AS {' UNION ALL BY NAME '.join(doubts)}")

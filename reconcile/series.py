@@ -8,6 +8,7 @@ from itertools import pairwise
 from cutover.definition.pipeline import Pipeline
 from cutover.lake.epochs import EpochRecord
 from cutover.lake.tables import identifier
+from cutover.records.closing import grace
 from reconcile.causes import UNEXPLAINED
 from reconcile.codec import Scalar, scalar
 from reconcile.layout import additive
@@ -94,7 +95,7 @@ def windows(sides: Sides, pipeline: Pipeline) -> tuple[WindowPoint, ...]:
 def lateness(sides: Sides, pipeline: Pipeline) -> tuple[LatenessBin, ...]:
     """Return late (record, window) pairs by how far the watermark was beyond the end of what their window accepts."""
     query = f"""
-        SELECT (w.watermark - epoch_us(l.window_end) - {pipeline.lateness.allowed_micros}) / {_MINUTE} FROM ledger l
+        SELECT (w.watermark - epoch_us(l.window_end) - {grace(pipeline)}) / {_MINUTE} FROM ledger l
         JOIN epoch_watermarks w ON w.epoch = l._epoch WHERE l._class = 'late' AND w.watermark IS NOT NULL
     """
     late = [float(row[0]) for row in sides.connection.execute(query).fetchall()]

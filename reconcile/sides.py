@@ -21,6 +21,7 @@ from cutover.lake.batch_runs import EXPIRED, LOST, Range
 from cutover.lake.losses import touched
 from cutover.lake.tables import identifier
 from cutover.records.classes import Class
+from cutover.records.closing import closed_by, closed_sql
 from cutover.records.fold import finished_sql
 from cutover.settings import Settings
 from reconcile.layout import Layout, additive, agreed, value_of, wide_columns
@@ -69,7 +70,9 @@ def opened(
         same = isinstance(pipeline.batch, SameDefinition)
         merged = (Class.LATE,) if same else (Class.LATE, Class.FUTURE)
         within = _within(start, end)
-        judged = f"{within} AND {closed_sql(pipeline, evidence)} AND NOT ({_uncovered_sql(pipeline, evidence)})"
+        judged = (
+            f"{within} AND {closed_sql(pipeline, evidence.watermark)} AND NOT ({_uncovered_sql(pipeline, evidence)})"
+        )
         connection.execute(f"CREATE TEMP TABLE {BATCH} AS SELECT * FROM batch_table WHERE {judged}")
         for number in range(len(merged) + 1):
             _fold(connection, pipeline, (Class.ACCEPTED, *merged[:number]), number, judged)
@@ -77,7 +80,7 @@ def opened(
             "CREATE TEMP VIEW windows AS SELECT window_start, window_end FROM all_1"
             " UNION SELECT window_start, window_end FROM batch_table"
         )
-        closed = closed_sql(pipeline, evidence)
+        closed = closed_sql(pipeline, evidence.watermark)
         yield Sides(
             connection=connection,
             layout=_layout(connection, pipeline, same=same),
@@ -86,13 +89,6 @@ def opened(
             open_windows=_count(connection, f"{within} AND NOT {closed}"),
             incomplete=_incomplete(connection, pipeline, evidence, f"{within} AND {closed}"),
         )
-
-
-def closed_sql(pipeline: Pipeline, evidence: Evidence) -> str:
-    """Return SQL that is true for windows that were closed at the cut."""
-    if evidence.watermark is None:
-        return "false"
-    return f"(epoch_us(window_end) + {pipeline.lateness.allowed_micros} <= {evidence.watermark})"
 
 
 def _fold(
@@ -185,8 +181,8 @@ def state_of(pipeline: Pipeline, evidence: Evidence, start: int) -> str:
 
     `open` at the cut, or `incomplete(reason)`.
     """
-    end, known = newest(pipeline.window, start).end, evidence.watermark
-    closed = known is not None and end + pipeline.lateness.allowed_micros <= known
+    end, last = newest(pipeline.window, start).end, closed_by(pipeline, evidence.watermark)
+    closed = last is not None and end <= last
     for reason, ranges in _by_reason(pipeline, evidence).items():
         if (closed or reason == LOST) and any(a <= start and end <= b for a, b in ranges):
             return f"incomplete({reason})"

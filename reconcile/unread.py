@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from cutover.definition.pipeline import Pipeline
-from cutover.definition.windows import Aligned, Interval
+from cutover.definition.windows import Aligned, Interval, Sessions, merged
 from cutover.lake import tables
 from cutover.lake.batch_runs import BatchRun, Range
 from cutover.lake.paths import batch_uri
@@ -23,6 +23,8 @@ def windows(
     settings: Settings, pipeline: Pipeline, start: Mapping[int, int], runs: Sequence[BatchRun]
 ) -> tuple[Range, ...]:
     """Return the windows that hold records before the offsets at which the stream's first epoch starts.
+
+    Of sessions: the stretches of time, by whose touch a session may have such records.
 
     A version begins where the log does: what retention took before, an earlier version has read, and batch.
 
@@ -43,6 +45,8 @@ def windows(
         connection.register("starts", pa.table(offsets, schema=schema))
         connection.register("runs", pa.table({"run": pa.array([run.run_id for run in runs], pa.string())}))
         found = [Interval(*row) for row in connection.execute(_WINDOWS).fetchall()]
+    if isinstance(pipeline.window, Sessions):  # the index knows stretches of time that hold rows
+        return merged(Interval(start, end - 1 + pipeline.window.gap_micros) for start, end in found)
     return _joined(found, pipeline.window)
 
 

@@ -12,7 +12,7 @@ from rich.table import Table
 from cutover.clock import SystemClock
 from cutover.definition import catalogue
 from cutover.definition.pipeline import Pipeline
-from cutover.definition.windows import Aligned, newest
+from cutover.definition.windows import Aligned, Sessions, newest
 from cutover.lake.losses import Loss
 from cutover.records import limits
 from cutover.settings import load_settings
@@ -93,6 +93,8 @@ def _windows(loss: Loss, pipeline: Pipeline) -> str:
     if loss.windows is None:
         return "none"
     first, end = loss.windows
+    if isinstance(pipeline.window, Sessions):
+        return f"all that touch {'anything' if first == limits.MIN_MICROS else _time(first)} to {_time(end - 1)}"
     last = _time(newest(pipeline.window, end - 1).start)
     if first == limits.MIN_MICROS:
         return f"all up to the one that starts at {last}"

@@ -9,10 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from cutover.definition.pipeline import Pipeline
-from cutover.definition.windows import newest, oldest
+from cutover.definition.windows import Sessions, newest, oldest
 from cutover.lake.epochs import EpochRecord
 from cutover.lake.losses import Starts
 from cutover.records import limits
+from cutover.records.closing import closed_by
 from streaming.start import Hole
 
 
@@ -111,16 +112,21 @@ def with_log(
 def windows(pipeline: Pipeline, watermark: int | None, newest_log_time: int) -> Starts | None:
     """Return the windows, by their starts, that may miss lost records and were not final.
 
+    Of sessions, which begin anywhere: the stretch of time, by whose touch a session may miss some.
+
     Args:
         pipeline: Gives the windows, `allowed` and `max_ahead`.
         watermark: Windows that were final at it are not touched; None: every window is, from the beginning of time.
         newest_log_time: No lost record bears a later log timestamp.
     """
-    window = pipeline.window
-    end = window.following(newest(window, newest_log_time + pipeline.lateness.max_ahead_micros).start)
-    if watermark is None:
-        return limits.MIN_MICROS, end
-    first = oldest(window, watermark - pipeline.lateness.allowed_micros).start  # not final: it ends after that
+    window, latest = pipeline.window, newest_log_time + pipeline.lateness.max_ahead_micros
+    last_final = closed_by(pipeline, watermark)
+    if isinstance(window, Sessions):  # of a row alone: to touch one of these is to be touched
+        end = newest(window, latest).end + 1
+        first = limits.MIN_MICROS if last_final is None else last_final + 1
+    else:
+        end = window.following(newest(window, latest).start)
+        first = limits.MIN_MICROS if last_final is None else oldest(window, last_final).start  # it ends after that
     return (first, end) if first < end else None
 
 

@@ -17,12 +17,13 @@ from deltalake import DeltaTable
 
 from cutover.definition.pipeline import Pipeline
 from cutover.definition.triggers import Accumulation, Trigger
-from cutover.definition.windows import Interval, Sessions
+from cutover.definition.windows import Interval
 from cutover.lake import tables
 from cutover.lake.schemas import epoch_log_schema
 from cutover.panes.held import Arrival, Held
 from cutover.panes.machine import begin, noted, recalled
 from cutover.panes.model import Key, Pane, Timing
+from cutover.records.closing import closed_sql
 from cutover.records.fold import fold_sql
 from streaming import pane_values
 from streaming.folding import newest_held_sql
@@ -156,18 +157,8 @@ def _newest(pipeline: Pipeline, watermark: int | None) -> str:
     """Return the query of what is held of every window and key that can still fire."""
     newest = newest_held_sql(pipeline, "(SELECT * FROM log WHERE _kind = 'held')")
     idle = "(_record->>'$.due') IS NULL AND (_record->>'$.is_touched') <> 'true'"
-    over = f"({_closed(pipeline, watermark)}) AND {idle}"
+    over = f"{closed_sql(pipeline, watermark)} AND {idle}"
     return f"SELECT * FROM ({newest}) WHERE _class = 'held' AND NOT ({over})"  # noqa: S608 -- quoted
-
-
-def _closed(pipeline: Pipeline, watermark: int | None) -> str:
-    """Return the condition that a window takes no more rows, as `pane_values.is_closed` has it."""
-    if watermark is None:
-        return "false"
-    end = f"epoch_us(window_end) + {pipeline.lateness.allowed_micros}"
-    if isinstance(pipeline.window, Sessions):
-        return f"{end} + {pipeline.window.gap_micros} < {int(watermark)}"
-    return f"{end} <= {int(watermark)}"
 
 
 def _shown(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, held: pa.Table) -> Shown:
@@ -220,6 +211,7 @@ def _of(key: Key, about: Row, shown: Shown) -> tuple[Pane, ...]:
 
 def _backlog(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, watermark: int | None) -> Sequence[Arrival]:
     """Return what every open window holds, folded."""
-    accepted = f"(SELECT * FROM log WHERE _kind = 'partial' AND NOT ({_closed(pipeline, watermark)}))"  # noqa: S608
-    rows = connection.sql(fold_sql(pipeline, accepted)).to_arrow_table()
+    # A session that is open may have begun with rows that alone would be closed.
+    held = fold_sql(pipeline, "(SELECT * FROM log WHERE _kind = 'partial')")
+    rows = connection.sql(f"SELECT * FROM ({held}) WHERE NOT {closed_sql(pipeline, watermark)}").to_arrow_table()  # noqa: S608
     return pane_values.arrivals(rows, pipeline)

@@ -14,6 +14,7 @@ from cutover.lake.schemas import partial_schema
 from cutover.panes.held import Arrival, Contents
 from cutover.panes.model import Key, in_order
 from cutover.records.classes import Class
+from cutover.records.closing import closing
 from cutover.records.fold import fold_sql
 
 
@@ -122,8 +123,4 @@ def _fold(pipeline: Pipeline, groups: Sequence[Contents]) -> list[Contents]:
 
 def is_closed(pipeline: Pipeline, window: Interval, watermark: int) -> bool:
     """Return whether no row can come into a window any more."""
-    allowed = pipeline.lateness.allowed_micros
-    if isinstance(pipeline.window, Sessions):
-        # A row that touches the session may reach a gap beyond it, and is taken until the watermark is behind that.
-        return window.end + pipeline.window.gap_micros + allowed < watermark
-    return window.end + allowed <= watermark
+    return closing(pipeline.window, pipeline.lateness, window.end) <= watermark

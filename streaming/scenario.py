@@ -4,12 +4,11 @@ import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import cast
 
 from cutover.definition.lateness import Lateness
 from cutover.definition.measures import Avg, Count, Measure
 from cutover.definition.pipeline import Pipeline, Topic
-from cutover.definition.windows import Aligned, Interval
+from cutover.definition.windows import Interval
 from cutover.errors import DefinitionError, LakeError
 from cutover.lake import tables
 from cutover.lake.epochs import EpochLog
@@ -39,7 +38,7 @@ def pipeline_of(setting: Setting, topic: str) -> Pipeline:
             event_time="event_time",
         ),
         key=("key",),
-        window=cast("Aligned", setting.window),  # the check of a definition refuses sessions
+        window=setting.window,
         measures={"value_": _measure(setting.measure)},
         lateness=Lateness(allowed=f"{(setting.allowed_lateness or 0) // 1000} milliseconds"),
         trigger=setting.trigger,

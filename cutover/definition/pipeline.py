@@ -10,7 +10,7 @@ from cutover.definition.lateness import Lateness
 from cutover.definition.lookups import Lookup
 from cutover.definition.measures import Measure
 from cutover.definition.triggers import Accumulation, Trigger
-from cutover.definition.windows import Aligned
+from cutover.definition.windows import Window
 
 TimeFormat = Literal["iso", "seconds", "millis"]
 
@@ -71,7 +71,7 @@ class Pipeline:
     name: str
     source: Topic
     key: tuple[str, ...]  # columns of the schema, of `lookups` or of `derive`; a null key is a value
-    window: Aligned
+    window: Window
     measures: Mapping[str, Measure]
     where: str | None = None  # Spark SQL condition; rows for which it is not true are `filtered`
     lookups: Mapping[str, Lookup] = field(default_factory=dict)  # columns from dimensions, joined in this order

@@ -183,8 +183,8 @@ def oldest(window: Aligned, micros: int) -> Interval:
     return window.intervals(micros)[0]
 
 
-def newest(window: Aligned, micros: int) -> Interval:
-    """Return the last window that begins at or before a time; of a window's start, that window."""
+def newest(window: Window, micros: int) -> Interval:
+    """Return the last window of a row at a time; of an aligned window's start, that window."""
     return window.intervals(micros)[-1]
 
 

@@ -52,13 +52,14 @@ class BatchRun:
     result_fingerprint: str
     batch_fingerprint: str  # "same", or the hash of the team's SQL
     isolation: str
-    computed: tuple[Range, ...]  # windows written by this run: [first start, last end)
+    computed: tuple[Range, ...]  # windows written by this run, wholly inside: [first start, last end)
     stale: tuple[Range, ...] = ()  # dirty closed windows that this run left alone
     incomplete: tuple[Incomplete, ...] = ()  # all that are known so far
     batch_version: int | None = None  # Delta version of `batch` after this run
     ledger_version: int | None = None
     counts: Mapping[str, int] = field(default_factory=dict)  # class -> pairs, in what was scanned
     contract: tuple[ExpectationResult, ...] = ()
+    open_from: int | None = None  # of sessions: start of the first one that was not final, or not to be computed
     started: str = ""
     finished: str = ""
     seconds: float = 0.0

@@ -21,6 +21,7 @@ from cutover.lake.losses import Starts
 from cutover.lake.paths import batch_uri
 from cutover.lake.schemas import batch_ledger_schema, batch_schema
 from cutover.lake.stages import Stage, current_stage
+from cutover.records.closing import closed_sql
 from cutover.records.fold import finished_columns, finished_sql
 from cutover.settings import Settings
 
@@ -137,10 +138,7 @@ def _states(pipeline: Pipeline, watermark: int | None, lost: Sequence[Starts], r
         f"({start} >= {int(entry.window_start)} AND epoch_us(window_end) <= {int(entry.window_end)})"
         for entry in frozen
     )
-    final = (
-        "false" if watermark is None else f"epoch_us(window_end) + {pipeline.lateness.allowed_micros} <= {watermark}"
-    )
-    closed = f"WHEN {final} THEN 'final' ELSE 'open' END"
+    closed = f"WHEN {closed_sql(pipeline, watermark)} THEN 'final' ELSE 'open' END"
     lost_first = f"CASE WHEN {gone} THEN 'incomplete({batch_runs.LOST})'"
     return _States(
         streaming=f"{lost_first} {closed}",

@@ -3,9 +3,10 @@
 from typing import TYPE_CHECKING
 
 from cutover.definition.pipeline import Pipeline
-from cutover.definition.windows import Sessions, Window
+from cutover.definition.windows import Window
 from cutover.records import windowing
 from cutover.records.classes import Class
+from cutover.records.closing import grace
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -53,11 +54,9 @@ def _class(pipeline: Pipeline, watermark_micros: int | None) -> str:
     ahead = f"__event > unix_micros(_log_time) + {pipeline.lateness.max_ahead_micros}L"
     late = "false"
     if watermark_micros is not None:
-        closed = watermark_micros - pipeline.lateness.allowed_micros
-        # The gap of a session is inclusive: a row exactly at its end still joins it.
-        behind = "<" if isinstance(pipeline.window, Sessions) else "<="
+        closed = watermark_micros - grace(pipeline)
         # A bigint would be written into the generated code, and so compiled anew in each epoch; a decimal is not.
-        late = f"CAST(__end AS decimal(20,0)) - CAST('{closed}' AS decimal(20,0)) {behind} 0"
+        late = f"CAST(__end AS decimal(20,0)) - CAST('{closed}' AS decimal(20,0)) <= 0"
     return f"""CASE
         WHEN _reason IS NOT NULL THEN '{Class.MALFORMED}'
         WHEN _filtered THEN '{Class.FILTERED}'

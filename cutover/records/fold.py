@@ -5,9 +5,11 @@ from collections.abc import Sequence
 from cutover.definition import compiled
 from cutover.definition.pipeline import Pipeline
 from cutover.definition.states import State
+from cutover.definition.windows import Sessions
 from cutover.records.classes import Class
 
 WINDOW = ("window_start", "window_end")
+SESSION = "__session"
 
 
 def fold_sql(pipeline: Pipeline, relation: str, *, keep: Sequence[str] = (Class.ACCEPTED,)) -> str:
@@ -21,17 +23,42 @@ def fold_sql(pipeline: Pipeline, relation: str, *, keep: Sequence[str] = (Class.
 
     Returns:
         `window_start`, `window_end`, the key columns, the state columns, `_n bigint` (records); unique by window and
-        key (a null key is a value), unordered.
+        key (a null key is a value), unordered. Of sessions, rows of a key that touch are one row, from the first start
+        to the last end.
     """
-    group = _quoted((*WINDOW, *pipeline.key))
-    merged = [f"{_merge(state)} AS {_quote(state.column)}" for state in compiled.states(pipeline)]
-    columns = ", ".join((group, *merged, "CAST(sum(_n) AS bigint) AS _n"))
     classes = ", ".join(f"'{Class(name)}'" for name in keep)
-    gathered = f"SELECT {columns} FROM {relation} AS partials WHERE _class IN ({classes}) GROUP BY {group}"  # noqa: S608 -- names are checked
+    rows = f"SELECT * FROM {relation} AS partials WHERE _class IN ({classes})"  # noqa: S608 -- names are checked
+    window, group = _quoted(WINDOW), _quoted((*WINDOW, *pipeline.key))
+    if isinstance(pipeline.window, Sessions):
+        rows = joined_sql(pipeline.key, f"({rows})")
+        window, group = "min(window_start) AS window_start, max(window_end) AS window_end", _quoted(pipeline.key)
+        group += f", {SESSION}"
+    merged = [f"{_merge(state)} AS {_quote(state.column)}" for state in compiled.states(pipeline)]
+    columns = ", ".join((window, _quoted(pipeline.key), *merged, "CAST(sum(_n) AS bigint) AS _n"))
+    gathered = f"SELECT {columns} FROM ({rows}) AS counted GROUP BY {group}"  # noqa: S608 -- names are checked
     if all(state.merge != "counts" for state in compiled.states(pipeline)):
         return gathered
-    settled = ", ".join((group, *(_settle(state) for state in compiled.states(pipeline)), "_n"))
+    settled = ", ".join(
+        (_quoted((*WINDOW, *pipeline.key)), *(_settle(state) for state in compiled.states(pipeline)), "_n")
+    )
     return f"SELECT {settled} FROM ({gathered}) AS gathered"  # noqa: S608 -- names are checked
+
+
+def joined_sql(key: Sequence[str], relation: str) -> str:
+    """Return the query that tells which intervals of a key touch, directly or over others: the gap is inclusive.
+
+    Args:
+        key: The key columns; a null is a value.
+        relation: A view or a query in parentheses, with `window_start`, `window_end` and the key.
+
+    Returns:
+        The columns of the relation and `__session`, a number: rows of one key are of one session where it is equal.
+    """
+    of_key = f"PARTITION BY {_quoted(key)} ORDER BY window_start, window_end"
+    reached = f"max(window_end) OVER ({of_key} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
+    opens = f"SELECT *, CASE WHEN window_start <= {reached} THEN 0 ELSE 1 END AS __opens FROM {relation} AS alone"  # noqa: S608 -- names are checked
+    number = f"sum(__opens) OVER ({of_key} ROWS UNBOUNDED PRECEDING)"
+    return f"SELECT * EXCLUDE (__opens), {number} AS {SESSION} FROM ({opens}) AS opening"  # noqa: S608 -- names are checked
 
 
 def finished_sql(pipeline: Pipeline, relation: str, *, keep: Sequence[str] = (Class.ACCEPTED,)) -> str:

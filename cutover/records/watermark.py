@@ -19,7 +19,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from cutover.definition.lateness import Lateness
-from cutover.definition.windows import Aligned, newest
+from cutover.definition.windows import Window, newest
+from cutover.records.closing import closing
 
 MICROS = 1_000_000
 
@@ -69,12 +70,12 @@ def advance(state: WatermarkState, seen: Observation, lateness: Lateness) -> Wat
     )
 
 
-def final_watermark(state: WatermarkState, window: Aligned, lateness: Lateness) -> int | None:
+def final_watermark(state: WatermarkState, window: Window, lateness: Lateness) -> int | None:
     """Return the watermark that closes every window seen so far: its end and the allowed lateness are behind it."""
     if not state.max_event:
         return state.watermark
     end = newest(window, max(state.max_event.values())).end
-    return max(end + lateness.allowed_micros, end if state.watermark is None else state.watermark)
+    return max(closing(window, lateness, end), end if state.watermark is None else state.watermark)
 
 
 def _watermark(

@@ -17,6 +17,7 @@ from cutover.lake.epochs import EpochLog, EpochRecord
 from cutover.lake.losses import Loss
 from cutover.lake.versions import Version
 from cutover.log.kafka import LogClient
+from cutover.records.closing import closing
 from cutover.settings import Settings
 from reconcile.gate.decide import Decision, Evidence, Lost, Replay, Run, is_ahead
 from reconcile.report.verdicts import EXPLAINED_BEYOND_POLICY
@@ -121,7 +122,7 @@ def lost(pipeline: Pipeline, found: Sequence[Loss]) -> tuple[Lost, ...]:
 
 def _lost(pipeline: Pipeline, step: Sequence[Loss]) -> Lost:
     end = max(loss.windows_to or 0 for loss in step)
-    closed = newest(pipeline.window, end - 1).end + pipeline.lateness.allowed_micros
+    closed = closing(pipeline.window, pipeline.lateness, newest(pipeline.window, end - 1).end)
     offsets = sum((loss.next or loss.first) - loss.first for loss in step)
     how_many = f"{offsets:,} offsets" if all(loss.next is not None for loss in step) else "an unknown number of offsets"
     text = f"{how_many} of {step[0].topic} were lost, accepted {step[0].at:%Y-%m-%d %H:%M} UTC by {step[0].who}: "

@@ -17,6 +17,7 @@ from cutover.lake.batch_runs import BatchRun, Range
 from cutover.lake.epochs import EpochLog, EpochRecord
 from cutover.lake.paths import batch_uri
 from cutover.lake.tables import identifier
+from cutover.records.closing import closed_sql
 from cutover.records.fold import finished_sql
 from reconcile import damage
 from reconcile.diff import diff
@@ -84,10 +85,7 @@ def readable(uri: str, version: int) -> EpochLog | None:
 
 
 def _finals(source: Source, facts: Facts, older: EpochLog, record: EpochRecord) -> Finals:
-    allowed = facts.pipeline.lateness.allowed_micros
-    closed = (
-        "false" if record.watermark_after is None else f"epoch_us(window_end) + {allowed} <= {record.watermark_after}"
-    )
+    closed = closed_sql(facts.pipeline, record.watermark_after)
     connection = source.connection
     older.relation(connection, "older_log", epoch=record.epoch)
     for name, rows in (("older_fold", "older_log"), ("newer_fold", ROWS)):

@@ -4,8 +4,10 @@
 
 from collections.abc import Mapping
 
+from cutover.definition.windows import Sessions
 from cutover.lake import tables
 from cutover.records.classes import Class
+from cutover.records.closing import grace
 from cutover.records.reference import LedgerRow
 from reconcile.verify import results
 from reconcile.verify.facts import Books, Cell, Commit, Counted, Doubt, Facts, Reopened
@@ -14,6 +16,7 @@ from reconcile.verify.source import ROWS, Source
 
 LEDGER = "SELECT _class, _partition, _offset, epoch_us(window_start), epoch_us(event_time), reason FROM ledger"
 LABELS = f"SELECT DISTINCT _epoch FROM {ROWS} WHERE _class = '{Class.ACCEPTED}'"
+_END = "epoch_us(window_end)"
 _PAIRS = f"""
     SELECT _epoch, _class, sum(_n)::BIGINT, sum(coalesce(len(_positions), 0))::BIGINT FROM {ROWS} GROUP BY 1, 2
 """
@@ -23,7 +26,7 @@ _DOUBTFUL = """
 _REOPENED = f"""
     SELECT _epoch, epoch_us(window_start) AS opens, any_value(watermark) AS closing, sum(_n)::BIGINT
     FROM {ROWS} JOIN segments ON _epoch = last
-    WHERE _class = '{Class.ACCEPTED}' AND epoch_us(window_end) + ? <= watermark GROUP BY 1, 2 ORDER BY 1, 2
+    WHERE _class = '{Class.ACCEPTED}' AND {{first_end}} + ? <= watermark GROUP BY 1, 2 ORDER BY 1, 2
 """
 
 
@@ -59,7 +62,11 @@ def reopened(source: Source, facts: Facts) -> tuple[Reopened, ...]:
     found = segments(facts.records, (label for (label,) in source.connection.execute(LABELS).fetchall()))
     judged = {segment.last: before.get(segment.first) for segment in found}
     results.register(source.connection, "segments", judged, ("last", "watermark"))
-    rows = source.connection.execute(_REOPENED, [facts.pipeline.lateness.allowed_micros]).fetchall()
+    window = facts.pipeline.window
+    # Of the rows that one session was made of, the first one came latest.
+    first_end = f"epoch_us(window_start) + {window.gap_micros}" if isinstance(window, Sessions) else _END
+    query = _REOPENED.format(first_end=first_end)
+    rows = source.connection.execute(query, [grace(facts.pipeline)]).fetchall()
     return tuple(Reopened(epoch=e, window_start=w, watermark=m, pairs=int(n)) for e, w, m, n in rows)
 
 

@@ -6,12 +6,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cutover.definition.pipeline import Pipeline
+from cutover.definition.windows import Interval, Sessions, merged
 from cutover.log.kafka import RawRecord
 from cutover.records.classes import WITH_POSITIONS, Class, Reason
+from cutover.records.closing import grace
 from cutover.records.reference.evaluate import Evaluated, evaluate
 from cutover.records.reference.further import Place
 from cutover.records.reference.lookups import At, looked_up, nothing
-from cutover.records.reference.measures import finished, merged
+from cutover.records.reference.measures import finished
+from cutover.records.reference.measures import merged as states_of
 from cutover.records.reference.parse import ParsedRecord, parse
 
 Counted = tuple[Mapping[str, Any], Place]  # what the measures of a record look at, and where it stands
@@ -144,7 +147,7 @@ def _classify(books: _Books, pipeline: Pipeline, record: _Judged, watermark: int
         _enter(books, record, Class.FILTERED, None)
         return
     for start, end in pipeline.window.intervals(record.event):
-        late = watermark is not None and end + pipeline.lateness.allowed_micros <= watermark
+        late = watermark is not None and end + grace(pipeline) <= watermark
         cls = Class.FUTURE if record.is_future(pipeline) else Class.LATE if late else Class.ACCEPTED
         _enter(books, record, cls, start)
         if cls is Class.ACCEPTED:
@@ -190,10 +193,22 @@ def _watermark(
     return reached if before is None else max(before, reached)
 
 
+def _sessions(alone: Mapping[Group, list[Counted]]) -> dict[Group, list[Counted]]:
+    """Return the groups of sessions from those of rows alone: of a key, those that touch are one."""
+    found: dict[Group, list[Counted]] = {}
+    for key in {group[2] for group in alone}:
+        mine = {Interval(*group[:2]): counted for group, counted in alone.items() if group[2] == key}
+        for start, end in merged(mine):
+            inside = (counted for one, counted in sorted(mine.items()) if start <= one.start and one.end <= end)
+            found[start, end, key] = [row for counted in inside for row in counted]
+    return found
+
+
 def _result(pipeline: Pipeline, books: _Books, unknown: int, watermarks: tuple[int | None, ...]) -> Result:
+    groups = _sessions(books.groups) if isinstance(pipeline.window, Sessions) else books.groups
     rows = {
-        group: Row(n=len(counted), measures=finished(pipeline, merged(pipeline, *zip(*counted, strict=True))))
-        for group, counted in books.groups.items()
+        group: Row(n=len(counted), measures=finished(pipeline, states_of(pipeline, *zip(*counted, strict=True))))
+        for group, counted in groups.items()
     }
     counts = {cls: books.counts[cls] for cls in Class}
     return Result(rows=rows, ledger=frozenset(books.ledger), counts=counts, unknown=unknown, watermarks=watermarks)

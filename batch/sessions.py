@@ -1,0 +1,228 @@
+"""Sessions: nobody knows before which there are, so a run computes all that may have changed, from a time on.
+
+From `since` on everything is folded anew: no session that changed since the last run, or was open at it, begins
+earlier. The index knows the hours in which rows lie (`HOURS`), so only their offsets are read again. What has left the
+log is frozen: a session that may have begun with it keeps the row that it has, and is incomplete(expired).
+
+A range counts for a session that it touches where rows may be missing (`incomplete`, `stale`), and for one that lies
+wholly inside where it says what a run wrote (`computed`).
+"""
+
+# ruff: noqa: S608 -- every name in a query is quoted or ours
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from batch import index, retention, scan, segments
+from batch.dirty import Plan
+from batch.scan import HOURS
+from batch.windows import frozen_before, whole_from
+from batch.work import Work
+from cutover.definition.windows import LATEST, Sessions
+from cutover.lake import tables
+from cutover.lake.batch_runs import Incomplete, Range
+from cutover.lake.paths import batch_uri
+from cutover.lake.schemas import batch_schema
+from cutover.records import limits
+from cutover.records.classes import Class
+from cutover.records.closing import closed_by
+from cutover.records.fold import SESSION, finished_sql, joined_sql
+from cutover.records.read import Offsets
+
+FOLDED, KEPT = "folded_sessions", "kept_sessions"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Since:
+    """From when on a run computes; microseconds of event time."""
+
+    rows: int | None  # rows from then on are read; None: nothing has changed
+    sessions: int  # sessions that start earlier may miss rows that have left the log
+    folded: int  # what starts earlier is but a part of a session that has not changed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Computed:
+    """What a run makes of sessions."""
+
+    plan: Plan
+    incomplete: tuple[Incomplete, ...]
+    query: str | None  # the rows to publish, in the columns of `finished_sql`; None: none
+    open_from: int | None  # start of the first session that was left out: open, or not to be computed any more
+
+
+def compute(work: Work, window: Sessions, offsets: Offsets) -> Computed:
+    """Fold what may have changed, and say which sessions are final and whole.
+
+    Args:
+        work: With the scan staged and its ranges bound.
+        window: The definition's.
+        offsets: What no run had scanned, lost records included.
+    """
+    last = closed_by(work.pipeline, work.target.record.watermark_after)
+    before = work.history.newest
+    if work.behind:
+        stale = _ahead(work, window)
+        incomplete = () if before is None else before.incomplete
+        return Computed(
+            plan=_plan((), stale), incomplete=incomplete, query=None, open_from=before.open_from if before else None
+        )
+    _bind_table(work)
+    since = _since(work, window, offsets, last)
+    incomplete = _incomplete(work, since.sessions)
+    if since.rows is None:
+        return Computed(
+            plan=_plan((), ()), incomplete=incomplete, query=None, open_from=before.open_from if before else None
+        )
+    first = max(since.rows, since.sessions)
+    computed = pieces(first, last, work.lost)
+    _fold(work, _counted(work, since.rows), computed, pieces(first, LATEST, work.lost), since.folded)
+    return Computed(
+        plan=_plan(computed, ()),
+        incomplete=incomplete,
+        query=f"SELECT * EXCLUDE (__published, __kept), {int(work.target.record.epoch)}::BIGINT AS _epoch"
+        f" FROM {FOLDED} WHERE __published",
+        open_from=_open_from(work, since.rows),
+    )
+
+
+def pieces(first: int, last: int | None, lost: Iterable[Range]) -> tuple[Range, ...]:
+    """Return the ranges that hold, wholly inside, the sessions of a stretch of time that no loss touches.
+
+    Args:
+        first: No session starts earlier, microseconds.
+        last: None ends later; None: there are none.
+        lost: Stretches `[from, to)` by whose touch a session may miss records; ascending, disjoint.
+    """
+    if last is None:
+        return ()
+    found = []
+    for start, end in lost:
+        found.append((first, min(start - 1, last)))
+        first = max(first, end)
+    found.append((first, last))
+    return tuple((start, end) for start, end in found if start < end)
+
+
+def _plan(computed: Sequence[Range], stale: Sequence[Range]) -> Plan:
+    return Plan(compute=(), computed=tuple(computed), stale=tuple(stale), expired=())
+
+
+def _since(work: Work, window: Sessions, offsets: Offsets, last: int | None) -> Since:
+    """Return from when on there is something to compute, and where the log has an end."""
+    starts = sorted({touch.window.start for touch in index.touches(work.connection)})
+    left = whole_from(work, offsets, starts, following=HOURS.following)
+    sessions = max(frozen_before(work), limits.MIN_MICROS if left is None else left + window.gap_micros)
+    rows = _changed_since(work, last)
+    gone = index.expired_windows(work.connection, work.earliest, work.scan)
+    readable = max((HOURS.following(start) for start in gone), default=limits.MIN_MICROS)
+    if rows is not None and rows < readable:
+        # Some of the rows to read again are gone: what begins with them, or may have begun with them, is frozen.
+        frozen = max(sessions, readable + window.gap_micros)
+        return Since(rows=readable, sessions=frozen, folded=limits.MIN_MICROS)
+    return Since(rows=rows, sessions=sessions, folded=limits.MIN_MICROS if rows is None else rows)
+
+
+def _changed_since(work: Work, last: int | None) -> int | None:
+    """Return the start of the first session that has changed or was not computed; None: there is none."""
+    before = work.history.newest
+    if before is None:
+        return limits.MIN_MICROS
+    touched, then = _touched_from(work), closed_by(work.pipeline, before.watermark)
+    later = before.open_from if last is not None and (then is None or then < last) else None
+    return min((start for start in (touched, later) if start is not None), default=None)
+
+
+def _touched_from(work: Work) -> int | None:
+    """Return the start of the first session that the rows of this scan are in, with what the batch table has."""
+    keys = ", ".join(tables.identifier(name) for name in work.pipeline.key)
+    columns = f"{keys}, window_start, window_end"
+    new = f"SELECT DISTINCT {columns}, true AS __new FROM {scan.SCAN} WHERE _class = '{Class.ACCEPTED}'"
+    both = f"(SELECT {columns}, false AS __new FROM found_sessions UNION ALL {new})"
+    joined = joined_sql(work.pipeline.key, both)
+    query = (
+        f"SELECT epoch_us(min(window_start)) AS opens FROM ({joined}) GROUP BY {keys}, {SESSION} HAVING bool_or(__new)"
+    )
+    (first,) = work.connection.execute(f"SELECT min(opens) FROM ({query})").fetchall()[0]
+    return None if first is None else int(first)
+
+
+def _counted(work: Work, since: int) -> str:
+    """Return the query of the rows since a time, and perhaps some before it."""
+    sources = [scan.SCAN]
+    again = segments.reads(_spans(work, since))
+    if again:
+        scan.read_again(work.spark, work.settings, work.pipeline, again, work.staged)
+        sources.append(scan.AGAIN)
+    return " UNION ALL BY NAME ".join(f"SELECT * FROM {source}" for source in sources)
+
+
+def _fold(work: Work, rows: str, computed: Sequence[Range], known: Sequence[Range], since: int) -> None:
+    """Make the table of all sessions that start since a time, and say of each whether it is published.
+
+    A session that the table keeps may hold rows that are read here too: such a part of it is none of its own.
+
+    Args:
+        work: The run.
+        rows: The query of what they are folded from.
+        computed: Ranges whose sessions are published.
+        known: The same, with those that are open: sessions of the table outside of them are kept.
+        since: Microseconds.
+    """
+    inside = index.inside_sql(computed)
+    keys = " AND ".join(f"k.{key} IS NOT DISTINCT FROM f.{key}" for key in map(tables.identifier, work.pipeline.key))
+    touches = f"k.window_start <= f.window_end AND f.window_start <= k.window_end AND {keys}"
+    holds = f"k.window_start <= f.window_start AND f.window_end <= k.window_end AND {keys}"
+    work.connection.execute(
+        f"CREATE TEMP TABLE {KEPT} AS SELECT * FROM found_sessions WHERE NOT ({index.inside_sql(known)})"
+    )
+    work.connection.execute(
+        f"CREATE TEMP TABLE {FOLDED} AS SELECT *,"
+        f" ({inside}) AND NOT EXISTS (SELECT 1 FROM {KEPT} k WHERE {touches}) AS __published,"
+        f" EXISTS (SELECT 1 FROM {KEPT} k WHERE {holds}) AS __kept"
+        f" FROM ({finished_sql(work.pipeline, f'({rows})')}) f WHERE epoch_us(window_start) >= {since}"
+    )
+
+
+def _spans(work: Work, since: int) -> list[segments.Span]:
+    """Return where the rows since a time lie, as earlier scans found them, as far as the log still holds them."""
+    work.connection.execute(
+        "CREATE OR REPLACE TEMP VIEW since_hours AS"
+        f" SELECT DISTINCT window_start FROM ranges WHERE window_end > {int(since)}"
+    )
+    found = index.spans(work.connection, "since_hours", before=work.scan)
+    left = ((span, max(span.first, work.earliest.get(span.partition, 0))) for span in found)
+    return [
+        segments.Span(partition=span.partition, first=first, last=span.last)
+        for span, first in left
+        if first <= span.last
+    ]
+
+
+def _open_from(work: Work, since: int) -> int | None:
+    query = f"SELECT epoch_us(min(window_start)) FROM {FOLDED} WHERE NOT __published AND NOT __kept"
+    (first,) = work.connection.execute(query).fetchall()[0]
+    return None if first is None else max(int(first), since)
+
+
+def _bind_table(work: Work) -> None:
+    """Bind the batch table as it is, as `found_sessions`."""
+    uri = batch_uri(work.settings, work.pipeline)
+    if tables.exists(uri):
+        tables.relation(work.connection, "found_sessions", uri)
+    else:
+        work.connection.register("found_sessions", batch_schema(work.pipeline).empty_table())
+
+
+def _incomplete(work: Work, since: int) -> tuple[Incomplete, ...]:
+    lost = tuple(retention.lost_windows(starts, work.pipeline) for starts in work.lost)
+    return (*(() if since == limits.MIN_MICROS else (retention.frozen(since, work.pipeline),)), *lost)
+
+
+def _ahead(work: Work, window: Sessions) -> list[Range]:
+    """Return the stretches of time in which the batch table holds more than the cut, or less since they were open."""
+    hours = sorted(index.beyond(work.connection, work.target.record.end))
+    held = [(start, HOURS.following(start) - 1 + window.gap_micros) for start in hours]
+    marks = [closed_by(work.pipeline, run.watermark) for run in work.history.runs if run.computed]
+    last = max((mark for mark in marks if mark is not None), default=limits.MIN_MICROS)
+    return [*held, (last + 1, LATEST)]

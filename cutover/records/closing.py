@@ -1,0 +1,36 @@
+"""When a window takes no more rows: the one place that says by which watermark a row is late and a window closed.
+
+A window without a gap ends before its `end`: it is closed, and a row in it late, once the watermark has passed the end
+and the allowed lateness. The end of a session still belongs to it, since the gap is inclusive. A row at time t is late
+once the watermark is beyond `t + gap + allowed`. A row exactly at a session's end would still join it, and it is taken
+until the watermark is beyond that end, a further gap and the allowed lateness: only then is the session closed.
+"""
+
+from cutover.definition.lateness import Lateness
+from cutover.definition.pipeline import Pipeline
+from cutover.definition.windows import Sessions, Window
+
+
+def closing(window: Window, lateness: Lateness, end: int) -> int:
+    """Return the first watermark at which a window that ends at a time is closed, microseconds."""
+    further = window.gap_micros + 1 if isinstance(window, Sessions) else 0
+    return end + further + lateness.allowed_micros
+
+
+def closed_by(pipeline: Pipeline, watermark: int | None) -> int | None:
+    """Return the last end of a window that is closed at a watermark, microseconds; None: no window is."""
+    return None if watermark is None else watermark - closing(pipeline.window, pipeline.lateness, 0)
+
+
+def closed_sql(pipeline: Pipeline, watermark: int | None) -> str:
+    """Return DuckDB's condition over `window_end` that a window is closed at a watermark."""
+    last = closed_by(pipeline, watermark)
+    return "false" if last is None else f"(epoch_us(window_end) <= {last})"
+
+
+def grace(pipeline: Pipeline) -> int:
+    """Return how far the watermark must be beyond the end of a row's own window for the row to be late, microseconds.
+
+    A row's own window: of sessions that of the row alone.
+    """
+    return pipeline.lateness.allowed_micros + (1 if isinstance(pipeline.window, Sessions) else 0)
