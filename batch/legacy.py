@@ -17,8 +17,9 @@ from cutover.definition.windows import Interval
 from cutover.errors import DefinitionError
 from cutover.lake import tables
 from cutover.lake.schemas import batch_schema
-from cutover.records import windowing
+from cutover.records import twins, windowing
 from cutover.records.classes import Class
+from cutover.records.classify import future_sql
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -57,17 +58,16 @@ def events(records: "DataFrame", pipeline: Pipeline) -> "DataFrame":
     """Return the view `events`: the rows that parsed, with `_class`, `_partition`, `_offset`, `_log_time`."""
     from cutover.records.parse import parsed  # noqa: PLC0415 -- only a run needs Spark
 
-    ahead = f"unix_micros(_event_time) > unix_micros(_log_time) + {pipeline.lateness.max_ahead_micros}L"
+    rows, twin = parsed(records, pipeline).where("_reason IS NULL"), "false"
+    if pipeline.source.record_id is not None:
+        rows, twin = twins.marked(rows, pipeline), twins.IS_TWIN
     judged = (
-        f"CASE WHEN _filtered THEN '{Class.FILTERED}' WHEN {ahead} THEN '{Class.FUTURE}' "
-        f"ELSE '{Class.ACCEPTED}' END AS _class"
+        f"CASE WHEN _filtered THEN '{Class.FILTERED}' "
+        f"WHEN {future_sql(pipeline, 'unix_micros(_event_time)')} THEN '{Class.FUTURE}' "
+        f"WHEN {twin} THEN '{Class.DUPLICATE}' ELSE '{Class.ACCEPTED}' END AS _class"
     )
     columns = (f"`{name}`" for name in column_types(pipeline))
-    return (
-        parsed(records, pipeline)
-        .where("_reason IS NULL")
-        .selectExpr(*columns, judged, "_partition", "_offset", "_log_time")
-    )
+    return rows.selectExpr(*columns, judged, "_partition", "_offset", "_log_time")
 
 
 def result_sql(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, windows: str, epoch: int) -> str:

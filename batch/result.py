@@ -16,7 +16,7 @@ from cutover.records.read import read
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-STAGED, WINDOWS, COUNTED = "staged", "wanted_windows", "counted"
+STAGED, WINDOWS = "staged", "wanted_windows"
 
 
 def stage_result(work: Work, plan: Plan) -> None:
@@ -29,6 +29,8 @@ def stage_result(work: Work, plan: Plan) -> None:
     planned = [dict(zip(WINDOW, window, strict=True)) for window in plan.compute]
     work.connection.register(WINDOWS, pa.Table.from_pylist(planned, schema=pa.schema(fields)))
     if not plan.compute:
+        nothing = f"SELECT *, 0 AS {scan.CONFLICTS} FROM {scan.SCAN} LIMIT 0"  # noqa: S608 -- names of ours
+        work.connection.execute(f"CREATE VIEW {scan.COUNTED} AS {nothing}")
         stage_rows(work, None)
     else:
         same = isinstance(work.pipeline.batch, SameDefinition)
@@ -52,18 +54,30 @@ def staged_rows(work: Work) -> pa.Table:
 
 
 def _same_definition(work: Work) -> str:
+    rows = _once(work) if scan.tells_twins(work.pipeline) else _scanned(work)
+    work.connection.execute(
+        f"CREATE VIEW {scan.COUNTED} AS SELECT * FROM ({rows}) "  # noqa: S608 -- names of ours
+        f"WHERE epoch_us(window_start) IN (SELECT window_start FROM {WINDOWS})"
+    )
+    folded = finished_sql(work.pipeline, scan.COUNTED)
+    return f"SELECT *, {int(work.target.record.epoch)}::BIGINT AS _epoch FROM ({folded})"  # noqa: S608 -- ours
+
+
+def _scanned(work: Work) -> str:
+    """Return the query of what this run scanned, and of what an earlier one did, read again."""
     again = segments.reads(index.spans(work.connection, WINDOWS, before=work.scan))
     sources = [scan.SCAN]
     if again:
         scan.read_again(work.spark, work.settings, work.pipeline, again, work.staged)
         sources.append(scan.AGAIN)
-    rows = " UNION ALL BY NAME ".join(f"SELECT * FROM {source}" for source in sources)  # noqa: S608 -- names of ours
-    work.connection.execute(
-        f"CREATE VIEW {COUNTED} AS SELECT * FROM ({rows}) "  # noqa: S608 -- names of ours
-        f"WHERE epoch_us(window_start) IN (SELECT window_start FROM {WINDOWS})"
-    )
-    folded = finished_sql(work.pipeline, COUNTED)
-    return f"SELECT *, {int(work.target.record.epoch)}::BIGINT AS _epoch FROM ({folded})"  # noqa: S608 -- ours
+    return " UNION ALL BY NAME ".join(f"SELECT * FROM {source}" for source in sources)  # noqa: S608 -- names of ours
+
+
+def _once(work: Work) -> str:
+    """Return the query of all records of the planned windows, read together: a twin may lie in any earlier scan."""
+    reads = segments.reads(index.spans(work.connection, WINDOWS, before=work.scan + 1))
+    scan.count_once(work.spark, work.settings, work.pipeline, reads, work.staged)
+    return f"SELECT * FROM {scan.ONCE}"  # noqa: S608 -- a name of ours
 
 
 def _team_sql(work: Work, plan: Plan) -> str:

@@ -10,6 +10,7 @@ from batch.target import Target
 from cutover.definition.pipeline import Pipeline, SameDefinition
 from cutover.definition.windows import Fixed, Sessions
 from cutover.lake.schemas import BATCH_INDEX, batch_ledger_schema, partial_schema
+from cutover.records import twins
 from cutover.records.classes import Class
 from cutover.records.classify import classified
 from cutover.records.parse import parsed
@@ -20,11 +21,14 @@ from cutover.settings import Settings
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-SCAN, TOUCHED, AGAIN = "scanned", "touched", "read_again"
 HOURS = Fixed(hours=1)
 """How finely the index knows where the rows of sessions lie: there are no windows that it could know."""
 
-FIRST, LAST = "_first_offset", "_last_offset"
+SCAN, TOUCHED, AGAIN, ONCE = "scanned", "touched", "read_again", "once"
+COUNTED = "counted"
+"""Partials of the windows that are computed."""
+
+FIRST, LAST, CONFLICTS = "_first_offset", "_last_offset", "_conflicts"
 
 
 def scan(spark: "SparkSession", settings: Settings, pipeline: Pipeline, offsets: Offsets, staged: Staging) -> None:
@@ -51,6 +55,21 @@ def read_again(
     staged.write(AGAIN, partials(read(spark, settings, pipeline, reads), pipeline))
 
 
+def count_once(
+    spark: "SparkSession", settings: Settings, pipeline: Pipeline, reads: tuple[Offsets, ...], staged: Staging
+) -> None:
+    """Stage the partials of offsets that hold all records of some windows, twins of one another told apart.
+
+    View `once`: what can count, as accepted or duplicate, in the partial shape, and `_conflicts bigint`. Of a window
+    whose records do not all lie in these offsets the rows mean nothing.
+    """
+    rows = parsed(read(spark, settings, pipeline, reads), pipeline)
+    told = classified(twins.marked(rows, pipeline), pipeline, watermark_micros=None, duplicate=twins.IS_TWIN)
+    can_count = told.where(f"_class IN ('{Class.ACCEPTED}', '{Class.DUPLICATE}')")
+    further = {CONFLICTS: f"sum({twins.CONFLICT})"}
+    staged.write(ONCE, aggregated(can_count, pipeline, by=("_partition",), further=further))
+
+
 def partials(records: "DataFrame", pipeline: Pipeline) -> "DataFrame":
     """Return the partial shape by partition of records without lateness: batch judges no row late."""
     rows = classified(parsed(records, pipeline), pipeline, watermark_micros=None)
@@ -71,16 +90,36 @@ def range_rows(connection: duckdb.DuckDBPyConnection, run_id: str, target: Targe
 
 
 def ledger_rows(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, run_id: str, target: Target) -> pa.Table:
-    """Return the rows of the scan that count in no window."""
-    query = f"SELECT $run AS _run, $epoch AS _epoch, * FROM {SCAN} WHERE _class <> '{Class.ACCEPTED}'"  # noqa: S608
+    """Return the rows of the scan that count in no window, and those of the computed windows that have a twin there."""
+    rows = f"SELECT * FROM {SCAN} WHERE _class <> '{Class.ACCEPTED}'"  # noqa: S608 -- names of ours
+    if tells_twins(pipeline):
+        rows += f" UNION ALL BY NAME SELECT * FROM {COUNTED} WHERE _class = '{Class.DUPLICATE}'"  # noqa: S608 -- ours
+    query = f"SELECT $run AS _run, $epoch AS _epoch, * FROM ({rows})"  # noqa: S608 -- names of ours
     parameters: dict[str, object] = {"run": run_id, "epoch": target.record.epoch}
     return _table(connection, query, parameters, batch_ledger_schema(pipeline))
 
 
-def class_counts(connection: duckdb.DuckDBPyConnection) -> dict[str, int]:
-    """Return the (record, window) pairs of the scan by class."""
-    query = f"SELECT _class, sum(_n)::BIGINT FROM {SCAN} GROUP BY ALL ORDER BY ALL"  # noqa: S608 -- a name of ours
+def class_counts(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline) -> dict[str, int]:
+    """Return the (record, window) pairs of the scan by class; duplicates are those of computed windows."""
+    rows = f"SELECT _class, _n FROM {SCAN}"  # noqa: S608 -- a name of ours
+    if tells_twins(pipeline):
+        rows += f" UNION ALL SELECT _class, _n FROM {COUNTED} WHERE _class = '{Class.DUPLICATE}'"  # noqa: S608 -- ours
+    query = f"SELECT _class, sum(_n)::BIGINT FROM ({rows}) GROUP BY ALL ORDER BY ALL"  # noqa: S608 -- names of ours
     return dict(connection.execute(query).fetchall())
+
+
+def id_conflicts(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline) -> int:
+    """Return how many records of the computed windows count beside one with their id and an earlier event time."""
+    if not tells_twins(pipeline):
+        return 0
+    query = f"SELECT coalesce(sum({CONFLICTS}), 0)::BIGINT FROM {COUNTED}"  # noqa: S608 -- names of ours
+    (found,) = connection.execute(query).fetchall()[0]
+    return int(found)
+
+
+def tells_twins(pipeline: Pipeline) -> bool:
+    """Return whether a run finds twins itself: a team's SQL decides what it counts."""
+    return pipeline.source.record_id is not None and isinstance(pipeline.batch, SameDefinition)
 
 
 _TOUCHED = f"""

@@ -6,13 +6,14 @@ from difflib import get_close_matches
 from typing import NoReturn
 
 from cutover.definition import compiled, fingerprint, lookup_checks, measure_checks, types
+from cutover.definition.ids import horizon
 from cutover.definition.lookups import DIMENSIONS
 from cutover.definition.measure_checks import refuse
 from cutover.definition.measures import NAMES, Measure
 from cutover.definition.pipeline import Pipeline, SameDefinition, Sql
-from cutover.definition.schema import check_name
+from cutover.definition.schema import check_name, fields
 from cutover.definition.triggers import Accumulation, Trigger
-from cutover.definition.windows import Aligned
+from cutover.definition.windows import Aligned, Sessions
 from cutover.errors import DefinitionError
 
 _KEYWORDS = """
@@ -42,6 +43,7 @@ def check(pipeline: Pipeline) -> None:
         _columns(pipeline)
         _measure_kinds(pipeline)
         _window(pipeline)
+        _ids(pipeline)
         _panes(pipeline)
         _expressions(pipeline)
         _key(pipeline)
@@ -155,6 +157,27 @@ def _window(pipeline: Pipeline) -> None:
     if not isinstance(pipeline.window, Aligned):
         hint = "`cutover simulate` shows the panes of other windows."
         refuse("window", "Fixed(...), Sliding(...), Daily(...) or Global()", repr(pipeline.window), hint)
+
+
+def _ids(pipeline: Pipeline) -> None:
+    topic = pipeline.source
+    if topic.record_id is None:
+        if topic.id_horizon is not None:
+            refuse("source.id_horizon", "a topic with a record_id", "none", "without ids nothing is remembered")
+        return
+    known = {field.name: field for field in fields(topic)}
+    if topic.record_id not in known:
+        _refuse_unknown("source.record_id", topic.record_id, known)
+    field = known[topic.record_id]
+    if field.nullable:
+        hint = f"write `{field.name} {field.type} NOT NULL`: a record without an id is malformed(missing) then"
+        refuse("source.record_id", "a NOT NULL column", f"`{field.name} {field.type}`, which may be null", hint)
+    if field.type == "double":
+        refuse("source.record_id", "a type with exact equality", f"`{field.name}` of type double")
+    if isinstance(pipeline.window, Sessions):
+        refuse("source.record_id", "a window without a gap", repr(pipeline.window), "batch cannot tell twins there yet")
+    if horizon(pipeline) == 0:
+        refuse("source.id_horizon", "more than nothing", repr(topic.id_horizon))
 
 
 def _panes(pipeline: Pipeline) -> None:

@@ -6,6 +6,7 @@ from dataclasses import fields as fields_of
 from pathlib import Path
 from typing import Any
 
+from cutover.definition.ids import declared_horizon
 from cutover.definition.lookups import Lookup
 from cutover.definition.measures import Measure
 from cutover.definition.pipeline import Pipeline, SameDefinition, Sql
@@ -45,6 +46,7 @@ def describe(pipeline: Pipeline) -> dict[str, Any]:
         "max_ahead": pipeline.lateness.max_ahead_micros,
         "time_zone": TIME_ZONE,
         "semantics": SEMANTICS_VERSION,
+        **({} if source.record_id is None else {"record_id": [source.record_id, declared_horizon(source)]}),
     }
 
 

@@ -26,6 +26,8 @@ class Topic:
     time_format: TimeFormat = "iso"  # how the JSON writes a timestamp
     max_value_bytes: int = 1_000_000  # a larger value is malformed(too_large)
     isolation: Literal["read_committed", "read_uncommitted"] = "read_committed"
+    record_id: str | None = None  # the NOT NULL column by which a record sent twice is known: counted once
+    id_horizon: str | None = None  # how far behind the watermark ids are remembered; None: as long as a window is open
 
 
 @dataclass(frozen=True, slots=True)

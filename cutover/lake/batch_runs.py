@@ -57,7 +57,8 @@ class BatchRun:
     incomplete: tuple[Incomplete, ...] = ()  # all that are known so far
     batch_version: int | None = None  # Delta version of `batch` after this run
     ledger_version: int | None = None
-    counts: Mapping[str, int] = field(default_factory=dict)  # class -> pairs, in what was scanned
+    counts: Mapping[str, int] = field(default_factory=dict)  # class -> pairs, in what was scanned; duplicate: computed
+    id_conflicts: int = 0  # records in computed windows that count beside one with their id and an earlier event time
     contract: tuple[ExpectationResult, ...] = ()
     open_from: int | None = None  # of sessions: start of the first one that was not final, or not to be computed
     started: str = ""

@@ -9,11 +9,12 @@ class Class(StrEnum):
     MALFORMED = "malformed"
     FILTERED = "filtered"
     FUTURE = "future"
+    DUPLICATE = "duplicate"
     LATE = "late"
     ACCEPTED = "accepted"
 
 
-WITH_POSITIONS = (Class.MALFORMED, Class.FUTURE, Class.LATE)
+WITH_POSITIONS = (Class.MALFORMED, Class.FUTURE, Class.DUPLICATE, Class.LATE)
 """Classes whose records are kept one by one: partition, offset, event time and reason."""
 
 

@@ -69,7 +69,9 @@ class Actions(RuleBasedStateMachine):
         self.settings: Settings
 
     @initialize(
-        pipeline=pipelines(), overflow=st.sampled_from([200_000, 200_000, 4]), reload=st.sampled_from([1, 3, 100])
+        pipeline=pipelines(ids=False),
+        overflow=st.sampled_from([200_000, 200_000, 4]),
+        reload=st.sampled_from([1, 3, 100]),
     )
     def install(self, pipeline: Pipeline, overflow: int, reload: int) -> None:
         """Make a topic and settings of this run's own."""

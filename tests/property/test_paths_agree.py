@@ -53,7 +53,7 @@ def stories(draw: st.DrawFn) -> Story:
     ends = draw(borders(log, most=5))
     return Story(
         log=log,
-        pipeline=draw(pipelines(topic="drawn")),
+        pipeline=draw(pipelines(topic="drawn", ids=False)),
         ends=ends,
         endings=tuple(draw(st.sampled_from(ENDINGS)) for _ in ends),
         overflow_rows=draw(st.sampled_from([200_000, 200_000, 4])),

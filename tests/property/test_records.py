@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cutover.definition import Pipeline
 from cutover.log.kafka import RawRecord
-from cutover.records import reference
+from cutover.records import reference, twins
 from cutover.records.classes import Class
 from cutover.records.classify import classified
 from cutover.records.fold import finished_sql
@@ -20,9 +20,10 @@ from cutover.records.parse import parsed
 from cutover.records.partials import aggregated
 from cutover.records.watermark import Observation, WatermarkState, advance
 from tests.support.logs import borders, event_logs, pipelines
+from tests.support.same_truth import counted_sql, settled
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LOG = "value binary, partition int, offset bigint, timestamp timestamp"
@@ -31,11 +32,20 @@ FEW = settings(max_examples=8, deadline=None, derandomize=True, suppress_health_
 Rows = Mapping[tuple[int, int, tuple[Any, ...]], tuple[int, dict[str, Any]]]
 
 
-def partials(
-    spark: "SparkSession", pipeline: Pipeline, records: Iterable[RawRecord], watermark: int | None
-) -> pa.Table:
+def parse(spark: "SparkSession", pipeline: Pipeline, records: Iterable[RawRecord]) -> "DataFrame":
     rows = [(r.value, r.partition, r.offset, EPOCH + timedelta(microseconds=r.log_time_micros)) for r in records]
-    frame = classified(parsed(spark.createDataFrame(rows, LOG), pipeline), pipeline, watermark_micros=watermark)
+    return parsed(spark.createDataFrame(rows, LOG), pipeline)
+
+
+def whole(spark: "SparkSession", pipeline: Pipeline, records: Iterable[RawRecord]) -> pa.Table:
+    found, twin = parse(spark, pipeline, records), "false"
+    if pipeline.source.record_id is not None:
+        found, twin = twins.marked(found, pipeline), twins.IS_TWIN
+    return partials(found, pipeline, None, twin)
+
+
+def partials(found: "DataFrame", pipeline: Pipeline, watermark: int | None, duplicate: str) -> pa.Table:
+    frame = classified(found, pipeline, watermark_micros=watermark, duplicate=duplicate)
     ahead = f"unix_micros(_event_time) > unix_micros(_log_time) + {pipeline.lateness.max_ahead_micros}"
     newest = f"max(IF({ahead}, NULL, unix_micros(_event_time)))"
     return aggregated(frame, pipeline, by=("_partition",), further={"newest": newest}).toArrow()
@@ -46,9 +56,12 @@ def stream(
 ) -> tuple[pa.Table, list[int | None]]:
     """Return the partial rows of all epochs, and the watermark after each."""
     state, before, found, watermarks = WatermarkState(), dict.fromkeys(ends[-1], 0), [], []
+    ids: set[tuple[Any, int]] = set()
     for end in ends:
         inside = [r for r in log if before[r.partition] <= r.offset < end[r.partition]]
-        found.append(partials(spark, pipeline, inside, state.watermark))
+        rows = parse(spark, pipeline, inside)
+        duplicate = twins.listed_sql(repeated(rows, pipeline, state.watermark, ids))
+        found.append(partials(rows, pipeline, state.watermark, duplicate))
         newest: dict[int, int] = {}
         for row in found[-1].select(["_partition", "newest"]).to_pylist():
             if row["newest"] is not None:
@@ -59,11 +72,26 @@ def stream(
     return pa.concat_tables(found), watermarks
 
 
-def folded(pipeline: Pipeline, rows: pa.Table, keep: Sequence[Class]) -> Rows:
+def repeated(
+    rows: "DataFrame", pipeline: Pipeline, watermark: int | None, seen: set[tuple[Any, int]]
+) -> list[tuple[int, int]]:
+    """Return the positions of an epoch whose twins were seen before, and note what is new."""
+    if pipeline.source.record_id is None:
+        return []
+    found = []
+    known = twins.candidates(rows, pipeline, watermark).collect()
+    for row in sorted(known, key=lambda row: (row["partition"], row["offset"])):
+        found += [(row["partition"], row["offset"])] if (row["id"], row["at"]) in seen else []
+        seen.add((row["id"], row["at"]))
+    return found
+
+
+def folded(pipeline: Pipeline, rows: pa.Table, keep: Sequence[Class], batch: reference.Result | None = None) -> Rows:
     connection = duckdb.connect()
     connection.execute("SET TimeZone = 'UTC'")
     connection.register("partial_rows", rows)
-    found = connection.sql(finished_sql(pipeline, "partial_rows", keep=keep)).to_arrow_table().to_pylist()
+    relation = "partial_rows" if batch is None else counted_sql("partial_rows", batch)
+    found = connection.sql(finished_sql(pipeline, relation, keep=keep)).to_arrow_table().to_pylist()
     return {
         (micros(row["window_start"]), micros(row["window_end"]), tuple(row[name] for name in pipeline.key)): (
             row["_n"],
@@ -110,7 +138,7 @@ def expected_ledger(result: reference.Result) -> set[tuple[str, int, int, int | 
 @given(log=event_logs(), pipeline=pipelines())
 def test_batch_is_the_reference(spark: "SparkSession", log: tuple[RawRecord, ...], pipeline: Pipeline) -> None:
     expected = reference.run(pipeline, log)
-    found = partials(spark, pipeline, log, None)
+    found = whole(spark, pipeline, log)
 
     assert expected_rows(expected) == folded(pipeline, found, [Class.ACCEPTED])
     assert expected.counts == counts(found)
@@ -131,7 +159,9 @@ def test_stream_is_the_reference_and_with_its_late_rows_the_batch(
     assert expected_rows(expected) == folded(pipeline, found, [Class.ACCEPTED])
     assert expected.counts == counts(found)
     assert expected_ledger(expected) == ledger(found)
-    assert expected_rows(reference.run(pipeline, log)) == folded(pipeline, found, [Class.ACCEPTED, Class.LATE])
+    truth = reference.run(pipeline, log)
+    both = folded(pipeline, found, [Class.ACCEPTED, Class.LATE], truth)
+    assert settled(expected_rows(truth), expected, truth) == settled(both, expected, truth)
 
 
 def test_every_class_occurs_among_the_drawn_logs() -> None:

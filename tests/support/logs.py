@@ -20,6 +20,7 @@ PARTITIONS = 3
 KEYS = st.sampled_from([None, "", "a", "b", "ß", "a,b"])
 VALUES = st.one_of(st.none(), st.integers(-5, 5), st.sampled_from([2**31 - 1, -(2**31)]))
 AMOUNTS = st.one_of(st.none(), st.integers(-(10**4), 10**4).map(lambda cents: cents / 4))
+IDS = st.one_of(st.integers(0, 1_000), st.integers(0, 8))
 BROKEN = st.sampled_from([None, b"", b"{", b"[]", b"\xff", b'{"at":"soon"}', b'{"at":1357000000,"v":1.5}', b"{}"])
 
 
@@ -31,7 +32,8 @@ class Send:
     wait: int = 0  # seconds of log time since the one before
     ahead: int = 0  # seconds of the event time after the log time; below 0: behind it
     fields: Mapping[str, Any] | bytes | None = None  # beside the event time; bytes or None: the whole value
-    again: bool = False  # the bytes of the record before it once more, as a producer's retry sends them
+    again: int = 0  # the bytes of the record that many before it once more, as a producer's retry sends them
+    payload: Mapping[str, Any] | None = None  # of a repeat: the same id and event time with other fields beside them
     aborted: bool = False  # before it, a transaction of one record that was aborted: two offsets without a record
 
 
@@ -43,12 +45,11 @@ def log_of(sends: Iterable[Send], *, after: Sequence[RawRecord] = ()) -> tuple[R
     """Return the records that the log holds for `sends`, behind those of `after`: log time goes forward."""
     log = max((record.log_time_micros for record in after), default=START * MICROS) // MICROS
     following = {record.partition: record.offset + 1 for record in after}
-    value = after[-1].value if after else None
     found: list[RawRecord] = []
     for send in sends:
         log += send.wait
         offset = following.get(send.partition, 0) + (GAP if send.aborted else 0)
-        value = value if send.again else _value(send, log)
+        value = _value(send, log, [*after, *found])
         found.append(
             RawRecord(partition=send.partition, offset=offset, log_time_micros=log * MICROS, value=value),
         )
@@ -56,10 +57,19 @@ def log_of(sends: Iterable[Send], *, after: Sequence[RawRecord] = ()) -> tuple[R
     return tuple(found)
 
 
-def _value(send: Send, log: int) -> bytes | None:
+def _value(send: Send, log: int, before: Sequence[RawRecord]) -> bytes | None:
+    if 0 < send.again <= len(before):
+        return _repeated(before[-send.again].value, send.payload)
     if not isinstance(send.fields, Mapping):
         return send.fields
     return json.dumps({"at": log + send.ahead, **send.fields}).encode()
+
+
+def _repeated(value: bytes | None, payload: Mapping[str, Any] | None) -> bytes | None:
+    """Return the value of a record sent once more; with other fields if it is one of ours and `payload` says so."""
+    if payload is None or value is None or b'"i"' not in value:
+        return value
+    return json.dumps(json.loads(value) | dict(payload)).encode()
 
 
 def sends(*, partitions: int = PARTITIONS, latest: int = 10_800, gaps: bool = False) -> st.SearchStrategy[Send]:
@@ -70,7 +80,8 @@ def sends(*, partitions: int = PARTITIONS, latest: int = 10_800, gaps: bool = Fa
         latest: Seconds that an event time lies behind the log time, at most; now and then it is twice as many.
         gaps: Whether aborted transactions lie between records.
     """
-    good = st.fixed_dictionaries({"k": KEYS, "v": VALUES, "x": AMOUNTS})
+    payload = {"k": KEYS, "v": VALUES, "x": AMOUNTS}
+    good = st.fixed_dictionaries({**payload, "i": IDS})
     return st.builds(
         Send,
         partition=st.integers(0, partitions - 1),
@@ -79,7 +90,8 @@ def sends(*, partitions: int = PARTITIONS, latest: int = 10_800, gaps: bool = Fa
             st.integers(-latest, 300), st.sampled_from([-2 * latest, -2 * latest, 3_600, 3_601, 2_700_000_000])
         ),
         fields=_mostly(good, BROKEN),
-        again=_rarely(),
+        again=_mostly(st.just(0), st.integers(1, 20)),
+        payload=_mostly(st.none(), st.fixed_dictionaries(payload)),
         aborted=_rarely() if gaps else st.just(value=False),
     )
 
@@ -125,20 +137,24 @@ def windows() -> st.SearchStrategy[Aligned]:
 
 
 @st.composite
-def pipelines(draw: st.DrawFn, *, topic: str = "t") -> Pipeline:
-    """Draw a definition over the records of `event_logs`."""
+def pipelines(draw: st.DrawFn, *, topic: str = "t", ids: bool = True) -> Pipeline:
+    """Draw a definition over the records of `event_logs`; half of them know records by their ids."""
+    window, record_id = draw(windows()), draw(st.sampled_from([None, "i"])) if ids else None
+    horizons = ["30 minutes", "2 hours"] if isinstance(window, Global) else [None, None, "30 minutes", "4 hours"]
     return Pipeline(
         name="p",
         source=Topic(
             name=topic,
-            schema="at timestamp NOT NULL, k string, v int, x double",
+            schema="at timestamp NOT NULL, k string, v int, x double, i bigint NOT NULL",
             event_time="at",
             time_format="seconds",
+            record_id=record_id,
+            id_horizon=None if record_id is None else draw(st.sampled_from(horizons)),
         ),
         where=draw(st.sampled_from([None, "v <> 3", "k IS NOT NULL OR x > 0"])),
         derive={"w": draw(st.sampled_from(["v", "v + 1", "CASE WHEN v > 0 THEN 10 / v END"]))},
         key=draw(st.sampled_from([("k",), ("k", "v")])),
-        window=draw(windows()),
+        window=window,
         measures={"n": Count(), "total": Sum("v"), "low": Min("w"), "high": Max("k"), "mean": Avg("x")},
         lateness=Lateness(
             out_of_orderness=draw(st.sampled_from(["0 seconds", "20 minutes"])),

@@ -1,10 +1,11 @@
 """The whole of both paths in plain Python: classes, windows, measures, and the stream's watermark epoch by epoch."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from cutover.definition.ids import remembered_from
 from cutover.definition.pipeline import Pipeline
 from cutover.definition.windows import Interval, Sessions, merged
 from cutover.log.kafka import RawRecord
@@ -18,6 +19,7 @@ from cutover.records.reference.measures import merged as states_of
 from cutover.records.reference.parse import ParsedRecord, parse
 
 Counted = tuple[Mapping[str, Any], Place]  # what the measures of a record look at, and where it stands
+Twin = tuple[Any, int]  # record id, event time (microseconds): of several with the same one counts
 Group = tuple[int, int, tuple[Any, ...]]  # window start, window end (microseconds), key
 
 
@@ -46,10 +48,11 @@ class Result:
     """What a path must have computed."""
 
     rows: Mapping[Group, Row]
-    ledger: frozenset[LedgerRow]  # malformed, future and late
+    ledger: frozenset[LedgerRow]  # malformed, future, duplicate and late
     counts: Mapping[Class, int]  # (record, window) pairs by class; a class that did not occur is 0
     unknown: int  # unknown top-level fields of well-formed records, summed
     watermarks: tuple[int | None, ...] = ()  # after each epoch
+    id_conflicts: int = 0  # records that count though one with the same id and an earlier event time does too
 
 
 @dataclass(slots=True)
@@ -59,6 +62,7 @@ class _Books:
     groups: dict[Group, list[Counted]] = field(default_factory=dict)
     ledger: set[LedgerRow] = field(default_factory=set)
     counts: Counter[Class] = field(default_factory=Counter)
+    seen: set[Twin] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +87,7 @@ def run(
     epochs: Sequence[Mapping[int, int]] | None = None,
     watermarks: Sequence[int | None] | None = None,
     dimensions: At = nothing,
+    seen: Iterable[Twin] = (),
 ) -> Result:
     """Compute a pipeline over a log.
 
@@ -94,12 +99,13 @@ def run(
         watermarks: The watermark that judges the records of each epoch, where it is known: of epochs from the middle
             of a stream. None: it is found from the records.
         dimensions: What lookups take their columns from.
+        seen: Ids and event times that are known before the first record.
 
     Returns:
         The result; idle partitions are not simulated, so give borders of a run in which none was idle.
     """
     judged = _judge(pipeline, sorted(records, key=lambda r: (r.partition, r.offset)), dimensions)
-    books = _Books()
+    books = _Books(seen=set(seen))
     reached: list[int | None] = []
     for number, inside in enumerate([judged] if epochs is None else _epochs(judged, epochs)):
         watermark = (reached[-1] if reached else None) if watermarks is None else watermarks[number]
@@ -146,12 +152,28 @@ def _classify(books: _Books, pipeline: Pipeline, record: _Judged, watermark: int
     if not record.evaluated.passes:
         _enter(books, record, Class.FILTERED, None)
         return
+    forgotten, is_twin = _remember(books, pipeline, record, watermark)
     for start, end in pipeline.window.intervals(record.event):
-        late = watermark is not None and end + grace(pipeline) <= watermark
-        cls = Class.FUTURE if record.is_future(pipeline) else Class.LATE if late else Class.ACCEPTED
+        late = forgotten or (watermark is not None and end + grace(pipeline) <= watermark)
+        cls = Class.DUPLICATE if is_twin else Class.LATE if late else Class.ACCEPTED
+        cls = Class.FUTURE if record.is_future(pipeline) else cls
         _enter(books, record, cls, start)
         if cls is Class.ACCEPTED:
             books.groups.setdefault((start, end, record.evaluated.key), []).append(_counted(record, record.evaluated))
+
+
+def _remember(books: _Books, pipeline: Pipeline, record: _Judged, watermark: int | None) -> tuple[bool, bool]:
+    """Return whether a record is too old for its id to be known, and whether its twin was there before; note its id."""
+    name, event = pipeline.source.record_id, record.event
+    if name is None or event is None or record.is_future(pipeline):
+        return False, False
+    remembered = remembered_from(pipeline, watermark)
+    if remembered is not None and event < remembered:
+        return True, False
+    twin = (record.parsed.values[name], event)
+    is_twin = twin in books.seen
+    books.seen.add(twin)
+    return False, is_twin
 
 
 def _counted(record: _Judged, evaluated: Evaluated) -> Counted:
@@ -211,4 +233,11 @@ def _result(pipeline: Pipeline, books: _Books, unknown: int, watermarks: tuple[i
         for group, counted in groups.items()
     }
     counts = {cls: books.counts[cls] for cls in Class}
-    return Result(rows=rows, ledger=frozenset(books.ledger), counts=counts, unknown=unknown, watermarks=watermarks)
+    return Result(
+        rows=rows,
+        ledger=frozenset(books.ledger),
+        counts=counts,
+        unknown=unknown,
+        watermarks=watermarks,
+        id_conflicts=len(books.seen) - len({name for name, _ in books.seen}),
+    )

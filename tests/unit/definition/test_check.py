@@ -15,6 +15,7 @@ from cutover.definition import (
     EachEpoch,
     Expect,
     Fixed,
+    Global,
     Lookup,
     Max,
     Pipeline,
@@ -36,6 +37,7 @@ TOPIC = Topic(
     schema="at timestamp, carrier string, amount bigint, price double, cost decimal(30,2), `from` string",
     event_time="at",
 )
+WITH_ID = replace(TOPIC, schema="at timestamp, carrier string, seq bigint NOT NULL", record_id="seq")
 GOOD = Pipeline(name="p", source=TOPIC, key=("carrier",), window=Fixed(hours=1), measures={"n": Count()})
 
 
@@ -61,6 +63,15 @@ BAD: Mapping[str, tuple[dict[str, Any], str]] = {
     "key that SQL uses": ({"key": ("from",)}, "renames it"),
     "no measures": ({"measures": {}}, "at least one"),
     "measure that does not merge": ({"measures": {"n": "median(amount)"}}, "which merge"),
+    "record id that is no column": ({"source": replace(TOPIC, record_id="amont")}, "did you mean `amount`?"),
+    "record id that may be null": ({"source": replace(TOPIC, record_id="amount")}, "write `amount bigint NOT NULL`"),
+    "record id of doubles": (
+        {"source": replace(TOPIC, schema="at timestamp, carrier string, x double NOT NULL", record_id="x")},
+        "exact equality",
+    ),
+    "horizon without ids": ({"source": replace(TOPIC, id_horizon="1 hour")}, "without ids nothing is remembered"),
+    "horizon of nothing": ({"source": replace(WITH_ID, id_horizon="0 hours")}, "more than nothing"),
+    "ids over all time": ({"source": WITH_ID, "window": Global()}, "a window of all time never closes"),
     "measure of an unknown column": ({"measures": {"n": Sum("amont")}}, "did you mean `amount`?"),
     "sum of text": ({"measures": {"n": Sum("carrier")}}, "a number to add up"),
     "sum that can overflow": ({"measures": {"n": Sum("cost")}}, "at most 28 digits"),

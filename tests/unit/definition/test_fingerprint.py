@@ -38,6 +38,8 @@ ADS = Lookup(table="ads", on={"k": "id"}, columns={"a": "int", "b": "string"})
 
 OTHER_TRUTH: dict[str, dict[str, Any]] = {
     "topic": {"source": replace(TOPIC, name="u")},
+    "record id": {"source": replace(TOPIC, record_id="v")},
+    "horizon of ids": {"source": replace(TOPIC, record_id="v", id_horizon="1 hour")},
     "schema": {"source": replace(TOPIC, schema="at timestamp, k string, v bigint")},
     "not null": {"source": replace(TOPIC, schema="at timestamp, k string, v int NOT NULL")},
     "time format": {"source": replace(TOPIC, time_format="millis")},

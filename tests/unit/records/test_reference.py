@@ -107,6 +107,64 @@ def test_epochs_from_the_middle_of_a_stream_are_judged_by_the_watermarks_given()
     assert row(result, 0, "a")[0] == row(result, 3600, "a")[0] == 1
 
 
+WITH_IDS = replace(
+    PIPELINE,
+    source=replace(
+        PIPELINE.source, schema="at timestamp NOT NULL, k string, v int, w int, i int NOT NULL", record_id="i"
+    ),
+)
+
+
+def twin(offset: int, at: int, i: int | None, v: int = 1, *, partition: int = 0, log: int | None = None) -> RawRecord:
+    fields = {"at": at, "k": "a", "v": v, "w": 1, "i": i}
+    return record(
+        offset, {name: value for name, value in fields.items() if value is not None}, partition=partition, log=log
+    )
+
+
+def classes(result: Result) -> dict[tuple[int, int], Class]:
+    return {(entry.partition, entry.offset): entry.cls for entry in result.ledger}
+
+
+def test_of_twins_the_lowest_position_counts_for_batch_and_the_first_read_for_the_stream() -> None:
+    log = [twin(0, 20, 7), twin(0, 10, 7, partition=1), twin(1, 10, 7, partition=0)]
+
+    batch = run(WITH_IDS, log)
+    stream = run(WITH_IDS, log, epochs=[{0: 0, 1: 1}, {0: 2, 1: 1}])
+
+    assert classes(batch) == {(1, 0): Class.DUPLICATE}
+    assert classes(stream) == {(0, 1): Class.DUPLICATE}
+    assert row(batch, 0, "a")[0] == row(stream, 0, "a")[0] == 2  # another event time is another record
+    assert batch.id_conflicts == 1
+
+
+def test_what_cannot_count_registers_no_id_and_a_missing_id_is_malformed() -> None:
+    log = [twin(0, 10, 7, v=99), twin(1, 7_200, 7, log=0), twin(2, 10, 7), twin(3, 7_200, 7), twin(4, 10, None)]
+
+    found = run(WITH_IDS, log)
+
+    assert classes(found) == {(0, 1): Class.FUTURE, (0, 4): Class.MALFORMED}
+    assert (found.counts[Class.FILTERED], found.counts[Class.ACCEPTED]) == (1, 2)
+
+
+def test_duplicate_comes_before_late_and_what_is_forgotten_is_late() -> None:
+    ends = [{0: end} for end in range(1, 6)]
+    log = [twin(0, 10, 7), twin(1, 4_300, 8), twin(2, 10, 7), twin(3, 9_000, 9), twin(4, 10, 7)]
+
+    found = run(WITH_IDS, log, epochs=ends)
+
+    assert found.watermarks[1] == (4_300 - 600) * MICROS
+    assert classes(found) == {(0, 2): Class.LATE, (0, 4): Class.LATE}
+    longer = replace(WITH_IDS, source=replace(WITH_IDS.source, id_horizon="2 hours"))
+    assert classes(run(longer, log, epochs=ends)) == {(0, 2): Class.DUPLICATE, (0, 4): Class.LATE}
+
+
+def test_ids_that_are_known_before_are_given() -> None:
+    assert classes(run(WITH_IDS, [twin(5, 10, 7)], epochs=[{0: 6}], watermarks=[None], seen=[(7, 10 * MICROS)])) == {
+        (0, 5): Class.DUPLICATE
+    }
+
+
 def test_batch_truth_is_the_stream_and_its_late_rows() -> None:
     log = [
         record(offset, {"at": at, "k": "a", "v": 1}) for offset, at in enumerate([100, 9_000, 200, 20_000, 300, 9_100])

@@ -1,0 +1,30 @@
+"""How a stream's rows make up the truth of batch where records have ids: twins count once, and not always the same."""
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+from cutover.records.classes import Class
+from cutover.records.reference import Result
+
+Row = TypeVar("Row")
+Group = tuple[int, int, tuple[object, ...]]
+
+
+def counted_sql(relation: str, batch: Result) -> str:
+    """Return rows of the partial shape without the late ones that batch calls duplicates: it counts their twins."""
+    twins = ", ".join(f"({p}, {o})" for p, o in sorted({at[:2] for at in _at(batch, Class.DUPLICATE)}))
+    if not twins:
+        return relation
+    place = "(_positions[1].partition::BIGINT, _positions[1].offset)"
+    return f"(SELECT * FROM {relation} WHERE NOT (_class = '{Class.LATE}' AND {place} IN ({twins})))"  # noqa: S608 -- ours
+
+
+def settled(rows: Mapping[Group, Row], stream: Result, batch: Result) -> dict[Group, Row]:
+    """Return the rows of windows in which both sides count the same of each twins."""
+    ours, theirs = _at(stream, Class.DUPLICATE), _at(batch, Class.DUPLICATE)
+    apart = {at[2] for at in (ours ^ theirs) - _at(stream, Class.LATE)}
+    return {group: row for group, row in rows.items() if group[0] not in apart}
+
+
+def _at(result: Result, cls: Class) -> set[tuple[int, int, int | None]]:
+    return {(row.partition, row.offset, row.window_start) for row in result.ledger if row.cls is cls}

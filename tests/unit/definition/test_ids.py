@@ -1,0 +1,69 @@
+"""How long ids are remembered: at least as long as a record of that event time could be accepted, in whole minutes."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cutover.definition import Count, Daily, Fixed, Global, Lateness, Pipeline, Sliding, Topic
+from cutover.definition.ids import MINUTE, horizon, remembered_from
+from cutover.definition.windows import Aligned, Window
+from cutover.errors import DefinitionError
+
+HOUR = 60 * MINUTE
+PIPELINE = Pipeline(
+    name="p",
+    source=Topic(name="t", schema="at timestamp, k string, i bigint NOT NULL", event_time="at", record_id="i"),
+    key=("k",),
+    window=Fixed(hours=1),
+    measures={"n": Count()},
+    lateness=Lateness(allowed="20 minutes"),
+)
+WINDOWS = [
+    Fixed(hours=1),
+    Fixed(minutes=7, offset="3 minutes"),
+    Sliding(size=HOUR, every=25 * MINUTE),
+    Sliding(size=7, every=3),
+    Daily(zone="Europe/Berlin"),
+    Daily(zone="Pacific/Kwajalein", offset="90 minutes"),
+]
+
+
+def with_horizon(text: str | None, window: Window = PIPELINE.window) -> Pipeline:
+    return replace(PIPELINE, window=window, source=replace(PIPELINE.source, id_horizon=text))
+
+
+def test_horizon_is_the_window_and_what_it_waits() -> None:
+    assert horizon(PIPELINE) == 80 * MINUTE
+    assert horizon(with_horizon("5 minutes")) == 5 * MINUTE
+
+
+def test_ids_are_forgotten_by_whole_minutes_behind_the_horizon() -> None:
+    pipeline = with_horizon("5 minutes")
+
+    assert remembered_from(pipeline, 10 * MINUTE) == 5 * MINUTE
+    assert remembered_from(pipeline, 11 * MINUTE - 1) == 5 * MINUTE
+    assert remembered_from(pipeline, -1) == -6 * MINUTE
+    assert remembered_from(pipeline, None) is None
+
+
+def test_without_ids_nothing_is_forgotten() -> None:
+    assert remembered_from(replace(PIPELINE, source=replace(PIPELINE.source, record_id=None)), HOUR) is None
+
+
+def test_window_of_all_time_asks_for_a_horizon() -> None:
+    with pytest.raises(DefinitionError, match='id_horizon="1 day"'):
+        horizon(with_horizon(None, Global()))
+    assert horizon(with_horizon("1 day", Global())) == 24 * HOUR
+
+
+@pytest.mark.parametrize("window", WINDOWS, ids=str)
+@given(event=st.integers(-(10**16), 10**16), behind=st.integers(0, 200 * HOUR))
+def test_what_is_forgotten_by_default_could_not_be_accepted_any_more(window: Aligned, event: int, behind: int) -> None:
+    pipeline, watermark = with_horizon(None, window), event + behind
+    remembered = remembered_from(pipeline, watermark)
+    closed = max(one.end for one in window.intervals(event)) + pipeline.lateness.allowed_micros <= watermark
+
+    assert remembered is not None
+    assert closed or event >= remembered
