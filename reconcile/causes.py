@@ -1,5 +1,7 @@
 """Why the sides differ: classes of rows are merged into the stream's side one by one until it equals the batch.
 
+What is judged together (`components`) is explained together: a cause must make the whole of it equal to the batch.
+
 The table `touched` has one row for each (window, key) that differs or that the ledger does not bear out: the keys,
 `__copy`, `_kind` (missing, extra, changed; masked: both sides agree although the ledger lists rows that only batch
 should have), `_explained` (the stage that reproduces the batch, 0 if none does), per value number i `__b<i>` (batch)
@@ -49,7 +51,7 @@ def find(sides: Sides) -> Findings:
             before = f"left_{n - 1}" if n > 1 else "different"
             sides.connection.execute(f"CREATE TEMP TABLE left_{n} AS SELECT * FROM {before}")
     sides.connection.execute(f"CREATE TEMP TABLE touched AS {_touched(sides)}")
-    windows = number(sides.connection, "SELECT count(DISTINCT window_start) FROM touched")
+    windows = number(sides.connection, f"SELECT count(DISTINCT {identifier(sides.layout.place[0])}) FROM touched")
     return Findings(plain=plain, different_windows=windows, causes=_causes(sides))
 
 
@@ -59,7 +61,7 @@ def cause_sql(sides: Sides, name: Class, row: str = "t") -> str:
         return "false"
     at = sides.merged.index(name) + 1
     there = (
-        f"EXISTS (SELECT 1 FROM ledger_keys l WHERE l._class = {literal(name)} AND {sides.layout.same_key('l', row)})"
+        f"EXISTS (SELECT 1 FROM ledger_keys l WHERE l._class = {literal(name)} AND {sides.layout.same_place('l', row)})"
     )
     reached = f"({row}._explained >= {at} OR {row}._explained = 0 AND {str(sides.same_definition).lower()})"
     return f"({row}.__copy = 1 AND {reached} AND {there})"
@@ -72,7 +74,7 @@ def _touched(sides: Sides) -> str:
         f" AND d.__copy = left_{n}.__copy"
         for n in range(1, len(sides.merged) + 1)
     )
-    keys = [_either(sides, identifier(key)) for key in sides.layout.keys]
+    keys = [_either(sides, identifier(key)) for key in (*sides.layout.keys, *sides.layout.further)]
     kind = f"CASE WHEN {_masked(sides)} THEN 'masked' ELSE d.__diff END AS _kind"
     columns = ", ".join([*keys, _either(sides, "__copy"), kind, f"{_explained(sides)} AS _explained", *_values(sides)])
     return f"SELECT {columns} FROM different d {joins}"
@@ -88,9 +90,17 @@ def _either(sides: Sides, column: str) -> str:
 
 def _explained(sides: Sides) -> str:
     """Return SQL for the first stage that equals the batch: it left no difference, and the ledger is not in doubt."""
-    doubt = f"EXISTS (SELECT 1 FROM doubtful q WHERE {sides.layout.same_key('q', 'd')})"
-    stages = "".join(f" WHEN left_{n}.__copy IS NULL THEN {n}" for n in range(1, len(sides.merged) + 1))
+    doubt = f"EXISTS (SELECT 1 FROM doubtful q WHERE {sides.layout.same_place('q', 'd')})"
+    stages = "".join(f" WHEN {_settled(sides, n)} THEN {n}" for n in range(1, len(sides.merged) + 1))
     return f"CASE WHEN {doubt} THEN 0{stages} ELSE 0 END"
+
+
+def _settled(sides: Sides, n: int) -> str:
+    """Return SQL that is true where a stage left no difference in what is judged together with a row."""
+    alone = f"left_{n}.__copy IS NULL"
+    if sides.layout.component is None:
+        return alone
+    return f"{alone} AND NOT EXISTS (SELECT 1 FROM left_{n} o WHERE {sides.layout.same_place('o', 'd')})"
 
 
 def _values(sides: Sides) -> list[str]:
@@ -128,7 +138,7 @@ def _cause(sides: Sides, name: Class) -> Cause:
     records = number(
         sides.connection,
         f"SELECT count(*) FROM (SELECT DISTINCT _partition, _offset FROM ledger g WHERE _class = {literal(name)}"
-        f" AND EXISTS (SELECT 1 FROM touched t WHERE {sides.layout.same_key('t', 'g')} AND {part}))",
+        f" AND EXISTS (SELECT 1 FROM touched t WHERE {sides.layout.same_place('t', 'g')} AND {part}))",
     )
     return Cause(rows=rows, events=records)
 

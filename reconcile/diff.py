@@ -1,8 +1,8 @@
 """The keyed diff of what digests could not settle: a null-safe full join with indicators, as multisets of rows.
 
-The result has the layout's keys, `__diff` (missing: only the expected side has the row; extra: only the actual side;
-changed), `__copy` (2 and up: a further row of the same key), and per value number i `__e<i>`, `__a<i>` (both sides) and
-`__d<i>` (they differ).
+The result has the layout's keys and component, `__diff` (missing: only the expected side has the row; extra: only the
+actual side; changed), `__copy` (2 and up: a further row of the same key), and per value number i `__e<i>`, `__a<i>`
+(both sides) and `__d<i>` (they differ).
 """
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`
@@ -80,7 +80,8 @@ def _side(connection: duckdb.DuckDBPyConnection, layout: Layout, side: str, grou
 
 
 def _columns(layout: Layout) -> str:
-    keys = [f"CASE WHEN e.__copy IS NULL THEN a.{k} ELSE e.{k} END AS {k}" for k in map(identifier, layout.keys)]
+    names = map(identifier, (*layout.keys, *layout.further))
+    keys = [f"CASE WHEN e.__copy IS NULL THEN a.{k} ELSE e.{k} END AS {k}" for k in names]
     kind = "CASE WHEN e.__copy IS NULL THEN 'extra' WHEN a.__copy IS NULL THEN 'missing' ELSE 'changed' END AS __diff"
     copy = "coalesce(e.__copy, a.__copy) AS __copy"
     values = [

@@ -10,15 +10,17 @@ from typing import Any
 import duckdb
 
 from cutover.definition.pipeline import Pipeline
+from cutover.definition.windows import Interval, Sessions, newest
 from cutover.errors import DefinitionError, LakeError
 from cutover.lake.tables import identifier
 from cutover.settings import Settings
 from reconcile import causes, cells, ledger, seal
 from reconcile.codec import Scalar, encode, scalar
+from reconcile.components import COMPONENT, MEMBERS
 from reconcile.layout import additive
 from reconcile.result import CellStep
 from reconcile.seal import Evidence
-from reconcile.sides import Sides, key_columns, opened, state_of
+from reconcile.sides import Sides, opened, state_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +56,26 @@ class CountedIn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SessionOf:
+    """One session of a side, of those that are judged together."""
+
+    side: str  # streaming or batch
+    start: str
+    end: str
+    records: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """The cell that is asked for, as conditions: over rows of a side, of the ledger, of the epoch log."""
+
+    row: str
+    ledger: str
+    counted: str
+    one: Interval  # the window; of sessions the component
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
     """What is known of one cell."""
 
@@ -61,10 +83,11 @@ class Explanation:
     window_start: str
     key: Mapping[str, Scalar]
     epoch: int  # the cut's
-    state: str  # closed, open or incomplete(lost)
+    state: str  # closed, open or incomplete(lost); of sessions: of all that touch one another
     values: tuple[Measured, ...]
     rows: tuple[LedgerRow, ...]
     counted: tuple[CountedIn, ...]
+    sessions: tuple[SessionOf, ...] = ()  # of both sides, as far as they touch one another
 
     def to_json(self) -> dict[str, Any]:
         """Return the object that `--json` prints."""
@@ -95,14 +118,14 @@ def explain(settings: Settings, pipeline: Pipeline, window: datetime, key: Seque
         first = examined.seal.breaches[0]
         raise LakeError(first.message, runbook=first.runbook)
     with opened(settings, pipeline, examined.evidence) as sides:
-        place = _place(sides, pipeline, window, key)
+        place = _same_key(sides, pipeline, key)
         ledger.question(sides, pipeline, examined.evidence.records)
         causes.find(sides)
-        return _explained(pipeline, examined.evidence, sides, window, place)
+        return _explained(pipeline, examined.evidence, sides, window, _asked(sides, pipeline, window, place))
 
 
-def _place(sides: Sides, pipeline: Pipeline, window: datetime, key: Sequence[str | None]) -> str:
-    """Put the asked key into the table `asked`, typed as the columns are, and return the SQL condition of the cell."""
+def _same_key(sides: Sides, pipeline: Pipeline, key: Sequence[str | None]) -> str:
+    """Put the asked key into the table `asked`, typed as the columns are, and return the SQL condition of the key."""
     types = {str(row[0]): str(row[1]) for row in sides.connection.execute("DESCRIBE all_1").fetchall()}
     columns = ", ".join(f"{identifier(name)} {types[name]}" for name in pipeline.key)
     sides.connection.execute(f"CREATE TEMP TABLE asked ({columns})")
@@ -114,28 +137,58 @@ def _place(sides: Sides, pipeline: Pipeline, window: datetime, key: Sequence[str
         msg = f"Key of `{pipeline.name}`: expected values of {wanted}, got `{','.join(str(text) for text in key)}`."
         raise DefinitionError(msg) from None
     same = [f"{identifier(k)} IS NOT DISTINCT FROM (SELECT {identifier(k)} FROM asked)" for k in pipeline.key]
-    return " AND ".join([f"epoch_us(window_start) = {round(window.timestamp() * 1_000_000)}", *same])
+    return " AND ".join(same)
 
 
-def _explained(pipeline: Pipeline, evidence: Evidence, sides: Sides, window: datetime, place: str) -> Explanation:
+def _asked(sides: Sides, pipeline: Pipeline, window: datetime, key: str) -> _Asked:
+    at = round(window.timestamp() * 1_000_000)
+    row = f"epoch_us(window_start) = {at} AND {key}"
+    if not isinstance(pipeline.window, Sessions):
+        return _Asked(row=row, ledger=row, counted=row, one=newest(pipeline.window, at))
+    holds = f"{at} BETWEEN epoch_us(window_start) AND epoch_us(window_end)"
+    query = f"SELECT DISTINCT epoch_us(window_start), epoch_us(window_end) FROM {MEMBERS} WHERE {holds} AND {key}"
+    found = sides.connection.execute(query).fetchall()
+    start, end = found[0] if found else newest(pipeline.window, at)
+    return _Asked(
+        row=row,
+        ledger=f"epoch_us({COMPONENT}) = {start} AND {key}",
+        counted=f"epoch_us(window_start) BETWEEN {start} AND {end} AND {key}",
+        one=Interval(start, end),
+    )
+
+
+def _explained(pipeline: Pipeline, evidence: Evidence, sides: Sides, window: datetime, asked: _Asked) -> Explanation:
     names = [value.name for value in sides.layout.values]
-    streaming, batch = (_row(sides, table, place, names) for table in ("all_0", "batch_table"))
-    rows = _ledger(sides, place)
+    streaming, batch = (_row(sides, table, asked.row, names) for table in ("all_0", "batch_table"))
+    rows = _ledger(sides, asked.ledger)
     if streaming is None and batch is None and not rows:
         msg = (
             f"`{pipeline.name}`, window {window.astimezone(UTC).isoformat()}: expected a row with this key, found none."
         )
         raise DefinitionError(msg + "\nHint: WINDOW is a window's start in UTC, KEY its values in the key's order.")
-    state = state_of(pipeline, evidence, round(window.timestamp() * 1_000_000))
+    state = state_of(pipeline, evidence, asked.one)
     return Explanation(
         pipeline=pipeline.name,
         window_start=str(scalar(window)),
-        key=_key(sides, place, pipeline),
+        key=_key(sides, asked, pipeline),
         epoch=evidence.run.epoch,
         state=state,
-        values=_values(pipeline, sides, place, (streaming or {}, batch or {}), state=state),
+        values=_values(pipeline, sides, asked.row, (streaming or {}, batch or {}), state=state),
         rows=rows,
-        counted=_counted(sides, place),
+        counted=_counted(sides, asked.counted),
+        sessions=_sessions(sides, asked) if isinstance(pipeline.window, Sessions) else (),
+    )
+
+
+def _sessions(sides: Sides, asked: _Asked) -> tuple[SessionOf, ...]:
+    both = " UNION ALL ".join(
+        f"SELECT '{side}', window_start, window_end, _n FROM {table} WHERE {asked.counted}"
+        for side, table in (("streaming", "all_0"), ("batch", "batch_table"))
+    )
+    found = sides.connection.execute(f"{both} ORDER BY 1 DESC, 2").fetchall()
+    return tuple(
+        SessionOf(side=side, start=str(scalar(start)), end=str(scalar(end)), records=int(n))
+        for side, start, end, n in found
     )
 
 
@@ -194,9 +247,10 @@ def _counted(sides: Sides, place: str) -> tuple[CountedIn, ...]:
     return tuple(CountedIn(epoch=int(epoch), records=int(records)) for epoch, records in found)
 
 
-def _key(sides: Sides, place: str, pipeline: Pipeline) -> dict[str, Scalar]:
+def _key(sides: Sides, asked: _Asked, pipeline: Pipeline) -> dict[str, Scalar]:
     keys = ", ".join(map(identifier, pipeline.key)) or "1"
-    tables = (f"SELECT {key_columns(sides.layout)} FROM {table}" for table in ("all_1", "batch_table", "ledger"))
-    query = f"SELECT {keys} FROM ({' UNION ALL '.join(tables)}) WHERE {place} LIMIT 1"
+    places = {"all_1": asked.row, "batch_table": asked.row, "ledger": asked.ledger}
+    rows = (f"SELECT {keys} FROM {table} WHERE {place}" for table, place in places.items())
+    query = f"SELECT * FROM ({' UNION ALL '.join(rows)}) LIMIT 1"
     found = sides.connection.execute(query).fetchall()
     return {name: scalar(value) for name, value in zip(pipeline.key, found[0], strict=True)} if found else {}

@@ -1,6 +1,6 @@
 """What two tables have in common: key columns, compared columns and how equal is equal."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cutover.definition.measures import Count, Sum
@@ -41,11 +41,22 @@ class Layout:
     values: tuple[Value, ...]
     group: str | None  # the column that digests are made by; None: hash buckets
     wide: frozenset[str]  # columns of 128 bits or of parts, see `wide_columns`
+    component: str | None = None  # the column that says which rows are judged together; None: rows of one key
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Return all columns, keys first."""
-        return (*self.keys, *(value.name for value in self.values))
+        return (*self.keys, *self.further, *(value.name for value in self.values))
+
+    @property
+    def further(self) -> tuple[str, ...]:
+        """Return the column of the component, if it is not the key's first column."""
+        return (self.component,) if self.component else ()
+
+    @property
+    def place(self) -> tuple[str, ...]:
+        """Return the columns by which rows are judged together: component or first key column, and the others."""
+        return (self.component or self.keys[0], *self.keys[1:])
 
     @property
     def group_sql(self) -> str:
@@ -63,7 +74,15 @@ class Layout:
 
     def same_key(self, left: str, right: str) -> str:
         """Return the null-safe join condition of two aliases."""
-        return " AND ".join(f"{left}.{identifier(k)} IS NOT DISTINCT FROM {right}.{identifier(k)}" for k in self.keys)
+        return _same(self.keys, left, right)
+
+    def same_place(self, left: str, right: str) -> str:
+        """Return the null-safe condition that rows of two aliases are judged together."""
+        return _same(self.place, left, right)
+
+
+def _same(columns: Sequence[str], left: str, right: str) -> str:
+    return " AND ".join(f"{left}.{identifier(c)} IS NOT DISTINCT FROM {right}.{identifier(c)}" for c in columns)
 
 
 def wide_columns(types: Mapping[str, str]) -> frozenset[str]:

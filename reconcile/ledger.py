@@ -1,8 +1,9 @@
 """The stream's ledger, questioned: a record is believed to be late only if position, epoch and watermark bear it out.
 
 Makes the temporary tables `ledger` (one row per record and window: `_class`, `_epoch`, window, keys, `_partition`,
-`_offset`, `event_time`, `reason`), `ledger_keys` (records by class, window and key), `doubtful` (window, key, why, and
-`_epoch`, `_partition`, `_offset` where one record is meant).
+`_offset`, `event_time`, `reason`), `ledger_keys` (records by class, what is judged together, and key), `doubtful`
+(window, key, why, and `_epoch`, `_partition`, `_offset` where one record is meant). Of sessions the window is that of
+the record alone, and beside it stands the component.
 """
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`
@@ -16,6 +17,7 @@ from cutover.definition.pipeline import Pipeline
 from cutover.lake.epochs import EpochRecord
 from cutover.lake.tables import identifier, literal
 from cutover.records.closing import grace
+from reconcile import components
 from reconcile.sides import Sides
 
 _POSITIONS = """
@@ -59,6 +61,10 @@ def question(sides: Sides, pipeline: Pipeline, records: Sequence[EpochRecord]) -
         records: All epochs up to the cut.
     """
     make(sides.connection, pipeline, records)
+    if sides.layout.component:
+        for table in ("ledger", "doubtful"):
+            components.place(sides.connection, pipeline, table)
+        sides.connection.execute(f"CREATE OR REPLACE TEMP TABLE ledger_keys AS {_keys_sql(sides.layout.place)}")
     found = sides.connection.execute("SELECT why, count(*) FROM doubtful GROUP BY 1 ORDER BY 1").fetchall()
     return tuple(f"The stream's ledger is in doubt: {why} ({count} rows)." for why, count in found)
 
@@ -75,15 +81,17 @@ def make(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, records: Seq
     connection.register("epoch_offsets", _offsets(records))
     connection.register("epoch_watermarks", _watermarks(records))
     connection.execute(_POSITIONS.format(keys=keys))
-    connection.execute(
-        f"CREATE TEMP TABLE ledger_keys AS SELECT _class, {keys}, count(*) AS records FROM ledger"
-        f" WHERE window_start IS NOT NULL GROUP BY ALL"
-    )
+    connection.execute(f"CREATE TEMP TABLE ledger_keys AS {_keys_sql(('window_start', *pipeline.key))}")
     doubts = [
         f"SELECT *, {literal(why)} AS why FROM ({query.format(keys=keys, grace=grace(pipeline))})"
         for why, query in _DOUBTS.items()
     ]
     connection.execute(f"CREATE TEMP TABLE doubtful AS {' UNION ALL BY NAME '.join(doubts)}")
+
+
+def _keys_sql(place: Sequence[str]) -> str:
+    columns = ", ".join(map(identifier, place))
+    return f"SELECT _class, {columns}, count(*) AS records FROM ledger WHERE window_start IS NOT NULL GROUP BY ALL"
 
 
 def _offsets(records: Sequence[EpochRecord]) -> pa.Table:

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from cutover.definition.pipeline import Pipeline
 from cutover.errors import LogError
 from cutover.lake.batch_runs import BatchRun
+from cutover.lake.tables import identifier
 from cutover.log.kafka import LogClient, RawRecord
 from cutover.records import reference
 from cutover.settings import Settings
-from reconcile.sides import Sides, key_columns
+from reconcile.sides import Sides
 
 SAMPLE = 20
 WRONG = "a record at a late position does not belong to that window"
@@ -79,7 +80,7 @@ def _holds(pipeline: Pipeline, claim: _Claim, records: dict[tuple[int, int], Raw
 
 
 def _doubt(sides: Sides, claim: _Claim) -> None:
-    keys = key_columns(sides.layout)
+    keys = ", ".join(map(identifier, (*sides.layout.keys, *sides.layout.further)))
     sides.connection.execute(
         f"INSERT INTO doubtful ({keys}, why) SELECT {keys}, '{WRONG}' FROM ledger"
         " WHERE _partition = ? AND _offset = ? AND epoch_us(window_start) = ?",

@@ -100,7 +100,7 @@ def _judge(
         return _refused(pipeline, examined.seal), ()
     try:
         with sides.opened(settings, pipeline, evidence, start, end) as opened:
-            found = compare(settings, pipeline, evidence, examined.seal, opened)
+            found, unjudged = compare(settings, pipeline, evidence, examined.seal, opened), opened.unjudged
     except LakeError as error:
         return _refused(pipeline, _broken(examined.seal, damage.unreadable(str(error)))), ()
     except duckdb.Error as error:
@@ -111,7 +111,7 @@ def _judge(
     if found.windows.incomplete and not found.windows.compared:
         unfair = _broken(examined.seal, _uncovered(evidence, found.windows.incomplete_because))
         return replace(_refused(pipeline, unfair), losses=found.losses, loss=found.loss), ()
-    return found, sides.uncovered(pipeline, evidence)
+    return found, unjudged
 
 
 def _uncovered(evidence: Evidence, windows: Mapping[str, int]) -> SealBreach:

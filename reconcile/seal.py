@@ -30,9 +30,9 @@ _BOOKS = """
 _UNACCOUNTED = """
     WITH held AS (
         SELECT DISTINCT epoch_us(window_start) AS opens, epoch_us(window_end) AS ends, _epoch AS found FROM batch),
-    left_so AS (SELECT opens, arg_max(epoch, turn) AS wanted FROM (SELECT DISTINCT opens, ends FROM held)
-                JOIN spans ON opens >= first AND ends <= last GROUP BY opens)
-    SELECT opens, found FROM held LEFT JOIN left_so USING (opens)
+    left_so AS (SELECT opens, ends, arg_max(epoch, turn) AS wanted FROM (SELECT DISTINCT opens, ends FROM held)
+                JOIN spans ON opens >= first AND ends <= last GROUP BY opens, ends)
+    SELECT opens, found FROM held LEFT JOIN left_so USING (opens, ends)
     WHERE found IS DISTINCT FROM wanted ORDER BY opens LIMIT 1
 """
 

@@ -97,6 +97,8 @@ def explanation(console: Console, found: Explanation) -> None:
         console.print(rows)
     counted = ", ".join(f"{item.records:,} in epoch {item.epoch}" for item in found.counted)
     console.print(f"rows that counted: {counted or 'none'}")
+    for one in found.sessions:
+        console.print(f"session of {one.side}: {when(one.start)} to {when(one.end)}, {one.records:,} rows")
 
 
 def reports(console: Console, settings: Settings, paths: list[Path]) -> None:

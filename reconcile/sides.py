@@ -2,12 +2,13 @@
 
 Tables: `batch_side`; `stage_0` (accepted rows folded: what the stream serves), `stage_1` (late rows merged too) and,
 where the batch is a team's SQL, `stage_2` (future rows merged too). All hold only windows that are judged: closed at
-the cut, covered by the batch, in the range asked for. `stream_log` is the epoch log up to the cut.
+the cut, covered by the batch, in the range asked for; of sessions whole components. `stream_log` is the epoch log up to
+the cut.
 """
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -15,15 +16,18 @@ from datetime import datetime
 import duckdb
 
 from cutover.definition.pipeline import Pipeline, SameDefinition
-from cutover.definition.windows import newest
+from cutover.definition.windows import Interval, Sessions, newest
 from cutover.lake import overflowing, tables
 from cutover.lake.batch_runs import EXPIRED, LOST, Range
 from cutover.lake.losses import touched
+from cutover.lake.spans import affected_sql, is_affected
 from cutover.lake.tables import identifier
 from cutover.records.classes import Class
 from cutover.records.closing import closed_by, closed_sql
 from cutover.records.fold import finished_sql
 from cutover.settings import Settings
+from reconcile import components
+from reconcile.components import COMPONENT, MEMBERS
 from reconcile.layout import Layout, additive, agreed, value_of, wide_columns
 from reconcile.query import number
 from reconcile.seal import Evidence
@@ -43,6 +47,7 @@ class Sides:
     same_definition: bool
     open_windows: int
     incomplete: Mapping[str, int]  # reason -> closed windows that are not judged
+    unjudged: tuple[Range, ...]  # microseconds; differences of windows in them stay as they were
 
     @property
     def incomplete_windows(self) -> int:
@@ -69,18 +74,11 @@ def opened(
         tables.bind(connection, "batch_table", evidence.batch)
         same = isinstance(pipeline.batch, SameDefinition)
         merged = (Class.LATE,) if same else (Class.LATE, Class.FUTURE)
-        within = _within(start, end)
-        judged = (
-            f"{within} AND {closed_sql(pipeline, evidence.watermark)} AND NOT ({_uncovered_sql(pipeline, evidence)})"
-        )
-        connection.execute(f"CREATE TEMP TABLE {BATCH} AS SELECT * FROM batch_table WHERE {judged}")
+        within, closed = _within(start, end), closed_sql(pipeline, evidence.watermark)
+        judged = f"{within} AND {closed} AND NOT ({_uncovered_sql(pipeline, evidence)})"
         for number in range(len(merged) + 1):
-            _fold(connection, pipeline, (Class.ACCEPTED, *merged[:number]), number, judged)
-        connection.execute(
-            "CREATE TEMP VIEW windows AS SELECT window_start, window_end FROM all_1"
-            " UNION SELECT window_start, window_end FROM batch_table"
-        )
-        closed = closed_sql(pipeline, evidence.watermark)
+            _fold(connection, pipeline, (Class.ACCEPTED, *merged[:number]), number)
+        _choose(connection, pipeline, len(merged) + 1, judged)
         yield Sides(
             connection=connection,
             layout=_layout(connection, pipeline, same=same),
@@ -88,12 +86,30 @@ def opened(
             same_definition=same,
             open_windows=_count(connection, f"{within} AND NOT {closed}"),
             incomplete=_incomplete(connection, pipeline, evidence, f"{within} AND {closed}"),
+            unjudged=_unjudged(connection, pipeline, evidence, judged),
         )
 
 
-def _fold(
-    connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, classes: tuple[Class, ...], number: int, judged: str
-) -> None:
+def _choose(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, stages: int, judged: str) -> None:
+    """Make both sides of what is judged, and `windows`: all that there are to judge, of sessions their components."""
+    sides = {BATCH: "batch_table"} | {stage(number): f"all_{number}" for number in range(stages)}
+    if isinstance(pipeline.window, Sessions):
+        components.make(connection, pipeline, list(sides.values()))
+        connection.execute(f"CREATE TEMP VIEW windows AS SELECT DISTINCT window_start, window_end FROM {MEMBERS}")
+        for name, whole in sides.items():
+            chosen = components.judged_sql(pipeline, whole, judged)
+            connection.execute(f"CREATE TEMP TABLE {name} AS {chosen}")
+        return
+    connection.execute(
+        "CREATE TEMP VIEW windows AS SELECT window_start, window_end FROM all_1"
+        " UNION SELECT window_start, window_end FROM batch_table"
+    )
+    for name, whole in sides.items():
+        kind = "TABLE" if name == BATCH else "VIEW"
+        connection.execute(f"CREATE TEMP {kind} {name} AS SELECT * FROM {whole} WHERE {judged}")
+
+
+def _fold(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, classes: tuple[Class, ...], number: int) -> None:
     """Make one stage: rows of all `classes` folded as if they had been accepted; only the first folds everything."""
     try:
         if number:
@@ -102,7 +118,6 @@ def _fold(
             connection.execute(f"CREATE TEMP TABLE all_0 AS {finished_sql(pipeline, 'stream_log', keep=classes)}")
     except duckdb.Error as error:
         raise overflowing.refusal(connection, pipeline, "stream_log", classes, error) or error from error
-    connection.execute(f"CREATE VIEW {stage(number)} AS SELECT * FROM all_{number} WHERE {judged}")
 
 
 def _fold_further(
@@ -110,7 +125,9 @@ def _fold_further(
 ) -> None:
     """Fold anew only where the last class has rows: few rows are late, and a fold of all is most of a comparison."""
     moved, before = f"moved_{number}", f"all_{number - 1}"
-    keys = [identifier(name) for name in ("window_start", *pipeline.key)]
+    # A late row may join sessions on both sides of it, so all of its key are folded anew.
+    alone = () if isinstance(pipeline.window, Sessions) else ("window_start",)
+    keys = [identifier(name) for name in (*alone, *pipeline.key)]
     added = f"SELECT DISTINCT {', '.join(keys)} FROM stream_log WHERE _class = {tables.literal(classes[-1])}"
     connection.execute(f"CREATE TEMP TABLE {moved} AS {added}")
     if not has_moved(connection, number):
@@ -133,13 +150,18 @@ def _layout(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, *, same: 
     described = connection.execute(f"DESCRIBE {stage(0)}").fetchall()
     types = {str(row[0]): str(row[1]) for row in described}
     keys = ("window_start", *pipeline.key)
-    rest = [name for name in types if name not in {*keys, "window_end", *pipeline.measures}] if same else []
+    sessions = isinstance(pipeline.window, Sessions)
+    aside = {*keys, COMPONENT, *pipeline.measures, *(() if sessions else ("window_end",))}
+    rest = [name for name in types if name not in aside] if same else []
     summed = {*additive(pipeline), "_n"}
     values = tuple(
         replace(agreed(pipeline, value_of(name, types[name]), same=same), additive=name in summed)
         for name in (*pipeline.measures, *rest)
     )
-    return Layout(keys=keys, values=values, group="window_start", wide=wide_columns(types))
+    component = COMPONENT if sessions else None
+    return Layout(
+        keys=keys, values=values, group=component or "window_start", wide=wide_columns(types), component=component
+    )
 
 
 def _within(start: datetime | None, end: datetime | None) -> str:
@@ -153,7 +175,7 @@ def _timestamp(moment: datetime) -> str:
 
 
 def uncovered(pipeline: Pipeline, evidence: Evidence) -> tuple[Range, ...]:
-    """Return the ranges that are not judged: a window lies in one if it lies wholly inside."""
+    """Return the ranges that are not judged, as `spans` has it."""
     return tuple(span for spans in _by_reason(pipeline, evidence).values() for span in spans)
 
 
@@ -167,7 +189,9 @@ def _by_reason(pipeline: Pipeline, evidence: Evidence) -> dict[str, list[Range]]
         reason: [(entry.window_start, entry.window_end) for entry in evidence.run.incomplete if entry.reason == reason]
         for reason in (LOST, EXPIRED)
     }
-    lost = [(first, newest(pipeline.window, end - 1).end) for first, end in touched(evidence.losses)]
+    window = pipeline.window
+    sessions = isinstance(window, Sessions)
+    lost = [(a, b - 1 if sessions else newest(window, b - 1).end) for a, b in touched(evidence.losses)]
     return {
         LOST: [*lost, *gone[LOST]],
         EXPIRED: gone[EXPIRED],
@@ -176,27 +200,32 @@ def _by_reason(pipeline: Pipeline, evidence: Evidence) -> dict[str, list[Range]]
     }
 
 
-def state_of(pipeline: Pipeline, evidence: Evidence, start: int) -> str:
-    """Return what is known of a window by its start in microseconds: `closed` alone is judged.
+def state_of(pipeline: Pipeline, evidence: Evidence, one: Interval) -> str:
+    """Return what is known of a window (of sessions: of a component): `closed` alone is judged.
 
     `open` at the cut, or `incomplete(reason)`.
     """
-    end, last = newest(pipeline.window, start).end, closed_by(pipeline, evidence.watermark)
-    closed = last is not None and end <= last
+    last = closed_by(pipeline, evidence.watermark)
+    closed = last is not None and one.end <= last
     for reason, ranges in _by_reason(pipeline, evidence).items():
-        if (closed or reason == LOST) and any(a <= start and end <= b for a, b in ranges):
+        if (closed or reason == LOST) and is_affected(pipeline.window, one, ranges):
             return f"incomplete({reason})"
     return "closed" if closed else "open"
 
 
 def _uncovered_sql(pipeline: Pipeline, evidence: Evidence) -> str:
     """Return SQL that is true for windows that are not judged."""
-    return _inside_sql(uncovered(pipeline, evidence))
+    return affected_sql(pipeline.window, uncovered(pipeline, evidence))
 
 
-def _inside_sql(ranges: Iterable[Range]) -> str:
-    start, end = "epoch_us(window_start)", "epoch_us(window_end)"
-    return " OR ".join(f"({start} >= {int(a)} AND {end} <= {int(b)})" for a, b in ranges) or "false"
+def _unjudged(
+    connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, evidence: Evidence, judged: str
+) -> tuple[Range, ...]:
+    """Return the ranges whose differences stay as they were: those not judged; of sessions what they really reach."""
+    if not isinstance(pipeline.window, Sessions):
+        return uncovered(pipeline, evidence)
+    query = f"SELECT epoch_us(window_start), epoch_us(window_end) + 1 FROM windows WHERE NOT ({judged})"
+    return tuple((start, end) for start, end in connection.execute(query).fetchall())
 
 
 def _incomplete(
@@ -205,7 +234,7 @@ def _incomplete(
     """Count the windows that are not judged by the first reason that holds."""
     found, earlier = {}, "false"
     for reason, ranges in _by_reason(pipeline, evidence).items():
-        inside = _inside_sql(ranges)
+        inside = affected_sql(pipeline.window, ranges)
         count = _count(connection, f"{condition} AND ({inside}) AND NOT ({earlier})")
         earlier = f"{earlier} OR {inside}"
         if count:

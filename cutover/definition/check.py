@@ -13,7 +13,7 @@ from cutover.definition.measures import NAMES, Measure
 from cutover.definition.pipeline import Pipeline, SameDefinition, Sql
 from cutover.definition.schema import check_name, fields
 from cutover.definition.triggers import Accumulation, Trigger
-from cutover.definition.windows import Aligned, Sessions
+from cutover.definition.windows import Sessions, Window
 from cutover.errors import DefinitionError
 
 _KEYWORDS = """
@@ -153,10 +153,12 @@ def _measure_kinds(pipeline: Pipeline) -> None:
 
 
 def _window(pipeline: Pipeline) -> None:
-    """Refuse what the paths cannot run; the panes of every window can be simulated."""
-    if not isinstance(pipeline.window, Aligned):
-        hint = "`cutover simulate` shows the panes of other windows."
-        refuse("window", "Fixed(...), Sliding(...), Daily(...) or Global()", repr(pipeline.window), hint)
+    """Refuse what is no window, and what no path can do with sessions."""
+    if not isinstance(pipeline.window, Window):
+        refuse("window", "Fixed(...), Sliding(...), Daily(...), Sessions(...) or Global()", repr(pipeline.window))
+    if isinstance(pipeline.window, Sessions) and isinstance(pipeline.batch, Sql):
+        hint = "a query of one's own gets the records of some hours, and a session may lie across their ends."
+        refuse("batch", "SameDefinition() where the window is Sessions(...)", repr(pipeline.batch), hint)
 
 
 def _ids(pipeline: Pipeline) -> None:

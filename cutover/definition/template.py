@@ -33,6 +33,7 @@ pipeline = Pipeline(
     derive={{}},
     # One result for each window and each value of these columns; a null is a value.
     key=("{key}",),
+    # Or Sliding(size=..., every=...), Daily(zone="Europe/Berlin"), Sessions("30 minutes"), Global().
     window=Fixed(hours=1),
     # Count(), Sum(x), Min(x), Max(x), Avg(x), Quantile(x, 0.9), ... (docs/definition.md); x: column or expression.
     measures={{

@@ -13,6 +13,7 @@ import duckdb
 import pyarrow as pa
 
 from cutover.definition.pipeline import Pipeline
+from cutover.definition.windows import Sessions
 from cutover.errors import LakeError
 from cutover.lake import batch_runs, losses, tables, versions
 from cutover.lake.batch_runs import BatchRun
@@ -20,6 +21,7 @@ from cutover.lake.epochs import EpochLog, EpochRecord
 from cutover.lake.losses import Starts
 from cutover.lake.paths import batch_uri
 from cutover.lake.schemas import batch_ledger_schema, batch_schema
+from cutover.lake.spans import affected_sql
 from cutover.lake.stages import Stage, current_stage
 from cutover.records.closing import closed_sql
 from cutover.records.fold import finished_columns, finished_sql
@@ -133,16 +135,15 @@ def _states(pipeline: Pipeline, watermark: int | None, lost: Sequence[Starts], r
     """Return how both sides say what a window is; batch alone can have let windows expire that the stream has whole."""
     start = "epoch_us(window_start)"
     gone = " OR ".join(f"({start} >= {int(a)} AND {start} < {int(b)})" for a, b in lost) or "false"
+    if isinstance(pipeline.window, Sessions):
+        gone = affected_sql(pipeline.window, ((a, b - 1) for a, b in lost))
     frozen = [entry for run in runs[-1:] for entry in run.incomplete if entry.reason == batch_runs.EXPIRED]
-    expired = " OR ".join(
-        f"({start} >= {int(entry.window_start)} AND epoch_us(window_end) <= {int(entry.window_end)})"
-        for entry in frozen
-    )
+    expired = affected_sql(pipeline.window, ((entry.window_start, entry.window_end) for entry in frozen))
     closed = f"WHEN {closed_sql(pipeline, watermark)} THEN 'final' ELSE 'open' END"
     lost_first = f"CASE WHEN {gone} THEN 'incomplete({batch_runs.LOST})'"
     return _States(
         streaming=f"{lost_first} {closed}",
-        batch=f"{lost_first} WHEN {expired or 'false'} THEN 'incomplete({batch_runs.EXPIRED})' {closed}",
+        batch=f"{lost_first} WHEN {expired} THEN 'incomplete({batch_runs.EXPIRED})' {closed}",
     )
 
 
@@ -160,6 +161,13 @@ def _serving(settings: Settings, pipeline: Pipeline, says: _States) -> str:
         " WHERE epoch_us(window_start) >= computed.first AND epoch_us(window_end) <= computed.last)"
     )
     batch = f"SELECT {columns}, 'batch' AS served_by, {says.batch} AS state FROM batch"  # noqa: S608 -- quoted
+    if isinstance(pipeline.window, Sessions):  # one that is open may hold what batch has as a session of its own
+        same = " AND ".join(
+            f"b.{key} IS NOT DISTINCT FROM streaming.{key}" for key in map(tables.identifier, pipeline.key)
+        )
+        touches = "b.window_start <= streaming.window_end AND streaming.window_start <= b.window_end"
+        streaming += f" WHERE NOT EXISTS (SELECT 1 FROM batch b WHERE {touches} AND {same}) AND NOT {computed}"  # noqa: S608 -- quoted
+        return f"{batch} UNION ALL {streaming}"
     return f"{batch} WHERE {computed} UNION ALL {streaming} WHERE NOT {computed}"
 
 

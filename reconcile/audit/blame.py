@@ -9,6 +9,7 @@ import duckdb
 
 from cutover.definition import compiled
 from cutover.definition.pipeline import Pipeline
+from cutover.definition.windows import Sessions
 from cutover.lake.tables import identifier
 from reconcile.layout import Value, agreed, value_of
 
@@ -77,6 +78,8 @@ def _measures(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, joined:
 def _columns(pipeline: Pipeline) -> dict[str, str]:
     """Return results and states with the expression that they come from: a state tells what a result may hide."""
     found = {name: str(measure.expression) for name, measure in pipeline.measures.items()}
+    if isinstance(pipeline.window, Sessions):  # it follows from the rows, as they do
+        found["window_end"] = _of_rows(pipeline)
     for state in compiled.states(pipeline):
         found.setdefault(state.column, found.get(state.column.rpartition("__")[0], state.create))
     return found

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from cutover.definition.compiled import states
 from cutover.definition.pipeline import Pipeline
+from cutover.definition.windows import Sessions
 from cutover.errors import CutoverError
 from cutover.lake import batch_runs, tables
 from cutover.lake.batch_runs import BatchRun, Range
@@ -55,7 +56,8 @@ def compared(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, first: s
     described = connection.execute(f"DESCRIBE {identifier(first)}").fetchall()
     types = {str(row[0]): str(row[1]) for row in described}
     keys = ("window_start", *pipeline.key)
-    names = [name for name in types if name not in {*keys, "window_end", "_epoch"}]
+    aside = {*keys, "_epoch", *(() if isinstance(pipeline.window, Sessions) else ("window_end",))}
+    names = [name for name in types if name not in aside]
     same = all(state.column in types for state in states(pipeline))
     values = tuple(agreed(pipeline, value_of(name, types[name]), same=same) for name in names)
     layout = Layout(keys=keys, values=values, group="window_start", wide=wide_columns(types))

@@ -7,8 +7,22 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from cutover.definition import Avg, Count, Daily, Fixed, Global, Lateness, Max, Min, Pipeline, Sliding, Sum, Topic
-from cutover.definition.windows import Aligned
+from cutover.definition import (
+    Avg,
+    Count,
+    Daily,
+    Fixed,
+    Global,
+    Lateness,
+    Max,
+    Min,
+    Pipeline,
+    Sessions,
+    Sliding,
+    Sum,
+    Topic,
+)
+from cutover.definition.windows import Window
 from cutover.log.kafka import RawRecord
 
 MICROS = 1_000_000
@@ -128,18 +142,25 @@ def borders(draw: st.DrawFn, log: Sequence[RawRecord], *, most: int = 3) -> tupl
     return (*found, ends)
 
 
-def windows() -> st.SearchStrategy[Aligned]:
-    """Draw a window: fixed, sliding, both with an offset, a day of the wall's clock, all of time."""
+SESSIONS = (Sessions("10 minutes"), Sessions("25 minutes"))
+"""With a wait of half an hour at most, rows of a key make sessions of some, and late ones fall between them."""
+
+
+def windows() -> st.SearchStrategy[Window]:
+    """Draw a window: fixed, sliding, both with an offset, a day of the wall's clock, all of time, sessions."""
     sliding = Sliding(size=3_600 * MICROS, every=1_500 * MICROS)
     shifted = Sliding(size=3_600 * MICROS, every=1_800 * MICROS, offset=420 * MICROS)
     fixed = [Fixed(hours=1), Fixed(minutes=20), Fixed(minutes=20, offset="7 minutes")]
-    return st.sampled_from([*fixed, sliding, shifted, Daily(zone="Europe/Berlin", offset="90 minutes"), Global()])
+    return st.sampled_from(
+        [*fixed, sliding, shifted, Daily(zone="Europe/Berlin", offset="90 minutes"), Global(), *SESSIONS]
+    )
 
 
 @st.composite
 def pipelines(draw: st.DrawFn, *, topic: str = "t", ids: bool = True) -> Pipeline:
     """Draw a definition over the records of `event_logs`; half of them know records by their ids."""
-    window, record_id = draw(windows()), draw(st.sampled_from([None, "i"])) if ids else None
+    window = draw(windows())
+    record_id = draw(st.sampled_from([None, "i"])) if ids and not isinstance(window, Sessions) else None
     horizons = ["30 minutes", "2 hours"] if isinstance(window, Global) else [None, None, "30 minutes", "4 hours"]
     return Pipeline(
         name="p",

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cutover.definition import Count, Daily, Fixed, Global, Pipeline, Sessions, Sliding, Topic
+from cutover.definition import Count, Daily, Fixed, Global, Pipeline, Sessions, Sliding, Sql, Topic
 from cutover.definition.check import check
 from cutover.definition.fingerprint import result_fingerprint
 from cutover.definition.windows import Aligned, Interval, Window, merged, newest, oldest
@@ -155,9 +155,14 @@ def test_window_that_cannot_be_is_refused(make: Callable[[], Window], message: s
         make()
 
 
-def test_pipeline_refuses_windows_that_its_paths_cannot_run() -> None:
-    with pytest.raises(DefinitionError, match=r"window: expected .*\nHint: `cutover simulate`"):
-        check(replace(PIPELINE, window=Sessions("1 minute")))
+def test_a_query_of_ones_own_beside_sessions_is_refused() -> None:
+    with pytest.raises(DefinitionError, match=r"batch: expected SameDefinition\(\) where the window is Sessions"):
+        check(replace(PIPELINE, window=Sessions("1 minute"), batch=Sql("own.sql")))
+
+
+def test_what_is_no_window_is_refused() -> None:
+    with pytest.raises(DefinitionError, match=r"window: expected Fixed\(\.\.\.\), .* got 'hourly'"):
+        check(replace(PIPELINE, window="hourly"))  # type: ignore[arg-type]  # a definition file may hold it
 
 
 ALIGNED: tuple[Aligned, ...] = (
