@@ -3,7 +3,8 @@
 SHELL := /bin/bash
 CUTOVER := .venv/bin/cutover
 PYTEST := .venv/bin/pytest
-KINDS := unit spec property dags integration e2e faults
+KINDS := unit spec property dags integration faults e2e
+TOGETHER := -n 2 --dist loadscope --no-loadscope-reorder # two modules at a time, in the order given
 CAPABILITIES := tests/unit/scenarios/test_figures.py tests/property/test_paths_agree.py \
 	tests/property/test_streaming_runner.py tests/integration/streaming/test_simulate.py tests/integration/streaming/test_measures.py
 FAULT ?=
@@ -37,7 +38,7 @@ lint: setup ## ruff, mypy, layering
 	@.venv/bin/lint-imports --no-cache
 
 test: lint ## linters, then every test, cheap ones first
-	@$(PYTEST) $(wildcard $(addprefix tests/,$(KINDS)))
+	@$(PYTEST) $(TOGETHER) $(wildcard $(addprefix tests/,$(KINDS)))
 
 test-unit: setup ## pure functions
 	@$(PYTEST) tests/unit
