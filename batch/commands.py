@@ -12,6 +12,7 @@ from rich.table import Table
 from cutover.definition import catalogue
 from cutover.errors import DefinitionError
 from cutover.lake.batch_runs import BatchRun, Range
+from cutover.lake.versions import looking_at
 from cutover.probe import Point
 from cutover.settings import load_settings
 
@@ -30,13 +31,14 @@ def batch(
     start: Annotated[str | None, typer.Option("--from", help="First window start, ISO 8601; UTC if no zone.")] = None,
     end: Annotated[str | None, typer.Option("--to", help="Windows end by then; with --from: clean ones too.")] = None,
     cut: Annotated[int | None, typer.Option("--cut", help="Epoch to read up to; the newest if not given.")] = None,
+    version: Annotated[int | None, typer.Option("--version", help="Of the stream; else the one that serves.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The recorded run as one JSON object.")] = False,
 ) -> None:
     """Recompute from the log the windows that are dirty at a cut, and publish them in one commit."""
     from batch.recompute import run  # noqa: PLC0415 -- Spark's and delta-rs' imports, for this command alone
 
     console = Console(stderr=True)
-    settings = load_settings()
+    settings = looking_at(load_settings(), version)
     definition = catalogue.get(settings, pipeline)
     first, last = moment(start, "--from"), moment(end, "--to")
     with console.status(f"{pipeline}: reading the log") as status:

@@ -97,6 +97,9 @@ class Settings(BaseSettings):
     home: Path = Field(default=Path(".cutover"), description="All state of this installation.")
     pipelines: Path = Field(default=Path("pipelines"), description="Folder of the definitions.")
     lake: str | None = Field(default=None, description="Folder or object-store URI. Unset: `<home>/lake`.")
+    stream_version: int | None = Field(
+        default=None, description="Version of the stream that commands look at. Unset: the one that serves."
+    )
     report_base_url: str | None = Field(default=None, description="Where reports are served. Unset: file addresses.")
     kafka: Kafka = Kafka()
     spark: Spark = Spark()

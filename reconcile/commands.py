@@ -11,6 +11,7 @@ from rich.console import Console
 
 from cutover.definition import catalogue
 from cutover.errors import DefinitionError
+from cutover.lake.versions import looking_at
 from cutover.settings import load_settings
 from reconcile import arguments, show
 from reconcile.explain import explain as explain_cell
@@ -29,10 +30,11 @@ def reconcile(
     start: Annotated[str | None, typer.Option("--from", help="First window start, inclusive.")] = None,
     end: Annotated[str | None, typer.Option("--to", help="Window starts before this one.")] = None,
     cut: Annotated[int | None, typer.Option("--cut", min=0, help="Epoch whose batch run is compared.")] = None,
+    version: Annotated[int | None, typer.Option("--version", help="Of the stream; else the one that serves.")] = None,
     as_json: Json = False,
 ) -> None:
     """Compare streaming and batch at one cut: 0 agree or within policy, 1 differ, 2 not comparable."""
-    settings = load_settings()
+    settings = looking_at(load_settings(), version)
     found = catalogue.get(settings, pipeline)
     lower, upper = arguments.optional_moment(start, "--from"), arguments.optional_moment(end, "--to")
     result = run_reconcile(settings, found, start=lower, end=upper, epoch=cut)

@@ -53,7 +53,8 @@ def record(
         "result": json.dumps(_slim(result).to_json(), sort_keys=True),
         "report": result.report_path,
     }
-    if result.seal.holds:
+    # Of a version beside the one that serves the differences have no life: they are looked at once.
+    if result.seal.holds and settings.stream_version is None:
         control.append(settings, "differences", _life(settings, result, fingerprint, at, unjudged))
     control.append(settings, "reconciliations", [row])
     for table in _GROWING:

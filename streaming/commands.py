@@ -21,6 +21,7 @@ from cutover.settings import Settings, load_settings
 from streaming import attach, driver, heartbeat, savepoint_commands
 from streaming.accept_commands import accept_loss
 from streaming.heartbeat import Heartbeat
+from streaming.replay_commands import replay, serve
 
 _REFRESH_SECONDS = 0.25
 
@@ -58,6 +59,8 @@ def register(app: typer.Typer) -> None:
     """Add this room's commands."""
     app.command()(stream)
     app.command("accept-loss")(accept_loss)
+    app.command()(replay)
+    app.command()(serve)
     app.add_typer(savepoint_commands.app, name="savepoint")
 
 

@@ -65,16 +65,26 @@ def fork(settings: Settings, pipeline: Pipeline, epoch: int, clock: Clock) -> Ve
         LogError: The log no longer holds what follows the epoch.
     """
     with only_driver(folder(settings, pipeline.name), pipeline.name):
-        turn = versions.next_turn(settings, pipeline)
-        source = _current(settings, pipeline)
-        record = _record(pipeline, EpochLog(source.uri), epoch)
-        _can_go_on(settings, pipeline, source, record)
-        _refuse_folded(pipeline, source, record)
-        made = versions.register(
-            settings, pipeline, clock, turn=turn, fork=Fork(version=source.number, epoch=record.epoch)
-        )
-        fill(settings, pipeline, made)
-    log.warning("stream_forked", version=made.app_id, source=source.app_id, epoch=record.epoch)
+        return branch(settings, pipeline, epoch, clock, beside=False)
+
+
+def branch(settings: Settings, pipeline: Pipeline, epoch: int, clock: Clock, *, beside: bool) -> Version:
+    """Open a new version behind an epoch of the current one, to serve at once or `beside` it; see `fork`.
+
+    Raises:
+        DefinitionError: There is no such epoch.
+        LakeError: As `fork`, but for the driver: one that lives is not disturbed by a version beside its own.
+        LogError: The log no longer holds what follows the epoch.
+    """
+    turn = versions.next_turn(settings, pipeline)
+    source = _current(settings, pipeline)
+    record = _record(pipeline, EpochLog(source.uri), epoch)
+    _can_go_on(settings, pipeline, source, record)
+    _refuse_folded(pipeline, source, record)
+    origin = Fork(version=source.number, epoch=record.epoch)
+    made = versions.register(settings, pipeline, clock, turn=turn, fork=origin, beside=beside)
+    fill(settings, pipeline, made)
+    log.warning("stream_forked", version=made.app_id, source=source.app_id, epoch=record.epoch, beside=beside)
     return made
 
 

@@ -63,8 +63,9 @@ def is_alive(pid: int, started: float) -> bool:
 
 
 def folder(settings: Settings, name: str) -> Path:
-    """Return the folder of a pipeline's run-time files."""
-    return settings.run_dir / name
+    """Return the folder of a pipeline's run-time files; a version that the settings name has one of its own."""
+    version = settings.stream_version
+    return settings.run_dir / (name if version is None else f"{name}.stream-{version}")
 
 
 def read(settings: Settings, name: str) -> Heartbeat | None:

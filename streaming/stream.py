@@ -49,7 +49,9 @@ class Stream:
         self.time = WatermarkState() if newest is None else known_time(newest)
         self.panes = None if rim.pipeline.trigger is None else self._known_panes(rim.pipeline.trigger)
 
-        self.changelog = None if rim.pipeline.changelog is None else self._known_changelog()
+        # A version that does not serve yet says nothing: once it does, its driver sends what the topic lacks.
+        silent = rim.pipeline.changelog is None or committer.version.beside
+        self.changelog = None if silent else self._known_changelog()
 
     @property
     def lag(self) -> int:

@@ -16,6 +16,7 @@ from cutover.definition import catalogue
 from cutover.errors import DefinitionError
 from cutover.lake import overflowing, serving
 from cutover.lake.vacuum import vacuum as take_away
+from cutover.lake.versions import looking_at
 from cutover.records.classes import Class
 from cutover.settings import load_settings
 
@@ -26,10 +27,11 @@ def sql(
     pipeline: Annotated[str, typer.Argument(help="Name of a pipeline.")],
     query: Annotated[str, typer.Argument(help=f"DuckDB SQL over the views {', '.join(VIEWS)}.")],
     *,
+    version: Annotated[int | None, typer.Option("--version", help="Of the stream; else the one that serves.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a row.")] = False,
 ) -> None:
     """Ask the lake: DuckDB SQL over the views of one pipeline."""
-    settings = load_settings()
+    settings = looking_at(load_settings(), version)
     definition = catalogue.get(settings, pipeline)
     connection = serving.connect(settings, definition)
     try:

@@ -24,6 +24,10 @@ SCHEMAS: Mapping[ControlTable, pa.Schema] = {
             pa.field("definition", pa.string()),
             pa.field("fork_version", pa.int64()),  # null: it begins where the log does
             pa.field("fork_epoch", pa.int64()),
+            pa.field("sequence", pa.int64()),
+            pa.field("beside", pa.bool_()),  # made by a replay, serves nothing yet; a later row lets the version serve
+            pa.field("who", pa.string()),
+            pa.field("why", pa.string()),
         ]
     ),
     "gate": pa.schema(

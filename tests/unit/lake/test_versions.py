@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from cutover.definition import Count, Fixed, Lateness, Pipeline, Topic
-from cutover.errors import LakeError
+from cutover.errors import DefinitionError, LakeError
 from cutover.lake import control, versions
 from cutover.settings import Settings
 
@@ -91,3 +91,59 @@ def test_version_that_was_decided_before_another_one_came_is_refused(settings: S
     with pytest.raises(LakeError, match="another process appended row"):
         versions.register(settings, FIRST, At(NOW), turn=turn)
     assert [version.number for version in versions.known(settings, FIRST)] == [0]
+
+
+def beside(settings: Settings, pipeline: Pipeline = FIRST) -> int:
+    turn = versions.next_turn(settings, pipeline)
+    return versions.register(settings, pipeline, At(NOW), turn=turn, beside=True).number
+
+
+def in_force(settings: Settings, pipeline: Pipeline = FIRST) -> int | None:
+    version = versions.current(settings, pipeline)
+    return None if version is None else version.number
+
+
+def test_version_beside_serves_only_once_it_is_let_and_the_one_before_can_serve_again(settings: Settings) -> None:
+    opened(settings, FIRST)
+    made = beside(settings)
+    assert (made, in_force(settings), opened(settings, FIRST)) == (1, 0, 0)
+
+    versions.serve(settings, FIRST, made, why="replayed", clock=At(NOW - timedelta(days=1)))
+    assert (in_force(settings), opened(settings, FIRST)) == (1, 1)
+    assert [version.beside for version in versions.known(settings, FIRST)] == [False, False]
+
+    versions.serve(settings, FIRST, 0, why="worse", clock=At(NOW))
+    assert in_force(settings) == 0
+    assert [row["why"] for row in control.read(settings, "versions", "p")] == [None, None, "replayed", "worse"]
+
+
+def test_settings_that_name_a_version_look_at_it_alone(settings: Settings) -> None:
+    opened(settings, FIRST)
+    made = beside(settings)
+
+    assert in_force(versions.looking_at(settings, made)) == 1
+    assert in_force(versions.looking_at(settings, None)) == 0
+    with pytest.raises(DefinitionError, match=r"expected one under this definition and lateness \(0, 1\), got 2"):
+        in_force(versions.looking_at(settings, 2))
+
+
+@pytest.mark.parametrize(
+    ("number", "why", "said"),
+    [(0, "again", "stream-0 does"), (7, "new", r"\(0, 1\), got 7"), (1, " ", "expected a reason")],
+)
+def test_version_that_cannot_be_let_serve_is_refused(settings: Settings, number: int, why: str, said: str) -> None:
+    opened(settings, FIRST)
+    beside(settings)
+
+    with pytest.raises(DefinitionError, match=said):
+        versions.serve(settings, FIRST, number, why=why, clock=At(NOW))
+    assert in_force(settings) == 0
+
+
+def test_version_of_another_lateness_cannot_serve(settings: Settings) -> None:
+    opened(settings, FIRST)
+    made = beside(settings, SECOND)
+
+    with pytest.raises(DefinitionError, match=r"\(0\), got 1"):
+        versions.serve(settings, FIRST, made, why="new", clock=At(NOW))
+    assert in_force(settings, SECOND) is None
