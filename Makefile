@@ -11,7 +11,7 @@ FAULT ?=
 SECONDS ?= 1800
 EPOCHS ?= 10000
 SEED ?= $(shell date +%s)
-.PHONY: help setup capabilities test-nightly test-cluster jars-s3 test-object-store demo up down status lint test faults faults-random soak many-keys skew lock clean purge $(addprefix test-,$(KINDS))
+.PHONY: help setup capabilities test-nightly test-cluster jars-s3 test-object-store demo up down status lint test transfers faults faults-random soak many-keys skew lock clean purge $(addprefix test-,$(KINDS))
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -77,6 +77,9 @@ faults: setup ## cause every fault (FAULT=F04: some of them), write docs/faults.
 faults-random: setup ## 3 to 6 faults at once for SECONDS=1800 with SEED=..., then every check
 	@.venv/bin/python -m tests.faults.random_mode --seconds $(SECONDS) --seed $(SEED); code=$$?; \
 	.venv/bin/python -m tests.faults.table docs/faults.jsonl docs/faults.md; exit $$code
+
+transfers: setup ## 250 small epochs of bank transfers, two drivers killed: all balances at 200 random epochs
+	@$(PYTEST) tests/integration/streaming/test_transfers.py -m ''
 
 test-cluster: setup ## opt-in: both paths on two workers of a Spark cluster, an executor of each killed on the way
 	@$(PYTEST) tests/cluster

@@ -24,8 +24,6 @@ from streaming.commit import NO_HOOKS
 from streaming.heartbeat import folder
 from streaming.lock import only_driver
 
-_COUNTED = "SELECT _class, sum(_n)::BIGINT FROM source WHERE _kind IN ('partial', 'ledger') AND _epoch <= ? GROUP BY 1"
-
 
 def savepoint(settings: Settings, pipeline: Pipeline, name: str, epoch: int | None, clock: Clock) -> Savepoint:
     """Keep an epoch of the current version under a name; a driver may be at work.
@@ -165,14 +163,7 @@ def _refuse_folded(pipeline: Pipeline, source: Version, record: EpochRecord) -> 
         LakeError: A fold has merged it with later ones.
     """
     epochs = EpochLog(source.uri)
-    expected: dict[str, int] = {}
-    for each in epochs.records():
-        for kind, pairs in each.counts.items() if each.epoch <= record.epoch else ():
-            expected[kind] = expected.get(kind, 0) + pairs
-    with tables.connect() as connection:
-        tables.bind(connection, "source", epochs.table)
-        found = dict(connection.execute(_COUNTED, [record.epoch]).fetchall())
-    short = [kind for kind, pairs in expected.items() if int(found.get(kind) or 0) != pairs]
+    short = epochs.folded_across(record.epoch)
     listed = compaction.listed(epochs.table)
     short += ["held" for file in listed if file.kind == "held" and file.first <= record.epoch < file.last][:1]
     if short:

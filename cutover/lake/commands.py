@@ -27,13 +27,14 @@ def sql(
     pipeline: Annotated[str, typer.Argument(help="Name of a pipeline.")],
     query: Annotated[str, typer.Argument(help=f"DuckDB SQL over the views {', '.join(VIEWS)}.")],
     *,
+    epoch: Annotated[int | None, typer.Option("--epoch", min=0, help="As the stream was then; else as it is.")] = None,
     version: Annotated[int | None, typer.Option("--version", help="Of the stream; else the one that serves.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a row.")] = False,
 ) -> None:
     """Ask the lake: DuckDB SQL over the views of one pipeline."""
     settings = looking_at(load_settings(), version)
     definition = catalogue.get(settings, pipeline)
-    connection = serving.connect(settings, definition)
+    connection = serving.connect(settings, definition, epoch=epoch)
     try:
         cursor = connection.execute(query)
         rows = cursor.fetchall()

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from cutover.definition.pipeline import Pipeline
 from cutover.definition.windows import Sessions
-from cutover.errors import LakeError
+from cutover.errors import DefinitionError, LakeError
 from cutover.lake import batch_runs, losses, tables, versions
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.epochs import EpochLog, EpochRecord
@@ -34,11 +34,17 @@ _LEDGER = """
 """
 
 
-def connect(settings: Settings, pipeline: Pipeline) -> duckdb.DuckDBPyConnection:
+def connect(settings: Settings, pipeline: Pipeline, *, epoch: int | None = None) -> duckdb.DuckDBPyConnection:
     """Return a connection with the pipeline's views.
 
+    Args:
+        settings: Where the lake lies.
+        pipeline: The definition.
+        epoch: The stream's views show what it had committed up to here; None: up to the newest epoch.
+
     Raises:
-        LakeError: The pipeline has no epoch yet, or a table cannot be read.
+        DefinitionError: There is no such epoch.
+        LakeError: The pipeline has no epoch yet, the epoch was folded into later ones, or a table cannot be read.
     """
     version = versions.current(settings, pipeline)
     if version is None or not tables.exists(version.uri):
@@ -47,7 +53,7 @@ def connect(settings: Settings, pipeline: Pipeline) -> duckdb.DuckDBPyConnection
         raise LakeError(msg)
     connection = tables.connect(tables.reading(settings))
     epoch_log = EpochLog(version.uri)
-    records = epoch_log.records()
+    records = _up_to(pipeline, epoch_log, epoch)
     newest = records[-1] if records else None
     epoch_log.relation(connection, "epoch_log", epoch=-1 if newest is None else newest.epoch)
     watermark = None if newest is None else newest.watermark_after
@@ -66,6 +72,21 @@ def connect(settings: Settings, pipeline: Pipeline) -> duckdb.DuckDBPyConnection
     connection.register("batch_computed", _computed(runs))
     connection.execute(f"CREATE VIEW serving AS {_serving(settings, pipeline, says)}")
     return connection
+
+
+def _up_to(pipeline: Pipeline, epoch_log: EpochLog, epoch: int | None) -> list[EpochRecord]:
+    known = epoch_log.records()
+    found = [record for record in known if epoch is None or record.epoch <= epoch]
+    if epoch is None:
+        return found
+    if not found or found[-1].epoch != epoch:
+        there = f"0 to {known[-1].epoch}" if known else "none yet"
+        msg = f"Epoch of `{pipeline.name}`: expected one that is there ({there}), got {epoch}."
+        raise DefinitionError(msg)
+    if epoch_log.folded_across(epoch):
+        msg = f"Epoch {epoch} of `{pipeline.name}`: expected rows of its own, they were folded into later epochs."
+        raise LakeError(msg + "\nHint: a savepoint keeps an epoch from that; choose a later epoch.")
+    return found
 
 
 def panes_sql(pipeline: Pipeline, relation: str) -> str:

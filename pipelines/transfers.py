@@ -1,0 +1,43 @@
+"""Transfers between bank accounts: what each payer has paid each payee, since the beginning.
+
+Sample of internal consistency: a balance is what came in less what went out, and at every epoch all balances add up
+to zero, since an epoch holds a transfer as a whole or not at all.
+`.venv/bin/python -m samples.transfers > transfers.jsonl`, then `cutover produce transfers.jsonl --pipeline transfers`.
+"""
+
+from cutover.definition import Count, Expect, Global, Lateness, Pipeline, Policy, SameDefinition, Sum, Topic
+
+BALANCES = """
+    SELECT account, CAST(sum(amount) AS DECIMAL(38, 2)) AS balance FROM (
+        SELECT payee AS account, amount FROM streaming
+        UNION ALL SELECT payer, -amount FROM streaming
+    ) GROUP BY account
+"""
+"""For `cutover sql transfers "..." --epoch N`: what each account has."""
+
+transfers = Pipeline(
+    name="transfers",
+    source=Topic(
+        name="transfers",
+        schema="""
+            id bigint NOT NULL,
+            payer string NOT NULL,
+            payee string NOT NULL,
+            amount decimal(18,2) NOT NULL,
+            at timestamp NOT NULL,
+            logged timestamp NOT NULL
+        """,
+        event_time="at",
+        log_time="logged",
+        time_format="millis",
+    ),
+    where="payer <> payee",
+    key=("payer", "payee"),
+    window=Global(),
+    measures={"transfers": Count(), "amount": Sum("amount")},
+    lateness=Lateness(out_of_orderness="30 seconds", allowed="0 seconds"),
+    batch=SameDefinition(),
+    contract=(Expect(type="expect_column_values_to_be_between", arguments={"column": "amount", "min_value": 0.01}),),
+    policy=Policy(max_late_share=0.0, runs=3),
+    schedule="@daily",
+)

@@ -1,0 +1,104 @@
+"""Internal consistency: at every epoch, while drivers die, all balances add up to zero and are those of the log."""
+
+import json
+import random
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from batch import recompute
+from cutover.definition import Pipeline
+from cutover.definition.catalogue import get
+from cutover.errors import CutoverError, DefinitionError
+from cutover.lake import serving
+from cutover.probe import Point, Probe, silent
+from cutover.settings import Settings
+from pipelines.transfers import BALANCES
+from reconcile.result import Verdict
+from reconcile.run import reconcile
+from samples.transfers import records
+from streaming import driver
+from tests.integration.streaming import rig
+
+AT_ONCE = 4  # records of an epoch, of two partitions
+Sent = Mapping[int, list[dict[str, Any]]]  # partition -> its records, by offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """How much is tried."""
+
+    transfers: int
+    epochs: int  # that are looked at, drawn from all
+
+
+def send(settings: Settings, topic: str, transfers: Iterable[dict[str, Any]]) -> Sent:
+    producer = Producer({"bootstrap.servers": str(settings.kafka.bootstrap_servers), "enable.idempotence": True})
+    sent: dict[int, list[dict[str, Any]]] = {0: [], 1: []}
+    for transfer in transfers:
+        partition = transfer["id"] % 2
+        producer.produce(topic, json.dumps(transfer).encode(), partition=partition, timestamp=transfer["logged"])
+        sent[partition].append(transfer)
+    assert producer.flush(30) == 0
+    return sent
+
+
+def dies(where: Point, when: int) -> Probe:
+    def told(point: Point, epoch: int) -> None:
+        if (point, epoch) == (where, when):
+            msg = "the driver is gone"
+            raise OSError(msg)
+
+    return told
+
+
+def balances(sent: Sent, end: Mapping[int, int]) -> dict[str, Decimal]:
+    """Return what each account has of the records before an end, in plain Python."""
+    found: dict[str, Decimal] = defaultdict(Decimal)
+    for partition, transfers in sent.items():
+        for transfer in transfers[: end.get(partition, 0)]:
+            found[transfer["payee"]] += Decimal(str(transfer["amount"]))
+            found[transfer["payer"]] -= Decimal(str(transfer["amount"]))
+    return dict(found)
+
+
+def shown(settings: Settings, pipeline: Pipeline, epoch: int) -> dict[str, Decimal]:
+    with serving.connect(settings, pipeline, epoch=epoch) as connection:
+        return dict(connection.execute(BALANCES).fetchall())
+
+
+@pytest.mark.parametrize(
+    "size",
+    [
+        pytest.param(Size(transfers=60, epochs=12), id="few"),
+        pytest.param(Size(transfers=1_000, epochs=200), id="many", marks=[pytest.mark.long, pytest.mark.timeout(1800)]),
+    ],
+)
+def test_balances_add_up_at_every_epoch_while_drivers_die(quick: Settings, topic: str, size: Size) -> None:
+    settings = rig.fast(quick, fold_every=10_000)  # a fold would make one epoch of many
+    sample = get(settings, "transfers")
+    pipeline = replace(rig.renamed(sample, topic), max_rows_per_epoch=AT_ONCE)
+    sent = send(settings, topic, records(count=size.transfers, accounts=20, seed=size.transfers))
+
+    for death in (dies("epoch.aggregated", 3), dies("epoch.committed", 7)):
+        with pytest.raises(CutoverError):
+            driver.run(settings, pipeline, until="drain", probe=death)
+    driver.run(settings, pipeline, until="drain", probe=silent)
+
+    found = rig.records(settings, pipeline)
+    assert len(found) >= size.epochs
+    for record in random.Random(size.epochs).sample(found, size.epochs):  # noqa: S311 -- a sample, no secret
+        accounts = shown(settings, pipeline, record.epoch)
+        assert sum(accounts.values()) == 0
+        assert accounts == balances(sent, record.end)
+    with pytest.raises(DefinitionError, match=f"0 to {found[-1].epoch}"):
+        shown(settings, pipeline, found[-1].epoch + 1)
+    recompute.run(settings, pipeline)
+    driver.run(settings, pipeline, until="final")
+    recompute.run(settings, pipeline)
+    assert reconcile(settings, pipeline).verdict is Verdict.CONSISTENT
