@@ -23,6 +23,7 @@ from cutover.lake.batch_runs import BatchRun, Range
 from cutover.lake.paths import version_uri
 from cutover.lake.stages import Stage, current_stage
 from cutover.log.kafka import LogClient
+from cutover.log.two import log_of
 from cutover.records.read import Offsets
 from cutover.settings import Settings
 
@@ -138,7 +139,7 @@ def checked_log(client: LogClient, pipeline: Pipeline, target: Target) -> dict[i
     Raises:
         LogError: It is another log, or it does not hold the cut.
     """
-    topic = pipeline.source.name
+    topic = log_of(pipeline)
     check_log(pipeline, target.record, client.describe(topic))
     earliest = client.earliest(topic)
     check_offsets(pipeline, target.record, earliest, client.high_watermarks(topic))

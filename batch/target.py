@@ -10,6 +10,7 @@ from cutover.errors import LogError
 from cutover.lake import pins, tables, versions
 from cutover.lake.epochs import EpochLog, EpochRecord
 from cutover.log.cut import LogId
+from cutover.log.two import told
 from cutover.settings import Settings
 
 
@@ -66,7 +67,7 @@ def check_offsets(pipeline: Pipeline, record: EpochRecord, earliest: dict[int, i
         LogError: Names the partition, the offset and the bound.
     """
     for partition, offset in sorted(record.end.items()):
-        place = f"Cut of `{pipeline.name}` is not in the log: topic `{record.topic}`, partition {partition}: "
+        place = f"Cut of `{pipeline.name}` is not in the log: {told(record.topic, partition)}: "
         if offset > latest.get(partition, 0):
             msg = place + f"expected offset <= {latest.get(partition, 0)}, got {offset}.\nHint: the log was cut short."
             raise LogError(msg, runbook="LogDataLost")

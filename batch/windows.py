@@ -9,6 +9,7 @@ from cutover.definition.windows import Aligned
 from cutover.events import log
 from cutover.lake.batch_runs import EXPIRED, Incomplete
 from cutover.lake.losses import is_touched
+from cutover.log.two import log_of
 from cutover.records import limits
 from cutover.records.closing import closed_by
 from cutover.records.read import Offsets
@@ -58,7 +59,7 @@ def whole_from(work: Work, offsets: Offsets, starts: list[int], *, following: Ca
     if not gaps:
         return None
     log.warning("batch_log_expired", pipeline=work.pipeline.name, first_offsets=gaps, scanned_to=work.history.scanned)
-    topic = work.pipeline.source.name
+    topic = log_of(work.pipeline)
     left = retention.left(offsets, work.earliest)
     found = (
         retention.whole_from(starts, gaps, work.pipeline, lambda at: work.client.offsets_for_time(topic, at))

@@ -14,6 +14,7 @@ import psutil
 from cutover import spark
 from cutover.definition import catalogue
 from cutover.errors import CutoverError, DefinitionError
+from cutover.log.two import log_of, topics_of
 from cutover.settings import Settings
 from infra import jars, java, settings_table, status, timestamps
 from infra import ports as ports_module
@@ -194,7 +195,7 @@ def _broker(settings: Settings, now: status.Status) -> Finding:
 def _timestamps(settings: Settings, now: status.Status) -> list[Finding]:
     if not now.kafka_answers or now.kafka is None:
         return []
-    wanted = {pipeline.source.name for pipeline in catalogue.scan(settings)[0].values()}
+    wanted = {topic for pipeline in catalogue.scan(settings)[0].values() for topic in topics_of(log_of(pipeline))}
     return [
         Finding(thing=f"topic {topic.name}", grade="ok" if topic.bounded else "note", found=topic.says, hint=topic.hint)
         for topic in timestamps.topics(settings, now.kafka, names=wanted)

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from cutover.lake.batch_runs import LOST
 from cutover.lake.losses import Loss
+from cutover.log.two import told
 from reconcile.result import LostRange
 from reconcile.seal import iso
 
@@ -63,7 +64,7 @@ def notes(losses: Sequence[Loss]) -> tuple[str, ...]:
 
 
 def _range(loss: Loss) -> str:
-    place = f"{loss.topic}, partition {loss.partition}: "
+    place = f"{told(loss.topic, loss.partition)}: "
     if loss.next is None:
         return place + f"offset {loss.first} and all after it of topic id {loss.topic_id}"
     return place + f"offsets {loss.first} to {loss.next - 1}"

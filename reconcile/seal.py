@@ -18,6 +18,8 @@ from cutover.lake.losses import Loss
 from cutover.lake.paths import batch_uri
 from cutover.lake.versions import Version
 from cutover.lake.witnesses import Witness
+from cutover.log.cut import Cut, LogId
+from cutover.log.two import cuts
 from cutover.settings import Settings
 from reconcile import damage, unread
 from reconcile.checks import Books, Facts, breaches
@@ -209,13 +211,26 @@ def _unaccounted(batch: DeltaTable, all_runs: Sequence[BatchRun], run: BatchRun)
     return None if found is None else (str(iso(found[0])), int(found[1]))
 
 
+def _logs(run: BatchRun) -> tuple[Log, ...]:
+    """Return the topics that were read, each with its own part of the cut."""
+    log = LogId(cluster_id=run.cluster_id, topic=run.topic, topic_id=run.topic_id)
+    found = cuts(Cut(log=log, offsets=run.cut))
+    return tuple(
+        Log(
+            topic=one.log.topic,
+            topic_id=one.log.topic_id,
+            cluster_id=one.log.cluster_id,
+            cut={str(partition): offset for partition, offset in sorted(one.offsets.items())},
+        )
+        for one in found
+    )
+
+
 def _seal(facts: Facts, evidence: Evidence, found: tuple[SealBreach, ...]) -> Seal:
     run, record = facts.run, facts.at_cut
-    cut = {str(partition): offset for partition, offset in sorted(run.cut.items())}
-    log = Log(topic=run.topic, topic_id=run.topic_id, cluster_id=run.cluster_id, cut=cut)
     return Seal(
         epoch=run.epoch,
-        logs=(log,),
+        logs=_logs(run),
         fingerprints=Fingerprints(
             definition=facts.definition,
             streaming=tuple(sorted({r.result_fingerprint for r in facts.up_to_cut})),

@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from cutover.log.two import shown
 from cutover.settings import Settings
 from reconcile.codec import Scalar
 from reconcile.explain import Explanation
@@ -91,7 +92,7 @@ def explanation(console: Console, found: Explanation) -> None:
     for row in found.rows:
         event_time = when(row.event_time)
         rows.add_row(
-            row.class_, str(row.partition), str(row.offset), event_time, str(row.epoch), _safe(row.reason or "")
+            row.class_, shown(row.partition), str(row.offset), event_time, str(row.epoch), _safe(row.reason or "")
         )
     if found.rows:
         console.print(rows)

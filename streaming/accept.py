@@ -16,6 +16,7 @@ from cutover.lake.epochs import EpochLog, EpochRecord
 from cutover.lake.losses import Kind, Loss
 from cutover.lake.versions import Version
 from cutover.log.kafka import LogClient
+from cutover.log.two import log_of, topics_of
 from cutover.settings import Settings
 from cutover.signature import reason, user
 from streaming import history, losing, start
@@ -180,8 +181,8 @@ def _log_now(pipeline: Pipeline, client: LogClient, trouble: CutoverError, at: d
     Raises:
         CutoverError: The trouble itself, if it is not one that a recorded step gets over.
     """
-    topic = pipeline.source.name
-    if trouble.runbook not in _ACCEPTABLE or topic not in client.topics():
+    topic = log_of(pipeline)
+    if trouble.runbook not in _ACCEPTABLE or not set(topics_of(topic)) <= set(client.topics()):
         raise trouble
     earliest, latest = client.earliest(topic), client.latest(topic, pipeline.source.isolation)
     firsts = {p: next(client.read_range(topic, p, earliest[p], latest[p]), None) for p in earliest}
@@ -203,6 +204,7 @@ def _judged(case: _Case) -> tuple[Kind, tuple[Lost, ...]]:
     pipeline, log = case.pipeline, case.log
     expected = start.expected_log(case.record, case.accepted)
     if expected not in {None, log.topic_id}:
+        _refuse_half(pipeline)
         unread = start.continued(case.record, case.accepted, str(expected)) or dict.fromkeys(log.earliest, 0)
         newest = None if case.record is None else max(case.record.max_event.values(), default=None)
         return "anew", losing.with_log(pipeline, str(expected), unread, newest, log)
@@ -218,6 +220,19 @@ def _judged(case: _Case) -> tuple[Kind, tuple[Lost, ...]]:
     return "gap", losing.behind(pipeline, case.record, holes, log)
 
 
+def _refuse_half(pipeline: Pipeline) -> None:
+    """Refuse to go on with two topics of which one is another now: what the other one holds is not lost.
+
+    Raises:
+        LogError: The pipeline reads two topics.
+    """
+    topics = topics_of(log_of(pipeline))
+    if len(topics) > 1:
+        msg = f"Stream of {pipeline.name}: expected a log of one topic, got {' and '.join(topics)}, of which one was "
+        msg += "made again: what to go on with cannot be said of both at once.\nHint: give the new topic another name."
+        raise LogError(msg, runbook="TopicIdentityChanged")
+
+
 def _row(case: _Case, kind: Kind, onward: tuple[int, int], lost: Lost, why: str) -> Loss:
     first, end = lost.windows or (None, None)
     return Loss(
@@ -226,7 +241,7 @@ def _row(case: _Case, kind: Kind, onward: tuple[int, int], lost: Lost, why: str)
         stream_version=onward[0],
         epoch=onward[1],
         kind=kind,
-        topic=case.pipeline.source.name,
+        topic=log_of(case.pipeline),
         topic_id=lost.topic_id,
         partition=lost.partition,
         first=lost.first,

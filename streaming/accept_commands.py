@@ -14,6 +14,7 @@ from cutover.definition import catalogue
 from cutover.definition.pipeline import Pipeline
 from cutover.definition.windows import Aligned, Sessions, newest
 from cutover.lake.losses import Loss
+from cutover.log.two import shown
 from cutover.records import limits
 from cutover.settings import load_settings
 from streaming import accept
@@ -68,7 +69,7 @@ def _print(step: Step, pipeline: Pipeline, *, recorded: bool) -> None:
         "partition", "lost offsets", "of topic id", "windows that read incomplete(lost)", box=None, pad_edge=False
     )
     for loss in step.losses:
-        table.add_row(str(loss.partition), _offsets(loss), loss.topic_id, _windows(loss, pipeline))
+        table.add_row(shown(loss.partition), _offsets(loss), loss.topic_id, _windows(loss, pipeline))
     console.print(table)
     if recorded:
         console.print(f"Recorded. `cutover stream {step.pipeline}` goes on.")

@@ -14,6 +14,7 @@ from cutover.events import log
 from cutover.lake import losses, tables, versions
 from cutover.lake.schemas import epoch_log_schema
 from cutover.log.kafka import LogClient
+from cutover.log.two import log_of
 from cutover.probe import Probe, silent
 from cutover.settings import Settings
 from streaming import fork, history, reading, start
@@ -98,7 +99,7 @@ def _drive(rim: Rim, until: Until) -> None:
             return
         stream = Stream(rim, committer, beginning)
         if until != "forever":
-            stream.limit = rim.client.latest(rim.pipeline.source.name, rim.pipeline.source.isolation)
+            stream.limit = rim.client.latest(log_of(rim.pipeline), rim.pipeline.source.isolation)
         if not stream.drained:
             reading.read(rim, stream)
         if until != "forever" and stream.drained:

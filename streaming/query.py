@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cutover.definition.joins import RIGHT
 from cutover.definition.pipeline import Pipeline
-from cutover.log import options
+from cutover.log import options, two
 from cutover.log.kafka import bootstrap_servers
 from cutover.settings import Settings
 
@@ -28,6 +29,11 @@ class Reading:
     offsets: Mapping[int, int]  # of every partition
     checkpoint: Path
 
+    @property
+    def joins(self) -> bool:
+        """Return whether there is a second topic."""
+        return len(two.topics_of(two.log_of(self.pipeline))) > 1
+
 
 def checkpoint_of(folder: Path, run_id: str) -> Path:
     """Return a new, empty place for Spark's notes; those of earlier runs are thrown away."""
@@ -43,7 +49,15 @@ def start(
     # Micro-batches follow one another at once while there is a backlog; the pause between them is made by the epoch.
     spark.conf.set("spark.sql.streaming.pollingDelay", f"{max(10, int(settings.stream.trigger_seconds * 200))}ms")
     records = spark.readStream.format("kafka").options(**source_options(settings, reading)).load()
-    writer = records.select("value", "partition", "offset", "timestamp").writeStream
+    right = f"(topic <=> '{two.topics_of(two.log_of(reading.pipeline))[-1]}')" if reading.joins else "false"
+    columns = (
+        "value",
+        f"partition + IF({right}, {RIGHT}, 0) AS partition",
+        "offset",
+        "timestamp",
+        f"{right} AS _right",
+    )
+    writer = records.selectExpr(*columns).writeStream
     named = writer.queryName(f"cutover-{reading.pipeline.name}-{reading.checkpoint.name}").option(
         "checkpointLocation", str(reading.checkpoint)
     )
@@ -52,11 +66,14 @@ def start(
 
 def source_options(settings: Settings, reading: Reading) -> dict[str, str]:
     """Return the Kafka source's options: exact offsets, nothing skipped, the isolation of the definition."""
-    topic = reading.pipeline.source.name
-    starting = {topic: {str(partition): offset for partition, offset in reading.offsets.items()}}
+    log = two.log_of(reading.pipeline)
+    starting: dict[str, dict[str, int]] = {topic: {} for topic in two.topics_of(log)}
+    for partition, offset in reading.offsets.items():
+        place = two.place(log, partition)
+        starting[place.topic][str(place.partition)] = offset
     return {
         **options.spark(settings.kafka, bootstrap_servers(settings)),
-        "subscribe": topic,
+        "subscribe": log,  # a list of topics, with commas between them
         "startingOffsets": json.dumps(starting),
         "maxOffsetsPerTrigger": str(reading.pipeline.max_rows_per_epoch),
         "kafka.isolation.level": reading.pipeline.source.isolation,
@@ -64,13 +81,18 @@ def source_options(settings: Settings, reading: Reading) -> dict[str, str]:
     }
 
 
-def end_offsets(checkpoint: Path, batch: int, topic: str) -> dict[int, int]:
+def end_offsets(checkpoint: Path, batch: int, log: str) -> dict[int, int]:
     """Return the next offsets that Spark noted for a micro-batch before it called our function.
 
     The largest offset seen plus one would be wrong: aborted and control records take offsets and are never seen.
     """
     lines = (checkpoint / "offsets" / str(batch)).read_text(encoding="utf-8").splitlines()
-    return {int(partition): int(offset) for partition, offset in json.loads(lines[-1])[topic].items()}
+    noted = json.loads(lines[-1])
+    return {
+        two.numbered(turn, int(partition)): int(offset)
+        for turn, topic in enumerate(two.topics_of(log))
+        for partition, offset in noted.get(topic, {}).items()
+    }
 
 
 def jvm_gone(session: "SparkSession") -> bool:

@@ -13,6 +13,7 @@ from cutover.lake.losses import Loss
 from cutover.log import options
 from cutover.log.cut import LogId
 from cutover.log.kafka import LogClient
+from cutover.log.two import log_of, told, topics_of
 from cutover.settings import Settings
 
 
@@ -58,11 +59,12 @@ def begin(
     Raises:
         LogError: The topic is unknown, was recreated, is compacted, or no longer holds what comes next.
     """
-    topic = pipeline.source.name
+    topic = log_of(pipeline)
     expected = expected_log(record, accepted)
     log = _described(client, topic, expected)
     same_log(pipeline, expected, log.topic_id)
-    _refuse_compacted(topic, client)
+    for name in topics_of(topic):
+        _refuse_compacted(name, client)
     earliest = client.earliest(topic)
     latest = client.latest(topic, pipeline.source.isolation)
     wanted = continued(record, accepted, log.topic_id)
@@ -116,7 +118,7 @@ def same_log(pipeline: Pipeline, expected: str | None, found: str) -> None:
     if expected in {None, found}:
         return
     msg = (
-        f"Topic {pipeline.source.name} has topic id {found}, the epoch log was built from {expected}: it was "
+        f"Topic {log_of(pipeline)} has topic id {found}, the epoch log was built from {expected}: it was "
         "deleted and made again.\nHint: a topic made again is another log. Give the new one another name, or go on "
         f"with it by `cutover accept-loss {pipeline.name}`."
     )
@@ -142,9 +144,9 @@ def start_offsets(
     found = dict.fromkeys(earliest, 0) | dict(wanted)
     gone = missing(found, earliest=earliest, latest=latest)
     if gone:
-        said = "; ".join(f"partition {hole.partition}: {hole.text}" for hole in gone)
+        said = "; ".join(f"{told(log_of(pipeline), hole.partition)}: {hole.text}" for hole in gone)
         msg = (
-            f"Topic {pipeline.source.name}, {said}.\n"
+            f"{said[0].upper()}{said[1:]}.\n"
             "Hint: retention or a deletion removed records that were never read; nothing was written since. "
             f"`cutover accept-loss {pipeline.name}` shows what is lost, and how to go on."
         )

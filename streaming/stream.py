@@ -188,9 +188,9 @@ class Stream:
         return found
 
     def _plan(self, number: int) -> epoch.Plan:
-        noted = query.end_offsets(self.checkpoint, number, self.rim.pipeline.source.name)
+        noted = query.end_offsets(self.checkpoint, number, self.log.topic)
         if number:
-            self._same_place(query.end_offsets(self.checkpoint, number - 1, self.rim.pipeline.source.name))
+            self._same_place(query.end_offsets(self.checkpoint, number - 1, self.log.topic))
         limit = self.limit
         end = noted if limit is None else {p: min(offset, limit.get(p, 0)) for p, offset in noted.items()}
         newest = self.committer.newest

@@ -3,6 +3,7 @@
 from cutover.definition.bag import Bag
 from cutover.definition.counted import Quantile, TopK
 from cutover.definition.distinct import ApproxDistinct
+from cutover.definition.joins import Join, SelfJoin
 from cutover.definition.lateness import Lateness
 from cutover.definition.lookups import Lookup
 from cutover.definition.measures import Avg, Count, Max, Min, Sum
@@ -37,6 +38,7 @@ __all__ = [
     "First",
     "Fixed",
     "Global",
+    "Join",
     "Last",
     "Lateness",
     "Lookup",
@@ -48,6 +50,7 @@ __all__ = [
     "Repeat",
     "RepeatUntil",
     "SameDefinition",
+    "SelfJoin",
     "Sequence",
     "Sessions",
     "Sliding",

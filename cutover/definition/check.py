@@ -5,12 +5,13 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import NoReturn
 
-from cutover.definition import compiled, fingerprint, lookup_checks, measure_checks, types
+from cutover.definition import compiled, fingerprint, join_checks, lookup_checks, measure_checks, types
 from cutover.definition.ids import horizon
+from cutover.definition.joins import Join, SelfJoin
 from cutover.definition.lookups import DIMENSIONS
 from cutover.definition.measure_checks import refuse
 from cutover.definition.measures import NAMES, Measure
-from cutover.definition.pipeline import Pipeline, SameDefinition, Sql
+from cutover.definition.pipeline import Pipeline, SameDefinition, Sql, Topic
 from cutover.definition.schema import check_name, fields
 from cutover.definition.triggers import Accumulation, Trigger
 from cutover.definition.windows import Sessions, Window
@@ -38,14 +39,16 @@ def check(pipeline: Pipeline) -> None:
     """
     try:
         _names(pipeline)
-        _source(pipeline)
+        _source("source", pipeline.source)
         lookup_checks.check(pipeline.lookups, types.schema_types(pipeline.source), KEYWORDS)
-        _columns(pipeline)
+        _columns("derive", pipeline)
+        _right(pipeline)
         _measure_kinds(pipeline)
         _window(pipeline)
         _ids(pipeline)
         _panes(pipeline)
         _expressions(pipeline)
+        join_checks.check(pipeline)
         _key(pipeline)
         _measures(pipeline)
         _limits(pipeline)
@@ -82,12 +85,26 @@ def _not_a_keyword(field: str, name: str) -> None:
         )
 
 
-def _source(pipeline: Pipeline) -> None:
-    topic = pipeline.source
+def _right(pipeline: Pipeline) -> None:
+    """Look at the right topic of a join as at the source."""
+    if pipeline.join is not None and not isinstance(pipeline.join, Join | SelfJoin):
+        refuse("join", "Join(...) or SelfJoin(...)", repr(pipeline.join))
+    if not isinstance(pipeline.join, Join):
+        return
+    if not isinstance(pipeline.join.right, Topic):
+        refuse("join.right", "Topic(...)", repr(pipeline.join.right))
+    for name in pipeline.join.derive:
+        check_name(name, of="join.derive")
+        _not_a_keyword("join.derive", name)
+    _source("join.right", pipeline.join.right)
+    _columns("join.derive", types.right_of(pipeline))
+
+
+def _source(place: str, topic: Topic) -> None:
     known = types.schema_types(topic)
     if not TOPIC_NAME.match(topic.name):
-        refuse("source.name", "a Kafka topic name (letters, digits, `.`, `_`, `-`)", repr(topic.name[:80]))
-    for field, name in (("source.event_time", topic.event_time), ("source.log_time", topic.log_time)):
+        refuse(f"{place}.name", "a Kafka topic name (letters, digits, `.`, `_`, `-`)", repr(topic.name[:80]))
+    for field, name in ((f"{place}.event_time", topic.event_time), (f"{place}.log_time", topic.log_time)):
         if name is None:
             continue
         if name not in known:
@@ -95,17 +112,17 @@ def _source(pipeline: Pipeline) -> None:
         if known[name] != "timestamp":
             refuse(field, "a timestamp column", f"`{name}` of type {known[name]}")
     if topic.time_format not in {"iso", "seconds", "millis"}:
-        refuse("source.time_format", "iso, seconds or millis", repr(topic.time_format))
+        refuse(f"{place}.time_format", "iso, seconds or millis", repr(topic.time_format))
     if topic.isolation not in {"read_committed", "read_uncommitted"}:
-        refuse("source.isolation", "read_committed or read_uncommitted", repr(topic.isolation))
+        refuse(f"{place}.isolation", "read_committed or read_uncommitted", repr(topic.isolation))
 
 
-def _columns(pipeline: Pipeline) -> None:
+def _columns(field: str, pipeline: Pipeline) -> None:
     schema = {name.lower() for name in types.row_types(pipeline)}
     for name in pipeline.derive:
         if name.lower() in schema:
-            refuse("derive", "a name that is not a column of the schema or of a dimension", f"`{name}`")
-    _distinct("derive", pipeline.derive)
+            refuse(field, "a name that is not a column of the schema or of a dimension", f"`{name}`")
+    _distinct(field, pipeline.derive)
     _distinct("measures", pipeline.measures)
 
 
@@ -207,6 +224,7 @@ def _limits(pipeline: Pipeline) -> None:
     for field, value, low, high in (
         ("max_rows_per_epoch", pipeline.max_rows_per_epoch, 1, 2**31 - 1),
         ("source.max_value_bytes", value_bytes, 1, LARGEST_VALUE),
+        ("join.right.max_value_bytes", types.right_of(pipeline).source.max_value_bytes, 1, LARGEST_VALUE),
         ("policy.runs", policy.runs, 1, 1_000_000),
         ("policy.max_unexplained", policy.max_unexplained, 0, 2**31 - 1),
         ("policy.max_late_share", policy.max_late_share, 0, 1),

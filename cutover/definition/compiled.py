@@ -7,11 +7,12 @@ reason `expression`). Columns are in backticks; a plain column stays a plain col
 from collections.abc import Iterable
 from dataclasses import replace
 
+from cutover.definition import pairs
 from cutover.definition.expressions import NEVER, Expression, compile_expression
 from cutover.definition.measures import Count
 from cutover.definition.pipeline import Pipeline
 from cutover.definition.states import Finish, State
-from cutover.definition.types import column_types, derived, measure_type, measured, row_types
+from cutover.definition.types import column_types, conditions, derived, measure_type, measured, row_types
 
 
 def where(pipeline: Pipeline) -> Expression | None:
@@ -27,9 +28,11 @@ def derive(pipeline: Pipeline) -> dict[str, str]:
 
 
 def passes(pipeline: Pipeline) -> str:
-    """Return the Spark SQL condition, never null, that a row passes `where`."""
+    """Return the Spark SQL condition, never null, that a row passes `where` and is on a side of a self join."""
     condition = where(pipeline)
-    return "true" if condition is None else f"({condition.spark} IS TRUE)"
+    own = "true" if condition is None else f"({condition.spark} IS TRUE)"
+    sides = " OR ".join(f"{item.spark} IS TRUE" for item in conditions(pipeline).values())
+    return f"({own} AND ({sides}))" if sides else own
 
 
 def row_failed(pipeline: Pipeline) -> str:
@@ -47,13 +50,18 @@ def row_failed_duckdb(pipeline: Pipeline) -> str:
 
 
 def expressions(pipeline: Pipeline) -> tuple[Expression, ...]:
-    """Return every compiled expression: where, derived columns, measures."""
-    found = (where(pipeline), *derived(pipeline).values(), *measured(pipeline).values())
+    """Return every compiled expression over rows: where, derived columns, and measures or the sides of a self join."""
+    last = measured(pipeline) if pipeline.join is None else conditions(pipeline)
+    found = (where(pipeline), *derived(pipeline).values(), *last.values())
     return tuple(item for item in found if item is not None)
 
 
 def states(pipeline: Pipeline) -> tuple[State, ...]:
     """Return all state columns in order; `create` is Spark SQL over the schema's and the derived columns."""
+    return _states(pipeline) if pipeline.join is None else pairs.states(pipeline)
+
+
+def _states(pipeline: Pipeline) -> tuple[State, ...]:
     found: list[State] = []
     for name, expression in measured(pipeline).items():
         measure = pipeline.measures[name]
@@ -65,14 +73,16 @@ def states(pipeline: Pipeline) -> tuple[State, ...]:
 
 
 def finishes(pipeline: Pipeline) -> dict[str, str]:
-    """Return each measure's name to its result, in DuckDB's SQL over state columns."""
+    """Return each measure's name to its result, in DuckDB's SQL over state columns; of a join over what pairs give."""
+    if pipeline.join is not None:
+        return {name: name for name in pipeline.measures}
     made = {name: _finish(pipeline, name) for name in pipeline.measures}
     return {name: name if finish is None else finish.sql for name, finish in made.items()}
 
 
 def result_types(pipeline: Pipeline) -> dict[str, str]:
     """Return each measure's name to the Spark type of its result."""
-    columns = {state.column: state.type for state in states(pipeline)}
+    columns = {state.column: state.type for state in _states(pipeline)}
     made = {name: _finish(pipeline, name) for name in pipeline.measures}
     return {name: columns[name] if finish is None else finish.type for name, finish in made.items()}
 

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from cutover.definition.ids import declared_horizon
+from cutover.definition.joins import Join, SelfJoin
 from cutover.definition.lookups import Lookup
 from cutover.definition.measures import Measure
-from cutover.definition.pipeline import Pipeline, SameDefinition, Sql
+from cutover.definition.pipeline import Pipeline, SameDefinition, Sql, Topic
 from cutover.definition.schema import canonical_type, fields
 from cutover.definition.windows import Daily, Sessions, Sliding, Window
 from cutover.errors import DefinitionError
@@ -29,15 +30,13 @@ def describe(pipeline: Pipeline) -> dict[str, Any]:
     """Return all that changes the truth, as plain data."""
     source = pipeline.source
     # Only where there are any: definitions without keep the fingerprints that they have.
-    further = {"lookups": [_lookup(*item) for item in pipeline.lookups.items()]} if pipeline.lookups else {}
+    further: dict[str, Any] = (
+        {"lookups": [_lookup(*item) for item in pipeline.lookups.items()]} if pipeline.lookups else {}
+    )
+    further |= {} if pipeline.join is None else {"join": _join(pipeline.join)}
     return {
         **further,
-        "topic": source.name,
-        "schema": [[field.name, field.type, field.nullable] for field in fields(source)],
-        "event_time": source.event_time,
-        "time_format": source.time_format,
-        "max_value_bytes": source.max_value_bytes,
-        "isolation": source.isolation,
+        **_topic(source),
         "where": pipeline.where,
         "derive": sorted(pipeline.derive.items()),
         "key": list(pipeline.key),
@@ -53,6 +52,25 @@ def describe(pipeline: Pipeline) -> dict[str, Any]:
 def _lookup(name: str, lookup: Lookup) -> list[Any]:
     taken = [[column, canonical_type(kind)] for column, kind in lookup.columns.items()]
     return [name, lookup.table, sorted(lookup.on.items()), sorted(taken)]
+
+
+def _topic(topic: Topic) -> dict[str, Any]:
+    return {
+        "topic": topic.name,
+        "schema": [[field.name, field.type, field.nullable] for field in fields(topic)],
+        "event_time": topic.event_time,
+        "time_format": topic.time_format,
+        "max_value_bytes": topic.max_value_bytes,
+        "isolation": topic.isolation,
+    }
+
+
+def _join(join: Join | SelfJoin) -> dict[str, Any]:
+    shared = {"how": join.how, "prefix": join.prefix}
+    if isinstance(join, SelfJoin):
+        return {**shared, "on": list(join.on), "left": join.left, "right": join.right}
+    right = {**_topic(join.right), "where": join.where, "derive": sorted(join.derive.items())}
+    return {**shared, "on": sorted(join.on.items()), **right}
 
 
 def _window(window: Window) -> list[str | int]:

@@ -2,6 +2,7 @@
 
 from cutover.definition import types
 from cutover.definition.check import check
+from cutover.definition.expressions import NEVER
 from cutover.definition.measures import Avg, Sum
 from cutover.definition.pipeline import Pipeline
 from cutover.definition.spread import Variance
@@ -18,7 +19,8 @@ def warnings(pipeline: Pipeline) -> list[str]:
         DefinitionError: It cannot be run at all.
     """
     check(pipeline)
-    return [*_log_clock(pipeline), *_float_sums(pipeline), *_lateness(pipeline), *_contract(pipeline)]
+    found = (_log_clock, _float_sums, _lateness, _contract, _failing_pairs)
+    return [text for look in found for text in look(pipeline)]
 
 
 def kafka_warnings(kafka: Kafka) -> list[str]:
@@ -63,3 +65,14 @@ def _contract(pipeline: Pipeline) -> list[str]:
     if any(expectation.severity == "critical" for expectation in pipeline.contract):
         return []
     return ["contract: no critical expectation, so no batch result is ever held back."]
+
+
+def _failing_pairs(pipeline: Pipeline) -> list[str]:
+    if pipeline.join is None:
+        return []
+    return [
+        f"measures.{name}: an expression that fails on a pair (overflow, division by zero) is null there; no record is "
+        "malformed for it."
+        for name, expression in types.measured(pipeline).items()
+        if expression is not None and expression.duckdb_failed != NEVER
+    ]

@@ -6,6 +6,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
+from cutover.definition.joins import Join, SelfJoin
 from cutover.definition.lateness import Lateness
 from cutover.definition.lookups import Lookup
 from cutover.definition.measures import Measure
@@ -78,6 +79,7 @@ class Pipeline:
     where: str | None = None  # Spark SQL condition; rows for which it is not true are `filtered`
     lookups: Mapping[str, Lookup] = field(default_factory=dict)  # columns from dimensions, joined in this order
     derive: Mapping[str, str] = field(default_factory=dict)  # further columns, Spark SQL over schema and lookups
+    join: Join | SelfJoin | None = None  # measures look at pairs of rows, not at rows
     lateness: Lateness = field(default_factory=Lateness)
     trigger: Trigger | None = None  # when panes of a window come out; None: none do, and nothing is kept for them
     accumulation: Accumulation = Accumulation.ACCUMULATING  # how panes of one window relate

@@ -1,9 +1,11 @@
 """Types of a pipeline's columns and measures, known without an engine: the whitelist is typed."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 
 from cutover.definition.expressions import Expression, compile_expression
+from cutover.definition.joins import Join, SelfJoin
 from cutover.definition.measures import Measure
 from cutover.definition.pipeline import Pipeline, Topic
 from cutover.definition.schema import canonical_type, fields
@@ -34,13 +36,64 @@ def derived(pipeline: Pipeline) -> dict[str, Expression]:
 
 
 def column_types(pipeline: Pipeline) -> dict[str, str]:
-    """Return name to Spark type of the schema's, the looked-up and the derived columns, in this order."""
+    """Return name to Spark type of the schema's, the looked-up and the derived columns, in this order.
+
+    Of a join of two topics those of the right follow, under its prefix.
+    """
+    return own_types(pipeline) | (right_types(pipeline) if isinstance(pipeline.join, Join) else {})
+
+
+def own_types(pipeline: Pipeline) -> dict[str, str]:
+    """Return the columns of a row of the source: its schema's, looked-up ones and the derived ones."""
     return row_types(pipeline) | {name: item.type for name, item in derived(pipeline).items()}
 
 
+def right_of(pipeline: Pipeline) -> Pipeline:
+    """Return the right side of a join as a pipeline of its own, without measures; of a self join both sides' rows."""
+    join = pipeline.join
+    if isinstance(join, Join):
+        key = tuple(join.on.get(name, name) for name in pipeline.key)  # `join_checks` refuses another key
+        return replace(
+            pipeline,
+            source=join.right,
+            where=join.where,
+            lookups={},
+            derive=join.derive,
+            key=key,
+            join=None,
+            measures={},
+        )
+    return left_of(pipeline)
+
+
+def left_of(pipeline: Pipeline) -> Pipeline:
+    """Return the left side of a join as a pipeline of its own, without measures."""
+    return replace(pipeline, join=None, measures={})
+
+
+def right_types(pipeline: Pipeline) -> dict[str, str]:
+    """Return the right side's columns as pairs show them: under the join's prefix."""
+    prefix = pipeline.join.prefix if pipeline.join is not None else ""
+    return {f"{prefix}{name}": kind for name, kind in own_types(right_of(pipeline)).items()}
+
+
+def pair_types(pipeline: Pipeline) -> dict[str, str]:
+    """Return name to type of what measures look at: columns of a row, or of a pair where there is a join."""
+    return own_types(pipeline) | (right_types(pipeline) if pipeline.join is not None else {})
+
+
+def conditions(pipeline: Pipeline) -> dict[str, Expression]:
+    """Return the compiled conditions of a self join's sides, `join.left` and `join.right`; none of anything else."""
+    join = pipeline.join
+    if not isinstance(join, SelfJoin):
+        return {}
+    sides = {"join.left": join.left, "join.right": join.right}
+    return {name: compile_expression(text, own_types(pipeline), of=name) for name, text in sides.items()}
+
+
 def measured(pipeline: Pipeline) -> Mapping[str, Expression | None]:
-    """Return the compiled expression of each measure over schema and derived columns; None where it has none."""
-    types = column_types(pipeline)
+    """Return the compiled expression of each measure over the columns it looks at; None where it has none."""
+    types = pair_types(pipeline)
     return {name: _measured(name, measure, tuple(types.items())) for name, measure in pipeline.measures.items()}
 
 

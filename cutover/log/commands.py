@@ -13,6 +13,8 @@ from rich.console import Console
 
 from cutover.clock import SystemClock
 from cutover.definition import catalogue
+from cutover.definition.pipeline import Pipeline
+from cutover.definition.types import left_of, right_of
 from cutover.errors import DefinitionError
 from cutover.log.init import init
 from cutover.log.produce import Progress, Request, Summary, produce
@@ -43,6 +45,7 @@ def init_definition(
 def produce_file(  # noqa: PLR0913, PLR0917 -- each is an option of the command
     file: Annotated[Path, typer.Argument(help="CSV (with a header) or JSON lines, gzip or not.")],
     pipeline: Annotated[str, typer.Option("--pipeline", "-p", help="Whose topic, schema and log time.")],
+    topic: Annotated[str | None, typer.Option(help="Of a join of two topics; else the source's.")] = None,
     start: Annotated[str | None, typer.Option("--from", help="First log time, such as 2013-01-01T06:00.")] = None,
     end: Annotated[str | None, typer.Option("--to", help="Log time to stop before.")] = None,
     speed: Annotated[str, typer.Option(help="`max`, or how many times faster than the log times: `1000x`.")] = "max",
@@ -52,7 +55,7 @@ def produce_file(  # noqa: PLR0913, PLR0917 -- each is an option of the command
 ) -> None:
     """Replay a file into the pipeline's topic, in log-time order, with the data's own log timestamps."""
     settings = load_settings()
-    definition = catalogue.get(settings, pipeline)
+    definition = reading(catalogue.get(settings, pipeline), topic)
     request = Request(
         file=file,
         start=_time(start, of="--from"),
@@ -64,6 +67,21 @@ def produce_file(  # noqa: PLR0913, PLR0917 -- each is an option of the command
     with _progress(file.name) as progress:
         summary = produce(settings, definition, request, clock=SystemClock(), progress=progress)
     typer.echo(json.dumps(asdict(summary)) if as_json else _sentence(summary))
+
+
+def reading(pipeline: Pipeline, topic: str | None) -> Pipeline:
+    """Return a pipeline whose source is one of its topics; None: its source.
+
+    Raises:
+        DefinitionError: It reads no topic of this name.
+    """
+    sides = {side.source.name: side for side in (right_of(pipeline), left_of(pipeline))}
+    if topic is None:
+        return pipeline
+    if topic not in sides:
+        msg = f"--topic: expected {' or '.join(sorted(sides))}, the topics of `{pipeline.name}`, got `{topic[:80]}`."
+        raise DefinitionError(msg)
+    return sides[topic]
 
 
 def parse_speed(written: str) -> float | None:

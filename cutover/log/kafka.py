@@ -29,7 +29,7 @@ from confluent_kafka.admin import (
 from tenacity import Retrying, retry_if_exception, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from cutover.errors import DefinitionError, LogError
-from cutover.log import options
+from cutover.log import options, two
 from cutover.log.cut import LogId
 from cutover.log.passing import REFUSALS, is_cut, passes_by_itself
 from cutover.settings import Settings
@@ -75,7 +75,7 @@ def bootstrap_servers(settings: Settings) -> str:
 
 
 class LogClient:
-    """Asks the cluster about one topic at a time. Every call answers or fails within `kafka.timeout_seconds`."""
+    """Asks the cluster about one log (`two`) at a time. Every call answers or fails within `kafka.timeout_seconds`."""
 
     def __init__(self, settings: Settings) -> None:
         self.bootstrap = bootstrap_servers(settings)
@@ -107,15 +107,16 @@ class LogClient:
         return LogId(cluster_id=str(cluster.cluster_id), topic=topic, topic_id=self.topic_id(topic))
 
     def topic_id(self, topic: str) -> str:
-        """Return the topic's id alone, in one request.
+        """Return the log's id alone, in one request.
 
         Raises:
             LogError: No broker answers, or it knows no such topic.
         """
 
         def ask() -> str:
-            asked = self._admin.describe_topics(TopicCollection([topic]), request_timeout=self._timeout)
-            return str(asked[topic].result().topic_id)
+            names = two.topics_of(topic)
+            asked = self._admin.describe_topics(TopicCollection(list(names)), request_timeout=self._timeout)
+            return two.BETWEEN.join(str(asked[name].result().topic_id) for name in names)
 
         try:
             return self._patiently(ask)
@@ -131,10 +132,11 @@ class LogClient:
             LogError: No broker answers, or it knows no such topic.
         """
         found = self._metadata()
-        if topic not in found:
-            self._refuse_hidden(topic)
-            raise self._unknown(topic, tuple(name for name in found if not name.startswith("__")))
-        return found[topic]
+        for name in two.topics_of(topic):
+            if name not in found:
+                self._refuse_hidden(name)
+                raise self._unknown(name, tuple(known for known in found if not known.startswith("__")))
+        return tuple(two.numbered(i, p) for i, name in enumerate(two.topics_of(topic)) for p in found[name])
 
     def earliest(self, topic: str) -> dict[int, int]:
         """Return the first offset that each partition still holds."""
@@ -158,7 +160,7 @@ class LogClient:
 
         Exact on unordered timestamps too. Before 1970 is as 1970: brokers take a negative one for a command.
         """
-        wanted = [TopicPartition(topic, p, max(0, micros // 1000)) for p in self.partitions(topic)]
+        wanted = [two.place(topic, p, max(0, micros // 1000)) for p in self.partitions(topic)]
         consumer = self._consumer()
         try:
             found = self._ask(lambda: consumer.offsets_for_times(wanted, timeout=self._timeout))
@@ -167,7 +169,7 @@ class LogClient:
         failed = next((tp.error for tp in found if tp.error is not None), None)
         if failed is not None:
             raise self._unreachable(KafkaException(failed))
-        return {tp.partition: None if tp.offset == OFFSET_END else tp.offset for tp in found}
+        return {two.of_place(topic, tp): None if tp.offset == OFFSET_END else tp.offset for tp in found}
 
     def create_topic(self, topic: str, *, partitions: int, config: Mapping[str, str]) -> None:
         """Create a topic, and wait until the cluster tells of it.
@@ -213,7 +215,7 @@ class LogClient:
         try:
             for partition, offsets in sorted(positions.items()):
                 for offset in sorted(offsets):
-                    record = self._read_one(consumer, TopicPartition(topic, partition, offset))
+                    record = self._read_one(consumer, topic, two.place(topic, partition, offset))
                     if record is not None:
                         yield record
         finally:
@@ -226,13 +228,13 @@ class LogClient:
             LogError: No broker answers, or the log no longer holds `start`.
         """
         consumer = self._consumer()
-        consumer.assign([TopicPartition(topic, partition, start)])
+        consumer.assign([two.place(topic, partition, start)])
         try:
             while start < end:
                 message = self._poll(consumer, _AT_END)
                 if message is None or message.offset() >= end:
                     return
-                yield _raw(message)
+                yield _raw(topic, message)
                 start = message.offset() + 1
         finally:
             consumer.close()
@@ -243,7 +245,7 @@ class LogClient:
         Raises:
             LogError: No broker answers, or the log no longer holds the start of a range.
         """
-        return map(_raw, self._sweep(topic, ranges, isolation))
+        return (_raw(topic, message) for message in self._sweep(topic, ranges, isolation))
 
     def positions(
         self, topic: str, ranges: Ranges, isolation: str = "read_committed"
@@ -254,12 +256,12 @@ class LogClient:
             LogError: As `read_ranges`.
         """
         for message in self._sweep(topic, ranges, isolation):
-            yield message.partition(), message.offset(), message.timestamp()[1] * 1000
+            yield two.of_message(topic, message), message.offset(), message.timestamp()[1] * 1000
 
     def _sweep(self, topic: str, ranges: Ranges, isolation: str) -> Iterator[Message]:
         unread = {p: end for p, (start, end) in ranges.items() if start < end}
         consumer = self._consumer(isolation)
-        consumer.assign([TopicPartition(topic, p, ranges[p][0]) for p in unread])
+        consumer.assign([two.place(topic, p, ranges[p][0]) for p in unread])
         silent_since = time.monotonic()
         try:
             while unread:
@@ -269,26 +271,27 @@ class LogClient:
                 elif time.monotonic() - silent_since > self._timeout:
                     raise self._unreachable(KafkaException(KafkaError(KafkaError._TIMED_OUT)))  # noqa: SLF001 -- its only name
                 for message in found:
-                    if self._is_inside(message, unread):
+                    partition = two.of_message(topic, message)
+                    if self._is_inside(message, unread.get(partition, 0)):
                         yield message
-                    elif unread.pop(message.partition(), None) is not None:
-                        consumer.pause([TopicPartition(topic, message.partition())])
+                    elif unread.pop(partition, None) is not None:
+                        consumer.pause([two.place(topic, partition)])
         finally:
             consumer.close()
 
-    def _is_inside(self, message: Message, ends: Mapping[int, int]) -> bool:
+    def _is_inside(self, message: Message, end: int) -> bool:
         """Return whether a message is a record before the end of its range; the log's end is the range's end too."""
         error = message.error()
         if error is None:
-            return bool(message.offset() < ends.get(message.partition(), 0))
+            return bool(message.offset() < end)
         if error.code() in _AT_END:
             return False
         raise self._unreachable(KafkaException(error))
 
-    def _read_one(self, consumer: Consumer, position: TopicPartition) -> RawRecord | None:
+    def _read_one(self, consumer: Consumer, topic: str, position: TopicPartition) -> RawRecord | None:
         consumer.assign([position])
         message = self._poll(consumer, _AT_END | _GONE)
-        return None if message is None or message.offset() != position.offset else _raw(message)
+        return None if message is None or message.offset() != position.offset else _raw(topic, message)
 
     def _poll(self, consumer: Consumer, nothing: frozenset[int]) -> Message | None:
         """Return the next record, None where the log says by one of the codes in `nothing` that there is none."""
@@ -328,11 +331,11 @@ class LogClient:
 
     def _listed(self, topic: str, spec: OffsetSpec, *, committed: bool) -> dict[int, ListOffsetsResultInfo]:
         level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
-        wanted = {TopicPartition(topic, p): spec for p in self.partitions(topic)}
+        wanted = {two.place(topic, p): spec for p in self.partitions(topic)}
 
         def ask() -> dict[int, ListOffsetsResultInfo]:
             futures = self._admin.list_offsets(wanted, isolation_level=level, request_timeout=self._timeout)
-            found = {tp.partition: future.result() for tp, future in futures.items()}
+            found = {two.of_place(topic, tp): future.result() for tp, future in futures.items()}
             if any(info.offset == OFFSET_INVALID for info in found.values()):
                 # A line that was cut at the wrong moment: librdkafka calls it an answer, without an offset.
                 raise KafkaException(KafkaError(KafkaError._TRANSPORT))  # noqa: SLF001 -- its only name
@@ -387,9 +390,9 @@ class LogClient:
         return LogError(msg + "\nHint: `cutover produce FILE --pipeline P` makes the topic of a pipeline.")
 
 
-def _raw(message: Message) -> RawRecord:
+def _raw(log: str, message: Message) -> RawRecord:
     return RawRecord(
-        partition=int(message.partition() or 0),
+        partition=two.of_message(log, message),
         offset=int(message.offset() or 0),
         log_time_micros=int(message.timestamp()[1]) * 1000,
         value=message.value(),

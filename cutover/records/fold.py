@@ -6,6 +6,7 @@ from cutover.definition import compiled
 from cutover.definition.pipeline import Pipeline
 from cutover.definition.states import State
 from cutover.definition.windows import Sessions
+from cutover.records import pairs
 from cutover.records.classes import Class
 
 WINDOW = ("window_start", "window_end")
@@ -74,11 +75,17 @@ def finished_sql(pipeline: Pipeline, relation: str, *, keep: Sequence[str] = (Cl
         (such as `<avg>__sum`), `_n bigint`.
     """
     columns = ", ".join(finished_columns(pipeline).values())
-    return f"SELECT {columns} FROM ({fold_sql(pipeline, relation, keep=keep)}) AS folded"  # noqa: S608 -- names are checked
+    folded = finishable(pipeline, f"({fold_sql(pipeline, relation, keep=keep)})")
+    return f"SELECT {columns} FROM {folded} AS folded"  # noqa: S608 -- names are checked
+
+
+def finishable(pipeline: Pipeline, relation: str) -> str:
+    """Return the relation that `finished_columns` is written over, from rows of states: of a join it has the pairs."""
+    return relation if pipeline.join is None else pairs.with_pairs(pipeline, relation)
 
 
 def finished_columns(pipeline: Pipeline) -> dict[str, str]:
-    """Return each output column of `finished_sql` to its SQL over what `fold_sql` returns, in order."""
+    """Return each output column of `finished_sql` to its SQL over a `finishable` relation, in order."""
     finishes = compiled.finishes(pipeline)
     plain = {name: _quote(name) for name in (*WINDOW, *pipeline.key)}
     measures = {name: _quote(name) if text == name else f"{text} AS {_quote(name)}" for name, text in finishes.items()}

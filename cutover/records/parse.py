@@ -16,8 +16,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from cutover.definition import compiled
+from cutover.definition.joins import Join
 from cutover.definition.pipeline import Pipeline
-from cutover.definition.types import column_types
+from cutover.definition.types import column_types, left_of, own_types, right_of, right_types
 from cutover.records import limits, lookups
 from cutover.records._fields import Reading, readings
 from cutover.records.classes import Reason
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 OURS = ("_partition", "_offset", "_log_time")
+JUDGED = (*OURS, "_event_time", "_reason", "_filtered", "_unknown")
 
 # Drawn once for each process, not for each plan: Spark would compile another text anew in every epoch.
 _END = f"__end_{secrets.token_hex(16)}"
@@ -46,7 +48,8 @@ def parsed(records: "DataFrame", pipeline: Pipeline, dimensions: Dimensions = lo
     """Parse the records of a Kafka source and say of each whether it is well formed.
 
     Args:
-        records: `value binary`, `partition int`, `offset bigint`, `timestamp timestamp`; further columns are dropped.
+        records: `value binary`, `partition int`, `offset bigint`, `timestamp timestamp`; of a join of two topics
+            `_right boolean` too; further columns are dropped.
         pipeline: Schema, event time, lookups, expressions and limits.
         dimensions: What the lookups take their columns from.
 
@@ -55,11 +58,33 @@ def parsed(records: "DataFrame", pipeline: Pipeline, dimensions: Dimensions = lo
         (UTC; null where malformed), `_reason string` (of `Reason`; null: parsed well), `_filtered boolean` (never
         null), `_unknown int` (distinct top-level fields of this record that the schema does not name; 0 where
         malformed), and the columns of the schema, of the lookups and of `derive`, which mean nothing where the
-        record is malformed.
+        record is malformed. Of a join of two topics the columns of both; those of the other side are null, but for the
+        key.
     """
+    if isinstance(pipeline.join, Join):
+        left = parsed(records.where("NOT _right"), left_of(pipeline), dimensions)
+        return _of_left(left, pipeline).unionAll(
+            _of_right(parsed(records.where("_right"), right_of(pipeline)), pipeline)
+        )
     found = readings(pipeline.source)
     typed = _typed(_raw(_decoded(records, pipeline, found), found), found)
     return _judged(_derived(lookups.joined(typed, pipeline, dimensions), pipeline), pipeline)
+
+
+def _of_left(rows: "DataFrame", pipeline: Pipeline) -> "DataFrame":
+    others = [f"CAST(NULL AS {kind}) AS `{name}`" for name, kind in right_types(pipeline).items()]
+    return rows.selectExpr(*JUDGED, *(f"`{name}`" for name in own_types(pipeline)), *others)
+
+
+def _of_right(rows: "DataFrame", pipeline: Pipeline) -> "DataFrame":
+    side = right_of(pipeline)
+    keys = dict(zip(pipeline.key, side.key, strict=True))
+    others = [
+        f"`{keys[name]}` AS `{name}`" if name in keys else f"CAST(NULL AS {kind}) AS `{name}`"
+        for name, kind in own_types(pipeline).items()
+    ]
+    own = (f"`{name}` AS `{shown}`" for name, shown in zip(own_types(side), right_types(pipeline), strict=True))
+    return rows.selectExpr(*JUDGED, *others, *own)
 
 
 def _decoded(records: "DataFrame", pipeline: Pipeline, found: tuple[Reading, ...]) -> "DataFrame":

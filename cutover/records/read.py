@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from functools import reduce
 from typing import TYPE_CHECKING
 
+from cutover.definition.joins import RIGHT
 from cutover.definition.pipeline import Pipeline
-from cutover.log import options
+from cutover.log import options, two
 from cutover.log.kafka import bootstrap_servers
 from cutover.settings import Settings
 
@@ -18,7 +19,9 @@ Offsets = Mapping[int, tuple[int, int]]
 
 
 def read(spark: "SparkSession", settings: Settings, pipeline: Pipeline, reads: tuple[Offsets, ...]) -> "DataFrame":
-    """Return the records of disjoint offset ranges, as Spark's Kafka source gives them.
+    """Return the records of disjoint offset ranges, as Spark's Kafka source gives them, and `_right boolean`.
+
+    `_right` says of a join of two topics that a record is of the right one, whose partitions are numbered as in `two`.
 
     Args:
         spark: The session.
@@ -26,12 +29,24 @@ def read(spark: "SparkSession", settings: Settings, pipeline: Pipeline, reads: t
         pipeline: Names the topic and the isolation.
         reads: At least one; each at most one range a partition, `[from, to)`.
     """
-    frames = [_read(spark, settings, pipeline, offsets) for offsets in reads]
+    topics = two.topics_of(two.log_of(pipeline))
+    wanted = [(topic, _of_topic(offsets, turn), turn) for offsets in reads for turn, topic in enumerate(topics)]
+    frames = [
+        _read(spark, settings, pipeline, topic, own).selectExpr(
+            "* EXCEPT (partition)", f"partition + {turn * RIGHT} AS partition", f"{bool(turn)} AS _right"
+        )
+        for topic, own, turn in wanted
+        if own
+    ]
     return reduce(lambda left, right: left.unionByName(right), frames)
 
 
-def _read(spark: "SparkSession", settings: Settings, pipeline: Pipeline, offsets: Offsets) -> "DataFrame":
-    topic = pipeline.source.name
+def _of_topic(offsets: Offsets, turn: int) -> Offsets:
+    """Return the ranges of one topic of the log, by Kafka's numbers of its partitions."""
+    return {partition % RIGHT: span for partition, span in offsets.items() if partition // RIGHT == turn}
+
+
+def _read(spark: "SparkSession", settings: Settings, pipeline: Pipeline, topic: str, offsets: Offsets) -> "DataFrame":
     from_, to = ({str(p): span[end] for p, span in sorted(offsets.items())} for end in (0, 1))
     return (
         spark.read.format("kafka")

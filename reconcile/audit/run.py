@@ -15,6 +15,7 @@ from cutover.errors import LogError
 from cutover.lake import tables
 from cutover.lake.schemas import partial_schema
 from cutover.log.kafka import LogClient
+from cutover.log.two import log_of
 from cutover.records.classes import Class
 from cutover.records.classify import classified
 from cutover.records.fold import finished_sql
@@ -86,7 +87,7 @@ def determinism(settings: Settings, pipeline: Pipeline, *, replays: int, seed: i
 
 
 def _span(settings: Settings, pipeline: Pipeline) -> Offsets:
-    client, topic = LogClient(settings), pipeline.source.name
+    client, topic = LogClient(settings), log_of(pipeline)
     earliest, latest = client.earliest(topic), client.latest(topic, pipeline.source.isolation)
     span = {p: (earliest[p], end) for p, end in latest.items() if earliest[p] < end}
     if not span:

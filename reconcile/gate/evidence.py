@@ -17,6 +17,7 @@ from cutover.lake.epochs import EpochLog, EpochRecord
 from cutover.lake.losses import Loss
 from cutover.lake.versions import Version
 from cutover.log.kafka import LogClient
+from cutover.log.two import log_of, topics_of
 from cutover.records.closing import closing
 from cutover.settings import Settings
 from reconcile.gate.decide import Decision, Evidence, Lost, Replay, Run, is_ahead
@@ -162,13 +163,19 @@ def by_cause(found: Iterable[Run]) -> dict[str, int]:
 def _replay(settings: Settings, pipeline: Pipeline, version: Version) -> Replay | None:
     try:
         client = LogClient(settings)
-        config = client.config(pipeline.source.name)
-        earliest, latest = client.earliest(pipeline.source.name), client.latest(pipeline.source.name)
+        log = log_of(pipeline)
+        configs = [client.config(topic) for topic in topics_of(log)]
+        earliest, latest = client.earliest(log), client.latest(log)
     except LogError:
         return None
     unread = sum(latest[p] - earliest.get(p, 0) for p in latest)
     records = EpochLog(version.uri).records() if tables.exists(version.uri) else []
-    return Replay(retention=retention(config), needed=replay_time(records, unread))
+    return Replay(retention=shortest(map(retention, configs)), needed=replay_time(records, unread))
+
+
+def shortest(times: Iterable[timedelta | None]) -> timedelta | None:
+    """Return the shortest of the times for which topics keep their records; None: for ever."""
+    return min((time for time in times if time is not None), default=None)
 
 
 def retention(config: Mapping[str, str]) -> timedelta | None:

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from cutover.clock import SystemClock
 from cutover.definition import catalogue
+from cutover.log.two import shown
 from cutover.settings import load_settings
 from reconcile.report.text import duration, share, visible
 from reconcile.watch.gather import Gathering
@@ -82,7 +83,7 @@ def _table(found: Status) -> Group:
     for one in found.partitions:
         spans = "unknown" if one.seconds is None else duration(one.seconds)
         numbers = (f"{one.read:,}", f"{one.end:,}", f"{one.unread:,}", spans)
-        table.add_row(str(one.partition), _word(str(one.verdict)), *numbers)
+        table.add_row(shown(one.partition), _word(str(one.verdict)), *numbers)
     return Group(*_head(found), table)
 
 

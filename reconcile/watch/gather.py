@@ -17,8 +17,9 @@ from cutover.errors import LakeError, LogError
 from cutover.lake import batch_runs, control, epoch_history, losses, tables, versions, witnesses
 from cutover.lake.epochs import EpochLog, EpochRecord
 from cutover.lake.stages import Stage, current_stage
+from cutover.log.two import log_of, topics_of
 from cutover.settings import Settings
-from reconcile.gate.evidence import replay_time, retention
+from reconcile.gate.evidence import replay_time, retention, shortest
 from reconcile.report.text import visible
 from reconcile.watch import lag, troubles
 from reconcile.watch.facts import Batch, Facts, Trouble, Unfit, seconds_since
@@ -114,19 +115,19 @@ class Gathering:
         self._samples.append(sample)
         if sample.topic_id != newest.topic_id:
             return {}
-        config = observer.log.config(newest.topic)
-        is_by_size = int(config.get("retention.bytes", "-1")) >= 0
+        configs = [observer.log.config(topic) for topic in topics_of(newest.topic)]
+        is_by_size = any(int(config.get("retention.bytes", "-1")) >= 0 for config in configs)
         return {
             "expected": {**newest.end, **self._tried(lambda: self._skips(newest), {})},
-            "retention": None if is_by_size else retention(config),
+            "retention": None if is_by_size else shortest(map(retention, configs)),
             "replay": replay_time(facts.records, lag.unread(sample)),
             "unfit": self._tried(lambda: self._misfits(observer, list(facts.recent())), self._unfit),
         }
 
     def _before_the_first(self) -> dict[str, Any]:
         """Return what waits in the log for a first epoch."""
-        log, source = Observer(self.settings, self.pipeline, self.clock).log, self.pipeline.source
-        first, end = log.earliest(source.name), log.latest(source.name, source.isolation)
+        log, topic = Observer(self.settings, self.pipeline, self.clock).log, log_of(self.pipeline)
+        first, end = log.earliest(topic), log.latest(topic, self.pipeline.source.isolation)
         return {"waiting": sum(max(0, offset - first.get(p, 0)) for p, offset in end.items())}
 
     def _skips(self, newest: EpochRecord) -> Mapping[int, int]:

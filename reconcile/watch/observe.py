@@ -12,6 +12,7 @@ from cutover.errors import LakeError
 from cutover.lake import tables, versions
 from cutover.lake.epochs import EpochLog, EpochRecord
 from cutover.log.kafka import LogClient
+from cutover.log.two import log_of
 from cutover.settings import Settings
 from reconcile.watch.lag import Driver, Sample
 
@@ -41,7 +42,7 @@ class Observer:
 
     def looked(self, newest: EpochRecord) -> Sample:
         """Return what the log holds beside the newest epoch."""
-        topic = self._pipeline.source.name
+        topic = log_of(self._pipeline)
         ends = self.log.latest(topic, self._pipeline.source.isolation)
         first = {p: [newest.end.get(p, 0)] for p, end in ends.items() if end > newest.end.get(p, 0)}
         return Sample(

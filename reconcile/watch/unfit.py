@@ -8,6 +8,7 @@ from cutover.definition.pipeline import Pipeline, Topic
 from cutover.definition.schema import Field, fields
 from cutover.lake import tables
 from cutover.lake.epochs import EpochLog, EpochRecord
+from cutover.log import two
 from cutover.log.kafka import LogClient, RawRecord
 from cutover.records.classes import Class, Reason
 from cutover.records.reference.parse import parse
@@ -76,23 +77,23 @@ def _malformed(pipeline: Pipeline, epochs: EpochLog, log: LogClient, since: int)
     if row is None:
         return
     _, partition, offset, reason = row
-    found = next(iter(log.read(pipeline.source.name, {partition: [offset]})), None)
-    what = None if found is None else misfit(found.value, pipeline.source)
+    found = next(iter(log.read(two.log_of(pipeline), {partition: [offset]})), None)
+    what = None if found is None else misfit(found.value, two.source_of(pipeline, partition))
     yield Unfit(what=what or f"a field does not fit ({reason})", partition=partition, offset=offset)
 
 
 def _unknown(pipeline: Pipeline, log: LogClient, record: EpochRecord) -> Iterator[Unfit]:
     ranges = {p: (record.start.get(p, 0), end) for p, end in record.end.items()}
-    found = _first_unknown(log.read_ranges(record.topic, ranges), pipeline.source)
+    found = _first_unknown(log.read_ranges(record.topic, ranges), pipeline)
     if found is not None:
-        what = misfit(found.value, pipeline.source) or "an unknown field"
+        what = misfit(found.value, two.source_of(pipeline, found.partition)) or "an unknown field"
         yield Unfit(what=what, partition=found.partition, offset=found.offset)
 
 
-def _first_unknown(records: Iterable[RawRecord], topic: Topic) -> RawRecord | None:
+def _first_unknown(records: Iterable[RawRecord], pipeline: Pipeline) -> RawRecord | None:
     """Return the first record of the lowest partition that has one, among those looked through."""
     first: dict[int, RawRecord] = {}
     for _, record in zip(range(MOST), records, strict=False):
-        if record.partition not in first and parse(record.value, topic).unknown:
+        if record.partition not in first and parse(record.value, two.source_of(pipeline, record.partition)).unknown:
             first[record.partition] = record
     return first[min(first)] if first else None

@@ -25,7 +25,7 @@ from tests.support.books import expected_rows, hold, rows_of
 from tests.support.capabilities import kind_of, shown, shown_measures
 from tests.support.depth import depth
 from tests.support.fed import Fed, HandClock
-from tests.support.logs import borders, event_logs, pipelines
+from tests.support.logs import borders, ends_split, event_logs, pipelines, split
 from tests.support.real_log import Writer
 
 if TYPE_CHECKING:
@@ -51,10 +51,11 @@ class Story:
 def stories(draw: st.DrawFn) -> Story:
     log = draw(event_logs(most=60, gaps=True).filter(bool))
     ends = draw(borders(log, most=5))
+    pipeline = draw(pipelines(topic="drawn", ids=False, joins=True))
     return Story(
-        log=log,
-        pipeline=draw(pipelines(topic="drawn", ids=False)),
-        ends=ends,
+        log=split(log, pipeline),
+        pipeline=pipeline,
+        ends=tuple(ends_split(end, pipeline) for end in ends),
         endings=tuple(draw(st.sampled_from(ENDINGS)) for _ in ends),
         overflow_rows=draw(st.sampled_from([200_000, 200_000, 4])),
     )
@@ -101,8 +102,7 @@ def test_reference_stream_and_batch_agree_wherever_epochs_end(
         tmp_path_factory.mktemp("agree"), str(writer.settings.kafka.bootstrap_servers), story.overflow_rows
     )
     pipeline = renamed(story.pipeline, f"agree-{uuid.uuid4().hex[:8]}")
-    writer.make(pipeline.source.name)
-    writer.write(pipeline.source.name, story.log)
+    writer.fill(pipeline, story.log)
 
     streamed(Fed(spark, settings, pipeline, HandClock()), story)
     driver.run(settings, pipeline, until="final")
@@ -121,4 +121,6 @@ def test_reference_stream_and_batch_agree_wherever_epochs_end(
     assert found.verdict is (Verdict.EXPLAINED if found.causes["late"].rows else Verdict.CONSISTENT)
     assert (found.events.late > 0) == any(record.counts["late"] for record in records)
     shown(f"window: {kind_of(pipeline.window)}", "reference", "streaming", "batch")
+    if pipeline.join is not None:
+        shown(f"join: {type(pipeline.join).__name__}, {pipeline.join.how}", "reference", "streaming", "batch")
     shown_measures(pipeline.measures.values(), "reference", "streaming", "batch")

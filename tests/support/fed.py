@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Self
 
 from cutover.definition import Pipeline
 from cutover.lake.epochs import EpochRecord
+from cutover.log import two
 from cutover.log.kafka import LogClient
 from cutover.probe import Point
 from cutover.records.read import read
@@ -42,6 +43,15 @@ class HandClock:
     def monotonic(self) -> float:
         """Return seconds that never go back."""
         return self.seconds
+
+
+def _noted(log: str, end: Mapping[int, int]) -> dict[str, dict[str, int]]:
+    """Return the offsets as Spark notes them: by topic."""
+    found: dict[str, dict[str, int]] = {topic: {} for topic in two.topics_of(log)}
+    for partition, offset in end.items():
+        place = two.place(log, partition)
+        found[place.topic][str(place.partition)] = offset
+    return found
 
 
 class KilledError(BaseException):
@@ -80,10 +90,10 @@ class Fed:
 
     def feed(self, end: Mapping[int, int]) -> None:
         """Hand over a micro-batch from the position on to `end` (next offset of every partition)."""
-        topic, start = self.pipeline.source.name, self.stream.position
+        log, start = self.stream.log.topic, self.stream.position
         note = self.stream.checkpoint / "offsets" / str(self._number)
         note.parent.mkdir(parents=True, exist_ok=True)
-        note.write_text("v1\n{}\n" + json.dumps({topic: {str(p): offset for p, offset in end.items()}}))
+        note.write_text("v1\n{}\n" + json.dumps(_noted(log, end)))
         spans = {p: (start.get(p, 0), offset) for p, offset in end.items() if offset > start.get(p, 0)}
         number, self._number = self._number, self._number + 1
         if spans:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hypothesis import strategies as st
@@ -13,15 +13,19 @@ from cutover.definition import (
     Daily,
     Fixed,
     Global,
+    Join,
     Lateness,
     Max,
     Min,
     Pipeline,
+    SelfJoin,
     Sessions,
     Sliding,
     Sum,
     Topic,
 )
+from cutover.definition.joins import RIGHT, How
+from cutover.definition.measures import Measure
 from cutover.definition.windows import Window
 from cutover.log.kafka import RawRecord
 
@@ -35,6 +39,7 @@ KEYS = st.sampled_from([None, "", "a", "b", "ß", "a,b"])
 VALUES = st.one_of(st.none(), st.integers(-5, 5), st.sampled_from([2**31 - 1, -(2**31)]))
 AMOUNTS = st.one_of(st.none(), st.integers(-(10**4), 10**4).map(lambda cents: cents / 4))
 IDS = st.one_of(st.integers(0, 1_000), st.integers(0, 8))
+HOWS: st.SearchStrategy[How] = st.sampled_from(["inner", "left", "full"])
 BROKEN = st.sampled_from([None, b"", b"{", b"[]", b"\xff", b'{"at":"soon"}', b'{"at":1357000000,"v":1.5}', b"{}"])
 
 
@@ -125,6 +130,22 @@ def event_logs(*, most: int = 40, gaps: bool = False) -> st.SearchStrategy[tuple
     return st.integers(0, most).flatmap(lambda size: st.lists(one, min_size=size, max_size=size)).map(log_of)
 
 
+def split(log: Sequence[RawRecord], pipeline: Pipeline) -> tuple[RawRecord, ...]:
+    """Return a log as its pipeline numbers it: where it joins two topics, the last partition is one of the right's."""
+    if not isinstance(pipeline.join, Join):
+        return tuple(log)
+    return tuple(replace(r, partition=RIGHT) if r.partition == PARTITIONS - 1 else r for r in log)
+
+
+def ends_split(end: Mapping[int, int], pipeline: Pipeline) -> dict[int, int]:
+    """Return next offsets as their pipeline numbers them; both topics have as many partitions."""
+    if not isinstance(pipeline.join, Join):
+        return dict(end)
+    last = PARTITIONS - 1
+    others = {partition: 0 for start in (0, RIGHT) for partition in range(start, start + PARTITIONS)}
+    return others | {p: offset for p, offset in end.items() if p != last} | {RIGHT: end.get(last, 0)}
+
+
 def ends_of(log: Iterable[RawRecord], partitions: int = PARTITIONS) -> dict[int, int]:
     """Return the next offset of every partition."""
     return {p: max((r.offset + 1 for r in log if r.partition == p), default=0) for p in range(partitions)}
@@ -157,8 +178,30 @@ def windows() -> st.SearchStrategy[Window]:
 
 
 @st.composite
-def pipelines(draw: st.DrawFn, *, topic: str = "t", ids: bool = True) -> Pipeline:
-    """Draw a definition over the records of `event_logs`; half of them know records by their ids."""
+def pipelines(draw: st.DrawFn, *, topic: str = "t", ids: bool = True, joins: bool = False) -> Pipeline:
+    """Draw a definition over the records of `event_logs`; half of them know records by their ids.
+
+    With `joins` every second one joins the topic: with itself, or with `<topic>-right`, of which each record in the
+    last partition is then meant.
+    """
+    plain = draw(_plain(topic, ids=ids))
+    kind = draw(st.sampled_from(["two", None, "one", None])) if joins else None
+    if kind is None:
+        return plain
+    how: How = draw(HOWS)
+    join: SelfJoin | Join
+    if kind == "one":
+        join = SelfJoin(on=plain.key, left="x IS NULL OR x < 900", right="w > 0", how=how, prefix="r_")
+    else:
+        on = {name: name for name in plain.key}
+        right = replace(plain.source, name=f"{topic}-right")
+        join = Join(right=right, on=on, how=how, prefix="r_", where="v <> 2", derive={"w": "v * 2"})
+    further: dict[str, Measure] = {"low": Min("r_w"), "far": Sum("v - r_v")}
+    return replace(plain, join=join, measures={**plain.measures, **further})
+
+
+@st.composite
+def _plain(draw: st.DrawFn, topic: str, *, ids: bool) -> Pipeline:
     window = draw(windows())
     record_id = draw(st.sampled_from([None, "i"])) if ids and not isinstance(window, Sessions) else None
     horizons = ["30 minutes", "2 hours"] if isinstance(window, Global) else [None, None, "30 minutes", "4 hours"]

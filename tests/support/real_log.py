@@ -2,9 +2,13 @@
 
 import uuid
 from collections.abc import Sequence
+from dataclasses import replace
 
 from confluent_kafka import Producer
 
+from cutover.definition import Pipeline
+from cutover.definition.joins import RIGHT
+from cutover.log import two
 from cutover.log.kafka import LogClient, RawRecord
 from cutover.settings import Settings
 from tests.support.logs import GAP, PARTITIONS
@@ -40,6 +44,13 @@ class Writer:
             self._plain.produce(topic, value=r.value, partition=r.partition, timestamp=r.log_time_micros // 1000)
             following[r.partition] = r.offset + 1
         self._flush()
+
+    def fill(self, pipeline: Pipeline, records: Sequence[RawRecord]) -> None:
+        """Make the topics of a pipeline and write a whole log to them."""
+        for turn, topic in enumerate(two.topics_of(two.log_of(pipeline))):
+            self.make(topic)
+            own = [replace(r, partition=r.partition % RIGHT) for r in records if r.partition // RIGHT == turn]
+            self.write(topic, own)
 
     def _flush(self) -> None:
         assert self._plain.flush(30) == 0

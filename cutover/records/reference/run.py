@@ -6,11 +6,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cutover.definition.ids import remembered_from
+from cutover.definition.joins import RIGHT
 from cutover.definition.pipeline import Pipeline
 from cutover.definition.windows import Interval, Sessions, merged
 from cutover.log.kafka import RawRecord
 from cutover.records.classes import WITH_POSITIONS, Class, Reason
 from cutover.records.closing import grace
+from cutover.records.reference import joined
 from cutover.records.reference.evaluate import Evaluated, evaluate
 from cutover.records.reference.further import Place
 from cutover.records.reference.lookups import At, looked_up, nothing
@@ -118,11 +120,18 @@ def run(
 
 
 def _judge(pipeline: Pipeline, records: Sequence[RawRecord], dimensions: At) -> list[_Judged]:
-    parsed = [parse(record.value, pipeline.source) for record in records]
+    left, right = joined.asked(pipeline)
+    ours = [record for record in records if record.partition < RIGHT]
+    theirs = [record for record in records if record.partition >= RIGHT]
+    return [*_of_topic(pipeline, left, ours, dimensions), *_of_topic(pipeline, right, theirs, dimensions)]
+
+
+def _of_topic(pipeline: Pipeline, side: Pipeline, records: Sequence[RawRecord], dimensions: At) -> list[_Judged]:
+    parsed = [parse(record.value, side.source) for record in records]
     whole = ((item.values, raw) for raw, item in zip(records, parsed, strict=True) if item.reason is None)
-    found = iter(evaluate(pipeline, [looked_up(pipeline, values, dimensions(raw)) for values, raw in whole]))
+    found = iter(evaluate(side, [looked_up(side, values, dimensions(raw)) for values, raw in whole]))
     return [
-        _judged(pipeline, raw, item, next(found) if item.reason is None else None)
+        _judged(side, raw, item, joined.on_a_side(pipeline, next(found)) if item.reason is None else None)
         for raw, item in zip(records, parsed, strict=True)
     ]
 
@@ -228,10 +237,8 @@ def _sessions(alone: Mapping[Group, list[Counted]]) -> dict[Group, list[Counted]
 
 def _result(pipeline: Pipeline, books: _Books, unknown: int, watermarks: tuple[int | None, ...]) -> Result:
     groups = _sessions(books.groups) if isinstance(pipeline.window, Sessions) else books.groups
-    rows = {
-        group: Row(n=len(counted), measures=finished(pipeline, states_of(pipeline, *zip(*counted, strict=True))))
-        for group, counted in groups.items()
-    }
+    measures = _measures(pipeline, groups)
+    rows = {group: Row(n=len(counted), measures=measures[group]) for group, counted in groups.items()}
     counts = {cls: books.counts[cls] for cls in Class}
     return Result(
         rows=rows,
@@ -241,3 +248,11 @@ def _result(pipeline: Pipeline, books: _Books, unknown: int, watermarks: tuple[i
         watermarks=watermarks,
         id_conflicts=len(books.seen) - len({name for name, _ in books.seen}),
     )
+
+
+def _measures(pipeline: Pipeline, groups: Mapping[Group, Sequence[Counted]]) -> dict[Group, dict[str, Any]]:
+    if pipeline.join is not None:
+        return joined.results(pipeline, {group: (group[2], counted) for group, counted in groups.items()})
+    return {
+        group: finished(pipeline, states_of(pipeline, *zip(*counted, strict=True))) for group, counted in groups.items()
+    }

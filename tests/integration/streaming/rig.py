@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from cutover.definition import Count, Fixed, Lateness, Max, Pipeline, Sum, Topic
+from cutover.definition import Count, Fixed, Join, Lateness, Max, Pipeline, Sum, Topic
 from cutover.lake import tables, versions
 from cutover.lake.epochs import EpochLog, EpochRecord
 from cutover.log.kafka import LogClient
@@ -145,8 +145,11 @@ def gaps(found: Sequence[EpochRecord]) -> list[tuple[int, Mapping[int, int], Map
 
 
 def renamed(definition: Pipeline, topic: str) -> Pipeline:
-    """Return the definition over another topic."""
-    return replace(definition, source=replace(definition.source, name=topic))
+    """Return the definition over another topic; of a join of two over another one on the right too."""
+    moved = replace(definition, source=replace(definition.source, name=topic))
+    if not isinstance(moved.join, Join):
+        return moved
+    return replace(moved, join=replace(moved.join, right=replace(moved.join.right, name=f"{topic}-right")))
 
 
 def for_commands(monkeypatch: pytest.MonkeyPatch, settings: Settings, topic: str) -> None:

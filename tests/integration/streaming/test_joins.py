@@ -1,0 +1,219 @@
+"""A join of two topics on its whole way: Kafka, Spark, Delta, fold, batch, comparison, `explain`, `audit`, `verify`.
+
+Rows of both sides come late, a driver dies behind a commit, and Spark's own query reads the end of both topics.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from batch import recompute
+from cutover.clock import SystemClock
+from cutover.definition import Pipeline
+from cutover.definition.joins import RIGHT
+from cutover.errors import LogError
+from cutover.lake import tables
+from cutover.lake.paths import batch_uri
+from cutover.lake.serving import connect
+from cutover.log.kafka import LogClient, RawRecord
+from cutover.log.two import log_of, topics_of
+from cutover.records import reference
+from cutover.settings import Kafka, Settings, Spark, Stream
+from reconcile.audit.run import determinism
+from reconcile.explain import explain
+from reconcile.result import Reconciliation, Verdict
+from reconcile.run import reconcile
+from reconcile.verify.model import State
+from reconcile.verify.run import verify
+from streaming import accept, driver
+from tests.integration.streaming import rig
+from tests.support.books import expected_rows, hold, rows_of
+from tests.support.capabilities import shown
+from tests.support.fed import Fed, HandClock
+from tests.support.joined import TWO, kept
+from tests.support.real_log import Writer
+from tests.support.until import until
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NOON = datetime(2024, 1, 1, 12, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+LEFT, CLICK = 0, RIGHT  # the first partition of each side
+Sent = tuple[int, float, str | None, Mapping[str, Any]]  # partition, hours of event time after noon, key, fields
+
+IN_TIME: tuple[Sent, ...] = (
+    (LEFT, 0.1, "a", {"price": 1.25, "v": 1}),
+    (LEFT + 1, 0.2, "a", {"price": 1.25, "v": 1}),
+    (LEFT, 0.3, "a", {"price": 2, "v": 3}),
+    (CLICK, 0.1, "a", {"x": 0.5, "n": 4}),
+    (CLICK + 1, 0.4, "a", {"n": 9}),
+    (LEFT, 0.5, "b", {"v": 7}),
+    (CLICK, 0.5, None, {"n": 1}),
+    (LEFT + 1, 0.6, None, {"v": 2}),
+)
+NEXT: tuple[Sent, ...] = ((CLICK + 1, 1.1, "c", {"n": 5}), (LEFT, 1.2, "c", {"v": 1}), (CLICK, 1.3, "d", {"n": 2}))
+FAR: tuple[Sent, ...] = tuple((p, 9.5, "z", {"v": 1}) for p in (LEFT, LEFT + 1, CLICK, CLICK + 1))
+LATE: tuple[Sent, ...] = (
+    (CLICK, 0.7, "b", {"n": 3}),
+    (LEFT + 1, 0.8, "a", {"v": 5}),
+    (CLICK + 1, 0.9, "a", {"x": "no"}),
+)
+
+
+def log_of_sent(sent: Iterable[Sent]) -> list[RawRecord]:
+    """Return the log that holds these records, each written in the order given."""
+    following: dict[int, int] = {}
+    found = []
+    for partition, hours, key, fields in sent:
+        at = round((NOON + hours * HOUR).timestamp() * 1000)
+        name = "ad" if partition < RIGHT else "banner"
+        offset = following[partition] = following.get(partition, -1) + 1
+        value = json.dumps({"at": at, name: key, **fields}).encode()
+        found.append(RawRecord(partition=partition, offset=offset, log_time_micros=at * 1000, value=value))
+    return found
+
+
+def end_of(log: Iterable[RawRecord]) -> dict[int, int]:
+    """Return the next offset of every partition of both topics."""
+    ends = {side + partition: 0 for side in (LEFT, CLICK) for partition in range(3)}
+    return ends | {record.partition: record.offset + 1 for record in log}
+
+
+LOG = log_of_sent((*IN_TIME, *NEXT, *FAR, *LATE))
+BEFORE_LATE = LOG[: -len(LATE)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """An installation in which both paths and the comparison have run."""
+
+    settings: Settings
+    pipeline: Pipeline
+    found: Reconciliation
+
+
+@pytest.fixture(scope="module")
+def told(spark: "SparkSession", kafka_bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Told:
+    settings = Settings(
+        home=tmp_path_factory.mktemp("joined"),
+        kafka=Kafka(bootstrap_servers=kafka_bootstrap),
+        spark=Spark(master="local[2]", driver_memory="1g"),
+        stream=Stream(trigger_seconds=0.01, heartbeat_seconds=0.2),
+    )
+    pipeline = kept(rig.renamed(TWO, "joined"), "full")
+    writer = Writer(settings)
+    writer.fill(pipeline, BEFORE_LATE)
+    fed = Fed(spark, settings, pipeline, HandClock())
+    fed.feed(end_of(LOG[:4]))
+    fed.feed_and_die(end_of(LOG[: len(IN_TIME)]), "epoch.committed")
+    fed = fed.anew()
+    fed.feed_and_die(end_of(BEFORE_LATE[:-2]), "epoch.aggregated")
+    fed.anew().feed(end_of(BEFORE_LATE))
+    for topic, own in zip(topics_of(log_of(pipeline)), _by_topic(LOG), strict=True):
+        writer.write(topic, own[1], after=own[0])
+    driver.run(settings, pipeline, until="final")
+    recompute.run(settings, pipeline)
+    return Told(settings=settings, pipeline=pipeline, found=reconcile(settings, pipeline))
+
+
+def _by_topic(log: list[RawRecord]) -> list[tuple[list[RawRecord], list[RawRecord]]]:
+    """Return of each topic, by Kafka's own numbers, what was there before the late records, and these."""
+    sides = [[r for r in log if r.partition // RIGHT == turn] for turn in (0, 1)]
+    return [
+        (
+            [replace(r, partition=r.partition % RIGHT) for r in side if r in BEFORE_LATE],
+            [replace(r, partition=r.partition % RIGHT) for r in side if r not in BEFORE_LATE],
+        )
+        for side in sides
+    ]
+
+
+def test_every_epoch_is_what_plain_python_makes_of_both_topics(told: Told) -> None:
+    records = hold(told.settings, told.pipeline, LOG)
+
+    assert dict(records[-1].end) == end_of(LOG)
+    assert sum(record.counts["late"] for record in records) == 2
+    assert sum(record.counts["malformed"] for record in records) == 1
+
+
+def test_the_batch_pairs_late_rows_of_either_side(told: Told) -> None:
+    connection = tables.connect()
+    tables.relation(connection, "batch", batch_uri(told.settings, told.pipeline))
+    found = rows_of(connection, told.pipeline, "SELECT * FROM batch")
+
+    assert expected_rows(reference.run(told.pipeline, LOG)) == found
+    noon = round(NOON.timestamp()) * 10**6
+    pairs = {key: values["pairs"] for (start, _, (key,)), (_, values) in found.items() if start == noon}
+    assert pairs == {"a": 4 * 2, "b": 1, None: 2}
+    shown("join: Join, full", "reference", "streaming", "batch")
+
+
+def test_late_rows_of_either_side_explain_every_difference(told: Told) -> None:
+    causes = told.found.causes
+
+    assert (told.found.verdict, causes["late"].rows, causes["late"].events) == (Verdict.EXPLAINED, 2, 2)
+    assert causes["unexplained"].rows == 0
+
+
+def test_the_seal_names_both_topics_with_their_own_cuts(told: Told) -> None:
+    found = {log.topic: dict(log.cut) for log in told.found.seal.logs}
+    ends = end_of(LOG)
+
+    assert found == {
+        topic: {str(p % RIGHT): n for p, n in ends.items() if p // RIGHT == turn}
+        for turn, topic in enumerate(("joined", "joined-right"))
+    }
+
+
+def test_a_window_and_key_is_explained_with_the_late_row_of_the_right(told: Told) -> None:
+    found = explain(told.settings, told.pipeline, NOON, ["b"])
+
+    assert [(row.class_, row.partition, row.offset) for row in found.rows] == [("late", CLICK, 3)]
+
+
+def test_verify_finds_every_epoch_right(told: Told) -> None:
+    found = verify(told.settings, told.pipeline, every=True)
+
+    assert {name: checked.state for name, checked in found.checks.items()} == dict.fromkeys(found.checks, State.HELD)
+
+
+def test_replays_in_other_ways_give_the_same_pairs(told: Told) -> None:
+    found = determinism(told.settings, told.pipeline, replays=1, seed=1)
+
+    assert (found.exit_code, found.records) == (0, len(LOG))
+
+
+def test_people_read_the_pairs_of_the_stream(told: Told) -> None:
+    with connect(told.settings, told.pipeline) as connection:
+        found = connection.execute(
+            "SELECT ad, pairs FROM streaming WHERE window_start = ? ORDER BY ad NULLS LAST", [NOON]
+        ).fetchall()
+
+    assert found == [("a", 3 * 2), ("b", 1), (None, 2)]
+
+
+def test_a_right_topic_made_again_stops_the_stream_before_it_writes(
+    kafka_settings: Settings, spark: "SparkSession", topic_name: str
+) -> None:
+    settings = rig.fast(kafka_settings)
+    pipeline = rig.renamed(TWO, topic_name)
+    right = f"{topic_name}-right"
+    Writer(settings).fill(pipeline, log_of_sent(IN_TIME))
+    Fed(spark, settings, pipeline, HandClock()).feed(end_of(log_of_sent(IN_TIME)))
+    before = rig.epoch_log(settings, pipeline).version
+    LogClient(settings).delete_topic(right)
+    until(lambda: right not in LogClient(settings).topics())
+    rig.make_topic(settings, right, partitions=3)
+
+    with pytest.raises(LogError, match="the epoch log was built from") as refused:
+        driver.run(settings, pipeline, until="drain")
+    with pytest.raises(LogError, match="of which one was made again") as not_accepted:
+        accept.look(settings, pipeline, SystemClock())
+
+    assert (refused.value.runbook, not_accepted.value.runbook) == ("TopicIdentityChanged", "TopicIdentityChanged")
+    assert before == rig.epoch_log(settings, pipeline).version

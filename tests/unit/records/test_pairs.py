@@ -1,0 +1,61 @@
+"""Measures over pairs, by DuckDB alone: what has no partner, and keys with many rows on both sides."""
+
+from dataclasses import replace
+from decimal import Decimal
+
+import pytest
+
+from cutover.definition import Count, Max, Sum
+from cutover.definition.joins import RIGHT, How
+from cutover.lake import tables
+from cutover.records.fold import finished_sql
+from tests.support.joined import TWO, Row, finished, kept, table
+
+EMPTY = dict.fromkeys(("price", "v", "seen", "x", "n"))
+COUNTED = replace(TWO, measures={"pairs": Count(), "clicks": Sum("c_n"), "worth": Max("v + c_n")})
+
+
+@pytest.mark.parametrize(
+    ("how", "of_left", "of_right"), [("inner", 0, 0), ("left", 1, 0), ("full", 1, 1)], ids=["inner", "left", "full"]
+)
+def test_a_key_without_a_partner_keeps_its_row_and_counts_what_the_join_keeps(
+    how: How, of_left: int, of_right: int
+) -> None:
+    alone = [Row(partition=0, ad="shown", columns=EMPTY), Row(partition=RIGHT, ad="clicked", columns=EMPTY)]
+    pipeline = kept(COUNTED, how)
+
+    found = finished(pipeline, [table(pipeline, alone)])
+
+    assert {key: row["pairs"] for key, row in found.items()} == {"shown": of_left, "clicked": of_right}
+    assert {row["worth"] for row in found.values()} == {None}
+
+
+def test_a_null_key_matches_nothing_and_a_full_join_keeps_both_rows() -> None:
+    both = [Row(partition=0, ad=None, columns=EMPTY), Row(partition=RIGHT, ad=None, columns=EMPTY)]
+
+    counts = {how: finished(kept(COUNTED, how), [table(TWO, both)])[None]["pairs"] for how in ("inner", "left", "full")}
+
+    assert counts == {"inner": 0, "left": 1, "full": 2}
+
+
+@pytest.mark.parametrize(
+    ("rows", "values", "memory"), [(100_000, 10, "200MB"), (3_000, 3_000, "200MB")], ids=["few values", "all different"]
+)
+def test_a_key_with_many_rows_on_both_sides_finishes_in_little_memory(rows: int, values: int, memory: str) -> None:
+    each = rows // values
+    bag = "(SELECT list({{'value': {{'{}': i::{}}}, 'count': {}::BIGINT}}) FROM range({}) t(i)) AS {}"
+    of_left, of_right = (
+        bag.format(name, kind, each, values, side)
+        for name, kind, side in (("v", "INT", "__left"), ("c_n", "BIGINT", "__right"))
+    )
+    pipeline = replace(COUNTED, measures={**COUNTED.measures, "clicks": Sum("v + c_n")})
+    with tables.connect() as connection:
+        connection.execute(f"SET memory_limit = '{memory}'; SET threads = 2")
+        connection.execute(
+            "CREATE TABLE parts AS SELECT 'accepted' AS _class, TIMESTAMPTZ '2024-01-01' AS window_start,"
+            f" TIMESTAMPTZ '2024-01-02' AS window_end, 'a' AS ad, {of_left}, {of_right}, {2 * rows} AS _n"
+        )
+        found = connection.sql(f"SELECT pairs, clicks, worth FROM ({finished_sql(pipeline, 'parts')})").fetchall()  # noqa: S608
+
+    total = 2 * each * each * values * sum(range(values))
+    assert found == [(rows * rows, Decimal(total), 2 * (values - 1))]
