@@ -24,7 +24,7 @@ from cutover.lake.schemas import batch_ledger_schema, batch_schema
 from cutover.lake.spans import affected_sql
 from cutover.lake.stages import Stage, current_stage
 from cutover.records.closing import closed_sql
-from cutover.records.fold import finished_columns, finished_sql
+from cutover.records.fold import finishable, finished_columns, finished_sql
 from cutover.settings import Settings
 
 _LEDGER = """
@@ -107,7 +107,7 @@ def panes_sql(pipeline: Pipeline, relation: str) -> str:
     finished = finished_columns(pipeline)
     columns = [*plain, *(finished[name] for name in pipeline.measures)]
     columns += [f"{text} AS {tables.identifier(name)}" for name, text in own.items()]
-    return f"SELECT {', '.join(columns)} FROM {relation}"  # noqa: S608 -- quoted
+    return f"SELECT {', '.join(columns)} FROM {finishable(pipeline, relation)}"  # noqa: S608 -- quoted
 
 
 def _epochs(records: Sequence[EpochRecord]) -> pa.Table:

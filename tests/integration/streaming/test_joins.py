@@ -173,7 +173,7 @@ def test_the_seal_names_both_topics_with_their_own_cuts(told: Told) -> None:
 def test_a_window_and_key_is_explained_with_the_late_row_of_the_right(told: Told) -> None:
     found = explain(told.settings, told.pipeline, NOON, ["b"])
 
-    assert [(row.class_, row.partition, row.offset) for row in found.rows] == [("late", CLICK, 3)]
+    assert [(row.class_, row.partition, row.offset) for row in found.rows] == [("late", CLICK, 4)]
 
 
 def test_verify_finds_every_epoch_right(told: Told) -> None:
