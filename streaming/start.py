@@ -13,7 +13,8 @@ from cutover.lake.losses import Loss
 from cutover.log import options
 from cutover.log.cut import LogId
 from cutover.log.kafka import LogClient
-from cutover.log.two import log_of, told, topics_of
+from cutover.log.two import log_of, topics_of
+from cutover.log.two import place as place_of
 from cutover.settings import Settings
 
 
@@ -144,9 +145,13 @@ def start_offsets(
     found = dict.fromkeys(earliest, 0) | dict(wanted)
     gone = missing(found, earliest=earliest, latest=latest)
     if gone:
-        said = "; ".join(f"{told(log_of(pipeline), hole.partition)}: {hole.text}" for hole in gone)
+        by_topic: dict[str, list[str]] = {}
+        for hole in gone:
+            place = place_of(log_of(pipeline), hole.partition)
+            by_topic.setdefault(str(place.topic), []).append(f"partition {place.partition}: {hole.text}")
+        said = ". ".join(f"Topic {topic}, {'; '.join(texts)}" for topic, texts in by_topic.items())
         msg = (
-            f"{said[0].upper()}{said[1:]}.\n"
+            f"{said}.\n"
             "Hint: retention or a deletion removed records that were never read; nothing was written since. "
             f"`cutover accept-loss {pipeline.name}` shows what is lost, and how to go on."
         )
