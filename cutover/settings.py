@@ -67,6 +67,17 @@ class Read(BaseModel):
     memory: str = Field(default="2GB", description="Memory of one reader; beyond it, disk (`<home>/tmp/duckdb`).")
 
 
+class Dimensions(BaseModel):
+    """How rows are joined with dimensions; none of it changes a result."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    look_seconds: float = Field(default=5.0, description="A stream looks for a new version no more often than this.")
+    broadcast_rows: int = Field(
+        default=200_000, description="Rows up to which each task gets a whole dimension; beyond, both are dealt out."
+    )
+
+
 class Alerts(BaseModel):
     """From where on an alert fires; none of it changes a result. Drills scale the times down."""
 
@@ -104,6 +115,7 @@ class Settings(BaseSettings):
     kafka: Kafka = Kafka()
     spark: Spark = Spark()
     stream: Stream = Stream()
+    dimensions: Dimensions = Dimensions()
     alerts: Alerts = Alerts()
     read: Read = Read()
 

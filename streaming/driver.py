@@ -11,7 +11,7 @@ from cutover.clock import Clock, SystemClock
 from cutover.definition.pipeline import Pipeline
 from cutover.errors import CutoverError, LakeError
 from cutover.events import log
-from cutover.lake import losses, tables, versions
+from cutover.lake import dimensions, losses, tables, versions
 from cutover.lake.schemas import epoch_log_schema
 from cutover.log.kafka import LogClient
 from cutover.log.two import log_of
@@ -109,6 +109,7 @@ def _drive(rim: Rim, until: Until) -> None:
 def begin(rim: Rim) -> tuple[Committer, start.Beginning]:
     """Check settings, table and log, and only then make what is not there yet."""
     start.refuse_unsafe(rim.settings, rim.pipeline)
+    dimensions.check(rim.settings, rim.pipeline)
     reading.prepare(rim)
     version = versions.current(rim.settings, rim.pipeline)
     if version is not None:

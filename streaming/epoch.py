@@ -11,6 +11,7 @@ from cutover.definition.pipeline import Pipeline
 from cutover.lake.schemas import partial_schema
 from cutover.records import classify, parse, partials
 from cutover.records.classes import Class
+from cutover.records.lookups import NONE, Dimensions
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation
@@ -52,18 +53,19 @@ class Counted:
 NOTHING = Counted(counts={kind.value: 0 for kind in Class}, records=0, unknown=0)
 
 
-def one_pass(batch: "DataFrame", pipeline: Pipeline, plan: Plan) -> Pass:
+def one_pass(batch: "DataFrame", pipeline: Pipeline, plan: Plan, dimensions: Dimensions = NONE) -> Pass:
     """Define the pass.
 
     Args:
         batch: `value binary`, `partition int`, `offset bigint`, `timestamp timestamp` (UTC).
         pipeline: The definition.
         plan: The epoch's offsets and watermark. Rows beyond `end` are left out.
+        dimensions: What the lookups take their columns from.
     """
     from pyspark.sql import Observation  # noqa: PLC0415 -- only a driver needs Spark
 
     seen = Observation(f"epoch-{plan.epoch}")
-    rows = parse.parsed(_clip(batch, plan) if plan.clipped else batch, pipeline)
+    rows = parse.parsed(_clip(batch, plan) if plan.clipped else batch, pipeline, dimensions)
     watched = rows.observe(seen, *_newest(pipeline, tuple(plan.end)))
     classified = classify.classified(watched, pipeline, watermark_micros=plan.watermark)
     return Pass(partials=partials.aggregated(classified, pipeline), seen=seen)

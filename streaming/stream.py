@@ -22,6 +22,7 @@ from streaming.changelog import Changelog
 from streaming.commit import Committer
 from streaming.compaction import Compactor
 from streaming.heartbeat import iso
+from streaming.lookups import Lookups
 from streaming.panes import Panes, Passing
 from streaming.rim import Rim
 from streaming.signs import Look, Signs
@@ -44,6 +45,7 @@ class Stream:
         self._schema = epoch_log_schema(rim.pipeline)
         self.compactor = Compactor(rim, committer)
         self.signs = Signs(rim.beat, rim.clock)
+        self.lookups = Lookups(rim.settings, rim.pipeline, rim.clock)
         self._looked: Mapping[int, int] = {}  # high watermarks at the last look of the main thread
         newest = beginning.record
         self.time = WatermarkState() if newest is None else known_time(newest)
@@ -119,7 +121,8 @@ class Stream:
             return 0
         began = time.monotonic()
         self.rim.probe("epoch.planned", plan.epoch)
-        passed = epoch.one_pass(batch, self.rim.pipeline, plan)
+        taken = self.lookups.taken(batch.sparkSession)
+        passed = epoch.one_pass(batch, self.rim.pipeline, plan, taken.frames)
         gathered = overflow.gather(
             passed,
             self.rim.pipeline,
@@ -136,6 +139,8 @@ class Stream:
             record,
             seconds=round(time.monotonic() - began, 3),
             one_key_share=epoch.one_key_share(gathered.rows, self.rim.pipeline),
+            dimensions=taken.versions,
+            dimension_ids=taken.ids,
         )
         self._commit(gathered, record)
         self.time = time_now

@@ -36,6 +36,15 @@ class Dimension:
     table_id: str  # a table that was deleted and made again has another one
     size: int  # rows
 
+    def is_newest(self, settings: Settings, pipeline: Pipeline) -> bool:
+        """Return whether the table still is what it was; nothing of it is read but its log.
+
+        Raises:
+            LakeError: It is not there any more.
+        """
+        table = _table(settings, pipeline, self.name, None)
+        return (int(table.version()), str(table.metadata().id)) == (self.version, self.table_id)
+
 
 def uri(settings: Settings, lookup: Lookup) -> str:
     """Return where the table lies."""
@@ -60,14 +69,7 @@ def opened(settings: Settings, pipeline: Pipeline, name: str, version: int | Non
         LakeError: There is no such table or version, it cannot be read, it lacks a column, a type is another one, a key
             stands twice, or a value is beyond what a record may hold.
     """
-    lookup = pipeline.lookups[name]
-    try:
-        table = tables.open_table(uri(settings, lookup), version)
-    except LakeError as error:
-        said = str(error).splitlines()[0]
-        hint = "\nHint: `cutover dimension load` makes one." if lookup.is_named else ""
-        msg = f"{_place(pipeline, name)}: {said}{hint}"
-        raise _unusable(msg) from error
+    lookup, table = pipeline.lookups[name], _table(settings, pipeline, name, version)
     place = f"{_place(pipeline, name)}, dimension `{table.table_uri}`, version {table.version()}"
     _check_columns(place, pipeline, lookup, pa.schema(table.schema().to_arrow()))
     return Dimension(
@@ -124,6 +126,23 @@ def plain(dimension: Dimension) -> Rows:
 def _plain(value: Any) -> Any:
     """Return a time in microseconds since 1970, as the parser does; any other value as it is."""
     return micros(value) if isinstance(value, datetime) else value
+
+
+def spark_uri(dimension: Dimension) -> str:
+    """Return the table's place as Spark takes it."""
+    root = tables.local_root(dimension.table)
+    return dimension.table.table_uri if root is None else str(root)
+
+
+def _table(settings: Settings, pipeline: Pipeline, name: str, version: int | None) -> DeltaTable:
+    lookup = pipeline.lookups[name]
+    try:
+        return tables.open_table(uri(settings, lookup), version)
+    except LakeError as error:
+        said = str(error).splitlines()[0]
+        hint = "\nHint: `cutover dimension load` makes one." if lookup.is_named else ""
+        msg = f"{_place(pipeline, name)}: {said}{hint}"
+        raise _unusable(msg) from error
 
 
 def _place(pipeline: Pipeline, name: str) -> str:
