@@ -20,6 +20,7 @@ from cutover.lake.schemas import batch_schema
 from cutover.records import twins, windowing
 from cutover.records.classes import Class
 from cutover.records.classify import future_sql
+from cutover.records.lookups import Dimensions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -28,11 +29,11 @@ EVENTS, RETURNED = "events", "returned"
 _NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "FLOAT", "DOUBLE", "DECIMAL")
 
 
-def stage(records: "DataFrame", pipeline: Pipeline, windows: Sequence[Interval], staged: Staging) -> None:
+def stage(events: "DataFrame", pipeline: Pipeline, windows: Sequence[Interval], staged: Staging) -> None:
     """Run the SQL and stage its rows, in their own types, as the view `returned`.
 
-    The SQL sees all records of the run's windows and some of their neighbours'; each window must follow from its own
-    records. Rows of other windows are dropped.
+    Its view `events`, which is handed in, holds all records of the run's windows and some of their neighbours'; each
+    window must follow from its own records. Rows of other windows are dropped.
 
     Raises:
         DefinitionError: The file is not one query, or Spark refuses it.
@@ -40,8 +41,8 @@ def stage(records: "DataFrame", pipeline: Pipeline, windows: Sequence[Interval],
     from pyspark import errors  # noqa: PLC0415 -- only a run needs Spark
 
     text = _query(pipeline)
-    events(records, pipeline).createOrReplaceTempView(EVENTS)
-    session = records.sparkSession
+    events.createOrReplaceTempView(EVENTS)
+    session = events.sparkSession
     try:
         result = session.sql(text)
         _check_names(pipeline, result)
@@ -54,11 +55,11 @@ def stage(records: "DataFrame", pipeline: Pipeline, windows: Sequence[Interval],
         session.catalog.dropTempView(EVENTS)
 
 
-def events(records: "DataFrame", pipeline: Pipeline) -> "DataFrame":
+def events(records: "DataFrame", pipeline: Pipeline, dimensions: Dimensions) -> "DataFrame":
     """Return the view `events`: the rows that parsed, with `_class`, `_partition`, `_offset`, `_log_time`."""
     from cutover.records.parse import parsed  # noqa: PLC0415 -- only a run needs Spark
 
-    rows, twin = parsed(records, pipeline).where("_reason IS NULL"), "false"
+    rows, twin = parsed(records, pipeline, dimensions).where("_reason IS NULL"), "false"
     if pipeline.source.record_id is not None:
         rows, twin = twins.marked(rows, pipeline), twins.IS_TWIN
     judged = (

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 from batch import contract, index, publish, retention, scan, sessions
 from batch.lock import writer_lock
+from batch.lookups import Lookups
 from batch.result import STAGED, stage_result, stage_rows
 from batch.staging import staging
 from batch.target import Target, check_log, check_offsets, pinned_target
@@ -77,7 +78,7 @@ def recompute(work: Work, probe: probes.Probe, clock: Clock) -> BatchRun:
     epoch = work.target.record.epoch
     scanned = retention.left(work.new, work.earliest)
     if scanned:
-        scan.scan(work.spark, work.settings, work.pipeline, scanned, work.staged)
+        scan.scan(work.spark, work.settings, work.pipeline, scanned, work.staged, work.dimensions((scanned,)))
     else:
         scan.empty(work.pipeline, work.connection)
     index.bind_ranges(work.connection, work.settings, work.pipeline, work.history)
@@ -126,6 +127,7 @@ def opened(
             earliest=checked_log(client, pipeline, target),
             history=index.load(settings, pipeline, target.record.cut.log, recorded),
             recorded=recorded,
+            lookups=Lookups(settings, pipeline, target),
             staged=staged,
             run_id=run_id,
             wanted=wanted,

@@ -13,6 +13,7 @@ from cutover.lake.schemas import BATCH_INDEX, batch_ledger_schema, partial_schem
 from cutover.records import twins
 from cutover.records.classes import Class
 from cutover.records.classify import classified
+from cutover.records.lookups import Dimensions
 from cutover.records.parse import parsed
 from cutover.records.partials import aggregated
 from cutover.records.read import Offsets, read
@@ -31,7 +32,14 @@ COUNTED = "counted"
 FIRST, LAST, CONFLICTS = "_first_offset", "_last_offset", "_conflicts"
 
 
-def scan(spark: "SparkSession", settings: Settings, pipeline: Pipeline, offsets: Offsets, staged: Staging) -> None:
+def scan(
+    spark: "SparkSession",
+    settings: Settings,
+    pipeline: Pipeline,
+    offsets: Offsets,
+    staged: Staging,
+    dimensions: Dimensions,
+) -> None:
     """Stage the partials of new offsets, and the index rows that follow from them.
 
     Views: `scanned` (the partial shape, `_partition` always set, first and last offset), `touched` (`_partition`,
@@ -39,40 +47,50 @@ def scan(spark: "SparkSession", settings: Settings, pipeline: Pipeline, offsets:
     sessions by `HOURS`).
     """
     records = read(spark, settings, pipeline, (offsets,))
-    staged.write(SCAN, partials(records, pipeline))
+    staged.write(SCAN, partials(records, pipeline, dimensions))
     if isinstance(pipeline.batch, SameDefinition):
         _bind_touched(pipeline, staged.connection)
         return
     # The team's SQL decides for itself what it filters: every row that parsed touches its windows.
-    staged.write("windows", _windows(records, pipeline))
+    staged.write("windows", _windows(records, pipeline, dimensions))
     staged.connection.execute(f"CREATE VIEW {TOUCHED} AS {_TOUCHED.format(source='windows', where='true')}")
 
 
 def read_again(
-    spark: "SparkSession", settings: Settings, pipeline: Pipeline, reads: tuple[Offsets, ...], staged: Staging
+    spark: "SparkSession",
+    settings: Settings,
+    pipeline: Pipeline,
+    reads: tuple[Offsets, ...],
+    staged: Staging,
+    dimensions: Dimensions,
 ) -> None:
     """Stage the partials of offsets that an earlier run scanned, as the view `read_again`."""
-    staged.write(AGAIN, partials(read(spark, settings, pipeline, reads), pipeline))
+    staged.write(AGAIN, partials(read(spark, settings, pipeline, reads), pipeline, dimensions))
 
 
 def count_once(
-    spark: "SparkSession", settings: Settings, pipeline: Pipeline, reads: tuple[Offsets, ...], staged: Staging
+    spark: "SparkSession",
+    settings: Settings,
+    pipeline: Pipeline,
+    reads: tuple[Offsets, ...],
+    staged: Staging,
+    dimensions: Dimensions,
 ) -> None:
     """Stage the partials of offsets that hold all records of some windows, twins of one another told apart.
 
     View `once`: what can count, as accepted or duplicate, in the partial shape, and `_conflicts bigint`. Of a window
     whose records do not all lie in these offsets the rows mean nothing.
     """
-    rows = parsed(read(spark, settings, pipeline, reads), pipeline)
+    rows = parsed(read(spark, settings, pipeline, reads), pipeline, dimensions)
     told = classified(twins.marked(rows, pipeline), pipeline, watermark_micros=None, duplicate=twins.IS_TWIN)
     can_count = told.where(f"_class IN ('{Class.ACCEPTED}', '{Class.DUPLICATE}')")
     further = {CONFLICTS: f"sum({twins.CONFLICT})"}
     staged.write(ONCE, aggregated(can_count, pipeline, by=("_partition",), further=further))
 
 
-def partials(records: "DataFrame", pipeline: Pipeline) -> "DataFrame":
+def partials(records: "DataFrame", pipeline: Pipeline, dimensions: Dimensions) -> "DataFrame":
     """Return the partial shape by partition of records without lateness: batch judges no row late."""
-    rows = classified(parsed(records, pipeline), pipeline, watermark_micros=None)
+    rows = classified(parsed(records, pipeline, dimensions), pipeline, watermark_micros=None)
     bounds = {FIRST: "min(_offset)", LAST: "max(_offset)"}
     return aggregated(rows, pipeline, by=("_partition",), further=bounds)
 
@@ -144,10 +162,10 @@ def _hours_sql(window: Sessions) -> str:
     return f"(SELECT *, {ends} FROM ({hours}))"  # noqa: S608 -- names of ours
 
 
-def _windows(records: "DataFrame", pipeline: Pipeline) -> "DataFrame":
+def _windows(records: "DataFrame", pipeline: Pipeline, dimensions: Dimensions) -> "DataFrame":
     from pyspark.sql import functions as F  # noqa: N812, PLC0415 -- Spark's own name; only a run needs it
 
-    unfiltered = parsed(records, pipeline).withColumn("_filtered", F.lit(False))  # noqa: FBT003 -- a literal
+    unfiltered = parsed(records, pipeline, dimensions).withColumn("_filtered", F.lit(False))  # noqa: FBT003 -- a literal
     rows = classified(unfiltered, pipeline, watermark_micros=None).where(F.col("window_start").isNotNull())
     bounds = (F.min("_offset").alias(FIRST), F.max("_offset").alias(LAST), F.count(F.lit(1)).alias("_n"))
     return rows.groupBy("_partition", "window_start", "window_end").agg(*bounds)

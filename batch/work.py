@@ -9,12 +9,14 @@ import duckdb
 
 from batch.dirty import Plan
 from batch.index import History, new_offsets
+from batch.lookups import Lookups
 from batch.staging import Staging
 from batch.target import Target
 from cutover.definition.pipeline import Pipeline
 from cutover.lake.batch_runs import ExpectationResult, Incomplete, Range
 from cutover.lake.losses import Loss, Starts, touched
 from cutover.log.kafka import LogClient
+from cutover.records.lookups import NONE, Dimensions
 from cutover.records.read import Offsets
 from cutover.settings import Settings
 from cutover.spark import session
@@ -34,6 +36,7 @@ class Work:
     earliest: Mapping[int, int]  # first offset left of each partition
     history: History
     recorded: tuple[Loss, ...]  # losses that were accepted, of this version of the stream and of those before it
+    lookups: Lookups
     staged: Staging
     run_id: str
     wanted: Range | None  # None: every dirty window
@@ -48,6 +51,11 @@ class Work:
     def spark(self) -> "SparkSession":
         """Return the process's Spark session, started when something is to be read: a run without work starts none."""
         return session(self.settings, app=f"cutover batch {self.pipeline.name}")
+
+    def dimensions(self, reads: tuple[Offsets, ...]) -> Dimensions:
+        """Return what the records of some offsets are joined with; looked for before Spark is started."""
+        resolved = self.lookups.resolved(reads)
+        return self.lookups.frames(self.spark, resolved) if resolved else NONE
 
     @property
     def scan(self) -> int:

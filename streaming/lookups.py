@@ -74,7 +74,7 @@ def _refuse_other(pipeline: Pipeline, kept: Dimension, found: Dimension) -> None
     if kept.table_id != found.table_id or found.version < kept.version:
         msg = (
             f"Pipeline `{pipeline.name}`, lookup `{kept.name}`, dimension `{found.table.table_uri}`: expected a "
-            f"version after {kept.version} of table {kept.table_id}, got version {found.version} of {found.table_id}: it was "
-            "made again.\nHint: a running stream takes no other table up; start it again if that is what is meant."
+            f"version after {kept.version} of table {kept.table_id}, got version {found.version} of {found.table_id}: "
+            "it was made again.\nHint: a running stream takes no other table up; start it again if that is meant."
         )
         raise LakeError(msg, runbook="DimensionUnusable")

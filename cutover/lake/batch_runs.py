@@ -8,6 +8,7 @@ from typing import Any, Self
 from cutover.definition.pipeline import Pipeline
 from cutover.errors import LakeError
 from cutover.lake import tables
+from cutover.lake.joined import Span
 from cutover.lake.paths import batch_uri
 from cutover.settings import Settings
 
@@ -61,6 +62,7 @@ class BatchRun:
     id_conflicts: int = 0  # records in computed windows that count beside one with their id and an earlier event time
     contract: tuple[ExpectationResult, ...] = ()
     open_from: int | None = None  # of sessions: start of the first one that was not final, or not to be computed
+    dimensions: Mapping[str, tuple[Span, ...]] = field(default_factory=dict)  # lookup -> what it read of which version
     started: str = ""
     finished: str = ""
     seconds: float = 0.0
@@ -90,6 +92,7 @@ class BatchRun:
         raw["computed"] = tuple((a, b) for a, b in raw["computed"])
         raw["stale"] = tuple((a, b) for a, b in raw["stale"])
         raw["incomplete"] = tuple(Incomplete(**row) for row in raw["incomplete"])
+        raw["dimensions"] = {n: tuple(Span(**s) for s in of) for n, of in raw.get("dimensions", {}).items()}
         raw["contract"] = tuple(ExpectationResult(**row) for row in raw["contract"])
         return cls(**raw)
 
