@@ -152,7 +152,7 @@ def _counted(work: Work, since: int) -> str:
     sources = [scan.SCAN]
     again = segments.reads(_spans(work, since))
     if again:
-        scan.read_again(work.spark, work.settings, work.pipeline, again, work.staged)
+        scan.read_again(work.spark, work.settings, work.pipeline, again, work.staged, work.dimensions(again))
         sources.append(scan.AGAIN)
     return " UNION ALL BY NAME ".join(f"SELECT * FROM {source}" for source in sources)
 

@@ -1,4 +1,4 @@
-"""Join records again as they were joined before: with the versions of dimensions that were recorded for their places."""
+"""Join records again as they were joined before, with the versions of dimensions that were recorded for them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

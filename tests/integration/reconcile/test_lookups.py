@@ -1,0 +1,160 @@
+"""A dimension that changes while a stream runs: both paths and plain Python join each record with the same version."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+from pyspark.sql import SparkSession
+
+from batch import recompute
+from cutover.definition import Count, Fixed, Lateness, Lookup, Pipeline, Sql, Sum, Topic
+from cutover.lake import batch_runs, dimensions
+from cutover.lake.batch_runs import BatchRun
+from cutover.lake.rejoin import Rejoin
+from cutover.log.kafka import LogClient
+from cutover.probe import Point
+from cutover.records import reference
+from cutover.settings import Dimensions, Kafka, Settings
+from reconcile.result import Reconciliation, Verdict
+from reconcile.run import reconcile
+from streaming import driver
+from tests.integration.streaming import rig
+from tests.integration.streaming.rig import Event
+
+ADS = ("a", "b", "c", "unknown", None)
+FIRST = [Event(id=i, minute=i / 4, key=ADS[i % 5], partition=i % 2) for i in range(120)]
+SECOND = [Event(id=200 + i, minute=30 + i / 4, key=ADS[i % 5], partition=i % 2) for i in range(80)]
+LATE = [Event(id=500 + i, minute=1, key="a", partition=0, logged=50) for i in range(3)]
+CAMPAIGNS: tuple[Mapping[str, str | None], ...] = (
+    {"a": "x", "b": "y", "c": None},
+    {"a": "x", "b": "x", "c": "y"},
+    {"a": "z", "b": "y"},
+)
+CHANGED_BY = 2  # the epoch behind which version 1 is written, while the driver runs
+SQL = """
+SELECT timestamp_micros(unix_micros(at) DIV 600000000 * 600000000) AS window_start, campaign, count(*) AS views,
+    CAST(sum(id) AS decimal(38,0)) AS ids
+FROM events WHERE _class = 'accepted' GROUP BY ALL
+"""
+
+
+def pipeline(topic: str) -> Pipeline:
+    return Pipeline(
+        name="views",
+        source=Topic(
+            name=topic,
+            schema="id bigint NOT NULL, k string, at timestamp NOT NULL",
+            event_time="at",
+            time_format="millis",
+        ),
+        lookups={"ads": Lookup(table="ads", on={"k": "ad"}, columns={"campaign": "string"})},
+        where="campaign IS NOT NULL",
+        key=("campaign",),
+        window=Fixed(minutes=10),
+        measures={"views": Count(), "ids": Sum("id")},
+        lateness=Lateness(out_of_orderness="0 seconds", allowed="0 seconds"),
+        max_rows_per_epoch=20,
+    )
+
+
+def write(settings: Settings, version: int) -> None:
+    known = CAMPAIGNS[version]
+    rows = pa.table({"ad": list(known), "campaign": pa.array(known.values(), pa.string())})
+    write_deltalake(dimensions.own_uri(settings, "ads"), rows, mode="overwrite")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lab:
+    settings: Settings
+    pipeline: Pipeline
+
+    def drain(self, events: list[Event], *, writes: int | None = None) -> None:
+        """Send and drain; meanwhile another version of the dimension may be written."""
+
+        def probe(point: Point, epoch: int) -> None:
+            if writes is not None and (point, epoch) == ("epoch.committed", CHANGED_BY):
+                write(self.settings, writes)
+
+        rig.send(self.settings, self.pipeline.source.name, events)
+        assert driver.run(self.settings, self.pipeline, until="drain", probe=probe) == 0
+
+    def batch(self, changed: Pipeline | None = None) -> BatchRun:
+        run = recompute.run(self.settings, changed or self.pipeline)
+        assert run is not None
+        return run
+
+    def reconcile(self, changed: Pipeline | None = None) -> Reconciliation:
+        return reconcile(self.settings, changed or self.pipeline)
+
+
+@pytest.fixture(scope="module")
+def lab(spark: SparkSession, kafka_bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Lab:
+    """A stream over three versions of its dimension, driven twice, and a batch run at its end."""
+    home = tmp_path_factory.mktemp("lookups")
+    known = Settings(home=home, kafka=Kafka(bootstrap_servers=kafka_bootstrap), dimensions=Dimensions(look_seconds=0))
+    settings = rig.fast(known)
+    topic = f"lookups-{spark.sparkContext.applicationId}"
+    made = Lab(settings=settings, pipeline=pipeline(topic))
+    rig.make_topic(settings, topic, partitions=2)
+    write(settings, 0)
+    made.drain(FIRST, writes=1)
+    write(settings, 2)
+    made.drain([*SECOND, *LATE])
+    rig.send(settings, topic, [Event(id=900 + p, minute=130, key="a", partition=p) for p in range(2)])
+    made.drain([])
+    made.batch()
+    return made
+
+
+def test_each_epoch_records_the_version_it_was_joined_with(lab: Lab) -> None:
+    found = [record.dimensions["ads"] for record in rig.records(lab.settings, lab.pipeline) if record.records]
+
+    assert found[: CHANGED_BY + 2] == [0] * (CHANGED_BY + 1) + [1]
+    assert sorted(found) == found
+    assert set(found) == {0, 1, 2}
+
+
+def test_batch_joined_each_offset_as_the_stream_did(lab: Lab) -> None:
+    (run,) = batch_runs.runs(lab.settings, lab.pipeline)
+    recorded = Rejoin(lab.settings, lab.pipeline).recorded(rig.records(lab.settings, lab.pipeline))
+
+    assert run.dimensions == recorded
+
+
+def test_plain_python_gives_what_batch_has(lab: Lab) -> None:
+    rejoin, client = Rejoin(lab.settings, lab.pipeline), LogClient(lab.settings)
+    recorded = rejoin.recorded(rig.records(lab.settings, lab.pipeline))
+    topic = lab.pipeline.source.name
+    ranges = {p: (0, end) for p, end in client.latest(topic).items()}
+    log = list(client.read_ranges(topic, ranges, "read_committed"))
+
+    expected = reference.run(lab.pipeline, log, dimensions=rejoin.at(recorded))
+
+    found = rig.ask(
+        lab.settings,
+        lab.pipeline,
+        "SELECT epoch_us(window_start), campaign, sum(_n)::BIGINT, sum(ids)::BIGINT FROM rows"
+        " WHERE _class IN ('accepted', 'late') GROUP BY ALL",
+    )
+    assert {(start, key): (row.n, row.measures["ids"]) for (start, _, (key,)), row in expected.rows.items()} == {
+        (start, key): (n, ids) for start, key, n, ids in found
+    }
+
+
+def test_only_late_records_tell_the_paths_apart(lab: Lab) -> None:
+    found = lab.reconcile()
+
+    assert (found.verdict, found.causes["late"].events) == (Verdict.EXPLAINED, len(LATE))
+    assert {name for name, cause in found.causes.items() if cause.rows} == {"late"}
+
+
+def test_a_teams_sql_sees_the_columns_too(lab: Lab, tmp_path: Path) -> None:
+    (tmp_path / "views.sql").write_text(SQL, encoding="utf-8")
+    changed = replace(lab.pipeline, batch=Sql("views.sql"), file=tmp_path / "views.py")
+
+    lab.batch(changed)
+
+    assert {name for name, cause in lab.reconcile(changed).causes.items() if cause.rows} == {"late"}
