@@ -13,7 +13,7 @@ from cutover.lake.schemas import BATCH_INDEX, batch_ledger_schema, partial_schem
 from cutover.records import twins
 from cutover.records.classes import Class
 from cutover.records.classify import classified
-from cutover.records.lookups import Dimensions
+from cutover.records.lookups import Dimensions, without_lookups
 from cutover.records.parse import parsed
 from cutover.records.partials import aggregated
 from cutover.records.read import Offsets, read
@@ -48,12 +48,13 @@ def scan(
     """
     records = read(spark, settings, pipeline, (offsets,))
     staged.write(SCAN, partials(records, pipeline, dimensions))
-    if isinstance(pipeline.batch, SameDefinition):
-        _bind_touched(pipeline, staged.connection)
+    if isinstance(pipeline.batch, SameDefinition) and not pipeline.lookups:
+        _bind_touched(pipeline, staged.connection, SCAN, where=f"_class = '{Class.ACCEPTED}'")
         return
-    # The team's SQL decides for itself what it filters: every row that parsed touches its windows.
-    staged.write("windows", _windows(records, pipeline, dimensions))
-    staged.connection.execute(f"CREATE VIEW {TOUCHED} AS {_TOUCHED.format(source='windows', where='true')}")
+    # The team's SQL decides for itself what it filters, and another version of a dimension may count what this one does
+    # not: every row that parsed touches its windows.
+    staged.write("windows", _windows(records, pipeline))
+    _bind_touched(pipeline, staged.connection, "windows", where="true")
 
 
 def read_again(
@@ -98,7 +99,7 @@ def partials(records: "DataFrame", pipeline: Pipeline, dimensions: Dimensions) -
 def empty(pipeline: Pipeline, connection: duckdb.DuckDBPyConnection) -> None:
     """Bind the views of a scan that had nothing to read."""
     connection.register(SCAN, _scanned_schema(pipeline).empty_table())
-    _bind_touched(pipeline, connection)
+    _bind_touched(pipeline, connection, SCAN, where="true")
 
 
 def range_rows(connection: duckdb.DuckDBPyConnection, run_id: str, target: Target) -> pa.Table:
@@ -147,25 +148,25 @@ _TOUCHED = f"""
 """  # noqa: S608 -- names of ours
 
 
-def _bind_touched(pipeline: Pipeline, connection: duckdb.DuckDBPyConnection) -> None:
-    source = _hours_sql(pipeline.window) if isinstance(pipeline.window, Sessions) else SCAN
-    query = _TOUCHED.format(source=source, where=f"_class = '{Class.ACCEPTED}'")
-    connection.execute(f"CREATE VIEW {TOUCHED} AS {query}")
+def _bind_touched(pipeline: Pipeline, connection: duckdb.DuckDBPyConnection, rows: str, *, where: str) -> None:
+    source = _hours_sql(pipeline.window, rows) if isinstance(pipeline.window, Sessions) else rows
+    connection.execute(f"CREATE VIEW {TOUCHED} AS {_TOUCHED.format(source=source, where=where)}")
 
 
-def _hours_sql(window: Sessions) -> str:
-    """Return the scan with an hour in the place of a session: one row for each hour from its first to its last row."""
+def _hours_sql(window: Sessions, rows: str) -> str:
+    """Return rows with an hour in the place of a session: one row for each hour from its first to its last row."""
     first, last = "epoch_us(window_start)", f"epoch_us(window_end) - {window.gap_micros}"
     hour = f"{first} - (({first} % {HOURS.size}) + {HOURS.size}) % {HOURS.size}"
-    hours = f"SELECT * EXCLUDE (window_start, window_end), unnest(range({hour}, {last} + 1, {HOURS.size})) AS hour FROM {SCAN}"  # noqa: S608, E501 -- names of ours
+    hours = f"SELECT * EXCLUDE (window_start, window_end), unnest(range({hour}, {last} + 1, {HOURS.size})) AS hour FROM {rows}"  # noqa: S608, E501 -- names of ours
     ends = f"make_timestamptz(hour) AS window_start, make_timestamptz(hour + {HOURS.size}) AS window_end"
     return f"(SELECT *, {ends} FROM ({hours}))"  # noqa: S608 -- names of ours
 
 
-def _windows(records: "DataFrame", pipeline: Pipeline, dimensions: Dimensions) -> "DataFrame":
+def _windows(records: "DataFrame", pipeline: Pipeline) -> "DataFrame":
     from pyspark.sql import functions as F  # noqa: N812, PLC0415 -- Spark's own name; only a run needs it
 
-    unfiltered = parsed(records, pipeline, dimensions).withColumn("_filtered", F.lit(False))  # noqa: FBT003 -- a literal
+    pipeline = without_lookups(pipeline)
+    unfiltered = parsed(records, pipeline).withColumn("_filtered", F.lit(False))  # noqa: FBT003 -- a literal
     rows = classified(unfiltered, pipeline, watermark_micros=None).where(F.col("window_start").isNotNull())
     bounds = (F.min("_offset").alias(FIRST), F.max("_offset").alias(LAST), F.count(F.lit(1)).alias("_n"))
     return rows.groupBy("_partition", "window_start", "window_end").agg(*bounds)

@@ -21,10 +21,10 @@ from cutover.records.classes import Class
 from reconcile.diff import Diff, diff
 from reconcile.query import first, number
 from reconcile.result import Cause
-from reconcile.sides import BATCH, Sides, has_moved, key_columns, stage
+from reconcile.sides import BATCH, DIMENSION, Sides, has_moved, key_columns, stage
 
 UNEXPLAINED = "unexplained"
-NAMES = (Class.LATE, Class.FUTURE, Class.MALFORMED)
+NAMES = (Class.LATE, Class.FUTURE, Class.MALFORMED, DIMENSION)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,14 +55,13 @@ def find(sides: Sides) -> Findings:
     return Findings(plain=plain, different_windows=windows, causes=_causes(sides))
 
 
-def cause_sql(sides: Sides, name: Class, row: str = "t") -> str:
+def cause_sql(sides: Sides, name: str, row: str = "t") -> str:
     """Return SQL that is true where a class takes part in the difference of a row of `touched`."""
     if name not in sides.merged:
         return "false"
     at = sides.merged.index(name) + 1
-    there = (
-        f"EXISTS (SELECT 1 FROM ledger_keys l WHERE l._class = {literal(name)} AND {sides.layout.same_place('l', row)})"
-    )
+    listed = f"moved_{at} l WHERE true" if name == DIMENSION else f"ledger_keys l WHERE l._class = {literal(name)}"
+    there = f"EXISTS (SELECT 1 FROM {listed} AND {sides.layout.same_place('l', row)})"
     reached = f"({row}._explained >= {at} OR {row}._explained = 0 AND {str(sides.same_definition).lower()})"
     return f"({row}.__copy = 1 AND {reached} AND {there})"
 
@@ -130,17 +129,17 @@ def _causes(sides: Sides) -> dict[str, Cause]:
     return {**found, UNEXPLAINED: Cause(rows=int(rows), events=int(records))}
 
 
-def _cause(sides: Sides, name: Class) -> Cause:
+def _cause(sides: Sides, name: str) -> Cause:
     if name not in sides.merged:
         return Cause()
     part = cause_sql(sides, name)
     rows = number(sides.connection, f"SELECT count(*) FROM touched t WHERE {part}")
-    records = number(
-        sides.connection,
-        f"SELECT count(*) FROM (SELECT DISTINCT _partition, _offset FROM ledger g WHERE _class = {literal(name)}"
-        f" AND EXISTS (SELECT 1 FROM touched t WHERE {sides.layout.same_place('t', 'g')} AND {part}))",
-    )
-    return Cause(rows=rows, events=records)
+    among = f"EXISTS (SELECT 1 FROM touched t WHERE {sides.layout.same_place('t', 'g')} AND {part})"
+    listed = f"SELECT DISTINCT _partition, _offset FROM ledger g WHERE _class = {literal(name)} AND {among}"
+    query = f"SELECT count(*) FROM ({listed})"
+    if name == DIMENSION:
+        query = f"SELECT sum(records) FROM moved_{sides.merged.index(name) + 1} g WHERE {among}"
+    return Cause(rows=rows, events=number(sides.connection, query))
 
 
 def _records_off(sides: Sides) -> str:

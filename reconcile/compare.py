@@ -2,19 +2,20 @@
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`
 
+from dataclasses import replace
 from statistics import median
 
 from cutover.definition.pipeline import Pipeline
 from cutover.lake.epochs import EpochRecord
 from cutover.records.classes import Class
 from cutover.settings import Settings
-from reconcile import causes, cells, ledger, logcheck, lost, query, series, verdict
+from reconcile import causes, cells, dimension, ledger, logcheck, lost, query, series, verdict
 from reconcile.causes import UNEXPLAINED, Findings
 from reconcile.codec import scalar
 from reconcile.diff import Diff
 from reconcile.result import Events, Expectation, Reconciliation, Rows, Seal, Windows
 from reconcile.seal import Evidence
-from reconcile.sides import BATCH, Sides, stage
+from reconcile.sides import BATCH, DIMENSION, Sides, stage
 from reconcile.verdict import Judged
 
 _SECOND = 1_000_000
@@ -31,7 +32,8 @@ def compare(settings: Settings, pipeline: Pipeline, evidence: Evidence, seal: Se
         sides: Open sides.
     """
     doubts = ledger.question(sides, pipeline, evidence.records)
-    read_back = logcheck.verify(settings, pipeline, evidence.run, sides)
+    read_back = logcheck.verify(settings, pipeline, evidence.run, sides, evidence.records)
+    sides = dimension.staged(settings, pipeline, evidence, sides)
     findings = causes.find(sides)
     events = _events(sides, pipeline, evidence)
     judged = _judged(sides, findings)
@@ -44,7 +46,7 @@ def compare(settings: Settings, pipeline: Pipeline, evidence: Evidence, seal: Se
         verdict=decision.verdict,
         exit_code=decision.exit_code,
         sentence=verdict.sentence(decision.verdict, judged, events, decision.policy),
-        seal=seal,
+        seal=replace(seal, dimensions=dimension.versions(settings, pipeline, evidence)),
         windows=judged.windows,
         rows=judged.rows,
         events=events,
@@ -64,7 +66,7 @@ def compare(settings: Settings, pipeline: Pipeline, evidence: Evidence, seal: Se
         ),
         losses=lost.ranges(evidence.losses),
         loss=lost.sentence(evidence.losses, sides.incomplete),
-        notes=(*notes, *lost.notes(evidence.losses)),
+        notes=(*notes, *dimension.notes(evidence), *lost.notes(evidence.losses)),
         runbook=decision.runbook,
     )
 
@@ -90,6 +92,7 @@ def _judged(sides: Sides, findings: Findings) -> Judged:
         rows=_rows(sides, findings.plain),
         explained=touched - findings.unexplained,
         unexplained=findings.unexplained,
+        dimension=findings.causes[DIMENSION].rows,
         late_share=verdict.late_share(with_late - accepted, accepted),
         causes=tuple(name for name, cause in findings.causes.items() if cause.rows and name != UNEXPLAINED),
     )

@@ -14,7 +14,7 @@ from cutover.definition.windows import Interval, Sessions, newest
 from cutover.errors import DefinitionError, LakeError
 from cutover.lake.tables import identifier
 from cutover.settings import Settings
-from reconcile import causes, cells, ledger, seal
+from reconcile import causes, cells, dimension, ledger, seal
 from reconcile.codec import Scalar, encode, scalar
 from reconcile.components import COMPONENT, MEMBERS
 from reconcile.layout import additive
@@ -120,6 +120,7 @@ def explain(settings: Settings, pipeline: Pipeline, window: datetime, key: Seque
     with opened(settings, pipeline, examined.evidence) as sides:
         place = _same_key(sides, pipeline, key)
         ledger.question(sides, pipeline, examined.evidence.records)
+        sides = dimension.staged(settings, pipeline, examined.evidence, sides)  # noqa: PLW2901 -- the same, one stage more
         causes.find(sides)
         return _explained(pipeline, examined.evidence, sides, window, _asked(sides, pipeline, window, place))
 

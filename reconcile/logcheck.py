@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cutover.definition.pipeline import Pipeline
-from cutover.errors import LogError
+from cutover.errors import LakeError, LogError
 from cutover.lake.batch_runs import BatchRun
+from cutover.lake.epochs import EpochRecord
+from cutover.lake.rejoin import Rejoin
 from cutover.lake.tables import identifier
 from cutover.log.kafka import LogClient, RawRecord
 from cutover.records import reference
@@ -28,7 +30,9 @@ class _Claim:
     window_start: int  # microseconds
 
 
-def verify(settings: Settings, pipeline: Pipeline, run: BatchRun, sides: Sides) -> tuple[str, ...]:
+def verify(
+    settings: Settings, pipeline: Pipeline, run: BatchRun, sides: Sides, records: Sequence[EpochRecord]
+) -> tuple[str, ...]:
     """Read up to 20 late positions from the log and put the wrong ones into `doubtful`.
 
     Returns:
@@ -42,14 +46,14 @@ def verify(settings: Settings, pipeline: Pipeline, run: BatchRun, sides: Sides) 
         log = client.describe(run.topic)
         if (log.cluster_id, log.topic_id) != (run.cluster_id, run.topic_id):
             return (f"Late positions were not read back: topic `{run.topic}` is another log by now.",)
-        records = _read(client, run.topic, claims)
-    except LogError as error:
+        found = _read(client, run.topic, claims)
+        wrong = _wrong(settings, pipeline, claims, found, records)
+    except (LogError, LakeError) as error:
         first = str(error).split("\n", maxsplit=1)[0]
         return (f"Late positions were not read back from the log: {first}",)
-    wrong = [claim for claim in claims if not _holds(pipeline, claim, records)]
     for claim in wrong:
         _doubt(sides, claim)
-    read = sum((claim.partition, claim.offset) in records for claim in claims)
+    read = sum((claim.partition, claim.offset) in found for claim in claims)
     notes = [f"{read} of {len(claims)} sampled late positions were read back from the log, {len(wrong)} wrong."]
     return (*notes, *([f"The stream's ledger is in doubt: {WRONG} ({len(wrong)} rows)."] if wrong else []))
 
@@ -71,12 +75,27 @@ def _read(client: LogClient, topic: str, claims: Sequence[_Claim]) -> dict[tuple
     return {(record.partition, record.offset): record for record in client.read(topic, wanted)}
 
 
-def _holds(pipeline: Pipeline, claim: _Claim, records: dict[tuple[int, int], RawRecord]) -> bool:
-    """Return whether the record counts in the claimed window where nothing is late; one that is gone is believed."""
-    record = records.get((claim.partition, claim.offset))
-    if record is None:
-        return True
-    return claim.window_start in {group[0] for group in reference.run(pipeline, [record]).rows}
+def _wrong(
+    settings: Settings,
+    pipeline: Pipeline,
+    claims: Sequence[_Claim],
+    found: dict[tuple[int, int], RawRecord],
+    records: Sequence[EpochRecord],
+) -> list[_Claim]:
+    """Return the claims whose record does not count in the window where nothing is late; one that is gone is believed.
+
+    Raises:
+        LakeError: A record was joined with a version of a dimension that can no longer be read.
+    """
+    rejoin = Rejoin(settings, pipeline)
+    dimensions = rejoin.at(rejoin.recorded(records))
+    wrong = []
+    for claim in claims:
+        record = found.get((claim.partition, claim.offset))
+        rows = {} if record is None else reference.run(pipeline, [record], dimensions=dimensions).rows
+        if record is not None and claim.window_start not in {group[0] for group in rows}:
+            wrong.append(claim)
+    return wrong
 
 
 def _doubt(sides: Sides, claim: _Claim) -> None:

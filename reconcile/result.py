@@ -55,10 +55,20 @@ class Versions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DimensionVersions:
+    """With which versions of a dimension the records up to the cut were joined."""
+
+    lookup: str
+    streaming: tuple[int, ...] = ()
+    batch: tuple[int, ...] = ()  # in all of its runs so far
+    gone: tuple[int, ...] = ()  # the stream's, in whose place batch read another, since they can no longer be read
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SealBreach:
     """One reason why the two sides cannot be compared."""
 
-    code: str  # log_identity, cut, fingerprint, isolation, history, unreadable, folded, uncovered, no_stream, no_batch
+    code: str  # log_identity, cut, fingerprint, isolation, history, unreadable, folded, uncovered, dimension, no_...
     message: str  # thing, place, expected, got
     runbook: str | None = None
     file: str | None = None
@@ -72,6 +82,7 @@ class Seal:
     logs: tuple[Log, ...] = ()
     fingerprints: Fingerprints = field(default_factory=Fingerprints)
     versions: Versions = field(default_factory=Versions)
+    dimensions: tuple[DimensionVersions, ...] = ()
     isolation: str | None = None
     watermark: str | None = None  # ISO, at the cut
     epochs: int = 0  # epochs up to the cut
@@ -149,6 +160,7 @@ class PolicyResult:
 
     max_late_share: float = 0.0
     max_unexplained: int = 0
+    max_dimension_rows: int = 0
     late_share: float = 0.0  # late / (accepted + late), (record, window) pairs of the compared windows
     unexplained: int = 0  # (window, key) rows
     within: bool = True
@@ -249,7 +261,7 @@ class Difference:
     streaming: Scalar
     batch: Scalar
     difference: Scalar  # streaming - batch where both are numbers
-    cause: str  # late, future, malformed, `late + future`, ... or unexplained
+    cause: str  # late, future, malformed, dimension, `late + future`, ... or unexplained
     steps: tuple[CellStep, ...] = ()
 
 

@@ -101,6 +101,8 @@ def _judge(
     try:
         with sides.opened(settings, pipeline, evidence, start, end) as opened:
             found, unjudged = compare(settings, pipeline, evidence, examined.seal, opened), opened.unjudged
+    except seal.SealError as error:
+        return _refused(pipeline, _broken(examined.seal, error.breach)), ()
     except LakeError as error:
         return _refused(pipeline, _broken(examined.seal, damage.unreadable(str(error)))), ()
     except duckdb.Error as error:

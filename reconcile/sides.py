@@ -34,6 +34,7 @@ from reconcile.seal import Evidence
 
 BATCH = "batch_side"
 STALE = "stale"  # changed since batch computed it
+DIMENSION = "dimension"  # the stage in which another version of a dimension was joined
 UNREAD = "unread"  # holds records that had left the log before this version of the stream began
 
 
@@ -43,7 +44,7 @@ class Sides:
 
     connection: duckdb.DuckDBPyConnection
     layout: Layout
-    merged: tuple[Class, ...]  # classes that stages 1, 2, ... merge, in the documented order
+    merged: tuple[str, ...]  # classes, and perhaps DIMENSION, that stages 1, 2, ... merge, in the documented order
     same_definition: bool
     open_windows: int
     incomplete: Mapping[str, int]  # reason -> closed windows that are not judged

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from cutover.definition.pipeline import Policy
 from reconcile.causes import UNEXPLAINED
 from reconcile.result import Events, PolicyResult, Rows, Seal, Verdict, Windows
+from reconcile.sides import DIMENSION
 
 EXIT = {Verdict.CONSISTENT: 0, Verdict.NOT_COMPARABLE: 2, Verdict.DIVERGED: 1}
 RUNBOOKS = {Verdict.DIVERGED: "DivergenceUnexplained", Verdict.EXPLAINED: "LateRateHigh"}
@@ -19,6 +20,7 @@ class Judged:
     explained: int  # (window, key) rows whose difference a cause reproduces
     unexplained: int  # (window, key) rows without one
     late_share: float
+    dimension: int = 0  # (window, key) rows that another version of a dimension takes part in
     causes: tuple[str, ...] = ()  # names that explain at least one row
 
 
@@ -47,6 +49,7 @@ def decide(judged: Judged, policy: Policy) -> Decision:
     result = PolicyResult(
         max_late_share=policy.max_late_share,
         max_unexplained=policy.max_unexplained,
+        max_dimension_rows=policy.max_dimension_rows,
         late_share=judged.late_share,
         unexplained=judged.unexplained,
         within=not reasons,
@@ -55,6 +58,8 @@ def decide(judged: Judged, policy: Policy) -> Decision:
     verdict = _verdict(judged)
     exit_code = EXIT.get(verdict, 0 if result.within else 1)
     page = RUNBOOKS.get(verdict) if exit_code else None
+    if verdict is Verdict.EXPLAINED and judged.dimension > policy.max_dimension_rows:
+        page = "DimensionChanged"
     return Decision(verdict=verdict, exit_code=exit_code, policy=result, runbook=page)
 
 
@@ -78,6 +83,11 @@ def _reasons(judged: Judged, policy: Policy) -> list[str]:
     reasons = []
     if judged.unexplained > policy.max_unexplained:
         reasons.append(f"{judged.unexplained:,} unexplained rows, the policy allows {policy.max_unexplained:,}.")
+    if judged.dimension > policy.max_dimension_rows:
+        reasons.append(
+            f"{judged.dimension:,} rows that another version of a dimension explains, the policy allows "
+            f"{policy.max_dimension_rows:,}."
+        )
     if judged.late_share > policy.max_late_share:
         reasons.append(
             f"Late share {_percent(judged.late_share)}, the policy allows {_percent(policy.max_late_share)}."
@@ -114,7 +124,10 @@ def _because(judged: Judged, events: Events) -> str:
     if judged.causes == ("late",):
         late = _many(events.late, "late event")
         return f"{late}, {_percent(judged.late_share)} of all in these windows, explain every difference"
-    return f"{' and '.join(judged.causes) or UNEXPLAINED} events explain every difference"
+    classes = [name for name in judged.causes if name != DIMENSION]
+    parts = [f"{' and '.join(classes)} events"] if classes else []
+    parts += ["another version of a dimension"] if DIMENSION in judged.causes else []
+    return f"{' and '.join(parts) or UNEXPLAINED} explain every difference"
 
 
 def _unexplained(judged: Judged) -> str:

@@ -227,6 +227,7 @@ def _limits(pipeline: Pipeline) -> None:
         ("join.right.max_value_bytes", types.right_of(pipeline).source.max_value_bytes, 1, LARGEST_VALUE),
         ("policy.runs", policy.runs, 1, 1_000_000),
         ("policy.max_unexplained", policy.max_unexplained, 0, 2**31 - 1),
+        ("policy.max_dimension_rows", policy.max_dimension_rows, 0, 2**31 - 1),
         ("policy.max_late_share", policy.max_late_share, 0, 1),
         ("policy.max_malformed_share", policy.max_malformed_share, 0, 1),
         ("policy.max_future_share", policy.max_future_share, 0, 1),

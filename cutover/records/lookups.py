@@ -1,11 +1,12 @@
 """The columns that rows take from dimensions, joined by Spark: after parsing, before anything is made of a row."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from cutover.definition.lookups import Lookup
+from cutover.definition.measures import Count
 from cutover.definition.pipeline import Pipeline
 from cutover.errors import DefinitionError
 
@@ -28,6 +29,16 @@ class Joined:
 
 Dimensions = Mapping[str, Joined]
 NONE: Dimensions = MappingProxyType({})
+
+
+def without_lookups(pipeline: Pipeline) -> Pipeline:
+    """Return the definition without anything that a dimension can change; as it is where it has no lookups.
+
+    What is left says of each record that parsed in which windows it may count, whichever version it is joined with.
+    """
+    if not pipeline.lookups:
+        return pipeline
+    return replace(pipeline, lookups={}, where=None, derive={}, key=(), measures={"n": Count()})
 
 
 def joined(rows: "DataFrame", pipeline: Pipeline, dimensions: Dimensions) -> "DataFrame":

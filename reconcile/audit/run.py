@@ -4,6 +4,7 @@ Each replay ends its epochs elsewhere, deals the records of an epoch out to anot
 and folds what comes of it. Which records are late depends on where epochs end, and is told beside it.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,9 @@ import pyarrow as pa
 
 from cutover.definition.pipeline import Pipeline
 from cutover.errors import LogError
-from cutover.lake import tables
+from cutover.lake import tables, versions
+from cutover.lake.epochs import EpochLog, EpochRecord
+from cutover.lake.rejoin import Rejoin
 from cutover.lake.schemas import partial_schema
 from cutover.log.kafka import LogClient
 from cutover.log.two import log_of
@@ -78,12 +81,26 @@ def determinism(settings: Settings, pipeline: Pipeline, *, replays: int, seed: i
     span = _span(settings, pipeline)
     spark = session(settings, app=f"cutover audit {pipeline.name}")
     with tables.connect(tables.reading(settings)) as connection:
-        replayed = _Replayed(settings=settings, pipeline=pipeline, span=span, spark=spark, connection=connection)
+        replayed = _Replayed(
+            settings=settings,
+            pipeline=pipeline,
+            span=span,
+            spark=spark,
+            connection=connection,
+            rejoin=Rejoin(settings, pipeline),
+            records=_records(settings, pipeline),
+        )
         replayed.make(whole(span))
         (rows,) = connection.execute("SELECT count(*) FROM answer_0").fetchall()[0]
         found = [replayed.compared(drawn(span, number, seed)) for number in range(1, replays + 1)]
     offsets = sum(end - start for start, end in span.values())
     return Audit(pipeline=pipeline.name, records=offsets, rows=int(rows), seed=seed, replays=tuple(found))
+
+
+def _records(settings: Settings, pipeline: Pipeline) -> Sequence[EpochRecord]:
+    """Return the epochs that say with which version of a dimension a record is joined; none without lookups."""
+    version = versions.current(settings, pipeline) if pipeline.lookups else None
+    return () if version is None or not tables.exists(version.uri) else EpochLog(version.uri).records()
 
 
 def _span(settings: Settings, pipeline: Pipeline) -> Offsets:
@@ -105,6 +122,8 @@ class _Replayed:
     span: Offsets
     spark: "SparkSession"
     connection: duckdb.DuckDBPyConnection
+    rejoin: Rejoin
+    records: Sequence[EpochRecord]
 
     def make(self, replay: Replay) -> int:
         """Make the answer of a replay and return how many (record, window) pairs it judged late."""
@@ -135,7 +154,9 @@ class _Replayed:
 
         records = read(self.spark, self.settings, self.pipeline, (offsets,))
         dealt = records.repartition(replay.tasks, F.xxhash64("partition", "offset", F.lit(replay.seed)))
-        rows = classified(parsed(dealt, self.pipeline), self.pipeline, watermark_micros=watermark)
+        spans = self.rejoin.resolved(self.rejoin.recorded(self.records), (offsets,))
+        whole_rows = parsed(dealt, self.pipeline, self.rejoin.frames(self.spark, spans))
+        rows = classified(whole_rows, self.pipeline, watermark_micros=watermark)
         ahead = self.pipeline.lateness.max_ahead_micros
         valid = f"_reason IS NULL AND unix_micros(_event_time) <= unix_micros(_log_time) + {ahead}L"
         newest = {_NEWEST: f"max(IF({valid}, unix_micros(_event_time), NULL))"}

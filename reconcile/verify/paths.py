@@ -1,6 +1,6 @@
 """Both paths at the cut of the newest batch run, by the reconciler's own machinery."""
 
-from reconcile import causes, cells, ledger, query, seal, sides
+from reconcile import causes, cells, dimension, ledger, query, seal, sides
 from reconcile.report.text import key_text
 from reconcile.result import Difference
 from reconcile.verify.facts import Facts, Paths
@@ -16,6 +16,7 @@ def paths(source: Source, facts: Facts) -> Paths | Unknown:
         return Unknown(why=examined.seal.breaches[0].message)
     with sides.opened(source.settings, facts.pipeline, evidence) as opened:
         ledger.question(opened, facts.pipeline, evidence.records)
+        opened = dimension.staged(source.settings, facts.pipeline, evidence, opened)  # noqa: PLW2901 -- the same, one stage more
         found = causes.find(opened)
         listed = cells.read(opened, where="_explained = 0", limit=MOST + 1) if found.unexplained else ()
         rows = query.number(opened.connection, f"SELECT count(*) FROM {sides.BATCH}")  # noqa: S608 -- a name of ours

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from cutover.lake import pins, tables
 from cutover.lake.epochs import EpochRecord
+from cutover.lake.rejoin import Rejoin
 from cutover.records import reference
 from cutover.records.fold import finished_sql
 from cutover.records.reference import Row
@@ -34,21 +35,34 @@ def prefix(source: Source, facts: Facts) -> Prefix:
     every = _all(source, facts.records)
     whole = [s for s in every if all(e in by_number for e in range(s.first, s.last + 1))]
     held = [s for s in whole if all(log.holds(by_number[e]) for e in range(s.first, s.last + 1))]
+    rejoin, there = Rejoin(source.settings, facts.pipeline), len(held)
+    held = [s for s in held if rejoin.gone(rejoin.recorded(_inside(facts, s))) is None]
     pinned = pins.pinned_epochs(source.settings, source.version, now=source.asked.now)
     chosen = held if source.asked.every else sampled(held, facts.records, pinned, seed=source.asked.seed)
     return Prefix(
-        portions=tuple(_portion(source, facts, log, segment) for segment in chosen),
+        portions=tuple(_portion(source, facts, log, segment, rejoin) for segment in chosen),
         of_epochs=sum(record.records > 0 for record in facts.records),
         sampled=len(chosen) < len(held),
         seed=source.asked.seed,
         folds=tuple(_folds(source, facts)),
-        left_out=_left_out(len(every) - len(whole), len(whole) - len(held), len(every)),
+        left_out=_left_out((len(every) - len(whole), len(whole) - there, there - len(held)), len(every)),
     )
 
 
-def _left_out(broken: int, gone: int, of: int) -> str:
-    whys = ((broken, "the record of an epoch in them is missing"), (gone, "their records have left the log"))
-    return " ".join(f"{n:,} of {of:,} portions cannot be recomputed: {why}." for n, why in whys if n)
+_WHYS = (
+    "the record of an epoch in them is missing",
+    "their records have left the log",
+    "the version of a dimension can no longer be read",
+)
+
+
+def _left_out(counts: tuple[int, int, int], of: int) -> str:
+    counted = zip(counts, _WHYS, strict=True)
+    return " ".join(f"{n:,} of {of:,} portions cannot be recomputed: {why}." for n, why in counted if n)
+
+
+def _inside(facts: Facts, segment: Segment) -> list[EpochRecord]:
+    return [r for r in facts.records if segment.first <= r.epoch <= segment.last]
 
 
 def _all(source: Source, records: Sequence[EpochRecord]) -> list[Segment]:
@@ -83,12 +97,18 @@ def sampled(
     return sorted(chosen, key=lambda segment: segment.last)
 
 
-def _portion(source: Source, facts: Facts, log: SameLog, segment: Segment) -> Portion:
-    inside = [r for r in facts.records if segment.first <= r.epoch <= segment.last]
+def _portion(source: Source, facts: Facts, log: SameLog, segment: Segment, rejoin: Rejoin) -> Portion:
+    inside = _inside(facts, segment)
     ranges = {p: (_start(inside, p), end) for p, end in inside[-1].end.items()}
     raw = list(log.client.read_ranges(log.topic, ranges, log.isolation))
     judged = [record.watermark_before for record in inside]
-    expected = reference.run(facts.pipeline, raw, epochs=[record.end for record in inside], watermarks=judged)
+    expected = reference.run(
+        facts.pipeline,
+        raw,
+        epochs=[record.end for record in inside],
+        watermarks=judged,
+        dimensions=rejoin.at(rejoin.recorded(inside)),
+    )
     return Portion(
         first=segment.first,
         last=segment.last,

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ from deltalake import write_deltalake
 from pyspark.sql import SparkSession
 
 from batch import recompute
+from cutover.clock import SystemClock
 from cutover.definition import Count, Fixed, Lateness, Lookup, Pipeline, Sql, Sum, Topic
 from cutover.lake import batch_runs, dimensions
 from cutover.lake.batch_runs import BatchRun
@@ -18,15 +20,19 @@ from cutover.log.kafka import LogClient
 from cutover.probe import Point
 from cutover.records import reference
 from cutover.settings import Dimensions, Kafka, Settings
+from reconcile.audit.run import determinism
+from reconcile.explain import explain
 from reconcile.result import Reconciliation, Verdict
 from reconcile.run import reconcile
-from streaming import driver
+from reconcile.verify.model import State
+from reconcile.verify.run import verify
+from streaming import driver, fork
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import Event
 
 ADS = ("a", "b", "c", "unknown", None)
-FIRST = [Event(id=i, minute=i / 4, key=ADS[i % 5], partition=i % 2) for i in range(120)]
-SECOND = [Event(id=200 + i, minute=30 + i / 4, key=ADS[i % 5], partition=i % 2) for i in range(80)]
+FIRST = [Event(id=i, minute=i / 3, key=ADS[i % 5], partition=i % 2) for i in range(90)]
+SECOND = [Event(id=200 + i, minute=30 + i / 2, key=ADS[i % 5], partition=i % 2) for i in range(40)]
 LATE = [Event(id=500 + i, minute=1, key="a", partition=0, logged=50) for i in range(3)]
 CAMPAIGNS: tuple[Mapping[str, str | None], ...] = (
     {"a": "x", "b": "y", "c": None},
@@ -58,6 +64,10 @@ def pipeline(topic: str) -> Pipeline:
         lateness=Lateness(out_of_orderness="0 seconds", allowed="0 seconds"),
         max_rows_per_epoch=20,
     )
+
+
+def moment(minute: int) -> datetime:
+    return datetime.fromtimestamp(rig.NOON / 1_000_000, UTC) + timedelta(minutes=minute)
 
 
 def write(settings: Settings, version: int) -> None:
@@ -102,9 +112,7 @@ def lab(spark: SparkSession, kafka_bootstrap: str, tmp_path_factory: pytest.Temp
     write(settings, 0)
     made.drain(FIRST, writes=1)
     write(settings, 2)
-    made.drain([*SECOND, *LATE])
-    rig.send(settings, topic, [Event(id=900 + p, minute=130, key="a", partition=p) for p in range(2)])
-    made.drain([])
+    made.drain([*SECOND, *LATE, *(Event(id=900 + p, minute=130, key="a", partition=p) for p in range(2))])
     made.batch()
     return made
 
@@ -158,3 +166,42 @@ def test_a_teams_sql_sees_the_columns_too(lab: Lab, tmp_path: Path) -> None:
     lab.batch(changed)
 
     assert {name for name, cause in lab.reconcile(changed).causes.items() if cause.rows} == {"late"}
+
+
+def test_every_check_holds_and_replays_agree(lab: Lab) -> None:
+    lab.batch()
+    found = verify(lab.settings, lab.pipeline, every=True)
+    audited = determinism(lab.settings, lab.pipeline, replays=1, seed=7)
+
+    assert {name: checked.state for name, checked in found.checks.items()} == dict.fromkeys(found.checks, State.HELD)
+    assert audited.exit_code == 0
+
+
+def test_a_fork_that_joined_a_newer_version_differs_by_the_dimension_until_batch_follows(lab: Lab) -> None:
+    fork.fork(lab.settings, lab.pipeline, 1, SystemClock())
+    lab.drain([])
+
+    lab.batch()
+    parted, explained = lab.reconcile(), explain(lab.settings, lab.pipeline, moment(20), ["x"])
+    recompute.run(lab.settings, lab.pipeline, start=moment(0), end=moment(130))
+    again = lab.reconcile()
+
+    assert (parted.verdict, parted.exit_code, parted.runbook) == (Verdict.EXPLAINED, 1, "DimensionChanged")
+    assert parted.causes["dimension"].rows > 0
+    assert (parted.seal.dimensions[0].streaming, parted.seal.dimensions[0].batch) == ((0, 2), (0, 1, 2))
+    assert [value.cause for value in explained.values] == ["dimension", "dimension"]
+    assert {name for name, cause in again.causes.items() if cause.rows} == {"late"}
+
+
+def test_a_version_that_was_vacuumed_is_no_verdict_on_the_data(lab: Lab) -> None:
+    for file in dimensions.opened(lab.settings, lab.pipeline, "ads", 0).table.file_uris():
+        Path(file.removeprefix("file://")).unlink()
+
+    run = recompute.run(lab.settings, lab.pipeline, start=moment(0), end=moment(130))
+    found = lab.reconcile()
+
+    assert run is not None
+    assert {span.instead_of for span in run.dimensions["ads"]} == {0, None}
+    assert (found.verdict, found.exit_code) == (Verdict.NOT_COMPARABLE, 2)
+    assert found.seal.breaches[0].code == "dimension"
+    assert "version 0" in found.seal.breaches[0].message
