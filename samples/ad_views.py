@@ -1,0 +1,113 @@
+"""`python -m samples.ad_views`: the events and the ads of the Yahoo Streaming Benchmark, the same for the same seed.
+
+100 campaigns with 10 ads each. Every event is of one of 100 users, pages and 1,000 ads, of five types of ads and of
+three kinds of events, a third of which are views. Events come in the order of their times, but for some that are up to
+ten seconds older than those around them.
+
+Source:
+    Chintapalli et al., Benchmarking Streaming Computation Engines, IPDPS Workshops 2016.
+"""
+
+import argparse
+import gzip
+import random
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import UUID
+
+CAMPAIGNS, ADS_A_CAMPAIGN, USERS, PAGES = 100, 10, 100, 100
+AD_TYPES = ("banner", "modal", "sponsored-search", "mail", "mobile")
+EVENT_TYPES = ("view", "click", "purchase")
+START_MILLIS = 1_767_225_600_000  # 2026-01-01T00:00:00Z
+EVENTS_PER_SECOND = 10_000  # of event time
+OLDER_MILLIS, ONE_IN = 10_000, 20  # one event in twenty is up to ten seconds older
+
+_EVENT = (
+    b'{"user_id":"%s","page_id":"%s","ad_id":"%s","ad_type":"%s","event_type":"%s",'
+    b'"event_time":%d,"ip_address":"1.2.3.4"}'
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """Who sees what: ids are UUIDs, drawn by the seed."""
+
+    ads: tuple[str, ...]
+    campaigns: tuple[str, ...]
+    users: tuple[str, ...]
+    pages: tuple[str, ...]
+
+    def campaign_of(self, ad: int) -> str:
+        """Return the campaign of an ad by its number."""
+        return self.campaigns[ad // ADS_A_CAMPAIGN]
+
+
+def world(seed: int) -> World:
+    """Draw the ids."""
+    drawn = random.Random(seed)  # noqa: S311 -- test data, the same every time
+
+    def ids(count: int) -> tuple[str, ...]:
+        return tuple(str(UUID(int=drawn.getrandbits(128), version=4)) for _ in range(count))
+
+    return World(ads=ids(CAMPAIGNS * ADS_A_CAMPAIGN), campaigns=ids(CAMPAIGNS), users=ids(USERS), pages=ids(PAGES))
+
+
+class Events:
+    """Draws events one by one; the n-th of a seed is the same whatever its time."""
+
+    def __init__(self, seed: int) -> None:
+        found = world(seed)
+        self._users, self._pages, self._ads = (
+            [i.encode() for i in ids] for ids in (found.users, found.pages, found.ads)
+        )
+        self._drawn = random.Random(seed + 1)  # noqa: S311 -- test data, the same every time
+        self._types = [(ad.encode(), kind.encode()) for ad in AD_TYPES for kind in EVENT_TYPES]
+
+    def one(self, at_millis: int) -> bytes:
+        """Return the next event as JSON."""
+        number = self._drawn.getrandbits(60)
+        number, user = divmod(number, USERS)
+        number, page = divmod(number, PAGES)
+        number, ad = divmod(number, CAMPAIGNS * ADS_A_CAMPAIGN)
+        number, kind = divmod(number, len(self._types))
+        back, older = divmod(number, ONE_IN)
+        at = at_millis - (back % OLDER_MILLIS if older == 0 else 0)
+        ad_type, event_type = self._types[kind]
+        return _EVENT % (self._users[user], self._pages[page], self._ads[ad], ad_type, event_type, at)
+
+
+def stream_of(count: int, *, seed: int) -> Iterator[tuple[int, bytes]]:
+    """Yield log time (milliseconds) and value of so many events."""
+    events = Events(seed)
+    for number in range(count):
+        millis = START_MILLIS + number * 1_000 // EVENTS_PER_SECOND
+        yield millis, events.one(millis)
+
+
+def ads_csv(seed: int) -> str:
+    """Return the dimension as CSV: `ad_id`, `campaign_id`."""
+    found = world(seed)
+    lines = (f"{ad},{found.campaign_of(number)}" for number, ad in enumerate(found.ads))
+    return "\n".join(["ad_id,campaign_id", *lines]) + "\n"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write `ads.csv` and `ad_events.jsonl.gz` into a folder."""
+    parser = argparse.ArgumentParser(prog="python -m samples.ad_views", description=__doc__)
+    parser.add_argument("--events", type=int, default=1_000_000)
+    parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--into", type=Path, default=Path())
+    asked = parser.parse_args(arguments)
+    asked.into.mkdir(parents=True, exist_ok=True)
+    (asked.into / "ads.csv").write_text(ads_csv(asked.seed), encoding="utf-8")
+    # Without a name and a time of its own, so that the same seed gives the same file.
+    with (asked.into / "ad_events.jsonl.gz").open("wb") as raw, gzip.GzipFile("", "wb", 6, raw, mtime=0) as out:
+        for _, value in stream_of(asked.events, seed=asked.seed):
+            out.write(value + b"\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
