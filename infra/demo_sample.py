@@ -1,6 +1,5 @@
 """The demonstration's input: which stretch of the sample is not in the topic yet, and sending it."""
 
-import subprocess
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -9,9 +8,9 @@ from itertools import pairwise
 from pathlib import Path
 
 from cutover.errors import DefinitionError
-from cutover.log.kafka import LogClient
-from cutover.log.produced import Produced, Sent, file_sha256
+from cutover.log.produced import Sent
 from cutover.settings import Settings
+from infra.demo_send import run, sent
 
 SAMPLE = Path(__file__).resolve().parent.parent / "data" / "nycflights13.csv.gz"
 YEAR = 2013
@@ -67,27 +66,14 @@ def send(settings: Settings, pipeline: str, topic: str, part: Part) -> int:
         DefinitionError: `cutover produce` refused; it has said why.
         LogError: The broker does not answer.
     """
-    left = missing(part, _sent(settings, topic))
+    left = missing(part, sent(settings, topic, SAMPLE))
     if left is None:
         sys.stdout.write(f"Topic `{topic}` holds the sample already.\n")
         return 0
     bounds = (("--from", left.start), ("--to", left.end))
     words = [word for name, at in bounds if at is not None for word in (name, _iso(at))]
-    command = [sys.executable, "-m", "cutover.cli", "produce", str(SAMPLE), "--pipeline", pipeline, *words]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, check=False)
-    if done.returncode != 0:
-        msg = f"The sample was not sent: expected exit code 0 of `cutover produce`, got {done.returncode}."
-        raise DefinitionError(msg + "\nHint: an interrupted start is cleared away by `make purge`.")
+    run("produce", str(SAMPLE), "--pipeline", pipeline, *words)
     return 1
-
-
-def _sent(settings: Settings, topic: str) -> list[Sent]:
-    client = LogClient(settings)
-    if topic not in client.topics():
-        return []
-    digest = file_sha256(SAMPLE)
-    known = Produced(settings.home.resolve(), client.describe(topic).topic_id).sent()
-    return [entry for entry in known if entry.sha256 == digest]
 
 
 def _iso(micros: int) -> str:

@@ -1,0 +1,148 @@
+"""The sample of ads in videos, small: both pipelines against the bill and the budgets in plain Python."""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from decimal import Decimal
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from confluent_kafka import Producer
+
+from batch import recompute
+from cutover.definition import Join, Pipeline
+from cutover.definition.catalogue import get
+from cutover.lake import dimension_load, serving
+from cutover.settings import Kafka, Settings
+from reconcile.result import Reconciliation, Verdict
+from reconcile.run import reconcile
+from reconcile.verify.model import State
+from reconcile.verify.run import verify
+from samples import ad_billing
+from samples.ad_billing import Record, Sample
+from streaming import driver
+from tests.integration.streaming import rig
+
+GAP = 30 * ad_billing.MINUTE
+MADE = ad_billing.sample(viewers=60, days=1, seed=5)
+Bill = dict[tuple[str, str, int], tuple[int, Decimal | None]]
+
+
+def sessions(rows: Iterable[Record]) -> Iterator[list[Record]]:
+    """Yield the rows of one viewer and ad by session."""
+    found: list[Record] = []
+    for row in sorted(rows, key=lambda row: row["at"]):
+        if found and row["at"] > found[-1]["at"] + GAP:
+            yield found
+            found = []
+        found.append(row)
+    yield found
+
+
+def bill(made: Sample) -> Bill:
+    """Return clicks in a session in which the ad was shown, and their price, by viewer, ad and start."""
+    rows = sorted([*made.impressions, *made.clicks], key=lambda row: (row["viewer"], row["ad"]))
+    found: Bill = {}
+    for (viewer, ad), same in groupby(rows, key=lambda row: (row["viewer"], row["ad"])):
+        for session in sessions(same):
+            shown = sum("bid" in row for row in session)
+            prices = [Decimal(str(row["price"])) for row in session if "price" in row]
+            pairs = shown * len(prices)
+            found[viewer, ad, session[0]["at"]] = (pairs, shown * sum(prices, Decimal()) if pairs else None)
+    return found
+
+
+def spent(made: Sample) -> dict[tuple[str, datetime], tuple[int, Decimal, int]]:
+    """Return clicks, their price and the budget by advertiser and day in New York."""
+    budgets = {row["advertiser"]: row["budget"] for row in made.advertisers}
+    prices: dict[tuple[str, datetime], list[Decimal]] = defaultdict(list)
+    for click in made.clicks:
+        day = datetime.fromtimestamp(click["at"] / 1_000, tz=ZoneInfo("America/New_York"))
+        begin = day.replace(hour=0, minute=0, second=0, microsecond=0).astimezone(UTC)
+        prices[click["advertiser"], begin].append(Decimal(str(click["price"])))
+    return {cell: (len(found), sum(found, Decimal()), budgets[cell[0]]) for cell, found in prices.items()}
+
+
+@pytest.fixture(scope="module")
+def shown(
+    kafka_bootstrap: str,
+    spark: object,  # noqa: ARG001 -- drivers share it
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Mapping[str, tuple[Settings, Pipeline, Reconciliation]]:
+    """Return each pipeline after its stream, batch and comparison, over topics of this test's own."""
+    home = tmp_path_factory.mktemp("ads")
+    settings = rig.fast(Settings(home=home, kafka=Kafka(bootstrap_servers=kafka_bootstrap)))
+    ad_billing.write(home / "files", MADE)
+    budgets = home / "files" / "advertisers.csv"
+    dimension_load.load(settings, "advertisers", budgets, key=["advertiser"], schema=ad_billing.DIMENSION)
+    for topic, rows in (("ad_impressions", MADE.impressions), ("ad_clicks", MADE.clicks)):
+        fill(settings, f"{home.name}-{topic}", rows)
+    return {name: told(settings, over(get(settings, name), home.name)) for name in ("ad_billing", "ad_budgets")}
+
+
+def fill(settings: Settings, topic: str, rows: Iterable[Record]) -> None:
+    rig.make_topic(settings, topic, partitions=2)
+    producer = Producer({"bootstrap.servers": str(settings.kafka.bootstrap_servers), "enable.idempotence": True})
+    for row in rows:
+        producer.produce(topic, json.dumps(row).encode(), partition=row["id"] % 2, timestamp=row["logged"])
+    assert producer.flush(30) == 0
+
+
+def over(pipeline: Pipeline, prefix: str) -> Pipeline:
+    """Return a definition over topics of other names, in epochs so small that rows are late."""
+    source = replace(pipeline.source, name=f"{prefix}-{pipeline.source.name}")
+    join = pipeline.join
+    if isinstance(join, Join):
+        join = replace(join, right=replace(join.right, name=f"{prefix}-{join.right.name}"))
+    return replace(pipeline, source=source, join=join, max_rows_per_epoch=200)
+
+
+def told(settings: Settings, pipeline: Pipeline) -> tuple[Settings, Pipeline, Reconciliation]:
+    driver.run(settings, pipeline, until="final")
+    recompute.run(settings, pipeline)
+    return settings, pipeline, reconcile(settings, pipeline)
+
+
+def asked(settings: Settings, pipeline: Pipeline, query: str) -> list[tuple[Any, ...]]:
+    with serving.connect(settings, pipeline) as connection:
+        return list(connection.execute(query).fetchall())
+
+
+def test_batch_has_the_bill_and_late_visits_explain_what_the_stream_lacks(
+    shown: Mapping[str, tuple[Settings, Pipeline, Reconciliation]],
+) -> None:
+    settings, pipeline, found = shown["ad_billing"]
+    query = "SELECT viewer, ad, epoch_ms(window_start), clicks, billed FROM batch"
+
+    billed = {tuple(row[:3]): (row[3], row[4]) for row in asked(settings, pipeline, query)}
+
+    assert billed == bill(MADE)
+    assert found.verdict is Verdict.EXPLAINED
+    assert found.causes["late"].rows > 0
+    checks = verify(settings, pipeline).checks
+    assert [name for name, each in checks.items() if each.state is State.VIOLATED] == []
+
+
+def test_budgets_are_looked_up_and_spent_by_days_of_new_york(
+    shown: Mapping[str, tuple[Settings, Pipeline, Reconciliation]],
+) -> None:
+    settings, pipeline, found = shown["ad_budgets"]
+    query = "SELECT advertiser, window_start, clicks, spent, budget FROM batch"
+
+    days = {(row[0], row[1].astimezone(UTC)): tuple(row[2:]) for row in asked(settings, pipeline, query)}
+
+    assert days == spent(MADE)
+    assert found.verdict in {Verdict.CONSISTENT, Verdict.EXPLAINED}
+
+
+def test_files_hold_the_sample(tmp_path: Path) -> None:
+    ad_billing.write(tmp_path / "new", MADE)
+
+    lines = (tmp_path / "new" / "clicks.jsonl").read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line) for line in lines] == list(MADE.clicks)
+    assert ad_billing.sample(viewers=60, days=1, seed=5) == MADE
