@@ -10,7 +10,7 @@ wholly inside where it says what a run wrote (`computed`).
 
 # ruff: noqa: S608 -- every name in a query is quoted or ours
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from batch import index, retention, scan, segments
@@ -28,6 +28,8 @@ from cutover.records.classes import Class
 from cutover.records.closing import closed_by
 from cutover.records.fold import SESSION, finished_sql, joined_sql
 from cutover.records.read import Offsets
+
+Read = Callable[[Work, tuple[Offsets, ...]], None]
 
 FOLDED, KEPT = "folded_sessions", "kept_sessions"
 
@@ -51,13 +53,19 @@ class Computed:
     open_from: int | None  # start of the first session that was left out: open, or not to be computed any more
 
 
-def compute(work: Work, window: Sessions, offsets: Offsets) -> Computed:
+def read_again(work: Work, reads: tuple[Offsets, ...]) -> None:
+    """Stage the partials of offsets that an earlier run scanned, by Spark."""
+    scan.read_again(work.spark, work.settings, work.pipeline, reads, work.staged, work.dimensions(reads))
+
+
+def compute(work: Work, window: Sessions, offsets: Offsets, read: Read = read_again) -> Computed:
     """Fold what may have changed, and say which sessions are final and whole.
 
     Args:
         work: With the scan staged and its ranges bound.
         window: The definition's.
         offsets: What no run had scanned, lost records included.
+        read: Stages offsets as the view `read_again`.
     """
     last = closed_by(work.pipeline, work.target.record.watermark_after)
     before = work.history.newest
@@ -76,7 +84,7 @@ def compute(work: Work, window: Sessions, offsets: Offsets) -> Computed:
         )
     first = max(since.rows, since.sessions)
     computed = pieces(first, last, work.lost)
-    _fold(work, _counted(work, since.rows), computed, pieces(first, LATEST, work.lost), since.folded)
+    _fold(work, _counted(work, since.rows, read), computed, pieces(first, LATEST, work.lost), since.folded)
     return Computed(
         plan=_plan(computed, ()),
         incomplete=incomplete,
@@ -147,12 +155,12 @@ def _touched_from(work: Work) -> int | None:
     return None if first is None else int(first)
 
 
-def _counted(work: Work, since: int) -> str:
+def _counted(work: Work, since: int, read: Read) -> str:
     """Return the query of the rows since a time, and perhaps some before it."""
     sources = [scan.SCAN]
     again = segments.reads(_spans(work, since))
     if again:
-        scan.read_again(work.spark, work.settings, work.pipeline, again, work.staged, work.dimensions(again))
+        read(work, again)
         sources.append(scan.AGAIN)
     return " UNION ALL BY NAME ".join(f"SELECT * FROM {source}" for source in sources)
 
@@ -174,10 +182,10 @@ def _fold(work: Work, rows: str, computed: Sequence[Range], known: Sequence[Rang
     touches = f"k.window_start <= f.window_end AND f.window_start <= k.window_end AND {keys}"
     holds = f"k.window_start <= f.window_start AND f.window_end <= k.window_end AND {keys}"
     work.connection.execute(
-        f"CREATE TEMP TABLE {KEPT} AS SELECT * FROM found_sessions WHERE NOT ({index.inside_sql(known)})"
+        f"CREATE OR REPLACE TEMP TABLE {KEPT} AS SELECT * FROM found_sessions WHERE NOT ({index.inside_sql(known)})"
     )
     work.connection.execute(
-        f"CREATE TEMP TABLE {FOLDED} AS SELECT *,"
+        f"CREATE OR REPLACE TEMP TABLE {FOLDED} AS SELECT *,"
         f" ({inside}) AND NOT EXISTS (SELECT 1 FROM {KEPT} k WHERE {touches}) AS __published,"
         f" EXISTS (SELECT 1 FROM {KEPT} k WHERE {holds}) AS __kept"
         f" FROM ({finished_sql(work.pipeline, f'({rows})')}) f WHERE epoch_us(window_start) >= {since}"

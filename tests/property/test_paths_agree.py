@@ -25,7 +25,7 @@ from tests.support.books import expected_rows, hold, rows_of
 from tests.support.capabilities import kind_of, shown, shown_measures
 from tests.support.depth import depth
 from tests.support.fed import Fed, HandClock
-from tests.support.logs import borders, ends_split, event_logs, pipelines, split
+from tests.support.logs import WINDOWS, borders, ends_split, event_logs, pipelines, split
 from tests.support.real_log import Writer
 
 if TYPE_CHECKING:
@@ -48,10 +48,10 @@ class Story:
 
 
 @st.composite
-def stories(draw: st.DrawFn) -> Story:
+def stories(draw: st.DrawFn, kind: str) -> Story:
     log = draw(event_logs(most=60, gaps=True).filter(bool))
     ends = draw(borders(log, most=5))
-    pipeline = draw(pipelines(topic="drawn", ids=False, joins=True))
+    pipeline = draw(pipelines(topic="drawn", ids=False, joins=True, kind=kind))
     return Story(
         log=split(log, pipeline),
         pipeline=pipeline,
@@ -93,11 +93,13 @@ def streamed(fed: Fed, story: Story) -> None:
         fed.feed(end)
 
 
-@depth(few=15, many=200)
-@given(story=stories())
+@pytest.mark.parametrize("kind", WINDOWS)
+@depth(few=3, many=40)
+@given(data=st.data())
 def test_reference_stream_and_batch_agree_wherever_epochs_end(
-    spark: "SparkSession", writer: Writer, tmp_path_factory: pytest.TempPathFactory, story: Story
+    spark: "SparkSession", writer: Writer, tmp_path_factory: pytest.TempPathFactory, kind: str, data: st.DataObject
 ) -> None:
+    story = data.draw(stories(kind))
     settings = installation(
         tmp_path_factory.mktemp("agree"), str(writer.settings.kafka.bootstrap_servers), story.overflow_rows
     )

@@ -89,7 +89,7 @@ def truth(events: Sequence[Event]) -> Shown:
     return found
 
 
-@depth(few=40, many=2000)
+@depth(few=25, many=2000)
 @given(events=EVENTS, data=st.data())
 def test_any_split_of_rows_in_any_order_folds_to_the_sessions_of_plain_python(
     events: list[Event], data: st.DataObject

@@ -163,34 +163,42 @@ def borders(draw: st.DrawFn, log: Sequence[RawRecord], *, most: int = 3) -> tupl
     return (*found, ends)
 
 
-SESSIONS = (Sessions("10 minutes"), Sessions("25 minutes"))
-"""With a wait of half an hour at most, rows of a key make sessions of some, and late ones fall between them."""
+WINDOWS: Mapping[str, tuple[Window, ...]] = {
+    "fixed": (Fixed(hours=1), Fixed(minutes=20), Fixed(minutes=20, offset="7 minutes")),
+    "sliding": (
+        Sliding(size=3_600 * MICROS, every=1_500 * MICROS),
+        Sliding(size=3_600 * MICROS, every=1_800 * MICROS, offset=420 * MICROS),
+    ),
+    "daily": (Daily(zone="Europe/Berlin", offset="90 minutes"),),
+    "global": (Global(),),
+    # With a wait of half an hour at most, rows of a key make sessions of some, and late ones fall between them.
+    "sessions": (Sessions("10 minutes"), Sessions("25 minutes")),
+}
+"""Every kind of window, some with an offset."""
 
 
-def windows() -> st.SearchStrategy[Window]:
-    """Draw a window: fixed, sliding, both with an offset, a day of the wall's clock, all of time, sessions."""
-    sliding = Sliding(size=3_600 * MICROS, every=1_500 * MICROS)
-    shifted = Sliding(size=3_600 * MICROS, every=1_800 * MICROS, offset=420 * MICROS)
-    fixed = [Fixed(hours=1), Fixed(minutes=20), Fixed(minutes=20, offset="7 minutes")]
-    return st.sampled_from(
-        [*fixed, sliding, shifted, Daily(zone="Europe/Berlin", offset="90 minutes"), Global(), *SESSIONS]
-    )
+def windows(kind: str | None = None) -> st.SearchStrategy[Window]:
+    """Draw a window of one kind; of any where none is named."""
+    found = [window for name, some in WINDOWS.items() for window in some if kind in {None, name}]
+    return st.sampled_from(found)
 
 
 @st.composite
-def pipelines(draw: st.DrawFn, *, topic: str = "t", ids: bool = True, joins: bool = False) -> Pipeline:
+def pipelines(
+    draw: st.DrawFn, *, topic: str = "t", ids: bool = True, joins: bool = False, kind: str | None = None
+) -> Pipeline:
     """Draw a definition over the records of `event_logs`; half of them know records by their ids.
 
     With `joins` every second one joins the topic: with itself, or with `<topic>-right`, of which each record in the
     last partition is then meant.
     """
-    plain = draw(_plain(topic, ids=ids))
-    kind = draw(st.sampled_from(["two", None, "one", None])) if joins else None
-    if kind is None:
+    plain = draw(_plain(topic, ids=ids, kind=kind))
+    topics = draw(st.sampled_from(["two", None, "one", None])) if joins else None
+    if topics is None:
         return plain
     how: How = draw(HOWS)
     join: SelfJoin | Join
-    if kind == "one":
+    if topics == "one":
         join = SelfJoin(on=plain.key, left="x IS NULL OR x < 900", right="w > 0", how=how, prefix="r_")
     else:
         on = {name: name for name in plain.key}
@@ -201,8 +209,8 @@ def pipelines(draw: st.DrawFn, *, topic: str = "t", ids: bool = True, joins: boo
 
 
 @st.composite
-def _plain(draw: st.DrawFn, topic: str, *, ids: bool) -> Pipeline:
-    window = draw(windows())
+def _plain(draw: st.DrawFn, topic: str, *, ids: bool, kind: str | None) -> Pipeline:
+    window = draw(windows(kind))
     record_id = draw(st.sampled_from([None, "i"])) if ids and not isinstance(window, Sessions) else None
     horizons = ["30 minutes", "2 hours"] if isinstance(window, Global) else [None, None, "30 minutes", "4 hours"]
     return Pipeline(

@@ -1,0 +1,240 @@
+"""Runs of batch over sessions, without Spark: each leaves the final ones of all that the log ever held, or says which.
+
+A run plans, folds and publishes as the product does; only the offsets that it reads again come from a list.
+"""
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from batch import index, scan, sessions
+from batch.index import History
+from batch.lookups import Lookups
+from batch.replace import replace_windows
+from batch.scan import AGAIN, FIRST, LAST, SCAN
+from batch.staging import Staging
+from batch.target import Target
+from batch.work import Work
+from cutover.definition import Count, Lateness, Pipeline, Sessions, Sum, Topic
+from cutover.definition.windows import Interval, merged
+from cutover.lake import tables
+from cutover.lake.batch_runs import BatchRun
+from cutover.lake.epochs import EpochRecord
+from cutover.lake.paths import batch_uri
+from cutover.lake.schemas import batch_schema, partial_schema
+from cutover.lake.spans import is_affected
+from cutover.lake.versions import Version
+from cutover.log.kafka import LogClient
+from cutover.records.closing import closed_by
+from cutover.records.read import Offsets
+from cutover.settings import Kafka, Settings
+from tests.support.depth import depth
+
+MINUTE = 60_000_000
+GAP = 10 * MINUTE
+WINDOW = Sessions("10 minutes")
+PIPELINE = Pipeline(
+    name="s",
+    source=Topic(name="s", schema="k string, at timestamp, v int", event_time="at"),
+    key=("k",),
+    window=WINDOW,
+    measures={"n": Count(), "v": Sum("v")},
+    lateness=Lateness(max_ahead="1 hour"),
+)
+NOBODY = Kafka(bootstrap_servers="127.0.0.1:1")  # nobody is asked: every record was scanned before it went
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+Found = dict[tuple[str | None, Interval], tuple[int, int]]  # records, sum
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    partition: int
+    key: str | None
+    at: int  # microseconds
+    value: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What happens before a run: rows arrive, time moves on, the log forgets."""
+
+    rows: tuple[Row, ...]
+    watermark: int | None
+    earliest: tuple[int, int]  # of how many rows the log forgets all but the last
+
+
+# Halves of the gap, and a little beside them: rows touch exactly, bridge, fall short. Some hours, for the index.
+TIMES = st.integers(-4, 40).flatmap(lambda half: st.integers(-1, 1).map(lambda off: half * GAP // 2 + off))
+ROWS = st.builds(
+    Row, partition=st.integers(0, 1), key=st.sampled_from([None, "a", "b"]), at=TIMES, value=st.integers(-3, 3)
+)
+STEPS = st.lists(
+    st.tuples(
+        st.lists(ROWS, max_size=7).map(tuple),
+        st.integers(-2, 12),
+        st.sampled_from([0, 0, 0, 0, 3, 6]),
+        st.sampled_from([0, 0, 0, 0, 4]),
+    ),
+    min_size=2,
+    max_size=6,
+)
+
+
+@dataclass
+class Batch:
+    """The batch side of a pipeline, and the log beside it."""
+
+    settings: Settings
+    log: tuple[list[Row], list[Row]] = field(default_factory=lambda: ([], []))
+    runs: list[BatchRun] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.connection = tables.connect()
+        self.connection.execute(
+            "CREATE TABLE ranges (scan INTEGER, _partition INTEGER, window_start BIGINT, window_end BIGINT,"
+            " first_offset BIGINT, last_offset BIGINT)"
+        )
+        tables.ensure(batch_uri(self.settings, PIPELINE), batch_schema(PIPELINE))
+
+    def run(self, watermark: int | None, earliest: dict[int, int]) -> BatchRun:
+        """Do what a run does between its scan and its record."""
+        work = self._work(watermark, earliest)
+        new = work.new
+        self._bind(SCAN, [new], earliest)
+        scan._bind_touched(PIPELINE, self.connection, SCAN, where="_class = 'accepted'")
+        index.add_ranges(self.connection, scan.TOUCHED, work.scan)
+        found = sessions.compute(work, WINDOW, new, lambda _, reads: self._bind(AGAIN, reads, earliest))
+        self.connection.execute(f"DROP VIEW {scan.TOUCHED}")
+        uri = batch_uri(self.settings, PIPELINE)
+        schema = batch_schema(PIPELINE)
+        rows = schema.empty_table()
+        if found.query:
+            rows = self.connection.sql(found.query).to_arrow_table().select(schema.names).cast(schema)
+        version = replace_windows(tables.open_table(uri), rows, found.plan.computed)
+        self.runs.append(
+            BatchRun(
+                run_id=str(len(self.runs)),
+                epoch=len(self.runs),
+                stream_version=0,
+                topic="s",
+                topic_id="t",
+                cluster_id="c",
+                cut=work.target.record.end,
+                scanned=new,
+                watermark=watermark,
+                result_fingerprint="r",
+                batch_fingerprint="same",
+                isolation="read_committed",
+                computed=found.plan.computed,
+                stale=found.plan.stale,
+                incomplete=found.incomplete,
+                batch_version=version,
+                open_from=found.open_from,
+            )
+        )
+        return self.runs[-1]
+
+    def table(self) -> Found:
+        tables.relation(self.connection, "now", batch_uri(self.settings, PIPELINE))
+        rows = self.connection.sql("SELECT k, epoch_us(window_start), epoch_us(window_end), n, v FROM now").fetchall()
+        assert len({row[:2] for row in rows}) == len(rows)
+        return {(k, Interval(start, end)): (n, int(v)) for k, start, end, n, v in rows}
+
+    def _work(self, watermark: int | None, earliest: dict[int, int]) -> Work:
+        record = EpochRecord(
+            epoch=len(self.runs),
+            run_id="r",
+            topic="s",
+            topic_id="t",
+            cluster_id="c",
+            start={},
+            end={p: len(rows) for p, rows in enumerate(self.log)},
+            max_event={},
+            watermark_before=None,
+            watermark_after=watermark,
+        )
+        version = Version(pipeline="s", result_fingerprint="r", lateness_fingerprint="l", number=0, uri="")
+        target = Target(version=version, record=record)
+        return Work(
+            settings=self.settings,
+            pipeline=PIPELINE,
+            target=target,
+            lookups=Lookups(self.settings, PIPELINE, target),
+            client=LogClient(self.settings),
+            earliest=earliest,
+            history=History(runs=tuple(self.runs)),
+            recorded=(),
+            staged=Staging(self.connection, str(self.settings.home)),
+            run_id="r",
+            wanted=None,
+            started=EPOCH,
+        )
+
+    def _bind(self, name: str, reads: Sequence[Offsets], earliest: dict[int, int]) -> None:
+        """Bind a view of partial rows, one for each record; what the log has forgotten cannot be read."""
+        rows = []
+        for spans in reads:
+            for partition, (first, end) in spans.items():
+                assert first >= earliest[partition]
+                rows += [_partial(self.log[partition][offset], offset) for offset in range(first, end)]
+        schema = partial_schema(PIPELINE).append(pa.field(FIRST, pa.int64())).append(pa.field(LAST, pa.int64()))
+        self.connection.register(name, pa.Table.from_pylist(rows, schema=schema))
+
+
+def _partial(row: Row, offset: int) -> dict[str, object]:
+    start = EPOCH + timedelta(microseconds=row.at)
+    return {
+        "_class": "accepted",
+        "window_start": start,
+        "window_end": start + timedelta(microseconds=GAP),
+        "k": row.key,
+        "n": 1,
+        "v": row.value,
+        "_n": 1,
+        "_partition": row.partition,
+        FIRST: offset,
+        LAST: offset,
+    }
+
+
+def truth(log: Sequence[Sequence[Row]]) -> Found:
+    found: Found = {}
+    for key in {row.key for rows in log for row in rows}:
+        mine = [row for rows in log for row in rows if row.key == key]
+        for session in merged(Interval(row.at, row.at + GAP) for row in mine):
+            inside = [row.value for row in mine if session.start <= row.at <= session.end]
+            found[key, session] = (len(inside), sum(inside))
+    return found
+
+
+def vouched(done: BatchRun, found: Found) -> Found:
+    last, spans = closed_by(PIPELINE, done.watermark), [(e.window_start, e.window_end) for e in done.incomplete]
+    return {
+        (key, session): value
+        for (key, session), value in found.items()
+        if last is not None and session.end <= last and not is_affected(WINDOW, session, spans)
+    }
+
+
+@depth(few=25, many=2000)
+@given(steps=STEPS)
+def test_each_run_leaves_the_final_sessions_of_all_that_the_log_ever_held(
+    steps: list[tuple[tuple[Row, ...], int, int, int]],
+) -> None:
+    with tempfile.TemporaryDirectory() as home:
+        batch, watermark, earliest = Batch(Settings(home=Path(home), kafka=NOBODY)), 0, {0: 0, 1: 0}
+        for rows, on, *gone in steps:
+            for row in rows:
+                batch.log[row.partition].append(row)
+            watermark += max(on, 0) * GAP
+            done = batch.run(None if on < -1 else watermark, earliest)
+
+            assert vouched(done, batch.table()) == vouched(done, truth(batch.log))
+            for partition, forgotten in enumerate(gone):  # what every run so far has scanned
+                earliest[partition] = min(earliest[partition] + forgotten, len(batch.log[partition]))
