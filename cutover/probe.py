@@ -9,6 +9,7 @@ Point = Literal[
     "start.read",
     "epoch.planned",
     "epoch.aggregated",
+    "epoch.apart",
     "epoch.committed",
     "compact.read",
     "compact.written",

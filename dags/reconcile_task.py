@@ -66,7 +66,7 @@ def verified(pipeline: str) -> dict[str, Any]:
     """Judge the checks that must hold whatever happened.
 
     Returns:
-        `exit_code` and `checks` (name to held, violated or not_provable).
+        `exit_code` and `checks` (name to held, violated, not_provable or waived).
 
     Raises:
         AirflowFailException: A check is violated, or none can be judged.

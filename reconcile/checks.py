@@ -33,6 +33,7 @@ class Facts:
     run: BatchRun
     unaccounted: tuple[str, int] | None  # a window of the batch table and its epoch, if no recorded run left it so
     books: Books
+    pairs: Mapping[int, Mapping[str, int]]  # epoch -> class -> what its rows have to add up to
 
     @property
     def up_to_cut(self) -> tuple[EpochRecord, ...]:
@@ -123,8 +124,8 @@ def _isolation(facts: Facts) -> Iterator[SealBreach]:
 
 def _folded(facts: Facts) -> Iterator[SealBreach]:
     """Find a fold that crossed the cut: it took accepted rows to a later epoch, so all balances, but the prefix not."""
-    counted = sum(record.counts.get("accepted", 0) for record in facts.up_to_cut)
-    total = sum(record.counts.get("accepted", 0) for record in facts.records)
+    counted = sum(facts.pairs[record.epoch].get("accepted", 0) for record in facts.up_to_cut)
+    total = sum(facts.pairs[record.epoch].get("accepted", 0) for record in facts.records)
     at_cut, in_all = facts.books.up_to_cut.get("accepted", 0), facts.books.in_all.get("accepted", 0)
     folded_to = facts.records[-1].folded_to if facts.records else None
     crossed = folded_to is not None and folded_to > facts.run.epoch

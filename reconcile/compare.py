@@ -66,7 +66,7 @@ def compare(settings: Settings, pipeline: Pipeline, evidence: Evidence, seal: Se
         ),
         losses=lost.ranges(evidence.losses),
         loss=lost.sentence(evidence.losses, sides.incomplete),
-        notes=(*notes, *dimension.notes(evidence), *lost.notes(evidence.losses)),
+        notes=(*notes, *evidence.delivered.sentences, *dimension.notes(evidence), *lost.notes(evidence.losses)),
         runbook=decision.runbook,
     )
 

@@ -99,7 +99,8 @@ class Windows:
     different: int = 0
     open: int = 0  # not closed at the cut, so not judged
     incomplete: int = 0  # not judged: stale in the batch, or part of their records is gone
-    incomplete_because: Mapping[str, int] = field(default_factory=dict)  # lost, expired, unread, stale -> windows
+    # lost, doubled, expired, unread, stale -> windows
+    incomplete_because: Mapping[str, int] = field(default_factory=dict)
     first: str | None = None  # start of the first compared window, ISO
     last: str | None = None  # start of the last one
 

@@ -122,7 +122,8 @@ def _uncovered(evidence: Evidence, windows: Mapping[str, int]) -> SealBreach:
     text += (
         f"{sum(windows.values()):,}: {found} (stale: changed since batch computed it; expired: records have left the "
     )
-    text += "log; lost: the stream missed records too; unread: some went before this version of the stream began)."
+    text += "log; lost: the stream missed records too; doubled: it delivered some twice; "
+    text += "unread: some went before this version of the stream began)."
     return SealBreach(code="uncovered", message=text, runbook="NotComparable")
 
 

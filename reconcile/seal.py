@@ -11,8 +11,9 @@ from deltalake import DeltaTable
 from cutover.definition.fingerprint import batch_fingerprint, result_fingerprint
 from cutover.definition.pipeline import Pipeline
 from cutover.errors import LakeError
-from cutover.lake import batch_runs, epoch_history, losses, tables, versions, witnesses
+from cutover.lake import batch_runs, delivery, epoch_history, losses, tables, versions, witnesses
 from cutover.lake.batch_runs import BatchRun, Range
+from cutover.lake.delivery import NOTHING, Delivered
 from cutover.lake.epochs import EpochLog, EpochRecord
 from cutover.lake.losses import Loss
 from cutover.lake.paths import batch_uri
@@ -58,6 +59,7 @@ class Evidence:
     batch: DeltaTable
     books: Books
     losses: tuple[Loss, ...] = ()  # accepted, of this version and of those before it
+    delivered: Delivered = NOTHING  # what came twice or never, up to the cut
     unread: tuple[Range, ...] = ()  # windows with records that went before this version began
 
     @property
@@ -142,6 +144,7 @@ def _facts(  # noqa: PLR0913, PLR0917 -- all that both sides are read from
     records = tuple(epoch_log.records())
     books = _books(epoch_log, run.epoch)
     runs = batch_runs.runs(settings, pipeline)
+    tried = delivery.attempts(epoch_log)
     facts = Facts(
         stream=version.app_id,
         definition=result_fingerprint(pipeline),
@@ -153,6 +156,7 @@ def _facts(  # noqa: PLR0913, PLR0917 -- all that both sides are read from
         run=run,
         unaccounted=_unaccounted(batch, runs, run),
         books=books,
+        pairs=delivery.effective(records, tried),
     )
     evidence = Evidence(
         version=version,
@@ -162,6 +166,7 @@ def _facts(  # noqa: PLR0913, PLR0917 -- all that both sides are read from
         batch=batch,
         books=books,
         losses=losses.up_to(settings, version),
+        delivered=delivery.delivered(facts.up_to_cut, tried),
         unread=unread.windows(
             settings, pipeline, records[0].start if records else {}, [r for r in runs if r.topic_id == run.topic_id]
         ),

@@ -19,6 +19,7 @@ from cutover.definition.pipeline import Pipeline, SameDefinition
 from cutover.definition.windows import Interval, Sessions, newest
 from cutover.lake import overflowing, tables
 from cutover.lake.batch_runs import EXPIRED, LOST, Range
+from cutover.lake.delivery import DOUBLED
 from cutover.lake.losses import touched
 from cutover.lake.spans import affected_sql, is_affected
 from cutover.lake.tables import identifier
@@ -193,8 +194,10 @@ def _by_reason(pipeline: Pipeline, evidence: Evidence) -> dict[str, list[Range]]
     window = pipeline.window
     sessions = isinstance(window, Sessions)
     lost = [(a, b - 1 if sessions else newest(window, b - 1).end) for a, b in touched(evidence.losses)]
+    apart = evidence.delivered
     return {
-        LOST: [*lost, *gone[LOST]],
+        LOST: [*lost, *gone[LOST], *(record.windows for record in apart.lost if record.windows)],
+        DOUBLED: [one.windows for one in apart.doubled if one.windows],
         EXPIRED: gone[EXPIRED],
         UNREAD: list(evidence.unread),
         STALE: list(evidence.run.stale),

@@ -81,6 +81,31 @@ class Committer:
         self.reload()  # such a commit leaves the handle at the version before it
         self._note()
 
+    def add(self, data: pa.Table | Actions, epoch: int) -> None:
+        """Commit an epoch's rows without its record, and without the fence: whoever writes them, they stand.
+
+        Raises:
+            LakeError: The table cannot be written.
+        """
+        properties = CommitProperties(custom_metadata={"userMetadata": f"data of epoch {epoch}"})
+        try:
+            if isinstance(data, list):
+                self._transact(data, properties)
+                self.reload()
+                return
+            write_deltalake(
+                self.table,
+                data,
+                mode="append",
+                partition_by=["_kind"],
+                commit_properties=properties,
+                post_commithook_properties=NO_HOOKS,
+            )
+        except (DeltaError, OSError) as error:
+            place, cause = f"Epoch log of {self.version.pipeline}: epoch {epoch}", str(error).splitlines()[0]
+            msg = f"{place}: expected to write its data, got: {cause}."
+            raise LakeError(msg, runbook="TableUnreadable") from error
+
     def replace_files(self, files: Actions, *, why: str) -> bool:
         """Replace files by others with the same meaning, under the number of the newest epoch.
 

@@ -17,7 +17,7 @@ from cutover.lake.epochs import EpochLog, EpochRecord
 from cutover.lake.schemas import epoch_log_schema, partial_schema
 from cutover.records.classes import Class
 from cutover.records.watermark import Observation, WatermarkState, final_watermark
-from streaming import epoch, overflow, pane_rows, query, start
+from streaming import delivery, epoch, overflow, pane_rows, query, start
 from streaming.changelog import Changelog
 from streaming.commit import Committer
 from streaming.compaction import Compactor
@@ -141,6 +141,7 @@ class Stream:
             one_key_share=epoch.one_key_share(gathered.rows, self.rim.pipeline),
             dimensions=taken.versions,
             dimension_ids=taken.ids,
+            windows=delivery.windows_of(gathered, self.committer.version.uri, record.delivery),
         )
         self._commit(gathered, record)
         self.time = time_now
@@ -151,11 +152,7 @@ class Stream:
         # Nothing between here and the commit may fail and be tried again: the windows have moved on.
         panes = self._schema.empty_table() if self.panes is None else self._panes(self.panes, gathered, record)
         rows = pa.concat_tables([rows, panes])
-        if gathered.written is None:
-            self.committer.commit(rows, record)
-        else:
-            own = overflow.own_files(self.committer.version.uri, rows, record.epoch)
-            self.committer.commit_files([*gathered.written, *own], record)
+        delivery.deliver(self.committer, rows, gathered, record, self.rim.probe)
         self._committed(record)
         if self.changelog is not None:
             self.changelog.add(panes)
@@ -244,6 +241,7 @@ class Stream:
             folded_to=self.compactor.folded_to,
             conflicts=self.committer.conflicts,
             panes=panes_fingerprint(pipeline),
+            delivery=pipeline.delivery,
         )
 
     def _rows(self, partials: pa.Table, record: EpochRecord) -> pa.Table:

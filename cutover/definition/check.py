@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 from difflib import get_close_matches
-from typing import NoReturn
+from typing import NoReturn, get_args
 
 from cutover.definition import compiled, fingerprint, join_checks, lookup_checks, measure_checks, types
 from cutover.definition.ids import horizon
@@ -11,7 +11,7 @@ from cutover.definition.joins import Join, SelfJoin
 from cutover.definition.lookups import DIMENSIONS
 from cutover.definition.measure_checks import refuse
 from cutover.definition.measures import NAMES, Measure
-from cutover.definition.pipeline import Pipeline, SameDefinition, Sql, Topic
+from cutover.definition.pipeline import Delivery, Pipeline, SameDefinition, Sql, Topic
 from cutover.definition.schema import check_name, fields
 from cutover.definition.triggers import Accumulation, Trigger
 from cutover.definition.windows import Sessions, Window
@@ -51,6 +51,7 @@ def check(pipeline: Pipeline) -> None:
         join_checks.check(pipeline)
         _key(pipeline)
         _measures(pipeline)
+        _delivery(pipeline)
         _limits(pipeline)
         _batch(pipeline)
     except DefinitionError as error:
@@ -217,6 +218,17 @@ def _changelog(pipeline: Pipeline) -> None:
         refuse("changelog", "the name of a Kafka topic, another than the source's", repr(topic[:80]))
     if pipeline.trigger is None:
         refuse("changelog", "a pipeline with a trigger", "none", "without one no panes come out")
+
+
+def _delivery(pipeline: Pipeline) -> None:
+    if pipeline.delivery not in get_args(Delivery):
+        refuse("delivery", " or ".join(get_args(Delivery)), repr(pipeline.delivery)[:80])
+    if pipeline.delivery == "exactly_once":
+        return
+    for field, value in (("trigger", pipeline.trigger), ("source.record_id", pipeline.source.record_id)):
+        if value is not None:
+            hint = "what was seen or shown before would be taken from an attempt that does not count"
+            refuse("delivery", f"exactly_once beside `{field}`", pipeline.delivery, hint)
 
 
 def _limits(pipeline: Pipeline) -> None:

@@ -14,6 +14,7 @@ from cutover.definition.triggers import Accumulation, Trigger
 from cutover.definition.windows import Window
 
 TimeFormat = Literal["iso", "seconds", "millis"]
+Delivery = Literal["exactly_once", "at_least_once", "at_most_once"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +86,7 @@ class Pipeline:
     trigger: Trigger | None = None  # when panes of a window come out; None: none do, and nothing is kept for them
     accumulation: Accumulation = Accumulation.ACCUMULATING  # how panes of one window relate
     changelog: str | None = None  # a topic that panes go to as well, one transaction an epoch
+    delivery: Delivery = "exactly_once"  # of the stream's results; the others may double or lose a range, and say so
     batch: SameDefinition | Sql = field(default_factory=SameDefinition)
     contract: tuple[Expect, ...] = ()
     policy: Policy = field(default_factory=Policy)

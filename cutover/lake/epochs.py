@@ -8,6 +8,7 @@ from typing import Any, Self
 import duckdb
 from deltalake import DeltaTable
 
+from cutover.definition.pipeline import Delivery
 from cutover.errors import LakeError
 from cutover.lake import tables
 from cutover.log.cut import Cut, LogId
@@ -15,7 +16,8 @@ from cutover.log.cut import Cut, LogId
 _COUNTED = "SELECT _class, sum(_n)::BIGINT FROM log WHERE _kind IN ('partial', 'ledger') AND _epoch <= ? GROUP BY 1"
 
 
-def _by_partition(raw: Mapping[str, int]) -> dict[int, int]:
+def by_partition(raw: Mapping[str, int]) -> dict[int, int]:
+    """Return a mapping that JSON holds with the partitions as numbers again."""
     return {int(partition): value for partition, value in raw.items()}
 
 
@@ -52,6 +54,14 @@ class EpochRecord:
     dimensions: Mapping[str, int] = field(default_factory=dict)  # lookup -> version of the table that rows took from
     dimension_ids: Mapping[str, str] = field(default_factory=dict)  # lookup -> id of that table
 
+    delivery: Delivery = "exactly_once"  # how its data and its offsets were committed
+    windows: tuple[int, int] | None = None  # where that is apart: first start and last end of its rows, microseconds
+
+    @property
+    def end_moved(self) -> tuple[int, ...]:
+        """Return the partitions of which the epoch read something."""
+        return tuple(p for p, end in self.end.items() if end > self.start.get(p, 0))
+
     @property
     def cut(self) -> Cut:
         """Return the log position at the end of this epoch."""
@@ -71,8 +81,9 @@ class EpochRecord:
         """
         try:
             raw: dict[str, Any] = json.loads(text)
-            raw |= {name: _by_partition(raw[name]) for name in ("start", "end", "max_event")}
-            return cls(**{**raw, "idle": tuple(raw["idle"])})
+            raw |= {name: by_partition(raw[name]) for name in ("start", "end", "max_event")}
+            windows = raw.get("windows")
+            return cls(**{**raw, "idle": tuple(raw["idle"]), "windows": None if windows is None else tuple(windows)})
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             msg = f"Record of an epoch: expected the fields of this release as JSON, got another text ({error!r})."
             raise LakeError(msg, runbook="EpochHistoryBroken") from error

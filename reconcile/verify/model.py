@@ -27,6 +27,7 @@ class State(StrEnum):
     HELD = "held"
     VIOLATED = "violated"
     NOT_PROVABLE = "not_provable"
+    WAIVED = "waived"  # the definition does not promise it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ _WORDS = {
     State.HELD: "[green]holds[/]",
     State.VIOLATED: "[bold red]violated[/]",
     State.NOT_PROVABLE: "[yellow]not provable[/]",
+    State.WAIVED: "[yellow]waived[/]",
 }
 _SENTENCES = {0: "every check holds", 1: "a check is violated", 2: "not every check can be judged"}
 

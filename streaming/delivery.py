@@ -1,0 +1,103 @@
+"""How an epoch's data and its offsets are committed: together, or one before the other where a definition asks for it.
+
+`at_least_once` writes the data first: a driver that dies in between leaves them, and the next one reads their offsets
+again. `at_most_once` records the offsets first: their data are lost if the driver dies before it has written them.
+"""
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from deltalake.transaction import AddAction
+
+from cutover.definition.pipeline import Delivery
+from cutover.lake.delivery import AT_LEAST_ONCE, EXACTLY_ONCE, KIND, Attempt
+from cutover.lake.epochs import EpochRecord
+from cutover.lake.losses import Starts
+from cutover.probe import Probe
+from streaming import files, overflow
+from streaming.commit import Committer
+from streaming.overflow import Gathered
+
+
+def deliver(committer: Committer, rows: pa.Table, gathered: Gathered, record: EpochRecord, probe: Probe) -> None:
+    """Commit an epoch as its record says: once, or in two commits with the point `epoch.apart` between them.
+
+    Args:
+        committer: The driver's.
+        rows: All rows of the epoch that the driver holds, its record among them.
+        gathered: Where its partial rows are.
+        record: The epoch's.
+        probe: Told at `epoch.apart`.
+
+    Raises:
+        LakeError: As `Committer.commit`.
+    """
+    if record.delivery == EXACTLY_ONCE or record.tick:
+        _whole(committer, rows, gathered.written, record)
+        return
+    is_record = pc.equal(rows["_kind"], "epoch")
+    own, data = rows.filter(is_record), pa.concat_tables([rows.filter(pc.invert(is_record)), _attempt(rows, record)])
+    if record.delivery == AT_LEAST_ONCE:
+        _data(committer, data, gathered.written, record)
+        probe("epoch.apart", record.epoch)
+        committer.commit(own, record)
+    else:
+        committer.commit(own, record)
+        probe("epoch.apart", record.epoch)
+        _data(committer, data, gathered.written, record)
+
+
+def windows_of(gathered: Gathered, uri: str, mode: Delivery) -> Starts | None:
+    """Return the first start and the last end, microseconds, of an epoch's partial rows.
+
+    None where no row has a window, and where nobody will ask: a commit that has data and offsets loses no range.
+    """
+    if mode == EXACTLY_ONCE:
+        return None
+    found = [_span(table) for table in _parts(gathered, uri)]
+    spans = [span for span in found if span is not None]
+    return (min(first for first, _ in spans), max(last for _, last in spans)) if spans else None
+
+
+def _whole(committer: Committer, rows: pa.Table, written: list[AddAction] | None, record: EpochRecord) -> None:
+    if written is None:
+        committer.commit(rows, record)
+        return
+    own = overflow.own_files(committer.version.uri, rows, record.epoch)
+    committer.commit_files([*written, *own], record)
+
+
+def _data(committer: Committer, data: pa.Table, written: list[AddAction] | None, record: EpochRecord) -> None:
+    uri = committer.version.uri
+    own = [] if written is None else overflow.own_files(uri, data, record.epoch)
+    committer.add(data if written is None else [*written, *own], record.epoch)
+
+
+def _attempt(rows: pa.Table, record: EpochRecord) -> pa.Table:
+    """Return the row that names the attempt."""
+    one = Attempt(
+        epoch=record.epoch,
+        run_id=record.run_id,
+        start=record.start,
+        end=record.end,
+        counts=record.counts,
+        windows=record.windows,
+    )
+    return pa.Table.from_pylist([{"_kind": KIND, "_epoch": record.epoch, "_record": one.to_json()}], schema=rows.schema)
+
+
+def _parts(gathered: Gathered, uri: str) -> Iterable[pa.Table]:
+    if gathered.written is None:
+        return [gathered.rows]
+    system, root = files.place(uri)
+    columns = ["window_start", "window_end"]
+    return (pq.read_table(f"{root}/{action.path}", filesystem=system, columns=columns) for action in gathered.written)
+
+
+def _span(table: pa.Table) -> Starts | None:
+    first, last = pc.min(table["window_start"]).as_py(), pc.max(table["window_end"]).as_py()
+    if first is None or last is None:
+        return None
+    return pc.min(table["window_start"]).cast(pa.int64()).as_py(), pc.max(table["window_end"]).cast(pa.int64()).as_py()

@@ -1,0 +1,78 @@
+"""What came twice or never, told from records and attempts alone."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from cutover.definition.pipeline import Delivery
+from cutover.lake.delivery import Attempt, Delivered, delivered, effective
+from cutover.lake.epochs import EpochRecord
+
+COUNTS = {"accepted": 3, "late": 1}
+
+
+def record(epoch: int, run: str = "a", *, delivery: Delivery = "at_least_once", read: int = 4) -> EpochRecord:
+    return EpochRecord(
+        epoch=epoch,
+        run_id=run,
+        topic="t",
+        topic_id="i",
+        cluster_id="c",
+        start={0: 10 * epoch},
+        end={0: 10 * epoch + read},
+        max_event={},
+        watermark_before=None,
+        watermark_after=None,
+        counts=COUNTS if read else {},
+        delivery=delivery,
+        windows=(epoch, epoch + 1),
+    )
+
+
+def attempt(epoch: int, run: str = "a", counts: Mapping[str, int] = COUNTS) -> Attempt:
+    return Attempt(
+        epoch=epoch, run_id=run, start={0: 10 * epoch}, end={0: 10 * epoch + 4}, counts=counts, windows=(epoch, 9)
+    )
+
+
+@pytest.mark.parametrize(
+    ("records", "tried", "doubled", "lost"),
+    [
+        ([record(0), record(1)], [attempt(0), attempt(1)], [], []),
+        ([record(0), record(1, "b")], [attempt(0), attempt(1), attempt(1, "b")], [attempt(1)], []),
+        ([record(0)], [attempt(0), attempt(0)], [attempt(0)], []),
+        ([record(0), record(1)], [attempt(0)], [], [record(1)]),
+        ([record(0), record(1)], [attempt(0), attempt(1, "b")], [attempt(1, "b")], [record(1)]),
+        ([record(0)], [attempt(0), attempt(1)], [], []),  # epoch 1 is not recorded: its rows are not seen yet
+        ([record(0, read=0)], [], [], []),  # a tick
+        ([record(0, delivery="exactly_once")], [], [], []),
+    ],
+)
+def test_what_came_twice_or_never(
+    records: list[EpochRecord], tried: list[Attempt], doubled: list[Attempt], lost: list[EpochRecord]
+) -> None:
+    assert delivered(records, tried) == Delivered(doubled=tuple(doubled), lost=tuple(lost))
+
+
+def test_rows_add_up_to_what_was_tried_and_under_exactly_once_to_what_was_counted() -> None:
+    records = [record(0), record(1), record(2, delivery="exactly_once")]
+
+    assert effective(records, [attempt(0), attempt(0, "b", {"accepted": 1})]) == {
+        0: {"accepted": 4, "late": 1},
+        1: {},
+        2: COUNTS,
+    }
+
+
+def test_sentences_name_epoch_offsets_and_driver() -> None:
+    said = Delivered(doubled=(attempt(1),), lost=(record(2, "b"),)).sentences
+
+    assert said == (
+        "Doubled: epoch 1, offsets 0: 10 to 13 were written once more than counted by a.",
+        "Lost: epoch 2, offsets 0: 20 to 23 were never written: b ended first.",
+    )
+
+
+def test_attempt_and_record_come_back_from_json() -> None:
+    assert Attempt.from_json(attempt(3).to_json()) == attempt(3)
+    assert EpochRecord.from_json(record(3).to_json()) == record(3)
