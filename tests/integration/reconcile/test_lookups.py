@@ -13,7 +13,8 @@ from pyspark.sql import SparkSession
 from batch import recompute
 from cutover.clock import SystemClock
 from cutover.definition import Count, Fixed, Lateness, Lookup, Pipeline, Sql, Sum, Topic
-from cutover.lake import batch_runs, dimensions
+from cutover.errors import LakeError
+from cutover.lake import batch_runs, dimensions, serving
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.rejoin import Rejoin
 from cutover.log.kafka import LogClient
@@ -29,6 +30,7 @@ from reconcile.verify.run import verify
 from streaming import driver, fork
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import Event
+from tests.support.capabilities import shown
 
 ADS = ("a", "b", "c", "unknown", None)
 FIRST = [Event(id=i, minute=i / 3, key=ADS[i % 5], partition=i % 2) for i in range(90)]
@@ -39,6 +41,7 @@ CAMPAIGNS: tuple[Mapping[str, str | None], ...] = (
     {"a": "x", "b": "x", "c": "y"},
     {"a": "z", "b": "y"},
 )
+TWICE = -1  # a version with a key twice
 CHANGED_BY = 2  # the epoch behind which version 1 is written, while the driver runs
 SQL = """
 SELECT timestamp_micros(unix_micros(at) DIV 600000000 * 600000000) AS window_start, campaign, count(*) AS views,
@@ -71,8 +74,8 @@ def moment(minute: int) -> datetime:
 
 
 def write(settings: Settings, version: int) -> None:
-    known = CAMPAIGNS[version]
-    rows = pa.table({"ad": list(known), "campaign": pa.array(known.values(), pa.string())})
+    known = [*CAMPAIGNS[version].items(), *([("a", "again")] if version == TWICE else [])]
+    rows = pa.table({"ad": [ad for ad, _ in known], "campaign": pa.array([c for _, c in known], pa.string())})
     write_deltalake(dimensions.own_uri(settings, "ads"), rows, mode="overwrite")
 
 
@@ -81,11 +84,11 @@ class Lab:
     settings: Settings
     pipeline: Pipeline
 
-    def drain(self, events: list[Event], *, writes: int | None = None) -> None:
-        """Send and drain; meanwhile another version of the dimension may be written."""
+    def drain(self, events: list[Event], *, writes: int | None = None, behind: int = CHANGED_BY) -> None:
+        """Send and drain; behind an epoch another version of the dimension may be written."""
 
         def probe(point: Point, epoch: int) -> None:
-            if writes is not None and (point, epoch) == ("epoch.committed", CHANGED_BY):
+            if writes is not None and (point, epoch) == ("epoch.committed", behind):
                 write(self.settings, writes)
 
         rig.send(self.settings, self.pipeline.source.name, events)
@@ -132,7 +135,7 @@ def test_batch_joined_each_offset_as_the_stream_did(lab: Lab) -> None:
     assert run.dimensions == recorded
 
 
-def test_plain_python_gives_what_batch_has(lab: Lab) -> None:
+def test_plain_python_gives_what_both_paths_have(lab: Lab) -> None:
     rejoin, client = Rejoin(lab.settings, lab.pipeline), LogClient(lab.settings)
     recorded = rejoin.recorded(rig.records(lab.settings, lab.pipeline))
     topic = lab.pipeline.source.name
@@ -147,9 +150,13 @@ def test_plain_python_gives_what_batch_has(lab: Lab) -> None:
         "SELECT epoch_us(window_start), campaign, sum(_n)::BIGINT, sum(ids)::BIGINT FROM rows"
         " WHERE _class IN ('accepted', 'late') GROUP BY ALL",
     )
-    assert {(start, key): (row.n, row.measures["ids"]) for (start, _, (key,)), row in expected.rows.items()} == {
-        (start, key): (n, ids) for start, key, n, ids in found
-    }
+    rows = {(start, key): (row.n, row.measures["ids"]) for (start, _, (key,)), row in expected.rows.items()}
+    assert rows == {(start, key): (n, ids) for start, key, n, ids in found}
+    with serving.connect(lab.settings, lab.pipeline) as connection:
+        batch = connection.sql("SELECT epoch_us(window_start), campaign, _n, ids FROM batch").fetchall()
+    closed = {cell: value for cell, value in rows.items() if cell[0] < rig.NOON + 120 * rig.MINUTE}
+    assert closed == {(start, key): (n, ids) for start, key, n, ids in batch}
+    shown("lookup", "reference", "streaming", "batch")
 
 
 def test_only_late_records_tell_the_paths_apart(lab: Lab) -> None:
@@ -157,6 +164,7 @@ def test_only_late_records_tell_the_paths_apart(lab: Lab) -> None:
 
     assert (found.verdict, found.causes["late"].events) == (Verdict.EXPLAINED, len(LATE))
     assert {name for name, cause in found.causes.items() if cause.rows} == {"late"}
+    assert f"{len(LATE)} of {len(LATE)} sampled late positions were read back from the log, 0 wrong." in found.notes
 
 
 def test_a_teams_sql_sees_the_columns_too(lab: Lab, tmp_path: Path) -> None:
@@ -205,3 +213,16 @@ def test_a_version_that_was_vacuumed_is_no_verdict_on_the_data(lab: Lab) -> None
     assert (found.verdict, found.exit_code) == (Verdict.NOT_COMPARABLE, 2)
     assert found.seal.breaches[0].code == "dimension"
     assert "version 0" in found.seal.breaches[0].message
+
+
+def test_a_version_with_a_key_twice_ends_the_driver_and_refuses_the_next_one(lab: Lab) -> None:
+    write(lab.settings, 2)
+    before = rig.records(lab.settings, lab.pipeline)[-1].epoch
+    events = [Event(id=2000 + i, minute=140 + i / 60, key="a", partition=i % 2) for i in range(50)]
+
+    with pytest.raises(LakeError, match=r"expected each key \(ad\) once, got 1 keys") as ended:
+        lab.drain(events, writes=TWICE, behind=before + 1)
+    with pytest.raises(LakeError, match=r"expected each key \(ad\) once, got 1 keys"):
+        lab.drain([])
+
+    assert (ended.value.runbook, rig.records(lab.settings, lab.pipeline)[-1].epoch) == ("DimensionUnusable", before + 1)

@@ -1,5 +1,7 @@
 """The verdict by tables: what was found and the policy decide it, nothing else."""
 
+from dataclasses import replace
+
 import pytest
 
 from cutover.definition import Policy
@@ -42,6 +44,19 @@ def test_a_policy_that_allows_unexplained_rows_does_not_turn_divergence_into_agr
     decision = decide(judged(unexplained=1), Policy(max_unexplained=5))
 
     assert (decision.verdict, decision.exit_code, decision.policy.within) == (Verdict.DIVERGED, 1, True)
+
+
+@pytest.mark.parametrize(("allowed", "expected"), [(0, (1, "DimensionChanged")), (2, (0, None))])
+def test_rows_that_another_version_of_a_dimension_explains_are_beyond_the_policy_unless_it_allows_them(
+    allowed: int, expected: tuple[int, str | None]
+) -> None:
+    found = replace(judged(explained=3), dimension=2, causes=("late", "dimension"))
+
+    decision = decide(found, Policy(max_dimension_rows=allowed))
+
+    assert (decision.verdict, (decision.exit_code, decision.runbook)) == (Verdict.EXPLAINED, expected)
+    said = verdict.sentence(decision.verdict, found, Events(late=1), decision.policy)
+    assert "late events and another version of a dimension explain every difference" in said
 
 
 def test_late_share_is_of_accepted_and_late() -> None:
