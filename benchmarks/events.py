@@ -52,6 +52,11 @@ def encoded(number: int, key: int, amount: int, at_millis: int) -> bytes:
     return b'{"id":%d,"k":"key-%d","v":%d,"at":%d}' % (number, key, amount, at_millis)
 
 
+def live(number: int, millis: int) -> bytes:
+    """Return an event as it comes about: keys by turns, its time the clock's."""
+    return encoded(number, number * 7_919 % KEYS, number % 1_000, millis)
+
+
 def stream_of(count: int) -> Iterator[tuple[int, bytes]]:
     """Yield log time (milliseconds) and value of `count` events: 200 keys, up to 20 s out of order."""
     rng = random.Random(7)  # noqa: S311 -- test data, the same every time

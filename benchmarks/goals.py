@@ -64,6 +64,33 @@ GOALS = (
     Goal(name="growth_batch", text="10 x the data: time of a batch recompute", bound=10.5),
     Goal(name="growth_fold", text="10 x the data: time of a fold", bound=10.5),
     Goal(name="growth_reconcile", text="10 x the data: time of a reconcile", bound=10.5),
+    Goal(
+        name="lookup_small",
+        text="Epoch of 5,000 events: with a lookup of 1,000 rows / without one",
+        bound=1.15,
+    ),
+    Goal(
+        name="lookup_large",
+        text="Epoch of 5,000 events: with a lookup of 1,000,000 rows / without one",
+        bound=None,
+    ),
+    Goal(
+        name="yahoo_hand_written",
+        text="Yahoo Streaming Benchmark: throughput, ours / the hand-written job",
+        bound=1.5,
+        at="least",
+    ),
+    Goal(
+        name="yahoo_noop",
+        text="Yahoo Streaming Benchmark: throughput, ours / the same query to a noop sink",
+        bound=None,
+        at="least",
+    ),
+    Goal(
+        name="yahoo_latency",
+        text="Yahoo Streaming Benchmark, 5,000 events/s: p99 from produce call to commit, ours / the hand-written job",
+        bound=None,
+    ),
     Goal(name="restart", text="Restart after SIGKILL with a backlog: to the first commit", bound=15, unit="s"),
 )
 BY_NAME = {goal.name: goal for goal in GOALS}

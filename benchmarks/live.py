@@ -2,19 +2,24 @@
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from benchmarks import events
 from cutover.settings import Settings
 
 TICK_SECONDS = 0.01
 
+Encode = Callable[[int, int], bytes]
+"""From the number of an event and its time (milliseconds) to its bytes."""
+
 
 class Live:
     """A producer whose rate can be changed while it runs; event n goes to partition n % 4, at offset n // 4."""
 
-    def __init__(self, settings: Settings, topic: str, *, keep_times: bool = False) -> None:
-        self._topic = topic
+    def __init__(
+        self, settings: Settings, topic: str, *, keep_times: bool = False, encode: Encode = events.live
+    ) -> None:
+        self._topic, self._encode = topic, encode
         self._sender = events.producer(settings, **{"linger.ms": 5})
         self._rate, self._ended = 0.0, threading.Event()
         self._times: list[float] | None = [] if keep_times else None
@@ -61,6 +66,6 @@ class Live:
         number = self.sent
         if self._times is not None:
             self._times.append(time.monotonic())
-        value = events.encoded(number, number * 7_919 % events.KEYS, number % 1_000, millis)
+        value = self._encode(number, millis)
         events.put(self._sender, self._topic, value, partition=number % events.PARTITIONS, millis=millis)
         self.sent = number + 1

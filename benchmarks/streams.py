@@ -116,7 +116,7 @@ class Streams:
             AssertionError: They differ.
         """
         with tables.connect() as connection:
-            connection.register("ours", self._folded(number))
+            connection.register("ours", self.folded(number, COLUMNS))
             tables.relation(connection, "theirs", str(self.place(f"hand-{self.pipeline.name}-{number}-table")))
             query = f"""
                 SELECT (SELECT count(*) FROM (SELECT {COLUMNS} FROM ours EXCEPT ALL SELECT {COLUMNS} FROM theirs)),
@@ -133,7 +133,8 @@ class Streams:
             f"the noop sink read {read:,} events",
         )
 
-    def _folded(self, number: int) -> pa.Table:
+    def folded(self, number: int, columns: str) -> pa.Table:
+        """Return what our epoch log of a round adds up to, late rows included."""
         pipeline = self._renamed(number)
         version = versions.current(self.settings, pipeline)
         if version is None:
@@ -144,7 +145,7 @@ class Streams:
             newest = log.newest()
             log.relation(connection, "log", epoch=-1 if newest is None else newest.epoch)
             folded = finished_sql(pipeline, "log", keep=(Class.ACCEPTED, Class.LATE))
-            return connection.sql(f"SELECT {COLUMNS} FROM ({folded})").to_arrow_table()
+            return connection.sql(f"SELECT {columns} FROM ({folded})").to_arrow_table()
 
     def _renamed(self, number: int) -> Pipeline:
         return replace(self.pipeline, name=f"{self.pipeline.name}_{number}")

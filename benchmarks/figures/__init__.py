@@ -6,7 +6,20 @@ from importlib import import_module
 from benchmarks.bench import Bench
 from benchmarks.figure import Figure
 
-NAMES = ("epoch", "catchup", "latency", "sustained", "overload", "batch", "reconcile", "growth", "restart")
+NAMES = (
+    "epoch",
+    "catchup",
+    "latency",
+    "sustained",
+    "overload",
+    "batch",
+    "reconcile",
+    "growth",
+    "restart",
+    "lookup",
+    "yahoo",
+    "yahoo_latency",
+)
 
 
 def measures(names: tuple[str, ...] = NAMES) -> Mapping[str, Callable[[Bench], Figure]]:

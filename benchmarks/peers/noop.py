@@ -10,15 +10,25 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from cutover.definition.pipeline import Pipeline
 from cutover.records.classify import classified
+from cutover.records.lookups import NONE, Dimensions
 from cutover.records.parse import parsed
 from cutover.records.partials import aggregated
 
 
-def start(spark: SparkSession, *, bootstrap: str, pipeline: Pipeline, checkpoint: Path, name: str) -> StreamingQuery:
+def start(
+    spark: SparkSession,
+    *,
+    bootstrap: str,
+    pipeline: Pipeline,
+    checkpoint: Path,
+    name: str,
+    dimensions: Dimensions = NONE,
+) -> StreamingQuery:
     """Read a topic from its beginning, at most `max_rows_per_epoch` records a micro-batch."""
 
     def each(batch: DataFrame, _: int) -> None:
-        rows = aggregated(classified(parsed(batch, pipeline), pipeline, watermark_micros=None), pipeline)
+        whole = parsed(batch, pipeline, dimensions)
+        rows = aggregated(classified(whole, pipeline, watermark_micros=None), pipeline)
         rows.write.format("noop").mode("overwrite").save()
 
     records = (
