@@ -13,7 +13,7 @@ from cutover.definition.compiled import states
 from cutover.definition.pipeline import Pipeline
 from cutover.definition.windows import Sessions
 from cutover.errors import CutoverError
-from cutover.lake import batch_runs, tables
+from cutover.lake import batch_runs, joined, tables
 from cutover.lake.batch_runs import BatchRun, Range
 from cutover.lake.epochs import EpochLog, EpochRecord
 from cutover.lake.paths import batch_uri
@@ -105,12 +105,13 @@ def twice(source: Source, facts: Facts) -> tuple[Twice, ...]:
 
 
 def same_cut(first: BatchRun, second: BatchRun) -> bool:
-    """Return whether two runs had the same log, cut and definitions, and wrote versions of their own."""
+    """Return whether two runs had the same log, cut, definitions and dimensions, and wrote versions of their own."""
     told = [
         (run.topic_id, dict(run.cut), run.result_fingerprint, run.batch_fingerprint, run.isolation)
         for run in (first, second)
     ]
-    return told[0] == told[1] and first.batch_version != second.batch_version
+    joined_alike = not any(joined.apart(of, second.dimensions.get(name, ())) for name, of in first.dimensions.items())
+    return told[0] == told[1] and joined_alike and first.batch_version != second.batch_version
 
 
 def _twice(source: Source, facts: Facts, first: BatchRun, second: BatchRun) -> Twice | None:

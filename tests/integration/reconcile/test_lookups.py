@@ -213,6 +213,8 @@ def test_a_version_that_was_vacuumed_is_no_verdict_on_the_data(lab: Lab) -> None
     assert (found.verdict, found.exit_code) == (Verdict.NOT_COMPARABLE, 2)
     assert found.seal.breaches[0].code == "dimension"
     assert "version 0" in found.seal.breaches[0].message
+    # Batch runs at one cut whose records were joined otherwise are no two answers to one question.
+    assert verify(lab.settings, lab.pipeline, only=["N8"]).violations == ()
 
 
 def test_a_version_with_a_key_twice_ends_the_driver_and_refuses_the_next_one(lab: Lab) -> None:
