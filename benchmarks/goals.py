@@ -92,5 +92,11 @@ GOALS = (
         bound=None,
     ),
     Goal(name="restart", text="Restart after SIGKILL with a backlog: to the first commit", bound=15, unit="s"),
+    Goal(
+        name="join_hand_written",
+        text="Windowed join of two topics, drained and read: time / a minimal Spark batch join of the same rows",
+        bound=1.3,
+    ),
+    Goal(name="growth_join", text="10 x the data: time of a windowed join", bound=10.5),
 )
 BY_NAME = {goal.name: goal for goal in GOALS}

@@ -19,6 +19,7 @@ NAMES = (
     "lookup",
     "yahoo",
     "yahoo_latency",
+    "join",
 )
 
 

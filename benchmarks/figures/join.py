@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,11 +12,12 @@ from benchmarks.bench import Bench
 from benchmarks.figure import Figure, ratio
 from benchmarks.peers import batch_join
 from benchmarks.rounds import interleaved, seconds
+from benchmarks.streams import Streams
+from benchmarks.triggers import listening
 from cutover.definition import catalogue
 from cutover.definition.pipeline import Pipeline
 from cutover.lake import serving, tables
 from cutover.log.kafka import bootstrap_servers
-from streaming import driver
 
 ROWS = 500_000  # of each side
 TIMES = 10
@@ -64,7 +64,7 @@ def measure(bench: Bench) -> Figure:
         samples=samples,
         equal=(large.check(bench.rounds),),
         notes=(
-            "Ours: the driver drains both topics, each epoch committed, and one reader folds and makes the pairs.",
+            "Ours: a driver drains both topics, first trigger to last commit, and one reader makes the pairs.",
             "Hand-written: one Spark batch job to a noop sink, from_json without checks, in a session that is warm.",
         ),
         full=large.rows >= ROWS,
@@ -91,16 +91,16 @@ class Joined:
 
     def ours(self, number: int) -> float:
         """Drain both topics by the driver as it is, then read the result once."""
-        pipeline = replace(self.pipeline, name=f"{self.pipeline.name}_{number}")
-        drain = partial(driver.run, self.bench.settings, pipeline, until="drain")
-        return seconds(drain) + seconds(lambda: self.read(number))
+        triggers = self.bench.once("triggers", lambda: listening(self.bench.spark))
+        drained = Streams(bench=self.bench, pipeline=self.pipeline, rows=2 * self.rows, triggers=triggers).ours(number)
+        return drained.seconds + seconds(lambda: self.read(number))
 
     def read(self, number: int) -> pa.Table:
         """Return the result of a round."""
         pipeline = replace(self.pipeline, name=f"{self.pipeline.name}_{number}")
         with serving.connect(self.bench.settings, pipeline) as connection:
             found = "SELECT window_start, k, n, worth, worst, apart FROM streaming WHERE n > 0"
-            return connection.execute(found).to_arrow_table()
+            return connection.sql(found).to_arrow_table()
 
     def hand_written(self, _: int) -> float:
         """Join by Spark and throw the result away."""

@@ -40,8 +40,6 @@ def check(pipeline: Pipeline) -> None:
         refuse("source.record_id", "none beside a join", "one", "twins of both sides cannot be told yet")
     if pipeline.lookups:
         refuse("lookups", "none beside a join", ", ".join(pipeline.lookups), "join a topic that has the columns")
-    if pipeline.trigger is not None:
-        refuse("trigger", "none beside a join", repr(pipeline.trigger), "panes of pairs are not there yet")
 
 
 def _sides(pipeline: Pipeline, join: Join | SelfJoin) -> None:
