@@ -1,5 +1,6 @@
 """A windowed join of two topics, drained by the driver and read once, beside a minimal Spark batch join of it."""
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,12 +13,12 @@ from benchmarks.bench import Bench
 from benchmarks.figure import Figure, ratio
 from benchmarks.peers import batch_join
 from benchmarks.rounds import interleaved, seconds
-from benchmarks.streams import Streams
-from benchmarks.triggers import listening
 from cutover.definition import catalogue
 from cutover.definition.pipeline import Pipeline
 from cutover.lake import serving, tables
 from cutover.log.kafka import bootstrap_servers
+from cutover.probe import Point
+from streaming import driver
 
 ROWS = 500_000  # of each side
 TIMES = 10
@@ -64,11 +65,30 @@ def measure(bench: Bench) -> Figure:
         samples=samples,
         equal=(large.check(bench.rounds),),
         notes=(
-            "Ours: a driver drains both topics, first trigger to last commit, and one reader makes the pairs.",
+            "Ours: a driver drains both topics, first epoch planned to last commit, and one reader makes the pairs.",
             "Hand-written: one Spark batch job to a noop sink, from_json without checks, in a session that is warm.",
         ),
         full=large.rows >= ROWS,
     )
+
+
+@dataclass(slots=True)
+class _Span:
+    """Notes when the first epoch was planned and the last one committed; a probe of the driver."""
+
+    began: float | None = None
+    ended: float = 0.0
+
+    def __call__(self, point: Point, epoch: int) -> None:
+        if point == "epoch.planned" and self.began is None and epoch >= 0:
+            self.began = time.perf_counter()
+        if point == "epoch.committed":
+            self.ended = time.perf_counter()
+
+    @property
+    def seconds(self) -> float:
+        """Return the time between both."""
+        return self.ended - (self.began or self.ended)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,9 +111,10 @@ class Joined:
 
     def ours(self, number: int) -> float:
         """Drain both topics by the driver as it is, then read the result once."""
-        triggers = self.bench.once("triggers", lambda: listening(self.bench.spark))
-        drained = Streams(bench=self.bench, pipeline=self.pipeline, rows=2 * self.rows, triggers=triggers).ours(number)
-        return drained.seconds + seconds(lambda: self.read(number))
+        span = _Span()
+        pipeline = replace(self.pipeline, name=f"{self.pipeline.name}_{number}")
+        driver.run(self.bench.settings, pipeline, until="drain", probe=span)
+        return span.seconds + seconds(lambda: self.read(number))
 
     def read(self, number: int) -> pa.Table:
         """Return the result of a round."""

@@ -214,7 +214,7 @@ def _changelog(pipeline: Pipeline) -> None:
     topic = pipeline.changelog
     if topic is None:
         return
-    if not TOPIC_NAME.match(topic) or topic == pipeline.source.name:
+    if not TOPIC_NAME.match(topic) or topic in {pipeline.source.name, types.right_of(pipeline).source.name}:
         refuse("changelog", "the name of a Kafka topic, another than the source's", repr(topic[:80]))
     if pipeline.trigger is None:
         refuse("changelog", "a pipeline with a trigger", "none", "without one no panes come out")
