@@ -146,7 +146,9 @@ def _touched_from(work: Work) -> int | None:
     keys = ", ".join(tables.identifier(name) for name in work.pipeline.key)
     columns = f"{keys}, window_start, window_end"
     new = f"SELECT DISTINCT {columns}, true AS __new FROM {scan.SCAN} WHERE _class = '{Class.ACCEPTED}'"
-    both = f"(SELECT {columns}, false AS __new FROM found_sessions UNION ALL {new})"
+    same = " AND ".join(f"s.{key} IS NOT DISTINCT FROM f.{key}" for key in map(tables.identifier, work.pipeline.key))
+    of_these_keys = f"EXISTS (SELECT 1 FROM {scan.SCAN} s WHERE {same})"
+    both = f"(SELECT {columns}, false AS __new FROM found_sessions f WHERE {of_these_keys} UNION ALL {new})"
     joined = joined_sql(work.pipeline.key, both)
     query = (
         f"SELECT epoch_us(min(window_start)) AS opens FROM ({joined}) GROUP BY {keys}, {SESSION} HAVING bool_or(__new)"

@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 
 from cutover.definition import compiled
 from cutover.definition.pipeline import Pipeline
+from cutover.definition.windows import Sessions
 from cutover.records.classes import WITH_POSITIONS, Class
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
+WINDOW = ("window_start", "window_end")
 NOTHING: Mapping[str, str] = MappingProxyType({})
 POSITION = "struct<partition:int, offset:bigint, event_time:timestamp, reason:string>"
 _WITH_POSITIONS = ", ".join(f"'{name}'" for name in WITH_POSITIONS)
@@ -20,7 +22,7 @@ _WITHOUT_KEY = f"'{Class.MALFORMED}', '{Class.FILTERED}'"
 def aggregated(
     classified: "DataFrame", pipeline: Pipeline, *, by: tuple[str, ...] = (), further: Mapping[str, str] = NOTHING
 ) -> "DataFrame":
-    """Aggregate by class, window and key.
+    """Aggregate by class, window and key; of sessions, those that rows of the same class and key make.
 
     A record that does not count keeps a row of its own for each of its windows: its position is part of the grouping,
     so that no group collects a list (which would leave code generation, and memory, behind).
@@ -40,22 +42,26 @@ def aggregated(
     """
     keys = [f"`{name}`" for name in pipeline.key]
     states = compiled.states(pipeline)
-    grouping = [
+    window = pipeline.window
+    grouping: list[str | Column] = [
         *(f"__by_{name}" for name in by),
         "_class",
-        "window_start",
-        "window_end",
+        *(() if isinstance(window, Sessions) else WINDOW),
         *(f"__key_{position}" for position in range(len(keys))),
         "__partition",
         "__position",
     ]
     from pyspark.sql import functions as F  # noqa: N812, PLC0415 -- Spark's own alias; commands without Spark pay nothing
 
+    if isinstance(window, Sessions):  # Spark joins what is exactly a gap apart, as the fold does
+        grouping.append(F.session_window("__at", f"{window.gap_micros} microseconds").alias("__session"))
+    bounds = ("min(window_start)", "max(window_end)") if isinstance(window, Sessions) else ()
     grouped = (
         _inputs(classified, keys, by)
         .groupBy(*grouping)
         .agg(
             *(F.expr(state.create).alias(f"__state_{position}") for position, state in enumerate(states)),
+            *(F.expr(bound).alias(name) for bound, name in zip(bounds, WINDOW, strict=False)),
             F.expr("count(1)").alias("__n"),
             F.expr("sum(_unknown)").alias("__unknown"),
             *(F.expr(aggregate).alias(name) for name, aggregate in further.items()),
@@ -86,6 +92,8 @@ def _inputs(classified: "DataFrame", keys: list[str], by: tuple[str, ...]) -> "D
         *(f"IF(_class IN ({_WITHOUT_KEY}), NULL, {key}) AS `__key_{position}`" for position, key in enumerate(keys)),
         f"IF(_class = '{Class.FILTERED}', _partition, NULL) AS __partition",
         f"IF(_class IN ({_WITH_POSITIONS}), {_position()}, NULL) AS __position",
+        # Of sessions: rows without a window, and those that are kept one by one, must not be told apart by their time.
+        f"IF(_class IN ({_WITHOUT_KEY}, {_WITH_POSITIONS}), TIMESTAMP '1970-01-01 00:00:00', window_start) AS __at",
         "*",
     )
 

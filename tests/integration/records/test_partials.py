@@ -1,6 +1,8 @@
 """Partial aggregates in Spark, from bytes to rows, and folded in DuckDB against plain Python."""
 
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -8,6 +10,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+from cutover.definition import Sessions
 from cutover.log.kafka import RawRecord
 from cutover.records import reference
 from cutover.records.classify import classified
@@ -107,6 +110,27 @@ def test_fold_is_the_result_of_plain_python(partials: pa.Table, expected: refere
         for row in rows
     }
     assert {group: (row.n, dict(row.measures)) for group, row in expected.rows.items()} == found
+
+
+def test_rows_that_touch_are_one_session_to_the_microsecond(spark: "SparkSession") -> None:
+    pipeline = replace(PIPELINE, window=Sessions("10 minutes"))
+    # Exactly a gap apart, and a microsecond more: of the four the last one alone is a session of its own.
+    times = ("00:00:00.000001", "00:10:00.000001", "00:20:00.000001", "00:30:00.000002")
+    apart = [('{"must":"sessions","at":"2024-01-01T' + time + 'Z"}').encode() for time in times]
+    raw = [*RAW, *(RawRecord(partition=9, offset=i, log_time_micros=LOG_TIME, value=v) for i, v in enumerate(apart))]
+    expected = reference.run(pipeline, raw)
+
+    found = aggregated(classified(parsed(frame_of(spark, raw), pipeline), pipeline, watermark_micros=None), pipeline)
+
+    rows = found.toArrow().to_pylist()
+    counted = [row for row in rows if row["_class"] == "accepted"]
+    accepted = [(r["must"], _micros(r["window_start"]), _micros(r["window_end"]), r["_n"]) for r in counted]
+    assert sorted(accepted) == sorted((key[0], start, end, r.n) for (start, end, key), r in expected.rows.items())
+    assert [n for must, *_, n in sorted(accepted) if must == "sessions"] == [3, 1]
+    counts = Counter(dict.fromkeys(expected.counts, 0))
+    for r in rows:
+        counts[r["_class"]] += r["_n"]
+    assert counts == Counter({str(name): n for name, n in expected.counts.items()})
 
 
 def test_further_grouping_by_partition_leaves_out_the_shape_s_own(classified_rows: "DataFrame") -> None:

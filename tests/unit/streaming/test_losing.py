@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from cutover.definition import Lateness
-from cutover.definition.windows import Sliding
+from cutover.definition.windows import Sessions, Sliding
 from cutover.lake.epochs import EpochRecord
 from cutover.records import limits
 from streaming import losing
@@ -71,6 +71,16 @@ def test_sliding_windows_are_touched_by_their_starts() -> None:
     sliding = replace(CLICKS, window=Sliding(size=30 * MINUTE, every=10 * MINUTE))
 
     assert minutes(losing.windows(sliding, NOON + 60 * MINUTE, NOON + 45 * MINUTE)) == (20, 80)
+
+
+def test_sessions_are_touched_by_a_stretch_of_time() -> None:
+    sessions = replace(CLICKS, window=Sessions("10 minutes"))
+
+    found = losing.windows(sessions, NOON + 60 * MINUTE, NOON + 45 * MINUTE)
+
+    # The last final one ends 10 minutes (a further gap) and 20 (allowed) before the watermark; a lost row of 13:15
+    # reaches a gap further.
+    assert found == (NOON + (60 - 10 - 20) * MINUTE, NOON + (45 + 30 + 10) * MINUTE + 1)
 
 
 def test_nothing_is_touched_where_all_that_was_lost_would_have_been_late() -> None:

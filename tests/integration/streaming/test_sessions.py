@@ -1,0 +1,177 @@
+"""Sessions on their whole way: epochs, a late row that joins two of them, a fold, both paths, comparison, `verify`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from batch import recompute
+from cutover.definition import Accumulation, Count, EachEpoch, Lateness, Pipeline, Repeat, Sessions, Sum, Topic
+from cutover.lake.serving import connect
+from cutover.settings import Kafka, Settings, Spark, Stream
+from reconcile.audit.run import determinism
+from reconcile.explain import explain
+from reconcile.result import Reconciliation, Verdict
+from reconcile.run import reconcile
+from reconcile.verify.model import State
+from reconcile.verify.run import verify
+from streaming import driver
+from tests.support.fed import Fed, HandClock
+from tests.support.logs import START, Send, ends_of, log_of
+from tests.support.real_log import Writer
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+GAP = 600  # seconds
+LONG = 20_000
+Row = tuple[Any, ...]
+
+
+def row(at: int, key: str, value: int) -> Send:
+    """Return a record of partition 0 at a time in seconds after the log's begin, logged long after all others."""
+    return Send(partition=0, ahead=at, fields={"k": key, "v": value})
+
+
+# By epoch. In the third, `a` at 600 is exactly a gap from both sessions of `a`, and far behind the watermark.
+EPOCHS: Sequence[Sequence[Send]] = (
+    (row(0, "a", 1), row(2 * GAP, "a", 2), row(0, "b", 4)),
+    (row(LONG, "a", 8),),
+    (row(GAP, "a", 16), row(GAP // 2, "b", 32), row(LONG + 300, "a", 64)),
+    (row(LONG + 300 + GAP, "a", 128),),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """An installation in which both paths and the comparison have run."""
+
+    settings: Settings
+    pipeline: Pipeline
+    found: Reconciliation
+
+
+@pytest.fixture(scope="module")
+def told(spark: "SparkSession", kafka_bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Told:
+    settings = Settings(
+        home=tmp_path_factory.mktemp("sessions"),
+        kafka=Kafka(bootstrap_servers=kafka_bootstrap),
+        spark=Spark(master="local[2]", driver_memory="1g"),
+        stream=Stream(trigger_seconds=0.01, heartbeat_seconds=0.2, fold_every=2),
+    )
+    pipeline = Pipeline(
+        name="whole-sessions",
+        source=Topic(
+            name="whole-sessions",
+            schema="at timestamp NOT NULL, k string, v int",
+            event_time="at",
+            time_format="seconds",
+        ),
+        key=("k",),
+        window=Sessions("10 minutes"),
+        measures={"n": Count(), "total": Sum("v")},
+        lateness=Lateness(out_of_orderness="0 seconds", max_ahead="30 days"),
+        trigger=Repeat(EachEpoch()),
+        accumulation=Accumulation.RETRACTING,
+    )
+    writer = Writer(settings)
+    writer.make(pipeline.source.name)
+    log = log_of([send for epoch in EPOCHS for send in epoch])
+    writer.write(pipeline.source.name, log)
+    fed = Fed(spark, settings, pipeline, HandClock())
+    read = 0
+    for number, epoch in enumerate(EPOCHS):
+        read += len(epoch)
+        fed.feed(ends_of(log[:read]))
+        if number == len(EPOCHS) - 2:
+            fed.compact()
+    driver.run(settings, pipeline, until="final")
+    recompute.run(settings, pipeline)
+    return Told(settings=settings, pipeline=pipeline, found=reconcile(settings, pipeline))
+
+
+def view(told: Told, query: str) -> list[Row]:
+    """Return start and end in seconds after the log's begin, then further columns."""
+    with connect(told.settings, told.pipeline) as connection:
+        rows = connection.execute(query).fetchall()
+    return [(round(start.timestamp()) - START, round(end.timestamp()) - START, *rest) for start, end, *rest in rows]
+
+
+def test_the_stream_has_what_came_in_time(told: Told) -> None:
+    found = view(told, "SELECT window_start, window_end, k, n, total, state FROM streaming ORDER BY k, 1")
+
+    assert found == [
+        (0, GAP, "a", 1, 1, "final"),
+        (2 * GAP, 3 * GAP, "a", 1, 2, "final"),
+        (LONG, LONG + 300 + 2 * GAP, "a", 3, 8 + 64 + 128, "final"),
+        (0, GAP, "b", 1, 4, "final"),
+    ]
+
+
+def test_the_batch_is_served_with_the_late_rows_and_nothing_twice(told: Told) -> None:
+    found = view(told, "SELECT window_start, window_end, k, n, total, served_by, state FROM serving ORDER BY k, 1")
+
+    assert found == [
+        (0, 3 * GAP, "a", 3, 1 + 2 + 16, "batch", "final"),
+        (LONG, LONG + 300 + 2 * GAP, "a", 3, 8 + 64 + 128, "batch", "final"),
+        (0, GAP // 2 + GAP, "b", 2, 4 + 32, "batch", "final"),
+    ]
+
+
+def test_what_one_late_row_joins_is_one_difference_with_one_cause(told: Told) -> None:
+    windows, causes = told.found.windows, told.found.causes
+
+    assert (told.found.verdict, causes["unexplained"].rows, causes["late"].events) == (Verdict.EXPLAINED, 0, 2)
+    assert (windows.compared, windows.different, windows.open) == (2, 1, 0)  # by start: of both keys, of `a` alone
+
+
+def test_explain_shows_the_sessions_of_both_sides_and_the_row_that_joins_them(told: Told) -> None:
+    found = explain(told.settings, told.pipeline, datetime.fromtimestamp(START, UTC), ["a"])
+
+    assert (found.state, [(late.class_, late.offset) for late in found.rows]) == ("closed", [("late", 4)])
+    assert [(one.side, one.records) for one in found.sessions] == [("streaming", 1), ("streaming", 1), ("batch", 3)]
+    assert {value.measure: value.cause for value in found.values} == {
+        "n": "late",
+        "total": "late",
+        "window_end": "late",
+    }
+
+
+def test_explain_takes_the_start_that_one_side_alone_has(told: Told) -> None:
+    start = datetime.fromtimestamp(START, UTC) + timedelta(seconds=2 * GAP)
+
+    found = explain(told.settings, told.pipeline, start, ["a"])
+
+    assert {(value.measure, value.streaming, value.batch) for value in found.values} >= {("n", 1, None)}
+    assert len(found.sessions) == 3
+
+
+def test_last_panes_that_were_not_taken_back_are_what_the_stream_has(told: Told) -> None:
+    newest = "PARTITION BY window_start, window_end, k ORDER BY _epoch DESC, _order DESC"
+    last = f"(SELECT * FROM panes QUALIFY row_number() OVER ({newest}) = 1)"  # noqa: S608 -- of this file
+    standing = f"(SELECT * FROM {last} WHERE _pane <> 'retraction')"  # noqa: S608 -- of this file
+    panes, stream = (
+        view(told, f"SELECT window_start, window_end, k, n FROM {source} ORDER BY k, 1")  # noqa: S608 -- of this file
+        for source in (standing, "streaming")
+    )
+
+    assert panes == stream
+
+
+def test_verify_finds_every_epoch_right(told: Told) -> None:
+    found = verify(told.settings, told.pipeline, every=True)
+
+    assert {name: found.checks[name].state for name in ("N1", "N3", "N4", "N5", "N6")} == dict.fromkeys(
+        ("N1", "N3", "N4", "N5", "N6"), State.HELD
+    )
+    assert found.violations == ()
+    assert "folds" in found.checks["N4"].looked_at
+
+
+def test_replays_with_other_epochs_and_tasks_give_the_same_sessions(told: Told) -> None:
+    found = determinism(told.settings, told.pipeline, replays=1, seed=3)
+
+    assert (found.exit_code, found.rows) == (0, 3)
+    assert {one.blamed for one in found.replays} == {()}

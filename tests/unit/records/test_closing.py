@@ -1,0 +1,57 @@
+"""When a row is late and a window closed: to the microsecond, and of sessions with the gap that is inclusive."""
+
+from dataclasses import replace
+
+import duckdb
+import pytest
+
+from cutover.definition import Count, Fixed, Lateness, Pipeline, Sessions, Topic
+from cutover.definition.windows import Interval, Window, touch
+from cutover.records.closing import closed_by, closed_sql, closing, grace
+
+MINUTE = 60_000_000
+PIPELINE = Pipeline(
+    name="p",
+    source=Topic(name="t", schema="k string, at timestamp", event_time="at"),
+    key=("k",),
+    window=Fixed(minutes=10),
+    measures={"n": Count()},
+    lateness=Lateness(allowed="5 minutes"),
+)
+SESSIONS = replace(PIPELINE, window=Sessions("10 minutes"))
+
+
+@pytest.mark.parametrize(
+    ("window", "first"), [(Fixed(minutes=10), 10 * MINUTE + 5 * MINUTE), (Sessions("10 minutes"), 25 * MINUTE + 1)]
+)
+def test_a_window_is_closed_at_the_first_such_watermark_and_not_before(window: Window, first: int) -> None:
+    pipeline = replace(PIPELINE, window=window)
+    end = 10 * MINUTE
+
+    assert closing(window, pipeline.lateness, end) == first
+    assert (closed_by(pipeline, first), closed_by(pipeline, first - 1), closed_by(pipeline, None)) == (
+        end,
+        end - 1,
+        None,
+    )
+
+
+def test_no_row_that_is_in_time_touches_a_session_that_is_closed() -> None:
+    gap = 10 * MINUTE
+    watermark = closing(SESSIONS.window, SESSIONS.lateness, gap)
+    rows = [gap - 1, gap, gap + 1]
+
+    in_time = [at for at in rows if at + gap + grace(SESSIONS) > watermark]
+
+    assert in_time == [gap + 1]
+    assert [touch(Interval(0, gap), Interval(at, at + gap)) for at in rows] == [True, True, False]
+
+
+def test_sql_says_the_same() -> None:
+    query = "SELECT {} FROM (SELECT make_timestamptz({}) AS window_end)"  # a bound and a time of this file
+    ends = (10 * MINUTE, 10 * MINUTE + 1)
+
+    said = [duckdb.sql(query.format(closed_sql(SESSIONS, 25 * MINUTE + 1), end)).fetchall()[0][0] for end in ends]
+
+    assert said == [True, False]
+    assert closed_sql(SESSIONS, None) == "false"
