@@ -6,6 +6,8 @@ from cutover.definition.expressions import NEVER
 from cutover.definition.measures import Avg, Sum
 from cutover.definition.pipeline import Pipeline
 from cutover.definition.spread import Variance
+from cutover.definition.triggers import waits_for_watermark
+from cutover.definition.windows import Global
 from cutover.settings import Kafka
 
 UNSAFE = ("class", "callback", "url", "jaas", "interceptor", "password", "library", "plugin")
@@ -19,7 +21,7 @@ def warnings(pipeline: Pipeline) -> list[str]:
         DefinitionError: It cannot be run at all.
     """
     check(pipeline)
-    found = (_log_clock, _float_sums, _lateness, _contract, _failing_pairs)
+    found = (_log_clock, _float_sums, _lateness, _contract, _failing_pairs, _never_fires)
     return [text for look in found for text in look(pipeline)]
 
 
@@ -76,3 +78,10 @@ def _failing_pairs(pipeline: Pipeline) -> list[str]:
         for name, expression in types.measured(pipeline).items()
         if expression is not None and expression.duckdb_failed != NEVER
     ]
+
+
+def _never_fires(pipeline: Pipeline) -> list[str]:
+    trigger = pipeline.trigger
+    if trigger is None or not isinstance(pipeline.window, Global) or not waits_for_watermark(trigger):
+        return []
+    return [f"trigger: {trigger} waits for the end of all time: no pane comes out before `cutover stream --final`."]

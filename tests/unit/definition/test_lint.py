@@ -6,7 +6,10 @@ from pathlib import Path
 import pytest
 
 from cutover.cli import main
-from cutover.definition.lint import kafka_warnings
+from cutover.definition import AfterCount, AtWatermark, Count, Fixed, Global, Pipeline, Repeat, Topic
+from cutover.definition.lint import kafka_warnings, warnings
+from cutover.definition.triggers import Trigger
+from cutover.definition.windows import Window
 from cutover.settings import Kafka
 
 CSV = """event_time,arrival_time,shop,paid
@@ -79,3 +82,27 @@ def test_lint_warns_of_unsafe_client_settings() -> None:
     kafka = Kafka(bootstrap_servers="kafka.example:9092", client={"interceptor.classes": "x", "client.id": "a"})
 
     assert [text.split(":")[0] for text in kafka_warnings(kafka)] == ["kafka.client", "kafka.protocol"]
+
+
+@pytest.mark.parametrize(
+    ("window", "trigger", "warned"),
+    [
+        (Global(), Repeat(of=AtWatermark()), True),
+        (Global(), AtWatermark(early=AfterCount(2)), False),
+        (Global(), None, False),
+        (Fixed(hours=1), AtWatermark(), False),
+    ],
+)
+def test_lint_warns_of_a_trigger_that_waits_for_the_end_of_time(
+    window: Window, trigger: Trigger | None, warned: bool
+) -> None:
+    pipeline = Pipeline(
+        name="p",
+        source=Topic(name="t", schema="k string, at timestamp", event_time="at"),
+        key=("k",),
+        window=window,
+        measures={"n": Count()},
+        trigger=trigger,
+    )
+
+    assert any("no pane comes out before" in text for text in warnings(pipeline)) == warned
