@@ -79,7 +79,7 @@ def main(settings: Settings, *, pipeline: str, count: int) -> int:
         running = start.up(settings, broker_only=False, tell=tell)
     outcome = run(settings, running.ports, wanted)
     outcome = replace(outcome, seconds=time.monotonic() - begun)
-    sys.stdout.write("\n".join(closing_lines(settings, outcome, running.ports)) + "\n")
+    sys.stdout.write("\n".join(closing_lines(settings, outcome, running.ports, pipeline)) + "\n")
     return outcome.exit_code
 
 
@@ -124,7 +124,7 @@ def roots(settings: Settings) -> Iterator[int]:
     yield from (driver.identity.pid for driver in drivers.recorded(settings.run_dir) if driver.alive)
 
 
-def closing_lines(settings: Settings, outcome: Outcome, ports: Ports) -> list[str]:
+def closing_lines(settings: Settings, outcome: Outcome, ports: Ports, name: str) -> list[str]:
     """Return what the demonstration says at its end."""
     newest, url = outcome.verdicts[-outcome.pipelines :], airflow.address(ports)
     user = f"{getpass.getuser()}@{socket.gethostname()}"
@@ -135,5 +135,5 @@ def closing_lines(settings: Settings, outcome: Outcome, ports: Ports) -> list[st
         f"Airflow   {url}  (user {airflow.ADMIN}, password {secret})",
         f"Elsewhere ssh -L {ports.airflow}:127.0.0.1:{ports.airflow} {user}  makes it reachable from another machine",
         f"Took      {outcome.seconds:.0f} s, at most {outcome.peak_bytes / 1e9:.1f} GB of memory in all processes",
-        'Next      `cutover status`, `cutover gate flights show`, `cutover sql flights "..."`; `cutover down` ends it',
+        f'Next      `cutover status`, `cutover gate {name} show`, `cutover sql {name} "..."`; `cutover down` ends it',
     ]

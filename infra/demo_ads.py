@@ -6,7 +6,7 @@ from cutover.settings import Settings
 from infra.demo_send import run, sent
 from samples import ad_billing
 
-VIEWERS, DAYS, SEED = 500, 7, 1
+VIEWERS, DAYS, SEED = 400, 4, 1
 BILLING, BUDGETS = "ad_billing", "ad_budgets"
 CLICKS = "ad_clicks"
 

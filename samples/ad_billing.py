@@ -43,7 +43,7 @@ def sample(*, viewers: int, days: int, seed: int) -> Sample:
             for shown, clicked in _visit(chance, f"viewer-{viewer:05}", begin):
                 impressions.append(shown)
                 clicks += [clicked] if clicked else []
-    budgets = [chance.randint(20, 200) for _ in range(ADVERTISERS)]
+    budgets = [chance.randint(4, 12) for _ in range(ADVERTISERS)]
     return Sample(
         impressions=_numbered(impressions),
         clicks=_numbered(clicks),
