@@ -35,8 +35,6 @@ def check(pipeline: Pipeline) -> None:
     _measures(pipeline)
     if not isinstance(pipeline.batch, SameDefinition):
         refuse("batch", "SameDefinition() beside a join", repr(pipeline.batch), "rows of a join have two sides")
-    if pipeline.trigger is not None:
-        refuse("trigger", "none beside a join", repr(pipeline.trigger), "panes of pairs are not shown to be right yet")
     topics = (pipeline.source, types.right_of(pipeline).source)
     if any(topic.record_id is not None for topic in topics):
         refuse("source.record_id", "none beside a join", "one", "twins of both sides cannot be told yet")

@@ -19,6 +19,9 @@ from cutover.definition.types import conditions, own_types, pair_types, right_ty
 
 Name = Literal["left", "right"]
 SIDES: tuple[Name, Name] = ("left", "right")
+SHORT = 16
+"""Rows of a bag that an epoch leaves as they are, each with count 1."""
+
 NOTHING = "there"
 """The one field of a bag whose rows are only counted."""
 
@@ -74,9 +77,12 @@ def _here(pipeline: Pipeline, name: Name) -> str:
 def _state(side: Side) -> State:
     fields = ",".join(f"{name}:{kind}" for name, kind in side.types.items()) or f"{NOTHING}:boolean"
     row = ", ".join(f"'{name}', {source}" for name, source in side.sources.items()) or f"'{NOTHING}', true"
-    rows = f"collect_list(IF({side.here}, named_struct({row}), NULL))"
+    rows = f"collect_list(IF({side.here}, named_struct('value', named_struct({row}), 'count', 1L), NULL))"
+    counted = run_lengths("sort_array(transform(rows, e -> e.value))")
+    # Most bags of an epoch are short: counting their rows costs more than all else, and the fold does it anyway.
+    create = f"get(transform(array({rows}), rows -> IF(size(rows) <= {SHORT}, rows, {counted})), 0)"
     kind = f"array<struct<value:struct<{fields}>,count:bigint>>"
-    return State(column=side.column, type=kind, create=run_lengths(f"sort_array({rows})"), merge="counts")
+    return State(column=side.column, type=kind, create=create, merge="counts")
 
 
 @lru_cache(maxsize=1024)

@@ -13,7 +13,7 @@ import pytest
 
 from batch import recompute
 from cutover.clock import SystemClock
-from cutover.definition import Pipeline
+from cutover.definition import EachEpoch, Pipeline, Repeat
 from cutover.definition.joins import RIGHT
 from cutover.errors import LogError
 from cutover.lake import tables
@@ -105,7 +105,7 @@ def told(spark: "SparkSession", kafka_bootstrap: str, tmp_path_factory: pytest.T
         spark=Spark(master="local[2]", driver_memory="1g"),
         stream=Stream(trigger_seconds=0.01, heartbeat_seconds=0.2),
     )
-    pipeline = kept(rig.renamed(TWO, "joined"), "full")
+    pipeline = replace(kept(rig.renamed(TWO, "joined"), "full"), trigger=Repeat(EachEpoch()))
     writer = Writer(settings)
     writer.fill(pipeline, BEFORE_LATE)
     fed = Fed(spark, settings, pipeline, HandClock())
@@ -195,6 +195,17 @@ def test_people_read_the_pairs_of_the_stream(told: Told) -> None:
         ).fetchall()
 
     assert found == [("a", 3 * 2), ("b", 1), (None, 2)]
+
+
+def test_the_last_pane_of_every_window_has_the_pairs_of_the_stream(told: Told) -> None:
+    newest = "QUALIFY row_number() OVER (PARTITION BY window_start, ad ORDER BY _epoch DESC, _order DESC) = 1"
+    with connect(told.settings, told.pipeline) as connection:
+        expected, found = (
+            connection.execute(f"SELECT window_start, ad, pairs, mixed, rate FROM {rows} ORDER BY ALL").fetchall()  # noqa: S608
+            for rows in ("streaming", f"(FROM panes {newest})")
+        )
+
+    assert (expected, len(expected)) == (found, 6)
 
 
 def test_a_right_topic_made_again_stops_the_stream_before_it_writes(

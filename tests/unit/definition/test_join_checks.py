@@ -6,13 +6,12 @@ from typing import Any
 
 import pytest
 
-from cutover.definition import Bag, Fixed, Last, Pipeline, Repeat, Sql, Sum, Topic
+from cutover.definition import Bag, Fixed, Last, Pipeline, Sql, Sum, Topic
 from cutover.definition.check import check
 from cutover.definition.compiled import states
 from cutover.definition.fingerprint import result_fingerprint
 from cutover.definition.lint import warnings
 from cutover.definition.lookups import Lookup
-from cutover.definition.triggers import AtWatermark
 from cutover.errors import DefinitionError
 from tests.support.joined import JOIN, ONE, SELF, TWO
 
@@ -47,7 +46,6 @@ BAD: Mapping[str, tuple[Mapping[str, Any], str]] = {
     "right name": ({"measures": {"n": Sum("n")}}, "unknown column `n`"),
     "digits": ({"measures": {"n": Sum("CAST(v AS decimal(20,0))")}}, "a decimal of at most 19 digits beside a join"),
     "sql": ({"batch": Sql("x.sql")}, "batch: expected SameDefinition() beside a join"),
-    "panes": ({"trigger": Repeat(AtWatermark())}, "trigger: expected none beside a join"),
     "ids": ({"source": replace(TWO.source, record_id="at")}, "source.record_id: expected none beside a join"),
     "lookups": (
         {"lookups": {"d": Lookup(table="d", on={"ad": "ad"}, columns={"budget": "int"})}},
