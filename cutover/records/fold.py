@@ -123,10 +123,12 @@ def _settle(state: State) -> str:
     listed = f"SELECT unnest(gathered.{_long(state)}) AS u"
     added = f"SELECT u['value'] AS v, CAST(sum(u['count']) AS BIGINT) AS n FROM ({listed}) GROUP BY 1"  # noqa: S608 -- names are checked
     long = f"(SELECT list({{'value': v, 'count': n}} ORDER BY v) FROM ({added}))"  # noqa: S608 -- names are checked
-    mine = f"list_filter({column}, lambda x: x['value'] IS NOT DISTINCT FROM v)"
-    count = f"CAST(list_sum(list_transform({mine}, lambda x: x['count'])) AS BIGINT)"
-    values = f"list_sort(list_distinct(list_transform({column}, lambda x: x['value'])))"
-    short = f"CASE WHEN len({column}) > 0 THEN list_transform({values}, lambda v: {{'value': v, 'count': {count}}}) END"
+    # A user's column may be called `x`, and would be taken for the parameter: names with `__` are ours.
+    mine = f"list_filter({column}, lambda __x: __x['value'] IS NOT DISTINCT FROM __v)"
+    count = f"CAST(list_sum(list_transform({mine}, lambda __x: __x['count'])) AS BIGINT)"
+    values = f"list_sort(list_distinct(list_transform({column}, lambda __x: __x['value'])))"
+    made = f"list_transform({values}, lambda __v: {{'value': __v, 'count': {count}}})"
+    short = f"CASE WHEN len({column}) > 0 THEN {made} END"
     return f"CASE WHEN len({column}) <= {SHORT} THEN {short} ELSE {long} END AS {column}"
 
 

@@ -39,8 +39,8 @@ def with_pairs(pipeline: Pipeline, relation: str) -> str:
     of_right = [name for name, used in looked.items() if used == {"right"}]
     of_both = [name for name, used in looked.items() if used == _BOTH]
     found = {
-        "of_left": (of_left, _one_side(pipeline, left, "l", "__rights")),
-        "of_right": (of_right, _one_side(pipeline, right, "r", "__lefts")),
+        "of_left": (of_left, _one_side(pipeline, left, "__l", "__rights")),
+        "of_right": (of_right, _one_side(pipeline, right, "__r", "__lefts")),
         "of_both": (of_both, _product(pipeline, left, right)),
     }
     there = {name: parts for name, parts in found.items() if parts[0]}
@@ -64,7 +64,7 @@ def _blocks(pipeline: Pipeline, relation: str) -> list[str]:
     there = " AND ".join(f"{_quote(name)} IS NOT NULL" for name in pipeline.key)
     matched = f"({there} AND coalesce(len(__left), 0) > 0 AND coalesce(len(__right), 0) > 0)"
     how = pipeline.join.how if pipeline.join is not None else "inner"
-    rows = [f"SELECT __group, {keys}, __left AS l, __right AS r FROM grouped WHERE {matched}"]
+    rows = [f"SELECT __group, {keys}, __left AS __l, __right AS __r FROM grouped WHERE {matched}"]
     if how in {"left", "full"}:
         rows.append(f"SELECT __group, {keys}, __left, {_NULL_ROW} FROM grouped WHERE NOT {matched} AND len(__left) > 0")
     if how == "full":
@@ -72,8 +72,8 @@ def _blocks(pipeline: Pipeline, relation: str) -> list[str]:
             f"SELECT __group, {keys}, {_NULL_ROW}, __right FROM grouped WHERE NOT {matched} AND len(__right) > 0"
         )
     counts = ", ".join(
-        f"CAST(list_sum(list_transform({c}, lambda x: x['count'])) AS BIGINT) AS {n}"
-        for c, n in (("l", "__lefts"), ("r", "__rights"))
+        f"CAST(list_sum(list_transform({c}, lambda __x: __x['count'])) AS BIGINT) AS {n}"
+        for c, n in (("__l", "__lefts"), ("__r", "__rights"))
     )
     every = " UNION ALL ".join(rows)
     return [
@@ -84,17 +84,17 @@ def _blocks(pipeline: Pipeline, relation: str) -> list[str]:
 
 def _one_side(pipeline: Pipeline, side: Side, bag: str, others: str) -> str:
     """Return the rows of one side, weighted with their own count and the number of the other side's rows."""
-    rows = f"SELECT __group, {_keys(pipeline)}, {others}, unnest({bag}) AS u FROM blocks"
-    columns = ", ".join([_keys(pipeline), *_fields(side, "u"), f"u['count'] * {others} AS __weight"])
+    rows = f"SELECT __group, {_keys(pipeline)}, {others}, unnest({bag}) AS __u FROM blocks"
+    columns = ", ".join([_keys(pipeline), *_fields(side, "__u"), f"__u['count'] * {others} AS __weight"])
     return f"SELECT __group, {columns} FROM ({rows})"
 
 
 def _product(pipeline: Pipeline, left: Side, right: Side) -> str:
     """Return the pairs of different values, weighted with the product of their counts."""
-    lefts = f"SELECT __group, {_keys(pipeline)}, __block, unnest(l) AS u FROM blocks"
-    rights = "SELECT __block, unnest(r) AS v FROM blocks"
-    columns = ", ".join([_keys(pipeline), *_fields(left, "u"), *_fields(right, "v")])
-    weight = "u['count'] * v['count'] AS __weight"
+    lefts = f"SELECT __group, {_keys(pipeline)}, __block, unnest(__l) AS __u FROM blocks"
+    rights = "SELECT __block, unnest(__r) AS __v FROM blocks"
+    columns = ", ".join([_keys(pipeline), *_fields(left, "__u"), *_fields(right, "__v")])
+    weight = "__u['count'] * __v['count'] AS __weight"
     return f"SELECT __group, {columns}, {weight} FROM ({lefts}) JOIN ({rights}) USING (__block)"
 
 

@@ -3,13 +3,16 @@
 from dataclasses import replace
 from decimal import Decimal
 
+import pyarrow as pa
 import pytest
 
 from cutover.definition import Count, Max, Sum
 from cutover.definition.joins import RIGHT, How
+from cutover.definition.measures import Measure
 from cutover.lake import tables
+from cutover.lake.schemas import partial_schema
 from cutover.records.fold import finished_sql
-from tests.support.joined import TWO, Row, finished, kept, table
+from tests.support.joined import EPOCH, HOUR, JOIN, TWO, Row, finished, kept, table
 
 EMPTY = dict.fromkeys(("price", "v", "seen", "x", "n"))
 COUNTED = replace(TWO, measures={"pairs": Count(), "clicks": Sum("c_n"), "worth": Max("v + c_n")})
@@ -59,3 +62,28 @@ def test_a_key_with_many_rows_on_both_sides_finishes_in_little_memory(rows: int,
 
     total = 2 * each * each * values * sum(range(values))
     assert found == [(rows * rows, Decimal(total), 2 * (values - 1))]
+
+
+@pytest.mark.parametrize(
+    "name", ["u", "v", "l", "r", "x", "n", "count", "value", "there", "grouped", "blocks", "of_left"]
+)
+def test_no_name_of_a_key_is_taken_for_one_of_the_query(name: str) -> None:
+    schema = f"at timestamp NOT NULL, `{name}` string, w int"
+    source = replace(TWO.source, schema=schema)
+    join = replace(JOIN, right=replace(source, name="clicked"), on={name: name})
+    measures: dict[str, Measure] = {"pairs": Count(), "most": Max("w + c_w"), "wide": Sum("c_w")}
+    pipeline = replace(TWO, source=source, join=join, key=(name,), measures=measures)
+    rows = [
+        {name: "a", "_class": "accepted", "window_start": EPOCH, "window_end": EPOCH + HOUR, "_n": 1, **bags}
+        for bags in (
+            {"__left": [{"value": {"w": 1}, "count": 1}]},
+            {"__left": [{"value": {"w": 1}, "count": 2}], "__right": [{"value": {"c_w": 4}, "count": 1}]},
+        )
+    ]
+    with tables.connect() as connection:
+        connection.register("parts", pa.Table.from_pylist(rows, schema=partial_schema(pipeline)))
+        found = connection.sql(
+            f'SELECT pairs, most, wide, "__left" FROM ({finished_sql(pipeline, "parts")})'
+        ).fetchall()
+
+    assert found == [(3, 5, Decimal(12), [{"value": {"w": 1}, "count": 3}])]
