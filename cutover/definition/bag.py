@@ -21,7 +21,7 @@ class Bag:
 
     def finish(self, name: str, value_type: str | None) -> Finish:
         """Return the list of values; null without any."""
-        values = f"list_transform({name}__rows, lambda x: x['value'])"
+        values = f"list_transform({name}__rows, lambda __x: __x['value'])"
         return Finish(sql=f"CASE WHEN len({name}__rows) > 0 THEN {values} END", type=f"array<{value_type}>")
 
     def tolerance(self, value_type: str | None, *, same: bool) -> float | None:  # noqa: ARG002 -- every measure's signature

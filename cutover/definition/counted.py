@@ -34,9 +34,9 @@ class TopK:
 
     def finish(self, name: str, value_type: str | None) -> Finish:
         """Return the list of (value, count), highest count first."""
-        keyed = f"list_transform({name}__counts, lambda x: {{'n': -x['count'], 'value': x['value']}})"
-        pair = "{'value': x['value'], 'count': -x['n']}"
-        sql = f"list_transform(list_sort({keyed})[1:{self.k}], lambda x: {pair})"
+        keyed = f"list_transform({name}__counts, lambda __x: {{'n': -__x['count'], 'value': __x['value']}})"
+        pair = "{'value': __x['value'], 'count': -__x['n']}"
+        sql = f"list_transform(list_sort({keyed})[1:{self.k}], lambda __x: {pair})"
         return Finish(sql=sql, type=_counts(value_type))
 
     def tolerance(self, value_type: str | None, *, same: bool) -> float | None:  # noqa: ARG002 -- every measure's signature
@@ -68,16 +68,18 @@ class Quantile:
     def finish(self, name: str, value_type: str | None) -> Finish:  # noqa: ARG002 -- every measure's signature
         """Return the bound of the bucket that holds the rank, a double."""
         counts = f"{name}__buckets"
-        n = f"list_sum(list_transform({counts}, lambda x: x['count']))"
+        n = f"list_sum(list_transform({counts}, lambda __x: __x['count']))"
         rank = f"greatest(({round(self.q * MILLION)} * {n} + {MILLION - 1}) // {MILLION}, 1)"
         start = f"{{'value': 0::BIGINT, 'count': CAST(-{rank} AS BIGINT)}}"
-        more = "{'value': x['value'], 'count': a['count'] + x['count']}"
-        reached = f"list_reduce({counts}, lambda a, x: CASE WHEN a['count'] >= 0 THEN a ELSE {more} END, {start})"
+        more = "{'value': __x['value'], 'count': __a['count'] + __x['count']}"
+        reached = (
+            f"list_reduce({counts}, lambda __a, __x: CASE WHEN __a['count'] >= 0 THEN __a ELSE {more} END, {start})"
+        )
         width = 2**self.bits
-        power = f"pow(2.0::DOUBLE, abs(b) // {width} - {LOWEST})"
-        bound = f"sign(b) * {power} * (1 + (abs(b) % {width})::DOUBLE / {width})"
-        value = f"CASE WHEN b = 0 THEN 0.0::DOUBLE ELSE {bound} END"
-        return Finish(sql=f"list_transform([{reached}['value']], lambda b: {value})[1]", type="double")
+        power = f"pow(2.0::DOUBLE, abs(__b) // {width} - {LOWEST})"
+        bound = f"sign(__b) * {power} * (1 + (abs(__b) % {width})::DOUBLE / {width})"
+        value = f"CASE WHEN __b = 0 THEN 0.0::DOUBLE ELSE {bound} END"
+        return Finish(sql=f"list_transform([{reached}['value']], lambda __b: {value})[1]", type="double")
 
     def tolerance(self, value_type: str | None, *, same: bool) -> float | None:  # noqa: ARG002 -- every measure's signature
         """Return 0 between states of one definition, the error against an exact quantile."""

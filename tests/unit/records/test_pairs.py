@@ -82,8 +82,7 @@ def test_no_name_of_a_key_is_taken_for_one_of_the_query(name: str) -> None:
     ]
     with tables.connect() as connection:
         connection.register("parts", pa.Table.from_pylist(rows, schema=partial_schema(pipeline)))
-        found = connection.sql(
-            f'SELECT pairs, most, wide, "__left" FROM ({finished_sql(pipeline, "parts")})'
-        ).fetchall()
+        finished_rows = connection.sql(finished_sql(pipeline, "parts")).to_arrow_table().to_pylist()
 
+    found = [tuple(row[column] for column in ("pairs", "most", "wide", "__left")) for row in finished_rows]
     assert found == [(3, 5, Decimal(12), [{"value": {"w": 1}, "count": 3}])]
