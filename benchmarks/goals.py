@@ -91,6 +91,9 @@ GOALS = (
         text="Yahoo Streaming Benchmark, 5,000 events/s: p99 from produce call to commit, ours / the hand-written job",
         bound=None,
     ),
+    Goal(name="dedup_epoch", text="Epoch of 5,000 events, an hour of ids remembered: with ids / without", bound=1.5),
+    Goal(name="dedup_batch", text="A log counted once by ids: stream / Spark batch with dropDuplicates", bound=1.3),
+    Goal(name="dedup_growth", text="10 x the data: time of a stream with ids", bound=10.5),
     Goal(name="restart", text="Restart after SIGKILL with a backlog: to the first commit", bound=15, unit="s"),
     Goal(
         name="join_hand_written",

@@ -64,7 +64,7 @@ class Streams:
 
     def ours(self, number: int) -> Run:
         """Drain the topic by the driver as it is, in this process."""
-        settings, pipeline = self.settings, self._renamed(number)
+        settings, pipeline = self.settings, self.renamed(number)
         committed = _Committed()
         driver.run(settings, pipeline, until="drain", probe=committed)
         # The driver ends as soon as the last epoch is committed: Spark may not report that trigger any more.
@@ -135,7 +135,7 @@ class Streams:
 
     def folded(self, number: int, columns: str) -> pa.Table:
         """Return what our epoch log of a round adds up to, late rows included."""
-        pipeline = self._renamed(number)
+        pipeline = self.renamed(number)
         version = versions.current(self.settings, pipeline)
         if version is None:
             msg = f"Stream `{pipeline.name}`: expected an epoch log, found none."
@@ -147,13 +147,18 @@ class Streams:
             folded = finished_sql(pipeline, "log", keep=(Class.ACCEPTED, Class.LATE))
             return connection.sql(f"SELECT {columns} FROM ({folded})").to_arrow_table()
 
-    def _renamed(self, number: int) -> Pipeline:
+    def renamed(self, number: int) -> Pipeline:
+        """Return the definition of a round: each has a version of its own."""
         return replace(self.pipeline, name=f"{self.pipeline.name}_{number}")
 
 
 def streams(bench: Bench, name: str, *, rows: int, cap: int) -> Streams:
     """Fill a topic and return the variants over it."""
     pipeline = events.define(bench.settings, name, cap=cap)
-    sent = events.fill(bench.settings, name, events.stream_of(rows))
+    return streams_of(bench, pipeline, sent=events.fill(bench.settings, name, events.stream_of(rows)))
+
+
+def streams_of(bench: Bench, pipeline: Pipeline, *, sent: int) -> Streams:
+    """Return the variants over a topic that holds so many records."""
     triggers = bench.once("triggers", lambda: listening(bench.spark))
     return Streams(bench=bench, pipeline=pipeline, rows=sent, triggers=triggers)

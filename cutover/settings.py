@@ -54,6 +54,7 @@ class Stream(BaseModel):
         default=200_000, description="Partial rows of an epoch beyond which Spark writes the files."
     )
     fold_every: int = Field(default=100, description="Epochs between two folds (compactions).")
+    ids_memory: str = Field(default="512MB", description="Memory for ids of records in the driver; beyond it, disk.")
     fold_memory: str = Field(default="512MB", description="Memory of a fold in the driver; beyond it, disk.")
     reload_every: int = Field(default=100, description="Commits after which the table handle is loaded anew.")
     heartbeat_seconds: float = 2.0

@@ -7,7 +7,8 @@ The table `touched` has one row for each (window, key) that differs or that the 
 should have), `_explained` (the stage that reproduces the batch, 0 if none does), per value number i `__b<i>` (batch)
 and `__v0_<i>`, `__v1_<i>`, ... (the stream's side after each class). Steps from v0 to the last v and to b telescope.
 
-With the same definition on both sides batch must equal the stream's side after `late`, also where the sides agree.
+With the same definition on both sides batch must equal the stream's side after the last class, also where the sides
+agree.
 A team's SQL may count what it likes: there a class is a cause only where its rows make the whole difference go away.
 """
 
@@ -22,9 +23,10 @@ from reconcile.diff import Diff, diff
 from reconcile.query import first, number
 from reconcile.result import Cause
 from reconcile.sides import BATCH, DIMENSION, Sides, has_moved, key_columns, stage
+from reconcile.twins import LEFT_OUT, SWAPPED
 
 UNEXPLAINED = "unexplained"
-NAMES = (Class.LATE, Class.FUTURE, Class.MALFORMED, DIMENSION)
+NAMES = (Class.LATE, Class.FUTURE, Class.DUPLICATE, Class.MALFORMED, DIMENSION)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,35 +63,34 @@ def cause_sql(sides: Sides, name: str, row: str = "t") -> str:
         return "false"
     at = sides.merged.index(name) + 1
     listed = f"moved_{at} l WHERE true" if name == DIMENSION else f"ledger_keys l WHERE l._class = {literal(name)}"
+    if sides.tells_twins and name == Class.DUPLICATE:
+        listed = f"{SWAPPED} l WHERE true"
     there = f"EXISTS (SELECT 1 FROM {listed} AND {sides.layout.same_place('l', row)})"
     reached = f"({row}._explained >= {at} OR {row}._explained = 0 AND {str(sides.same_definition).lower()})"
     return f"({row}.__copy = 1 AND {reached} AND {there})"
 
 
 def _touched(sides: Sides) -> str:
-    """Return the query of `touched`."""
+    """Return the query of `touched`; of the same definition also with rows that agree before a class is merged."""
+    stages = [f"left_{n}" for n in range(1, len(sides.merged) + 1)]
+    keys = [identifier(key) for key in (*sides.layout.keys, *sides.layout.further)]
+    found = ["different", *(stages if sides.same_definition else [])]
+    anchor = " UNION ".join(f"SELECT {', '.join(keys)}, __copy FROM {table}" for table in found)
     joins = " ".join(
-        f"{'FULL' if sides.same_definition else 'LEFT'} JOIN left_{n} ON {sides.layout.same_key('d', f'left_{n}')}"
-        f" AND d.__copy = left_{n}.__copy"
-        for n in range(1, len(sides.merged) + 1)
+        f"LEFT JOIN {table} {alias} ON {sides.layout.same_key('k', alias)} AND k.__copy = {alias}.__copy"
+        for table, alias in (("different", "d"), *((stage, stage) for stage in stages))
     )
-    keys = [_either(sides, identifier(key)) for key in (*sides.layout.keys, *sides.layout.further)]
-    kind = f"CASE WHEN {_masked(sides)} THEN 'masked' ELSE d.__diff END AS _kind"
-    columns = ", ".join([*keys, _either(sides, "__copy"), kind, f"{_explained(sides)} AS _explained", *_values(sides)])
-    return f"SELECT {columns} FROM different d {joins}"
+    kind = f"CASE WHEN {_MASKED} THEN 'masked' ELSE d.__diff END AS _kind"
+    told = [*(f"k.{key}" for key in keys), "k.__copy", kind, f"{_explained(sides)} AS _explained", *_values(sides)]
+    return f"SELECT {', '.join(told)} FROM ({anchor}) k {joins}"
 
 
-def _masked(sides: Sides) -> str:
-    return "d.__copy IS NULL" if sides.same_definition else "false"
-
-
-def _either(sides: Sides, column: str) -> str:
-    return f"CASE WHEN {_masked(sides)} THEN left_1.{column} ELSE d.{column} END AS {column}"
+_MASKED = "d.__copy IS NULL"
 
 
 def _explained(sides: Sides) -> str:
     """Return SQL for the first stage that equals the batch: it left no difference, and the ledger is not in doubt."""
-    doubt = f"EXISTS (SELECT 1 FROM doubtful q WHERE {sides.layout.same_place('q', 'd')})"
+    doubt = f"EXISTS (SELECT 1 FROM doubtful q WHERE {sides.layout.same_place('q', 'k')})"
     stages = "".join(f" WHEN {_settled(sides, n)} THEN {n}" for n in range(1, len(sides.merged) + 1))
     return f"CASE WHEN {doubt} THEN 0{stages} ELSE 0 END"
 
@@ -99,15 +100,17 @@ def _settled(sides: Sides, n: int) -> str:
     alone = f"left_{n}.__copy IS NULL"
     if sides.layout.component is None:
         return alone
-    return f"{alone} AND NOT EXISTS (SELECT 1 FROM left_{n} o WHERE {sides.layout.same_place('o', 'd')})"
+    return f"{alone} AND NOT EXISTS (SELECT 1 FROM left_{n} o WHERE {sides.layout.same_place('o', 'k')})"
 
 
 def _values(sides: Sides) -> list[str]:
     """Return, per value, the batch's and the stream's after each stage; a stage left no row: it equals the batch."""
     columns = []
     for i in range(len(sides.layout.values)):
-        batch = f"CASE WHEN {_masked(sides)} THEN left_1.__e{i} ELSE d.__e{i} END"
-        plain = f"CASE WHEN {_masked(sides)} THEN left_1.__e{i} ELSE d.__a{i} END"
+        stages = range(1, len(sides.merged) + 1)
+        apart = "".join(f" WHEN left_{n}.__copy IS NOT NULL THEN left_{n}.__e{i}" for n in stages)
+        batch = f"CASE WHEN NOT {_MASKED} THEN d.__e{i}{apart} END"
+        plain = f"CASE WHEN NOT {_MASKED} THEN d.__a{i}{apart} END"
         columns += [f"{batch} AS __b{i}", f"{plain} AS __v0_{i}"]
         for n in range(1, len(sides.merged) + 1):
             columns.append(f"{_after(sides, n, i, batch, plain)} AS __v{n}_{i}")
@@ -135,11 +138,22 @@ def _cause(sides: Sides, name: str) -> Cause:
     part = cause_sql(sides, name)
     rows = number(sides.connection, f"SELECT count(*) FROM touched t WHERE {part}")
     among = f"EXISTS (SELECT 1 FROM touched t WHERE {sides.layout.same_place('t', 'g')} AND {part})"
-    listed = f"SELECT DISTINCT _partition, _offset FROM ledger g WHERE _class = {literal(name)} AND {among}"
-    query = f"SELECT count(*) FROM ({listed})"
+    query = f"SELECT count(*) FROM ({_records_of(sides, name)} AND {among})"
     if name == DIMENSION:
         query = f"SELECT sum(records) FROM moved_{sides.merged.index(name) + 1} g WHERE {among}"
     return Cause(rows=rows, events=number(sides.connection, query))
+
+
+def _records_of(sides: Sides, name: str) -> str:
+    """Return the query of the records of a class, `g`, that may stand behind a difference."""
+    listed = f"SELECT DISTINCT _partition, _offset FROM ledger g WHERE _class = {literal(name)}"
+    if not sides.tells_twins:
+        return listed
+    if name == Class.DUPLICATE:
+        return f"SELECT DISTINCT __partition, __offset FROM {SWAPPED} g WHERE true"
+    # Of a late row that batch calls a duplicate nothing is missing.
+    out = "o.__partition = g._partition AND o.__offset = g._offset AND o.window_start = g.window_start"
+    return f"{listed} AND NOT EXISTS (SELECT 1 FROM {LEFT_OUT} o WHERE {out})"
 
 
 def _records_off(sides: Sides) -> str:

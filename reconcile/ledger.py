@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import duckdb
 import pyarrow as pa
 
+from cutover.definition.ids import remembered_from
 from cutover.definition.pipeline import Pipeline
 from cutover.lake.epochs import EpochRecord
 from cutover.lake.tables import identifier, literal
@@ -30,7 +31,7 @@ _POSITIONS = """
 _DOUBTS = {
     "the ledger counts other records than it lists": """
         SELECT {keys}, _epoch, CAST(NULL AS INTEGER) AS _partition, CAST(NULL AS BIGINT) AS _offset FROM stream_log
-        WHERE _class IN ('late', 'future') AND _n IS DISTINCT FROM coalesce(len(_positions), 0)
+        WHERE _class IN ('late', 'future', 'duplicate') AND _n IS DISTINCT FROM coalesce(len(_positions), 0)
     """,
     "a record stands in the ledger twice": """
         SELECT {keys}, _epoch, _partition, _offset FROM ledger
@@ -43,7 +44,8 @@ _DOUBTS = {
     "a record is called late before its window had closed": """
         SELECT {keys}, _epoch, _partition, _offset FROM ledger l WHERE _class = 'late' AND NOT EXISTS (
         SELECT 1 FROM epoch_watermarks w
-        WHERE w.epoch = l._epoch AND epoch_us(l.window_end) + {grace} <= w.watermark)
+        WHERE w.epoch = l._epoch AND (epoch_us(l.window_end) + {grace} <= w.watermark
+        OR epoch_us(l.event_time) < w.remembered))
     """,
     "a record's event time lies outside its window": """
         SELECT {keys}, _epoch, _partition, _offset FROM ledger WHERE window_start IS NOT NULL AND NOT coalesce(
@@ -79,7 +81,7 @@ def make(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, records: Seq
     """
     keys = ", ".join(map(identifier, ("window_start", *pipeline.key)))
     connection.register("epoch_offsets", _offsets(records))
-    connection.register("epoch_watermarks", _watermarks(records))
+    connection.register("epoch_watermarks", _watermarks(pipeline, records))
     connection.execute(_POSITIONS.format(keys=keys))
     connection.execute(f"CREATE TEMP TABLE ledger_keys AS {_keys_sql(('window_start', *pipeline.key))}")
     doubts = [
@@ -104,6 +106,10 @@ def _offsets(records: Sequence[EpochRecord]) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=pa.schema(fields))
 
 
-def _watermarks(records: Sequence[EpochRecord]) -> pa.Table:
-    rows = [{"epoch": record.epoch, "watermark": record.watermark_before} for record in records]
-    return pa.Table.from_pylist(rows, schema=pa.schema([pa.field(n, pa.int64()) for n in ("epoch", "watermark")]))
+def _watermarks(pipeline: Pipeline, records: Sequence[EpochRecord]) -> pa.Table:
+    rows = [
+        {"epoch": record.epoch, "watermark": mark, "remembered": remembered_from(pipeline, mark)}
+        for record, mark in ((record, record.watermark_before) for record in records)
+    ]
+    fields = [pa.field(name, pa.int64()) for name in ("epoch", "watermark", "remembered")]
+    return pa.Table.from_pylist(rows, schema=pa.schema(fields))

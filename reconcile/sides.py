@@ -1,7 +1,8 @@
 """Both sides as tables of one DuckDB connection: what batch computed, and the stream's fold after each further class.
 
-Tables: `batch_side`; `stage_0` (accepted rows folded: what the stream serves), `stage_1` (late rows merged too) and,
-where the batch is a team's SQL, `stage_2` (future rows merged too). All hold only windows that are judged: closed at
+Tables: `batch_side`; `stage_0` (accepted rows folded: what the stream serves), `stage_1` (late rows merged too),
+where the batch is a team's SQL `stage_2` (future rows merged too), where records have ids a last one (duplicates: of
+the same definition those that batch counts instead of others). All hold only windows that are judged: closed at
 the cut, covered by the batch, in the range asked for; of sessions whole components. `stream_log` is the epoch log up to
 the cut.
 """
@@ -27,7 +28,7 @@ from cutover.records.classes import Class
 from cutover.records.closing import closed_by, closed_sql
 from cutover.records.fold import finished_sql
 from cutover.settings import Settings
-from reconcile import components
+from reconcile import components, twins
 from reconcile.components import COMPONENT, MEMBERS
 from reconcile.layout import Layout, additive, agreed, value_of, wide_columns
 from reconcile.query import number
@@ -47,6 +48,7 @@ class Sides:
     layout: Layout
     merged: tuple[str, ...]  # classes, and perhaps DIMENSION, that stages 1, 2, ... merge, in the documented order
     same_definition: bool
+    tells_twins: bool  # the tables of `twins` are there
     open_windows: int
     incomplete: Mapping[str, int]  # reason -> closed windows that are not judged
     unjudged: tuple[Range, ...]  # microseconds; differences of windows in them stay as they were
@@ -75,7 +77,9 @@ def opened(
         evidence.epoch_log.relation(connection, "stream_log", epoch=evidence.run.epoch)
         tables.bind(connection, "batch_table", evidence.batch)
         same = isinstance(pipeline.batch, SameDefinition)
-        merged = (Class.LATE,) if same else (Class.LATE, Class.FUTURE)
+        merged = _merged(pipeline, same=same)
+        if twins.tells(pipeline):
+            twins.make(connection, settings, pipeline, evidence.run)
         within, closed = _within(start, end), closed_sql(pipeline, evidence.watermark)
         judged = f"{within} AND {closed} AND NOT ({_uncovered_sql(pipeline, evidence)})"
         for number in range(len(merged) + 1):
@@ -86,6 +90,7 @@ def opened(
             layout=_layout(connection, pipeline, same=same),
             merged=merged,
             same_definition=same,
+            tells_twins=twins.tells(pipeline),
             open_windows=_count(connection, f"{within} AND NOT {closed}"),
             incomplete=_incomplete(connection, pipeline, evidence, f"{within} AND {closed}"),
             unjudged=_unjudged(connection, pipeline, evidence, judged),
@@ -111,6 +116,12 @@ def _choose(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, stages: i
         connection.execute(f"CREATE TEMP {kind} {name} AS SELECT * FROM {whole} WHERE {judged}")
 
 
+def _merged(pipeline: Pipeline, *, same: bool) -> tuple[Class, ...]:
+    """Return the classes that may make a difference, in the documented order."""
+    duplicate = () if pipeline.source.record_id is None else (Class.DUPLICATE,)
+    return (Class.LATE, *(() if same else (Class.FUTURE,)), *duplicate)
+
+
 def _fold(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, classes: tuple[Class, ...], number: int) -> None:
     """Make one stage: rows of all `classes` folded as if they had been accepted; only the first folds everything."""
     try:
@@ -126,19 +137,21 @@ def _fold_further(
     connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, classes: tuple[Class, ...], number: int
 ) -> None:
     """Fold anew only where the last class has rows: few rows are late, and a fold of all is most of a comparison."""
-    moved, before = f"moved_{number}", f"all_{number - 1}"
+    moved, before, told = f"moved_{number}", f"all_{number - 1}", twins.tells(pipeline)
+    swaps = told and classes[-1] == Class.DUPLICATE
+    source = twins.SWAPPED if swaps else f"stream_log WHERE _class = {tables.literal(classes[-1])}"
     # A late row may join sessions on both sides of it, so all of its key are folded anew.
     alone = () if isinstance(pipeline.window, Sessions) else ("window_start",)
     keys = [identifier(name) for name in (*alone, *pipeline.key)]
-    added = f"SELECT DISTINCT {', '.join(keys)} FROM stream_log WHERE _class = {tables.literal(classes[-1])}"
-    connection.execute(f"CREATE TEMP TABLE {moved} AS {added}")
+    connection.execute(f"CREATE TEMP TABLE {moved} AS SELECT DISTINCT {', '.join(keys)} FROM {source}")
     if not has_moved(connection, number):
         connection.execute(f"CREATE TEMP VIEW all_{number} AS SELECT * FROM {before}")
         return
     there = " AND ".join(f"m.{k} IS NOT DISTINCT FROM r.{k}" for k in keys)
-    rows = f"(SELECT * FROM stream_log r WHERE EXISTS (SELECT 1 FROM {moved} m WHERE {there}))"
+    log = twins.TRUTH if told else "stream_log"
+    rows = f"(SELECT * FROM {log} r WHERE EXISTS (SELECT 1 FROM {moved} m WHERE {there}))"
     rest = f"SELECT * FROM {before} r WHERE NOT EXISTS (SELECT 1 FROM {moved} m WHERE {there})"
-    again = finished_sql(pipeline, rows, keep=classes)
+    again = twins.settled_sql(pipeline, moved) if swaps else finished_sql(pipeline, rows, keep=classes)
     connection.execute(f"CREATE TEMP TABLE all_{number} AS {rest} UNION ALL {again}")
 
 

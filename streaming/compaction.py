@@ -1,8 +1,8 @@
 """Compaction: files of old epochs become few, computed beside the stream, committed by its driver between two epochs.
 
 Accepted partials of epochs (a, b] become one row for each window and key with `_epoch = b`. Rows of the ledger and
-records of epochs are copied as they are. The commit carries the stream's application id: a stale driver's fold
-is refused.
+records of epochs are copied as they are; ids that nobody will look up again are left out. The commit carries the
+stream's application id: a stale driver's fold is refused.
 """
 
 import re
@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 
 from cutover.events import log
 from cutover.lake import pins, tables
-from streaming import files, history, tiers
+from streaming import files, forgetting, history, tiers
 from streaming.commit import Committer
 from streaming.files import File
 from streaming.folding import Folded, folded
@@ -34,6 +34,7 @@ class Compactor:
         self._swept_at: float | None = None  # by the monotonic clock
         self._work: threading.Thread | None = None
         self._done: list[Folded] = []
+        self._bound: forgetting.Bound | None = None  # of the fold under way, where records have ids
         self.folded_to = folded_to(committer.table)
 
     def step(self) -> None:
@@ -70,16 +71,33 @@ class Compactor:
         try:
             self._rim.probe("compact.read", last)
             settings, pipeline, uri = self._rim.settings, self._rim.pipeline, self._committer.version.uri
-            self._done = [folded(settings, pipeline, uri, group) for group in groups]
+            groups, minute = self._with_forgotten(groups, last)
+            self._done = [folded(settings, pipeline, uri, group, forgotten=minute) for group in groups]
             self._rim.probe("compact.written", last)
         except Exception as error:  # noqa: BLE001 -- any failure of upkeep is only reported
             self._done = []
             log.warning("compaction_failed", pipeline=self._rim.pipeline.name, error=str(error))
 
+    def _with_forgotten(self, groups: list[list[File]], last: int) -> tuple[list[list[File]], int | None]:
+        """Add the files of ids that hold nothing worth keeping; return from which minute on ids are kept."""
+        if self._rim.pipeline.source.record_id is None:
+            return groups, None
+        table = tables.open_table(self._committer.version.uri)
+        self._bound = forgetting.bound(self._rim.pipeline, table, last, self._pins())
+        inside = {file.path for group in groups for file in group}
+        gone = [file for file in forgetting.gone(table, listed(table), self._bound) if file.path not in inside]
+        return [*groups, *([gone] if gone else [])], self._bound.minute
+
+    def _across(self, made: File, held: tuple[int, ...]) -> bool:
+        """Return whether an epoch was pinned meanwhile that a fold would take something from."""
+        if made.kind == forgetting.KIND:
+            return self._bound is not None and any(epoch < self._bound.epoch for epoch in held)
+        return made.kind in tiers.MERGED and any(made.first <= epoch < made.last for epoch in held)
+
     def _commit(self) -> None:
         done, self._done = self._done, []
         held = self._pins()
-        kept = [d for d in done if d.made.kind not in tiers.MERGED or not _across(d.made, held)]
+        kept = [d for d in done if not self._across(d.made, held)]
         actions = [action for d in kept for action in (d.action, *(files.remove(file) for file in d.group))]
         if not actions:
             return
@@ -136,7 +154,3 @@ def _file(action: dict[str, object]) -> File:
         last=int(str(last)),
         size=int(str(action["size_bytes"])),
     )
-
-
-def _across(file: File, pinned: tuple[int, ...]) -> bool:
-    return any(file.first <= epoch < file.last for epoch in pinned)

@@ -9,9 +9,10 @@ import pyarrow.compute as pc
 
 from cutover.definition.pipeline import Pipeline
 from cutover.lake.schemas import partial_schema
-from cutover.records import classify, parse, partials
+from cutover.records import classify, parse, partials, twins
 from cutover.records.classes import Class
 from cutover.records.lookups import NONE, Dimensions
+from streaming.ids import Ids, Looked
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation
@@ -39,6 +40,13 @@ class Pass:
 
     partials: "DataFrame"  # partial shape, every class
     seen: "Observation"  # p0, p1, ...: newest event time by partition, microseconds
+    looked: Looked | None = None  # where records have ids
+    held: "DataFrame | None" = None  # parsed records that are looked at twice
+
+    def release(self) -> None:
+        """Let go of what was held for the pass."""
+        if self.held is not None:
+            self.held.unpersist()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,22 +61,30 @@ class Counted:
 NOTHING = Counted(counts={kind.value: 0 for kind in Class}, records=0, unknown=0)
 
 
-def one_pass(batch: "DataFrame", pipeline: Pipeline, plan: Plan, dimensions: Dimensions = NONE) -> Pass:
-    """Define the pass.
+def one_pass(
+    batch: "DataFrame", pipeline: Pipeline, plan: Plan, dimensions: Dimensions = NONE, ids: Ids | None = None
+) -> Pass:
+    """Define the pass; where records have ids, look them up first, in a job of its own over the same parsed rows.
 
     Args:
         batch: `value binary`, `partition int`, `offset bigint`, `timestamp timestamp` (UTC).
         pipeline: The definition.
         plan: The epoch's offsets and watermark. Rows beyond `end` are left out.
         dimensions: What the lookups take their columns from.
+        ids: What is remembered; None: the definition names no record id.
     """
     from pyspark.sql import Observation  # noqa: PLC0415 -- only a driver needs Spark
 
     seen = Observation(f"epoch-{plan.epoch}")
     rows = parse.parsed(_clip(batch, plan) if plan.clipped else batch, pipeline, dimensions)
+    held = None if ids is None else rows.persist()
+    looked, duplicate = None, "false"
+    if ids is not None:
+        looked = ids.look_up(twins.candidates(rows, pipeline, plan.watermark).toArrow())
+        rows, duplicate = twins.flagged(rows, looked.twins)
     watched = rows.observe(seen, *_newest(pipeline, tuple(plan.end)))
-    classified = classify.classified(watched, pipeline, watermark_micros=plan.watermark)
-    return Pass(partials=partials.aggregated(classified, pipeline), seen=seen)
+    told = classify.classified(watched, pipeline, watermark_micros=plan.watermark, duplicate=duplicate)
+    return Pass(partials=partials.aggregated(told, pipeline), seen=seen, looked=looked, held=held)
 
 
 def collected(passed: Pass, pipeline: Pipeline) -> pa.Table:

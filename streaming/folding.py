@@ -14,7 +14,7 @@ from cutover.lake.schemas import duckdb_type, epoch_log_schema
 from cutover.records.classes import Class
 from cutover.records.fold import WINDOW, fold_sql
 from cutover.settings import Settings
-from streaming import files
+from streaming import files, forgetting
 from streaming.files import File
 
 
@@ -27,7 +27,9 @@ class Folded:
     action: AddAction
 
 
-def folded(settings: Settings, pipeline: Pipeline, uri: str, group: Sequence[File]) -> Folded:
+def folded(
+    settings: Settings, pipeline: Pipeline, uri: str, group: Sequence[File], *, forgotten: int | None = None
+) -> Folded:
     """Write the file that takes a group's place; nobody sees it until it is committed.
 
     One thread, so that the stream keeps the rest of the machine; `stream.fold_memory`, then disk.
@@ -37,6 +39,7 @@ def folded(settings: Settings, pipeline: Pipeline, uri: str, group: Sequence[Fil
         pipeline: The definition.
         uri: The epoch log's.
         group: Files of one kind.
+        forgotten: Ids of earlier minutes are left out, microseconds; None: all are kept.
     """
     ordered = sorted(group, key=lambda file: (file.first, file.last))
     kind, first, last = ordered[0].kind, ordered[0].first, max(file.last for file in ordered)
@@ -51,6 +54,8 @@ def folded(settings: Settings, pipeline: Pipeline, uri: str, group: Sequence[Fil
             query = merged_sql(pipeline, schema, last)
         elif kind == "held":
             query = newest_held_sql(pipeline, "old")
+        elif kind == forgetting.KIND:
+            query = forgetting.kept_sql("old", schema, first, forgotten)
         else:
             query = "SELECT * FROM old"  # files in the order of their epochs, and so are their rows
         rows, size = files.export(connection, query, uri, path, scratch=settings.home.resolve() / "tmp" / "folds")

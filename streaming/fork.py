@@ -19,7 +19,7 @@ from cutover.lake.schemas import epoch_log_schema
 from cutover.lake.versions import Fork, Version
 from cutover.log.kafka import LogClient
 from cutover.settings import Settings
-from streaming import compaction, history, start
+from streaming import compaction, forgetting, history, start
 from streaming.commit import NO_HOOKS
 from streaming.heartbeat import folder
 from streaming.lock import only_driver
@@ -164,6 +164,10 @@ def _refuse_folded(pipeline: Pipeline, source: Version, record: EpochRecord) -> 
     """
     epochs = EpochLog(source.uri)
     short = epochs.folded_across(record.epoch)
+    if forgetting.is_forgotten(pipeline, epochs, record):
+        msg = f"Stream of {pipeline.name}: epoch {record.epoch} of stream-{source.number}: expected the ids that it "
+        msg += "remembers, some were forgotten since."
+        raise LakeError(msg + "\nHint: a savepoint keeps an epoch from that; choose a later epoch.")
     listed = compaction.listed(epochs.table)
     short += ["held" for file in listed if file.kind == "held" and file.first <= record.epoch < file.last][:1]
     if short:

@@ -16,6 +16,7 @@ from deltalake.transaction import AddAction
 from pyarrow import fs
 
 from cutover.definition.pipeline import Pipeline
+from cutover.definition.types import schema_types
 from cutover.errors import LakeError
 from cutover.events import log
 from cutover.lake.schemas import partial_schema
@@ -76,7 +77,10 @@ def written(passed: Pass, pipeline: Pipeline, plan: Plan, uri: str, *, expected:
     columns = [f"`{name}`" for name in partial_schema(pipeline).names]
     kind = f"IF(_class = '{Class.ACCEPTED}', 'partial', 'ledger') AS __kind"
     # Every column of the table, the empty one too: readers expect one shape of all files of a kind.
-    own = f"CAST({plan.epoch} AS bigint) AS _epoch", "CAST(NULL AS string) AS _record"
+    own = [f"CAST({plan.epoch} AS bigint) AS _epoch", "CAST(NULL AS string) AS _record"]
+    if pipeline.source.record_id is not None:
+        kind_of_id = schema_types(pipeline.source)[pipeline.source.record_id]
+        own.append(f"CAST(NULL AS array<struct<id:{kind_of_id},event_time:timestamp>>) AS _ids")
     rows = passed.partials.selectExpr(kind, *own, *columns)
     unmarked = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false"}
     rows.write.partitionBy("__kind").options(**unmarked).parquet(f"{uri}/{folder}")

@@ -39,9 +39,6 @@ def refuse_unsafe(settings: Settings, pipeline: Pipeline) -> None:
     for name in ("overflow_rows", "fold_every", "reload_every"):
         if getattr(settings.stream, name) < 1:
             raise _unsafe("stream." + name, str(getattr(settings.stream, name)))
-    if pipeline.source.record_id is not None:
-        msg = f"Stream of {pipeline.name}: expected a topic without a record_id, got `{pipeline.source.record_id}`."
-        raise DefinitionError(msg)
     if pipeline.max_rows_per_epoch < 1:
         raise _unsafe(pipeline.name + ".max_rows_per_epoch", str(pipeline.max_rows_per_epoch))
 

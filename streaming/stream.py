@@ -17,11 +17,12 @@ from cutover.lake.epochs import EpochLog, EpochRecord
 from cutover.lake.schemas import epoch_log_schema, partial_schema
 from cutover.records.classes import Class
 from cutover.records.watermark import Observation, WatermarkState, final_watermark
-from streaming import delivery, epoch, overflow, pane_rows, query, start
+from streaming import delivery, epoch, ids, overflow, pane_rows, query, start
 from streaming.changelog import Changelog
 from streaming.commit import Committer
 from streaming.compaction import Compactor
 from streaming.heartbeat import iso
+from streaming.ids import Ids, Looked
 from streaming.lookups import Lookups
 from streaming.panes import Panes, Passing
 from streaming.rim import Rim
@@ -50,6 +51,7 @@ class Stream:
         newest = beginning.record
         self.time = WatermarkState() if newest is None else known_time(newest)
         self.panes = None if rim.pipeline.trigger is None else self._known_panes(rim.pipeline.trigger)
+        self.ids = None if rim.pipeline.source.record_id is None else self._known_ids()
 
         # A version that does not serve yet says nothing: once it does, its driver sends what the topic lacks.
         silent = rim.pipeline.changelog is None or committer.version.beside
@@ -122,7 +124,7 @@ class Stream:
         began = time.monotonic()
         self.rim.probe("epoch.planned", plan.epoch)
         taken = self.lookups.taken(batch.sparkSession)
-        passed = epoch.one_pass(batch, self.rim.pipeline, plan, taken.frames)
+        passed = epoch.one_pass(batch, self.rim.pipeline, plan, taken.frames, self.ids)
         gathered = overflow.gather(
             passed,
             self.rim.pipeline,
@@ -130,6 +132,7 @@ class Stream:
             limit=self.rim.settings.stream.overflow_rows,
             uri=self.committer.version.uri,
         )
+        passed.release()
         self.rim.probe("epoch.aggregated", plan.epoch)
         if not self._same_log():
             return 0
@@ -143,17 +146,22 @@ class Stream:
             dimension_ids=taken.ids,
             windows=delivery.windows_of(gathered, self.committer.version.uri, record.delivery),
         )
-        self._commit(gathered, record)
+        if passed.looked is not None:
+            record = replace(record, id_conflicts=passed.looked.conflicts)
+        self._commit(gathered, record, passed.looked)
         self.time = time_now
         return plan.span
 
-    def _commit(self, gathered: overflow.Gathered, record: EpochRecord) -> None:
+    def _commit(self, gathered: overflow.Gathered, record: EpochRecord, looked: Looked | None = None) -> None:
         rows = self._rows(gathered.rows, record)
+        known = self._schema.empty_table() if looked is None else ids.rows(looked.new, self.rim.pipeline, record.epoch)
         # Nothing between here and the commit may fail and be tried again: the windows have moved on.
         panes = self._schema.empty_table() if self.panes is None else self._panes(self.panes, gathered, record)
-        rows = pa.concat_tables([rows, panes])
+        rows = pa.concat_tables([rows, known, panes])
         delivery.deliver(self.committer, rows, gathered, record, self.rim.probe)
         self._committed(record)
+        if self.ids is not None and looked is not None:
+            self.ids.remember(looked.new, record.watermark_after)
         if self.changelog is not None:
             self.changelog.add(panes)
             self.changelog.send()
@@ -181,6 +189,12 @@ class Stream:
             watermark = newest.watermark_after
             panes.go_on(pane_rows.read(self.committer.table, pipeline, trigger, watermark=watermark, is_same=is_same))
         return panes
+
+    def _known_ids(self) -> Ids:
+        """Return what is remembered of the records that the epoch log has counted."""
+        found, newest = Ids(self.rim.settings, self.rim.pipeline), self.committer.newest
+        found.begin(self.committer.table, None if newest is None else newest.watermark_after)
+        return found
 
     def _known_changelog(self) -> Changelog:
         """Return the changelog, with all that the epoch log has."""
@@ -249,9 +263,13 @@ class Stream:
         kinds = ["partial" if kind == Class.ACCEPTED else "ledger" for kind in partials["_class"].to_pylist()]
         data = partials.append_column("_kind", pa.array(kinds, pa.string()))
         data = data.append_column("_epoch", pa.array([record.epoch] * len(kinds), pa.int64()))
-        data = data.append_column("_record", pa.nulls(len(kinds), pa.string())).select(self._schema.names)
+        for field in self._schema:
+            if field.name not in data.column_names:
+                data = data.append_column(field.name, pa.nulls(len(kinds), field.type))
         own = {"_kind": "epoch", "_epoch": record.epoch, "_record": record.to_json()}
-        return pa.concat_tables([data.cast(self._schema), pa.Table.from_pylist([own], schema=self._schema)])
+        return pa.concat_tables(
+            [data.select(self._schema.names).cast(self._schema), pa.Table.from_pylist([own], schema=self._schema)]
+        )
 
     def _advance(self, observed: Mapping[int, int], end: Mapping[int, int]) -> WatermarkState:
         """Return what is known of time once everything before `end` is read."""

@@ -27,7 +27,7 @@ def due(
         most: Bytes of a group, so that a fold takes bounded time and disk however long the stream has run.
     """
     groups = []
-    for kind in ("partial", "ledger", "epoch", "pane", "held"):
+    for kind in ("partial", "ledger", "epoch", "pane", "held", "ids"):
         old = sorted((f for f in files if f.kind == kind and f.last <= newest - keep), key=lambda f: (f.first, f.last))
         pinned = _segments(old, sorted(pins) if kind in MERGED else [])
         runs = [run for segment in pinned for part in _between_large(segment, most) for run in _grown(part, every)]

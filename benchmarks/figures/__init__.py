@@ -20,6 +20,7 @@ NAMES = (
     "yahoo",
     "yahoo_latency",
     "join",
+    "dedup",
 )
 
 

@@ -196,6 +196,8 @@ def _ids(pipeline: Pipeline) -> None:
         refuse("source.record_id", "a type with exact equality", f"`{field.name}` of type double")
     if isinstance(pipeline.window, Sessions):
         refuse("source.record_id", "a window without a gap", repr(pipeline.window), "batch cannot tell twins there yet")
+    if pipeline.lookups:
+        refuse("source.record_id", "a pipeline without lookups", "one with", "twins are not told there yet")
     if horizon(pipeline) == 0:
         refuse("source.id_horizon", "more than nothing", repr(topic.id_horizon))
 
@@ -243,6 +245,7 @@ def _limits(pipeline: Pipeline) -> None:
         ("policy.max_late_share", policy.max_late_share, 0, 1),
         ("policy.max_malformed_share", policy.max_malformed_share, 0, 1),
         ("policy.max_future_share", policy.max_future_share, 0, 1),
+        ("policy.max_duplicate_share", policy.max_duplicate_share, 0, 1),
     ):
         if not low <= value <= high:
             refuse(field, f"a number from {low} to {high}", repr(value))

@@ -1,8 +1,11 @@
 """Warnings about a definition that loads: what will work, and may still surprise."""
 
+from dataclasses import replace
+
 from cutover.definition import types
 from cutover.definition.check import check
 from cutover.definition.expressions import NEVER
+from cutover.definition.ids import horizon
 from cutover.definition.measures import Avg, Sum
 from cutover.definition.pipeline import Pipeline
 from cutover.definition.spread import Variance
@@ -21,7 +24,7 @@ def warnings(pipeline: Pipeline) -> list[str]:
         DefinitionError: It cannot be run at all.
     """
     check(pipeline)
-    found = (_log_clock, _float_sums, _lateness, _contract, _failing_pairs, _never_fires)
+    found = (_log_clock, _float_sums, _lateness, _ids, _contract, _failing_pairs, _never_fires)
     return [text for look in found for text in look(pipeline)]
 
 
@@ -61,6 +64,16 @@ def _lateness(pipeline: Pipeline) -> list[str]:
     if pipeline.lateness.out_of_orderness_micros or pipeline.lateness.allowed_micros:
         return []
     return ["lateness: nothing may be out of order, so every record behind the newest closes its window for the rest."]
+
+
+def _ids(pipeline: Pipeline) -> list[str]:
+    if pipeline.source.record_id is None or isinstance(pipeline.window, Global):
+        return []
+    needed = horizon(replace(pipeline, source=replace(pipeline.source, id_horizon=None)))
+    if horizon(pipeline) >= needed:
+        return []
+    text = "source.id_horizon: shorter than a window stays open, so records are late whose window still takes others."
+    return [text]
 
 
 def _contract(pipeline: Pipeline) -> list[str]:

@@ -64,6 +64,7 @@ class Policy:
     max_late_share: float = 1e-3  # late records / accepted and late records
     max_malformed_share: float = 1e-2  # malformed records / all records; only alerts
     max_future_share: float = 1e-3  # future records / all records; only alerts
+    max_duplicate_share: float = 1e-2  # duplicates / all records; only alerts
     max_unexplained: int = 0  # (window, key) rows
     max_dimension_rows: int = 0  # (window, key) rows that differ since the paths joined other versions of a dimension
     runs: int = 24  # consecutive sealed runs within policy, each with a newer cut

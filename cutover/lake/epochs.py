@@ -50,6 +50,7 @@ class EpochRecord:
     folded_to: int | None = None  # newest epoch whose accepted partials are folded
     conflicts: int = 0  # commits refused since the epoch before, each written again
     one_key_share: float | None = None  # accepted pairs of the largest key / all; None: no key, or not known
+    id_conflicts: int = 0  # records that count though one with their id and another event time is remembered
     panes: str | None = None  # fingerprint of trigger and accumulation; None: no panes come out
     dimensions: Mapping[str, int] = field(default_factory=dict)  # lookup -> version of the table that rows took from
     dimension_ids: Mapping[str, str] = field(default_factory=dict)  # lookup -> id of that table

@@ -6,6 +6,7 @@ import pyarrow as pa
 
 from cutover.definition.compiled import key_types, result_types, states
 from cutover.definition.pipeline import Pipeline, SameDefinition
+from cutover.definition.schema import fields
 from cutover.errors import DefinitionError
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
@@ -121,7 +122,21 @@ def partial_schema(pipeline: Pipeline) -> pa.Schema:
 def epoch_log_schema(pipeline: Pipeline) -> pa.Schema:
     """Return the streaming path's one table: `_kind` (partition), `_epoch`, the partial shape, `_record` (JSON)."""
     head = [pa.field("_kind", pa.string()), pa.field("_epoch", pa.int64())]
-    return pa.schema([*head, *partial_schema(pipeline), pa.field("_record", pa.string())])
+    return pa.schema([*head, *partial_schema(pipeline), pa.field("_record", pa.string()), *_ids(pipeline)])
+
+
+def id_type(pipeline: Pipeline) -> pa.DataType:
+    """Return the Arrow type of the record id of a definition that has one."""
+    kinds = {field.name: field.type for field in fields(pipeline.source)}
+    return arrow_type(kinds[str(pipeline.source.record_id)])
+
+
+def _ids(pipeline: Pipeline) -> list[pa.Field]:
+    """Return the column of ids that an epoch was the first to show, in the event minute `window_start`."""
+    if pipeline.source.record_id is None:
+        return []
+    pair = pa.struct([pa.field("id", id_type(pipeline)), pa.field("event_time", TIMESTAMP)])
+    return [pa.field("_ids", pa.list_(pair))]
 
 
 def batch_schema(pipeline: Pipeline) -> pa.Schema:

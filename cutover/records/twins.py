@@ -8,7 +8,11 @@ from cutover.definition.pipeline import Pipeline
 from cutover.records.classify import future_sql
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame
+
+MOST_LISTED = 1_000
+"""Positions that stand in a query's text; more of them are joined."""
 
 _LISTED = 11  # entries: `spark.sql.optimizer.inSetConversionThreshold` and one more
 
@@ -31,7 +35,7 @@ def candidates(parsed: "DataFrame", pipeline: Pipeline, watermark: int | None) -
         watermark: That judges the epoch, microseconds.
 
     Returns:
-        `id` (of the id's own type), `at bigint` (event time, microseconds), `partition int`, `offset bigint`.
+        `id` (of the id's own type), `event_time bigint` (microseconds), `partition int`, `offset bigint`.
     """
     condition, remembered = can_count_sql(pipeline), remembered_from(pipeline, watermark)
     if remembered is not None:  # as a decimal: a bigint would be compiled anew in each epoch
@@ -39,7 +43,7 @@ def candidates(parsed: "DataFrame", pipeline: Pipeline, watermark: int | None) -
         condition += f" AND {event} - CAST('{remembered}' AS decimal(20,0)) >= 0"
     return parsed.where(condition).selectExpr(
         f"`{pipeline.source.record_id}` AS id",
-        "unix_micros(_event_time) AS at",
+        "unix_micros(_event_time) AS event_time",
         "_partition AS partition",
         "_offset AS offset",
     )
@@ -55,6 +59,25 @@ def listed_sql(positions: Iterable[tuple[int, int]]) -> str:
         return "false"
     filling = (f"':{number}'" for number in range(_LISTED - len(listed)))
     return f"concat(_partition, ':', _offset) IN ({', '.join([*listed, *filling])})"
+
+
+def flagged(parsed: "DataFrame", positions: "pa.Table") -> tuple["DataFrame", str]:
+    """Return records, and the Spark SQL over them that is true of those at some positions.
+
+    Args:
+        parsed: What `parse.parsed` returns.
+        positions: `partition int`, `offset bigint`.
+    """
+    if positions.num_rows <= MOST_LISTED:
+        columns = (positions[name].to_pylist() for name in ("partition", "offset"))
+        return parsed, listed_sql(zip(*columns, strict=True))
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415 -- Spark's own name for it
+
+    places = positions.select(["partition", "offset"]).rename_columns(["__partition", "__offset"])
+    listed = parsed.sparkSession.createDataFrame(places).withColumn(IS_TWIN, F.lit(True))  # noqa: FBT003 -- a literal
+    same = F.expr("_partition = __partition AND _offset = __offset")
+    joined = parsed.join(F.broadcast(listed), same, "left").drop("__partition", "__offset")
+    return joined, f"coalesce({IS_TWIN}, false)"
 
 
 def marked(parsed: "DataFrame", pipeline: Pipeline) -> "DataFrame":

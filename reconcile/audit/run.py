@@ -1,7 +1,8 @@
 """Replay a log in several ways and compare the answers: accepted and late records together must give the same.
 
 Each replay ends its epochs elsewhere, deals the records of an epoch out to another number of tasks, in another order,
-and folds what comes of it. Which records are late depends on where epochs end, and is told beside it.
+and folds what comes of it. Which records are late depends on where epochs end, and is told beside it. Of records with
+the same id and event time the same one counts in all replays.
 """
 
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ from cutover.lake.rejoin import Rejoin
 from cutover.lake.schemas import partial_schema
 from cutover.log.kafka import LogClient
 from cutover.log.two import log_of
+from cutover.records import twins
 from cutover.records.classes import Class
 from cutover.records.classify import classified
 from cutover.records.fold import finished_sql
@@ -89,6 +91,7 @@ def determinism(settings: Settings, pipeline: Pipeline, *, replays: int, seed: i
             connection=connection,
             rejoin=Rejoin(settings, pipeline),
             records=_records(settings, pipeline),
+            twins=_twins(settings, pipeline, span, spark),
         )
         replayed.make(whole(span))
         (rows,) = connection.execute("SELECT count(*) FROM answer_0").fetchall()[0]
@@ -113,6 +116,16 @@ def _span(settings: Settings, pipeline: Pipeline) -> Offsets:
     return span
 
 
+def _twins(settings: Settings, pipeline: Pipeline, span: Offsets, spark: "SparkSession") -> pa.Table:
+    """Return the records of which a twin counts; the same in every replay, since the answer does not depend on it."""
+    if pipeline.source.record_id is None:
+        fields = [pa.field("partition", pa.int32()), pa.field("offset", pa.int64())]
+        return pa.schema(fields).empty_table()
+    rows = twins.marked(parsed(read(spark, settings, pipeline, (span,)), pipeline), pipeline)
+    found = rows.where(twins.IS_TWIN).selectExpr("_partition AS partition", "_offset AS offset")
+    return found.toArrow()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Replayed:
     """Where the answers of replays are: table `answer_<number>` of each."""
@@ -124,6 +137,7 @@ class _Replayed:
     connection: duckdb.DuckDBPyConnection
     rejoin: Rejoin
     records: Sequence[EpochRecord]
+    twins: pa.Table  # `partition`, `offset` of records with an id that do not count, as batch has it
 
     def make(self, replay: Replay) -> int:
         """Make the answer of a replay and return how many (record, window) pairs it judged late."""
@@ -156,7 +170,8 @@ class _Replayed:
         dealt = records.repartition(replay.tasks, F.xxhash64("partition", "offset", F.lit(replay.seed)))
         spans = self.rejoin.resolved(self.rejoin.recorded(self.records), (offsets,))
         whole_rows = parsed(dealt, self.pipeline, self.rejoin.frames(self.spark, spans))
-        rows = classified(whole_rows, self.pipeline, watermark_micros=watermark)
+        told, duplicate = twins.flagged(whole_rows, self.twins)
+        rows = classified(told, self.pipeline, watermark_micros=watermark, duplicate=duplicate)
         ahead = self.pipeline.lateness.max_ahead_micros
         valid = f"_reason IS NULL AND unix_micros(_event_time) <= unix_micros(_log_time) + {ahead}L"
         newest = {_NEWEST: f"max(IF({valid}, unix_micros(_event_time), NULL))"}

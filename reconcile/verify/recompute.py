@@ -11,7 +11,7 @@ from cutover.lake.rejoin import Rejoin
 from cutover.records import reference
 from cutover.records.fold import finished_sql
 from cutover.records.reference import Row
-from reconcile.verify import logread, results, rows
+from reconcile.verify import ids, logread, results, rows
 from reconcile.verify.equal import plain
 from reconcile.verify.facts import Facts, Group, Portion, Prefix, Refold
 from reconcile.verify.logread import SameLog
@@ -102,12 +102,14 @@ def _portion(source: Source, facts: Facts, log: SameLog, segment: Segment, rejoi
     ranges = {p: (_start(inside, p), end) for p, end in inside[-1].end.items()}
     raw = list(log.client.read_ranges(log.topic, ranges, log.isolation))
     judged = [record.watermark_before for record in inside]
+    found_ledger = _ledger(source, segment)
     expected = reference.run(
         facts.pipeline,
         raw,
         epochs=[record.end for record in inside],
         watermarks=judged,
         dimensions=rejoin.at(rejoin.recorded(inside)),
+        seen=ids.seen(source, segment, raw, found_ledger),
     )
     return Portion(
         first=segment.first,
@@ -116,7 +118,7 @@ def _portion(source: Source, facts: Facts, log: SameLog, segment: Segment, rejoi
         expected={(start, end, tuple(map(plain, key))): row for (start, end, key), row in expected.rows.items()},
         found=_rows(source, facts, segment.last),
         expected_ledger=expected.ledger,
-        found_ledger=_ledger(source, segment),
+        found_ledger=found_ledger,
     )
 
 

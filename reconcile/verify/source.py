@@ -19,6 +19,7 @@ from reconcile.verify.facts import Facts
 from reconcile.verify.oracle import Oracle
 
 ROWS = "stream_log"
+ALL_ROWS = "rows_all"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,8 +61,8 @@ def opened(settings: Settings, pipeline: Pipeline, asked: Asked) -> tuple[Source
     source = Source(settings=settings, pipeline=pipeline, version=version, log=log, connection=connection, asked=asked)
     try:
         records = tuple(log.records())
-        tables.bind(connection, "rows_all", log.table)
-        connection.execute(f"CREATE VIEW {ROWS} AS SELECT * FROM rows_all WHERE _kind IN ('partial', 'ledger')")  # noqa: S608 -- ours
+        tables.bind(connection, ALL_ROWS, log.table)
+        connection.execute(f"CREATE VIEW {ROWS} AS SELECT * FROM {ALL_ROWS} WHERE _kind IN ('partial', 'ledger')")  # noqa: S608 -- ours
         ledger.make(connection, pipeline, records)
     except duckdb.Error as error:
         raise unreadable(log, error) from error

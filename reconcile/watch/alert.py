@@ -26,6 +26,7 @@ SEVERITIES: Mapping[str, Severity] = {
     "LateRateHigh": "ticket",
     "MalformedRateHigh": "ticket",
     "FutureEvents": "ticket",
+    "DuplicateRateHigh": "ticket",
     "SchemaChanged": "ticket",
     "ClockSkew": "ticket",
     "BatchNotFresh": "ticket",

@@ -31,6 +31,7 @@ def _shares(facts: Facts) -> Iterator[Alert]:
         ("LateRateHigh", Class.LATE, judged, policy.max_late_share),
         ("MalformedRateHigh", Class.MALFORMED, records, policy.max_malformed_share),
         ("FutureEvents", Class.FUTURE, records, policy.max_future_share),
+        ("DuplicateRateHigh", Class.DUPLICATE, records, policy.max_duplicate_share),
     ):
         if of and counts[kind] / of > limit:
             seen = f"{share(counts[kind] / of)} of {number(of)} records in {over} are {kind}"

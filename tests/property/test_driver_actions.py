@@ -69,7 +69,7 @@ class Actions(RuleBasedStateMachine):
         self.settings: Settings
 
     @initialize(
-        pipeline=pipelines(ids=False),
+        pipeline=pipelines(),
         overflow=st.sampled_from([200_000, 200_000, 4]),
         reload=st.sampled_from([1, 3, 100]),
     )

@@ -81,8 +81,8 @@ def repeated(
     found = []
     known = twins.candidates(rows, pipeline, watermark).collect()
     for row in sorted(known, key=lambda row: (row["partition"], row["offset"])):
-        found += [(row["partition"], row["offset"])] if (row["id"], row["at"]) in seen else []
-        seen.add((row["id"], row["at"]))
+        found += [(row["partition"], row["offset"])] if (row["id"], row["event_time"]) in seen else []
+        seen.add((row["id"], row["event_time"]))
     return found
 
 
@@ -167,7 +167,7 @@ def test_stream_is_the_reference_and_with_its_late_rows_the_batch(
 def test_every_class_occurs_among_the_drawn_logs() -> None:
     seen: Counter[Class] = Counter()
 
-    @settings(FEW, max_examples=20, phases=(Phase.generate,))
+    @settings(FEW, max_examples=60, phases=(Phase.generate,))
     @given(log=event_logs(), pipeline=pipelines())
     def draw(log: tuple[RawRecord, ...], pipeline: Pipeline) -> None:
         ends = [dict.fromkeys(range(3), end) for end in (2, len(log))]

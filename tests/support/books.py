@@ -16,6 +16,7 @@ from cutover.records.classes import Class
 from cutover.records.fold import finished_sql
 from cutover.settings import Settings
 from tests.integration.streaming.rig import gaps
+from tests.support.same_truth import counted_sql, settled
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -99,14 +100,16 @@ def _books(
     judged = [record.watermark_before for record in records]
     late = reference.run(pipeline, read, epochs=[record.end for record in records], watermarks=judged)
     accepted = rows_of(connection, pipeline, finished_sql(pipeline, "found", keep=[Class.ACCEPTED]))
-    truth = rows_of(connection, pipeline, finished_sql(pipeline, "found", keep=[Class.ACCEPTED, Class.LATE]))
+    batch = reference.run(pipeline, read)
+    counted = finished_sql(pipeline, counted_sql("found", batch), keep=[Class.ACCEPTED, Class.LATE])
+    truth = rows_of(connection, pipeline, counted)
     ledger = positions(connection)
     counts: Counter[str] = Counter()
     for record in records:
         counts.update(record.counts)
 
     assert expected_rows(late) == accepted
-    assert expected_rows(reference.run(pipeline, read)) == truth
+    assert settled(expected_rows(batch), late, batch) == settled(truth, late, batch)
     assert len(ledger) == len(set(ledger))
     assert expected_ledger(late) == set(ledger)
     assert {kind.value: number for kind, number in late.counts.items()} == {k.value: counts[k.value] for k in Class}

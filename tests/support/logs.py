@@ -196,6 +196,7 @@ def pipelines(
     topics = draw(st.sampled_from(["two", None, "one", None])) if joins else None
     if topics is None:
         return plain
+    plain = replace(plain, source=replace(plain.source, record_id=None, id_horizon=None))
     how: How = draw(HOWS)
     join: SelfJoin | Join
     if topics == "one":

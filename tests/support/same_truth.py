@@ -21,9 +21,14 @@ def counted_sql(relation: str, batch: Result) -> str:
 
 def settled(rows: Mapping[Group, Row], stream: Result, batch: Result) -> dict[Group, Row]:
     """Return the rows of windows in which both sides count the same of each twins."""
-    ours, theirs = _at(stream, Class.DUPLICATE), _at(batch, Class.DUPLICATE)
-    apart = {at[2] for at in (ours ^ theirs) - _at(stream, Class.LATE)}
+    apart = swapped(stream, batch)
     return {group: row for group, row in rows.items() if group[0] not in apart}
+
+
+def swapped(stream: Result, batch: Result) -> set[int | None]:
+    """Return the starts of the windows in which the sides count different records of some twins."""
+    ours, theirs = _at(stream, Class.DUPLICATE), _at(batch, Class.DUPLICATE)
+    return {at[2] for at in (ours ^ theirs) - _at(stream, Class.LATE)}
 
 
 def _at(result: Result, cls: Class) -> set[tuple[int, int, int | None]]:

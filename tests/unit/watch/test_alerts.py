@@ -100,6 +100,7 @@ FIRING = [
     pytest.param(facts(records=(record(counts={"accepted": 98, "late": 2}),)), "LateRateHigh", id="late"),
     pytest.param(facts(records=(record(counts={"malformed": 2}),)), "MalformedRateHigh", id="malformed"),
     pytest.param(facts(records=(record(counts={"future": 2}),)), "FutureEvents", id="future"),
+    pytest.param(facts(records=(record(counts={"duplicate": 20}),)), "DuplicateRateHigh", id="duplicate"),
     pytest.param(
         facts(unfit=(Unfit(what="field `x` is missing", partition=0, offset=9),)), "SchemaChanged", id="unfit"
     ),

@@ -1,0 +1,30 @@
+"""The smallest batch job that counts each record once: read, parse, dropDuplicates, aggregate, throw the rows away."""
+
+import json
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 -- Spark's own name
+
+from cutover.definition.pipeline import Pipeline
+from cutover.log.kafka import LogClient, bootstrap_servers
+from cutover.settings import Settings
+
+SCHEMA = "id bigint, k string, v bigint, at bigint"
+
+
+def run(spark: SparkSession, settings: Settings, pipeline: Pipeline) -> None:
+    """Run it over a whole topic of `benchmarks.events`."""
+    topic = pipeline.source.name
+    ends = {str(p): offset for p, offset in LogClient(settings).latest(topic).items()}
+    records = (
+        spark.read.format("kafka")
+        .option("kafka.bootstrap.servers", bootstrap_servers(settings))
+        .option("subscribe", topic)
+        .option("startingOffsets", "earliest")
+        .option("endingOffsets", json.dumps({topic: ends}))
+        .load()
+    )
+    parsed = records.select(F.from_json(F.col("value").cast("string"), SCHEMA).alias("r")).select("r.*")
+    once = parsed.withColumn("at", F.timestamp_millis("at")).dropDuplicates(["id", "at"])
+    counted = once.groupBy(F.window("at", "10 seconds"), "k").agg(F.count("*"), F.sum("v"), F.max("v"), F.sum("id"))
+    counted.write.format("noop").mode("overwrite").save()

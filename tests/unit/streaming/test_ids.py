@@ -1,0 +1,153 @@
+"""What a stream remembers of ids: the same as a dictionary would, across deals, restarts and forgetting."""
+
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as depth
+from hypothesis import strategies as st
+
+from cutover.definition import Count, Fixed, Pipeline, Topic
+from cutover.definition.ids import MINUTE, remembered_from
+from cutover.lake import tables
+from cutover.lake.schemas import epoch_log_schema
+from cutover.settings import Settings
+from streaming import forgetting, ids
+from streaming.ids import Ids
+
+PIPELINE = Pipeline(
+    name="p",
+    source=Topic(
+        name="t",
+        schema="at timestamp, k string, i string NOT NULL",
+        event_time="at",
+        record_id="i",
+        id_horizon="5 minutes",
+    ),
+    key=("k",),
+    window=Fixed(hours=1),
+    measures={"n": Count()},
+)
+HOUR = 60 * MINUTE
+Candidate = tuple[str, int]
+PAIRS = st.tuples(st.sampled_from("abcde"), st.sampled_from([-1, 0, 1, MINUTE, 3 * MINUTE, 7 * MINUTE, 2 * HOUR]))
+
+
+def candidates(pairs: list[Candidate]) -> pa.Table:
+    """Return pairs as the records of one partition, in their order."""
+    columns = {
+        "id": pa.array([name for name, _ in pairs], pa.string()),
+        "event_time": pa.array([event for _, event in pairs], pa.int64()),
+        "partition": pa.array([0] * len(pairs), pa.int32()),
+        "offset": pa.array(range(len(pairs)), pa.int64()),
+    }
+    return pa.table(columns)
+
+
+def told(looked: ids.Looked) -> tuple[set[int], list[Candidate]]:
+    new = zip(looked.new["id"].to_pylist(), looked.new["event_time"].to_pylist(), strict=True)
+    return set(looked.twins["offset"].to_pylist()), sorted(new)
+
+
+@pytest.fixture
+def remembering(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Ids:
+    monkeypatch.setattr(ids, "RECENT", 4)
+    return Ids(settings, PIPELINE)
+
+
+@depth(max_examples=20, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(epochs=st.lists(st.lists(PAIRS, max_size=6), max_size=5))
+def test_a_look_tells_twins_as_a_set_would(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, epochs: list[list[Candidate]]
+) -> None:
+    monkeypatch.setattr(ids, "RECENT", 4)
+    remembered, seen = Ids(settings, PIPELINE), set[Candidate]()
+    for epoch in epochs:
+        expected, new = set(), []
+        for offset, pair in enumerate(epoch):
+            if pair in seen:
+                expected.add(offset)
+            else:
+                new.append(pair)
+            seen.add(pair)
+        looked = remembered.look_up(candidates(epoch))
+        assert told(looked) == (expected, sorted(new))
+        remembered.remember(looked.new, None)
+    assert remembered.held == len(seen)
+    remembered.close()
+
+
+def test_conflicts_are_new_records_beside_one_with_their_id_and_another_time(remembering: Ids) -> None:
+    first = remembering.look_up(candidates([("a", 0), ("a", 1), ("b", 0), ("b", 0)]))
+    remembering.remember(first.new, None)
+    second = remembering.look_up(candidates([("a", 2), ("b", 0), ("c", 0)]))
+
+    assert (first.conflicts, second.conflicts) == (1, 1)
+
+
+def test_whole_stretches_are_forgotten_behind_the_watermark(remembering: Ids) -> None:
+    new = [("a", 0), ("b", MINUTE), ("c", 9 * MINUTE), ("d", 9 * MINUTE), ("e", 9 * MINUTE)]
+    looked = remembering.look_up(candidates(new))
+
+    remembering.remember(looked.new, 6 * MINUTE)
+
+    assert remembered_from(PIPELINE, 6 * MINUTE) == MINUTE
+    assert remembering.held == 4
+
+
+def committed(settings: Settings, parts: list[tuple[int, list[Candidate]]]) -> Any:
+    """Return an epoch log that holds what some epochs were the first to show."""
+    schema = epoch_log_schema(PIPELINE)
+    table = tables.ensure(f"{settings.home}/stream", schema, partition_by=["_kind"])
+    for epoch, pairs in parts:
+        new = candidates(sorted(pairs, key=lambda pair: pair[1])).select(["id", "event_time"])
+        tables.append(table, ids.rows(new, PIPELINE, epoch))
+    return tables.open_table(f"{settings.home}/stream")
+
+
+def test_a_start_takes_in_what_was_committed_and_is_not_forgotten(settings: Settings, remembering: Ids) -> None:
+    table = committed(settings, [(0, [("a", 0), ("ß\x00", 7 * MINUTE + 3)]), (1, [("c", 7 * MINUTE), ("c", -1)])])
+
+    remembering.begin(table, 12 * MINUTE)
+
+    assert remembering.held == 2
+    asked = [("ß\x00", 7 * MINUTE + 3), ("c", 7 * MINUTE), ("c", 7 * MINUTE + 1)]
+    assert told(remembering.look_up(candidates(asked)))[0] == {0, 1}
+
+
+def test_a_fold_leaves_out_what_is_forgotten_and_says_how_far(settings: Settings) -> None:
+    table = committed(settings, [(0, [("a", 0), ("b", MINUTE)]), (1, [("c", 7 * MINUTE)])])
+    connection, schema = tables.connect(), epoch_log_schema(PIPELINE)
+    tables.bind(connection, "old", table)
+
+    for minute in (MINUTE, 7 * MINUTE, MINUTE):  # a bound never goes back
+        query = forgetting.kept_sql("old", schema, 0, minute)
+        connection.execute(f"CREATE OR REPLACE TABLE once AS {query}; CREATE OR REPLACE VIEW old AS FROM once")
+        connection.execute("CREATE OR REPLACE TABLE kept AS FROM once; CREATE OR REPLACE VIEW old AS FROM kept")
+
+    found = connection.execute("SELECT _class, epoch_us(window_start), len(_ids) FROM old ORDER BY ALL").fetchall()
+    assert found == [("forgotten", 7 * MINUTE, None), (None, 7 * MINUTE, 1)]
+
+
+def test_without_a_bound_a_fold_keeps_all(settings: Settings) -> None:
+    table = committed(settings, [(0, [("a", 0)]), (1, [("a", MINUTE)])])
+    connection = tables.connect()
+    tables.bind(connection, "old", table)
+
+    query = forgetting.kept_sql("old", epoch_log_schema(PIPELINE), 0, None)
+
+    assert len(connection.execute(query).fetchall()) == 2
+
+
+def test_stretches_of_a_long_horizon_are_few(settings: Settings) -> None:
+    days = replace(PIPELINE, source=replace(PIPELINE.source, id_horizon="4 days"))
+    remembered = Ids(settings, days)
+
+    looked = remembered.look_up(candidates([("a", minute * MINUTE) for minute in range(0, 4 * 24 * 60, 30)]))
+    remembered.remember(looked.new, None)
+    remembered._deal_out()
+
+    assert len(remembered._stretches) <= ids.STRETCHES + 1
+    remembered.close()
