@@ -19,7 +19,7 @@ from cutover.settings import Settings
 from samples import ad_views
 
 SEED = 7
-DEFINITION = Path(ad_views.__file__).parent / "pipelines" / "ad_views.py"
+DEFINITION = Path(ad_views.__file__).parents[1] / "pipelines" / "ad_views.py"
 COLUMNS = "window_start, window_end, campaign_id, views"
 
 

@@ -10,7 +10,7 @@ from cutover.records import reference
 from cutover.records.classes import Class
 from samples import ad_views
 
-DEFINITION = Path(__file__).parents[3] / "samples" / "pipelines" / "ad_views.py"
+DEFINITION = Path(__file__).parents[3] / "pipelines" / "ad_views.py"
 COUNT, SEED = 2_000, 11
 
 
