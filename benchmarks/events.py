@@ -16,17 +16,19 @@ KEYS = 200
 START_MILLIS = 1_767_225_600_000  # 2026-01-01T00:00:00Z
 EVENTS_PER_SECOND = 5_000  # of event time
 DISORDER_MILLIS = 20_000
+CAP = 50_000  # records a micro-batch: the default of a definition
+WINDOW = "Fixed(seconds=10)"
 SCHEMA = "id bigint NOT NULL, k string, v bigint, at timestamp NOT NULL"
 
 _DEFINITION = '''"""What the benchmark `{name}` computes."""
 
-from cutover.definition import Count, Fixed, Lateness, Max, Pipeline, Sum, Topic
+from cutover.definition import Count, Fixed, Lateness, Max, Pipeline, Sessions, Sliding, Sum, Topic
 
 {name} = Pipeline(
     name="{name}",
     source=Topic(name="{name}", schema="{schema}", event_time="at", time_format="millis"),
     key=("k",),
-    window=Fixed(seconds=10),
+    window={window},
     measures={{"n": Count(), "total": Sum("v"), "worst": Max("v"), "ids": Sum("id")}},
     lateness=Lateness(out_of_orderness="{out_of_orderness}", allowed="0 seconds", max_ahead="3650 days"),
     max_rows_per_epoch={cap},
@@ -34,10 +36,12 @@ from cutover.definition import Count, Fixed, Lateness, Max, Pipeline, Sum, Topic
 '''
 
 
-def define(settings: Settings, name: str, *, cap: int, out_of_orderness: str = "1 minute") -> Pipeline:
+def define(
+    settings: Settings, name: str, *, cap: int, out_of_orderness: str = "1 minute", window: str = WINDOW
+) -> Pipeline:
     """Write a definition whose topic bears its name, and return it as the catalogue reads it."""
     settings.pipelines.mkdir(parents=True, exist_ok=True)
-    text = _DEFINITION.format(name=name, schema=SCHEMA, cap=cap, out_of_orderness=out_of_orderness)
+    text = _DEFINITION.format(name=name, schema=SCHEMA, cap=cap, out_of_orderness=out_of_orderness, window=window)
     (Path(settings.pipelines) / f"{name}.py").write_text(text, encoding="utf-8")
     return catalogue.get(settings, name)
 
@@ -57,13 +61,13 @@ def live(number: int, millis: int) -> bytes:
     return encoded(number, number * 7_919 % KEYS, number % 1_000, millis)
 
 
-def stream_of(count: int) -> Iterator[tuple[int, bytes]]:
-    """Yield log time (milliseconds) and value of `count` events: 200 keys, up to 20 s out of order."""
+def stream_of(count: int, *, keys: int = KEYS, a_second: int = EVENTS_PER_SECOND) -> Iterator[tuple[int, bytes]]:
+    """Yield log time (milliseconds) and value of `count` events, up to 20 s out of order; `a_second` of event time."""
     rng = random.Random(7)  # noqa: S311 -- test data, the same every time
     for number in range(count):
-        log_time = START_MILLIS + DISORDER_MILLIS + number * 1_000 // EVENTS_PER_SECOND
+        log_time = START_MILLIS + DISORDER_MILLIS + number * 1_000 // a_second
         at = log_time - int(rng.random() * DISORDER_MILLIS)
-        yield log_time, encoded(number, int(rng.random() * KEYS), int(rng.random() * 1_000), at)
+        yield log_time, encoded(number, int(rng.random() * keys), int(rng.random() * 1_000), at)
 
 
 def cells_of(cells: int, passes: int, *, keys: int = 10_000) -> Iterator[tuple[int, bytes]]:

@@ -94,6 +94,18 @@ GOALS = (
     Goal(name="dedup_epoch", text="Epoch of 5,000 events, an hour of ids remembered: with ids / without", bound=1.5),
     Goal(name="dedup_batch", text="A log counted once by ids: stream / Spark batch with dropDuplicates", bound=1.3),
     Goal(name="dedup_growth", text="10 x the data: time of a stream with ids", bound=10.5),
+    Goal(
+        name="sessions_hand_written",
+        text="1 M events into sessions of 100 k keys: drain and fold / Spark's batch aggregate",
+        bound=1.3,
+    ),
+    Goal(name="sessions_growth", text="10 x the data: time of a drain and a fold of sessions", bound=10.5),
+    Goal(
+        name="sliding_hand_written",
+        text="1 M events into 60 sliding windows each: drain and fold / Spark's batch aggregate",
+        bound=1.3,
+    ),
+    Goal(name="sliding_growth", text="10 x the data: time of a drain and a fold of sliding windows", bound=10.5),
     Goal(name="restart", text="Restart after SIGKILL with a backlog: to the first commit", bound=15, unit="s"),
     Goal(
         name="join_hand_written",

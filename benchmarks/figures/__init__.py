@@ -21,6 +21,8 @@ NAMES = (
     "yahoo_latency",
     "join",
     "dedup",
+    "sessions",
+    "sliding",
 )
 
 

@@ -1,0 +1,22 @@
+"""Windows of which sixty hold each row: the streaming path beside Spark's own `window` over the whole topic."""
+
+from benchmarks import events, windows
+from benchmarks.bench import Bench
+from benchmarks.figure import Figure
+from benchmarks.peers import batch_windows
+
+EVENTS = 1_000_000
+
+
+def measure(bench: Bench) -> Figure:
+    """Return the seconds of both, by rounds."""
+    kind = windows.Kind(
+        name="sliding",
+        title="Sliding windows: 60 a row",
+        window="Sliding(size=600_000_000, every=10_000_000)",
+        theirs=lambda: batch_windows.sliding("10 minutes", "10 seconds"),
+        sent=events.stream_of,
+        events=EVENTS,
+        notes=("10 minutes every 10 seconds, 200 keys; Spark's `window` makes the same sixty rows of one.",),
+    )
+    return windows.measure(bench, kind)
