@@ -94,7 +94,7 @@ def test_report_says_it_on_top_and_names_every_range(settings: Settings) -> None
     result = run(settings, lake_of(CLEAN), LOSS)
 
     assert result.loss == (
-        "The log lost records (sales, partition 0: offsets 40 to 59). 2 closed windows may miss some of them: "
+        "The log lost records (topic sales, partition 0: offsets 40 to 59). 2 closed windows may miss some of them: "
         "incomplete(lost), not compared."
     )
     assert [(one.partition, one.first, one.next, one.why) for one in result.losses] == [(0, 40, 60, "a disk was full")]
@@ -219,5 +219,5 @@ def test_terminal_names_the_loss(
 
     said = " ".join(capsys.readouterr().out.split())
     assert code == 0
-    assert "lost The log lost records (sales, partition 0: offsets 40 to 59)" in said
+    assert "lost The log lost records (topic sales, partition 0: offsets 40 to 59)" in said
     assert "2 incomplete (2 lost)" in said
