@@ -1,6 +1,7 @@
 """Fixtures for every kind of test: real servers once a session, cheap things of its own for each test."""
 
 import os
+import sys
 import uuid
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -13,6 +14,13 @@ from tests.support.broker import running_broker
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Give the main module of a worker a file: without one Spark's Connect takes it for a doctest, and exits."""
+    main = sys.modules["__main__"]
+    if hasattr(config, "workerinput") and not hasattr(main, "__file__"):
+        main.__file__ = pytest.__file__
 
 
 @pytest.hookimpl(hookwrapper=True)
