@@ -40,32 +40,21 @@ def aggregated(
         partition; left out where `by` names it), `_unknown bigint`, and the columns of `further`. Window, key and
         states are null for malformed and filtered, the position's event time for malformed. Unordered.
     """
-    keys = [f"`{name}`" for name in pipeline.key]
-    states = compiled.states(pipeline)
-    window = pipeline.window
-    grouping: list[str | Column] = [
-        *(f"__by_{name}" for name in by),
-        "_class",
-        *(() if isinstance(window, Sessions) else WINDOW),
-        *(f"__key_{position}" for position in range(len(keys))),
-        "__partition",
-        "__position",
-    ]
     from pyspark.sql import functions as F  # noqa: N812, PLC0415 -- Spark's own alias; commands without Spark pay nothing
 
-    if isinstance(window, Sessions):  # Spark joins what is exactly a gap apart, as the fold does
-        grouping.append(F.session_window("__at", f"{window.gap_micros} microseconds").alias("__session"))
-    bounds = ("min(window_start)", "max(window_end)") if isinstance(window, Sessions) else ()
+    keys, states = [f"`{name}`" for name in pipeline.key], compiled.states(pipeline)
+    bounds = dict(zip(WINDOW, ("min(window_start)", "max(window_end)"), strict=True))
+    aggregates = {
+        **{f"__state_{position}": state.create for position, state in enumerate(states)},
+        **(bounds if isinstance(pipeline.window, Sessions) else {}),
+        "__n": "count(1)",
+        "__unknown": "sum(_unknown)",
+        **further,
+    }
     grouped = (
         _inputs(classified, keys, by)
-        .groupBy(*grouping)
-        .agg(
-            *(F.expr(state.create).alias(f"__state_{position}") for position, state in enumerate(states)),
-            *(F.expr(bound).alias(name) for bound, name in zip(bounds, WINDOW, strict=False)),
-            F.expr("count(1)").alias("__n"),
-            F.expr("sum(_unknown)").alias("__unknown"),
-            *(F.expr(aggregate).alias(name) for name, aggregate in further.items()),
-        )
+        .groupBy(*_grouping(pipeline, by))
+        .agg(*(F.expr(text).alias(name) for name, text in aggregates.items()))
     )
     return grouped.selectExpr(
         *(f"`__by_{name}` AS `{name}`" for name in by),
@@ -83,6 +72,20 @@ def aggregated(
         "CAST(__unknown AS bigint) AS _unknown",
         *(f"`{name}`" for name in further),
     )
+
+
+def _grouping(pipeline: Pipeline, by: tuple[str, ...]) -> "list[str | Column]":
+    """Return what rows of `_inputs` are grouped by; in a session Spark joins what is a gap apart, as folds do."""
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415 -- Spark's own alias; commands without Spark pay nothing
+
+    window = pipeline.window
+    sessions = (
+        [F.session_window("__at", f"{window.gap_micros} microseconds").alias("__session")]
+        if isinstance(window, Sessions)
+        else list(WINDOW)
+    )
+    keys = (f"__key_{position}" for position in range(len(pipeline.key)))
+    return [*(f"__by_{name}" for name in by), "_class", *sessions, *keys, "__partition", "__position"]
 
 
 def _inputs(classified: "DataFrame", keys: list[str], by: tuple[str, ...]) -> "DataFrame":
