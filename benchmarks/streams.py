@@ -30,20 +30,25 @@ class Run:
 
     triggers: list[Trigger]
     ended: float
+    planned: float | None = None  # of the driver's first epoch: Spark may never report the only trigger of a drain
 
     @property
     def seconds(self) -> float:
         """Return the time from the first trigger's start to the end of the last micro-batch."""
-        return self.ended - self.triggers[0].began
+        began = self.planned if self.planned is not None and not self.triggers else self.triggers[0].began
+        return self.ended - began
 
 
 @dataclass(slots=True)
 class _Committed:
-    """Notes when an epoch was committed; a probe of the driver."""
+    """Notes when the first epoch was planned and when each was committed; a probe of the driver."""
 
     at: list[float] = field(default_factory=list)
+    planned: float | None = None
 
     def __call__(self, point: Point, epoch: int) -> None:
+        if point == "epoch.planned" and self.planned is None:
+            self.planned = time.time()
         if point == "epoch.committed" and epoch >= 0:
             self.at.append(time.time())
 
@@ -70,7 +75,7 @@ class Streams:
         # The driver ends as soon as the last epoch is committed: Spark may not report that trigger any more.
         name = f"cutover-{pipeline.name}-"
         until(lambda: len(self.triggers.of(name)) >= len(committed.at) - 1, within=10)
-        return Run(triggers=self.triggers.of(name), ended=committed.at[-1])
+        return Run(triggers=self.triggers.of(name), ended=committed.at[-1], planned=committed.planned)
 
     def noop(self, number: int) -> Run:
         """Throw the same aggregate of every micro-batch away."""
