@@ -144,7 +144,7 @@ def _facts(  # noqa: PLR0913, PLR0917 -- all that both sides are read from
     records = tuple(epoch_log.records())
     books = _books(epoch_log, run.epoch)
     runs = batch_runs.runs(settings, pipeline)
-    tried = delivery.attempts(epoch_log)
+    tried = delivery.attempts(epoch_log, records)
     facts = Facts(
         stream=version.app_id,
         definition=result_fingerprint(pipeline),

@@ -207,10 +207,9 @@ def _by_reason(pipeline: Pipeline, evidence: Evidence) -> dict[str, list[Range]]
     window = pipeline.window
     sessions = isinstance(window, Sessions)
     lost = [(a, b - 1 if sessions else newest(window, b - 1).end) for a, b in touched(evidence.losses)]
-    apart = evidence.delivered
     return {
-        LOST: [*lost, *gone[LOST], *(record.windows for record in apart.lost if record.windows)],
-        DOUBLED: [one.windows for one in apart.doubled if one.windows],
+        LOST: [*lost, *gone[LOST], *evidence.delivered.never],
+        DOUBLED: list(evidence.delivered.twice),
         EXPIRED: gone[EXPIRED],
         UNREAD: list(evidence.unread),
         STALE: list(evidence.run.stale),

@@ -12,7 +12,7 @@ from cutover.clock import Clock
 from cutover.definition.pipeline import Pipeline
 from cutover.errors import DefinitionError, LakeError
 from cutover.events import log
-from cutover.lake import losses, savepoints, tables, versions, witnesses
+from cutover.lake import losses, prefix, savepoints, tables, versions, witnesses
 from cutover.lake.epochs import EpochLog, EpochRecord
 from cutover.lake.savepoints import Savepoint
 from cutover.lake.schemas import epoch_log_schema
@@ -163,7 +163,7 @@ def _refuse_folded(pipeline: Pipeline, source: Version, record: EpochRecord) -> 
         LakeError: A fold has merged it with later ones.
     """
     epochs = EpochLog(source.uri)
-    short = epochs.folded_across(record.epoch)
+    short = prefix.folded_across(epochs, record.epoch)
     if forgetting.is_forgotten(pipeline, epochs, record):
         msg = f"Stream of {pipeline.name}: epoch {record.epoch} of stream-{source.number}: expected the ids that it "
         msg += "remembers, some were forgotten since."

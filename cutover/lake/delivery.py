@@ -51,18 +51,30 @@ class Delivered:
     lost: tuple[EpochRecord, ...] = ()
 
     @property
+    def twice(self) -> tuple[Starts, ...]:
+        """Return the stretches `[first start, last end)` whose windows may count records twice."""
+        return tuple(one.windows for one in self.doubled if one.windows)
+
+    @property
+    def never(self) -> tuple[Starts, ...]:
+        """Return the stretches whose windows may miss records."""
+        return tuple(one.windows for one in self.lost if one.windows)
+
+    @property
     def sentences(self) -> tuple[str, ...]:
         """Return one sentence for each range that came twice or never."""
-        twice = (f"{_place(one)} were written once more than counted by {one.run_id}" for one in self.doubled)
-        never = (f"{_place(one)} were never written: {one.run_id} ended first" for one in self.lost)
-        return (*(f"Doubled: {text}." for text in twice), *(f"Lost: {text}." for text in never))
+        doubled = (f"{_place(one)} were written once more than counted by {one.run_id}" for one in self.doubled)
+        lost = (f"{_place(one)} were never written: {one.run_id} ended first" for one in self.lost)
+        return (*(f"Doubled: {text}." for text in doubled), *(f"Lost: {text}." for text in lost))
 
 
 NOTHING = Delivered()
 
 
-def attempts(epoch_log: EpochLog) -> tuple[Attempt, ...]:
-    """Return every attempt of an epoch log, by epoch."""
+def attempts(epoch_log: EpochLog, records: Iterable[EpochRecord]) -> tuple[Attempt, ...]:
+    """Return every attempt of an epoch log, by epoch; nothing is read where all of its records are exactly once."""
+    if all(record.delivery == EXACTLY_ONCE for record in records):
+        return ()
     with tables.connect() as connection:
         tables.bind(connection, "log", epoch_log.table)
         query = "SELECT _record FROM log WHERE _kind = ? ORDER BY _epoch, _record"

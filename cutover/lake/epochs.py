@@ -13,8 +13,6 @@ from cutover.errors import LakeError
 from cutover.lake import tables
 from cutover.log.cut import Cut, LogId
 
-_COUNTED = "SELECT _class, sum(_n)::BIGINT FROM log WHERE _kind IN ('partial', 'ledger') AND _epoch <= ? GROUP BY 1"
-
 
 def by_partition(raw: Mapping[str, int]) -> dict[int, int]:
     """Return a mapping that JSON holds with the partitions as numbers again."""
@@ -54,7 +52,6 @@ class EpochRecord:
     panes: str | None = None  # fingerprint of trigger and accumulation; None: no panes come out
     dimensions: Mapping[str, int] = field(default_factory=dict)  # lookup -> version of the table that rows took from
     dimension_ids: Mapping[str, str] = field(default_factory=dict)  # lookup -> id of that table
-
     delivery: Delivery = "exactly_once"  # how its data and its offsets were committed
     windows: tuple[int, int] | None = None  # where that is apart: first start and last end of its rows, microseconds
 
@@ -145,21 +142,6 @@ class EpochLog:
         with tables.naming(self.table):
             row = connection.execute(query).fetchone()
         return None if row is None else EpochRecord.from_json(row[0])
-
-    def folded_across(self, epoch: int) -> list[str]:
-        """Return the classes whose rows up to an epoch do not add up to what its epochs counted; none: all do.
-
-        A fold gives rows of several epochs the number of the last one: what lies before that is seen only as a whole.
-        """
-        expected: dict[str, int] = {}
-        for record in self.records():
-            for kind, pairs in record.counts.items() if record.epoch <= epoch else ():
-                expected[kind] = expected.get(kind, 0) + pairs
-        connection = tables.connect()
-        tables.bind(connection, "log", self.table)
-        with tables.naming(self.table):
-            found = dict(connection.execute(_COUNTED, [epoch]).fetchall())
-        return [kind for kind, pairs in expected.items() if int(found.get(kind) or 0) != pairs]
 
     def relation(self, connection: duckdb.DuckDBPyConnection, view: str, *, epoch: int) -> None:
         """Bind a view to the partial aggregates and the ledger of all epochs up to `epoch`."""

@@ -3,7 +3,7 @@
 Views: `serving` (what the stage serves, and by which side), `streaming` (fold of the epoch log), `batch`, `ledger`,
 `batch_ledger` (each record that did not count, by position), `epochs` (one row each), `panes` (what came out of each
 window, and when; empty where the definition has no trigger). `serving` and `streaming` say of
-each window in `state` what it is: `open`, `final`, `incomplete(lost)`, `incomplete(expired)`.
+each window in `state` what it is: `open`, `final`, or `incomplete` for a reason: lost, doubled, expired.
 """
 
 from collections.abc import Sequence
@@ -15,8 +15,9 @@ import pyarrow as pa
 from cutover.definition.pipeline import Pipeline
 from cutover.definition.windows import Sessions
 from cutover.errors import DefinitionError, LakeError
-from cutover.lake import batch_runs, losses, tables, versions
+from cutover.lake import batch_runs, delivery, losses, prefix, tables, versions
 from cutover.lake.batch_runs import BatchRun
+from cutover.lake.delivery import DOUBLED, Delivered
 from cutover.lake.epochs import EpochLog, EpochRecord
 from cutover.lake.losses import Starts
 from cutover.lake.paths import batch_uri
@@ -59,7 +60,13 @@ def connect(settings: Settings, pipeline: Pipeline, *, epoch: int | None = None)
     watermark = None if newest is None else newest.watermark_after
     # Read once: a run that ends meanwhile has computed windows that the version bound here does not hold.
     runs = [run for run in batch_runs.runs(settings, pipeline) if run.batch_version is not None]
-    says = _states(pipeline, watermark, losses.touched(losses.up_to(settings, version)), runs)
+    known = _Known(
+        watermark=watermark,
+        lost=losses.touched(losses.up_to(settings, version)),
+        delivered=delivery.delivered(records, delivery.attempts(epoch_log, records)),
+        runs=runs,
+    )
+    says = _states(pipeline, known)
     folded = finished_sql(pipeline, "epoch_log")
     connection.execute(f"CREATE VIEW streaming AS SELECT *, {says.streaming} AS state FROM ({folded})")  # noqa: S608
     keys = ", ".join(tables.identifier(key) for key in pipeline.key)
@@ -83,7 +90,7 @@ def _up_to(pipeline: Pipeline, epoch_log: EpochLog, epoch: int | None) -> list[E
         there = f"0 to {known[-1].epoch}" if known else "none yet"
         msg = f"Epoch of `{pipeline.name}`: expected one that is there ({there}), got {epoch}."
         raise DefinitionError(msg)
-    if epoch_log.folded_across(epoch):
+    if prefix.folded_across(epoch_log, epoch):
         msg = f"Epoch {epoch} of `{pipeline.name}`: expected rows of its own, they were folded into later epochs."
         raise LakeError(msg + "\nHint: a savepoint keeps an epoch from that; choose a later epoch.")
     return found
@@ -146,24 +153,36 @@ def _bind_batch(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _States:
-    """SQL of what a window is, by the side that serves it: open, final, incomplete(lost), incomplete(expired)."""
+    """SQL of what a window is, by the side that serves it: open, final, incomplete(lost, doubled or expired)."""
 
     streaming: str
     batch: str
 
 
-def _states(pipeline: Pipeline, watermark: int | None, lost: Sequence[Starts], runs: Sequence[BatchRun]) -> _States:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Known:
+    """What is known of windows."""
+
+    watermark: int | None
+    lost: Sequence[Starts]  # window starts that recorded losses touch
+    delivered: Delivered
+    runs: Sequence[BatchRun]
+
+
+def _states(pipeline: Pipeline, known: _Known) -> _States:
     """Return how both sides say what a window is; batch alone can have let windows expire that the stream has whole."""
     start = "epoch_us(window_start)"
-    gone = " OR ".join(f"({start} >= {int(a)} AND {start} < {int(b)})" for a, b in lost) or "false"
+    gone = " OR ".join(f"({start} >= {int(a)} AND {start} < {int(b)})" for a, b in known.lost) or "false"
     if isinstance(pipeline.window, Sessions):
-        gone = affected_sql(pipeline.window, ((a, b - 1) for a, b in lost))
-    frozen = [entry for run in runs[-1:] for entry in run.incomplete if entry.reason == batch_runs.EXPIRED]
+        gone = affected_sql(pipeline.window, ((a, b - 1) for a, b in known.lost))
+    frozen = [entry for run in known.runs[-1:] for entry in run.incomplete if entry.reason == batch_runs.EXPIRED]
     expired = affected_sql(pipeline.window, ((entry.window_start, entry.window_end) for entry in frozen))
-    closed = f"WHEN {closed_sql(pipeline, watermark)} THEN 'final' ELSE 'open' END"
+    closed = f"WHEN {closed_sql(pipeline, known.watermark)} THEN 'final' ELSE 'open' END"
     lost_first = f"CASE WHEN {gone} THEN 'incomplete({batch_runs.LOST})'"
+    twice, never = (affected_sql(pipeline.window, of) for of in (known.delivered.twice, known.delivered.never))
+    apart = f"WHEN {never} THEN 'incomplete({batch_runs.LOST})' WHEN {twice} THEN 'incomplete({DOUBLED})'"
     return _States(
-        streaming=f"{lost_first} {closed}",
+        streaming=f"{lost_first} {apart} {closed}",
         batch=f"{lost_first} WHEN {expired} THEN 'incomplete({batch_runs.EXPIRED})' {closed}",
     )
 

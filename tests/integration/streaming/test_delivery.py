@@ -8,6 +8,7 @@ from batch import recompute
 from cutover.clock import SystemClock
 from cutover.definition.pipeline import Delivery
 from cutover.errors import CutoverError
+from cutover.lake import serving
 from cutover.probe import Point
 from cutover.settings import Settings
 from reconcile.result import Verdict
@@ -71,7 +72,10 @@ def test_driver_that_dies_doubles_or_loses_what_its_delivery_allows_and_it_is_na
     assert found.windows.compared > 0
     named = [note for note in found.notes if note.startswith(("Doubled: epoch 1, ", "Lost: epoch 1, "))]
     assert len(named) == (0 if case.reason is None else 1)
+    with serving.connect(settings, pipeline, epoch=DIES) as connection:  # its rows add up to what was written of them
+        states = {str(row[0]) for row in connection.execute("SELECT DISTINCT state FROM streaming").fetchall()}
+    assert {state for state in states if "(" in state} == ({f"incomplete({case.reason})"} if case.reason else set())
     checks = verify(settings, pipeline, clock=SystemClock()).checks
-    states = {name: checks[name].state for name in ("N1", "N2", "N4", "N5")}
+    judged = {name: checks[name].state for name in ("N1", "N2", "N4", "N5")}
     once = State.HELD if case.reason is None else State.WAIVED
-    assert states == {"N1": once, "N2": once, "N4": once, "N5": State.HELD}
+    assert judged == {"N1": once, "N2": once, "N4": once, "N5": State.HELD}
