@@ -10,7 +10,7 @@ from cutover.definition.windows import Sessions
 from cutover.records.classes import WITH_POSITIONS, Class
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
 WINDOW = ("window_start", "window_end")
 NOTHING: Mapping[str, str] = MappingProxyType({})
@@ -22,7 +22,7 @@ _WITHOUT_KEY = f"'{Class.MALFORMED}', '{Class.FILTERED}'"
 def aggregated(
     classified: "DataFrame", pipeline: Pipeline, *, by: tuple[str, ...] = (), further: Mapping[str, str] = NOTHING
 ) -> "DataFrame":
-    """Aggregate by class, window and key; of sessions, those that rows of the same class and key make.
+    """Aggregate by class, window and key; of sessions, by stretches of time that surely lie in one session.
 
     A record that does not count keeps a row of its own for each of its windows: its position is part of the grouping,
     so that no group collects a list (which would leave code generation, and memory, behind).
@@ -42,7 +42,7 @@ def aggregated(
     """
     from pyspark.sql import functions as F  # noqa: N812, PLC0415 -- Spark's own alias; commands without Spark pay nothing
 
-    keys, states = [f"`{name}`" for name in pipeline.key], compiled.states(pipeline)
+    states = compiled.states(pipeline)
     bounds = dict(zip(WINDOW, ("min(window_start)", "max(window_end)"), strict=True))
     aggregates = {
         **{f"__state_{position}": state.create for position, state in enumerate(states)},
@@ -52,7 +52,7 @@ def aggregated(
         **further,
     }
     grouped = (
-        _inputs(classified, keys, by)
+        _inputs(classified, pipeline, by)
         .groupBy(*_grouping(pipeline, by))
         .agg(*(F.expr(text).alias(name) for name, text in aggregates.items()))
     )
@@ -61,7 +61,7 @@ def aggregated(
         "_class",
         "window_start",
         "window_end",
-        *(f"`__key_{position}` AS {key}" for position, key in enumerate(keys)),
+        *(f"`__key_{position}` AS `{key}`" for position, key in enumerate(pipeline.key)),
         *(
             f"CAST(IF(_class IN ({_WITHOUT_KEY}), NULL, `__state_{position}`) AS {state.type}) AS `{state.column}`"
             for position, state in enumerate(states)
@@ -74,31 +74,35 @@ def aggregated(
     )
 
 
-def _grouping(pipeline: Pipeline, by: tuple[str, ...]) -> "list[str | Column]":
-    """Return what rows of `_inputs` are grouped by; in a session Spark joins what is a gap apart, as folds do."""
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415 -- Spark's own alias; commands without Spark pay nothing
-
-    window = pipeline.window
-    sessions = (
-        [F.session_window("__at", f"{window.gap_micros} microseconds").alias("__session")]
-        if isinstance(window, Sessions)
-        else list(WINDOW)
-    )
+def _grouping(pipeline: Pipeline, by: tuple[str, ...]) -> list[str]:
+    """Return what rows of `_inputs` are grouped by; rows of a session are joined further where they are folded."""
+    window = ("__stretch",) if isinstance(pipeline.window, Sessions) else WINDOW
     keys = (f"__key_{position}" for position in range(len(pipeline.key)))
-    return [*(f"__by_{name}" for name in by), "_class", *sessions, *keys, "__partition", "__position"]
+    return [*(f"__by_{name}" for name in by), "_class", *window, *keys, "__partition", "__position"]
 
 
-def _inputs(classified: "DataFrame", keys: list[str], by: tuple[str, ...]) -> "DataFrame":
+def _inputs(classified: "DataFrame", pipeline: Pipeline, by: tuple[str, ...]) -> "DataFrame":
     """Return the rows with what they are grouped by, under names that no user's column has."""
+    keys = [f"`{name}`" for name in pipeline.key]
     return classified.selectExpr(
         *(f"`{name}` AS `__by_{name}`" for name in by),
         *(f"IF(_class IN ({_WITHOUT_KEY}), NULL, {key}) AS `__key_{position}`" for position, key in enumerate(keys)),
         f"IF(_class = '{Class.FILTERED}', _partition, NULL) AS __partition",
         f"IF(_class IN ({_WITH_POSITIONS}), {_position()}, NULL) AS __position",
-        # Of sessions: rows without a window, and those that are kept one by one, must not be told apart by their time.
-        f"IF(_class IN ({_WITHOUT_KEY}, {_WITH_POSITIONS}), TIMESTAMP '1970-01-01 00:00:00', window_start) AS __at",
+        *([_stretch(pipeline.window.gap_micros)] if isinstance(pipeline.window, Sessions) else ()),
         "*",
     )
+
+
+def _stretch(gap: int) -> str:
+    """Return the stretch of time, as long as the gap, that a row of a session begins in: all of its rows touch.
+
+    To group by it needs no order, as Spark's own `session_window` does. Rows without a window, and those that are kept
+    one by one, are not told apart by it.
+    """
+    micros = "unix_micros(window_start)"
+    alone = f"_class IN ({_WITHOUT_KEY}, {_WITH_POSITIONS})"
+    return f"IF({alone}, 0L, {micros} - pmod({micros}, {gap}L)) AS __stretch"
 
 
 def _position() -> str:

@@ -122,13 +122,16 @@ def test_rows_that_touch_are_one_session_to_the_microsecond(spark: "SparkSession
 
     found = aggregated(classified(parsed(frame_of(spark, raw), pipeline), pipeline, watermark_micros=None), pipeline)
 
-    rows = found.toArrow().to_pylist()
-    counted = [row for row in rows if row["_class"] == "accepted"]
+    rows = found.toArrow()
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.register("partials", rows)
+        counted = connection.sql(finished_sql(pipeline, "partials")).to_arrow_table().to_pylist()
     accepted = [(r["must"], _micros(r["window_start"]), _micros(r["window_end"]), r["_n"]) for r in counted]
     assert sorted(accepted) == sorted((key[0], start, end, r.n) for (start, end, key), r in expected.rows.items())
     assert [n for must, *_, n in sorted(accepted) if must == "sessions"] == [3, 1]
     counts = Counter(dict.fromkeys(expected.counts, 0))
-    for r in rows:
+    for r in rows.to_pylist():
         counts[r["_class"]] += r["_n"]
     assert counts == Counter({str(name): n for name, n in expected.counts.items()})
 
