@@ -4,7 +4,7 @@ Strings, dates, decimals and ISO timestamps are read as VARIANT, which remembers
 by themselves. A value that is given and does not fit becomes null, and `given` says that it was there.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cutover.definition.pipeline import Topic
 from cutover.definition.schema import Field, decimal_parts, fields
@@ -22,6 +22,7 @@ class Reading:
     read_as: str  # what `from_json` reads
     value: str  # the typed value, null where it does not fit
     given: str | None  # "there is something, so that a null value is a wrong type"; None: its type cannot be wrong
+    has_colons: bool = False  # as text
 
     @property
     def is_variant(self) -> bool:
@@ -47,7 +48,8 @@ def _reading(field: Field, topic: Topic) -> Reading:
     if field.type == "timestamp" and topic.time_format != "iso":
         given = None if field.name == topic.event_time else f"`{field.name}` IS NOT NULL"
         return _made(field, "bigint", _moment(field.name, topic.time_format), given)
-    return _made(field, "variant", _from_variant(field), _given(field, topic))
+    read = _made(field, "variant", _from_variant(field), _given(field, topic))
+    return replace(read, has_colons=field.type == "timestamp")
 
 
 def _made(field: Field, read_as: str, value: str, given: str | None) -> Reading:

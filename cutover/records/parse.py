@@ -137,22 +137,40 @@ def _typed(raw: "DataFrame", found: tuple[Reading, ...]) -> "DataFrame":
     """Give each field its type; `__bad` now says all that bytes, JSON, types and `NOT NULL` have to say."""
     values = raw.selectExpr(
         *OURS,
-        "__text",
         "__bad",
+        _unknown(found),
         *(f"{field.value} AS `{field.name}`" for field in found),
         *(f"{field.given} AS `__given_{field.name}`" for field in found if field.given),
         *(f"{field.absent} AS `__absent_{field.name}`" for field in found if not field.nullable),
     )
     wrong = _any(f"(`__given_{field.name}` AND `{field.name}` IS NULL)" for field in found if field.given)
     missing = _any(f"`__absent_{field.name}`" for field in found if not field.nullable)
-    known = ", ".join(f"'{field.name}'" for field in found)
     bad = f"""CASE
         WHEN __bad IS NOT NULL THEN __bad
         WHEN {wrong} THEN '{Reason.TYPE}'
         WHEN {missing} THEN '{Reason.MISSING}'
     END AS __bad"""
-    unknown = f"IF(__bad IS NULL, size(array_except(json_object_keys(__text), array({known}))), 0) AS __unknown"
-    return values.selectExpr(*OURS, bad, unknown, *(f"`{field.name}`" for field in found))
+    return values.selectExpr(*OURS, bad, "__unknown", *(f"`{field.name}`" for field in found))
+
+
+def _unknown(found: tuple[Reading, ...]) -> str:
+    """Return how many top-level fields the schema does not name.
+
+    Keys are listed by a second parse, which most records do without: each key has a colon behind it, so a text with as
+    many colons as it has known fields that are given has no further key. Colons of a time are set off, unless the text
+    has an escape: then nobody knows whether a colon was written as one.
+    """
+    known = ", ".join(f"'{field.name}'" for field in found)
+    given = " + ".join(f"IF({field.absent}, 0, 1)" for field in found)
+    times = [field for field in found if field.has_colons]
+    colons = " - ".join([_colons("__text"), *(f"coalesce({_colons(f'CAST(`{f.name}` AS string)')}, 0)" for f in times)])
+    plain = "instr(__text, chr(92)) = 0 AND " if times else ""
+    listed = f"size(array_except(json_object_keys(__text), array({known})))"
+    return f"IF(__bad IS NOT NULL OR ({plain}{colons} = {given}), 0, {listed}) AS __unknown"
+
+
+def _colons(text: str) -> str:
+    return f"(size(split({text}, ':')) - 1)"
 
 
 def _derived(typed: "DataFrame", pipeline: Pipeline) -> "DataFrame":

@@ -209,6 +209,14 @@ WHOLE = (
     Nasty("expression fails", with_field('"small":0'), "expression"),
     Nasty("expression fails on a filtered record", with_field('"small":0,"part":500'), "expression"),
     Nasty("filtered", with_field('"part":500'), None),
+    Nasty("colon in a text", with_field('"text":"a:b"'), None),
+    Nasty("unknown field behind a text with a colon", with_field('"text":"a:b","else":1'), None),
+    Nasty("unknown field and a null", with_field('"whole":null,"else":"c:d"'), None),
+    Nasty(
+        "unknown field beside a time whose colon is escaped",
+        b'{"at":"2024-01-01T00\\u003a10:00Z","must":"x","else":1}',
+        None,
+    ),
     Nasty("unknown fields", with_field('"a":1,"b":{"text":5},"a":2'), None),
 )
 
