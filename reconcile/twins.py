@@ -7,9 +7,9 @@ stream had forgotten its id. So beside the stream's ledger stands batch's. Makes
 - `left_out`: late rows of the stream (`__partition`, `__offset`, `window_start`) among them: batch counts their twins;
 - `swapped`: rows of the partial shape with `sign`: 1 where only batch counts a row, -1 where only the stream does.
 
-A swap is believed as far as it adds up by window and event time: what batch counts and the stream calls a duplicate has
-a twin that the stream counted or called late, and what the stream counted alone has one that batch counts instead: a
-duplicate for the stream, or a late row of a minute whose ids it had forgotten.
+A swap is believed as far as it adds up among twins (same window, event time and id): what batch counts and the stream
+calls a duplicate has a twin that the stream counted or called late, and what the stream counted alone has one that
+batch counts instead: a duplicate for the stream, or a late row of a minute whose ids it had forgotten.
 Anything else stays in the difference, and so unexplained.
 """
 
@@ -35,21 +35,22 @@ TRUTH = "stream_truth"
 """View: the stream's rows without the late ones that batch calls duplicates."""
 
 _PLACE = (
-    '_positions[1].partition AS __partition, _positions[1]."offset" AS __offset, _positions[1].event_time AS __event'
+    '_positions[1].partition AS __partition, _positions[1]."offset" AS __offset, '
+    "_positions[1].event_time AS __event, _positions[1].id AS __id"
 )
 _SAME = "a.__partition = b.__partition AND a.__offset = b.__offset AND a.window_start = b.window_start"
-_OF_TIME = "OVER (PARTITION BY window_start, __event)"
+_OF = "OVER (PARTITION BY window_start, __event, __id)"
 _SWAPPED = f"""
     CREATE TEMP TABLE {SWAPPED} AS SELECT * EXCLUDE (_side), CASE _side WHEN 'put in' THEN 1 ELSE -1 END AS sign FROM (
         SELECT a.*, 'put in' AS _side FROM stream_twins a WHERE NOT EXISTS (SELECT 1 FROM batch_twins b WHERE {_SAME})
         UNION ALL BY NAME
         SELECT a.*, CASE WHEN EXISTS (SELECT 1 FROM left_out b WHERE {_SAME}) THEN 'left out' ELSE 'taken out' END
         AS _side FROM batch_twins a WHERE NOT EXISTS (SELECT 1 FROM stream_twins b WHERE {_SAME})
-        UNION ALL BY NAME SELECT window_start, __event, 'merged' AS _side FROM late_rows a
+        UNION ALL BY NAME SELECT window_start, __event, __id, 'merged' AS _side FROM late_rows a
         WHERE NOT EXISTS (SELECT 1 FROM left_out b WHERE {_SAME})
     ) QUALIFY _side IN ('put in', 'taken out')
-    AND count(*) FILTER (_side = 'put in') {_OF_TIME} <= count(*) FILTER (_side IN ('taken out', 'left out')) {_OF_TIME}
-    AND count(*) FILTER (_side = 'taken out') {_OF_TIME} <= count(*) FILTER (_side IN ('put in', 'merged')) {_OF_TIME}
+    AND count(*) FILTER (_side = 'put in') {_OF} <= count(*) FILTER (_side IN ('taken out', 'left out')) {_OF}
+    AND count(*) FILTER (_side = 'taken out') {_OF} <= count(*) FILTER (_side IN ('put in', 'merged')) {_OF}
 """
 
 
@@ -77,10 +78,15 @@ def make(connection: duckdb.DuckDBPyConnection, settings: Settings, pipeline: Pi
     late = f"SELECT window_start, {_PLACE} FROM stream_log WHERE _class = '{Class.LATE}'"
     connection.execute(f"CREATE TEMP TABLE late_rows AS {late}")
     connection.execute(f"CREATE TEMP TABLE left_out AS SELECT a.* FROM late_rows a SEMI JOIN batch_twins b ON {_SAME}")
-    connection.execute(_SWAPPED)
+    swap(connection)
     place = f"SELECT *, {_PLACE} FROM stream_log"
     out = f"_class = '{Class.LATE}' AND EXISTS (SELECT 1 FROM left_out b WHERE {_SAME})"
     connection.execute(f"CREATE TEMP VIEW {TRUTH} AS SELECT * FROM ({place}) a WHERE NOT ({out})")
+
+
+def swap(connection: duckdb.DuckDBPyConnection) -> None:
+    """Make `swapped` from `stream_twins`, `batch_twins`, `late_rows` and `left_out`."""
+    connection.execute(_SWAPPED)
 
 
 def _bind_batch(connection: duckdb.DuckDBPyConnection, settings: Settings, pipeline: Pipeline, run: BatchRun) -> None:

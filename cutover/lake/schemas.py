@@ -22,15 +22,11 @@ _ARROW = {
 }
 _DECIMAL = re.compile(r"^decimal\((\d+),\s*(\d+)\)$")
 
-POSITIONS = pa.list_(
-    pa.struct(
-        [
-            pa.field("partition", pa.int32()),
-            pa.field("offset", pa.int64()),
-            pa.field("event_time", TIMESTAMP),
-            pa.field("reason", pa.string()),
-        ]
-    )
+_POSITION = (
+    pa.field("partition", pa.int32()),
+    pa.field("offset", pa.int64()),
+    pa.field("event_time", TIMESTAMP),
+    pa.field("reason", pa.string()),
 )
 
 
@@ -112,7 +108,7 @@ def partial_schema(pipeline: Pipeline) -> pa.Schema:
     measured = [pa.field(state.column, arrow_type(state.type)) for state in states(pipeline)]
     tail = [
         pa.field("_n", pa.int64()),
-        pa.field("_positions", POSITIONS),
+        pa.field("_positions", pa.list_(pa.struct(_POSITION + _id(pipeline)))),
         pa.field("_partition", pa.int32()),
         pa.field("_unknown", pa.int64()),
     ]
@@ -131,12 +127,14 @@ def id_type(pipeline: Pipeline) -> pa.DataType:
     return arrow_type(kinds[str(pipeline.source.record_id)])
 
 
+def _id(pipeline: Pipeline) -> tuple[pa.Field, ...]:
+    return () if pipeline.source.record_id is None else (pa.field("id", id_type(pipeline)),)
+
+
 def _ids(pipeline: Pipeline) -> list[pa.Field]:
     """Return the column of ids that an epoch was the first to show, in the event minute `window_start`."""
-    if pipeline.source.record_id is None:
-        return []
-    pair = pa.struct([pa.field("id", id_type(pipeline)), pa.field("event_time", TIMESTAMP)])
-    return [pa.field("_ids", pa.list_(pair))]
+    pair = pa.struct((*_id(pipeline), pa.field("event_time", TIMESTAMP)))
+    return [] if pipeline.source.record_id is None else [pa.field("_ids", pa.list_(pair))]
 
 
 def batch_schema(pipeline: Pipeline) -> pa.Schema:

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 WINDOW = ("window_start", "window_end")
 NOTHING: Mapping[str, str] = MappingProxyType({})
-POSITION = "struct<partition:int, offset:bigint, event_time:timestamp, reason:string>"
 _WITH_POSITIONS = ", ".join(f"'{name}'" for name in WITH_POSITIONS)
 _WITHOUT_KEY = f"'{Class.MALFORMED}', '{Class.FILTERED}'"
 
@@ -35,8 +34,9 @@ def aggregated(
 
     Returns:
         The columns of `by`, then the partial shape: `_class string`, `window_start timestamp`, `window_end timestamp`,
-        the key columns, the state columns, `_n bigint` (records), `_positions` (an array of one POSITION for malformed,
-        future and late; null for accepted and filtered), `_partition int` (filtered only: they are counted by
+        the key columns, the state columns, `_n bigint` (records), `_positions` (an array of one struct for malformed,
+        future, duplicate and late: `partition int`, `offset bigint`, `event_time timestamp`, `reason string`, and `id`
+        where records have ids; null for accepted and filtered), `_partition int` (filtered only: they are counted by
         partition; left out where `by` names it), `_unknown bigint`, and the columns of `further`. Window, key and
         states are null for malformed and filtered, the position's event time for malformed. Unordered.
     """
@@ -67,7 +67,7 @@ def aggregated(
             for position, state in enumerate(states)
         ),
         "__n AS _n",
-        f"CAST(IF(__position IS NULL, NULL, array(__position)) AS array<{POSITION}>) AS _positions",
+        "IF(__position IS NULL, NULL, array(__position)) AS _positions",
         *(() if "_partition" in by else ("__partition AS _partition",)),
         "CAST(__unknown AS bigint) AS _unknown",
         *(f"`{name}`" for name in further),
@@ -88,7 +88,7 @@ def _inputs(classified: "DataFrame", pipeline: Pipeline, by: tuple[str, ...]) ->
         *(f"`{name}` AS `__by_{name}`" for name in by),
         *(f"IF(_class IN ({_WITHOUT_KEY}), NULL, {key}) AS `__key_{position}`" for position, key in enumerate(keys)),
         f"IF(_class = '{Class.FILTERED}', _partition, NULL) AS __partition",
-        f"IF(_class IN ({_WITH_POSITIONS}), {_position()}, NULL) AS __position",
+        f"IF(_class IN ({_WITH_POSITIONS}), {_position(pipeline)}, NULL) AS __position",
         *([_stretch(pipeline.window.gap_micros)] if isinstance(pipeline.window, Sessions) else ()),
         "*",
     )
@@ -105,5 +105,9 @@ def _stretch(gap: int) -> str:
     return f"IF({alone}, 0L, {micros} - pmod({micros}, {gap}L)) AS __stretch"
 
 
-def _position() -> str:
-    return "named_struct('partition', _partition, 'offset', _offset, 'event_time', _event_time, 'reason', _reason)"
+def _position(pipeline: Pipeline) -> str:
+    fields = {"partition": "_partition", "offset": "_offset", "event_time": "_event_time", "reason": "_reason"}
+    if pipeline.source.record_id is not None:
+        fields["id"] = f"IF(_reason IS NULL, `{pipeline.source.record_id}`, NULL)"
+    pairs = (f"'{name}', {value}" for name, value in fields.items())
+    return f"named_struct({', '.join(pairs)})"

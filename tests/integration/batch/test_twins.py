@@ -20,10 +20,10 @@ def send(lab: Lab, partition: int, seq: int, delay: int, *, second: int = 10, ca
     lab.send_raw(partition, json.dumps(event).encode())
 
 
-def duplicates(lab: Lab, done: BatchRun) -> list[tuple[str, int, int]]:
+def duplicates(lab: Lab, done: BatchRun) -> list[tuple[str, int, int, int]]:
     rows = lab.rows("batch_ledger", done.ledger_version)
     return sorted(
-        (row["_run"], p["partition"], p["offset"])
+        (row["_run"], p["partition"], p["offset"], p["id"])
         for row in rows
         if row["_class"] == "duplicate"
         for p in row["_positions"]
@@ -41,7 +41,7 @@ def test_twins_count_once_across_partitions_and_runs(ids: Lab) -> None:
     first = run(ids.settings, ids.pipeline)
     assert first is not None
     assert ids.table(first, "carrier", "flights", "delay") == [(0, "AA", 4, 5 + 9 + 1 + 2)]
-    assert duplicates(ids, first) == [(first.run_id, 1, 1)]
+    assert duplicates(ids, first) == [(first.run_id, 1, 1, 7)]
     assert (first.counts["duplicate"], first.id_conflicts) == (1, 1)
 
     send(ids, 0, 7, 6)  # its twins in partition 1 lie higher
@@ -51,4 +51,4 @@ def test_twins_count_once_across_partitions_and_runs(ids: Lab) -> None:
     assert second is not None
     assert ids.table(second, "carrier", "flights", "delay") == [(0, "AA", 4, 6 + 9 + 1 + 2)]
     of_second = [place for name, *place in duplicates(ids, second) if name == second.run_id]
-    assert of_second == [[1, 0], [1, 1]]
+    assert of_second == [[1, 0, 7], [1, 1, 7]]

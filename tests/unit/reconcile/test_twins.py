@@ -5,6 +5,7 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -77,3 +78,28 @@ def test_a_minimum_that_is_not_taken_out_is_known() -> None:
 def test_a_key_whose_only_record_moves_elsewhere_is_gone_and_a_new_one_is_there() -> None:
     assert after([5], out=[5], put=[]) is None
     assert after([], out=[], put=[4]) == truth([4])
+
+
+ROWS = {  # table -> (offset, id) of its rows, all of one window and event time
+    "the stream counted the other twin": ({"stream_twins": [(3, 1)], "batch_twins": [(5, 1)]}, [(3, 1), (5, -1)]),
+    "the twin that batch counts is late": ({"late_rows": [(3, 1)], "batch_twins": [(5, 1)]}, [(5, -1)]),
+    "the stream counted both": ({"batch_twins": [(5, 1)]}, []),
+    "the stream counted both, and another record is late": ({"late_rows": [(3, 2)], "batch_twins": [(5, 1)]}, []),
+    "the stream counted none": ({"stream_twins": [(3, 1)]}, []),
+    "the stream counted none, and batch another once": ({"stream_twins": [(3, 1)], "batch_twins": [(5, 2)]}, []),
+}
+
+
+@pytest.mark.parametrize("case", ROWS)
+def test_a_swap_is_believed_among_twins_alone(case: str) -> None:
+    given_rows, expected = ROWS[case]
+    kinds = "window_start BIGINT, __partition INTEGER, __offset BIGINT, __event BIGINT, __id BIGINT"
+    with duckdb.connect() as connection:
+        for name in ("stream_twins", "batch_twins", "late_rows", "left_out"):
+            connection.execute(f"CREATE TABLE {name} ({kinds})")
+            for offset, number in given_rows.get(name, ()):
+                connection.execute(f"INSERT INTO {name} VALUES (0, 0, {offset}, 7, {number})")  # noqa: S608 -- ours
+        twins.swap(connection)
+        found = connection.execute("SELECT __offset, sign FROM swapped ORDER BY 1").fetchall()
+
+    assert found == expected
