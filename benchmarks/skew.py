@@ -64,7 +64,7 @@ def one_epoch(batch: "DataFrame", table: Path, number: int, count: int) -> int:
     offsets = dict.fromkeys(range(PARTITIONS), count // PARTITIONS)
     plan = epoch.Plan(epoch=number, start=dict.fromkeys(offsets, 0), end=offsets, clipped=False, watermark=None)
     passed = epoch.one_pass(batch, PIPELINE, plan)
-    rows = epoch.collected(passed, PIPELINE)
+    rows = epoch.collected(passed.partials, PIPELINE)
     epoch.newest_events(passed)
     counted = epoch.counted(rows, PIPELINE, plan)
     if counted.records != count:

@@ -12,6 +12,7 @@ from cutover.lake.schemas import partial_schema
 from cutover.records import classify, parse, partials, twins
 from cutover.records.classes import Class
 from cutover.records.lookups import NONE, Dimensions
+from streaming import slices
 from streaming.ids import Ids, Looked
 
 if TYPE_CHECKING:
@@ -36,9 +37,10 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pass:
-    """A pass that is defined and not run yet: running `partials` fills `seen`."""
+    """A pass that is defined and not run yet: running `partials` or `slices` fills `seen`."""
 
     partials: "DataFrame"  # partial shape, every class
+    slices: "DataFrame | None" = None  # the same, of which accepted rows stand for all windows of a slice
     seen: "Observation"  # p0, p1, ...: newest event time by partition, microseconds
     looked: Looked | None = None  # where records have ids
     held: "DataFrame | None" = None  # parsed records that are looked at twice
@@ -83,14 +85,26 @@ def one_pass(
         looked = ids.look_up(twins.candidates(rows, pipeline, plan.watermark).toArrow())
         rows, duplicate = twins.flagged(rows, looked.twins)
     watched = rows.observe(seen, *_newest(pipeline, tuple(plan.end)))
-    told = classify.classified(watched, pipeline, watermark_micros=plan.watermark, duplicate=duplicate)
-    return Pass(partials=partials.aggregated(told, pipeline), seen=seen, looked=looked, held=held)
+
+    def aggregated(*, by_slice: bool) -> "DataFrame":
+        told = classify.classified(
+            watched, pipeline, watermark_micros=plan.watermark, duplicate=duplicate, by_slice=by_slice
+        )
+        return partials.aggregated(told, pipeline)
+
+    return Pass(
+        partials=aggregated(by_slice=False),
+        slices=aggregated(by_slice=True) if slices.are_of(pipeline) else None,
+        seen=seen,
+        looked=looked,
+        held=held,
+    )
 
 
-def collected(passed: Pass, pipeline: Pipeline) -> pa.Table:
-    """Run the pass and return its partial aggregates as Arrow rows of the partial shape."""
+def collected(frame: "DataFrame", pipeline: Pipeline) -> pa.Table:
+    """Run the pass by one of its frames and return its partial aggregates as Arrow rows of the partial shape."""
     schema = partial_schema(pipeline)
-    return passed.partials.toArrow().select(schema.names).cast(schema)
+    return frame.toArrow().select(schema.names).cast(schema)
 
 
 def newest_events(passed: Pass) -> dict[int, int]:

@@ -51,7 +51,7 @@ def folded(
         if kind == "partial":
             # A fold has no order; without one to keep, rows need not wait for one another in memory.
             connection.execute("SET preserve_insertion_order = false")
-            query = merged_sql(pipeline, schema, last)
+            query = merged_sql(pipeline, schema, "old", epoch=last)
         elif kind == "held":
             query = newest_held_sql(pipeline, "old")
         elif kind == forgetting.KIND:
@@ -75,13 +75,13 @@ def newest_held_sql(pipeline: Pipeline, relation: str) -> str:
     """  # noqa: S608 -- quoted
 
 
-def merged_sql(pipeline: Pipeline, schema: pa.Schema, epoch: int) -> str:
-    """Return the query that folds the accepted partials of `old` into rows of one epoch, in a schema's columns."""
+def merged_sql(pipeline: Pipeline, schema: pa.Schema, relation: str, *, epoch: int | None = None) -> str:
+    """Return the query that folds the accepted partials of a relation into rows of one epoch, in a schema's columns."""
     own = {*WINDOW, *pipeline.key, *(state.column for state in compiled.states(pipeline)), "_n"}
-    constant = {"_epoch": str(int(epoch)), "_class": tables.literal(Class.ACCEPTED.value)}
+    constant = {"_epoch": "NULL" if epoch is None else str(int(epoch)), "_class": tables.literal(Class.ACCEPTED.value)}
     columns = ", ".join(
         f"CAST({tables.identifier(f.name) if f.name in own else constant.get(f.name, 'NULL')} AS {duckdb_type(f.type)})"
         f" AS {tables.identifier(f.name)}"
         for f in schema
     )
-    return f"SELECT {columns} FROM ({fold_sql(pipeline, 'old')}) AS folded"  # noqa: S608 -- quoted above
+    return f"SELECT {columns} FROM ({fold_sql(pipeline, relation)}) AS folded"  # noqa: S608 -- quoted above

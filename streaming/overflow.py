@@ -6,7 +6,7 @@ stale version in silence.
 """
 
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -21,7 +21,7 @@ from cutover.errors import LakeError
 from cutover.events import log
 from cutover.lake.schemas import partial_schema
 from cutover.records.classes import Class
-from streaming import epoch, files, pane_values
+from streaming import epoch, files, pane_values, slices
 from streaming.epoch import Counted, Pass, Plan
 from streaming.files import File
 
@@ -40,6 +40,9 @@ class Gathered:
 
 def gather(passed: Pass, pipeline: Pipeline, plan: Plan, *, limit: int, uri: str) -> Gathered:
     """Run the pass; collect its rows if they are `limit` at most, else let Spark write them into the table's folder."""
+    found = _sliced(passed.slices, pipeline, plan, limit) if passed.slices is not None and plan.span <= limit else None
+    if found is not None:
+        return found
     if epoch.pairs_bound(pipeline, plan) <= limit:
         return _collected(passed, pipeline, plan)
     passed.partials.persist()
@@ -56,8 +59,18 @@ def gather(passed: Pass, pipeline: Pipeline, plan: Plan, *, limit: int, uri: str
 
 
 def _collected(passed: Pass, pipeline: Pipeline, plan: Plan) -> Gathered:
-    rows = epoch.collected(passed, pipeline)
+    rows = epoch.collected(passed.partials, pipeline)
     return Gathered(rows=rows, counted=epoch.counted(rows, pipeline, plan))
+
+
+def _sliced(frame: "DataFrame", pipeline: Pipeline, plan: Plan, limit: int) -> Gathered | None:
+    """Collect the rows of slices and make those of windows; None: they are more than `limit`."""
+    found = epoch.collected(frame, pipeline)
+    rows = slices.windowed(found, pipeline, limit=limit)
+    if rows is None:
+        return None
+    unknown = epoch.counted(found, pipeline, plan).unknown  # of rows of windows nobody knows which one was the newest
+    return Gathered(rows=rows, counted=replace(epoch.counted(rows, pipeline, plan), unknown=unknown))
 
 
 def sums(partials: "DataFrame") -> tuple[int, dict[str, tuple[int, int]]]:

@@ -1,10 +1,11 @@
 """Which windows a record falls into, and the class of each (record, window): the same rules on both paths."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cutover.definition.ids import remembered_from
 from cutover.definition.pipeline import Pipeline
-from cutover.definition.windows import Window
 from cutover.records import windowing
 from cutover.records.classes import Class
 from cutover.records.closing import grace
@@ -16,7 +17,12 @@ _ONCE = ("_unknown", "__conflict")  # counts of a record, not of its windows
 
 
 def classified(
-    parsed: "DataFrame", pipeline: Pipeline, *, watermark_micros: int | None, duplicate: str = "false"
+    parsed: "DataFrame",
+    pipeline: Pipeline,
+    *,
+    watermark_micros: int | None,
+    duplicate: str = "false",
+    by_slice: bool = False,
 ) -> "DataFrame":
     """Give each record its windows and each of these pairs its class.
 
@@ -27,6 +33,8 @@ def classified(
             another. None: nothing is late (the batch path, and a stream before its first event).
         duplicate: Spark SQL over the columns of `parsed`, never null: whether a record that could count has a twin
             that counts instead.
+        by_slice: Of sliding windows, a record that counts in all of its windows gets one row instead, of class
+            accepted, whose `window_start` and `window_end` are those of its slice (`windowing.slice_of`).
 
     Returns:
         The columns given, and `_class string` (of `Class`), `window_start timestamp`, `window_end timestamp` (UTC,
@@ -34,25 +42,74 @@ def classified(
         window. `_unknown` (and `__conflict`, where it is given) is kept in a record's newest window alone, so that its
         sum counts each record once.
     """
-    windows = _with_windows(parsed, pipeline.window)
+    rules = _Rules(pipeline=pipeline, watermark=watermark_micros, duplicate=duplicate)
+    length = windowing.slice_of(pipeline.window) if by_slice else None
+    windows = _with_windows(parsed, rules, length)
     columns = [f"`{name}`" for name in parsed.columns if name not in _ONCE]
     return windows.selectExpr(
         *columns,
         *(f"IF(__newest, {name}, 0) AS {name}" for name in _ONCE if name in parsed.columns),
-        f"{_class(pipeline, watermark_micros, duplicate)} AS _class",
+        f"{rules.class_sql(by_slice=length is not None)} AS _class",
         "timestamp_micros(__start) AS window_start",
         "timestamp_micros(__end) AS window_end",
     )
 
 
-def _with_windows(parsed: "DataFrame", window: Window) -> "DataFrame":
-    """Add `__start`, `__end` (bigint, null without a window) and `__newest boolean`, a row for each window."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rules:
+    """What gives a (record, window) its class; the texts are Spark SQL."""
+
+    pipeline: Pipeline
+    watermark: int | None  # microseconds
+    duplicate: str
+
+    @property
+    def others(self) -> Mapping[Class, str]:
+        """Return class to condition, of what does not count whatever the window; the first that holds is the class."""
+        return {
+            Class.MALFORMED: "_reason IS NOT NULL",
+            Class.FILTERED: "_filtered",
+            Class.FUTURE: future_sql(self.pipeline, "__event"),
+            Class.DUPLICATE: self.duplicate,
+        }
+
+    def late(self, end: str) -> str:
+        """Return whether a record is late for a window that ends at `end`, a bigint."""
+        late = "false"
+        if self.watermark is not None:
+            closed = self.watermark - grace(self.pipeline)
+            # A bigint would be written into the generated code, and so compiled anew in each epoch; a decimal is not.
+            late = f"CAST({end} AS decimal(20,0)) - CAST('{closed}' AS decimal(20,0)) <= 0"
+        remembered = remembered_from(self.pipeline, self.watermark)
+        if remembered is not None:  # whether its twin was counted is forgotten
+            late = f"({late} OR CAST(__event AS decimal(20,0)) - CAST('{remembered}' AS decimal(20,0)) < 0)"
+        return late
+
+    def whole(self, oldest_end: str) -> str:
+        """Return whether a record counts in all of its windows, of which the oldest ends at `oldest_end`."""
+        return f"coalesce(NOT ({' OR '.join(self.others.values())} OR {self.late(oldest_end)}), false)"
+
+    def class_sql(self, *, by_slice: bool) -> str:
+        """Return the class of a row of `_with_windows`."""
+        late = f"(NOT __whole AND {self.late('__end')})" if by_slice else self.late("__end")
+        cases = (f"WHEN {is_so} THEN '{name}'" for name, is_so in {**self.others, Class.LATE: late}.items())
+        return f"CASE {' '.join(cases)} ELSE '{Class.ACCEPTED}' END"
+
+
+def _with_windows(parsed: "DataFrame", rules: _Rules, length: int | None) -> "DataFrame":
+    """Add `__start`, `__end` (bigint, null without a window), `__newest` and, of slices, `__whole`; a row for each."""
+    window = rules.pipeline.window
     known = parsed.selectExpr("*", "IF(_filtered, NULL, unix_micros(_event_time)) AS __event")
     sql, end = windowing.sql_of(window, "__event"), windowing.end_of(window, "__start", "__event")
     if sql.back is None:
         return known.selectExpr("*", f"{sql.start} AS __start", "true AS __newest").selectExpr("*", f"{end} AS __end")
     # Newest first, so that position 0 is the newest; a record without a window keeps its row, with position null.
     starts = f"sequence({sql.start}, {sql.start} - {sql.back}, {-sql.every}L)"
+    if length is not None:
+        oldest = windowing.end_of(window, f"{sql.start} - {sql.back}", "__event")
+        known = known.selectExpr("*", f"{rules.whole(oldest)} AS __whole")
+        starts = f"IF(__whole, array({windowing.floored('__event', window, length)}), {starts})"
+        end = f"IF(__whole, __start + {length}L, {end})"
     return known.selectExpr("*", f"posexplode_outer({starts}) AS (__position, __start)").selectExpr(
         "*", "coalesce(__position, 0) = 0 AS __newest", f"{end} AS __end"
     )
@@ -61,22 +118,3 @@ def _with_windows(parsed: "DataFrame", window: Window) -> "DataFrame":
 def future_sql(pipeline: Pipeline, event: str) -> str:
     """Return whether a record with an event time (bigint SQL) is dated further ahead of its log time than allowed."""
     return f"{event} > unix_micros(_log_time) + {pipeline.lateness.max_ahead_micros}L"
-
-
-def _class(pipeline: Pipeline, watermark_micros: int | None, duplicate: str) -> str:
-    late = "false"
-    if watermark_micros is not None:
-        closed = watermark_micros - grace(pipeline)
-        # A bigint would be written into the generated code, and so compiled anew in each epoch; a decimal is not.
-        late = f"CAST(__end AS decimal(20,0)) - CAST('{closed}' AS decimal(20,0)) <= 0"
-    remembered = remembered_from(pipeline, watermark_micros)
-    if remembered is not None:  # whether its twin was counted is forgotten
-        late = f"({late} OR CAST(__event AS decimal(20,0)) - CAST('{remembered}' AS decimal(20,0)) < 0)"
-    return f"""CASE
-        WHEN _reason IS NOT NULL THEN '{Class.MALFORMED}'
-        WHEN _filtered THEN '{Class.FILTERED}'
-        WHEN {future_sql(pipeline, "__event")} THEN '{Class.FUTURE}'
-        WHEN {duplicate} THEN '{Class.DUPLICATE}'
-        WHEN {late} THEN '{Class.LATE}'
-        ELSE '{Class.ACCEPTED}'
-    END"""

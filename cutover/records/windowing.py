@@ -5,6 +5,7 @@ as Python does: of a time that it skips the moment of the change, of one that it
 """
 
 from dataclasses import dataclass
+from math import gcd
 
 from cutover.definition.durations import MICROSECONDS
 from cutover.definition.windows import EARLIEST, LATEST, Daily, Sessions, Sliding, Window
@@ -51,6 +52,21 @@ def end_of(window: Window, start: str, event: str) -> str:
     if isinstance(window, Sessions):
         return f"({start} + {window.gap_micros}L)"
     return f"({start} + {window.size}L)" if isinstance(window, Sliding) else f"IF({start} IS NULL, NULL, {LATEST}L)"
+
+
+def slice_of(window: Window) -> int | None:
+    """Return the length of a slice, microseconds: all rows of one fall into the same windows. None: into one each.
+
+    Source:
+        Li et al., No Pane, No Gain, SIGMOD Record 34(1), 2005, section 3 (there a slice is called a pane).
+    """
+    return gcd(window.size, window.every) if isinstance(window, Sliding) and window.most > 1 else None
+
+
+def floored(event: str, window: Window, length: int) -> str:
+    """Return how Spark computes the start of the slice of a length that holds an event time: bigint."""
+    offset = window.offset if isinstance(window, Sliding) else 0
+    return f"({event} - pmod({event} - {offset}L, {length}L))"
 
 
 def _days(window: Daily, event: str) -> list[str]:

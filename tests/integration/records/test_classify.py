@@ -10,6 +10,7 @@ from cutover.definition import Count, Daily, Fixed, Global, Lateness, Pipeline, 
 from cutover.definition.durations import MICROSECONDS
 from cutover.definition.windows import Aligned, Sliding
 from cutover.records.classify import classified
+from cutover.records.windowing import slice_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,6 +37,7 @@ def judged(
     *,
     watermark: int | None = None,
     given: Mapping[str, Any] | None = None,
+    by_slice: bool = False,
 ) -> list[dict[str, Any]]:
     """Return (offset, class, start, end, unknown) of records of these event times, by offset and start."""
     fields = {"_reason": None, "_filtered": False} | dict(given or {})
@@ -43,7 +45,9 @@ def judged(
         (0, offset, moment(LOG_TIME), moment(event), fields["_reason"], fields["_filtered"], 3)
         for offset, event in enumerate(events)
     ]
-    frame = classified(spark.createDataFrame(rows, PARSED), pipeline_of(window), watermark_micros=watermark)
+    frame = classified(
+        spark.createDataFrame(rows, PARSED), pipeline_of(window), watermark_micros=watermark, by_slice=by_slice
+    )
     columns = ["_offset", "_class", "window_start", "window_end", "_unknown"]
     table = frame.select(*columns).toArrow().sort_by([("_offset", "ascending"), ("window_start", "ascending")])
     return [row | {name: micros(row[name]) for name in columns[2:4]} for row in table.to_pylist()]
@@ -142,3 +146,35 @@ def test_record_without_a_window_keeps_one_row(spark: "SparkSession", given: Map
 
 def test_unknown_fields_of_a_record_are_counted_in_its_newest_window(spark: "SparkSession") -> None:
     assert [row["_unknown"] for row in judged(spark, Sliding(size=HOUR, every=20 * MINUTE), [0])] == [0, 0, 3]
+
+
+@pytest.mark.parametrize(
+    "window",
+    [
+        Sliding(size=HOUR, every=HOUR // 2),
+        Sliding(size=HOUR, every=25 * MINUTE),
+        Sliding(size=HOUR, every=7 * MINUTE, offset=2 * MINUTE),
+    ],
+    ids=str,
+)
+def test_rows_of_slices_stand_for_the_windows_of_records_that_are_late_in_none(
+    spark: "SparkSession", window: Sliding
+) -> None:
+    events = [*EVENTS, LOG_TIME + HOUR, LOG_TIME + HOUR + 1, *range(0, 3 * HOUR, 11 * MINUTE)]
+    length = slice_of(window)
+
+    found = judged(spark, window, events, watermark=2 * HOUR, by_slice=True)
+    sliced = [row for row in found if row["window_end"] - row["window_start"] == length]
+    opened = [
+        row | {"window_start": start, "window_end": end, "_unknown": row["_unknown"] if start == newest else 0}
+        for row in sliced
+        for newest in (max(window.starts(row["window_start"])),)
+        for start, end in window.intervals(row["window_start"])
+    ]
+
+    assert 0 < len(sliced) < len(events)
+    assert all(row["window_start"] <= events[row["_offset"]] < row["window_end"] for row in sliced)
+    assert {row["_offset"] for row in sliced}.isdisjoint(row["_offset"] for row in found if row not in sliced)
+    assert judged(spark, window, events, watermark=2 * HOUR) == sorted(
+        [*opened, *(row for row in found if row not in sliced)], key=lambda row: (row["_offset"], row["window_start"])
+    )

@@ -1,0 +1,115 @@
+"""Rows of windows from rows of slices: what they add up to, for any sliding window."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cutover.definition import Count, Fixed, Max, Pipeline, Sum, Topic
+from cutover.definition.windows import Sliding
+from cutover.lake.schemas import partial_schema
+from cutover.records.windowing import slice_of
+from streaming import slices
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+TOPIC = Topic(name="t", schema="k string, v bigint, at timestamp", event_time="at")
+LIMIT = 10_000
+EVENT = st.tuples(st.integers(-60, 60), st.sampled_from(["x", "y", None]), st.integers(-5, 5))
+
+
+def pipeline_of(window: Sliding) -> Pipeline:
+    return Pipeline(
+        name="p",
+        source=TOPIC,
+        key=("k",),
+        window=window,
+        measures={"n": Count(), "total": Sum("v"), "most": Max("v")},
+    )
+
+
+@st.composite
+def sliding(draw: st.DrawFn) -> Sliding:
+    size = draw(st.integers(2, 24))
+    every = draw(st.integers(1, size - 1))
+    return Sliding(size=size, every=every, offset=draw(st.integers(0, every - 1)))
+
+
+def moment(value: int) -> datetime:
+    return EPOCH + timedelta(microseconds=value)
+
+
+def accepted(start: int, end: int, key: str | None, values: Sequence[int]) -> dict[str, Any]:
+    return {
+        "_class": "accepted",
+        "window_start": moment(start),
+        "window_end": moment(end),
+        "k": key,
+        "n": len(values),
+        "total": sum(values),
+        "most": max(values),
+        "_n": len(values),
+        "_unknown": 1,
+    }
+
+
+def late(start: int, end: int) -> dict[str, Any]:
+    position = {"partition": 0, "offset": 1, "event_time": moment(start), "reason": None}
+    row = accepted(start, end, "x", [1])
+    return row | {"_class": "late", "_positions": [position]}
+
+
+def table(pipeline: Pipeline, rows: Iterable[dict[str, Any]]) -> pa.Table:
+    return pa.Table.from_pylist(list(rows), schema=partial_schema(pipeline))
+
+
+def by_place(rows: pa.Table) -> Counter[tuple[Any, ...]]:
+    return Counter(
+        tuple(row[name] for name in ("_class", "window_start", "window_end", "k", "n", "total", "most", "_n"))
+        for row in rows.to_pylist()
+    )
+
+
+@settings(deadline=None)
+@given(window=sliding(), events=st.lists(EVENT, max_size=12), whole=st.lists(EVENT, max_size=4))
+def test_windows_add_up_to_what_their_slices_do(
+    window: Sliding, events: list[tuple[int, str | None, int]], whole: list[tuple[int, str | None, int]]
+) -> None:
+    pipeline, length = pipeline_of(window), slice_of(window)
+    assert length is not None
+    grid = [(at - (at - window.offset) % length, key, value) for at, key, value in events]
+    rows = [accepted(start, start + length, key, [value]) for start, key, value in grid]
+    # Beside them, records that are late in some of their windows: they keep a row for each.
+    apart = [(interval, key, value) for at, key, value in whole for interval in window.intervals(at)]
+    rows += [accepted(*interval, key, [value]) for interval, key, value in apart]
+    rows += [late(0, window.size)]
+
+    values: dict[tuple[int, int, str | None], list[int]] = {}
+    for at, key, value in events:
+        for interval in window.intervals(at):
+            values.setdefault((*interval, key), []).append(value)
+    for interval, key, value in apart:
+        values.setdefault((*interval, key), []).append(value)
+    expected = [accepted(*place, of_place) for place, of_place in values.items()]
+
+    found = slices.windowed(table(pipeline, rows), pipeline, limit=LIMIT)
+
+    assert found is not None
+    assert by_place(found) == by_place(table(pipeline, [*expected, late(0, window.size)]))
+
+
+def test_more_rows_than_the_limit_are_left_to_spark() -> None:
+    pipeline = pipeline_of(Sliding(size=10, every=2))
+    rows = table(pipeline, [accepted(0, 2, key, [1]) for key in "abc"])
+
+    assert slices.windowed(rows, pipeline, limit=15) is not None
+    assert slices.windowed(rows, pipeline, limit=14) is None
+
+
+def test_slices_are_of_sliding_windows_alone() -> None:
+    every = (Sliding(size=10, every=2), Sliding(size=10, every=10), Fixed(hours=1))
+
+    assert [slices.are_of(pipeline_of(window)) for window in every] == [True, False, False]
