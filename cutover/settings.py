@@ -75,7 +75,7 @@ class Dimensions(BaseModel):
 
     look_seconds: float = Field(default=5.0, description="A stream looks for a new version no more often than this.")
     broadcast_rows: int = Field(
-        default=200_000, description="Rows up to which each task gets a whole dimension; beyond, both are dealt out."
+        default=10_000, description="Rows up to which each task gets a whole dimension; beyond, both are dealt out."
     )
 
 
