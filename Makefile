@@ -7,7 +7,7 @@ KINDS := unit spec property dags integration faults e2e
 TOGETHER := -n 2 --dist loadscope --no-loadscope-reorder # two modules at a time, in the order given
 CAPABILITIES := tests/unit/scenarios/test_figures.py tests/property/test_paths_agree.py \
 	tests/property/test_streaming_runner.py tests/integration/streaming/test_simulate.py tests/integration/streaming/test_measures.py \
-	tests/integration/reconcile/test_lookups.py
+	tests/integration/reconcile/test_lookups.py tests/integration/streaming/test_delivery.py
 FAULT ?=
 SECONDS ?= 1800
 EPOCHS ?= 10000

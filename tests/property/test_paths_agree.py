@@ -151,4 +151,6 @@ def test_reference_stream_and_batch_agree_wherever_epochs_end(
     shown(f"window: {kind_of(pipeline.window)}", "reference", "streaming", "batch")
     if pipeline.join is not None:
         shown(f"join: {type(pipeline.join).__name__}, {pipeline.join.how}", "reference", "streaming", "batch")
+    if pipeline.source.record_id is not None:
+        shown("record ids", "reference", "streaming", "batch")
     shown_measures(pipeline.measures.values(), "reference", "streaming", "batch")

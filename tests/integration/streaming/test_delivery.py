@@ -18,6 +18,7 @@ from reconcile.verify.run import verify
 from streaming import driver
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import Event
+from tests.support.capabilities import shown
 
 EVENTS = [Event(id=i, minute=i, key="ab"[i % 2], partition=i % 2) for i in range(60)]
 AT_ONCE, DIES = 15, 1
@@ -79,3 +80,4 @@ def test_driver_that_dies_doubles_or_loses_what_its_delivery_allows_and_it_is_na
     judged = {name: checks[name].state for name in ("N1", "N2", "N4", "N5")}
     once = State.HELD if case.reason is None else State.WAIVED
     assert judged == {"N1": once, "N2": once, "N4": once, "N5": State.HELD}
+    shown(f"delivery: {case.delivery}", "streaming")
