@@ -1,7 +1,7 @@
 """What a figure is handed: an installation, sizes, and what other figures of the same run have made already."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,6 +13,7 @@ from cutover.settings import Settings
 from cutover.spark import session
 
 Made = TypeVar("Made")
+BACKLOG_ROWS = 1_000_000  # partial rows that the driver takes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +38,11 @@ class Bench:
             self._made[name] = make()
         found: Made = self._made[name]
         return found
+
+    def of_backlog(self) -> "Bench":
+        """Return this run with a driver that drains a backlog in few and large epochs."""
+        stream = self.settings.stream.model_copy(update={"overflow_rows": BACKLOG_ROWS})
+        return replace(self, settings=self.settings.model_copy(update={"stream": stream}))
 
     @property
     def rate(self) -> float:

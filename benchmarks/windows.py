@@ -35,6 +35,7 @@ class Kind:
     theirs: Callable[[], Column]  # as Spark has it
     sent: Callable[[int], Iterator[tuple[int, bytes]]]  # so many events
     events: int
+    cap: int  # records of an epoch, at most
     notes: tuple[str, ...]
 
 
@@ -111,6 +112,7 @@ class Topic:
 
 def measure(bench: Bench, kind: Kind) -> Figure:
     """Return the seconds of both at full size, and of ours at a tenth of it, by rounds."""
+    bench = bench.of_backlog()
     large = bench.sized(kind.events, least=TIMES)
     topics = {size: _topic(bench, kind, size) for size in (large // TIMES, large)}
     small, full = topics.values()
@@ -135,7 +137,7 @@ def measure(bench: Bench, kind: Kind) -> Figure:
 
 def _topic(bench: Bench, kind: Kind, size: int) -> Topic:
     name = f"{kind.name}_{size}"
-    cap = min(events.CAP, size // 4)  # several epochs even of a tenth of a try
+    cap = min(kind.cap, size // 2)  # two epochs at least
     pipeline = events.define(bench.settings, name, cap=cap, out_of_orderness="1 day", window=kind.window)
     rows = events.fill(bench.settings, name, kind.sent(size))
     return Topic(bench=bench, kind=kind, pipeline=pipeline, rows=rows)

@@ -28,7 +28,7 @@ EPOCHS = 16
 WARM_UP = 3
 HOUR = 60  # minutes of ids that are remembered before the first epoch
 ROWS = 200_000  # of the smaller log; the larger one has ten times as many
-CAP = 50_000
+CAP = 500_000
 AGAIN = 1_000  # one of so many events is sent twice
 
 

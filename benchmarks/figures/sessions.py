@@ -5,7 +5,7 @@ from benchmarks.bench import Bench
 from benchmarks.figure import Figure
 from benchmarks.peers import batch_windows
 
-EVENTS, KEYS = 1_000_000, 100_000
+EVENTS, KEYS, CAP = 1_000_000, 100_000, 500_000
 GAP = 10  # minutes
 
 
@@ -18,6 +18,7 @@ def measure(bench: Bench) -> Figure:
         theirs=lambda: batch_windows.sessions(GAP),
         sent=lambda count: events.stream_of(count, keys=max(1, count * KEYS // EVENTS), a_second=100),
         events=EVENTS,
+        cap=CAP,
         notes=("A row of a key every 17 minutes of event time (on average), a gap of 10: about 1.8 rows a session.",),
     )
     return windows.measure(bench, kind)
