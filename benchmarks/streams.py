@@ -6,10 +6,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
+from pyspark.sql.streaming.query import StreamingQuery
 
 from benchmarks import events
 from benchmarks.bench import Bench
-from benchmarks.peers import native_merge, noop
+from benchmarks.peers import native, native_merge, noop
 from benchmarks.triggers import Trigger, Triggers, drained, listening, until
 from cutover.definition.pipeline import Pipeline
 from cutover.lake import tables, versions
@@ -18,6 +19,7 @@ from cutover.log.kafka import bootstrap_servers
 from cutover.probe import Point
 from cutover.records.classes import Class
 from cutover.records.fold import finished_sql
+from cutover.records.lookups import NONE, Dimensions
 from cutover.settings import Settings
 from streaming import driver
 
@@ -79,22 +81,28 @@ class Streams:
 
     def noop(self, number: int) -> Run:
         """Throw the same aggregate of every micro-batch away."""
-        name = f"noop-{self.pipeline.name}-{number}"
-        query = noop.start(
+        return self._drained(self.noop_query(f"noop-{self.pipeline.name}-{number}"))
+
+    def hand_written(self, number: int) -> Run:
+        """Aggregate by Spark's own state and merge every micro-batch into Delta."""
+        return self._drained(self.hand_written_query(f"hand-{self.pipeline.name}-{number}"))
+
+    def noop_query(self, name: str) -> StreamingQuery:
+        """Start the same aggregate, of which every micro-batch is thrown away."""
+        return noop.start(
             self.bench.spark,
             bootstrap=bootstrap_servers(self.settings),
             pipeline=self.pipeline,
             checkpoint=self.place(name),
             name=name,
+            dimensions=self.dimensions,
         )
-        found = drained(query, self.triggers, self.rows)
-        return Run(triggers=found, ended=found[-1].ended)
 
-    def hand_written(self, number: int) -> Run:
-        """Aggregate by Spark's own state and merge every micro-batch into Delta."""
-        name = f"hand-{self.pipeline.name}-{number}"
-        query = native_merge.start(
+    def hand_written_query(self, name: str) -> StreamingQuery:
+        """Start the job that one would write by hand."""
+        return native.start(
             self.bench.spark,
+            self.job,
             bootstrap=bootstrap_servers(self.settings),
             topic=self.pipeline.source.name,
             cap=self.pipeline.max_rows_per_epoch,
@@ -102,6 +110,18 @@ class Streams:
             table=self.place(f"{name}-table"),
             name=name,
         )
+
+    @property
+    def job(self) -> native.Job:
+        """Return what the hand-written job computes."""
+        return native_merge.JOB
+
+    @property
+    def dimensions(self) -> Dimensions:
+        """Return what the noop query's lookups take their columns from."""
+        return NONE
+
+    def _drained(self, query: StreamingQuery) -> Run:
         found = drained(query, self.triggers, self.rows)
         return Run(triggers=found, ended=found[-1].ended)
 
@@ -120,23 +140,38 @@ class Streams:
         Raises:
             AssertionError: They differ.
         """
-        with tables.connect() as connection:
-            connection.register("ours", self.folded(number, COLUMNS))
-            tables.relation(connection, "theirs", str(self.place(f"hand-{self.pipeline.name}-{number}-table")))
-            query = f"""
-                SELECT (SELECT count(*) FROM (SELECT {COLUMNS} FROM ours EXCEPT ALL SELECT {COLUMNS} FROM theirs)),
-                       (SELECT count(*) FROM (SELECT {COLUMNS} FROM theirs EXCEPT ALL SELECT {COLUMNS} FROM ours)),
-                       (SELECT count(*) FROM ours), (SELECT sum(n)::BIGINT FROM ours)
-            """
-            here, there, rows, counted = connection.execute(query).fetchall()[0]
+        rows, counted = self.compared(number, COLUMNS, of="n")
         read = sum(t.rows for t in self.triggers.of(f"noop-{self.pipeline.name}-{number}"))
-        if here or there or counted != self.rows or read != self.rows:
-            msg = f"Streams of round {number}: {here} and {there} of {rows} rows differ, {counted} and {read} events."
+        if counted != self.rows or read != self.rows:
+            msg = f"Streams of round {number}: {counted} and {read} of {self.rows} events."
             raise AssertionError(msg)
         return (
             f"our fold and the hand-written table: {rows:,} (window, key) rows, all measures; {counted:,} events",
             f"the noop sink read {read:,} events",
         )
+
+    def compared(self, number: int, columns: str, *, of: str) -> tuple[int, int]:
+        """Compare our fold of a round with the hand-written table.
+
+        Returns:
+            Their rows, and what the column `of` adds up to.
+
+        Raises:
+            AssertionError: They differ.
+        """
+        with tables.connect() as connection:
+            connection.register("ours", self.folded(number, columns))
+            tables.relation(connection, "theirs", str(self.place(f"hand-{self.pipeline.name}-{number}-table")))
+            query = f"""
+                SELECT (SELECT count(*) FROM (SELECT {columns} FROM ours EXCEPT ALL SELECT {columns} FROM theirs)),
+                       (SELECT count(*) FROM (SELECT {columns} FROM theirs EXCEPT ALL SELECT {columns} FROM ours)),
+                       (SELECT count(*) FROM ours), (SELECT sum({of})::BIGINT FROM ours)
+            """
+            here, there, rows, total = connection.execute(query).fetchall()[0]
+        if here or there:
+            msg = f"`{self.pipeline.name}`, round {number}: {here} and {there} of {rows} rows differ."
+            raise AssertionError(msg)
+        return int(rows), int(total)
 
     def folded(self, number: int, columns: str) -> pa.Table:
         """Return what our epoch log of a round adds up to, late rows included."""

@@ -18,6 +18,7 @@ from deltalake import DeltaTable
 
 from cutover.definition.ids import MINUTE, horizon, minute_of, remembered_from
 from cutover.definition.pipeline import Pipeline
+from cutover.events import log
 from cutover.lake import tables
 from cutover.lake.schemas import duckdb_type, epoch_log_schema, id_type
 from cutover.settings import Settings
@@ -107,10 +108,6 @@ class Ids:
         (found,) = self._connection.execute(f"SELECT {counts}").fetchall()[0]
         return int(found)
 
-    def close(self) -> None:
-        """Give memory and disk back."""
-        self._connection.close()
-
     def _conflicts(self) -> int:
         query = """
             SELECT count(*) - count(DISTINCT id) + count(DISTINCT id) FILTER (id IN (SELECT id FROM known))
@@ -146,6 +143,8 @@ class Ids:
         for start in gone:
             self._connection.execute(f"DROP TABLE {self._name(start)}")
         self._stretches -= gone
+        if gone:
+            log.info("ids_forgotten", pipeline=self._pipeline.name, before=remembered, held=self.held)
 
     def _name(self, start: int) -> str:
         return f'"seen_{start // self._width}"'

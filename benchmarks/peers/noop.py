@@ -10,7 +10,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from cutover.definition.pipeline import Pipeline
 from cutover.records.classify import classified
-from cutover.records.lookups import NONE, Dimensions
+from cutover.records.lookups import Dimensions
 from cutover.records.parse import parsed
 from cutover.records.partials import aggregated
 
@@ -22,7 +22,7 @@ def start(
     pipeline: Pipeline,
     checkpoint: Path,
     name: str,
-    dimensions: Dimensions = NONE,
+    dimensions: Dimensions,
 ) -> StreamingQuery:
     """Read a topic from its beginning, at most `max_rows_per_epoch` records a micro-batch."""
 

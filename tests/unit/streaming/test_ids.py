@@ -76,7 +76,6 @@ def test_a_look_tells_twins_as_a_set_would(
         assert told(looked) == (expected, sorted(new))
         remembered.remember(looked.new, None)
     assert remembered.held == len(seen)
-    remembered.close()
 
 
 def test_conflicts_are_new_records_beside_one_with_their_id_and_another_time(remembering: Ids) -> None:
@@ -150,4 +149,3 @@ def test_stretches_of_a_long_horizon_are_few(settings: Settings) -> None:
     remembered._deal_out()
 
     assert len(remembered._stretches) <= ids.STRETCHES + 1
-    remembered.close()
