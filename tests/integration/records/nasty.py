@@ -75,6 +75,7 @@ JSON = (
     Nasty("a comma and a second object", FINE + b"," + FINE, "json"),
     Nasty("a bracket after it", FINE + b"]", "json"),
     Nasty("brackets that would close what is around it", FINE + b"]}", "json"),
+    Nasty("brackets that would begin it again", b'{}],"__value":[' + FINE, "json"),
     Nasty("a null before it", b"null," + FINE, "json"),
     Nasty("an array", b"[" + FINE + b"]", "json"),
     Nasty("a number", b"5", "json"),
