@@ -40,7 +40,7 @@ class Pass:
     """A pass that is defined and not run yet: running `partials` or `slices` fills `seen`."""
 
     partials: "DataFrame"  # partial shape, every class
-    slices: "DataFrame | None" = None  # the same, of which accepted rows stand for all windows of a slice
+    slices: "DataFrame | None" = None  # the same, but accepted rows as long as a slice stand for all of its windows
     seen: "Observation"  # p0, p1, ...: newest event time by partition, microseconds
     looked: Looked | None = None  # where records have ids
     held: "DataFrame | None" = None  # parsed records that are looked at twice

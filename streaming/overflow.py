@@ -21,6 +21,7 @@ from cutover.errors import LakeError
 from cutover.events import log
 from cutover.lake.schemas import partial_schema
 from cutover.records.classes import Class
+from cutover.settings import Settings
 from streaming import epoch, files, pane_values, slices
 from streaming.epoch import Counted, Pass, Plan
 from streaming.files import File
@@ -38,9 +39,10 @@ class Gathered:
     written: list[AddAction] | None = None
 
 
-def gather(passed: Pass, pipeline: Pipeline, plan: Plan, *, limit: int, uri: str) -> Gathered:
-    """Run the pass; collect its rows if they are `limit` at most, else let Spark write them into the table's folder."""
-    found = _sliced(passed.slices, pipeline, plan, limit) if passed.slices is not None and plan.span <= limit else None
+def gather(passed: Pass, pipeline: Pipeline, plan: Plan, settings: Settings, *, uri: str) -> Gathered:
+    """Run the pass; collect its rows, or, beyond `stream.overflow_rows`, let Spark write them into the folder."""
+    limit = settings.stream.overflow_rows
+    found = None if passed.slices is None else _sliced(passed.slices, pipeline, plan, settings)
     if found is not None:
         return found
     if epoch.pairs_bound(pipeline, plan) <= limit:
@@ -63,10 +65,13 @@ def _collected(passed: Pass, pipeline: Pipeline, plan: Plan) -> Gathered:
     return Gathered(rows=rows, counted=epoch.counted(rows, pipeline, plan))
 
 
-def _sliced(frame: "DataFrame", pipeline: Pipeline, plan: Plan, limit: int) -> Gathered | None:
-    """Collect the rows of slices and make those of windows; None: they are more than `limit`."""
-    found = epoch.collected(frame, pipeline)
-    rows = slices.windowed(found, pipeline, limit=limit)
+def _sliced(frame: "DataFrame", pipeline: Pipeline, plan: Plan, settings: Settings) -> Gathered | None:
+    """Collect the rows of slices and make those of windows; None: either are more than `stream.overflow_rows`."""
+    limit = settings.stream.overflow_rows
+    # Records that are late, or do not count, keep a row for each of their windows.
+    bounded = frame if epoch.pairs_bound(pipeline, plan) <= limit else frame.limit(limit + 1)
+    found = epoch.collected(bounded, pipeline)
+    rows = slices.windowed(found, pipeline, settings) if found.num_rows <= limit else None
     if rows is None:
         return None
     unknown = epoch.counted(found, pipeline, plan).unknown  # of rows of windows nobody knows which one was the newest

@@ -1,7 +1,7 @@
 """Slices: a record of sliding windows is aggregated once; the driver makes windows from what slices add up to.
 
 Only records that count in all of their windows are: a late one keeps a row for each of its windows. What is committed
-is the same as without slices.
+adds up to the same as without slices.
 
 Source:
     Li et al., No Pane, No Gain, SIGMOD Record 34(1), 2005, section 3 (there a slice is called a pane).
@@ -18,6 +18,7 @@ from cutover.lake import tables
 from cutover.lake.schemas import partial_schema
 from cutover.records.classes import Class
 from cutover.records.windowing import slice_of
+from cutover.settings import Settings
 from streaming.folding import merged_sql
 
 MOST = 20
@@ -29,24 +30,24 @@ def are_of(pipeline: Pipeline) -> bool:
     return slice_of(pipeline.window) is not None and pipeline.join is None
 
 
-def windowed(rows: pa.Table, pipeline: Pipeline, *, limit: int) -> pa.Table | None:
+def windowed(rows: pa.Table, pipeline: Pipeline, settings: Settings) -> pa.Table | None:
     """Make rows of windows from those of slices; rows of a window and key are merged.
 
     Args:
         rows: The partial shape (`partials.aggregated`); an accepted row as long as a slice stands for all of its
             windows.
         pipeline: A definition with sliding windows.
-        limit: Rows at most.
+        settings: For `stream.overflow_rows`, which rows may be at most, and `stream.fold_memory`, then disk.
 
     Returns:
         The partial shape, `_unknown` null in rows that count; None: they would be too many.
     """
-    window, schema = pipeline.window, partial_schema(pipeline)
+    window, schema, limit = pipeline.window, partial_schema(pipeline), settings.stream.overflow_rows
     is_accepted = pc.equal(rows["_class"], Class.ACCEPTED.value)
     rest = rows.filter(pc.invert(is_accepted))
     if not isinstance(window, Sliding) or (rows.num_rows - rest.num_rows) * window.most > MOST * limit:
         return None
-    with tables.connect() as connection:
+    with tables.connect(tables.Bounds(memory=settings.stream.fold_memory, home=settings.home)) as connection:
         connection.register("found", rows.filter(is_accepted))
         merged = merged_sql(pipeline, schema, f"({_opened_sql(window)})")
         connection.execute(f"CREATE TEMP TABLE merged AS {merged}")

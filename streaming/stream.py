@@ -125,13 +125,7 @@ class Stream:
         self.rim.probe("epoch.planned", plan.epoch)
         taken = self.lookups.taken(batch.sparkSession)
         passed = epoch.one_pass(batch, self.rim.pipeline, plan, taken.frames, self.ids)
-        gathered = overflow.gather(
-            passed,
-            self.rim.pipeline,
-            plan,
-            limit=self.rim.settings.stream.overflow_rows,
-            uri=self.committer.version.uri,
-        )
+        gathered = overflow.gather(passed, self.rim.pipeline, plan, self.rim.settings, uri=self.committer.version.uri)
         passed.release()
         self.rim.probe("epoch.aggregated", plan.epoch)
         if not self._same_log():

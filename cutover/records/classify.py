@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from cutover.definition.ids import remembered_from
 from cutover.definition.pipeline import Pipeline
+from cutover.definition.windows import Sliding
 from cutover.records import windowing
 from cutover.records.classes import Class
 from cutover.records.closing import grace
@@ -105,10 +106,10 @@ def _with_windows(parsed: "DataFrame", rules: _Rules, length: int | None) -> "Da
         return known.selectExpr("*", f"{sql.start} AS __start", "true AS __newest").selectExpr("*", f"{end} AS __end")
     # Newest first, so that position 0 is the newest; a record without a window keeps its row, with position null.
     starts = f"sequence({sql.start}, {sql.start} - {sql.back}, {-sql.every}L)"
-    if length is not None:
+    if length is not None and isinstance(window, Sliding):
         oldest = windowing.end_of(window, f"{sql.start} - {sql.back}", "__event")
         known = known.selectExpr("*", f"{rules.whole(oldest)} AS __whole")
-        starts = f"IF(__whole, array({windowing.floored('__event', window, length)}), {starts})"
+        starts = f"IF(__whole, array({windowing.slice_start('__event', window, length)}), {starts})"
         end = f"IF(__whole, __start + {length}L, {end})"
     return known.selectExpr("*", f"posexplode_outer({starts}) AS (__position, __start)").selectExpr(
         "*", "coalesce(__position, 0) = 0 AS __newest", f"{end} AS __end"

@@ -63,10 +63,9 @@ def slice_of(window: Window) -> int | None:
     return gcd(window.size, window.every) if isinstance(window, Sliding) and window.most > 1 else None
 
 
-def floored(event: str, window: Window, length: int) -> str:
+def slice_start(event: str, window: Sliding, length: int) -> str:
     """Return how Spark computes the start of the slice of a length that holds an event time: bigint."""
-    offset = window.offset if isinstance(window, Sliding) else 0
-    return f"({event} - pmod({event} - {offset}L, {length}L))"
+    return f"({event} - pmod({event} - {window.offset}L, {length}L))"
 
 
 def _days(window: Daily, event: str) -> list[str]:

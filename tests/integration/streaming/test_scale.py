@@ -8,8 +8,10 @@ from dataclasses import replace
 import pyarrow.parquet as pq
 import pytest
 
-from cutover.definition import Avg, Count, Max, Min, Pipeline, Sum
+from cutover.definition import Avg, Count, Fixed, Max, Min, Pipeline, Sum
+from cutover.definition.durations import MICROSECONDS
 from cutover.definition.measures import Measure
+from cutover.definition.windows import Sliding
 from cutover.lake import tables, versions
 from cutover.lake.schemas import epoch_log_schema
 from cutover.records.fold import fold_sql
@@ -22,6 +24,7 @@ from tests.integration.streaming.rig import Event
 EVENTS = [Event(id=i, minute=i / 20, key=None if i % 7 == 0 else f"k{i % 40}", partition=i % 2) for i in range(400)]
 EVENTS += [Event(id=1000 + i, minute=0, logged=60) for i in range(20)]  # late
 EVENTS += [Event(id=2000, raw=b"{"), Event(id=2001, key="drop"), Event(id=2002, minute=9000, logged=20)]
+MINUTE = MICROSECONDS["minute"]
 EVERY_TYPE: dict[str, Measure] = {
     "clicks": Count(),
     "ids": Sum("id"),
@@ -38,13 +41,24 @@ def definition(topic: str) -> Pipeline:
 
 def rows(settings: Settings, pipeline: Pipeline) -> Counter[str]:
     """Return every row of the epoch log but the records, as text, and how often it stands there."""
-    return Counter(repr(row) for row in rig.ask(settings, pipeline, "SELECT * FROM rows"))
+    return Counter(repr(row) for row in rig.ask(settings, pipeline, "SELECT * EXCLUDE (_unknown) FROM rows"))
 
 
+def told(settings: Settings, pipeline: Pipeline) -> list[tuple[object, ...]]:
+    """Return what each epoch counted, and how far it saw the time come."""
+    return [(r.counts, r.records, r.unknown, r.max_event) for r in rig.records(settings, pipeline)]
+
+
+@pytest.mark.parametrize(
+    "window", [Fixed(minutes=10), Sliding(size=10 * MINUTE, every=4 * MINUTE)], ids=["fixed", "sliding"]
+)
 def test_epochs_that_overflow_hold_the_rows_of_plain_ones(
-    quick: Settings, topic: str, tmp_path_factory: pytest.TempPathFactory
+    quick: Settings, topic: str, tmp_path_factory: pytest.TempPathFactory, window: Sliding
 ) -> None:
-    pipeline, plain = definition(topic), quick.model_copy(update={"home": tmp_path_factory.mktemp("plain")})
+    pipeline, plain = (
+        replace(definition(topic), window=window),
+        quick.model_copy(update={"home": tmp_path_factory.mktemp("plain")}),
+    )
     overflowing = rig.fast(quick, overflow_rows=5)
     rig.send(quick, topic, EVENTS)
 
@@ -55,6 +69,7 @@ def test_epochs_that_overflow_hold_the_rows_of_plain_ones(
     listed = compaction.listed(rig.epoch_log(overflowing, pipeline).table)
     assert any(file.path.startswith("overflow-") for file in listed)
     assert found == rows(plain, pipeline)
+    assert told(overflowing, pipeline) == told(plain, pipeline)
     assert found.total() > len(EVENTS) // 2
     root = tables.local_root(rig.epoch_log(overflowing, pipeline).table)
     assert root is not None

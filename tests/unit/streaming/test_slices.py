@@ -3,9 +3,11 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,11 +15,11 @@ from cutover.definition import Count, Fixed, Max, Pipeline, Sum, Topic
 from cutover.definition.windows import Sliding
 from cutover.lake.schemas import partial_schema
 from cutover.records.windowing import slice_of
+from cutover.settings import Settings, Stream
 from streaming import slices
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 TOPIC = Topic(name="t", schema="k string, v bigint, at timestamp", event_time="at")
-LIMIT = 10_000
 EVENT = st.tuples(st.integers(-60, 60), st.sampled_from(["x", "y", None]), st.integers(-5, 5))
 
 
@@ -36,6 +38,11 @@ def sliding(draw: st.DrawFn) -> Sliding:
     size = draw(st.integers(2, 24))
     every = draw(st.integers(1, size - 1))
     return Sliding(size=size, every=every, offset=draw(st.integers(0, every - 1)))
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("slices")
 
 
 def moment(value: int) -> datetime:
@@ -76,7 +83,7 @@ def by_place(rows: pa.Table) -> Counter[tuple[Any, ...]]:
 @settings(deadline=None)
 @given(window=sliding(), events=st.lists(EVENT, max_size=12), whole=st.lists(EVENT, max_size=4))
 def test_windows_add_up_to_what_their_slices_do(
-    window: Sliding, events: list[tuple[int, str | None, int]], whole: list[tuple[int, str | None, int]]
+    home: Path, window: Sliding, events: list[tuple[int, str | None, int]], whole: list[tuple[int, str | None, int]]
 ) -> None:
     pipeline, length = pipeline_of(window), slice_of(window)
     assert length is not None
@@ -95,18 +102,21 @@ def test_windows_add_up_to_what_their_slices_do(
         values.setdefault((*interval, key), []).append(value)
     expected = [accepted(*place, of_place) for place, of_place in values.items()]
 
-    found = slices.windowed(table(pipeline, rows), pipeline, limit=LIMIT)
+    found = slices.windowed(table(pipeline, rows), pipeline, Settings(home=home))
 
     assert found is not None
     assert by_place(found) == by_place(table(pipeline, [*expected, late(0, window.size)]))
 
 
-def test_more_rows_than_the_limit_are_left_to_spark() -> None:
+def test_more_rows_than_the_limit_are_left_to_spark(home: Path) -> None:
     pipeline = pipeline_of(Sliding(size=10, every=2))
     rows = table(pipeline, [accepted(0, 2, key, [1]) for key in "abc"])
 
-    assert slices.windowed(rows, pipeline, limit=15) is not None
-    assert slices.windowed(rows, pipeline, limit=14) is None
+    def made(limit: int) -> pa.Table | None:
+        return slices.windowed(rows, pipeline, Settings(home=home, stream=Stream(overflow_rows=limit)))
+
+    assert made(15) is not None
+    assert made(14) is None
 
 
 def test_slices_are_of_sliding_windows_alone() -> None:
