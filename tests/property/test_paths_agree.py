@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -27,9 +28,9 @@ from streaming import driver
 from tests.integration.streaming.rig import renamed
 from tests.support.books import expected_rows, hold, micros, rows_of
 from tests.support.capabilities import kind_of, shown, shown_measures
-from tests.support.depth import depth
+from tests.support.depth import depth, is_nightly
 from tests.support.fed import Fed, HandClock
-from tests.support.logs import WINDOWS, borders, ends_split, event_logs, pipelines, split
+from tests.support.logs import JOINS, WINDOWS, Joined, borders, ends_split, event_logs, pipelines, split
 from tests.support.real_log import Writer
 from tests.support.same_truth import swapped
 
@@ -53,10 +54,12 @@ class Story:
 
 
 @st.composite
-def stories(draw: st.DrawFn, kind: str) -> Story:
+def stories(draw: st.DrawFn, kind: str, joined: Joined | None) -> Story:
     log = draw(event_logs(most=60, gaps=True).filter(bool))
     ends = draw(borders(log, most=5))
-    pipeline = draw(pipelines(topic="drawn", joins=True, kind=kind))
+    if joined is not None and is_nightly():
+        joined = draw(st.sampled_from(JOINS))
+    pipeline = draw(pipelines(topic="drawn", joined=joined, kind=kind))
     return Story(
         log=split(log, pipeline),
         pipeline=pipeline,
@@ -119,13 +122,22 @@ def assert_verdict(found: Reconciliation, pipeline: Pipeline, story: Story, reco
     assert found.verdict is (Verdict.EXPLAINED if named else Verdict.CONSISTENT)
 
 
-@pytest.mark.parametrize("kind", WINDOWS)
-@depth(few=3, many=40)
+@pytest.mark.parametrize(
+    ("kind", "joined"),
+    [*((kind, None) for kind in WINDOWS), *zip(cycle(WINDOWS), JOINS, strict=False)],
+    ids=lambda value: "-".join(value) if isinstance(value, tuple) else str(value),
+)
+@depth(few=2, many=20)
 @given(data=st.data())
 def test_reference_stream_and_batch_agree_wherever_epochs_end(
-    spark: "SparkSession", writer: Writer, tmp_path_factory: pytest.TempPathFactory, kind: str, data: st.DataObject
+    spark: "SparkSession",
+    writer: Writer,
+    tmp_path_factory: pytest.TempPathFactory,
+    kind: str,
+    joined: Joined | None,
+    data: st.DataObject,
 ) -> None:
-    story = data.draw(stories(kind))
+    story = data.draw(stories(kind, joined))
     settings = installation(
         tmp_path_factory.mktemp("agree"), str(writer.settings.kafka.bootstrap_servers), story.overflow_rows
     )

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from hypothesis import strategies as st
 
@@ -39,7 +39,16 @@ KEYS = st.sampled_from([None, "", "a", "b", "ß", "a,b"])
 VALUES = st.one_of(st.none(), st.integers(-5, 5), st.sampled_from([2**31 - 1, -(2**31)]))
 AMOUNTS = st.one_of(st.none(), st.integers(-(10**4), 10**4).map(lambda cents: cents / 4))
 IDS = st.one_of(st.integers(0, 1_000), st.integers(0, 8))
-HOWS: st.SearchStrategy[How] = st.sampled_from(["inner", "left", "full"])
+Joined = tuple[Literal["one", "two"], How]
+JOINS: tuple[Joined, ...] = (
+    ("two", "inner"),
+    ("one", "left"),
+    ("two", "full"),
+    ("one", "inner"),
+    ("two", "left"),
+    ("one", "full"),
+)
+"""Topics that take part, and whose rows are kept."""
 BROKEN = st.sampled_from([None, b"", b"{", b"[]", b"\xff", b'{"at":"soon"}', b'{"at":1357000000,"v":1.5}', b"{}"])
 
 
@@ -185,19 +194,17 @@ def windows(kind: str | None = None) -> st.SearchStrategy[Window]:
 
 @st.composite
 def pipelines(
-    draw: st.DrawFn, *, topic: str = "t", ids: bool = True, joins: bool = False, kind: str | None = None
+    draw: st.DrawFn, *, topic: str = "t", ids: bool = True, joined: Joined | None = None, kind: str | None = None
 ) -> Pipeline:
     """Draw a definition over the records of `event_logs`; half of them know records by their ids.
 
-    With `joins` every second one joins the topic: with itself, or with `<topic>-right`, of which each record in the
-    last partition is then meant.
+    With `joined` it joins the topic: with itself, or with `<topic>-right`, of which each record in the last partition
+    is then meant.
     """
-    plain = draw(_plain(topic, ids=ids, kind=kind))
-    topics = draw(st.sampled_from(["two", None, "one", None])) if joins else None
-    if topics is None:
+    plain = draw(_plain(topic, ids=ids and joined is None, kind=kind))
+    if joined is None:
         return plain
-    plain = replace(plain, source=replace(plain.source, record_id=None, id_horizon=None))
-    how: How = draw(HOWS)
+    topics, how = joined
     join: SelfJoin | Join
     if topics == "one":
         join = SelfJoin(on=plain.key, left="x IS NULL OR x < 900", right="w > 0", how=how, prefix="r_")
