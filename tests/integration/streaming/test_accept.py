@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,7 +11,8 @@ from deltalake import DeltaTable
 
 from cutover.cli import main
 from cutover.clock import SystemClock
-from cutover.definition import Pipeline
+from cutover.definition import Count, Join, Pipeline
+from cutover.definition.joins import RIGHT
 from cutover.errors import CutoverError, DefinitionError, LakeError, LogError
 from cutover.lake import losses, tables, versions
 from cutover.lake.epochs import EpochRecord
@@ -312,3 +314,26 @@ def test_command_shows_then_records_then_finds_nothing(
         (1, 20, 40, "too short"),
     ]
     assert "expected a loss to accept, got none" in refusal
+
+
+def test_loss_in_the_right_topic_of_a_join_is_told_and_accepted_alone(home: Settings, log: str) -> None:
+    plain, right = rig.pipeline(log), f"{log}-right"
+    join = Join(right=replace(plain.source, name=right), on={"k": "k"}, prefix="r_")
+    pipeline = replace(plain, join=join, measures={"pairs": Count()})
+    rig.make_topic(home, right, partitions=2)
+    for topic in (log, right):
+        rig.send(home, topic, EVENTS)
+    commit(home, pipeline)
+    for topic in (log, right):
+        rig.send(home, topic, [*LOST, *LEFT])
+    cut_away(home, right, {1: 40})
+
+    failure = refused(home, pipeline)
+    step = accept.accept(home, pipeline, "retention of the right topic was too short", CLOCK)
+    commit(home, pipeline)
+
+    assert failure.runbook == "LogDataLost"
+    assert f"Topic {right}, partition 1" in str(failure)
+    assert [(loss.partition, loss.first, loss.next) for loss in step.losses] == [(RIGHT + 1, 20, 40)]
+    behind = rig.records(home, pipeline)[-1]
+    assert dict(behind.start) == {0: 20, 1: 20, RIGHT: 20, RIGHT + 1: 40}
