@@ -17,6 +17,7 @@ from cutover.errors import LakeError
 from cutover.lake import batch_runs, dimensions, serving
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.rejoin import Rejoin
+from cutover.lake.versions import looking_at
 from cutover.log.kafka import LogClient
 from cutover.probe import Point
 from cutover.records import reference
@@ -28,6 +29,7 @@ from reconcile.run import reconcile
 from reconcile.verify.model import State
 from reconcile.verify.run import verify
 from streaming import driver, fork
+from streaming.replay import replay
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import Event
 from tests.support.capabilities import shown
@@ -199,6 +201,22 @@ def test_a_fork_that_joined_a_newer_version_differs_by_the_dimension_until_batch
     assert (parted.seal.dimensions[0].streaming, parted.seal.dimensions[0].batch) == ((0, 2), (0, 1, 2))
     assert [value.cause for value in explained.values] == ["dimension", "dimension"]
     assert {name for name, cause in again.causes.items() if cause.rows} == {"late"}
+
+
+def test_a_replay_joins_what_is_there_now_and_batch_follows_it(lab: Lab) -> None:
+    replay(lab.settings, lab.pipeline, 2, SystemClock())
+    looked = looking_at(lab.settings, 2)
+
+    parted = reconcile(looked, lab.pipeline)  # batch has run for the version that serves
+    recompute.run(looked, lab.pipeline, start=moment(0), end=moment(130))
+    again = reconcile(looked, lab.pipeline)
+
+    assert {record.dimensions["ads"] for record in rig.records(looked, lab.pipeline) if record.records} == {2}
+    assert parted.verdict is Verdict.NOT_COMPARABLE
+    assert (again.verdict, {name for name, cause in again.causes.items() if cause.rows}) == (
+        Verdict.EXPLAINED,
+        {"late"},
+    )
 
 
 def test_a_version_that_was_vacuumed_is_no_verdict_on_the_data(lab: Lab) -> None:
