@@ -14,6 +14,7 @@ from cutover.spark import session
 
 Made = TypeVar("Made")
 BACKLOG_ROWS = 1_000_000  # partial rows that the driver takes
+BACKLOG_NOTE = f"Ours drains with `stream.overflow_rows` at {BACKLOG_ROWS:,}, in epochs of up to 500,000 records."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

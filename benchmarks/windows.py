@@ -8,7 +8,7 @@ import duckdb
 from pyspark.sql import Column
 
 from benchmarks import events
-from benchmarks.bench import Bench
+from benchmarks.bench import BACKLOG_NOTE, Bench
 from benchmarks.figure import Figure, ratio
 from benchmarks.peers import batch_windows
 from benchmarks.rounds import interleaved, seconds
@@ -130,7 +130,7 @@ def measure(bench: Bench, kind: Kind) -> Figure:
         unit="s",
         samples=samples,
         equal=(full.check(bench.rounds), small.check(bench.rounds)),
-        notes=kind.notes,
+        notes=(*kind.notes, BACKLOG_NOTE),
         full=full.rows >= kind.events,
     )
 

@@ -59,6 +59,7 @@ def measure(bench: Bench) -> Figure:
             "events_an_epoch": EVENTS,
             "ids_remembered": bench.sized(HOUR) * MINUTE // 1_000_000 * EVENTS,
             "rows_of_the_log": bench.sized(ROWS * 10),
+            "cap_of_the_log": CAP,
             "rounds": bench.rounds,
         },
         unit="s",

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from benchmarks import events
-from benchmarks.bench import Bench
+from benchmarks.bench import BACKLOG_NOTE, Bench
 from benchmarks.figure import Figure, ratio
 from benchmarks.peers import batch_join
 from benchmarks.rounds import interleaved, seconds
@@ -68,6 +68,7 @@ def measure(bench: Bench) -> Figure:
         notes=(
             "Ours: a driver drains both topics, first epoch planned to last commit, and one reader makes the pairs.",
             "Hand-written: one Spark batch job to a noop sink, from_json without checks, in a session that is warm.",
+            BACKLOG_NOTE,
         ),
         full=large.rows >= ROWS,
     )
