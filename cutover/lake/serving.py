@@ -90,7 +90,7 @@ def _up_to(pipeline: Pipeline, epoch_log: EpochLog, epoch: int | None) -> list[E
         there = f"0 to {known[-1].epoch}" if known else "none yet"
         msg = f"Epoch of `{pipeline.name}`: expected one that is there ({there}), got {epoch}."
         raise DefinitionError(msg)
-    if prefix.folded_across(epoch_log, epoch):
+    if prefix.folded_across(epoch_log, found):
         msg = f"Epoch {epoch} of `{pipeline.name}`: expected rows of its own, they were folded into later epochs."
         raise LakeError(msg + "\nHint: a savepoint keeps an epoch from that; choose a later epoch.")
     return found
