@@ -19,6 +19,7 @@ from pathlib import Path
 import psutil
 
 from cutover.errors import CutoverError
+from cutover.process import Identity, identify
 from infra import processes
 from infra.ports import LOOPBACK, choose
 
@@ -35,7 +36,7 @@ class Cluster:
     """Where the master is, and what its executors may take."""
 
     master: str
-    workers: tuple[processes.Identity, ...]
+    workers: tuple[Identity, ...]
     cores: int  # of one worker
     folder: Path  # logs and the workers' folders
 
@@ -77,18 +78,18 @@ def running(folder: Path, *, workers: int = 2, cores: int = 1, memory: str = "15
         for number, process in enumerate(started[1:]):
             log = folder / f"worker-{number}.log"
             _await(process, log, functools.partial(_has_registered, log))
-        identities = tuple(found for p in started[1:] if (found := processes.identify(p.pid)) is not None)
+        identities = tuple(found for p in started[1:] if (found := identify(p.pid)) is not None)
         yield Cluster(master=address, workers=identities, cores=cores, folder=folder)
     finally:
         _stop(started)
 
 
-def executors(worker: processes.Identity) -> list[processes.Identity]:
+def executors(worker: Identity) -> list[Identity]:
     """Return the executors that a worker has started and that live."""
     return [member for member in processes.family(worker) if member.pid != worker.pid and _is_executor(member)]
 
 
-def _is_executor(member: processes.Identity) -> bool:
+def _is_executor(member: Identity) -> bool:
     try:
         return EXECUTOR in " ".join(psutil.Process(member.pid).cmdline())
     except psutil.Error:
@@ -148,7 +149,7 @@ def _listens(port: int) -> bool:
 def _stop(started: "list[subprocess.Popen[bytes]]") -> None:
     """End workers before the master, each with its executors."""
     for process in reversed(started):
-        leader = processes.identify(process.pid)
+        leader = identify(process.pid)
         members = [] if leader is None else [*processes.session_of(leader), *processes.family(leader)]
         processes.stop(members, within=STOP_SECONDS)
         process.wait()

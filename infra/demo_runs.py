@@ -7,8 +7,9 @@ from typing import Any
 from urllib.parse import quote
 
 from cutover.errors import CutoverError
+from cutover.process import is_alive, parse_identity
 from cutover.settings import Settings
-from infra import files, processes
+from infra import files
 from infra.airflow_api import FINAL, AirflowError, Api
 from infra.waiting import Found, Tell, until
 
@@ -153,8 +154,8 @@ class Runs:
         return dict(files.read_json(self.settings.run_dir / self.pipeline / "heartbeat.json") or {})
 
     def _driver_lives(self) -> bool:
-        identity = processes.parse(self.heartbeat())
-        return identity is not None and processes.is_alive(identity)
+        identity = parse_identity(self.heartbeat())
+        return identity is not None and is_alive(identity)
 
     def _runs(self, dag: str, *states: str) -> list[Mapping[str, Any]]:
         found = self.api.get(f"dags/{dag}/dagRuns", state=list(states), order_by="-run_after", limit=5)

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cutover.errors import CutoverError
-from infra import files, processes
+from cutover.process import Identity, is_alive, parse_identity
+from infra import files
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -12,20 +13,20 @@ class Driver:
     """A detached driver: who it is, and what it said last."""
 
     pipeline: str
-    identity: processes.Identity
+    identity: Identity
     heartbeat: dict[str, object] | None
 
     @property
     def alive(self) -> bool:
         """Return whether this very process runs."""
-        return processes.is_alive(self.identity)
+        return is_alive(self.identity)
 
 
 def recorded(run_dir: Path) -> list[Driver]:
     """Return the drivers that were started, living or not, by name."""
     drivers = []
     for path in sorted(run_dir.glob("*/driver.json")):
-        identity = processes.parse(_read(path))
+        identity = parse_identity(_read(path))
         if identity is not None:
             heartbeat = _read(path.parent / "heartbeat.json")
             drivers.append(Driver(pipeline=path.parent.name, identity=identity, heartbeat=heartbeat))

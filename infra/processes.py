@@ -1,46 +1,16 @@
-"""Processes by identity: a pid alone may have been given to somebody else, a pid with its start time has not."""
+"""The processes of a session or a family, and how they are stopped: by identity, never by pid alone."""
 
 import contextlib
 import os
 import signal
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 import psutil
 
+from cutover.process import Identity, boot, identify, is_alive
+
 POLL_SECONDS = 0.1
-START_TOLERANCE = 0.5  # seconds; two readings of one start time differ by the clock's rounding
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
-    """One process, for as long as it lives."""
-
-    pid: int
-    started: float  # seconds since 1970, as psutil gives it
-
-
-def identify(pid: int) -> Identity | None:
-    """Return who has this pid now; None if nobody has, or only a zombie."""
-    process = _living(pid)
-    return None if process is None else Identity(pid=pid, started=process.create_time())
-
-
-def is_alive(identity: Identity) -> bool:
-    """Return whether this very process still runs (a zombie does not)."""
-    now = identify(identity.pid)
-    return now is not None and abs(now.started - identity.started) < START_TOLERANCE
-
-
-def parse(raw: dict[str, object] | None) -> Identity | None:
-    """Return the identity in a JSON object with `pid` and `started`; None if it holds none."""
-    if raw is None:
-        return None
-    pid, started = raw.get("pid"), raw.get("started")
-    if isinstance(pid, int) and isinstance(started, int | float):
-        return Identity(pid=pid, started=float(started))
-    return None
 
 
 def session_of(leader: Identity) -> list[Identity]:
@@ -49,13 +19,13 @@ def session_of(leader: Identity) -> list[Identity]:
     A process that gives itself a new title overwrites its environment, and one whose parent dies loses its ancestry;
     the session stays. Only `setsid` leaves it, which is what a detached stream driver does.
     """
-    if leader.started < psutil.boot_time() - START_TOLERANCE:
+    if leader.boot != boot():
         return []
     now = identify(leader.pid)
     if now is not None and not is_alive(leader):  # the pid was given to somebody else, who may lead a session too
         return []
     members = (identify(p.pid) for p in psutil.process_iter() if _session(p.pid) == leader.pid)
-    return [m for m in members if m is not None and m.started >= leader.started - START_TOLERANCE]
+    return [m for m in members if m is not None and m.started >= leader.started]
 
 
 def family(identity: Identity) -> list[Identity]:
@@ -100,14 +70,6 @@ def wait_gone(
         time.sleep(POLL_SECONDS)
         living = [i for i in living if is_alive(i)]
     return living
-
-
-def _living(pid: int) -> psutil.Process | None:
-    try:
-        process = psutil.Process(pid)
-        return None if process.status() == psutil.STATUS_ZOMBIE else process
-    except psutil.NoSuchProcess:
-        return None
 
 
 def _session(pid: int) -> int | None:

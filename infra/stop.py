@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from cutover.errors import CutoverError
+from cutover.process import Identity
 from cutover.settings import Settings
 from infra import airflow, drivers, processes
 from infra.progress import Tell
@@ -57,8 +58,8 @@ def _stop_airflow(supervisor: Supervisor, tell: Tell) -> None:
     processes.stop([p for p in supervisor.leftovers() if p.pid not in kept], within=TASK_SECONDS)
 
 
-def _stop_drivers(living: list[drivers.Driver], tell: Tell) -> list[processes.Identity]:
-    survivors: list[processes.Identity] = []
+def _stop_drivers(living: list[drivers.Driver], tell: Tell) -> list[Identity]:
+    survivors: list[Identity] = []
     for driver in living:
         tell(f"stopping the stream of {driver.pipeline} (pid {driver.identity.pid})")
         family = processes.family(driver.identity)

@@ -10,7 +10,7 @@ import tempfile
 import time
 import xmlrpc.client
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from http.client import HTTPException
 from pathlib import Path
 from string import Template
@@ -18,6 +18,7 @@ from string import Template
 from supervisor.xmlrpc import SupervisorTransport
 
 from cutover.errors import CutoverError
+from cutover.process import Identity, identify, is_alive, parse_identity
 from infra import files, processes
 
 HERE = Path(__file__).parent
@@ -106,10 +107,10 @@ class Supervisor:
         self.home = home
         self._record = home / "run" / "supervisor.json"
 
-    def identity(self) -> processes.Identity | None:
+    def identity(self) -> Identity | None:
         """Return the living supervisord; None when there is none."""
-        found = processes.parse(files.read_json(self._record))
-        return found if found is not None and processes.is_alive(found) else None
+        found = parse_identity(files.read_json(self._record))
+        return found if found is not None and is_alive(found) else None
 
     def launch(self, programs: Sequence[Program], environment: Mapping[str, str]) -> None:
         """Start supervisord, detached, with nothing below it yet; its children get `environment`.
@@ -133,8 +134,8 @@ class Supervisor:
                 stderr=sink,
                 start_new_session=True,
             )
-        started = processes.identify(process.pid)
-        record = {"pid": process.pid, "started": started.started if started else 0.0, "socket": str(socket)}
+        found = identify(process.pid)
+        record = {**({} if found is None else asdict(found)), "socket": str(socket)}
         files.write_json(self._record, record)
         self._wait_answer(process, out)
 
@@ -180,9 +181,9 @@ class Supervisor:
                 self._call("shutdown")
             processes.stop(processes.wait_gone([identity], within=GONE_SECONDS), within=5)
 
-    def leftovers(self) -> list[processes.Identity]:
+    def leftovers(self) -> list[Identity]:
         """Return living processes that were started below the last supervisor of this home, it included."""
-        leader = processes.parse(files.read_json(self._record))
+        leader = parse_identity(files.read_json(self._record))
         return [] if leader is None else processes.session_of(leader)
 
     def forget(self) -> None:

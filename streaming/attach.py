@@ -13,6 +13,7 @@ import psutil
 from cutover.definition.pipeline import Pipeline
 from cutover.errors import LakeError
 from cutover.events import log
+from cutover.process import is_alive
 from cutover.settings import Settings
 from streaming import heartbeat
 from streaming.heartbeat import Heartbeat
@@ -63,7 +64,7 @@ def stop(settings: Settings, pipeline: Pipeline, within: float = STOP_SECONDS) -
     if living is None:
         return heartbeat.read(settings, pipeline.name)
     (heartbeat.folder(settings, pipeline.name) / "stop").touch()
-    ended = _wait(lambda: not heartbeat.is_alive(living.pid, living.started), within)
+    ended = _wait(lambda: not is_alive(living.identity), within)
     if not ended:
         msg = f"Stream of {pipeline.name}: expected the driver (pid {living.pid}) to end within {within:g} s, it runs."
         raise LakeError(msg + "\nHint: its log says what it is busy with.", runbook="StreamNotRunning")
@@ -108,7 +109,7 @@ def _own(settings: Settings, name: str, process: psutil.Popen) -> Heartbeat | No
 
 
 def _dead(process: psutil.Popen) -> Heartbeat:
-    return Heartbeat(pid=process.pid, started=0.0, run_id="", at="", state="FAILED", exit_code=process.poll())
+    return Heartbeat(pid=process.pid, boot="", started=0.0, run_id="", at="", state="FAILED", exit_code=process.poll())
 
 
 def _stillborn(settings: Settings, name: str, found: Heartbeat | None) -> LakeError:

@@ -4,6 +4,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Literal
 
@@ -82,7 +83,7 @@ def _started(settings: Settings, place: Path, clock: Clock) -> Beat:
     first = first_beat(new_run_id(), clock)
     beat = Beat(place / "heartbeat.json", first, seconds=settings.stream.heartbeat_seconds, clock=clock)
     try:
-        replace_json(place / "driver.json", {"pid": first.pid, "started": first.started, "run_id": first.run_id})
+        replace_json(place / "driver.json", {**asdict(first.identity), "run_id": first.run_id})
         beat.start()
     except OSError as error:
         msg = f"Driver's folder `{place}`: expected a place that can be written, got: {error.strerror or error}."

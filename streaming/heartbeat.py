@@ -9,10 +9,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, Self
 
-import psutil
-
 from cutover.clock import Clock
 from cutover.events import log
+from cutover.process import Identity, current, is_alive
 from cutover.settings import Settings
 
 State = Literal["STARTING", "RUNNING", "BACKPRESSURED", "STOPPING", "FAILED", "STOPPED"]
@@ -25,7 +24,8 @@ class Heartbeat:
     """What a driver last said of itself."""
 
     pid: int
-    started: float  # creation time of the process: a pid alone may be another's by now
+    boot: str  # with `started` the identity of the process: a pid alone may be another's by now
+    started: float
     run_id: str
     at: str  # ISO 8601, UTC
     state: State = "STARTING"
@@ -43,23 +43,18 @@ class Heartbeat:
     @property
     def alive(self) -> bool:
         """Return whether the driver's process is there now: same pid, same start, no zombie."""
-        return self.state not in ENDED and is_alive(self.pid, self.started)
+        return self.state not in ENDED and is_alive(self.identity)
+
+    @property
+    def identity(self) -> Identity:
+        """Return whose heartbeat it is."""
+        return Identity(pid=self.pid, boot=self.boot, started=self.started)
 
     @classmethod
     def from_json(cls, raw: object) -> Self:
         """Return the heartbeat of a parsed file; keys that are not known are left out."""
         fields: dict[str, Any] = raw if isinstance(raw, dict) else {}
         return cls(**{name: value for name, value in fields.items() if name in cls.__dataclass_fields__})
-
-
-def is_alive(pid: int, started: float) -> bool:
-    """Return whether the process that had this pid and start time still runs."""
-    try:
-        process = psutil.Process(pid)
-        same = abs(process.create_time() - started) < 1.0
-        return same and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.Error:
-        return False
 
 
 def folder(settings: Settings, name: str) -> Path:
@@ -145,8 +140,8 @@ class Beat:
 
 def first_beat(run_id: str, clock: Clock) -> Heartbeat:
     """Return the first heartbeat of this process."""
-    started = psutil.Process().create_time()
-    return Heartbeat(pid=os.getpid(), started=started, run_id=run_id, at=clock.now().isoformat(timespec="milliseconds"))
+    own = asdict(current())
+    return Heartbeat(**own, run_id=run_id, at=clock.now().isoformat(timespec="milliseconds"))
 
 
 def iso(micros: int | None) -> str | None:

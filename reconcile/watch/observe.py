@@ -4,8 +4,6 @@ import json
 from datetime import datetime
 from typing import Any
 
-import psutil
-
 from cutover.clock import Clock
 from cutover.definition.pipeline import Pipeline
 from cutover.errors import LakeError
@@ -13,6 +11,7 @@ from cutover.lake import tables, versions
 from cutover.lake.epochs import EpochLog, EpochRecord
 from cutover.log.kafka import LogClient
 from cutover.log.two import log_of
+from cutover.process import is_alive, parse_identity
 from cutover.settings import Settings
 from reconcile.watch.lag import Driver, Sample
 
@@ -83,7 +82,7 @@ def driver(settings: Settings, name: str) -> Driver:
     file = settings.run_dir / name / "heartbeat.json"
     try:
         raw: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-        alive = raw["state"] not in _ENDED and _lives(int(raw["pid"]), float(raw["started"]))
+        alive = raw["state"] not in _ENDED and _lives(raw)
         state = raw["state"] if alive or raw["state"] in _ENDED else "DIED"
         told = {key: raw.get(key) for key in _TOLD}
         return Driver(
@@ -102,9 +101,6 @@ def _ahead(told: str | None, written: float) -> float:
     return 0.0 if told is None else datetime.fromisoformat(told).timestamp() - written
 
 
-def _lives(pid: int, started: float) -> bool:
-    try:
-        process = psutil.Process(pid)
-        return abs(process.create_time() - started) < 1.0 and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.Error:
-        return False
+def _lives(raw: object) -> bool:
+    identity = parse_identity(raw)
+    return identity is not None and is_alive(identity)

@@ -16,8 +16,9 @@ from pyspark.sql import SparkSession
 from batch import recompute
 from cutover.lake import tables
 from cutover.lake.paths import batch_uri
+from cutover.process import Identity, is_alive
 from cutover.settings import Settings
-from infra import cluster, processes
+from infra import cluster
 from infra.cluster import Cluster
 from reconcile.result import Verdict
 from reconcile.run import reconcile
@@ -66,7 +67,7 @@ def run_and_kill(settings: Settings, topic: str, workers: Cluster, path: Literal
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True)
     try:
         until(lambda: process.poll() is not None or "ready" in said_in(marker), WITHIN)
-        executors = [executor for worker in workers.workers for executor in cluster.executors(worker)]
+        executors = until(lambda: executors_of(workers), WITHIN)
         for executor in executors:
             os.kill(executor.pid, signal.SIGSTOP)
         Path(f"{marker}.go").touch()
@@ -81,8 +82,14 @@ def run_and_kill(settings: Settings, topic: str, workers: Cluster, path: Literal
         stop_group(process)
     text = log.read_text(encoding="utf-8", errors="replace")
     assert code == 0, text[-3000:]
-    assert not processes.is_alive(victim)
+    assert not is_alive(victim)
     return text
+
+
+def executors_of(workers: Cluster) -> list[Identity]:
+    """Return the executors, one of each worker; empty until all are there."""
+    found = [cluster.executors(worker) for worker in workers.workers]
+    return [one for of_worker in found for one in of_worker] if all(found) else []
 
 
 def said_in(marker: Path) -> dict[str, str]:
@@ -91,7 +98,7 @@ def said_in(marker: Path) -> dict[str, str]:
     return {word: rest for word, _, rest in (each.partition(":") for each in words)}
 
 
-def listens(process: processes.Identity, port: int) -> bool:
+def listens(process: Identity, port: int) -> bool:
     """Return whether a process listens on a port."""
     sockets = psutil.Process(process.pid).net_connections()
     return any(socket.laddr.port == port for socket in sockets if socket.status == psutil.CONN_LISTEN)

@@ -1,14 +1,14 @@
 """What is done about a driver that ended, as a table over its last heartbeat."""
 
-import os
+from dataclasses import asdict
 
-import psutil
 import pytest
 from driver_end import DriverEnd, judge
 
+from cutover.process import current
 from streaming.heartbeat import Heartbeat, State
 
-GONE = {"pid": 2**22 + 1, "started": 1.0}
+GONE = {"pid": 2**22 + 1, "boot": "", "started": 1.0}
 
 
 def beat(state: State, *, epoch: object = 41, **more: object) -> Heartbeat:
@@ -24,7 +24,7 @@ def judged(found: Heartbeat | None, *, epoch: int | None = 41, failures: int = 0
 
 
 def test_living_driver_has_not_ended() -> None:
-    living: dict[str, object] = {"pid": os.getpid(), "started": psutil.Process().create_time()}
+    living = asdict(current())
 
     assert judge(beat("RUNNING", **living), epoch=41, failures=0) is None
 

@@ -4,14 +4,16 @@ import asyncio
 import json
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 from airflow.sdk.module_loading import import_string  # noqa: F401 -- Airflow must be importable before our trigger is
 from driver_end import DriverEnd
 from heartbeat_trigger import HeartbeatTrigger
+
+from cutover.process import identify
 
 DEADLINE = 60
 
@@ -27,7 +29,9 @@ def process(tmp_path: Path) -> "Any":
 def write_beat(home: Path, process: "subprocess.Popen[bytes]", **more: object) -> None:
     folder = home / "run" / "flights"
     folder.mkdir(parents=True, exist_ok=True)
-    value = {"pid": process.pid, "started": psutil.Process(process.pid).create_time(), "run_id": "r", "epoch": 41}
+    found = identify(process.pid)
+    assert found is not None
+    value = {**asdict(found), "run_id": "r", "epoch": 41}
     value |= {"at": "2026-01-01T00:00:00Z", "state": "RUNNING", **more}
     (folder / "heartbeat.json").write_text(json.dumps(value))
 

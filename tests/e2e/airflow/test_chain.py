@@ -14,8 +14,9 @@ from confluent_kafka import Producer
 
 from cutover.errors import CutoverError
 from cutover.log.kafka import LogClient
+from cutover.process import is_alive, parse_identity
 from cutover.settings import Kafka, Settings
-from infra import airflow, processes, start, stop
+from infra import airflow, start, stop
 from infra.demo_runs import Runs
 from infra.supervisor import Supervisor
 from tests.support.until import until
@@ -75,8 +76,8 @@ def streaming(runs: Runs) -> dict[str, Any]:
 
 
 def alive(beat: dict[str, Any]) -> bool:
-    identity = processes.parse(beat)
-    return identity is not None and processes.is_alive(identity)
+    identity = parse_identity(beat)
+    return identity is not None and is_alive(identity)
 
 
 def stream_run(runs: Runs) -> str:

@@ -40,7 +40,7 @@ def test_detached_driver_is_found_again_and_stops_when_asked(installed: Settings
     finally:
         last = attach.stop(installed, pipeline)
 
-    assert (first.pid, first.started) == (again.pid, again.started)
+    assert first.identity == again.identity
     assert "AIRFLOW_HOME" not in environment
     assert last is not None
     assert ("STOPPED", 0, first.pid) == (last.state, last.exit_code, last.pid)

@@ -1,10 +1,11 @@
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 
+from cutover.process import Identity, identify, is_alive
 from cutover.settings import Settings
 from infra import drivers, files, processes, stop
 
@@ -17,11 +18,11 @@ time.sleep(600)
 
 
 @pytest.fixture
-def driver() -> Iterator[processes.Identity]:
+def driver() -> Iterator[Identity]:
     process = subprocess.Popen([sys.executable, "-c", DRIVER], stdout=subprocess.PIPE, start_new_session=True)
     assert process.stdout is not None
     process.stdout.readline()
-    identity = processes.identify(process.pid)
+    identity = identify(process.pid)
     assert identity is not None
     yield identity
     processes.stop(processes.session_of(identity), within=1)
@@ -29,11 +30,11 @@ def driver() -> Iterator[processes.Identity]:
     process.stdout.close()
 
 
-def record(settings: Settings, identity: processes.Identity) -> None:
+def record(settings: Settings, identity: Identity) -> None:
     files.write_json(settings.run_dir / "flights" / "driver.json", asdict(identity))
 
 
-def test_down_ends_a_driver_and_what_it_started(settings: Settings, driver: processes.Identity) -> None:
+def test_down_ends_a_driver_and_what_it_started(settings: Settings, driver: Identity) -> None:
     record(settings, driver)
 
     stopped = stop.down(settings, tell=lambda _text: None)
@@ -42,18 +43,16 @@ def test_down_ends_a_driver_and_what_it_started(settings: Settings, driver: proc
     assert processes.session_of(driver) == []
 
 
-def test_down_leaves_a_process_alone_that_was_given_the_drivers_pid(
-    settings: Settings, driver: processes.Identity
-) -> None:
-    record(settings, processes.Identity(pid=driver.pid, started=driver.started - 60))
+def test_down_leaves_a_process_alone_that_was_given_the_drivers_pid(settings: Settings, driver: Identity) -> None:
+    record(settings, replace(driver, started=driver.started - 60))
 
     stopped = stop.down(settings, tell=lambda _text: None)
 
     assert stopped.drivers == ()
-    assert processes.is_alive(driver)
+    assert is_alive(driver)
 
 
-def test_a_driver_is_listed_with_its_heartbeat(settings: Settings, driver: processes.Identity) -> None:
+def test_a_driver_is_listed_with_its_heartbeat(settings: Settings, driver: Identity) -> None:
     record(settings, driver)
     files.write_json(settings.run_dir / "flights" / "heartbeat.json", {"epoch": 41})
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from cutover.process import identify, is_alive
 from cutover.settings import Settings
 from infra import broker, processes, start, stop
 from infra.supervisor import State, Supervisor
@@ -56,7 +57,7 @@ def test_what_a_killed_supervisor_left_is_cleared_before_the_next_start(
     settings: Settings, running: start.Running
 ) -> None:
     leader = Supervisor(settings.home).identity()
-    orphan = processes.identify(broker_state(settings).pid)
+    orphan = identify(broker_state(settings).pid)
     assert leader is not None
     assert orphan is not None
     os.kill(leader.pid, signal.SIGKILL)
@@ -65,4 +66,4 @@ def test_what_a_killed_supervisor_left_is_cleared_before_the_next_start(
     again = start.up(settings, broker_only=True, tell=quiet)
 
     assert again.bootstrap == running.bootstrap
-    assert not processes.is_alive(orphan)
+    assert not is_alive(orphan)

@@ -1,12 +1,10 @@
 """Watching a real log beside a real epoch log."""
 
 import json
-import os
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import psutil
 import pyarrow as pa
 import pytest
 from confluent_kafka import Producer, TopicPartition
@@ -22,6 +20,7 @@ from cutover.lake import tables, versions
 from cutover.lake.epochs import EpochLog, EpochRecord
 from cutover.lake.schemas import epoch_log_schema
 from cutover.log.kafka import LogClient
+from cutover.process import current
 from cutover.settings import Kafka, Settings
 from reconcile.watch.alerts import alerts
 from reconcile.watch.facts import Unfit
@@ -95,7 +94,7 @@ def beat(settings: Settings, **changes: object) -> None:
     """Write the heartbeat of this very process."""
     folder = settings.run_dir / "clicks"
     folder.mkdir(parents=True, exist_ok=True)
-    own = {"pid": os.getpid(), "started": psutil.Process().create_time(), "run_id": "r", "state": "RUNNING"}
+    own = {**asdict(current()), "run_id": "r", "state": "RUNNING"}
     (folder / "heartbeat.json").write_text(json.dumps(own | changes))
 
 

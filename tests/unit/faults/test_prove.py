@@ -94,7 +94,13 @@ def test_an_alert_that_goes_on_after_healing_is_not_proven_unless_the_fault_says
     def leave(rig: Rig) -> None:
         stop(rig)
         beat = heartbeat.Heartbeat(
-            pid=1, started=0.0, run_id="", at="2026-01-01T00:00:00+00:00", state="FAILED", runbook="StreamFenced"
+            pid=1,
+            boot="",
+            started=0.0,
+            run_id="",
+            at="2026-01-01T00:00:00+00:00",
+            state="FAILED",
+            runbook="StreamFenced",
         )
         heartbeat.replace_json(heartbeat.folder(rig.settings, "clicks") / "heartbeat.json", asdict(beat))
 

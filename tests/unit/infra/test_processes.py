@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from cutover.process import Identity, identify, is_alive
 from infra import processes
 
 STUBBORN = """
@@ -31,8 +32,8 @@ def stubborn() -> Iterator[subprocess.Popen[bytes]]:
     process.stdout.close()
 
 
-def identity(process: subprocess.Popen[bytes]) -> processes.Identity:
-    found = processes.identify(process.pid)
+def identity(process: subprocess.Popen[bytes]) -> Identity:
+    found = identify(process.pid)
     assert found is not None
     return found
 
@@ -41,13 +42,13 @@ def test_a_process_that_ignores_the_request_is_ended_by_force(stubborn: subproce
     who = identity(stubborn)
 
     assert processes.stop([who], within=0.2) == []
-    assert not processes.is_alive(who)
+    assert not is_alive(who)
 
 
 def test_a_pid_that_was_given_to_somebody_else_is_not_the_same_process(stubborn: subprocess.Popen[bytes]) -> None:
     earlier = replace(identity(stubborn), started=identity(stubborn).started - 60)
 
-    assert not processes.is_alive(earlier)
+    assert not is_alive(earlier)
     assert processes.stop([earlier], within=0.1) == []
     assert stubborn.poll() is None
 
@@ -67,9 +68,4 @@ def test_members_of_a_session_are_found_though_their_leader_died() -> None:
 
 
 def test_a_session_of_another_boot_has_no_members() -> None:
-    assert processes.session_of(processes.Identity(pid=os.getsid(0), started=0.0)) == []
-
-
-@pytest.mark.parametrize("raw", [None, {}, {"pid": "1", "started": 1.0}, {"pid": 1}])
-def test_a_record_without_pid_and_start_is_nobody(raw: dict[str, object] | None) -> None:
-    assert processes.parse(raw) is None
+    assert processes.session_of(Identity(pid=os.getsid(0), boot="another", started=0.0)) == []

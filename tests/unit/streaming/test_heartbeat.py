@@ -11,7 +11,7 @@ import pytest
 from cutover.clock import SystemClock
 from cutover.settings import Settings
 from streaming import heartbeat
-from streaming.heartbeat import Beat, first_beat, is_alive
+from streaming.heartbeat import Beat, first_beat
 from tests.support.until import until
 
 
@@ -33,11 +33,10 @@ def test_driver_that_said_it_ended_is_not_alive() -> None:
 
 def test_zombie_is_not_alive() -> None:
     child = subprocess.Popen([sys.executable, "-c", "pass"])
-    process = psutil.Process(child.pid)
-    started = process.create_time()
-    until(lambda: process.status() == psutil.STATUS_ZOMBIE)
+    me = first_beat("run", SystemClock())
+    until(lambda: psutil.Process(child.pid).status() == psutil.STATUS_ZOMBIE)
 
-    assert not is_alive(child.pid, started)
+    assert not replace(me, pid=child.pid).alive
     child.wait()
 
 
