@@ -2,21 +2,22 @@
 
 import csv
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NoReturn
 
+from cutover.definition.instants import micros_of
 from cutover.definition.pipeline import Pipeline, Topic
 from cutover.definition.schema import fields
 from cutover.errors import DefinitionError
-from cutover.log.encode import Encode, encoder, key_text, text
+from cutover.log.encode import WHOLE, Encode, encoder, key_text, text
 from cutover.log.lines import MAX_LINE, read_lines
 
+MAX_DIGITS = 32  # of a time; no longer number is one
 MAX_MESSAGE = 8 * 1024 * 1024
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-UNITS = {"seconds": 1_000_000, "millis": 1_000}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,14 +42,64 @@ def read_rows(path: Path, pipeline: Pipeline, notes: Notes) -> Iterator[Row]:
     """Yield the records of a file in its order.
 
     Raises:
-        DefinitionError: The file cannot be read, a line is no record, has no log time, or is larger than MAX_MESSAGE;
-            with the line.
+        DefinitionError: The file cannot be read, a line is no record, a time is not written as the definition says,
+            the log time is missing, the event time is missing everywhere, or a record is larger than MAX_MESSAGE;
+            with the line, and of a time with the column.
     """
-    rows = _json_rows(path, pipeline) if is_json(path) else _csv_rows(path, pipeline, notes)
+    times = Times(path, pipeline.source)
+    rows = _json_rows(path, pipeline, times) if is_json(path) else _csv_rows(path, pipeline, notes, times)
     for row in rows:
         if len(row.value) > MAX_MESSAGE:
             _refuse(path, row.line, f"a message of at most {MAX_MESSAGE:,} bytes, got {len(row.value):,}")
         yield row
+    times.check_end()
+
+
+@dataclass(slots=True)
+class Times:
+    """Checks the times of a file: all that are given must be written as the definition says.
+
+    A record with another time would be malformed on both paths; a file of them is a mistake that costs nothing before
+    it is sent. A missing one (an empty cell, null) is a matter of its record.
+    """
+
+    path: Path
+    topic: Topic
+    names: frozenset[str] = field(init=False)
+    _lines: int = 0
+    _dated: int = 0  # records with an event time
+
+    def __post_init__(self) -> None:
+        self.names = frozenset(item.name for item in fields(self.topic) if item.type == "timestamp")
+
+    def check(self, line: int, given: Mapping[str, object]) -> int | None:
+        """Return the log timestamp of a record, microseconds since 1970; None if the topic names no column for it.
+
+        Args:
+            line: Where it stands.
+            given: Its times by column, as they stand in the JSON; None: none is there.
+        """
+        self._lines += 1
+        self._dated += given.get(self.topic.event_time) is not None
+        found = {name: self._micros(line, name, value) for name, value in given.items() if value is not None}
+        if self.topic.log_time is None:
+            return None
+        if self.topic.log_time not in found:
+            _refuse(self.path, line, f"a time in {self.topic.time_format} in column `{self.topic.log_time}`, got none")
+        return found[self.topic.log_time]
+
+    def check_end(self) -> None:
+        """Refuse a file without a single event time."""
+        if self._lines and not self._dated:
+            wanted = f"a time in {self.topic.time_format} in column `{self.topic.event_time}`"
+            _refuse(self.path, 1, f"{wanted} of some record, got none in {self._lines:,}")
+
+    def _micros(self, line: int, name: str, value: object) -> int:
+        try:
+            return micros_of(value, self.topic.time_format)
+        except ValueError:
+            shown = json.dumps(value, ensure_ascii=False)[:40]
+            _refuse(self.path, line, f"a time in {self.topic.time_format} in column `{name}`, got {shown}")
 
 
 def is_json(path: Path) -> bool:
@@ -79,7 +130,7 @@ def _decoded(path: Path) -> Iterator[str]:
             _refuse(path, number, "UTF-8, got other bytes")
 
 
-def _csv_rows(path: Path, pipeline: Pipeline, notes: Notes) -> Iterator[Row]:
+def _csv_rows(path: Path, pipeline: Pipeline, notes: Notes, times: Times) -> Iterator[Row]:
     records = csv_records(path)
     _, header = next(records, (1, []))
     topic = pipeline.source
@@ -91,19 +142,26 @@ def _csv_rows(path: Path, pipeline: Pipeline, notes: Notes) -> Iterator[Row]:
         for place, name in enumerate(header)
         if name in known
     ]
-    at = None if topic.log_time is None else header.index(topic.log_time)
+    dated = [(name, place) for place, name in enumerate(header) if name in times.names]
+    written = str if topic.time_format == "iso" else _whole
     keys = [header.index(name) for name in pipeline.key if name in known and name in header]
     for line, cells in records:
         if len(cells) != len(header):
             _refuse(path, line, f"{len(header)} cells, got {len(cells)}")
         encoded = {place: _cell(cells[place], encode, notes) for place, _, encode in columns}
+        given = {name: written(cells[place]) if cells[place] else None for name, place in dated}
         value = ",".join(prefix + encoded[place] for place, prefix, _ in columns)
         yield Row(
             line=line,
-            log_micros=None if at is None else _time(path, line, cells[at], topic),
+            log_micros=times.check(line, given),
             key=f"[{','.join(encoded[place] for place in keys)}]".encode() if keys else None,
             value=f"{{{value}}}".encode(),
         )
+
+
+def _whole(cell: str) -> object:
+    """Return a cell as a whole number; one that is none as it is, for the check to refuse."""
+    return int(cell) if WHOLE.fullmatch(cell) and len(cell) <= MAX_DIGITS else cell
 
 
 def _cell(cell: str, encode: Encode, notes: Notes) -> str:
@@ -126,8 +184,8 @@ def _check_header(path: Path, header: list[str], topic: Topic) -> None:
         _refuse(path, 1, f"different column names, got `{min(doubled)}` twice")
 
 
-def _json_rows(path: Path, pipeline: Pipeline) -> Iterator[Row]:
-    """Send each line as it stands: it is parsed only for its log time and key."""
+def _json_rows(path: Path, pipeline: Pipeline, times: Times) -> Iterator[Row]:
+    """Send each line as it stands: it is parsed only for its times and key."""
     topic = pipeline.source
     names = {item.name for item in fields(topic)}
     keys = [name for name in pipeline.key if name in names]
@@ -137,7 +195,7 @@ def _json_rows(path: Path, pipeline: Pipeline) -> Iterator[Row]:
         found = _object(path, number, line)
         yield Row(
             line=number,
-            log_micros=None if topic.log_time is None else _time(path, number, found.get(topic.log_time), topic),
+            log_micros=times.check(number, {name: found.get(name) for name in times.names}),
             key=key_text([found.get(name) for name in keys]).encode("utf-8", "replace") if keys else None,
             value=line.strip(),
         )
@@ -153,17 +211,6 @@ def _object(path: Path, number: int, line: bytes) -> dict[str, Any]:
     if not isinstance(found, dict):
         _refuse(path, number, f"one JSON object, got {type(found).__name__}")
     return found
-
-
-def _time(path: Path, line: int, given: object, topic: Topic) -> int:
-    """Return the log timestamp in microseconds since 1970."""
-    try:
-        if topic.time_format != "iso":
-            return int(str(given)) * UNITS[topic.time_format]
-        return to_micros(str(given))
-    except ValueError:
-        shown = str(given)[:40]
-        _refuse(path, line, f"a time in {topic.time_format} in `{topic.log_time}`, got `{shown}`")
 
 
 def to_micros(written: str) -> int:

@@ -6,6 +6,7 @@ by themselves. A value that is given and does not fit becomes null, and `given` 
 
 from dataclasses import dataclass, replace
 
+from cutover.definition.instants import ISO_TIMESTAMP
 from cutover.definition.pipeline import Topic
 from cutover.definition.schema import Field, decimal_parts, fields
 from cutover.records import limits
@@ -82,7 +83,7 @@ def _from_variant(field: Field) -> str:
         return f"IF({number} AND {_whole(text, pattern)}, try_cast({text} AS {field.type}), NULL)"
     if field.type == "string":
         return f"IF({kind} = 'STRING', {text}, NULL)"
-    pattern = limits.ISO_DATE if field.type == "date" else limits.ISO_TIMESTAMP
+    pattern = limits.ISO_DATE if field.type == "date" else ISO_TIMESTAMP
     # Compared as what it is: arithmetic on a year that the pattern refuses could overflow, and so stop a stream.
     value, literal = f"try_cast({text} AS {field.type})", field.type.upper()
     in_range = f"{value} >= {literal} '1000-01-01' AND {value} < {literal} '9000-01-01'"

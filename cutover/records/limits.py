@@ -19,11 +19,6 @@ MAX_NUMBER = 1_000
 MAX_NAME = 50_000
 """Characters of one field name, wherever it stands; a record with a longer one is malformed(json)."""
 
-ISO_TIMESTAMP = (
-    "[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,9})?(Z|[+-](0[0-9]|1[0-4]):[0-5][0-9])?"
-)
-"""The whole text of a timestamp. Without a zone it is UTC; digits after the microsecond are cut off."""
-
 ISO_DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
 """The whole text of a date."""
 

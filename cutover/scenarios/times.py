@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 from enum import Enum, auto
 
 from cutover.definition.durations import MICROSECONDS
+from cutover.definition.instants import ISO_TIMESTAMP
 from cutover.definition.windows import EARLIEST, FOREVER, LATEST
 from cutover.errors import DefinitionError
-from cutover.records import limits
 
 _CLOCK = re.compile(r"(-?)([0-9]{1,6}):([0-5][0-9])(?::([0-5][0-9])(?:[.]([0-9]{1,6}))?)?")
 _INFINITE = {"-inf": -FOREVER, "+inf": FOREVER, "inf": FOREVER}
@@ -40,7 +40,7 @@ def read(text: object, *, of: str) -> Moment:
     if isinstance(text, str) and text in _INFINITE:
         return Moment(_INFINITE[text], None)
     found = _read(text) if isinstance(text, str) else None
-    if found is None or not limits.MIN_MICROS <= found.micros <= limits.MAX_MICROS:
+    if found is None or not EARLIEST <= found.micros < LATEST:
         msg = f"{of}: expected a time such as `12:05:19`, `2013-03-10T02:30:00Z`, got {_shown(text)}."
         raise DefinitionError(msg)
     return found
@@ -65,7 +65,7 @@ def _read(text: str) -> Moment | None:
         whole = (int(hours) * 60 + int(minutes)) * 60 + int(seconds or 0)
         micros = whole * MICROSECONDS["second"] + int(f"{fraction or '':0<6}")
         return Moment(-micros if sign else micros, Style.CLOCK)
-    if not re.fullmatch(limits.ISO_TIMESTAMP, text):
+    if not re.fullmatch(ISO_TIMESTAMP, text):
         return None
     try:
         found = datetime.fromisoformat(text)

@@ -9,12 +9,12 @@ that the ledger calls a duplicate is taken for one.
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from cutover.definition.instants import EPOCH
 from cutover.log.kafka import RawRecord
 from cutover.records.classes import Class
 from cutover.records.limits import MAX_MICROS
 from cutover.records.reference import LedgerRow
 from cutover.records.reference.parse import parse
-from cutover.records.reference.values import EPOCH
 from reconcile.verify.segments import Segment
 from reconcile.verify.source import ALL_ROWS, Source
 

@@ -4,18 +4,17 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import date
 from decimal import Context, Decimal
 from typing import Any
 
+from cutover.definition.instants import UNITS, iso_micros
 from cutover.definition.schema import decimal_parts
 from cutover.records import limits
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 FIRST_DATE, AFTER_LAST_DATE = date(1000, 1, 1), date(9000, 1, 1)
 DIGITS = 38
 EXACT = Context(prec=76)
-UNITS = {"seconds": 1_000_000, "millis": 1_000}
 RANGES = {"int": 2**31, "bigint": 2**63}
 
 
@@ -141,17 +140,10 @@ def _in_range(micros: int) -> int:
 
 
 def _iso(text: str) -> int:
-    if not re.fullmatch(limits.ISO_TIMESTAMP, text):
-        raise UnfitError(right_kind=True)
     try:
-        whole = datetime.fromisoformat(text[:19]).replace(tzinfo=UTC)
+        return iso_micros(text)
     except ValueError:
         raise UnfitError(right_kind=True) from None
-    match = re.fullmatch(r"(?:[.]([0-9]+))?(?:Z|([+-])([0-9]{2}):([0-9]{2}))?", text[19:])
-    fraction, sign, hours, minutes = match.groups() if match else (None, None, None, None)
-    ahead = (int(hours or 0) * 60 + int(minutes or 0)) * (-1 if sign == "-" else 1)
-    micros = (whole - EPOCH) // timedelta(microseconds=1) + int(f"{fraction or '0':0<6}"[:6])
-    return _in_range(micros - ahead * 60_000_000)
 
 
 def _date(given: Any) -> date:

@@ -116,7 +116,7 @@ def test_bad_line_sends_nothing_and_makes_no_topic(kafka_settings: Settings, pip
 
 def test_message_of_8_mb_is_sent(kafka_settings: Settings, pipeline: Pipeline, tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
-    line = b'{"seen":1357035420,"i":1,"k":"' + b"x" * (8 * 1024 * 1024 - 32) + b'"}'
+    line = b'{"at":1357035420,"seen":1357035420,"i":1,"k":"' + b"x" * (8 * 1024 * 1024 - 48) + b'"}'
     path.write_bytes(line + b"\n")
     no_key = replace(pipeline, key=("d",), derive={"d": "i"})
 

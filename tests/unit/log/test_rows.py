@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,8 @@ from cutover.definition import Count, Fixed, Pipeline, Topic
 from cutover.errors import DefinitionError
 from cutover.log import lines
 from cutover.log.rows import MAX_MESSAGE, Notes, Row, read_rows
+from cutover.records.classes import Reason
+from cutover.records.reference.parse import parse
 
 TOPIC = Topic(
     name="t",
@@ -72,7 +75,7 @@ def test_column_that_the_schema_does_not_name_is_left_out_and_named(tmp_path: Pa
 
 
 def test_json_lines_are_sent_as_they_stand(tmp_path: Path) -> None:
-    line = b'{"seen": 20,  "k": "a", "x": 1.50, "new": {"a": 1}}'
+    line = b'{"at": 10, "seen": 20,  "k": "a", "x": 1.50, "new": {"a": 1}}'
     (row,) = rows(json_file(tmp_path, b"\n" + line + b"\r\n"))
 
     assert (row.line, row.value, row.log_micros, row.key) == (2, line, 20_000_000, b'["a",null]')
@@ -94,9 +97,17 @@ BAD_CSV = {
     "no time": (
         HEADER,
         "1,2,a,1,1,1,t,\n1,soon,a,1,1,1,t,\n",
-        r"line 3: expected a time in seconds in `seen`, got `soon`",
+        r"line 3: expected a time in seconds in column `seen`, got \"soon\"",
     ),
-    "empty log time": (HEADER, "1,,a,1,1,1,t,\n", r"line 2: expected a time"),
+    "empty log time": (HEADER, "1,,a,1,1,1,t,\n", r"line 2: expected a time in seconds in column `seen`, got none"),
+    "event time in another unit": (
+        HEADER,
+        "1,2,a,1,1,1,t,\n2013-01-01T00:00:00Z,2,a,1,1,1,t,\n",
+        r"line 3: expected a time in seconds in column `at`, got \"2013-01-01T00:00:00Z\"",
+    ),
+    "event time with a fraction": (HEADER, "1.5,2,a,1,1,1,t,\n", r"line 2: expected a time in seconds in column `at`"),
+    "millis for seconds": (HEADER, "1356998400000,2,a,1,1,1,t,\n", r"line 2: .* column `at`, got 1356998400000"),
+    "no event time anywhere": (HEADER, ",2,a,1,1,1,t,\n,3,a,1,1,1,t,\n", r"column `at` of some record, got none in 2"),
     "open quote": (HEADER, '1,2,"a,1,1,1,t,\n', r"expected CSV"),
 }
 
@@ -113,7 +124,10 @@ BAD_JSON = {
     "broken": (b'{"seen":1}\n{"seen":', r"line 2: expected one JSON object"),
     "array": (b"[1]\n", r"got list"),
     "too deep": (b'{"seen":1,"a":' + b"[" * 10_000 + b"]" * 10_000 + b"}\n", r"line 1: expected JSON that is not"),
-    "no log time": (b"{}\n", r"line 1: expected a time in seconds in `seen`, got `None`"),
+    "no log time": (b'{"at":1}\n', r"line 1: expected a time in seconds in column `seen`, got none"),
+    "text for a number": (b'{"at":1,"seen":1}\n{"at":"1","seen":1}\n', r'line 2: .* in column `at`, got "1"'),
+    "true for a number": (b'{"at":true,"seen":1}\n', r"line 1: .* in column `at`, got true"),
+    "another name": (b'{"time":1,"seen":1}\n', r"line 1: expected a time in seconds in column `at` of some record"),
 }  # fmt: skip
 
 
@@ -167,7 +181,44 @@ def test_gzip_bomb_of_many_lines_is_refused_by_its_growth(tmp_path: Path, monkey
 
 def test_damaged_gzip_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
-    path.write_bytes(gzip.compress(b'{"seen":1}\n' * 1000)[:-20])
+    path.write_bytes(gzip.compress(b'{"at":1,"seen":1}\n' * 1000)[:-20])
 
     with pytest.raises(DefinitionError, match="expected a readable file"):
         rows(path)
+
+
+ISO = replace(PIPELINE, source=replace(TOPIC, time_format="iso"))
+ISO_LINE = '{"at":"2013-01-01T00:00:00Z","seen":"2013-01-01T00:00:00Z"}\n'
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "2013-01-01",
+        "2013-02-30T00:00:00Z",
+        "2013-01-01T00:00:00 UTC",
+        "01.02.2013 10:00",
+        "1356998400",
+        "",
+        "0999-12-31T00:00:00Z",
+    ],
+)
+def test_time_that_the_parsers_would_refuse_is_refused_with_line_and_column(tmp_path: Path, written: str) -> None:
+    other = json.dumps({"at": written, "seen": "2013-01-01T00:00:00Z"})
+    path = json_file(tmp_path, (ISO_LINE + other + "\n").encode())
+
+    assert parse(other.encode(), ISO.source).reason == Reason.EVENT_TIME
+    with pytest.raises(DefinitionError, match=r"line 2: expected a time in iso in column `at`, got") as refused:
+        list(read_rows(path, ISO, Notes()))
+    assert str(refused.value).endswith("Hint: nothing was sent.")
+
+
+@pytest.mark.parametrize(
+    "written", ["2013-01-01T10:00:00", "2013-01-01 10:00:00.123456789+02:00", "8999-12-31T23:59:59Z"]
+)
+def test_time_that_the_parsers_take_is_sent(tmp_path: Path, written: str) -> None:
+    line = json.dumps({"at": written, "seen": "2013-01-01T00:00:00Z"}).encode()
+
+    (row,) = read_rows(json_file(tmp_path, line), ISO, Notes())
+
+    assert (parse(row.value, ISO.source).reason, row.value) == (None, line)
