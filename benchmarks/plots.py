@@ -6,8 +6,9 @@ from statistics import median
 from markupsafe import Markup
 
 from benchmarks.figure import Curve, Figure
-from reconcile.report import axes, svg
-from reconcile.report.svg import Box, Scale, element, line, path, text
+from cutover import svg
+from cutover.svg import Box, Scale, element, line, path, text
+from reconcile.report import axes
 
 WIDTH, BAR, LEFT = 760, 34, 190
 STYLE = """

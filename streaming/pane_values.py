@@ -25,6 +25,11 @@ class Partial(NamedTuple):
     records: int
 
 
+def of_nothing(pipeline: Pipeline) -> Partial:
+    """Return the partial aggregate of no rows: what a pane shows that comes always, where there is nothing new."""
+    return Partial(tuple(state.of_nothing for state in compiled.states(pipeline)), 0)
+
+
 def accepted(rows: pa.Table) -> pa.Table:
     """Return the rows of class accepted."""
     return rows.filter(pc.equal(rows["_class"], Class.ACCEPTED.value))

@@ -52,12 +52,13 @@ class Panes:
 
     def __init__(self, pipeline: Pipeline, trigger: Trigger, *, forgets: bool = True) -> None:
         self._pipeline, self._forgets = pipeline, forgets
+        nothing = (pane_values.of_nothing(pipeline),)
         self._board = Board(
             Rules(
                 trigger=trigger,
                 accumulation=pipeline.accumulation,
                 is_sessions=isinstance(pipeline.window, Sessions),
-                value=lambda contents: contents,
+                value=lambda contents: contents or nothing,
             )
         )
         self._backlog: tuple[Arrival, ...] = ()

@@ -5,8 +5,9 @@ from typing import Any
 
 from markupsafe import Markup
 
-from reconcile.report import axes, svg
-from reconcile.report.svg import Box, Scale, element, path, text
+from cutover import svg
+from cutover.svg import Box, Scale, element, path, text
+from reconcile.report import axes
 
 WIDTH, PANEL, GAP, LEFT = 760, 170, 66, 80
 STYLE = """

@@ -13,6 +13,7 @@ from cutover.definition.spread import Stddev, Variance
 from cutover.definition.triggers import (
     Accumulation,
     AfterCount,
+    AfterDelay,
     AtWatermark,
     EachEpoch,
     Every,
@@ -26,6 +27,7 @@ from cutover.definition.windows import Daily, Fixed, Global, Sessions, Sliding
 __all__ = [
     "Accumulation",
     "AfterCount",
+    "AfterDelay",
     "ApproxDistinct",
     "AtWatermark",
     "Avg",

@@ -18,6 +18,11 @@ class State:
     merge: Merge
     most: int = 0  # entries that a list of `smallest` or `earliest` keeps
 
+    @property
+    def of_nothing(self) -> int | None:
+        """Return what it is of no rows: 0 of what counts, null of all else."""
+        return 0 if self.create.startswith("count(") else None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finish:

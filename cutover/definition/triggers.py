@@ -2,10 +2,10 @@
 
 A trigger is a frozen value. What each part means, said once for every engine:
 
-- **A part looks at the rows that reached it since it began**, and it fires only if there were any. A part that begins
-  again, or a part of a sequence whose turn comes, begins without rows.
-- **A firing takes everything that no pane has shown yet.** If there is nothing, no pane comes out (panes are never
-  empty), but the trigger has fired: a sequence goes on.
+- **A part looks at the rows that reached it since it began**, and it fires only if there were any; but for
+  `AtWatermark(always=True)`. A part that begins again, or a part of a sequence whose turn comes, begins without rows.
+- **A firing takes everything that no pane has shown yet.** If there is nothing, no pane comes out (again but for
+  `always`), but the trigger has fired: a sequence goes on.
 - **A trigger that has come to its end fires no more**: rows that come afterwards are dropped, and counted.
 
 Source:
@@ -16,7 +16,7 @@ Source:
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
-from typing import Literal, NoReturn
+from typing import Literal, NoReturn, TypeGuard
 
 from cutover.definition.durations import parse_duration
 from cutover.errors import DefinitionError
@@ -66,6 +66,29 @@ class AfterCount:
 
 
 @dataclass(frozen=True, slots=True)
+class AfterDelay:
+    """A delay after the first row, in processing time: not aligned, so windows and keys fire apart from one another.
+
+    A row that arrives exactly at the end of the delay is part of that pane.
+
+    Source:
+        Apache Beam's `AfterProcessingTime.pastFirstElementInPane().plusDelayOf(..)`; Akidau et al., Streaming Systems,
+        O'Reilly 2018, chapter 2 (`UnalignedDelay`).
+    """
+
+    delay: str  # such as `2 minutes`
+
+    def __post_init__(self) -> None:
+        if self.delay_micros == 0:
+            _refuse("AfterDelay", "a delay longer than nothing", f"`{self.delay}`", "AfterCount(1) fires with a row.")
+
+    @property
+    def delay_micros(self) -> int:
+        """Return the delay in microseconds."""
+        return parse_duration(self.delay, of="trigger.after_delay")
+
+
+@dataclass(frozen=True, slots=True)
 class EachEpoch:
     """At the end of an epoch (a micro-batch) in which rows came."""
 
@@ -98,10 +121,18 @@ class AtWatermark:
 
     `Repeat(AtWatermark())` fires then, and again with each late row. `early` fires over and over before it, `late` over
     and over behind it: `AtWatermark(early=e, late=l)` is `Sequence(Until(Repeat(e), AtWatermark()), Repeat(l))`.
+
+    With `always` a pane comes out at the moment in which the watermark passes the end of a window, even if no row has
+    come since the last pane: consumers see that the window is complete. It is unchanged, or (discarding) of no rows. A
+    window exists from its first row on; one without rows has no pane. Afterwards late rows fire as without `always`.
+
+    Source:
+        For `always` Apache Beam's `OnTimeBehavior.FIRE_ALWAYS`; without it is `FIRE_IF_NON_EMPTY`.
     """
 
     early: "Trigger | None" = None
     late: "Trigger | None" = None
+    always: bool = False
 
     def __post_init__(self) -> None:
         if self.early is not None:
@@ -116,13 +147,13 @@ class Until:
     until: "Once"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.until, (Every, AfterCount, EachEpoch)) and self.until != AtWatermark():
-            hint = "AtWatermark(), Every(..), AfterCount(..) or EachEpoch()."
+        if not fires_once(self.until):
+            hint = "AtWatermark(), Every(..), AfterCount(..), AfterDelay(..) or EachEpoch()."
             _refuse("Until", "an end that fires once", str(self.until), hint)
         _may_fire_before(self.until, self.of, "Until")
 
 
-Once = AtWatermark | Every | AfterCount | EachEpoch
+Once = AtWatermark | Every | AfterCount | AfterDelay | EachEpoch
 Trigger = Once | Repeat | Until | Sequence
 
 DEFAULT = Repeat(AtWatermark())
@@ -132,6 +163,13 @@ DEFAULT = Repeat(AtWatermark())
 def RepeatUntil(of: Trigger, until: Once) -> Until:  # noqa: N802 -- reads as a value
     """Return `Until(Repeat(of), until)`."""
     return Until(Repeat(of), until)
+
+
+def fires_once(trigger: Trigger) -> TypeGuard[Once]:
+    """Return whether a trigger has come to its end once it has fired, so that it may be the end of another one."""
+    if isinstance(trigger, AtWatermark):
+        return trigger.early is None and trigger.late is None
+    return isinstance(trigger, (Every, AfterCount, AfterDelay, EachEpoch))
 
 
 def waits_for_watermark(trigger: Trigger) -> bool:

@@ -1,9 +1,13 @@
 """Classic batch: one pane a window and key, once all input is in. Needs no trigger; nothing is late."""
 
+from bisect import bisect_right
+from collections.abc import Sequence
+
+from cutover.definition.measures import Measure
 from cutover.definition.windows import Interval, Sessions, merged
 from cutover.panes.model import Key, Outcome, Pane, Row, Setting, Timing, in_order
-from cutover.panes.reference import measured
 from cutover.panes.watermarks import all_in
+from cutover.records.reference.measures import finish, value_of
 
 Group = tuple[Key, Interval]
 
@@ -24,7 +28,7 @@ def run(setting: Setting) -> Outcome:
             Pane(
                 window=window,
                 key=key,
-                value=measured(setting, groups[key, window]),
+                value=_measured(setting.measure, groups[key, window]),
                 timing=Timing.ON_TIME,
                 index=0,
                 processing_time=done,
@@ -34,14 +38,27 @@ def run(setting: Setting) -> Outcome:
     )
 
 
+def _measured(measure: Measure, rows: Sequence[Row]) -> object:
+    """Return the measure of some rows, finished."""
+    column = measure.expression
+    values = [None if column is None else row.columns[column] for row in rows]
+    places = [(row.event_time, 0, arrived) for arrived, row in enumerate(rows)]
+    return finish(measure, value_of(measure, values, places))
+
+
 def _groups(setting: Setting) -> dict[Group, list[Row]]:
     groups: dict[Group, list[Row]] = {}
     sessions = _sessions(setting)
     for row in setting.rows:
         for window in setting.window.intervals(row.event_time):
-            whole = next((one for one in sessions.get(row.key, ()) if one.start <= window.start < one.end), window)
+            of_key = sessions.get(row.key)
+            whole = window if of_key is None else of_key[bisect_right(of_key, window.start, key=_start) - 1]
             groups.setdefault((row.key, whole), []).append(row)
     return groups
+
+
+def _start(window: Interval) -> int:
+    return window.start
 
 
 def _sessions(setting: Setting) -> dict[Key, tuple[Interval, ...]]:

@@ -1,18 +1,17 @@
 """All windows that are held: rows come to them, time passes, panes come out. The same for a simulation and a stream.
 
-At one moment first the rows come (`put`), judged by the watermark as it was; then time moves (`settle`).
+At one moment first the rows come (`put`), judged by the watermark as it was; then time moves (`settle`). What a moment
+costs depends on the windows that it touches, not on those that are held.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
 
-from cutover.definition.windows import Interval, touch
+from cutover.panes.agenda import Agenda, Place
 from cutover.panes.held import Arrival, Held, Rules, fired, is_ready, joined, place, with_rows
-from cutover.panes.machine import Ended, Moment
+from cutover.panes.machine import Moment
 from cutover.panes.model import Key, Pane, has_passed
-
-Place = tuple[Key, Interval]
+from cutover.panes.sessions import SessionsInOrder
 
 
 @dataclass(slots=True)
@@ -22,14 +21,16 @@ class Board:
     rules: Rules
     panes: list[Pane] = field(default_factory=list)  # in the order in which they came out
     changed: dict[Place, Held | None] = field(default_factory=dict)  # None: it became a part of another session
-    _held: dict[Key, dict[Interval, Held]] = field(default_factory=dict)
+    _held: dict[Place, Held] = field(default_factory=dict)
+    _sessions: dict[Key, SessionsInOrder] = field(default_factory=dict)  # none of other windows
     _touched: set[Place] = field(default_factory=set)  # windows that took rows since an epoch ended
-    _timers: list[int] = field(default_factory=list)  # a heap of processing times, each once
+    _timers: Agenda = field(default_factory=Agenda)  # by processing time
+    _ends: Agenda = field(default_factory=Agenda)  # windows that the watermark has not passed, by event time
 
     @property
     def due(self) -> int | None:
         """Return when the clock alone can make a window fire next; there may be nothing to fire after all."""
-        return self._timers[0] if self._timers else None
+        return self._timers.next
 
     @property
     def touched(self) -> frozenset[Place]:
@@ -39,12 +40,11 @@ class Board:
     @property
     def windows(self) -> Iterable[Held]:
         """Return everything that is held, in no order."""
-        return (one for windows in self._held.values() for one in windows.values())
+        return self._held.values()
 
     def take(self, held: Held) -> None:
         """Go on with what an earlier board held; each window and key once."""
-        self.rewrite(held)
-        self._set_timer(held)
+        self._add(held)
         if held.fresh:
             self._touched.add((held.key, held.window))
 
@@ -56,9 +56,9 @@ class Board:
         """
         several = self._same(arrival)
         before = joined(self.rules, several, arrival, watermark)
-        if isinstance(before.machine, Ended):
+        held = with_rows(self.rules, before, arrival, now=now, watermark=watermark)
+        if held is None:
             return False
-        held = with_rows(before, before.machine, arrival, now=now, watermark=watermark)
         self._replace(several, held)
         self._touched.add((held.key, held.window))
         self._ask(held, Moment(now=now, passed=has_passed(watermark, held.window)))
@@ -66,15 +66,11 @@ class Board:
 
     def settle(self, *, now: int, before: int, after: int, epoch_ends: bool) -> None:
         """Let the watermark move from `before` to `after`; then whatever is ready fires, by end, start, key."""
-        rings = self._clock_rings(now)
-        asked = {(key, window): self._held[key][window] for key, window in self._touched if epoch_ends}
-        if rings or before < after:
-            for held in self.windows:
-                if before < held.window.end <= after or (rings and held.is_due(now)):
-                    asked[held.key, held.window] = held
+        asked = {one: self._held[one] for one in self._to_ask(now, after, epoch_ends=epoch_ends) if one in self._held}
         for held in sorted(asked.values(), key=place):
             passed = has_passed(after, held.window)
-            self._ask(held, Moment(now=now, passed=passed, settled=True, epoch_ends=epoch_ends))
+            passes = passed and not has_passed(before, held.window)
+            self._ask(held, Moment(now=now, passed=passed, passes=passes, settled=True, epoch_ends=epoch_ends))
         if epoch_ends:
             self._touched.clear()
 
@@ -82,29 +78,53 @@ class Board:
         """Let go of windows in which nothing can happen any more; not of one that may wait for an epoch's end."""
         over = [held for held in self.windows if is_over(held) and (held.key, held.window) not in self._touched]
         for held in over:
-            del self._held[held.key][held.window]
-            if not self._held[held.key]:
-                del self._held[held.key]
+            self._remove(held)
 
     def rewrite(self, held: Held) -> None:
-        """Hold this of a window from here on."""
-        self._held.setdefault(held.key, {})[held.window] = held
+        """Hold this of a window that is held, from here on."""
+        self._held[held.key, held.window] = held
+
+    def _to_ask(self, now: int, after: int, *, epoch_ends: bool) -> Iterator[Place]:
+        yield from self._timers.take(now)
+        yield from self._ends.take(after)
+        if epoch_ends:
+            yield from self._touched
 
     def _same(self, arrival: Arrival) -> list[Held]:
         """Return what is held of the window of rows: nothing, one, or the sessions that they touch."""
-        windows = self._held.get(arrival.key, {})
+        windows = [arrival.window]
         if self.rules.is_sessions:
-            return [one for one in windows.values() if touch(one.window, arrival.window)]
-        return [windows[arrival.window]] if arrival.window in windows else []
+            windows = self._sessions[arrival.key].touching(arrival.window) if arrival.key in self._sessions else []
+        return [self._held[arrival.key, one] for one in windows if (arrival.key, one) in self._held]
 
     def _replace(self, several: Iterable[Held], held: Held) -> None:
+        here = (held.key, held.window)
         for one in several:
-            del self._held[one.key][one.window]
             self.changed[one.key, one.window] = None
             self._touched.discard((one.key, one.window))
+            if one.window != held.window:
+                self._remove(one)
+        if here in self._held:
+            self.rewrite(held)
+            self._set_timer(held)
+        else:
+            self._add(held)
+        self.changed[here] = held
+
+    def _add(self, held: Held) -> None:
         self.rewrite(held)
-        self.changed[held.key, held.window] = held
+        self._ends.add(held.window.end, (held.key, held.window))
         self._set_timer(held)
+        if self.rules.is_sessions:
+            self._sessions.setdefault(held.key, SessionsInOrder()).add(held.window)
+
+    def _remove(self, held: Held) -> None:
+        del self._held[held.key, held.window]
+        if self.rules.is_sessions:
+            of_key = self._sessions[held.key]
+            of_key.remove(held.window)
+            if not of_key:
+                del self._sessions[held.key]
 
     def _ask(self, held: Held, moment: Moment) -> None:
         """Let a window fire if it is ready."""
@@ -116,14 +136,7 @@ class Board:
         self._set_timer(after)
         self.panes.extend(panes)
 
-    def _clock_rings(self, now: int) -> bool:
-        """Return whether a timer was set for a moment that has come, and take it away."""
-        rings = bool(self._timers) and self._timers[0] <= now
-        while self._timers and self._timers[0] <= now:
-            heappop(self._timers)
-        return rings
-
     def _set_timer(self, held: Held) -> None:
-        """See to it that the moment comes at which the clock makes a window fire; one too many does no harm."""
-        if held.due is not None and held.due not in self._timers:
-            heappush(self._timers, held.due)
+        """See to it that the moment comes at which the clock makes a window fire."""
+        if held.due is not None:
+            self._timers.add(held.due, (held.key, held.window))

@@ -47,7 +47,8 @@ class _Coming:
     def next_moment(self, due: int | None) -> int | None:
         coming = [queue[0].processing_time for queue in (self.rows, self.steps) if queue]
         timers = [] if due is None else [due]
-        return min([*coming, *timers, *list(self.epochs)[:1]], default=None)
+        ending = [self.epochs[0]] if self.epochs else []
+        return min([*coming, *timers, *ending], default=None)
 
 
 def arriving(setting: Setting) -> tuple[Row, ...]:

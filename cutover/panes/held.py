@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
 from typing import Any
 
 from cutover.definition.triggers import Accumulation, Trigger
@@ -21,6 +23,7 @@ class Rules:
     accumulation: Accumulation
     is_sessions: bool
     value: Callable[[Contents], object]  # of a pane
+    merge: Callable[[Contents, Contents], Contents] = add  # contents of one window; the order never matters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +77,7 @@ def joined(rules: Rules, several: Sequence[Held], arrival: Arrival, watermark: i
         window=whole,
         key=arrival.key,
         machine=merge(rules.trigger, [one.machine for one in parts], passed=has_passed(watermark, whole)),
-        contents=tuple(item for one in parts for item in one.contents),
+        contents=reduce(rules.merge, (one.contents for one in parts), ()),
         fresh=sum(one.fresh for one in parts),
         is_punctual=any(one.is_punctual for one in parts),
         panes=tuple(pane for one in parts for pane in one.panes),
@@ -82,12 +85,14 @@ def joined(rules: Rules, several: Sequence[Held], arrival: Arrival, watermark: i
     )
 
 
-def with_rows(held: Held, machine: Machine, arrival: Arrival, *, now: int, watermark: int) -> Held:
-    """Return the state after more rows, with a trigger that has not ended."""
+def with_rows(rules: Rules, held: Held, arrival: Arrival, *, now: int, watermark: int) -> Held | None:
+    """Return the state after more rows; None where the trigger has come to its end."""
+    if isinstance(held.machine, Ended):
+        return None
     return replace(
         held,
-        machine=machine.with_rows(now, arrival.rows),
-        contents=(*held.contents, *arrival.contents),
+        machine=held.machine.with_rows(now, arrival.rows),
+        contents=rules.merge(held.contents, arrival.contents),
         fresh=held.fresh + arrival.rows,
         is_punctual=held.is_punctual or not has_passed(watermark, held.window),
     )
@@ -101,13 +106,15 @@ def is_ready(held: Held, moment: Moment) -> bool:
 def fired(rules: Rules, held: Held, moment: Moment) -> tuple[Held, tuple[Pane, ...]]:
     """Return the state after a firing, and the panes of it: retractions by window, then the value.
 
-    A firing without fresh rows emits nothing; the trigger has fired all the same.
+    A firing without fresh rows emits nothing but where a pane comes on time always; the trigger has fired all the same.
 
     Source:
         The Dataflow Model, section 2.3 (discarding, accumulating, accumulating and retracting).
     """
-    after = replace(held, machine=held.machine if isinstance(held.machine, Ended) else held.machine.fired(moment))
-    if not held.fresh:
+    if isinstance(held.machine, Ended):
+        return held, ()
+    after = replace(held, machine=held.machine.fired(moment))
+    if not held.fresh and not held.machine.insists(moment):
         return after, ()
     pane = Pane(
         window=held.window,
@@ -138,7 +145,7 @@ def place(held: Held) -> tuple[int, int, str, str]:
 def _timing(held: Held, moment: Moment) -> Timing:
     if not moment.passed:
         return Timing.EARLY
-    return Timing.ON_TIME if held.is_punctual else Timing.LATE
+    return Timing.ON_TIME if held.is_punctual or not held.fresh else Timing.LATE
 
 
 def _retraction(old: Pane, pane: Pane) -> Pane:

@@ -16,6 +16,7 @@ from typing import Any, Protocol, Self
 
 from cutover.definition.triggers import (
     AfterCount,
+    AfterDelay,
     AtWatermark,
     EachEpoch,
     Every,
@@ -24,6 +25,7 @@ from cutover.definition.triggers import (
     Sequence,
     Trigger,
     Until,
+    fires_once,
 )
 
 
@@ -33,6 +35,7 @@ class Moment:
 
     now: int  # processing time
     passed: bool  # the watermark has passed the end of the window
+    passes: bool = False  # it does so in this moment
     settled: bool = False  # every row of this moment is in, so that a period may end
     epoch_ends: bool = False
 
@@ -57,6 +60,9 @@ class Machine(Protocol):
     def is_ready(self, moment: Moment) -> bool:
         """Return whether it fires."""
 
+    def insists(self, moment: Moment) -> bool:
+        """Return whether a pane comes out of its firing even if no row has come since the last one."""
+
     def fired(self, moment: Moment) -> "Machine | Ended":
         """Return it after a firing for which it was ready."""
 
@@ -76,6 +82,9 @@ class _Counting:
     def is_ready(self, moment: Moment) -> bool:  # noqa: ARG002 -- every machine's signature
         return self.rows >= self.trigger.rows
 
+    def insists(self, moment: Moment) -> bool:  # noqa: ARG002 -- every machine's signature
+        return False
+
     def fired(self, moment: Moment) -> Ended:  # noqa: ARG002 -- every machine's signature
         return Ended.FOR_GOOD
 
@@ -85,15 +94,17 @@ class _Counting:
 
 @dataclass(frozen=True, slots=True)
 class _Clocked:
-    trigger: Every
-    due: int | None = None  # the end of the period in which the first row came
+    trigger: Every | AfterDelay
+    due: int | None = None  # the end of the period in which the first row came, or of the delay behind it
 
     def with_rows(self, now: int, rows: int) -> Self:  # noqa: ARG002 -- every machine's signature
-        period = self.trigger.period_micros
-        return self if self.due is not None else replace(self, due=-(-now // period) * period)
+        return self if self.due is not None else replace(self, due=_end_of_wait(self.trigger, now))
 
     def is_ready(self, moment: Moment) -> bool:
         return moment.settled and self.due is not None and self.due <= moment.now
+
+    def insists(self, moment: Moment) -> bool:  # noqa: ARG002 -- every machine's signature
+        return False
 
     def fired(self, moment: Moment) -> Ended:  # noqa: ARG002 -- every machine's signature
         return Ended.FOR_GOOD
@@ -114,7 +125,11 @@ class _Seeing:
         return replace(self, seen=True)
 
     def is_ready(self, moment: Moment) -> bool:
-        return self.seen and (moment.passed if isinstance(self.trigger, AtWatermark) else moment.epoch_ends)
+        fires = moment.passed if isinstance(self.trigger, AtWatermark) else moment.epoch_ends
+        return (self.seen and fires) or self.insists(moment)
+
+    def insists(self, moment: Moment) -> bool:
+        return isinstance(self.trigger, AtWatermark) and self.trigger.always and moment.passes
 
     def fired(self, moment: Moment) -> Ended:  # noqa: ARG002 -- every machine's signature
         return Ended.BY_WATERMARK if isinstance(self.trigger, AtWatermark) else Ended.FOR_GOOD
@@ -138,6 +153,9 @@ class _Repeating:
     def is_ready(self, moment: Moment) -> bool:
         return self.inner.is_ready(moment)
 
+    def insists(self, moment: Moment) -> bool:
+        return self.inner.insists(moment)
+
     def fired(self, moment: Moment) -> Machine:
         after = self.inner.fired(moment)
         return replace(self, inner=begin(self.trigger.of) if isinstance(after, Ended) else after)
@@ -160,6 +178,9 @@ class _Stopping:
 
     def is_ready(self, moment: Moment) -> bool:
         return self.inner.is_ready(moment) or self.until.is_ready(moment)
+
+    def insists(self, moment: Moment) -> bool:
+        return self.inner.insists(moment) or self.until.insists(moment)
 
     def fired(self, moment: Moment) -> Machine | Ended:
         if self.until.is_ready(moment):
@@ -190,6 +211,9 @@ class _Stepping:
 
     def is_ready(self, moment: Moment) -> bool:
         return self.inner.is_ready(moment)
+
+    def insists(self, moment: Moment) -> bool:
+        return self.inner.insists(moment)
 
     def fired(self, moment: Moment) -> Machine | Ended:
         after = self.inner.fired(moment)
@@ -230,17 +254,25 @@ def _begin_once(trigger: Once) -> Machine:
     match trigger:
         case AfterCount():
             return _Counting(trigger)
-        case Every():
+        case Every() | AfterDelay():
             return _Clocked(trigger)
         case _:
             return _Seeing(trigger)
 
 
+def _end_of_wait(trigger: Every | AfterDelay, now: int) -> int:
+    if isinstance(trigger, AfterDelay):
+        return now + trigger.delay_micros
+    period = trigger.period_micros
+    return -(-now // period) * period
+
+
 def _written_out(trigger: Trigger) -> Trigger:
     """Return `AtWatermark` with an early or a late part as the sequence that it stands for; any other as it is."""
-    if not isinstance(trigger, AtWatermark) or trigger == AtWatermark():
+    if not isinstance(trigger, AtWatermark) or fires_once(trigger):
         return trigger
-    on_time = AtWatermark() if trigger.early is None else Until(Repeat(trigger.early), AtWatermark())
+    end = AtWatermark(always=trigger.always)
+    on_time = end if trigger.early is None else Until(Repeat(trigger.early), end)
     return on_time if trigger.late is None else Sequence(on_time, Repeat(trigger.late))
 
 

@@ -68,7 +68,7 @@ class Timing(StrEnum):
     """Where a firing lies against the watermark.
 
     Early: the watermark has not passed the end of the window. On time: it has, and the pane shows rows that came before
-    it did. Late: the pane shows nothing but rows that came after.
+    it did, or it comes always and shows nothing new. Late: the pane shows nothing but rows that came after.
     """
 
     EARLY = "early"

@@ -4,16 +4,15 @@ Source:
     Akidau et al., The Dataflow Model, VLDB 2015, sections 2.2 to 2.4.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
 from cutover.definition.windows import FOREVER, Interval
+from cutover.panes import tally
 from cutover.panes.board import Board
 from cutover.panes.course import Comes, Ends, course
 from cutover.panes.held import Arrival, Rules, place
 from cutover.panes.model import Dropped, DropReason, Outcome, Row, Setting, Waiting, is_too_late
-from cutover.records.reference.measures import finish, value_of
 
 
 def run(setting: Setting) -> Outcome:
@@ -33,21 +32,14 @@ def run(setting: Setting) -> Outcome:
 
 
 def rules(setting: Setting) -> Rules:
-    """Return how the windows of a setting are handled; a pane is of rows."""
+    """Return how the windows of a setting are handled; contents are a tally."""
     return Rules(
         trigger=setting.trigger,
         accumulation=setting.accumulation,
         is_sessions=setting.is_sessions,
-        value=partial(measured, setting),
+        value=partial(tally.finished, setting.measure),
+        merge=tally.merged,
     )
-
-
-def measured(setting: Setting, rows: Sequence[Row]) -> object:
-    """Return the measure of some rows, finished."""
-    column = setting.measure.expression
-    values = [None if column is None else row.columns[column] for row in rows]
-    places = [(row.event_time, 0, arrived) for arrived, row in enumerate(rows)]
-    return finish(setting.measure, value_of(setting.measure, values, places))
 
 
 @dataclass(slots=True)
@@ -84,6 +76,6 @@ class _Simulation:
         """Add a row to one window, or return why not."""
         if is_too_late(self.setting, window, self.watermark):
             return DropReason.TOO_LATE
-        arrival = Arrival(window=window, key=row.key, contents=(row,))
+        arrival = Arrival(window=window, key=row.key, contents=tally.of_row(self.setting.measure, row))
         taken = self.board.put(arrival, now=row.processing_time, watermark=self.watermark)
         return None if taken else DropReason.TRIGGER_ENDED

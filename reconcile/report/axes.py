@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 
 from markupsafe import Markup
 
-from reconcile.report import svg
-from reconcile.report.svg import Box, Scale
+from cutover import svg
+from cutover.svg import Box, Scale
 from reconcile.report.text import number
 
 Parts = list[Markup]

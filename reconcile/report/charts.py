@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from markupsafe import Markup
 
+from cutover.svg import NARROW, WIDE, element
 from reconcile.report import epochs, lateness, waterfall, windows
-from reconcile.report.svg import NARROW, WIDE, element
 from reconcile.report.text import numeric
 from reconcile.result import Reconciliation, Waterfall
 

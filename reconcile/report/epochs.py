@@ -5,8 +5,9 @@ from datetime import UTC, datetime
 
 from markupsafe import Markup
 
-from reconcile.report import axes, svg
-from reconcile.report.svg import NARROW, Box, Scale
+from cutover import svg
+from cutover.svg import NARROW, Box, Scale
+from reconcile.report import axes
 from reconcile.report.text import duration, moment, numeric
 from reconcile.result import EpochPoint
 

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from reconcile.report import axes, svg
-from reconcile.report.svg import NARROW, Box
+from cutover import svg
+from cutover.svg import NARROW, Box
+from reconcile.report import axes
 from reconcile.report.text import minutes, number
 from reconcile.result import LatenessBin
 

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from reconcile.report import axes, svg
-from reconcile.report.svg import NARROW, Box, Scale
+from cutover import svg
+from cutover.svg import NARROW, Box, Scale
+from reconcile.report import axes
 from reconcile.report.text import number, numeric, signed
 from reconcile.result import Sides, Waterfall, WaterfallStep
 

@@ -7,8 +7,9 @@ from itertools import pairwise
 
 from markupsafe import Markup
 
-from reconcile.report import axes, svg
-from reconcile.report.svg import NARROW, Box, Scale
+from cutover import svg
+from cutover.svg import NARROW, Box, Scale
+from reconcile.report import axes
 from reconcile.report.text import duration, moment, number, numeric
 from reconcile.result import Sides, WindowPoint
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from cutover.definition import (
     Accumulation,
     AfterCount,
+    AfterDelay,
     AtWatermark,
     Count,
     Daily,
@@ -28,13 +29,14 @@ from cutover.definition import (
     Sessions,
     Sliding,
     Sum,
+    Until,
 )
 from cutover.definition import Sequence as InTurn
 from cutover.definition.measures import Measure
 from cutover.definition.triggers import Trigger
 from cutover.definition.windows import FOREVER, Interval, Window
 from cutover.panes import batch, reference
-from cutover.panes.model import Estimator, Ideal, Key, Outcome, Pane, Row, Setting, Step, Watermark
+from cutover.panes.model import Estimator, Ideal, Key, Outcome, Pane, Row, Setting, Step, Timing, Watermark
 
 MILLISECOND = 1_000
 HORIZON = 60
@@ -67,12 +69,14 @@ WINDOWS = st.one_of(
 ONCE = st.one_of(
     st.integers(1, 4).map(AfterCount),
     st.integers(1, 30).map(lambda period: Every(f"{period} milliseconds")),
+    st.integers(1, 30).map(lambda delay: AfterDelay(f"{delay} milliseconds")),
     st.just(EachEpoch()),
 )
-EARLY_AND_LATE = st.builds(lambda early, late: AtWatermark(early=early, late=late), st.none() | ONCE, ONCE)
+ON_TIME = st.booleans().map(lambda always: AtWatermark(always=always))
+EARLY_AND_LATE = st.builds(AtWatermark, early=st.none() | ONCE, late=st.none() | ONCE, always=st.booleans())
 COMPLETE = st.one_of(
-    st.just(Repeat(AtWatermark())),
-    ONCE.map(lambda once: InTurn(RepeatUntil(once, AtWatermark()), Repeat(AtWatermark()))),
+    ON_TIME.map(Repeat),
+    st.builds(lambda once, end: InTurn(RepeatUntil(once, end), Repeat(AtWatermark())), ONCE, ON_TIME),
 )
 """Triggers that show every row once all input is in."""
 TRIGGERS = st.one_of(COMPLETE, EARLY_AND_LATE, ONCE.map(Repeat), st.builds(InTurn, ONCE, ONCE), ONCE)
@@ -168,7 +172,7 @@ def test_last_accumulating_pane_is_the_sum_of_all_discarding_panes(setting: Sett
 
     sums: Counter[tuple[Key, Interval]] = Counter()
     for pane in discarding.panes:
-        sums[pane.key, pane.window] += pane.value
+        sums[pane.key, pane.window] += pane.value or 0
     assert last_values(accumulating) == dict(sums)
 
 
@@ -212,11 +216,42 @@ def test_a_retraction_takes_back_a_pane_that_stands_in_the_same_firing_as_its_su
 
 
 @given(setting=ANY.settings(Accumulation.ACCUMULATING))
-def test_panes_come_in_the_order_of_time_and_are_never_empty(setting: Setting) -> None:
+def test_panes_come_in_the_order_of_time_and_accumulated_ones_are_never_empty(setting: Setting) -> None:
     panes = reference.run(replace(setting, measure=Count())).panes
 
     assert [pane.processing_time for pane in panes] == sorted(pane.processing_time for pane in panes)
     assert all(pane.value > 0 for pane in panes)
+
+
+def without_always(trigger: Trigger) -> Trigger:
+    """Return a trigger of which no pane comes out without rows."""
+    match trigger:
+        case AtWatermark(early=early, late=late):
+            return AtWatermark(early=early, late=late)
+        case Repeat(of=of):
+            return Repeat(without_always(of))
+        case Until(of=of, until=AtWatermark()):
+            return Until(of, AtWatermark())
+        case InTurn(parts=parts):
+            return InTurn(*map(without_always, parts))
+        case _:
+            return trigger
+
+
+@given(setting=ANY.settings(Accumulation.DISCARDING))
+def test_pane_that_comes_always_is_one_more_without_rows_and_changes_no_other(setting: Setting) -> None:
+    setting = replace(setting, measure=Count())
+    plain = reference.run(replace(setting, trigger=without_always(setting.trigger)))
+    always = reference.run(setting)
+
+    def outline(panes: Sequence[Pane]) -> list[object]:
+        return [(pane.window, pane.key, pane.value, pane.timing, pane.processing_time) for pane in panes]
+
+    assert outline([pane for pane in always.panes if pane.value]) == outline(plain.panes)
+    empty = [pane for pane in always.panes if not pane.value]
+    assert {pane.timing for pane in empty} <= {Timing.ON_TIME}
+    assert len({(pane.key, pane.window) for pane in empty}) == len(empty)
+    assert (always.dropped, always.waiting) == (plain.dropped, plain.waiting)
 
 
 @given(setting=TO_THE_END.settings(Accumulation.ACCUMULATING))

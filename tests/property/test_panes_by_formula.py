@@ -3,7 +3,18 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cutover.definition import Accumulation, AfterCount, AtWatermark, EachEpoch, Every, Global, Repeat, Sliding, Sum
+from cutover.definition import (
+    Accumulation,
+    AfterCount,
+    AfterDelay,
+    AtWatermark,
+    EachEpoch,
+    Every,
+    Global,
+    Repeat,
+    Sliding,
+    Sum,
+)
 from cutover.definition.triggers import Trigger
 from cutover.definition.windows import FOREVER, Window
 from cutover.panes import reference
@@ -80,6 +91,40 @@ def test_each_epoch_shows_the_rows_behind_the_last_one_and_up_to_its_end(
         expected += [(end, total(inside), "early")] if inside else []
 
     assert shown(run(rows, Repeat(EachEpoch()), epochs=tuple(ends))) == expected
+
+
+@given(rows=ROWS, delay=st.integers(1, 30).map(lambda delay: delay * MILLISECOND))
+def test_each_delay_shows_the_rows_up_to_its_end_and_begins_with_the_first_of_them(
+    rows: tuple[Row, ...], delay: int
+) -> None:
+    left, expected = list(rows), []
+    while left:
+        end = left[0].processing_time + delay
+        inside = [row for row in left if row.processing_time <= end]
+        expected.append((end, total(inside), "early"))
+        left = left[len(inside) :]
+
+    assert shown(run(rows, Repeat(AfterDelay(f"{delay // MILLISECOND} milliseconds")))) == expected
+
+
+@given(rows=ROWS, size=st.integers(1, 30), passes=TIMES)
+def test_watermark_that_fires_always_shows_what_is_new_or_nothing(
+    rows: tuple[Row, ...], size: int, passes: int
+) -> None:
+    window = Sliding(size=size * MILLISECOND, every=size * MILLISECOND)
+    trigger = AtWatermark(early=AfterCount(2), late=AfterCount(1), always=True)
+    outcome = run(rows, trigger, window, (Step(processing_time=passes, watermark=FOREVER),))
+
+    for start in {window.starts(row.event_time)[0] for row in rows}:
+        inside = [row for row in rows if window.starts(row.event_time)[0] == start]
+        in_time = [row for row in inside if row.processing_time <= passes]
+        pairs = [in_time[at : at + 2] for at in range(0, len(in_time) - 1, 2)]
+        expected: list[object] = [(pair[-1].processing_time, total(pair), "early") for pair in pairs]
+        left = in_time[2 * len(pairs) :]
+        expected += [(passes, total(left) if left else None, "on_time")] if in_time else []
+        expected += [(row.processing_time, total([row]), "late") for row in inside if row.processing_time > passes]
+        found = [pane for pane in outcome.panes if pane.window.start == start]
+        assert [(pane.processing_time, pane.value, pane.kind) for pane in found] == expected
 
 
 @given(rows=ROWS, size=st.integers(1, 30), passes=TIMES)

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from cutover.definition import (
     Accumulation,
     AfterCount,
+    AfterDelay,
     AtWatermark,
     EachEpoch,
     Every,
@@ -113,7 +114,11 @@ def test_panes_come_on_time_and_late_with_the_epochs_that_bring_them(
     ] == shown(quick, pipeline)
 
 
-@pytest.mark.parametrize("trigger", [ON_TIME_AND_LATE, Repeat(AfterCount(3)), AtWatermark(early=EachEpoch())], ids=str)
+@pytest.mark.parametrize(
+    "trigger",
+    [ON_TIME_AND_LATE, Repeat(AfterCount(3)), AtWatermark(early=EachEpoch(), late=EachEpoch(), always=True)],
+    ids=str,
+)
 def test_driver_that_dies_at_any_point_neither_loses_nor_doubles_a_pane(
     spark: SparkSession, quick: Settings, topic: str, trigger: Trigger
 ) -> None:
@@ -161,6 +166,44 @@ def test_period_that_began_before_a_start_ends_after_it(spark: SparkSession, qui
     driver.anew().look()
 
     assert [Shown(0, "a", 0 + 2, "early", 0), Shown(0, "b", 1 + 3, "early", 0)] == shown(quick, pipeline)
+
+
+def test_delay_ends_on_a_quiet_topic_though_the_driver_was_started_anew(
+    spark: SparkSession, quick: Settings, topic: str
+) -> None:
+    pipeline, clock = definition(topic, Repeat(AfterDelay("1 minute")), Accumulation.DISCARDING), WallClock()
+    rig.send(quick, topic, EVENTS[:4])
+    driver = fed(spark, quick, pipeline, clock)
+    driver.feed(ends(2))
+    clock.at += timedelta(seconds=59, microseconds=999_999)
+    driver = driver.anew()
+    driver.feed(ends(4))
+    driver.look()
+    before = shown(quick, pipeline)
+    clock.at += timedelta(microseconds=1)
+
+    driver.anew().look()
+
+    assert before == []
+    assert [Shown(0, "a", 0 + 2, "early", 0), Shown(0, "b", 1 + 3, "early", 0)] == shown(quick, pipeline)
+
+
+def test_pane_comes_on_time_always_though_nothing_has_come_since_the_start(
+    spark: SparkSession, quick: Settings, topic: str
+) -> None:
+    pipeline = definition(topic, AtWatermark(early=EachEpoch(), always=True), Accumulation.DISCARDING)
+    rig.send(quick, topic, EVENTS)
+    fed(spark, quick, pipeline).feed(ends(10))
+    driver = fed(spark, quick, pipeline)
+
+    driver.feed(ends(24))
+
+    with serving.connect(quick, pipeline) as connection:
+        found = connection.execute(
+            "SELECT k, _n, ids::BIGINT FROM panes WHERE _pane = 'on_time' ORDER BY _order"
+        ).fetchall()
+    assert found[:2] == [("a", 0, None), ("b", 0, None)]
+    assert [pane.kind for pane in shown(quick, pipeline)][:2] == ["early", "early"]
 
 
 def test_rows_that_no_pane_shows_are_counted_in_the_table(spark: SparkSession, quick: Settings, topic: str) -> None:

@@ -5,7 +5,17 @@ from typing import Any
 
 import pytest
 
-from cutover.definition import AfterCount, AtWatermark, EachEpoch, Every, Repeat, RepeatUntil, Sequence, Until
+from cutover.definition import (
+    AfterCount,
+    AfterDelay,
+    AtWatermark,
+    EachEpoch,
+    Every,
+    Repeat,
+    RepeatUntil,
+    Sequence,
+    Until,
+)
 from cutover.definition.triggers import Trigger, ends, uses_epochs, waits_for_watermark
 from cutover.errors import DefinitionError
 
@@ -19,6 +29,9 @@ NOT_ONCE: Any = Repeat(AfterCount(2))
         (lambda: AfterCount(0), "`AfterCount`: expected at least one row, got 0"),
         (lambda: AfterCount(-1), "expected at least one row, got -1"),
         (lambda: Every("0 minutes"), "`Every`: expected a period longer than nothing, got `0 minutes`"),
+        (lambda: AfterDelay("0 seconds"), "`AfterDelay`: expected a delay longer than nothing, got `0 seconds`"),
+        (lambda: AfterDelay("soon"), r"`trigger\.after_delay`: expected a whole number and a unit"),
+        (lambda: AtWatermark(early=AtWatermark(always=True)), "it could never fire; leave it out"),
         (lambda: Every("often"), r"`trigger\.every`: expected a whole number and a unit"),
         (Sequence, "`Sequence`: expected at least one trigger, got none"),
         (lambda: Sequence(Repeat(AfterCount(1)), AtWatermark()), "the second could never fire"),
@@ -46,6 +59,8 @@ def test_trigger_that_can_never_fire_is_refused(make: Callable[[], Trigger], mes
         Until(RepeatUntil(AtWatermark(), AfterCount(3)), AtWatermark()),
         Sequence(RepeatUntil(Every("1 minute"), AtWatermark()), Repeat(AtWatermark())),
         Repeat(Sequence(AfterCount(1), AfterCount(2))),
+        RepeatUntil(AfterDelay("1 minute"), AtWatermark(always=True)),
+        Until(AfterCount(1), AfterDelay("1 minute")),
     ],
 )
 def test_trigger_is_a_value(trigger: Trigger) -> None:
@@ -62,6 +77,9 @@ def test_trigger_is_a_value(trigger: Trigger) -> None:
         (Sequence(AfterCount(1), AtWatermark()), False),
         (Until(AtWatermark(), AfterCount(1)), False),
         (Every("1 minute"), False),
+        (AfterDelay("1 minute"), False),
+        (Repeat(AtWatermark(always=True)), True),
+        (AtWatermark(early=AfterDelay("1 minute"), always=True), False),
     ],
 )
 def test_what_waits_for_the_watermark(trigger: Trigger, *, expected: bool) -> None:

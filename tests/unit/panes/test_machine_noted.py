@@ -6,16 +6,34 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cutover.definition import AfterCount, AtWatermark, EachEpoch, Every, Repeat, RepeatUntil, Sequence, Until
+from cutover.definition import (
+    AfterCount,
+    AfterDelay,
+    AtWatermark,
+    EachEpoch,
+    Every,
+    Repeat,
+    RepeatUntil,
+    Sequence,
+    Until,
+)
 from cutover.definition.triggers import Once, Trigger
 from cutover.panes.machine import Ended, Machine, Moment, begin, noted, recalled
 
-CHOICES: list[Once] = [AfterCount(2), Every("7 milliseconds"), EachEpoch(), AtWatermark()]
+CHOICES: list[Once] = [
+    AfterCount(2),
+    Every("7 milliseconds"),
+    AfterDelay("2 milliseconds"),
+    EachEpoch(),
+    AtWatermark(),
+    AtWatermark(always=True),
+]
 ONCE = st.sampled_from(CHOICES)
 TRIGGERS: st.SearchStrategy[Trigger] = st.one_of(
     ONCE,
     ONCE.map(Repeat),
-    st.just(AtWatermark(early=Every("3 milliseconds"), late=AfterCount(1))),
+    st.just(AtWatermark(early=Every("3 milliseconds"), late=AfterCount(1), always=True)),
+    st.just(Until(AfterCount(3), AfterDelay("3 milliseconds"))),
     st.just(RepeatUntil(EachEpoch(), AtWatermark())),
     st.just(Until(AfterCount(1), Every("5 milliseconds"))),
     st.builds(Sequence, ONCE, ONCE, ONCE.map(Repeat)),
@@ -25,11 +43,13 @@ STEPS = st.lists(st.tuples(st.booleans(), st.booleans(), st.booleans()), max_siz
 
 def after(machine: Machine | Ended, steps: list[tuple[bool, bool, bool]]) -> tuple[Machine | Ended, list[bool]]:
     fired = []
+    has_passed = False
     for now, (comes, passed, ends) in enumerate(steps):
         if isinstance(machine, Ended):
             break
         machine = machine.with_rows(now * 1_000, 1) if comes else machine
-        moment = Moment(now=now * 1_000, passed=passed, settled=True, epoch_ends=ends)
+        moment = Moment(now=now * 1_000, passed=passed, passes=passed and not has_passed, settled=True, epoch_ends=ends)
+        has_passed = passed
         fired.append(machine.is_ready(moment))
         machine = machine.fired(moment) if fired[-1] else machine
     return machine, fired

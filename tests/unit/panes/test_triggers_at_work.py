@@ -1,9 +1,13 @@
 """Repeat, until, sequence, early and late parts: what a window does over its life. Times in seconds."""
 
+import pytest
+
 from cutover.definition import (
     Accumulation,
     AfterCount,
+    AfterDelay,
     AtWatermark,
+    Count,
     EachEpoch,
     Every,
     Repeat,
@@ -122,3 +126,83 @@ def test_nothing_is_shown_twice_once_the_watermark_has_passed() -> None:
     found = run("1 1 1", trigger, steps((61, 10), (62, 11), (63, None)))
 
     assert shown(found) == ["60: 0..10 1 early"]
+
+
+def test_delay_begins_with_the_first_row_and_not_with_a_period() -> None:
+    found = run("1 1 1\n2 30 2\n3 61 4\n4 62 8", Repeat(AfterDelay("1 minute")))
+
+    assert shown(found) == ["61: 0..10 7 early", "122: 0..10 8 early"]
+
+
+def test_delay_of_each_key_is_its_own() -> None:
+    found = run("1 1 1 a\n2 31 2 b\n3 40 4 a", Repeat(AfterDelay("1 minute")))
+
+    assert shown(found) == ["61: 0..10 a 5 early", "91: 0..10 b 2 early"]
+
+
+def test_delay_that_the_watermark_overtakes_is_over() -> None:
+    trigger = AtWatermark(early=AfterDelay("1 minute"), late=AfterDelay("5 seconds"))
+    found = run("1 1 1\n2 62 2\n3 71 4\n4 74 8\n5 77 16", trigger, steps((70, 10)))
+
+    assert shown(found) == [
+        "61: 0..10 1 early",
+        "70: 0..10 2 on_time",
+        "76: 0..10 12 late",
+        "82: 0..10 16 late",
+    ]
+
+
+def test_delay_may_be_the_end_of_another_trigger() -> None:
+    found = run("1 1 1\n2 2 2\n3 3 4\n4 40 8", RepeatUntil(AfterCount(2), AfterDelay("30 seconds")))
+
+    assert shown(found) == ["2: 0..10 3 early", "31: 0..10 4 early"]
+    assert len(found.dropped) == 1
+
+
+ALWAYS = AtWatermark(early=AfterCount(1), late=AfterCount(1), always=True)
+
+
+@pytest.mark.parametrize(
+    ("accumulation", "on_time"),
+    [
+        (Accumulation.ACCUMULATING, ["5: 0..10 3 on_time"]),
+        (Accumulation.DISCARDING, ["5: 0..10 None on_time"]),
+        (Accumulation.RETRACTING, ["5: 0..10 -3 on_time", "5: 0..10 3 on_time"]),
+    ],
+)
+def test_pane_comes_on_time_always_though_nothing_has_changed(accumulation: Accumulation, on_time: list[str]) -> None:
+    rows = "1 1 3"
+    handling = Handling(trigger=ALWAYS, watermark=steps((5, 10)), accumulation=accumulation)
+
+    assert shown(reference.run(setting(rows, handling))) == ["1: 0..10 3 early", *on_time]
+
+
+def test_empty_pane_counts_no_rows() -> None:
+    handling = Handling(trigger=ALWAYS, watermark=steps((5, 10)), accumulation=Accumulation.DISCARDING, measure=Count())
+
+    assert shown(reference.run(setting("1 1 3", handling))) == ["1: 0..10 1 early", "5: 0..10 0 on_time"]
+
+
+def test_pane_comes_on_time_once_and_only_of_windows_that_have_rows() -> None:
+    found = run("1 1 1\n21 1 2", Repeat(AtWatermark(always=True)), steps((2, 10), (3, 20), (4, 25), (5, None)))
+
+    assert shown(found) == ["2: 0..10 1 on_time", "5: 20..30 2 on_time"]
+
+
+def test_late_rows_fire_behind_a_pane_that_comes_always() -> None:
+    found = run("1 1 1\n2 6 2\n3 7 4", Repeat(AtWatermark(always=True)), steps((5, 10), (8, 11), (9, None)))
+
+    assert shown(found) == ["5: 0..10 1 on_time", "6: 0..10 2 late", "7: 0..10 4 late"]
+
+
+def test_pane_comes_always_at_the_end_of_what_repeats() -> None:
+    trigger = Sequence(RepeatUntil(Every("1 minute"), AtWatermark(always=True)), Repeat(AtWatermark()))
+    found = run("1 1 1\n2 63 2", trigger, steps((61, 10), (62, 11), (64, None)))
+
+    assert shown(found) == ["60: 0..10 1 early", "61: 0..10 None on_time", "63: 0..10 2 late"]
+
+
+def test_trigger_that_ends_before_the_watermark_has_no_pane_on_time() -> None:
+    found = run("1 1 1", Until(AfterCount(1), AtWatermark(always=True)), steps((2, 10)))
+
+    assert shown(found) == ["1: 0..10 1 early"]

@@ -8,8 +8,8 @@ from datetime import timedelta
 import pytest
 from markupsafe import Markup
 
+from cutover.svg import NARROW, WIDE
 from reconcile.report import charts, deeper, epochs, lateness, waterfall, windows
-from reconcile.report.svg import NARROW, WIDE
 from reconcile.result import LatenessBin, Reconciliation, Sides, Waterfall, WaterfallStep, WindowPoint
 from tests.support.reconciliations import START, flights, iso
 

@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from reconcile.report import svg
-from reconcile.report.svg import Scale
+from cutover import svg
+from cutover.svg import Scale
 
 NEW_YEAR = datetime(2013, 1, 1, tzinfo=UTC)
 

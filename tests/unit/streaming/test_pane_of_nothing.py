@@ -1,0 +1,89 @@
+"""A pane of no rows, as a reader of the table gets it: what plain Python makes of no rows, whatever is measured."""
+
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from cutover.definition import (
+    ApproxDistinct,
+    Avg,
+    Bag,
+    Count,
+    First,
+    Fixed,
+    Last,
+    Lateness,
+    Max,
+    Min,
+    Pipeline,
+    Quantile,
+    SelfJoin,
+    Stddev,
+    Sum,
+    Topic,
+    TopK,
+    Variance,
+)
+from cutover.definition.joins import How
+from cutover.definition.measures import Measure
+from cutover.lake.schemas import partial_schema
+from cutover.records.classes import Class
+from cutover.records.fold import finishable, finished_columns
+from cutover.records.reference.measures import finish, value_of
+from streaming import pane_values
+
+SCHEMA = "k string, event_time timestamp NOT NULL, n bigint, d double"
+MEASURES: dict[str, Measure] = {
+    "rows": Count(),
+    "total": Sum("n"),
+    "doubles": Sum("d"),
+    "least": Min("n"),
+    "most": Max("n"),
+    "mean": Avg("n"),
+    "spread": Variance("n"),
+    "deviation": Stddev("d"),
+    "first_n": First("n"),
+    "last_n": Last("n"),
+    "top": TopK("n"),
+    "half": Quantile("n", 0.5),
+    "different": ApproxDistinct("n"),
+    "bag": Bag("n"),
+}
+
+
+def pipeline(**more: Any) -> Pipeline:
+    plain: dict[str, Any] = {
+        "source": Topic(name="t", schema=SCHEMA, event_time="event_time"),
+        "key": ("k",),
+        "measures": MEASURES,
+    }
+    return Pipeline(name="p", window=Fixed(hours=1), lateness=Lateness(allowed="1 hour"), **{**plain, **more})
+
+
+def of_nothing(definition: Pipeline) -> dict[str, Any]:
+    """Return the measures of a pane of no rows."""
+    states = pane_values.state_columns(pane_values.of_nothing(definition), definition)
+    row = {"window_start": 0, "window_end": 1, "_class": Class.ACCEPTED.value, "k": "a", **states}
+    with duckdb.connect() as connection:
+        connection.register("rows", pa.Table.from_pylist([row], schema=partial_schema(definition)))
+        columns = ", ".join(finished_columns(definition)[name] for name in definition.measures)
+        query = f"SELECT {columns} FROM {finishable(definition, 'rows')}"  # noqa: S608 -- ours
+        found = connection.sql(query).to_arrow_table().to_pylist()
+    return {name: found[0][name] for name in definition.measures}
+
+
+@pytest.mark.parametrize("name", MEASURES)
+def test_pane_of_no_rows_has_the_measure_of_no_rows(name: str) -> None:
+    expected = finish(MEASURES[name], value_of(MEASURES[name], [], []), "bigint")
+
+    assert of_nothing(pipeline())[name] == expected
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "full"])
+def test_pane_of_no_pairs_has_none(how: How) -> None:
+    join = SelfJoin(left="n > 0", right="n <= 0", on=("k",), how=how)
+    definition = pipeline(measures={"pairs": Count(), "total": Sum("right_n")}, join=join)
+
+    assert of_nothing(definition) == {"pairs": 0, "total": None}
