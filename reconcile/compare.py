@@ -120,7 +120,7 @@ def _events(sides: Sides, pipeline: Pipeline, evidence: Evidence) -> Events:
 
 
 def _distinct(sides: Sides, pipeline: Pipeline, evidence: Evidence, pairs: dict[str, int]) -> dict[str, int]:
-    records = "SELECT _class, _partition, _offset, any_value(epoch_us(event_time)), count(*) FROM ledger GROUP BY ALL"
+    records = "SELECT _class, _partition, _offset, max(epoch_us(event_time)), count(*) FROM ledger GROUP BY ALL"
     found = sides.connection.execute(records).fetchall()
     counts = {name: sum(row[0] == name for row in found) for name in ("malformed", "future", "duplicate", "late")}
     wholly_late = sum(row[0] == "late" and row[4] == len(pipeline.window.intervals(row[3])) for row in found)

@@ -226,7 +226,7 @@ def _values(
 def _ledger(sides: Sides, place: str) -> tuple[LedgerRow, ...]:
     found = sides.connection.execute(
         "SELECT _class, _partition, _offset, event_time, _epoch, reason FROM ledger"
-        f" WHERE {place} ORDER BY _partition, _offset LIMIT 1000"
+        f" WHERE {place} ORDER BY _partition, _offset, _class, _epoch LIMIT 1000"
     ).fetchall()
     return tuple(
         LedgerRow(

@@ -32,6 +32,10 @@ class Value:
         near = f"coalesce(isfinite({left}) AND isfinite({right}) AND TRY(abs({left} - {right}) <= {bound}), false)"
         return f"({left} IS DISTINCT FROM {right} AND NOT {near})"
 
+    def total(self, amount: str) -> str:
+        """Return SQL for the sum of amounts of the column over rows; doubles are added up in one order."""
+        return f"sum({amount})" if self.exact else f"sum({amount} ORDER BY {amount})"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:

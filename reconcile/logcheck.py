@@ -61,7 +61,7 @@ def verify(
 def _sampled(sides: Sides) -> list[_Claim]:
     query = f"""
         SELECT _partition, _offset, epoch_us(window_start) FROM ledger WHERE _class = 'late'
-        ORDER BY hash(_offset, _partition), 3 LIMIT {SAMPLE}
+        ORDER BY hash(_offset, _partition), 1, 2, 3 LIMIT {SAMPLE}
     """
     rows = sides.connection.execute(query).fetchall()
     return [_Claim(partition=int(p), offset=int(o), window_start=int(w)) for p, o, w in rows]

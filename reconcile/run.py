@@ -53,7 +53,7 @@ def reconcile(  # noqa: PLR0913 -- a range, a cut, and what a test hands in
     clock = clock or SystemClock()
     at, began = clock.now(), clock.monotonic()
     _check_range(start, end)
-    found, unjudged = _judge(settings, pipeline, start, end, epoch)
+    found, unjudged = judge(settings, pipeline, start, end, epoch)
     run_id = f"{at.astimezone(UTC):%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
     stem = f"{pipeline.name}/{run_id}"
     result = replace(
@@ -87,12 +87,13 @@ def _let_go(settings: Settings, pipeline: Pipeline, found: Seal, clock: Clock) -
         pins.release(settings, version, found.epoch, holder=pins.batch_holder(found.batch_run), now=clock.now())
 
 
-def _judge(
+def judge(
     settings: Settings, pipeline: Pipeline, start: datetime | None, end: datetime | None, epoch: int | None
 ) -> tuple[Reconciliation, tuple[Range, ...]]:
     """Return the comparison, or why there is none, and the closed windows that batch did not vouch for.
 
-    A file that cannot be read is never a verdict on the data.
+    A file that cannot be read is never a verdict on the data. Nothing in it depends on the clock or on the order in
+    which an engine reads rows: the same comparison gives the same bytes.
     """
     examined = seal.examine(settings, pipeline, epoch=epoch)
     evidence = examined.evidence

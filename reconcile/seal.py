@@ -36,7 +36,7 @@ _UNACCOUNTED = """
     left_so AS (SELECT opens, ends, arg_max(epoch, turn) AS wanted FROM (SELECT DISTINCT opens, ends FROM held)
                 JOIN spans ON opens >= first AND ends <= last GROUP BY opens, ends)
     SELECT opens, found FROM held LEFT JOIN left_so USING (opens, ends)
-    WHERE found IS DISTINCT FROM wanted ORDER BY opens LIMIT 1
+    WHERE found IS DISTINCT FROM wanted ORDER BY opens, found LIMIT 1
 """
 
 

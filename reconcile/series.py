@@ -11,7 +11,7 @@ from cutover.lake.tables import identifier
 from cutover.records.closing import grace
 from reconcile.causes import UNEXPLAINED
 from reconcile.codec import Scalar, scalar
-from reconcile.layout import additive
+from reconcile.layout import Value, additive
 from reconcile.query import first
 from reconcile.result import (
     EpochPoint,
@@ -43,17 +43,18 @@ def waterfalls(sides: Sides, pipeline: Pipeline) -> tuple[Waterfall, ...]:
 def _waterfall(sides: Sides, measure: str) -> Waterfall:
     i = [value.name for value in sides.layout.values].index(measure)
     last = len(sides.merged)
-    shares = [f"sum(coalesce(__v{n - 1}_{i}, 0) - coalesce(__v{n}_{i}, 0))" for n in range(1, last + 1)]
-    shares.append(f"sum(coalesce(__v{last}_{i}, 0) - coalesce(__b{i}, 0))")
+    value = sides.layout.values[i]
+    apart = [(f"__v{n - 1}_{i}", f"__v{n}_{i}") for n in range(1, last + 1)] + [(f"__v{last}_{i}", f"__b{i}")]
+    shares = [value.total(f"coalesce({before}, 0) - coalesce({after}, 0)") for before, after in apart]
     amounts = first(sides.connection, f"SELECT {', '.join(shares)} FROM touched")
     names = (*map(str, sides.merged), UNEXPLAINED)
     steps = [WaterfallStep(cause=n, amount=scalar(a)) for n, a in zip(names, amounts, strict=True) if a]
-    batch, streaming = (_total(sides, side, measure) for side in (BATCH, stage(0)))
+    batch, streaming = (_total(sides, side, value) for side in (BATCH, stage(0)))
     return Waterfall(measure=measure, batch=batch, steps=tuple(steps), streaming=streaming)
 
 
-def _total(sides: Sides, side: str, measure: str) -> Scalar:
-    return scalar(first(sides.connection, f"SELECT sum({identifier(measure)}) FROM {identifier(side)}")[0])
+def _total(sides: Sides, side: str, value: Value) -> Scalar:
+    return scalar(first(sides.connection, f"SELECT {value.total(identifier(value.name))} FROM {identifier(side)}")[0])
 
 
 def windows(sides: Sides, pipeline: Pipeline) -> tuple[WindowPoint, ...]:
@@ -62,9 +63,10 @@ def windows(sides: Sides, pipeline: Pipeline) -> tuple[WindowPoint, ...]:
     Hours, days or weeks (from Monday, UTC): a fixed number of windows would drift through the day and draw waves.
     """
     measured = additive(pipeline)
-    column = identifier(measured[0]) if measured else "NULL::BIGINT"
+    value = next((one for one in sides.layout.values if one.name in measured[:1]), Value(name=""))
+    column = identifier(value.name) if measured else "NULL::BIGINT"
     totals = ", ".join(
-        f"{name} AS (SELECT window_start, sum({column}) AS total FROM {identifier(side)} GROUP BY 1)"
+        f"{name} AS (SELECT window_start, {value.total(column)} AS total FROM {identifier(side)} GROUP BY 1)"
         for name, side in (("b", BATCH), ("s", stage(0)))
     )
     query = f"""
@@ -77,8 +79,8 @@ def windows(sides: Sides, pipeline: Pipeline) -> tuple[WindowPoint, ...]:
         size AS (SELECT CASE WHEN any_value(many) <= {POINTS_AT_MOST} THEN 1
                         ELSE coalesce(min(s) FILTER (span // s < {POINTS_AT_MOST}), {_SPANS[-1]}) END AS size
                  FROM span, unnest({_SPANS}) AS t(s))
-        SELECT min(opens), sum(streaming), sum(batch), coalesce(sum(differing), 0), count(*) FROM n, size
-        GROUP BY micros // size ORDER BY 1
+        SELECT min(opens), {value.total("streaming")}, {value.total("batch")}, coalesce(sum(differing), 0), count(*)
+        FROM n, size GROUP BY micros // size ORDER BY 1
     """
     return tuple(
         WindowPoint(
@@ -136,7 +138,7 @@ def worst_keys(sides: Sides, pipeline: Pipeline) -> tuple[WorstKey, ...]:
     measured = additive(pipeline)
     names = [value.name for value in sides.layout.values]
     i = names.index(measured[0]) if measured else None
-    off = "NULL" if i is None else f"sum(coalesce(__v0_{i}, 0) - coalesce(__b{i}, 0))"
+    off = "NULL" if i is None else sides.layout.values[i].total(f"coalesce(__v0_{i}, 0) - coalesce(__b{i}, 0)")
     keys = ", ".join(map(identifier, pipeline.key)) or "1"
     query = f"""
         SELECT {keys}, count(*) AS differing, {off} AS off FROM touched GROUP BY ALL
@@ -155,10 +157,11 @@ def worst_keys(sides: Sides, pipeline: Pipeline) -> tuple[WorstKey, ...]:
 
 def samples(sides: Sides, pipeline: Pipeline) -> tuple[Sample, ...]:
     """Return the first records of each class that did not count, by partition and offset."""
+    order = f"_partition, _offset, {key_columns(sides.layout)}, event_time, reason"
     query = f"""
         SELECT _class, _partition, _offset, event_time, reason, {key_columns(sides.layout)} FROM ledger
-        QUALIFY row_number() OVER (PARTITION BY _class ORDER BY _partition, _offset, window_start) <= {SAMPLES_AT_MOST}
-        ORDER BY _class = 'late' DESC, _class, _partition, _offset, window_start
+        QUALIFY row_number() OVER (PARTITION BY _class ORDER BY {order}) <= {SAMPLES_AT_MOST}
+        ORDER BY _class = 'late' DESC, _class, {order}
     """
     return tuple(
         Sample(

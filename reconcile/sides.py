@@ -240,7 +240,7 @@ def _unjudged(
     """Return the ranges whose differences stay as they were: those not judged; of sessions what they really reach."""
     if not isinstance(pipeline.window, Sessions):
         return uncovered(pipeline, evidence)
-    query = f"SELECT epoch_us(window_start), epoch_us(window_end) + 1 FROM windows WHERE NOT ({judged})"
+    query = f"SELECT epoch_us(window_start), epoch_us(window_end) + 1 FROM windows WHERE NOT ({judged}) ORDER BY 1, 2"
     return tuple((start, end) for start, end in connection.execute(query).fetchall())
 
 

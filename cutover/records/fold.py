@@ -55,18 +55,23 @@ def fold_sql(pipeline: Pipeline, relation: str, *, keep: Sequence[str] = (Class.
 def joined_sql(key: Sequence[str], relation: str) -> str:
     """Return the query that tells which intervals of a key touch, directly or over others: the gap is inclusive.
 
+    Rows that begin together touch. Every frame ends between such rows, never among them: the engine may put them in
+    another order in each of two windows, and by `ROWS` they would fall into two sessions.
+
     Args:
         key: The key columns; a null is a value.
-        relation: A view or a query in parentheses, with `window_start`, `window_end` and the key.
+        relation: A view or a query in parentheses, with `window_start`, `window_end` (later) and the key.
 
     Returns:
-        The columns of the relation and `__session`, a number: rows of one key are of one session where it is equal.
+        The columns of the relation and `__session`, the start of the first row of its session: rows of one key are of
+        one session where it is equal.
     """
-    of_key = f"PARTITION BY {_quoted(key)} ORDER BY window_start, window_end"
-    reached = f"max(window_end) OVER ({of_key} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
-    opens = f"SELECT *, CASE WHEN window_start <= {reached} THEN 0 ELSE 1 END AS __opens FROM {relation} AS alone"  # noqa: S608 -- names are checked
-    number = f"sum(__opens) OVER ({of_key} ROWS UNBOUNDED PRECEDING)"
-    return f"SELECT * EXCLUDE (__opens), {number} AS {SESSION} FROM ({opens}) AS opening"  # noqa: S608 -- names are checked
+    of_key = f"PARTITION BY {_quoted(key)} ORDER BY window_start"
+    reached = f"max(window_end) OVER ({of_key} GROUPS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
+    begins = f"CASE WHEN window_start <= {reached} THEN NULL ELSE window_start END"
+    opens = f"SELECT *, {begins} AS __opens FROM {relation} AS alone"  # noqa: S608 -- names are checked
+    first = f"max(__opens) OVER ({of_key} RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"
+    return f"SELECT * EXCLUDE (__opens), {first} AS {SESSION} FROM ({opens}) AS opening"  # noqa: S608 -- names are checked
 
 
 def finished_sql(pipeline: Pipeline, relation: str, *, keep: Sequence[str] = (Class.ACCEPTED,)) -> str:

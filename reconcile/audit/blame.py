@@ -45,7 +45,7 @@ def find(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, other: str) 
 
 def _rows(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, joined: str, place: str) -> Iterator[Blamed]:
     alone = "a.window_start IS NULL OR b.window_start IS NULL"
-    query = f"SELECT count(*), any_value(({place}, a._n, b._n)) FROM {joined} WHERE {alone}"
+    query = f"SELECT count(*), min(({place}, a._n, b._n)) FROM {joined} WHERE {alone}"
     (rows, example) = connection.execute(query).fetchall()[0]
     if rows:
         yield Blamed(
@@ -61,7 +61,7 @@ def _measures(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, joined:
         at_all, beyond = Value(name=name).differs(left, right), value.differs(left, right)
         both = "a.window_start IS NOT NULL AND b.window_start IS NOT NULL"
         query = f"""
-            SELECT count(*), count(*) FILTER ({beyond}), any_value(({place}, {left}, {right}) ORDER BY {beyond} DESC)
+            SELECT count(*), count(*) FILTER ({beyond}), min_by(({place}, {left}, {right}), (NOT {beyond}, {place}))
             FROM {joined} WHERE {both} AND {at_all}
         """
         rows, far, example = connection.execute(query).fetchall()[0]

@@ -1,0 +1,113 @@
+"""Ties of every kind: rows that no order tells apart fold, join and differ to the same, however an engine deals them.
+
+Two windows of one DuckDB query may order equal rows otherwise where several threads sort them: about once in ten
+queries over 50,000 rows on 8 threads. So the tables are that large, and each query runs several times.
+"""
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from cutover.definition import Count, Pipeline, Sessions, Sum, Topic
+from cutover.definition.windows import Interval, merged
+from cutover.records.fold import fold_sql, joined_sql
+from reconcile.diff import diff
+from reconcile.layout import Layout, Value
+
+GAP = 500
+SIDES = 4  # as many as a comparison has: batch, and the stream after each class
+RUNS = 8
+PIPELINE = Pipeline(
+    name="s",
+    source=Topic(name="s", schema="k string, j int, at timestamp, v int", event_time="at"),
+    key=("k", "j"),
+    window=Sessions(f"{GAP} milliseconds"),
+    measures={"n": Count(), "v": Sum("v")},
+)
+Key = tuple[str, int]
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[tuple[Key, int]]:
+    """Return keys and starts, most of them on the same few seconds."""
+    rng = random.Random(11)  # noqa: S311 -- made-up data, the same every time
+    return [
+        ((f"a key that is no short text {rng.randrange(300)}", rng.randrange(5)), rng.randrange(4_000))
+        for _ in range(20_000)
+    ]
+
+
+@pytest.fixture(scope="module")
+def lake(rows: list[tuple[Key, int]]) -> Iterator[duckdb.DuckDBPyConnection]:
+    connection = duckdb.connect(config={"threads": 8})
+    connection.execute("SET TimeZone = 'UTC'; SET preserve_insertion_order = false")
+    rng = random.Random(12)  # noqa: S311 -- as above
+    for side in range(SIDES):
+        mine = rng.sample(rows, len(rows))
+        connection.register(
+            "given",
+            pa.table({"k": [k for (k, _), _ in mine], "j": [j for (_, j), _ in mine], "t": [at for _, at in mine]}),
+        )
+        connection.execute(
+            f"CREATE TABLE side_{side} AS SELECT 'accepted' AS _class, make_timestamptz(t * 1000000) AS window_start,"  # noqa: S608 -- ours
+            f" make_timestamptz(t * 1000000 + {GAP * 1000}) AS window_end, k, j::INTEGER AS j, 1::BIGINT AS n,"
+            " t::DECIMAL(38,0) AS v, 1::BIGINT AS _n FROM given"
+        )
+    yield connection
+    connection.close()
+
+
+def every(columns: str = "*") -> str:
+    return " UNION ALL ".join(f"SELECT {columns} FROM side_{side}" for side in range(SIDES))  # noqa: S608 -- ours
+
+
+def truth(rows: list[tuple[Key, int]]) -> dict[tuple[Key, int, int], int]:
+    """Return the records of each session, by key, start and end in microseconds."""
+    by_key: dict[Key, list[int]] = {}
+    for key, at in rows * SIDES:
+        by_key.setdefault(key, []).append(at * 1_000_000)
+    found: Counter[tuple[Key, int, int]] = Counter()
+    for key, starts in by_key.items():
+        sessions = sorted(merged(Interval(start, start + GAP * 1_000) for start in starts))
+        of_start = {start: next(s for s in reversed(sessions) if s.start <= start) for start in set(starts)}
+        found.update((key, of_start[start].start, of_start[start].end) for start in starts)
+    return dict(found)
+
+
+def test_equal_intervals_fold_to_the_sessions_of_plain_python_each_time(
+    lake: duckdb.DuckDBPyConnection, rows: list[tuple[Key, int]]
+) -> None:
+    query = f"SELECT k, j, epoch_us(window_start), epoch_us(window_end), _n FROM ({fold_sql(PIPELINE, f'({every()})')})"  # noqa: S608 -- ours
+    expected = truth(rows)
+    for _ in range(RUNS):
+        found = lake.execute(query).fetchall()
+        assert {((k, j), start, end): n for k, j, start, end, n in found} == expected
+        assert len(found) == len(expected)
+
+
+def test_equal_intervals_of_several_sides_are_in_one_session_each_time(
+    lake: duckdb.DuckDBPyConnection, rows: list[tuple[Key, int]]
+) -> None:
+    sessions = joined_sql(PIPELINE.key, f"({every('k, j, window_start, window_end')})")
+    query = f"SELECT count(*) FROM (SELECT DISTINCT k, j, __session FROM ({sessions}))"  # noqa: S608 -- ours
+
+    assert {lake.execute(query).fetchall()[0][0] for _ in range(RUNS)} == {len(truth(rows))}
+
+
+def test_copies_of_a_row_are_paired_alike_each_time(lake: duckdb.DuckDBPyConnection) -> None:
+    layout = Layout(
+        keys=("window_start", "k"),
+        values=(Value(name="j"), Value(name="v")),
+        group="window_start",
+        wide=frozenset({"v"}),
+    )
+    lake.execute("CREATE OR REPLACE TABLE missing AS SELECT * FROM side_1 WHERE j > 0")
+    found = set()
+    for _ in range(RUNS // 2):
+        diff(lake, layout, "side_0", "missing", into="apart")
+        found.add(tuple(lake.execute("FROM apart ORDER BY ALL").fetchall()))
+    assert len(found) == 1

@@ -1,0 +1,36 @@
+"""Every comparison of a test runs twice: the same tables at the same cut must give the same report, to the byte."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from reconcile import run
+
+Judge = Callable[..., Any]
+
+
+@contextmanager
+def comparisons() -> Iterator[None]:
+    """Let each comparison run twice, and fail the test whose second one says anything else."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run, "judge", repeated(run.judge))
+        yield
+
+
+def repeated(judge: Judge) -> Judge:
+    """Return a judgement that is made twice; only ids and times, which it has none of yet, may differ.
+
+    Raises:
+        AssertionError: The second one differs.
+    """
+
+    def both(*asked: Any) -> Any:
+        (first, unjudged), (second, again) = judge(*asked), judge(*asked)
+        assert again == unjudged
+        assert json.dumps(second.to_json(), indent=1) == json.dumps(first.to_json(), indent=1)
+        return first, unjudged
+
+    return both
