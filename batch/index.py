@@ -13,7 +13,6 @@ import pyarrow as pa
 
 from batch.dirty import Touch
 from batch.retention import outdated
-from batch.segments import Span
 from cutover.definition.fingerprint import batch_fingerprint
 from cutover.definition.pipeline import Pipeline
 from cutover.definition.windows import Interval
@@ -25,6 +24,7 @@ from cutover.lake.paths import BatchTable, batch_uri
 from cutover.lake.schemas import BATCH_INDEX, batch_ledger_schema
 from cutover.log.cut import LogId
 from cutover.records.read import Offsets
+from cutover.records.segments import Span
 from cutover.settings import Settings
 
 _RANGES = """

@@ -2,12 +2,13 @@
 
 import pyarrow as pa
 
-from batch import index, legacy, scan, segments
+from batch import index, legacy, scan
 from batch.dirty import Plan
 from batch.work import Work
 from cutover.definition.pipeline import SameDefinition
 from cutover.lake import tables
 from cutover.lake.schemas import batch_schema, duckdb_type
+from cutover.records import segments
 from cutover.records.fold import WINDOW, finished_sql
 from cutover.records.read import read
 

@@ -13,7 +13,7 @@ wholly inside where it says what a run wrote (`computed`).
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from batch import index, retention, scan, segments
+from batch import index, retention, scan
 from batch.dirty import Plan
 from batch.scan import HOURS
 from batch.windows import frozen_before, whole_from
@@ -23,7 +23,7 @@ from cutover.lake import tables
 from cutover.lake.batch_runs import Incomplete, Range
 from cutover.lake.paths import batch_uri
 from cutover.lake.schemas import batch_schema
-from cutover.records import limits
+from cutover.records import limits, segments
 from cutover.records.classes import Class
 from cutover.records.closing import closed_by
 from cutover.records.fold import SESSION, finished_sql, joined_sql

@@ -8,8 +8,8 @@ should have), `_explained` (the stage that reproduces the batch, 0 if none does)
 and `__v0_<i>`, `__v1_<i>`, ... (the stream's side after each class). Steps from v0 to the last v and to b telescope.
 
 With the same definition on both sides batch must equal the stream's side after the last class, also where the sides
-agree.
-A team's SQL may count what it likes: there a class is a cause only where its rows make the whole difference go away.
+agree. A team's SQL may count what it likes: there a class is a cause only where its rows make the whole difference go
+away. In both cases that is a claim of the ledgers, which the log has to bear out (`proof`).
 """
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`
@@ -43,8 +43,8 @@ class Findings:
         return self.causes[UNEXPLAINED].rows
 
 
-def find(sides: Sides) -> Findings:
-    """Compare both sides, make `touched`, and count rows and records behind each cause. Needs the ledger's tables."""
+def differ(sides: Sides) -> Diff:
+    """Make `different` (the stream as it is served against the batch) and `left_1`, ... (after each class)."""
     plain = diff(sides.connection, sides.layout, BATCH, stage(0), into="different")
     for n in range(1, len(sides.merged) + 1):
         if has_moved(sides.connection, n):
@@ -52,9 +52,26 @@ def find(sides: Sides) -> Findings:
         else:
             before = f"left_{n - 1}" if n > 1 else "different"
             sides.connection.execute(f"CREATE TEMP TABLE left_{n} AS SELECT * FROM {before}")
+    return plain
+
+
+def claimed_sql(sides: Sides) -> str:
+    """Return the query of the places that differ and that some class makes equal, unless the ledger is in doubt."""
+    keys = ", ".join(map(identifier, sides.layout.place))
+    wanted = [len(sides.merged)] if sides.same_definition else range(1, len(sides.merged) + 1)
+    equal = " OR ".join(_none_in(sides, f"left_{n}", "d") for n in wanted)
+    return f"SELECT DISTINCT {keys} FROM different d WHERE ({equal}) AND {_none_in(sides, 'doubtful', 'd')}"
+
+
+def find(sides: Sides, plain: Diff) -> Findings:
+    """Make `touched`, and count rows and records behind each cause. Needs the tables of `differ` and of the ledger."""
     sides.connection.execute(f"CREATE TEMP TABLE touched AS {_touched(sides)}")
     windows = number(sides.connection, f"SELECT count(DISTINCT {identifier(sides.layout.place[0])}) FROM touched")
     return Findings(plain=plain, different_windows=windows, causes=_causes(sides))
+
+
+def _none_in(sides: Sides, table: str, row: str) -> str:
+    return f"NOT EXISTS (SELECT 1 FROM {table} o WHERE {sides.layout.same_place('o', row)})"
 
 
 def cause_sql(sides: Sides, name: str, row: str = "t") -> str:
@@ -90,8 +107,11 @@ _MASKED = "d.__copy IS NULL"
 
 def _explained(sides: Sides) -> str:
     """Return SQL for the first stage that equals the batch: it left no difference, and the ledger is not in doubt."""
-    doubt = f"EXISTS (SELECT 1 FROM doubtful q WHERE {sides.layout.same_place('q', 'k')})"
-    stages = "".join(f" WHEN {_settled(sides, n)} THEN {n}" for n in range(1, len(sides.merged) + 1))
+    doubt, last = f"NOT {_none_in(sides, 'doubtful', 'k')}", len(sides.merged)
+    # Of the same definition what later classes add must leave the sides equal.
+    upto = last if sides.same_definition else 0
+    settled = {n: " AND ".join(_settled(sides, m) for m in range(n, max(n, upto) + 1)) for n in range(1, last + 1)}
+    stages = "".join(f" WHEN {is_so} THEN {n}" for n, is_so in settled.items())
     return f"CASE WHEN {doubt} THEN 0{stages} ELSE 0 END"
 
 
@@ -100,7 +120,7 @@ def _settled(sides: Sides, n: int) -> str:
     alone = f"left_{n}.__copy IS NULL"
     if sides.layout.component is None:
         return alone
-    return f"{alone} AND NOT EXISTS (SELECT 1 FROM left_{n} o WHERE {sides.layout.same_place('o', 'k')})"
+    return f"{alone} AND {_none_in(sides, f'left_{n}', 'k')}"
 
 
 def _values(sides: Sides) -> list[str]:

@@ -9,19 +9,23 @@ from cutover.definition.pipeline import Pipeline
 from cutover.lake.epochs import EpochRecord
 from cutover.records.classes import Class
 from cutover.settings import Settings
-from reconcile import causes, cells, dimension, ledger, logcheck, lost, query, series, verdict
+from reconcile import cells, dimension, lost, query, series, verdict
 from reconcile.causes import UNEXPLAINED, Findings
 from reconcile.codec import scalar
 from reconcile.diff import Diff
+from reconcile.judgement import judge
+from reconcile.logrows import Log
 from reconcile.result import Events, Expectation, Reconciliation, Rows, Seal, Windows
-from reconcile.seal import Evidence
+from reconcile.seal import Evidence, SealError
 from reconcile.sides import BATCH, DIMENSION, Sides, stage
 from reconcile.verdict import Judged
 
 _SECOND = 1_000_000
 
 
-def compare(settings: Settings, pipeline: Pipeline, evidence: Evidence, seal: Seal, sides: Sides) -> Reconciliation:
+def compare(
+    settings: Settings, pipeline: Pipeline, evidence: Evidence, seal: Seal, sides: Sides, log: Log | None = None
+) -> Reconciliation:
     """Return the comparison of both sides; run id, time and report paths are still to be set.
 
     Args:
@@ -30,15 +34,19 @@ def compare(settings: Settings, pipeline: Pipeline, evidence: Evidence, seal: Se
         evidence: What the sides were opened from.
         seal: It holds.
         sides: Open sides.
+        log: What is asked for records; None: the cluster of the settings.
+
+    Raises:
+        SealError: Whether causes hold can no longer be shown.
     """
-    doubts = ledger.question(sides, pipeline, evidence.records)
-    read_back = logcheck.verify(settings, pipeline, evidence.run, sides, evidence.records)
-    sides = dimension.staged(settings, pipeline, evidence, sides)
-    findings = causes.find(sides)
+    judgement = judge(settings, pipeline, evidence, sides, log)
+    if judgement.unproven is not None:
+        raise SealError(judgement.unproven)
+    sides, findings = judgement.sides, judgement.findings
     events = _events(sides, pipeline, evidence)
     judged = _judged(sides, findings)
     decision = verdict.decide(judged, pipeline.policy)
-    notes = (*doubts, *read_back, *_notes(pipeline, evidence, findings))
+    notes = (*judgement.notes, *_notes(pipeline, evidence, findings))
     return Reconciliation(
         pipeline=pipeline.name,
         run_id="",

@@ -3,8 +3,8 @@
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
 from typing import Any
 
 import duckdb
@@ -14,10 +14,12 @@ from cutover.definition.windows import Interval, Sessions, newest
 from cutover.errors import DefinitionError, LakeError
 from cutover.lake.tables import identifier
 from cutover.settings import Settings
-from reconcile import causes, cells, dimension, ledger, seal
+from reconcile import cells, seal
 from reconcile.codec import Scalar, encode, scalar
 from reconcile.components import COMPONENT, MEMBERS
+from reconcile.judgement import judge
 from reconcile.layout import additive
+from reconcile.logrows import Log
 from reconcile.result import CellStep
 from reconcile.seal import Evidence
 from reconcile.sides import Sides, opened, state_of
@@ -30,7 +32,7 @@ class Measured:
     measure: str
     streaming: Scalar
     batch: Scalar
-    difference: Scalar
+    difference: Scalar  # of times in seconds, as text; None: of values that have none, see `cause`
     cause: str | None  # None: the sides are equal
     steps: tuple[CellStep, ...]
 
@@ -45,6 +47,7 @@ class LedgerRow:
     event_time: str | None
     epoch: int
     reason: str | None
+    watermark: str | None  # ISO, that judged the epoch: what made a late record late
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +91,7 @@ class Explanation:
     rows: tuple[LedgerRow, ...]
     counted: tuple[CountedIn, ...]
     sessions: tuple[SessionOf, ...] = ()  # of both sides, as far as they touch one another
+    unproven: str | None = None  # why it can no longer be shown that the cause holds
 
     def to_json(self) -> dict[str, Any]:
         """Return the object that `--json` prints."""
@@ -96,7 +100,9 @@ class Explanation:
         return raw
 
 
-def explain(settings: Settings, pipeline: Pipeline, window: datetime, key: Sequence[str | None]) -> Explanation:
+def explain(
+    settings: Settings, pipeline: Pipeline, window: datetime, key: Sequence[str | None], *, log: Log | None = None
+) -> Explanation:
     """Explain one cell at the newest batch run.
 
     Args:
@@ -104,6 +110,7 @@ def explain(settings: Settings, pipeline: Pipeline, window: datetime, key: Seque
         pipeline: The definition.
         window: Start of the window.
         key: One text for each key column, None for null.
+        log: What is asked for records; None: the cluster of the settings.
 
     Raises:
         DefinitionError: The key has another number of columns, or no such row is on either side.
@@ -119,10 +126,10 @@ def explain(settings: Settings, pipeline: Pipeline, window: datetime, key: Seque
         raise LakeError(first.message, runbook=first.runbook)
     with opened(settings, pipeline, examined.evidence) as sides:
         place = _same_key(sides, pipeline, key)
-        ledger.question(sides, pipeline, examined.evidence.records)
-        sides = dimension.staged(settings, pipeline, examined.evidence, sides)  # noqa: PLW2901 -- the same, one stage more
-        causes.find(sides)
-        return _explained(pipeline, examined.evidence, sides, window, _asked(sides, pipeline, window, place))
+        judgement = judge(settings, pipeline, examined.evidence, sides, log)
+        asked = _asked(judgement.sides, pipeline, window, place)
+        found = _explained(pipeline, examined.evidence, judgement.sides, window, asked)
+        return replace(found, unproven=None if judgement.unproven is None else judgement.unproven.message)
 
 
 def _same_key(sides: Sides, pipeline: Pipeline, key: Sequence[str | None]) -> str:
@@ -215,7 +222,7 @@ def _values(
                 measure=value.name,
                 streaming=scalar(streaming),
                 batch=scalar(batch),
-                difference=cells.minus(streaming, batch, additive=value.name in additive(pipeline)),
+                difference=_difference(streaming, batch, additive=value.name in additive(pipeline)),
                 cause=cell.cause if cell else f"not judged: {state}" if unjudged else None,
                 steps=cell.steps if cell else (),
             )
@@ -223,10 +230,18 @@ def _values(
     return tuple(found)
 
 
+def _difference(streaming: Any, batch: Any, *, additive: bool) -> Scalar:
+    """Return streaming - batch of numbers, of times in seconds."""
+    if isinstance(streaming, date) and isinstance(batch, date):
+        return f"{(streaming - batch).total_seconds():+.6f}".rstrip("0").rstrip(".") + " s"
+    return cells.minus(streaming, batch, additive=additive)
+
+
 def _ledger(sides: Sides, place: str) -> tuple[LedgerRow, ...]:
     found = sides.connection.execute(
-        "SELECT _class, _partition, _offset, event_time, _epoch, reason FROM ledger"
-        f" WHERE {place} ORDER BY _partition, _offset, _class, _epoch LIMIT 1000"
+        "SELECT _class, _partition, _offset, event_time, _epoch, reason,"
+        " (SELECT w.watermark FROM epoch_watermarks w WHERE w.epoch = l._epoch)"
+        f" FROM ledger l WHERE {place} ORDER BY _partition, _offset, _class, _epoch LIMIT 1000"
     ).fetchall()
     return tuple(
         LedgerRow(
@@ -236,8 +251,9 @@ def _ledger(sides: Sides, place: str) -> tuple[LedgerRow, ...]:
             event_time=None if at is None else str(scalar(at)),
             epoch=int(epoch),
             reason=reason,
+            watermark=seal.iso(watermark),
         )
-        for cls, partition, offset, at, epoch, reason in found
+        for cls, partition, offset, at, epoch, reason, watermark in found
     )
 
 

@@ -7,17 +7,18 @@ from datetime import UTC, datetime
 
 import duckdb
 
+from cutover import events
 from cutover.clock import Clock, SystemClock
 from cutover.definition.fingerprint import result_fingerprint
 from cutover.definition.pipeline import Pipeline
 from cutover.errors import DefinitionError, LakeError
-from cutover.events import log
 from cutover.lake import pins, versions
 from cutover.lake.batch_runs import Range
 from cutover.probe import Probe, silent
 from cutover.settings import Settings
 from reconcile import causes, damage, history, seal, sides, verdict
 from reconcile.compare import compare
+from reconcile.logrows import Log
 from reconcile.report import files
 from reconcile.result import Cause, Reconciliation, Seal, SealBreach
 from reconcile.seal import Evidence
@@ -32,6 +33,7 @@ def reconcile(  # noqa: PLR0913 -- a range, a cut, and what a test hands in
     epoch: int | None = None,
     probe: Probe = silent,
     clock: Clock | None = None,
+    log: Log | None = None,
 ) -> Reconciliation:
     """Compare both sides of a pipeline at the cut of a batch run, write the report, record the run.
 
@@ -43,6 +45,7 @@ def reconcile(  # noqa: PLR0913 -- a range, a cut, and what a test hands in
         epoch: The batch run at this epoch's cut; None: the newest.
         probe: Told `report.rendered` and `verdict.recorded`.
         clock: The wall clock.
+        log: What is asked for the records behind a difference; None: the cluster of the settings.
 
     Returns:
         The comparison: `.verdict`, `.exit_code`, `.report_path` (relative to the reports folder).
@@ -53,7 +56,7 @@ def reconcile(  # noqa: PLR0913 -- a range, a cut, and what a test hands in
     clock = clock or SystemClock()
     at, began = clock.now(), clock.monotonic()
     _check_range(start, end)
-    found, unjudged = judge(settings, pipeline, start, end, epoch)
+    found, unjudged = judge(settings, pipeline, start, end, epoch, log)
     run_id = f"{at.astimezone(UTC):%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
     stem = f"{pipeline.name}/{run_id}"
     result = replace(
@@ -88,7 +91,12 @@ def _let_go(settings: Settings, pipeline: Pipeline, found: Seal, clock: Clock) -
 
 
 def judge(
-    settings: Settings, pipeline: Pipeline, start: datetime | None, end: datetime | None, epoch: int | None
+    settings: Settings,
+    pipeline: Pipeline,
+    start: datetime | None,
+    end: datetime | None,
+    epoch: int | None,
+    log: Log | None = None,
 ) -> tuple[Reconciliation, tuple[Range, ...]]:
     """Return the comparison, or why there is none, and the closed windows that batch did not vouch for.
 
@@ -101,7 +109,7 @@ def judge(
         return _refused(pipeline, examined.seal), ()
     try:
         with sides.opened(settings, pipeline, evidence, start, end) as opened:
-            found, unjudged = compare(settings, pipeline, evidence, examined.seal, opened), opened.unjudged
+            found, unjudged = compare(settings, pipeline, evidence, examined.seal, opened, log), opened.unjudged
     except seal.SealError as error:
         return _refused(pipeline, _broken(examined.seal, error.breach)), ()
     except LakeError as error:
@@ -153,7 +161,7 @@ def _iso(moment: datetime | None) -> str | None:
 
 
 def _log(result: Reconciliation) -> None:
-    log.info(
+    events.log.info(
         "reconciled",
         pipeline=result.pipeline,
         run_id=result.run_id,

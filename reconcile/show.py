@@ -85,15 +85,19 @@ def explanation(console: Console, found: Explanation) -> None:
     console.print(_safe(f"{head}  epoch {found.epoch}  {found.state}"))
     table = Table("measure", "streaming", "batch", "difference", "cause")
     for value in found.values:
-        cells = (number(value.streaming), number(value.batch), signed(value.difference))
+        apart = (
+            "none" if value.cause is None else "not a number" if value.difference is None else signed(value.difference)
+        )
+        cells = (number(value.streaming), number(value.batch), apart)
         table.add_row(value.measure, *map(_safe, cells), value.cause or "equal")
     console.print(table)
-    rows = Table("class", "partition", "offset", "event time", "epoch", "reason", title="rows that did not count")
+    if found.unproven:
+        console.print(_safe(found.unproven))
+    columns = ("class", "partition", "offset", "event time", "epoch", "watermark before it", "reason")
+    rows = Table(*columns, title="rows that did not count")
     for row in found.rows:
-        event_time = when(row.event_time)
-        rows.add_row(
-            row.class_, shown(row.partition), str(row.offset), event_time, str(row.epoch), _safe(row.reason or "")
-        )
+        times = (when(row.event_time), str(row.epoch), when(row.watermark))
+        rows.add_row(row.class_, shown(row.partition), str(row.offset), *times, _safe(row.reason or ""))
     if found.rows:
         console.print(rows)
     counted = ", ".join(f"{item.records:,} in epoch {item.epoch}" for item in found.counted)

@@ -1,10 +1,10 @@
 """Both sides as tables of one DuckDB connection: what batch computed, and the stream's fold after each further class.
 
 Tables: `batch_side`; `stage_0` (accepted rows folded: what the stream serves), `stage_1` (late rows merged too),
-where the batch is a team's SQL `stage_2` (future rows merged too), where records have ids a last one (duplicates: of
-the same definition those that batch counts instead of others). All hold only windows that are judged: closed at
-the cut, covered by the batch, in the range asked for; of sessions whole components. `stream_log` is the epoch log up to
-the cut.
+where the batch is a team's SQL `stage_2` (future rows merged too) and, where records have ids, a last one (duplicates
+merged too); of the same definition that last one is made from the log (`proof`). All hold only windows that are judged:
+closed at the cut, covered by the batch, in the range asked for; of sessions whole components. `stream_log` is the epoch
+log up to the cut.
 """
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`
@@ -117,9 +117,10 @@ def _choose(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, stages: i
 
 
 def _merged(pipeline: Pipeline, *, same: bool) -> tuple[Class, ...]:
-    """Return the classes that may make a difference, in the documented order."""
-    duplicate = () if pipeline.source.record_id is None else (Class.DUPLICATE,)
-    return (Class.LATE, *(() if same else (Class.FUTURE,)), *duplicate)
+    """Return the classes whose rows are merged, in the documented order."""
+    if same:
+        return (Class.LATE,)
+    return (Class.LATE, Class.FUTURE, *(() if pipeline.source.record_id is None else (Class.DUPLICATE,)))
 
 
 def _fold(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, classes: tuple[Class, ...], number: int) -> None:
@@ -137,9 +138,8 @@ def _fold_further(
     connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, classes: tuple[Class, ...], number: int
 ) -> None:
     """Fold anew only where the last class has rows: few rows are late, and a fold of all is most of a comparison."""
-    moved, before, told = f"moved_{number}", f"all_{number - 1}", twins.tells(pipeline)
-    swaps = told and classes[-1] == Class.DUPLICATE
-    source = twins.SWAPPED if swaps else f"stream_log WHERE _class = {tables.literal(classes[-1])}"
+    moved, before = f"moved_{number}", f"all_{number - 1}"
+    source = f"stream_log WHERE _class = {tables.literal(classes[-1])}"
     # A late row may join sessions on both sides of it, so all of its key are folded anew.
     alone = () if isinstance(pipeline.window, Sessions) else ("window_start",)
     keys = [identifier(name) for name in (*alone, *pipeline.key)]
@@ -148,10 +148,10 @@ def _fold_further(
         connection.execute(f"CREATE TEMP VIEW all_{number} AS SELECT * FROM {before}")
         return
     there = " AND ".join(f"m.{k} IS NOT DISTINCT FROM r.{k}" for k in keys)
-    log = twins.TRUTH if told else "stream_log"
+    log = twins.TRUTH if twins.tells(pipeline) else "stream_log"
     rows = f"(SELECT * FROM {log} r WHERE EXISTS (SELECT 1 FROM {moved} m WHERE {there}))"
     rest = f"SELECT * FROM {before} r WHERE NOT EXISTS (SELECT 1 FROM {moved} m WHERE {there})"
-    again = twins.settled_sql(pipeline, moved) if swaps else finished_sql(pipeline, rows, keep=classes)
+    again = finished_sql(pipeline, rows, keep=classes)
     connection.execute(f"CREATE TEMP TABLE all_{number} AS {rest} UNION ALL {again}")
 
 

@@ -9,7 +9,11 @@ from reconcile.layout import FLOAT_RELATIVE
 
 
 def plain(value: Any) -> Any:
-    """Return a value as plain Python has it: times without a zone, in UTC."""
+    """Return a value as plain Python has it: times without a zone, in UTC; those inside lists and structs too."""
+    if isinstance(value, list):
+        return [plain(item) for item in value]
+    if isinstance(value, dict):
+        return {name: plain(item) for name, item in value.items()}
     return value.astimezone(UTC).replace(tzinfo=None) if isinstance(value, datetime) and value.tzinfo else value
 
 

@@ -1,6 +1,7 @@
 """Both paths at the cut of the newest batch run, by the reconciler's own machinery."""
 
-from reconcile import causes, cells, dimension, ledger, query, seal, sides
+from reconcile import cells, query, seal, sides
+from reconcile.judgement import judge
 from reconcile.report.text import key_text
 from reconcile.result import Difference
 from reconcile.verify.facts import Facts, Paths
@@ -15,9 +16,13 @@ def paths(source: Source, facts: Facts) -> Paths | Unknown:
     if evidence is None:
         return Unknown(why=examined.seal.breaches[0].message)
     with sides.opened(source.settings, facts.pipeline, evidence) as opened:
-        ledger.question(opened, facts.pipeline, evidence.records)
-        opened = dimension.staged(source.settings, facts.pipeline, evidence, opened)  # noqa: PLW2901 -- the same, one stage more
-        found = causes.find(opened)
+        try:
+            judgement = judge(source.settings, facts.pipeline, evidence, opened)
+        except seal.SealError as error:
+            return Unknown(why=error.breach.message)
+        if judgement.unproven is not None:
+            return Unknown(why=judgement.unproven.message)
+        opened, found = judgement.sides, judgement.findings  # noqa: PLW2901 -- the same, with all stages
         listed = cells.read(opened, where="_explained = 0", limit=MOST + 1) if found.unexplained else ()
         rows = query.number(opened.connection, f"SELECT count(*) FROM {sides.BATCH}")  # noqa: S608 -- a name of ours
         texts = tuple(dict.fromkeys(map(_text, listed)))

@@ -23,7 +23,6 @@ from cutover.log.kafka import LogClient
 from cutover.probe import Probe, silent
 from cutover.settings import Kafka, Settings
 from reconcile.result import Reconciliation
-from reconcile.run import reconcile
 from reconcile.verify.model import Verification
 from reconcile.verify.oracle import Oracle, Sent
 from reconcile.verify.run import verify
@@ -36,6 +35,7 @@ from tests.faults.child import Child
 from tests.faults.definition import definition
 from tests.faults.fault import Fault
 from tests.faults.task import Place, Role, Task
+from tests.integration.reconcile.lake_of import reconcile
 from tests.integration.streaming import rig as small
 from tests.integration.streaming.rig import Event
 from tests.support.background import Background

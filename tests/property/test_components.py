@@ -1,5 +1,6 @@
 """Sessions are compared as what touches on either side: late rows explain what they make equal, and nothing else."""
 
+import json
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -11,16 +12,19 @@ from typing import Any
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from batch.scan import HOURS
 from cutover.definition import Count, Pipeline, Policy, Sessions, Sum, Topic
 from cutover.definition.fingerprint import lateness_fingerprint, result_fingerprint
 from cutover.definition.windows import Interval, merged
 from cutover.lake.batch_runs import EXPIRED, BatchRun, Incomplete
 from cutover.lake.epochs import EpochRecord
+from cutover.log.kafka import RawRecord
 from cutover.records import limits
 from cutover.records.closing import closed_by, grace
 from cutover.settings import Settings
-from reconcile import causes, ledger, seal, sides
-from tests.integration.reconcile.lake_of import Lake, write
+from reconcile import seal, sides
+from reconcile.judgement import judge as judgement_of
+from tests.integration.reconcile.lake_of import Lake, held, write
 from tests.support.depth import depth
 
 HALF = 300_000_000  # of the gap, microseconds
@@ -146,7 +150,20 @@ def lake_of(story: Story) -> Lake:
         batch=tuple(row(one.shop, one.window, one.sales) | {"_epoch": EPOCHS - 1} for one in final),
         run=_run(story, len(ordered), last),
         transaction=EPOCHS - 1,
+        log=tuple(_record(offset, sale) for offset, sale in enumerate(ordered)),
+        ranges=tuple(_range(offset, sale) for offset, sale in enumerate(ordered)),
     )
+
+
+def _record(offset: int, sale: Sale) -> RawRecord:
+    fields = {"shop": sale.shop, "amount": sale.amount, "at": moment(sale.at).isoformat()}
+    return RawRecord(partition=0, offset=offset, log_time_micros=sale.at, value=json.dumps(fields).encode())
+
+
+def _range(offset: int, sale: Sale) -> Raw:
+    hour = sale.at - sale.at % HOURS.size
+    ends = {"window_start": moment(hour), "window_end": moment(hour + HOURS.size)}
+    return {**ends, "first_offset": offset, "last_offset": offset, "_partition": 0, "_n": 1}
 
 
 def _epoch(story: Story, ordered: Sequence[Sale], number: int) -> EpochRecord:
@@ -211,8 +228,9 @@ def judge(lake: Lake) -> Judged:
         evidence = seal.examine(fresh, PIPELINE, epoch=None).evidence
         assert evidence is not None
         with sides.opened(fresh, PIPELINE, evidence) as opened:
-            assert ledger.question(opened, PIPELINE, evidence.records) == ()
-            found = causes.find(opened)
+            judgement = judgement_of(fresh, PIPELINE, evidence, opened, held(lake))
+            found = judgement.findings
+            assert not any("in doubt" in note for note in judgement.notes)
             return Judged(
                 compared=found.plain.groups,
                 different=found.different_windows,

@@ -68,7 +68,7 @@ class _Books:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Judged:
+class Judged:
     """One record, parsed and evaluated."""
 
     raw: RawRecord
@@ -106,7 +106,7 @@ def run(
     Returns:
         The result; idle partitions are not simulated, so give borders of a run in which none was idle.
     """
-    judged = _judge(pipeline, sorted(records, key=lambda r: (r.partition, r.offset)), dimensions)
+    judged = judge(pipeline, sorted(records, key=lambda r: (r.partition, r.offset)), dimensions)
     books = _Books(seen=set(seen))
     reached: list[int | None] = []
     for number, inside in enumerate([judged] if epochs is None else _epochs(judged, epochs)):
@@ -119,14 +119,15 @@ def run(
     return _result(pipeline, books, sum(r.parsed.unknown for r in read if r.reason is None), tuple(reached))
 
 
-def _judge(pipeline: Pipeline, records: Sequence[RawRecord], dimensions: At) -> list[_Judged]:
+def judge(pipeline: Pipeline, records: Sequence[RawRecord], dimensions: At) -> list[Judged]:
+    """Return each record, parsed and evaluated as its topic's side of the definition says."""
     left, right = joined.asked(pipeline)
     ours = [record for record in records if record.partition < RIGHT]
     theirs = [record for record in records if record.partition >= RIGHT]
     return [*_of_topic(pipeline, left, ours, dimensions), *_of_topic(pipeline, right, theirs, dimensions)]
 
 
-def _of_topic(pipeline: Pipeline, side: Pipeline, records: Sequence[RawRecord], dimensions: At) -> list[_Judged]:
+def _of_topic(pipeline: Pipeline, side: Pipeline, records: Sequence[RawRecord], dimensions: At) -> list[Judged]:
     parsed = [parse(record.value, side.source) for record in records]
     whole = ((item.values, raw) for raw, item in zip(records, parsed, strict=True) if item.reason is None)
     found = iter(evaluate(side, [looked_up(side, values, dimensions(raw)) for values, raw in whole]))
@@ -136,17 +137,17 @@ def _of_topic(pipeline: Pipeline, side: Pipeline, records: Sequence[RawRecord], 
     ]
 
 
-def _judged(pipeline: Pipeline, raw: RawRecord, parsed: ParsedRecord, evaluated: Evaluated | None) -> _Judged:
+def _judged(pipeline: Pipeline, raw: RawRecord, parsed: ParsedRecord, evaluated: Evaluated | None) -> Judged:
     reason = Reason.EXPRESSION if evaluated is not None and evaluated.failed else parsed.reason
     event = None if reason is not None else parsed.values[pipeline.source.event_time]
-    return _Judged(raw=raw, parsed=parsed, evaluated=None if reason else evaluated, reason=reason, event=event)
+    return Judged(raw=raw, parsed=parsed, evaluated=None if reason else evaluated, reason=reason, event=event)
 
 
 def _is_read(record: RawRecord, border: Mapping[int, int]) -> bool:
     return record.offset < border.get(record.partition, 0)
 
 
-def _epochs(judged: Sequence[_Judged], epochs: Sequence[Mapping[int, int]]) -> list[list[_Judged]]:
+def _epochs(judged: Sequence[Judged], epochs: Sequence[Mapping[int, int]]) -> list[list[Judged]]:
     before: list[Mapping[int, int]] = [{}, *epochs[:-1]]
     return [
         [r for r in judged if _is_read(r.raw, end) and not _is_read(r.raw, start)]
@@ -154,7 +155,7 @@ def _epochs(judged: Sequence[_Judged], epochs: Sequence[Mapping[int, int]]) -> l
     ]
 
 
-def _classify(books: _Books, pipeline: Pipeline, record: _Judged, watermark: int | None) -> None:
+def _classify(books: _Books, pipeline: Pipeline, record: Judged, watermark: int | None) -> None:
     if record.evaluated is None or record.event is None:
         _enter(books, record, Class.MALFORMED, None)
         return
@@ -168,10 +169,10 @@ def _classify(books: _Books, pipeline: Pipeline, record: _Judged, watermark: int
         cls = Class.FUTURE if record.is_future(pipeline) else cls
         _enter(books, record, cls, start)
         if cls is Class.ACCEPTED:
-            books.groups.setdefault((start, end, record.evaluated.key), []).append(_counted(record, record.evaluated))
+            books.groups.setdefault((start, end, record.evaluated.key), []).append(counted_of(record, record.evaluated))
 
 
-def _remember(books: _Books, pipeline: Pipeline, record: _Judged, watermark: int | None) -> tuple[bool, bool]:
+def _remember(books: _Books, pipeline: Pipeline, record: Judged, watermark: int | None) -> tuple[bool, bool]:
     """Return whether a record is too old for its id to be known, and whether its twin was there before; note its id."""
     name, event = pipeline.source.record_id, record.event
     if name is None or event is None or record.is_future(pipeline):
@@ -185,11 +186,12 @@ def _remember(books: _Books, pipeline: Pipeline, record: _Judged, watermark: int
     return False, is_twin
 
 
-def _counted(record: _Judged, evaluated: Evaluated) -> Counted:
+def counted_of(record: Judged, evaluated: Evaluated) -> Counted:
+    """Return what the measures look at in a record, and its place in the log."""
     return evaluated.values, (record.event or 0, record.raw.partition, record.raw.offset)
 
 
-def _enter(books: _Books, record: _Judged, cls: Class, start: int | None) -> None:
+def _enter(books: _Books, record: Judged, cls: Class, start: int | None) -> None:
     books.counts[cls] += 1
     if cls in WITH_POSITIONS:
         raw = record.raw
@@ -206,7 +208,7 @@ def _enter(books: _Books, record: _Judged, cls: Class, start: int | None) -> Non
 
 
 def _watermark(
-    pipeline: Pipeline, judged: Sequence[_Judged], border: Mapping[int, int], before: int | None
+    pipeline: Pipeline, judged: Sequence[Judged], border: Mapping[int, int], before: int | None
 ) -> int | None:
     """Return the minimum over partitions of the newest event time read, less the out-of-orderness; never back."""
     newest: dict[int, int | None] = {}
@@ -224,7 +226,7 @@ def _watermark(
     return reached if before is None else max(before, reached)
 
 
-def _sessions(alone: Mapping[Group, list[Counted]]) -> dict[Group, list[Counted]]:
+def sessions_of(alone: Mapping[Group, list[Counted]]) -> dict[Group, list[Counted]]:
     """Return the groups of sessions from those of rows alone: of a key, those that touch are one."""
     found: dict[Group, list[Counted]] = {}
     for key in {group[2] for group in alone}:
@@ -236,8 +238,8 @@ def _sessions(alone: Mapping[Group, list[Counted]]) -> dict[Group, list[Counted]
 
 
 def _result(pipeline: Pipeline, books: _Books, unknown: int, watermarks: tuple[int | None, ...]) -> Result:
-    groups = _sessions(books.groups) if isinstance(pipeline.window, Sessions) else books.groups
-    measures = _measures(pipeline, groups)
+    groups = sessions_of(books.groups) if isinstance(pipeline.window, Sessions) else books.groups
+    measures = measures_of(pipeline, groups)
     rows = {group: Row(n=len(counted), measures=measures[group]) for group, counted in groups.items()}
     counts = {cls: books.counts[cls] for cls in Class}
     return Result(
@@ -250,7 +252,8 @@ def _result(pipeline: Pipeline, books: _Books, unknown: int, watermarks: tuple[i
     )
 
 
-def _measures(pipeline: Pipeline, groups: Mapping[Group, Sequence[Counted]]) -> dict[Group, dict[str, Any]]:
+def measures_of(pipeline: Pipeline, groups: Mapping[Group, Sequence[Counted]]) -> dict[Group, dict[str, Any]]:
+    """Return each group's finished measures from its records."""
     if pipeline.join is not None:
         return joined.results(pipeline, {group: (group[2], counted) for group, counted in groups.items()})
     return {

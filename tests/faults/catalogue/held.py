@@ -11,11 +11,10 @@ from cutover.definition import Pipeline
 from cutover.lake import pins, tables
 from cutover.lake.paths import batch_uri
 from cutover.lake.vacuum import vacuum
-from reconcile.run import reconcile
 from tests.faults.catalogue.lake import SAID, told
 from tests.faults.fault import Fault, Part
 from tests.faults.rig import Rig
-from tests.integration.reconcile.lake_of import PIPELINE, Sale, lake_of, replace_batch, write
+from tests.integration.reconcile.lake_of import PIPELINE, Sale, lake_of, reconcile, replace_batch, write
 
 SALES = tuple(Sale(epoch=i % 4, hour=i % 5, shop=("a", "b")[i % 2], amount=i) for i in range(40))
 OLD_CUT, PIN_DAYS = 2, 2

@@ -1,9 +1,11 @@
 """Tables of one pipeline as both paths would have left them, made from a list of records; and ways to spoil them."""
 
+import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -19,8 +21,13 @@ from cutover.lake.batch_runs import BatchRun
 from cutover.lake.epochs import EpochRecord
 from cutover.lake.paths import batch_uri
 from cutover.lake.schemas import BATCH_INDEX, batch_schema, epoch_log_schema
+from cutover.log.kafka import RawRecord
 from cutover.settings import Settings
+from reconcile import run
+from reconcile.result import Reconciliation
+from tests.support.held_log import HeldLog
 
+_HELD: dict[Path, HeldLog] = {}
 START = datetime(2026, 1, 1, tzinfo=UTC)
 HOUR = 3_600_000_000
 CLOSED_UNTIL = 100  # hours after START: the watermark from epoch 1 on, so windows 0 to 98 are closed
@@ -68,6 +75,8 @@ class Lake:
     batch: tuple[Raw, ...]
     run: BatchRun
     transaction: int
+    log: tuple[RawRecord, ...] = ()
+    ranges: tuple[Raw, ...] = ()  # of the batch index
 
 
 def micros(hour: int) -> int:
@@ -84,14 +93,31 @@ def lake_of(sales: Sequence[Sale], pipeline: Pipeline = PIPELINE) -> Lake:
         for group in {_group(sale): None for sale in ordered}
     ]
     batch = _batch([sale for sale in ordered if sale.kind in {"accepted", "late"}], pipeline, epoch=last)
-    run = _run(pipeline, epochs[-1])
+    recorded = _run(pipeline, epochs[-1])
     return Lake(
-        partials=_ended(partials, pipeline), epochs=epochs, batch=_ended(batch, pipeline), run=run, transaction=last
+        partials=_ended(partials, pipeline),
+        epochs=epochs,
+        batch=_ended(batch, pipeline),
+        run=recorded,
+        transaction=last,
+        log=tuple(_record(offset, sale) for offset, sale in enumerate(ordered)),
+        ranges=_ended([_range(offset, sale) for offset, sale in enumerate(ordered)], pipeline),
     )
+
+
+def held(lake: Lake) -> HeldLog:
+    """Return the log that the lake was made from."""
+    return HeldLog(records=lake.log)
+
+
+def reconcile(settings: Settings, pipeline: Pipeline, **asked: Any) -> Reconciliation:
+    """Compare both sides of a lake that was written last, beside its log."""
+    return run.reconcile(settings, pipeline, log=_HELD.get(settings.home), **asked)
 
 
 def write(settings: Settings, lake: Lake, pipeline: Pipeline = PIPELINE) -> str:
     """Write the tables and return the epoch log's folder."""
+    _HELD[settings.home] = held(lake)
     version = versions.open_or_create(settings, pipeline, SystemClock())
     schema = epoch_log_schema(pipeline)
     log = tables.ensure(version.uri, schema, partition_by=["_kind"])
@@ -101,6 +127,9 @@ def write(settings: Settings, lake: Lake, pipeline: Pipeline = PIPELINE) -> str:
     tables.append(log, pa.Table.from_pylist([*lake.partials, *records], schema=schema), commit=commit)
     batch = tables.ensure(batch_uri(settings, pipeline), batch_schema(pipeline))
     tables.append(batch, pa.Table.from_pylist(list(lake.batch), schema=batch_schema(pipeline)))
+    index = tables.ensure(batch_uri(settings, pipeline, "batch_index"), BATCH_INDEX)
+    ranges = [row | {"_kind": "range", "_run": lake.run.run_id, "_epoch": lake.run.epoch} for row in lake.ranges]
+    tables.append(index, pa.Table.from_pylist(ranges, schema=BATCH_INDEX))
     write_run(settings, replace(lake.run, batch_version=int(batch.version())), pipeline)
     return version.uri
 
@@ -135,6 +164,19 @@ def _ended(rows: Iterable[Raw], pipeline: Pipeline) -> tuple[Raw, ...]:
 def _end(pipeline: Pipeline, start: datetime) -> datetime:
     micros_of = round(start.timestamp() * 1_000_000)
     return start + timedelta(microseconds=newest(pipeline.window, micros_of).end - micros_of)
+
+
+def _record(offset: int, sale: Sale) -> RawRecord:
+    at = START + timedelta(hours=sale.hour, minutes=1)
+    fields = {"id": offset, "shop": sale.shop, "desk": sale.desk, "amount": sale.amount, "at": at.isoformat()}
+    logged = at - timedelta(days=30 if sale.kind == "future" else 0)
+    micros_of = round(logged.timestamp() * 1_000_000)
+    return RawRecord(partition=0, offset=offset, log_time_micros=micros_of, value=json.dumps(fields).encode())
+
+
+def _range(offset: int, sale: Sale) -> Raw:
+    place = {"first_offset": offset, "last_offset": offset, "_partition": 0, "_n": 1}
+    return {"window_start": START + timedelta(hours=sale.hour), **place}
 
 
 def _group(sale: Sale) -> tuple[Any, ...]:

@@ -10,8 +10,7 @@ from cutover.errors import LakeError
 from cutover.settings import Settings
 from reconcile.explain import explain
 from reconcile.result import Verdict
-from reconcile.run import reconcile
-from tests.integration.reconcile.lake_of import PIPELINE, START, Lake, Sale, edited, lake_of, micros, write
+from tests.integration.reconcile.lake_of import PIPELINE, START, Lake, Sale, edited, lake_of, micros, reconcile, write
 
 HUGE = Decimal("9" * 38)
 SALES = (Sale(hour=3, shop="a"), Sale(epoch=1, hour=3, shop="a"), Sale(epoch=1, hour=4, shop="b"))

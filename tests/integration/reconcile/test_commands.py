@@ -36,12 +36,21 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
 
 
 def test_reconcile_prints_one_object_and_exits_zero(home: Settings, capsys: pytest.CaptureFixture[str]) -> None:
-    write(home, lake_of(SALES))
+    write(home, lake_of(SALES[:-1]))
 
     exit_code = cli.main(["reconcile", "sales", "--json"])
 
     printed = capsys.readouterr().out.splitlines()[-1]
-    assert (exit_code, json.loads(printed)["verdict"]) == (0, "EXPLAINED")
+    assert (exit_code, json.loads(printed)["verdict"]) == (0, "CONSISTENT")
+
+
+def test_a_cause_that_no_log_bears_out_exits_two(home: Settings, capsys: pytest.CaptureFixture[str]) -> None:
+    write(home, lake_of(SALES))
+
+    exit_code = cli.main(["reconcile", "sales"])
+
+    said = " ".join(capsys.readouterr().out.split())
+    assert (exit_code, "whether their causes hold cannot be shown" in said) == (2, True)
 
 
 def test_a_divergence_exits_one(home: Settings, capsys: pytest.CaptureFixture[str]) -> None:

@@ -166,7 +166,7 @@ def test_only_late_records_tell_the_paths_apart(lab: Lab) -> None:
 
     assert (found.verdict, found.causes["late"].events) == (Verdict.EXPLAINED, len(LATE))
     assert {name for name, cause in found.causes.items() if cause.rows} == {"late"}
-    assert f"{len(LATE)} of {len(LATE)} sampled late positions were read back from the log, 0 wrong." in found.notes
+    assert any("0 are not borne out, 0 can no longer be proven" in note for note in found.notes)
 
 
 def test_a_teams_sql_sees_the_columns_too(lab: Lab, tmp_path: Path) -> None:

@@ -22,8 +22,7 @@ from reconcile.gate import evidence
 from reconcile.gate.decide import decide
 from reconcile.lost import sentence
 from reconcile.result import Reconciliation, Verdict
-from reconcile.run import reconcile
-from tests.integration.reconcile.lake_of import PIPELINE, START, Lake, Sale, edited, lake_of, micros, write
+from tests.integration.reconcile.lake_of import PIPELINE, START, Lake, Sale, edited, lake_of, micros, reconcile, write
 from tests.integration.reconcile.test_run import CLEAN, SCHEMA
 from tests.support.losses import LOSS as A_LOSS
 
@@ -164,7 +163,8 @@ def test_window_whose_records_went_before_the_version_began_is_not_compared(sett
     sales = [Sale(hour=h) for h in range(5)]
     lake = lake_of(sales)
     began = tuple(replace(epoch, start={0: 20}, end={0: 25}) for epoch in lake.epochs)
-    lake = replace(lake, epochs=began, run=replace(lake.run, cut={0: 25}), batch=lake_of([*sales, Sale(hour=0)]).batch)
+    batch = lake_of([*sales, Sale(hour=0)]).batch
+    lake = replace(lake, epochs=began, run=replace(lake.run, cut={0: 25}), batch=batch, ranges=())
     write(settings, lake)
     scanned(settings, lake, h0=3, h1=19, h2=20, h3=21, h4=25)
 

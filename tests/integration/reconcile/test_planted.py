@@ -9,8 +9,7 @@ import pytest
 
 from cutover.settings import Settings
 from reconcile.result import Reconciliation, Verdict
-from reconcile.run import reconcile
-from tests.integration.reconcile.lake_of import PIPELINE, START, Lake, Raw, Sale, lake_of, write
+from tests.integration.reconcile.lake_of import PIPELINE, START, Lake, Raw, Sale, lake_of, reconcile, write
 
 HOUR = timedelta(hours=1)
 SALES = (

@@ -18,8 +18,18 @@ from cutover.probe import Point
 from cutover.settings import Settings
 from reconcile import history
 from reconcile.result import CellStep, Reconciliation, Verdict
-from reconcile.run import reconcile
-from tests.integration.reconcile.lake_of import HOUR, PIPELINE, START, Lake, Sale, edited, lake_of, replace_batch, write
+from tests.integration.reconcile.lake_of import (
+    HOUR,
+    PIPELINE,
+    START,
+    Lake,
+    Sale,
+    edited,
+    lake_of,
+    reconcile,
+    replace_batch,
+    write,
+)
 
 CLEAN = tuple(
     Sale(epoch=i % 3, hour=i % 7, shop=("a", "b", None)[i % 3], desk=(1, None)[i % 2], amount=i) for i in range(60)
@@ -315,7 +325,10 @@ def test_a_record_late_in_two_sliding_windows_is_one_event_and_two_pairs(setting
     position = {"partition": 0, "offset": 1, "event_time": at, "reason": None}
     rows = tuple(row | {"_positions": [position]} if row["_class"] == "late" else row for row in lake.partials)
     epochs = tuple(replace(e, start={0: e.epoch}, end={0: e.epoch + 1}, records=1) for e in lake.epochs)
-    write(settings, replace(lake, partials=rows, epochs=epochs, run=replace(lake.run, cut={0: 2})), sliding)
+    both = lake_of([Sale(hour=1), Sale(hour=1)])  # of both windows, as the log has them
+    ranges = tuple(row | {"first_offset": 0, "last_offset": 1} for row in lake.ranges)
+    lake = replace(lake, partials=rows, epochs=epochs, run=replace(lake.run, cut={0: 2}), log=both.log, ranges=ranges)
+    write(settings, lake, sliding)
 
     result = reconcile(settings, sliding)
 

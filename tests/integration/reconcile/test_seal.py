@@ -12,8 +12,7 @@ from cutover.lake import control, tables
 from cutover.lake.paths import batch_uri
 from cutover.settings import Settings
 from reconcile.result import Reconciliation, Verdict
-from reconcile.run import reconcile
-from tests.integration.reconcile.lake_of import PIPELINE, Lake, Sale, lake_of, micros, write, write_run
+from tests.integration.reconcile.lake_of import PIPELINE, Lake, Sale, lake_of, micros, reconcile, write, write_run
 
 SALES = tuple(Sale(epoch=i % 4, hour=i % 5, shop=("a", None)[i % 2], amount=i) for i in range(40))
 

@@ -1,4 +1,4 @@
-from batch.segments import MOST, NEAR, Span, reads
+from cutover.records.segments import MOST, NEAR, Span, reads
 
 
 def span(partition: int, first: int, last: int) -> Span:

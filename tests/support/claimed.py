@@ -1,0 +1,45 @@
+"""Places of two results of the reference, and what a ledger says, as the reconciler takes them."""
+
+from collections.abc import Mapping, Sequence
+
+from cutover.definition import Pipeline, Sessions
+from cutover.definition.windows import Interval, merged
+from cutover.log.kafka import RawRecord
+from cutover.records.classes import Class
+from cutover.records.reference import Result, Row
+from cutover.records.reference.place import placed
+from reconcile import claims
+from reconcile.claims import Place, Told
+
+
+def ledger_of(stream: Result) -> dict[claims.Position, str]:
+    """Return the class of each record that did not count, by position and window."""
+    return {
+        (row.partition, row.offset, row.window_start): str(row.cls)
+        for row in stream.ledger
+        if row.window_start is not None
+    }
+
+
+def places_of(pipeline: Pipeline, *sides: Result) -> list[Place]:
+    """Return what is judged together, of all rows on some sides."""
+    groups = {group for side in sides for group in side.rows}
+    if not isinstance(pipeline.window, Sessions):
+        return [Place(Interval(*group[:2]), group[2]) for group in sorted(groups, key=str)]
+    keys = {group[2] for group in groups}
+    return [Place(one, key) for key in keys for one in merged(Interval(*g[:2]) for g in groups if g[2] == key)]
+
+
+def rows_at(side: Result, place: Place) -> list[tuple[Interval, Row]]:
+    """Return the rows of a side at a place."""
+    return [
+        (Interval(start, end), row)
+        for (start, end, key), row in side.rows.items()
+        if key == place.key and place.one.start <= start and end <= place.one.end
+    ]
+
+
+def told(pipeline: Pipeline, log: Sequence[RawRecord], stream: Result, batch: Result) -> Mapping[Place, Told]:
+    """Return what the log says of all rows of both sides."""
+    places = places_of(pipeline, stream, batch)
+    return claims.tell(pipeline, placed(pipeline, log), ledger_of(stream), places, [Class.LATE])
