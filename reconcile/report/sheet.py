@@ -2,13 +2,15 @@
 
 import csv
 import io
+import unicodedata
 from collections.abc import Iterator
 
 from reconcile.codec import Scalar
 from reconcile.report.text import visible
 from reconcile.result import Difference, Reconciliation
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+_FORMULA = ("=", "+", "-", "\N{MINUS SIGN}", "@")
+_FIRST = ("\t", "\r", "\n")
 
 
 def cell(value: Scalar) -> str:
@@ -17,7 +19,17 @@ def cell(value: Scalar) -> str:
         return ""
     if not isinstance(value, str):
         return str(value)
-    return f"'{visible(value)}" if value.startswith(_FORMULA) else visible(value)
+    return f"'{visible(value)}" if _would_run(value) else visible(value)
+
+
+def _would_run(text: str) -> bool:
+    """Return whether a spreadsheet may take a text for a formula.
+
+    Programs differ in what they leave aside first: blanks, control characters, marks without width, a byte order mark.
+    A sign may come in its wide, small or raised form.
+    """
+    bare = text.lstrip("".join({c for c in text if c.isspace() or unicodedata.category(c) in {"Cc", "Cf", "Zl", "Zp"}}))
+    return text.startswith(_FIRST) or unicodedata.normalize("NFKC", bare[:1]).startswith(_FORMULA)
 
 
 def differences(result: Reconciliation) -> str:
