@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import pyarrow as pa
 from deltalake import DeltaTable
 
 from cutover.errors import LakeError
@@ -60,7 +59,7 @@ def _files(table: DeltaTable) -> Iterator[tuple[Path, dict[str, Any]]]:
     root = tables.local_root(table)
     if root is None:
         return
-    for action in pa.table(table.get_add_actions(flatten=True)).to_pylist():
+    for action in tables.actions(table):
         yield root, action
 
 

@@ -10,7 +10,7 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from cutover.errors import LakeError
 from cutover.events import log
-from cutover.lake import losses, witnesses
+from cutover.lake import losses, tables, witnesses
 from cutover.lake.epochs import EpochRecord, open_log
 from cutover.lake.losses import Loss
 from cutover.lake.versions import Version
@@ -142,7 +142,7 @@ class Committer:
     def _refuse_unlisted(self, files: Actions) -> None:
         """Refuse to take a file away that is no longer listed: delta-rs would not, and its rows would stand twice."""
         self.reload()
-        listed = {str(action["path"]) for action in history.actions(self.table)}
+        listed = {str(action["path"]) for action in tables.actions(self.table)}
         gone = sorted({file.path for file in files if isinstance(file, RemoveAction)} - listed)
         if gone:
             msg = f"rewritten by somebody else: {', '.join(gone)}"

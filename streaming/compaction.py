@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 
 from cutover.events import log
 from cutover.lake import pins, tables
-from streaming import files, forgetting, history, tiers
+from streaming import files, forgetting, tiers
 from streaming.commit import Committer
 from streaming.files import File
 from streaming.folding import Folded, folded
@@ -126,7 +126,7 @@ class Compactor:
 
 def listed(table: DeltaTable) -> list[File]:
     """Return the files that a handle lists; a folded one tells by its name which epochs it was folded from."""
-    return [_file(action) for action in history.actions(table)]
+    return [_file(action) for action in tables.actions(table)]
 
 
 def folded_to(table: DeltaTable) -> int | None:

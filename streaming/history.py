@@ -15,18 +15,13 @@ from cutover.lake.witnesses import Witness
 from cutover.settings import Settings
 
 
-def actions(table: DeltaTable) -> list[dict[str, object]]:
-    """Return the files that a handle lists: path, size, `partition._kind`, `min._epoch`, `max._epoch`, ..."""
-    return list(pa.table(table.get_add_actions(flatten=True)).to_pylist())
-
-
 def newest(table: DeltaTable) -> EpochRecord | None:
     """Return the newest epoch's record, from the one file that holds it; None before the first epoch.
 
     Raises:
         LakeError: The file is not there or does not parse.
     """
-    files = [a for a in actions(table) if a["partition._kind"] == "epoch"]
+    files = [a for a in tables.actions(table) if a["partition._kind"] == "epoch"]
     if not files:
         return None
     file = max(files, key=lambda a: int(str(a["max._epoch"])))

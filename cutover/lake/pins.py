@@ -6,6 +6,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from cutover.clock import Clock
+from cutover.errors import LakeError
+from cutover.events import log
 from cutover.lake import control
 from cutover.lake.versions import Version
 from cutover.settings import Settings
@@ -19,11 +21,15 @@ def handed_on(settings: Settings, version: Version, epoch: int, *, holder: str, 
 
     A batch run ends before its cut is compared; a fold across the cut in between would leave nothing to compare.
     """
-    pin(settings, version, epoch, holder=holder, expires_at=clock.now() + LONGEST, now=clock.now())
     try:
+        # Inside: a pin whose answer was lost may be there, and would stay for a day.
+        pin(settings, version, epoch, holder=holder, expires_at=clock.now() + LONGEST, now=clock.now())
         yield
     except BaseException:
-        release(settings, version, epoch, holder=holder, now=clock.now())
+        try:
+            release(settings, version, epoch, holder=holder, now=clock.now())
+        except LakeError as unreleased:  # it must not stand in the place of why the run failed
+            log.warning("pin_not_released", pipeline=version.pipeline, epoch=epoch, error=str(unreleased))
         raise
 
 
@@ -46,22 +52,23 @@ def release(settings: Settings, version: Version, epoch: int, *, holder: str, no
 
 def pinned_epochs(settings: Settings, version: Version, *, now: datetime) -> tuple[int, ...]:
     """Return the epochs of a version that somebody holds now, ascending."""
-    last: dict[tuple[int, str], dict[str, Any]] = {}
-    for row in control.read(settings, "pins", version.pipeline):
-        same = (row["result_fingerprint"], row["stream_version"]) == (version.result_fingerprint, version.number)
-        if same:
-            last[row["epoch"], row["holder"]] = row
-    return tuple(sorted({r["epoch"] for r in last.values() if not r["released"] and r["expires_at"] > now}))
+    held = _held(settings, version.pipeline, version.result_fingerprint, now)
+    return tuple(sorted({row["epoch"] for row in held if row["stream_version"] == version.number}))
 
 
 def holders(settings: Settings, pipeline: str, fingerprint: str, *, now: datetime) -> tuple[str, ...]:
     """Return who holds an epoch of any version under a result fingerprint now."""
+    return tuple(sorted({row["holder"] for row in _held(settings, pipeline, fingerprint, now)}))
+
+
+def _held(settings: Settings, pipeline: str, fingerprint: str, now: datetime) -> list[dict[str, Any]]:
+    """Return the newest row of each pin that holds; of two rows of one moment the release is the newer one."""
     last = {
         (row["stream_version"], row["epoch"], row["holder"]): row
-        for row in control.read(settings, "pins", pipeline)
+        for row in sorted(control.read(settings, "pins", pipeline), key=lambda row: (row["at"], row["released"]))
         if row["result_fingerprint"] == fingerprint
     }
-    return tuple(sorted({r["holder"] for r in last.values() if not r["released"] and r["expires_at"] > now}))
+    return [row for row in last.values() if not row["released"] and row["expires_at"] > now]
 
 
 def _row(version: Version, epoch: int, holder: str) -> dict[str, Any]:

@@ -11,11 +11,11 @@ from urllib.parse import unquote
 import duckdb
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, write_deltalake
-from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from cutover import storage
 from cutover.errors import LakeError
-from cutover.lake import scratch, tablelog
+from cutover.lake import outcome, scratch, tablelog
 from cutover.lake.schemas import duckdb_type
 from cutover.settings import Settings
 
@@ -183,16 +183,11 @@ def append(table: DeltaTable, rows: pa.Table, *, commit: CommitProperties | None
 
     Raises:
         CommitFailedError: Another commit of the same application came first.
-        LakeError: The storage took no file, such as a full disk; nothing was committed.
+        LakeError: The storage took no file, such as a full disk; says whether the rows are there.
     """
-    try:
+    mark, commit = outcome.marked(commit)
+    with outcome.settled(table, mark):
         write_deltalake(table, rows, mode="append", commit_properties=commit)
-    except CommitFailedError:
-        raise
-    except (DeltaError, OSError) as error:
-        msg = f"Table `{table.table_uri}`: expected a place that can be written, got: {str(error).splitlines()[0]}."
-        hint = "\nHint: nothing was committed; look at the free space and the folder's owner."
-        raise LakeError(msg + hint, runbook="DiskHeadroomLow") from error
 
 
 def literal(text: str) -> str:
@@ -248,6 +243,16 @@ def naming(*read: DeltaTable) -> Iterator[None]:
         raise
 
 
+def actions(table: DeltaTable) -> list[dict[str, Any]]:
+    """Return the files that a handle lists, without times: path, size, `partition._kind`, `min._epoch`, ..."""
+    # Neither `pa.table` nor a time in a list: both import pandas, half a second for a command that only answers.
+    found = pa.RecordBatchReader.from_stream(table.get_add_actions(flatten=True)).read_all()
+    files: list[dict[str, Any]] = found.select(
+        [f.name for f in found.schema if not pa.types.is_timestamp(f.type)]
+    ).to_pylist()
+    return files
+
+
 def damaged(table: DeltaTable) -> dict[str, Any] | None:
     """Return the add action of the first file that cannot be read to its end; None if all can. Reads everything."""
     root = local_root(table)
@@ -255,7 +260,7 @@ def damaged(table: DeltaTable) -> dict[str, Any] | None:
         return None
     whole = pa.schema(table.schema().to_arrow())
     with connect() as connection:
-        for action in pa.table(table.get_add_actions(flatten=True)).to_pylist():
+        for action in actions(table):
             in_path = {k.removeprefix("partition.") for k in action if k.startswith("partition.")}
             columns = pa.schema([field for field in whole if field.name not in in_path])
             query = select(columns, [str(file_path(root, action))])
@@ -307,7 +312,7 @@ def _files(table: DeltaTable, root: Path) -> dict[Partition, list[str]]:
 
 
 def _listed(table: DeltaTable) -> Iterator[tuple[Partition, dict[str, Any]]]:
-    for action in pa.table(table.get_add_actions(flatten=True)).to_pylist():
+    for action in actions(table):
         yield tuple((k.removeprefix("partition."), v) for k, v in action.items() if k.startswith("partition.")), action
 
 

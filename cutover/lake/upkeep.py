@@ -37,7 +37,7 @@ def compact(uri: str, *, files: int = FILES) -> bool:
         LakeError: The table cannot be read.
     """
     table = tables.open_table(uri)
-    sizes = pa.table(table.get_add_actions(flatten=True))["size_bytes"].to_pylist()
+    sizes = [action["size_bytes"] for action in tables.actions(table)]
     before = len(sizes)
     if before <= files or sum(sizes) > MOST:
         return False
@@ -68,7 +68,7 @@ def _replace(table: DeltaTable, rows: pa.Table) -> None:
             size=action["size_bytes"],
             partition_values={},
         )
-        for action in pa.table(table.get_add_actions(flatten=True)).to_pylist()
+        for action in tables.actions(table)
     ]
     table.create_write_transaction(
         [AddAction(name, size, {}, now, False, json.dumps({"numRecords": rows.num_rows})), *gone],  # noqa: FBT003

@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
-import pyarrow as pa
 from croniter import croniter
 
 from cutover.clock import Clock
@@ -188,7 +187,7 @@ def period(schedule: str, now: datetime) -> timedelta:
 
 def _files(epochs: EpochLog) -> Iterable[tuple[int, int]]:
     """Yield the newest epoch and the size of each file of an epoch log."""
-    for action in pa.table(epochs.table.get_add_actions(flatten=True)).to_pylist():
+    for action in tables.actions(epochs.table):
         newest = action.get("max._epoch")
         yield -1 if newest is None else int(newest), int(action["size_bytes"])
 

@@ -1,0 +1,127 @@
+"""An append whose answer was lost is looked up: nobody is told that nothing was committed while the rows are there."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake.exceptions import CommitFailedError, DeltaError
+
+from cutover.errors import LakeError
+from cutover.lake import control, pins, tables
+from cutover.lake.versions import Version
+from cutover.settings import Settings
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Frozen:
+    """A clock that stands."""
+
+    def now(self) -> datetime:
+        return NOW
+
+    def monotonic(self) -> float:
+        return 0.0
+
+
+VERSION = Version(pipeline="p", result_fingerprint="f", lateness_fingerprint="l", number=0, uri="nowhere")
+ROWS = pa.table({"a": pa.array([1, 2], pa.int64())})
+WRITE = write_deltalake
+
+
+def loses_the_answer(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the next write land, and its answer get lost."""
+
+    def write(*arguments: Any, **options: Any) -> None:
+        monkeypatch.setattr(tables, "write_deltalake", WRITE)
+        WRITE(*arguments, **options)
+        raise error
+
+    monkeypatch.setattr(tables, "write_deltalake", write)
+
+
+def refuses(monkeypatch: pytest.MonkeyPatch, message: str) -> None:
+    def write(*_: Any, **__: Any) -> None:
+        raise DeltaError(message)
+
+    monkeypatch.setattr(tables, "write_deltalake", write)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> DeltaTable:
+    return tables.ensure(str(tmp_path / "table"), ROWS.schema)
+
+
+@pytest.mark.parametrize("error", [DeltaError("timeout"), OSError(5, "lost"), CommitFailedError("version exists")])
+def test_an_append_whose_answer_was_lost_is_done_once(
+    table: DeltaTable, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    loses_the_answer(error, monkeypatch)
+
+    tables.append(table, ROWS)
+
+    assert (DeltaTable(table.table_uri).to_pyarrow_table().num_rows, table.version()) == (2, 1)
+
+
+def test_an_append_that_is_not_there_says_that_nothing_was_committed(
+    table: DeltaTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refuses(monkeypatch, "no space left on device")
+    WRITE(str(table.table_uri), ROWS, mode="append")  # of somebody else, meanwhile
+
+    with pytest.raises(LakeError, match=r"no space left on device.*\nHint: nothing was committed"):
+        tables.append(table, ROWS)
+
+
+def test_what_nobody_can_look_up_is_said_to_be_unknown(table: DeltaTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    def write(*arguments: Any, **options: Any) -> None:
+        WRITE(*arguments, **options)
+        (Path(tables.local_root(table) or "") / "_delta_log").rename(Path(tables.local_root(table) or "") / "away")
+        msg = "storage is gone"
+        raise DeltaError(msg)
+
+    monkeypatch.setattr(tables, "write_deltalake", write)
+
+    with pytest.raises(LakeError, match="whether it was committed is not known") as refused:
+        tables.append(table, ROWS)
+    assert "nothing was committed" not in str(refused.value)
+
+
+def test_a_commit_of_another_process_in_the_same_turn_is_still_told(table: DeltaTable) -> None:
+    late = DeltaTable(table.table_uri)
+    turn = CommitProperties(app_transactions=[Transaction("p", 0)])
+    tables.append(table, ROWS, commit=turn)
+
+    with pytest.raises(CommitFailedError):
+        tables.append(late, ROWS, commit=turn)
+
+
+def test_a_step_whose_answer_was_lost_is_recorded_and_nobody_was_faster(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = {"pipeline": "p", "at": NOW, "event": "advanced", "stage": "SHADOW", "who": "me", "why": "w"}
+    loses_the_answer(CommitFailedError("a concurrent transaction"), monkeypatch)
+
+    assert control.append_in_turn(settings, "gate", {**row, "result_fingerprint": "f"}) == 0
+    assert [found["stage"] for found in control.read(settings, "gate", "p")] == ["SHADOW"]
+
+
+def test_a_pin_whose_answer_was_lost_and_unknown_is_let_go(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = pins.pin
+
+    def pin(*arguments: Any, **options: Any) -> None:
+        given(*arguments, **options)
+        msg = "whether it was committed is not known"
+        raise LakeError(msg)
+
+    monkeypatch.setattr(pins, "pin", pin)
+    with (
+        pytest.raises(LakeError, match="not known"),
+        pins.handed_on(settings, VERSION, 3, holder="batch/1", clock=Frozen()),
+    ):
+        pass
+
+    assert pins.pinned_epochs(settings, VERSION, now=NOW) == ()
