@@ -18,6 +18,7 @@ from cutover.errors import DefinitionError, LakeError
 from cutover.lake import batch_runs, delivery, losses, prefix, tables, versions
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.delivery import DOUBLED, Delivered
+from cutover.lake.epoch_rows import epoch_rows
 from cutover.lake.epochs import EpochLog, EpochRecord
 from cutover.lake.losses import Starts
 from cutover.lake.paths import batch_uri
@@ -71,7 +72,7 @@ def connect(settings: Settings, pipeline: Pipeline, *, epoch: int | None = None)
     connection.execute(f"CREATE VIEW streaming AS SELECT *, {says.streaming} AS state FROM ({folded})")  # noqa: S608
     keys = ", ".join(tables.identifier(key) for key in pipeline.key)
     connection.execute(f"CREATE VIEW ledger AS {_LEDGER.format(keys=keys, table='epoch_log')}")
-    connection.register("epochs", _epochs(records))
+    connection.register("epochs", epoch_rows(records))
     epoch_log.panes(connection, "pane_rows", epoch=-1 if newest is None else newest.epoch)
     connection.execute(f"CREATE VIEW panes AS {panes_sql(pipeline, 'pane_rows')}")
     _bind_batch(connection, settings, pipeline, runs)
@@ -115,28 +116,6 @@ def panes_sql(pipeline: Pipeline, relation: str) -> str:
     columns = [*plain, *(finished[name] for name in pipeline.measures)]
     columns += [f"{text} AS {tables.identifier(name)}" for name, text in own.items()]
     return f"SELECT {', '.join(columns)} FROM {finishable(pipeline, relation)}"  # noqa: S608 -- quoted
-
-
-def _epochs(records: Sequence[EpochRecord]) -> pa.Table:
-    fields = ("epoch", "processing_time", "records", "seconds", "watermark_after", "run_id", "tick", "conflicts")
-    rows = [
-        {name: getattr(record, name) for name in fields} | {"dimensions": list(record.dimensions.items())}
-        for record in records
-    ]
-    schema = pa.schema(
-        [
-            pa.field("epoch", pa.int64()),
-            pa.field("processing_time", pa.string()),
-            pa.field("records", pa.int64()),
-            pa.field("seconds", pa.float64()),
-            pa.field("watermark_after", pa.timestamp("us", tz="UTC")),
-            pa.field("run_id", pa.string()),
-            pa.field("tick", pa.bool_()),
-            pa.field("conflicts", pa.int64()),
-            pa.field("dimensions", pa.map_(pa.string(), pa.int64())),  # lookup -> version of its table
-        ]
-    )
-    return pa.Table.from_pylist(rows, schema=schema)
 
 
 def _bind_batch(
@@ -214,5 +193,5 @@ def _serving(settings: Settings, pipeline: Pipeline, says: _States) -> str:
 def _computed(runs: Sequence[BatchRun]) -> pa.Table:
     """Return the ranges of windows that any run has computed, `first` and `last` in microseconds, each once."""
     ranges = sorted({span for run in runs for span in run.computed})
-    fields = [pa.field(name, pa.int64()) for name in ("first", "last")]
-    return pa.Table.from_pylist([{"first": a, "last": b} for a, b in ranges], schema=pa.schema(fields))
+    ends = {"first": [first for first, _ in ranges], "last": [last for _, last in ranges]}
+    return pa.table({name: pa.array(values, pa.int64()) for name, values in ends.items()})
