@@ -35,7 +35,7 @@ def batch(
     as_json: Annotated[bool, typer.Option("--json", help="The recorded run as one JSON object.")] = False,
 ) -> None:
     """Recompute from the log the windows that are dirty at a cut, and publish them in one commit."""
-    from batch.recompute import run  # noqa: PLC0415 -- Spark's and delta-rs' imports, for this command alone
+    from batch.recompute import run
 
     console = Console(stderr=True)
     settings = looking_at(load_settings(), version)
@@ -94,11 +94,6 @@ def summary_table(pipeline: str, run: BatchRun) -> Table:
     return table
 
 
-def register(app: typer.Typer) -> None:
-    """Add this room's commands."""
-    app.command()(batch)
-
-
 def _offsets(run: BatchRun) -> str:
     return "offsets " + ", ".join(f"{partition}: {offset:,}" for partition, offset in sorted(run.cut.items()))
 
@@ -111,3 +106,6 @@ def _ranges(ranges: tuple[Range, ...] | list[Range]) -> str:
 
 def _time(micros: int) -> str:
     return (_EPOCH + timedelta(microseconds=micros)).strftime("%Y-%m-%d %H:%M:%S")
+
+
+COMMANDS = {"batch": batch}

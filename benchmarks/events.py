@@ -8,7 +8,8 @@ from confluent_kafka import Producer
 
 from cutover.definition import catalogue
 from cutover.definition.pipeline import Pipeline
-from cutover.log.kafka import LogClient, bootstrap_servers
+from cutover.log.address import bootstrap_servers
+from cutover.log.kafka import LogClient
 from cutover.settings import Settings
 
 PARTITIONS = 4

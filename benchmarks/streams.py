@@ -15,7 +15,7 @@ from benchmarks.triggers import Trigger, Triggers, drained, listening, until
 from cutover.definition.pipeline import Pipeline
 from cutover.lake import tables, versions
 from cutover.lake.epochs import EpochLog
-from cutover.log.kafka import bootstrap_servers
+from cutover.log.address import bootstrap_servers
 from cutover.probe import Point
 from cutover.records.classes import Class
 from cutover.records.fold import finished_sql

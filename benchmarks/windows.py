@@ -17,7 +17,7 @@ from benchmarks.triggers import listening
 from cutover.definition.pipeline import Pipeline
 from cutover.lake import tables, versions
 from cutover.lake.epochs import EpochLog
-from cutover.log.kafka import bootstrap_servers
+from cutover.log.address import bootstrap_servers
 from cutover.records.classes import Class
 from cutover.records.fold import finished_sql
 

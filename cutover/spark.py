@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cutover import storage
+from cutover import storage, terminal
 from cutover.errors import DefinitionError, LakeError
 from cutover.settings import Settings
 
@@ -85,6 +85,7 @@ def session(settings: Settings, *, app: str) -> "SparkSession":
         LakeError: The JARs are not installed.
         DefinitionError: `spark.conf` sets something a result depends on.
     """
+    terminal.divert(settings.home)
     from pyspark.sql import SparkSession  # noqa: PLC0415 -- commands that need no Spark must not pay for it
 
     builder = SparkSession.builder.master(settings.spark.master).appName(app)

@@ -3,12 +3,13 @@
 import contextlib
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-import httpx
-
 from cutover.errors import CutoverError
+
+if TYPE_CHECKING:
+    import httpx
 
 COMPONENTS = ("metadatabase", "scheduler", "triggerer", "dag_processor")
 FINAL = ("success", "failed")
@@ -32,7 +33,10 @@ class Api:
     """
 
     def __init__(self, address: str, *, user: str, password: str) -> None:
+        import httpx  # noqa: PLC0415 -- `cutover status` asks nobody where no Airflow runs
+
         self.address = address
+        self._failure = httpx.HTTPError
         self._login = {"username": user, "password": password}
         self._token: str | None = None
         # A proxy of the environment has no business with loopback addresses.
@@ -58,7 +62,7 @@ class Api:
         """Return component -> `healthy`, or another word of Airflow's; empty when nobody answers."""
         try:
             found = self._http.get("/api/v2/monitor/health", timeout=5).raise_for_status().json()
-        except (httpx.HTTPError, ValueError):
+        except (self._failure, ValueError):
             return {}
         return {name: str((found.get(name) or {}).get("status")) for name in COMPONENTS}
 
@@ -121,18 +125,18 @@ class Api:
         value = answer.json() if answer.content else {}
         return value if isinstance(value, dict) else {"value": value}
 
-    def _send(self, method: str, path: str, **arguments: Any) -> httpx.Response:
+    def _send(self, method: str, path: str, **arguments: Any) -> "httpx.Response":
         try:
             answer = self._authorized(method, path, **arguments)
             if answer.status_code == UNAUTHORIZED:  # the token expired
                 self._token = None
                 answer = self._authorized(method, path, **arguments)
-        except httpx.HTTPError as error:
+        except self._failure as error:
             msg = f"Airflow at {self.address}: expected an answer to {method} {path}, got {error}."
             raise AirflowError(msg + "\nHint: `cutover status` shows what runs; `cutover up` starts it.") from error
         return answer
 
-    def _authorized(self, method: str, path: str, **arguments: Any) -> httpx.Response:
+    def _authorized(self, method: str, path: str, **arguments: Any) -> "httpx.Response":
         if self._token is None:
             answer = self._http.post("/auth/token", json=self._login)
             if not answer.is_success:

@@ -48,8 +48,10 @@ awk '/^(uv|setuptools|wheel|packaging)==/ {take = 1; print; next} take && /^    
 .venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r "$tools"
 
 say "installing the packages of infra/requirements.txt (about 1 GB on disk; a few minutes the first time)"
-.venv/bin/uv pip install --python .venv/bin/python --no-build-isolation --require-hashes -r infra/requirements.txt
+# Compiled now: a shell that forbids Python to write byte code (as many containers do) would compile at every command.
+.venv/bin/uv pip install --python .venv/bin/python --compile-bytecode --no-build-isolation --require-hashes -r infra/requirements.txt
 .venv/bin/uv pip install --python .venv/bin/python --quiet --no-deps --no-build-isolation -e .
+.venv/bin/python -m compileall -q cutover streaming batch reconcile infra samples
 
 say "checking the JARs"
 .venv/bin/python -m infra.jars

@@ -8,9 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from string import Template
 
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
-
 from cutover.errors import LogError
 from cutover.log import options
 from cutover.settings import Settings
@@ -105,6 +102,9 @@ def write_address(run_dir: Path, ports: Ports) -> None:
 
 def reachable(bootstrap: str, *, client: dict[str, str] | None = None, within: float = ASK_SECONDS) -> int | None:
     """Return the number of brokers that answer for the cluster; None when nobody does in time."""
+    from confluent_kafka import KafkaException  # noqa: PLC0415 -- `cutover status` asks nobody where no broker runs
+    from confluent_kafka.admin import AdminClient  # noqa: PLC0415 -- the same
+
     quiet = {"bootstrap.servers": bootstrap, "log_level": "0", "socket.connection.setup.timeout.ms": "2000"}
     admin = AdminClient({**quiet, **(client or {})})
     try:

@@ -30,11 +30,6 @@ def run(
             signal.pause()
 
 
-def register(app: typer.Typer) -> None:
-    """Put the command on the command line."""
-    app.command("cluster")(run)
-
-
 def _told(running: cluster.Cluster, workers: int, memory: str, folder: str) -> str:
     conf = "\n".join(f'"{key}" = "{value}"' for key, value in running.conf().items())
     return (
@@ -42,3 +37,6 @@ def _told(running: cluster.Cluster, workers: int, memory: str, folder: str) -> s
         f"Logs in {folder}; Ctrl-C ends it. In cutover.toml:\n"
         f'[spark]\nmaster = "{running.master}"\n\n[spark.conf]\n{conf}\n'
     )
+
+
+COMMANDS = {"cluster": run}

@@ -9,8 +9,6 @@ import typer
 
 from cutover.errors import DefinitionError
 from cutover.settings import load_settings
-from infra import airflow, doctor, screens, start, status, stop
-from infra.progress import progress
 
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")]
 
@@ -19,6 +17,9 @@ def up(
     *, broker_only: Annotated[bool, typer.Option("--broker-only", help="Start the broker without Airflow.")] = False
 ) -> None:
     """Start the broker and Airflow, and wait until they answer."""
+    from infra import airflow, start
+    from infra.progress import progress
+
     os.umask(0o077)
     settings = load_settings()
     with progress("starting") as tell:
@@ -31,6 +32,9 @@ def up(
 
 def down() -> None:
     """Stop Airflow, the streams and the broker; leaves no process."""
+    from infra import stop
+    from infra.progress import progress
+
     settings = load_settings()
     with progress("looking for what runs") as tell:
         stopped = stop.down(settings, tell=tell)
@@ -40,6 +44,8 @@ def down() -> None:
 
 def show_status(*, as_json: AsJson = False) -> None:
     """Show what runs, where, and what the streams say."""
+    from infra import screens, status
+
     found = status.look(load_settings())
     if as_json:
         sys.stdout.write(json.dumps(found.to_json(), indent=2) + "\n")
@@ -49,6 +55,8 @@ def show_status(*, as_json: AsJson = False) -> None:
 
 def diagnose(*, as_json: AsJson = False) -> None:
     """Check this machine and show every setting, without secrets; exit 2 if something is broken."""
+    from infra import doctor, screens
+
     try:
         found = doctor.examine(load_settings())
     except DefinitionError as error:  # of the settings: its hint sends people here, so the list is shown all the same
@@ -61,9 +69,4 @@ def diagnose(*, as_json: AsJson = False) -> None:
         raise typer.Exit(2)
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands of this room."""
-    app.command("up")(up)
-    app.command("down")(down)
-    app.command("status")(show_status)
-    app.command("doctor")(diagnose)
+COMMANDS = {"up": up, "down": down, "status": show_status, "doctor": diagnose}

@@ -1,16 +1,19 @@
 """Status and doctor on a terminal."""
 
+from typing import TYPE_CHECKING
+
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Column, Table
 
-from infra.doctor import Examination
-from infra.status import Status
+if TYPE_CHECKING:
+    from infra.doctor import Examination
+    from infra.status import Status
 
 COLOURS = {"ok": "green", "note": "yellow", "broken": "red"}
 
 
-def show_status(found: Status) -> None:
+def show_status(found: "Status") -> None:
     """Print what runs."""
     console = Console(highlight=False)
     table = Table("process", "state", "pid", "says", box=None, pad_edge=False)
@@ -31,7 +34,7 @@ def show_status(found: Status) -> None:
     console.print(f"Home     {found.home}", markup=False, soft_wrap=True)
 
 
-def show_findings(found: Examination) -> None:
+def show_findings(found: "Examination") -> None:
     """Print what was looked at, then every setting."""
     console = Console(highlight=False)
     table = Table("", "thing", "found", "hint", box=None, pad_edge=False)

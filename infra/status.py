@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from cutover.errors import LogError
-from cutover.log.kafka import bootstrap_servers
+from cutover.log.address import bootstrap_servers
 from cutover.settings import Settings
 from infra import airflow, broker, drivers
 from infra import ports as ports_module

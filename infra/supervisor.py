@@ -15,8 +15,6 @@ from http.client import HTTPException
 from pathlib import Path
 from string import Template
 
-from supervisor.xmlrpc import SupervisorTransport
-
 from cutover.errors import CutoverError
 from cutover.process import Identity, identify, is_alive, parse_identity
 from infra import files, processes
@@ -205,6 +203,8 @@ class Supervisor:
         raise SupervisorError(msg)
 
     def _call(self, method: str, *arguments: object) -> object:
+        from supervisor.xmlrpc import SupervisorTransport  # noqa: PLC0415 -- `cutover status` may have nobody to ask
+
         record = files.read_json(self._record) or {}
         transport = SupervisorTransport(None, None, f"unix://{record.get('socket')}")
         proxy = xmlrpc.client.ServerProxy("http://localhost", transport=transport)

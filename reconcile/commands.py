@@ -126,7 +126,4 @@ def _print(value: Mapping[str, Any]) -> None:
     sys.stdout.write(json.dumps(value, allow_nan=False) + "\n")
 
 
-def register(app: typer.Typer) -> None:
-    """Add this room's commands."""
-    for command in (reconcile, report, explain, diff):
-        app.command()(command)
+COMMANDS = {"reconcile": reconcile, "report": report, "explain": explain, "diff": diff}

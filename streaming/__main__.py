@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import get_args
 
-from cutover import events
+from cutover import events, terminal
 from cutover.definition import catalogue
 from cutover.errors import CutoverError
 from cutover.settings import load_settings
@@ -19,6 +19,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("pipeline")
     parser.add_argument("--until", choices=get_args(driver.Until), default="forever")
     chosen = parser.parse_args(arguments)
+    if arguments is None:
+        terminal.own(f"driver-{chosen.pipeline}")
     events.configure(pretty=False)
     try:
         settings = load_settings()
@@ -30,6 +32,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 if __name__ == "__main__":
     code = main()
+    if (said := terminal.engine_log()) is not None:
+        sys.stdout.write(f"{said}\n")
     sys.stdout.flush()
     sys.stderr.flush()
     # A JVM that died leaves py4j's threads waiting for it: the exit must not wait for them.

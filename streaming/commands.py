@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Annotated
 
-import structlog
 import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from cutover import events
 from cutover.definition import catalogue
 from cutover.definition.pipeline import Pipeline
 from cutover.errors import DefinitionError
@@ -48,30 +48,24 @@ def stream(
     settings = load_settings()
     found = catalogue.get(settings, pipeline)
     until: driver.Until = "drain" if drain else "final" if final else "forever"
+    code = 0
     if detach or stop:
         last = attach.ensure(settings, found) if detach else attach.stop(settings, found)
     else:
-        last = _here(settings, found, until)
+        code = _here(settings, found, until)
+        last = heartbeat.read(settings, pipeline)
     _tell(last, pipeline, as_json=as_json)
+    if code != 0:
+        sys.stderr.write(f"{pipeline}: stopped before the cut was reached; the same command goes on from there.\n")
+        raise typer.Exit(code)
 
 
-def register(app: typer.Typer) -> None:
-    """Add this room's commands."""
-    app.command()(stream)
-    app.command("accept-loss")(accept_loss)
-    app.command()(replay)
-    app.command()(serve)
-    app.add_typer(savepoint_commands.app, name="savepoint")
-
-
-def _here(settings: Settings, pipeline: Pipeline, until: driver.Until) -> Heartbeat | None:
+def _here(settings: Settings, pipeline: Pipeline, until: driver.Until) -> int:
     if not sys.stderr.isatty():
-        driver.run(settings, pipeline, until=until)
-    else:
-        structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
-        with _progress(settings, pipeline.name):
-            driver.run(settings, pipeline, until=until)
-    return heartbeat.read(settings, pipeline.name)
+        return driver.run(settings, pipeline, until=until)
+    events.configure(pretty=True, level=logging.WARNING)
+    with _progress(settings, pipeline.name):
+        return driver.run(settings, pipeline, until=until)
 
 
 @contextmanager
@@ -110,3 +104,12 @@ def _tell(last: Heartbeat | None, name: str, *, as_json: bool) -> None:
         sys.stdout.write(f"{name}: there never was a driver.\n")
     else:
         sys.stdout.write(f"{_sentence(name, last)} (pid {last.pid})\n")
+
+
+COMMANDS = {
+    "stream": stream,
+    "accept-loss": accept_loss,
+    "savepoint": savepoint_commands.app,
+    "replay": replay,
+    "serve": serve,
+}

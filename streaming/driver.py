@@ -50,7 +50,8 @@ def run(
         probe: Told at named points.
 
     Returns:
-        0: it was asked to stop, or reached the cut.
+        0: it reached the cut, or was asked to stop where there is none to reach. 130: it was asked to stop before it
+        reached its cut; another one goes on from there.
 
     Raises:
         CutoverError: It cannot begin or go on; the heartbeat says FAILED with the same words.
@@ -69,13 +70,13 @@ def run(
                 beat=beat,
                 place=place,
             )
-            _drive(rim, until)
+            code = 0 if _drive(rim, until) else INTERRUPTED
         except BaseException as error:
             _fail(pipeline.name, beat, error)
             raise
-        beat.end(state="STOPPED", exit_code=0)
-    log.info("stream_stopped", pipeline=pipeline.name, epoch=beat.now.epoch)
-    return 0
+        beat.end(state="STOPPED", exit_code=code)
+    log.info("stream_stopped", pipeline=pipeline.name, epoch=beat.now.epoch, early=code != 0)
+    return code
 
 
 def _started(settings: Settings, place: Path, clock: Clock) -> Beat:
@@ -93,11 +94,12 @@ def _started(settings: Settings, place: Path, clock: Clock) -> Beat:
     return beat
 
 
-def _drive(rim: Rim, until: Until) -> None:
+def _drive(rim: Rim, until: Until) -> bool:
+    """Return whether it came to where it was to stop; a wish to stop may be earlier than the cut of a drain."""
     with _signals(rim.stopping):
         committer, beginning = begin(rim)
         if start.sealed(rim.pipeline, beginning.record, again=until == "final"):
-            return
+            return True
         stream = Stream(rim, committer, beginning)
         if until != "forever":
             stream.limit = rim.client.latest(log_of(rim.pipeline), rim.pipeline.source.isolation)
@@ -105,6 +107,7 @@ def _drive(rim: Rim, until: Until) -> None:
             reading.read(rim, stream)
         if until != "forever" and stream.drained:
             stream.finish(final=until == "final")
+        return until == "forever" or stream.drained
 
 
 def begin(rim: Rim) -> tuple[Committer, start.Beginning]:

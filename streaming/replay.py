@@ -6,7 +6,7 @@ heartbeat of its own. It serves nothing until somebody lets it.
 
 from cutover.clock import Clock
 from cutover.definition.pipeline import Pipeline
-from cutover.errors import DefinitionError
+from cutover.errors import DefinitionError, LakeError
 from cutover.lake import versions
 from cutover.lake.versions import Version
 from cutover.probe import Probe, silent
@@ -38,7 +38,9 @@ def replay(
         CutoverError: The driver cannot begin or go on.
     """
     version = _opened(settings, pipeline, number, clock, epoch)
-    driver.run(versions.looking_at(settings, number), pipeline, until="drain", probe=probe)
+    if driver.run(versions.looking_at(settings, number), pipeline, until="drain", probe=probe) != 0:
+        msg = f"Replay of `{pipeline.name}` into stream-{number}: expected to reach the log's end, was asked to stop."
+        raise LakeError(msg + f"\nHint: `cutover replay {pipeline.name} --into {number}` goes on from there.")
     return version
 
 

@@ -7,7 +7,7 @@ from benchmarks.lakes import Lake
 from benchmarks.peers import batch_noop
 from benchmarks.rounds import interleaved, seconds
 from cutover.lake import serving
-from cutover.log.kafka import bootstrap_servers
+from cutover.log.address import bootstrap_servers
 
 EVENTS = 1_000_000
 

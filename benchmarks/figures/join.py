@@ -16,7 +16,7 @@ from benchmarks.rounds import interleaved, seconds
 from cutover.definition import catalogue
 from cutover.definition.pipeline import Pipeline
 from cutover.lake import serving, tables
-from cutover.log.kafka import bootstrap_servers
+from cutover.log.address import bootstrap_servers
 from cutover.probe import Point
 from streaming import driver
 

@@ -10,11 +10,6 @@ from cutover.definition.lint import kafka_warnings, warnings
 from cutover.settings import load_settings
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command("lint")(lint)
-
-
 def lint(
     pipeline: Annotated[str | None, typer.Argument(help="One pipeline; else all.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
@@ -37,3 +32,6 @@ def lint(
         typer.echo(text)
     if not known:
         typer.echo(f"No definitions in {settings.pipelines}. `cutover init NAME --from FILE` writes one.")
+
+
+COMMANDS = {"lint": lint}

@@ -86,7 +86,4 @@ def _cell(value: object) -> Text:
     return Text("".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in shown))
 
 
-def register(app: typer.Typer) -> None:
-    """Add this room's commands."""
-    app.command()(sql)
-    app.command()(vacuum)
+COMMANDS = {"sql": sql, "vacuum": vacuum}

@@ -41,6 +41,4 @@ def load(
     Console(highlight=False).print(f"{name}: version {done.version}, {done.rows:,} rows ({columns})", markup=False)
 
 
-def register(main: typer.Typer) -> None:
-    """Add this room's commands."""
-    main.add_typer(app, name="dimension")
+COMMANDS = {"dimension": app}

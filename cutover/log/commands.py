@@ -22,12 +22,6 @@ from cutover.log.rows import to_micros
 from cutover.settings import load_settings
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command("produce")(produce_file)
-    app.command("init")(init_definition)
-
-
 def init_definition(
     name: Annotated[str, typer.Argument(help="Of the new pipeline.")],
     source: Annotated[str, typer.Option("--from", help="A CSV or JSON-lines file, or a topic.")],
@@ -133,3 +127,6 @@ def _progress(name: str) -> Iterator[Progress]:
 
         yield Progress(read=lambda n: shown.advance(reading, n), total=total, sent=lambda n: shown.advance(sending, n))
         shown.update(sending, completed=shown.tasks[sending].total or 0)
+
+
+COMMANDS = {"produce": produce_file, "init": init_definition}

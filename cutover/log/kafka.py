@@ -1,6 +1,5 @@
 """One client of the log: identity, offsets, single records. Reads by position; knows no consumer group."""
 
-import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,6 +29,7 @@ from tenacity import Retrying, retry_if_exception, retry_if_exception_type, stop
 
 from cutover.errors import DefinitionError, LogError
 from cutover.log import options, two
+from cutover.log.address import bootstrap_servers
 from cutover.log.cut import LogId
 from cutover.log.passing import REFUSALS, is_cut, passes_by_itself
 from cutover.settings import Settings
@@ -57,21 +57,6 @@ class RawRecord:
     offset: int
     log_time_micros: int
     value: bytes | None
-
-
-def bootstrap_servers(settings: Settings) -> str:
-    """Return the cluster's address: from the settings, else that of the broker which `cutover up` started.
-
-    Raises:
-        LogError: Neither is there.
-    """
-    if settings.kafka.bootstrap_servers:
-        return settings.kafka.bootstrap_servers
-    try:
-        return str(json.loads((settings.run_dir / "broker.json").read_text(encoding="utf-8"))["bootstrap_servers"])
-    except (OSError, ValueError, KeyError):
-        msg = "Kafka: expected `kafka.bootstrap_servers` or a broker of this installation, got neither."
-        raise LogError(msg + "\nHint: `cutover up` starts a broker.", runbook="KafkaUnreachable") from None
 
 
 class LogClient:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from cutover.definition.joins import RIGHT
 from cutover.definition.pipeline import Pipeline
 from cutover.log import options, two
-from cutover.log.kafka import bootstrap_servers
+from cutover.log.address import bootstrap_servers
 from cutover.settings import Settings
 
 if TYPE_CHECKING:

@@ -12,11 +12,6 @@ from cutover.scenarios.parse import parse_file
 from cutover.scenarios.runners import runner as runner_of
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("simulate")(simulate)
-
-
 def simulate(
     scenario: Annotated[Path, typer.Argument(help="A JSON file; docs/scenarios.md describes it.")],
     *,
@@ -32,3 +27,6 @@ def simulate(
         typer.echo(json.dumps(show.to_json(parsed, runner, outcome)))
     else:
         show.table(Console(), parsed, runner, outcome)
+
+
+COMMANDS = {"simulate": simulate}

@@ -45,11 +45,6 @@ def determinism(
     raise typer.Exit(found.exit_code)
 
 
-def register(main: typer.Typer) -> None:
-    """Add this room's commands."""
-    main.add_typer(app, name="audit")
-
-
 def _print(console: Console, found: Audit) -> None:
     verdict = "a replay gives another answer" if found.exit_code else "every replay gives the same answer"
     console.print(f"[bold]{found.pipeline}[/]: {verdict}")
@@ -63,3 +58,6 @@ def _print(console: Console, found: Audit) -> None:
             how = "in the last digits of a double" if blamed.within_tolerance else "beyond any tolerance"
             place = f"replay {one.replay}: {blamed.column} (`{blamed.expression}`): {blamed.rows:,} rows differ {how}"
             console.print(escape(visible(f"{place}, such as {blamed.example}")), soft_wrap=True)
+
+
+COMMANDS = {"audit": app}

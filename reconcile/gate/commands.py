@@ -156,6 +156,4 @@ def _table(*columns: str) -> Table:
     return Table(*columns, box=None, pad_edge=False, padding=(0, 2, 0, 0))
 
 
-def register(main: typer.Typer) -> None:
-    """Add this room's commands."""
-    main.add_typer(app, name="gate")
+COMMANDS = {"gate": app}

@@ -32,6 +32,4 @@ def verify(
     raise typer.Exit(found.exit_code)
 
 
-def register(app: typer.Typer) -> None:
-    """Add this room's command."""
-    app.command()(verify)
+COMMANDS = {"verify": verify}

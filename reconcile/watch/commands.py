@@ -115,6 +115,4 @@ def _moment(micros: int | None) -> str:
     return "none" if micros is None else f"{datetime.fromtimestamp(micros / 1e6, tz=UTC):%Y-%m-%d %H:%M:%S}"
 
 
-def register(app: typer.Typer) -> None:
-    """Add this room's commands."""
-    app.command()(watch)
+COMMANDS = {"watch": watch}

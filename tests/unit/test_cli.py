@@ -1,5 +1,6 @@
 """The door: exit codes, and a message instead of a traceback where somebody can act on it."""
 
+import errno
 from importlib.metadata import entry_points
 
 import pytest
@@ -23,6 +24,19 @@ def test_every_command_is_in_the_room_that_its_entry_names() -> None:
     for entry in entry_points(group="cutover.commands"):
         commands = vars(typer.main.get_command(cli.build_app(entry.name)))["commands"]
         assert entry.name in commands
+
+
+def test_the_list_of_commands_says_what_each_says_of_itself() -> None:
+    listed = vars(typer.main.get_command(cli.build_app()))["commands"]
+
+    for entry in entry_points(group="cutover.commands"):
+        itself = vars(typer.main.get_command(cli.build_app(entry.name)))["commands"][entry.name]
+        assert (itself.help or "").splitlines()[0] == listed[entry.name].help
+
+
+def test_a_command_behind_two_dashes_is_no_silent_success(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--", "status"]) == 2
+    assert "name first" in capsys.readouterr().err
 
 
 def test_a_failure_that_can_be_acted_on_is_one_message(
@@ -65,3 +79,21 @@ def test_a_defect_is_no_verdict(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
 
     assert cli.main(["anything"]) == 2
     assert "ValueError: unforeseen" in capsys.readouterr().err
+
+
+def test_what_the_machine_refuses_is_no_defect(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def build_app(_: str | None) -> object:
+        def run(**_: object) -> int:
+            raise OSError(errno.ENOSPC, "No space left on device", "/reports/x.html")
+
+        return run
+
+    monkeypatch.setattr(cli, "build_app", build_app)
+
+    assert cli.main(["anything"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("`/reports/x.html`: expected it to be usable, got: No space left on device.\nHint: ")
+    assert "Traceback" not in said
+    assert "defect" not in said

@@ -2,13 +2,14 @@
 
 import re
 import shlex
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
 
-from cutover.cli import build_app
+from cutover.cli import GROUP, build_app
 from reconcile.report import runbooks, verdicts
 from reconcile.watch.alerts import SEVERITIES
 
@@ -93,7 +94,9 @@ def command_lines() -> list[tuple[str, str]]:
 @pytest.fixture(scope="module")
 def commands() -> dict[str, Any]:
     """Return the command line's commands by name, as Typer makes them."""
-    return dict(vars(typer.main.get_command(build_app()))["commands"])
+    rooms = {entry.module: entry.name for entry in entry_points(group=GROUP)}
+    apps = (typer.main.get_command(build_app(name)) for name in rooms.values())
+    return {name: command for app in apps for name, command in vars(app)["commands"].items()}
 
 
 @pytest.mark.parametrize(("page", "line"), command_lines())

@@ -1,0 +1,126 @@
+"""The terminal is for what a command says; what its engines print goes to a log file.
+
+A JVM, librdkafka and DuckDB's binding write to file descriptors 1 and 2 of the process that holds them, at any moment
+and after its last line of Python. No filter of text tells their lines from ours, so the descriptors are parted: ours
+are copies, and 1 and 2 lead to the file from the start of an engine on. Children inherit 1 and 2.
+"""
+
+import logging
+import os
+import sys
+import threading
+import traceback
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TextIO
+
+KEPT = 50
+"""Log files of ended processes that are kept."""
+
+_PUBLIC = (1, 2)
+
+
+@dataclass(slots=True)
+class _Parted:
+    """What this process has done with its descriptors."""
+
+    command: str | None = None  # None: nobody asked; they are the caller's, as in a test or in Airflow
+    home: Path | None = None
+    file: Path | None = None
+
+
+_parted = _Parted()
+_lock = threading.Lock()
+
+
+def own(command: str) -> None:
+    """Let `sys.stdout` and `sys.stderr` write to copies of the descriptors; for the entry of a process alone.
+
+    Args:
+        command: What the log file is called after.
+    """
+    if _parted.command is None:
+        _parted.command = command
+        sys.stdout, sys.stderr = _copy(sys.stdout), _copy(sys.stderr)
+
+
+def divert(home: Path) -> None:
+    """Lead descriptors 1 and 2, Python's warnings and the libraries' loggers into a new file, if `own` was called.
+
+    Args:
+        home: Folder of the installation; the file is `logs/engine/<command>-<time>-<pid>.log` in it. A file that
+            cannot be made leaves all as it is: the command fails over the folder in its own words, or does not need it.
+    """
+    with _lock:
+        if _parted.command is None or _parted.file is not None:
+            return
+        with suppress(OSError):
+            file = _new_file(home.resolve(), _parted.command)
+            _lead_to(file)
+            _parted.home, _parted.file = home.resolve(), file
+
+
+def engine_log() -> str | None:
+    """Return the line that names the log file, relative to the folder of the installation; None: there is none."""
+    if _parted.file is None or _parted.home is None:
+        return None
+    return f"Engine log in {_parted.home}: {_parted.file.relative_to(_parted.home)}"
+
+
+def hang_up() -> None:
+    """Let what is still to be written go nowhere: nobody reads it any more."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        os.dup2(nowhere, stream.fileno())
+
+
+def _copy(stream: TextIO) -> TextIO:
+    try:
+        number = stream.fileno()
+    except (OSError, ValueError, AttributeError):  # somebody's buffer, or none at all
+        return stream
+    stream.flush()
+    return os.fdopen(
+        os.dup(number),
+        "w",
+        encoding=stream.encoding,
+        errors=stream.errors,
+        buffering=1 if stream is sys.stderr or stream.isatty() else -1,
+    )
+
+
+def _new_file(home: Path, command: str) -> Path:
+    folder = home / "logs" / "engine"
+    folder.mkdir(parents=True, exist_ok=True)
+    _sweep(folder)
+    return folder / f"{command}-{datetime.now(UTC):%Y%m%dT%H%M%S}-{os.getpid()}.log"
+
+
+def _sweep(folder: Path) -> None:
+    """Remove the oldest files beyond those that are kept; never one of a process that is there."""
+    import psutil  # noqa: PLC0415 -- for the commands that start an engine alone
+
+    files = sorted(folder.glob("*.log"), key=lambda file: file.stat().st_mtime, reverse=True)
+    for file in files[KEPT:]:
+        writer = file.stem.rpartition("-")[2]
+        if not (writer.isdigit() and psutil.pid_exists(int(writer))):
+            file.unlink(missing_ok=True)
+
+
+def _lead_to(file: Path) -> None:
+    number = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    for public in _PUBLIC:
+        os.dup2(number, public, inheritable=True)
+    lines = os.fdopen(number, "w", encoding="utf-8", errors="backslashreplace", buffering=1)
+    logging.captureWarnings(capture=True)
+    logging.getLogger().addHandler(logging.StreamHandler(lines))
+
+    def thread_ended(ended: threading.ExceptHookArgs) -> None:
+        traceback.print_exception(ended.exc_value, file=lines)
+
+    def unraisable(raised: "sys.UnraisableHookArgs") -> None:
+        traceback.print_exception(raised.exc_value, file=lines)
+
+    threading.excepthook, sys.unraisablehook = thread_ended, unraisable

@@ -1,0 +1,61 @@
+"""What a command imports before it answers: a heavy library that it does not need costs every call its import."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HEAVY = {
+    "airflow",
+    "confluent_kafka",
+    "deltalake",
+    "duckdb",
+    "great_expectations",
+    "httpx",
+    "jinja2",
+    "numpy",
+    "pandas",
+    "pyarrow",
+    "pyspark",
+    "sqlglot",
+    "structlog",
+}
+ROOMS = {"batch", "infra", "reconcile", "streaming"}
+SEEN = """
+import sys
+from cutover.cli import main
+code = main(sys.argv[1:])
+print(*sorted(sys.modules))
+sys.exit(code)
+"""
+UNUSED = {"airflow", "great_expectations", "pandas", "pyspark", "streaming", "batch"}
+
+
+def imported(home: Path, *arguments: str) -> set[str]:
+    """Return the top modules that a process has imported once its command has ended well."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("CUTOVER_")}
+    done = subprocess.run(
+        [sys.executable, "-c", SEEN, *arguments],
+        env=environment | {"CUTOVER_HOME": str(home)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return {name.partition(".")[0] for name in done.stdout.splitlines()[-1].split()}
+
+
+@pytest.mark.parametrize(
+    ("command", "needs"),
+    [("--help", set()), ("lint", {"sqlglot"}), ("status", {"infra"})],
+)
+def test_a_command_that_answers_at_once_imports_no_more_than_it_needs(
+    tmp_path: Path, command: str, needs: set[str]
+) -> None:
+    assert needs == imported(tmp_path, command) & (HEAVY | ROOMS)
+
+
+@pytest.mark.parametrize("command", ["sql", "watch", "gate"])
+def test_a_reader_of_tables_imports_no_engine_of_the_paths(tmp_path: Path, command: str) -> None:
+    assert not imported(tmp_path, command, "--help") & UNUSED
