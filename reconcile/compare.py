@@ -9,7 +9,7 @@ from cutover.definition.pipeline import Pipeline
 from cutover.lake.epochs import EpochRecord
 from cutover.records.classes import Class
 from cutover.settings import Settings
-from reconcile import cells, dimension, lost, query, series, verdict
+from reconcile import cells, dimension, lost, proofs, query, series, verdict
 from reconcile.causes import UNEXPLAINED, Findings
 from reconcile.codec import scalar
 from reconcile.diff import Diff
@@ -40,6 +40,7 @@ def compare(
         SealError: Whether causes hold can no longer be shown.
     """
     judgement = judge(settings, pipeline, evidence, sides, log)
+    proofs.remember(settings, pipeline, judgement.proven)
     if judgement.unproven is not None:
         raise SealError(judgement.unproven)
     sides, findings = judgement.sides, judgement.findings

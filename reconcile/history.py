@@ -13,7 +13,7 @@ from cutover.settings import Settings
 from reconcile.causes import UNEXPLAINED
 from reconcile.result import Difference, Reconciliation
 
-_GROWING: tuple[ControlTable, ...] = ("reconciliations", "differences", "pins")
+_GROWING: tuple[ControlTable, ...] = ("reconciliations", "differences", "proofs", "pins")
 Place = tuple[str, str]  # window start (ISO), key (JSON)
 
 

@@ -23,6 +23,7 @@ class Judgement:
     sides: Sides
     findings: Findings
     notes: tuple[str, ...]
+    proven: tuple[str, ...]  # digests of claims that the log bore out just now, see `proofs`
     unproven: SealBreach | None  # nothing is known to lack a cause, and of some rows nobody can say any more
 
 
@@ -48,7 +49,9 @@ def judge(
     notes = proof.check(whole, causes.claimed_sql(whole))
     findings = causes.find(whole, plain)
     unproven = None if proof.breach is None or _certain(whole) else proof.breach
-    return Judgement(sides=whole, findings=findings, notes=(*doubts, *notes), unproven=unproven)
+    return Judgement(
+        sides=whole, findings=findings, notes=(*doubts, *notes), proven=tuple(proof.found), unproven=unproven
+    )
 
 
 def _certain(sides: Sides) -> int:

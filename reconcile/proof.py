@@ -5,6 +5,8 @@ batch. Each (window, key) of which that is said is folded anew from the log's ow
 ledger does not list must give the stream's value, with those of each class the value of that stage, and so in the end
 the batch's. What does not is put into `doubtful`, and so stays unexplained; what has left the log is not proven.
 
+A claim that was proven once needs no second look while nothing has changed (`proofs`).
+
 Of records with ids batch may count another one than the stream. No merge shows that: there the stage is the batch's row
 where the records that batch counts, by the log alone, give it.
 """
@@ -28,7 +30,7 @@ from cutover.records.classes import Class
 from cutover.records.reference import Row
 from cutover.records.reference.place import placed
 from cutover.settings import Settings
-from reconcile import claims, components, logrows
+from reconcile import claims, logrows, proofs
 from reconcile.claims import Place, Position, Told
 from reconcile.components import MEMBERS
 from reconcile.diff import diff
@@ -48,6 +50,17 @@ UNPROVEN = "unproven"
 _ASKED = "asked_places"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """A place that something is claimed of."""
+
+    number: int  # in `asked_places`
+    place: Place
+    sides: Sequence[Sequence[tuple[Interval, Row]]]  # its rows on each side that the claim speaks of
+    digest: str
+    is_known: bool  # it was proven before
+
+
 @dataclass(slots=True)
 class Proof:
     """The log, asked about one comparison."""
@@ -57,6 +70,7 @@ class Proof:
     evidence: Evidence
     log: Log | None = None  # None: the cluster of the settings, when there is something to ask
     breach: SealBreach | None = None  # why something can no longer be proven
+    found: list[str] = field(default_factory=list)  # digests of claims that were proven now, see `proofs`
     _told: dict[Place, Told] = field(default_factory=dict)
     _gone: set[Place] = field(default_factory=set)
 
@@ -67,14 +81,12 @@ class Proof:
         """
         if not sides.tells_twins:
             return sides
-        if sides.layout.component:
-            components.place(sides.connection, self.pipeline, SWAPPED)
         n = len(sides.merged)
         moved = self._swapped(sides, stage(n)) if number(sides.connection, f"SELECT count(*) FROM {SWAPPED}") else ()
-        _register(sides, f"moved_{n + 1}_n", moved)
+        _register(sides, "moved_places", moved)
         keys, there = _keys(sides), sides.layout.same_place("m", "r")
         sides.connection.execute(
-            f"CREATE TEMP TABLE moved_{n + 1} AS SELECT {keys} FROM {_ASKED} JOIN moved_{n + 1}_n USING (__place)"
+            f"CREATE TEMP TABLE moved_{n + 1} AS SELECT {keys} FROM {_ASKED} JOIN moved_places USING (__place)"
             if moved
             else f"CREATE TEMP TABLE moved_{n + 1} AS SELECT {keys} FROM {stage(n)} LIMIT 0"
         )
@@ -94,21 +106,23 @@ class Proof:
             claimed: The query of the places that a cause is claimed for.
 
         Returns:
-            A note where something was asked.
+            A note where something was claimed.
         """
-        places = self._ask(sides, claimed)
-        plain_stages = [n for n, name in enumerate(("", *sides.merged)) if not self._is_refolded(sides, name)]
-        wrong = self._wrong(sides, places, plain_stages)
-        gone = [n for n, place in places.items() if place in self._gone]
-        for why, numbers in ((WRONG, wrong), (GONE, gone)):
-            _doubt(sides, numbers, why)
-        _register(sides, "gone_places", gone)
+        merged = [n for n, name in enumerate(("", *sides.merged)) if not self._is_refolded(sides, name)]
+        asked = self._ask(sides, claimed, [*map(stage, merged), BATCH])
+        wrong = [one for one in asked if one.place in self._told and not self._holds(one, len(merged))]
+        gone = [one for one in asked if one.place in self._gone]
+        for why, some in ((WRONG, wrong), (GONE, gone)):
+            _doubt(sides, [one.number for one in some], why)
+        _register(sides, "gone_places", [one.number for one in gone])
         sides.connection.execute(
             f"CREATE TEMP TABLE {UNPROVEN} AS SELECT {_keys(sides)} FROM {_ASKED} JOIN gone_places USING (__place)"
         )
-        if not places:
+        left_out = {one.number for one in (*wrong, *gone)}
+        self.found += [one.digest for one in asked if not one.is_known and one.number not in left_out]
+        if not asked:
             return ()
-        text = f"Of {len(places):,} rows with a cause the log's own records were folded again:"
+        text = f"Of {len(asked):,} rows with a cause the log's own records were folded again:"
         return (f"{text} {len(wrong):,} are not borne out, {len(gone):,} can no longer be proven.",)
 
     @staticmethod
@@ -119,45 +133,47 @@ class Proof:
         """Return the places of swapped twins, by number, whose batch row the log bears out."""
         diff(sides.connection, sides.layout, BATCH, before, into="apart_by_twins")
         there = f"EXISTS (SELECT 1 FROM apart_by_twins a WHERE {sides.layout.same_place('a', 's')})"
-        places = self._ask(sides, f"SELECT DISTINCT {_keys(sides)} FROM {SWAPPED} s WHERE {there}")
-        rows = _rows(sides, self.pipeline, BATCH)
-        return [
-            n
-            for n, place in places.items()
-            if place in self._told
-            and self._told[place].are_twins_sound
-            and claims.equal(self._told[place].batch, rows.get(n, ()))
-        ]
+        query = f"SELECT DISTINCT {_keys(sides)} FROM {SWAPPED} s WHERE {there}"
+        asked = self._ask(sides, query, [before, BATCH])
+        proven = [one for one in asked if one.is_known or (one.place in self._told and self._is_of_batch(one))]
+        self.found += [one.digest for one in proven if not one.is_known]
+        return [one.number for one in proven]
 
-    def _wrong(self, sides: Sides, places: Mapping[int, Place], stages: Sequence[int]) -> list[int]:
-        of_stages = [_rows(sides, self.pipeline, stage(n)) for n in stages]
-        return [
-            number
-            for number, place in places.items()
-            if place in self._told
-            and not (
-                self._told[place].are_twins_sound
-                and all(
-                    claims.equal(expected, rows.get(number, ()))
-                    for expected, rows in zip(self._told[place].stages, of_stages, strict=False)
-                )
-            )
-        ]
+    def _is_of_batch(self, one: _Asked) -> bool:
+        told = self._told[one.place]
+        return told.are_twins_sound and claims.equal(told.batch, one.sides[-1])
 
-    def _ask(self, sides: Sides, query: str) -> dict[int, Place]:
-        """Make `asked_places` of a query of places, ask the log about those that are new, and return all by number."""
-        sides.connection.execute(
-            f"CREATE OR REPLACE TEMP TABLE {_ASKED} AS SELECT *, row_number() OVER (ORDER BY {_keys(sides)})"
-            f" AS __place FROM ({query})"
-        )
+    def _holds(self, one: _Asked, stages: int) -> bool:
+        told = self._told[one.place]
+        rows = zip(told.stages, one.sides[:stages], strict=True)
+        return told.are_twins_sound and all(claims.equal(expected, found) for expected, found in rows)
+
+    def _ask(self, sides: Sides, query: str, tables: Sequence[str]) -> list[_Asked]:
+        """Make `asked_places` of a query of places; ask the log about those of which nothing is known yet."""
+        keys = _keys(sides)
+        numbered = f"SELECT *, row_number() OVER (ORDER BY {keys}) AS __place FROM ({query})"
+        sides.connection.execute(f"CREATE OR REPLACE TEMP TABLE {_ASKED} AS {numbered}")
         places = _places(sides, self.pipeline)
-        new = [place for place in dict.fromkeys(places.values()) if place not in self._told | dict.fromkeys(self._gone)]
+        if not places:
+            return []
+        rows = [_rows(sides, self.pipeline, table) for table in tables]
+        listed = _listed(sides)
+        known = proofs.known(self.settings, self.pipeline)
+        asked = []
+        for n, place in sorted(places.items()):
+            mine = [side.get(n, []) for side in rows]
+            name = proofs.digest(self.evidence.run, place, mine, listed.get(n, ""))
+            asked.append(_Asked(number=n, place=place, sides=mine, digest=name, is_known=name in known))
+        self._learn(sides, [one.place for one in asked if not one.is_known])
+        return asked
+
+    def _learn(self, sides: Sides, places: Sequence[Place]) -> None:
+        new = [p for p in dict.fromkeys(places) if p not in self._told and p not in self._gone]
         if new:
             try:
                 self._read(sides, new)
             except (LogError, LakeError) as error:
                 self._give_up([p for p in new if p not in self._told], str(error).split("\n", maxsplit=1)[0])
-        return places
 
     def _give_up(self, places: Sequence[Place], why: str) -> None:
         self._gone.update(places)
@@ -223,6 +239,18 @@ def _ledger(connection: duckdb.DuckDBPyConnection, first: int, end: int) -> dict
     return {(int(p), int(o), int(start)): str(name) for p, o, start, name in rows}
 
 
+def _listed(sides: Sides) -> dict[int, str]:
+    """Return a digest of what the ledger says of the window of each place, where twins may lie under other keys."""
+    if not sides.tells_twins:
+        return {}
+    listed = "md5(string_agg(concat_ws(':', _class, _partition, _offset), ',' ORDER BY _partition, _offset, _class))"
+    query = (
+        f"SELECT __place, said FROM {_ASKED} JOIN (SELECT window_start, {listed} AS said FROM ledger"
+        f" WHERE window_start IN (SELECT window_start FROM {_ASKED}) GROUP BY 1) USING (window_start)"
+    )
+    return {int(n): str(said) for n, said in sides.connection.execute(query).fetchall()}
+
+
 def _keys(sides: Sides) -> str:
     return ", ".join(map(identifier, sides.layout.place))
 
@@ -256,7 +284,7 @@ def _rows(sides: Sides, pipeline: Pipeline, table: str) -> dict[int, list[tuple[
     )
     found: dict[int, list[tuple[Interval, Row]]] = {}
     for place, start, end, n, *values in sides.connection.execute(query).fetchall():
-        row = Row(n=int(n), measures=dict(zip(pipeline.measures, map(plain, values), strict=True)))
+        row = Row(n=-1 if n is None else int(n), measures=dict(zip(pipeline.measures, map(plain, values), strict=True)))
         found.setdefault(int(place), []).append((Interval(start, end), row))
     return found
 

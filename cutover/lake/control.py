@@ -1,4 +1,4 @@
-"""The installation's own history: versions, gate, pins, losses, reconciliations, differences. Appended, not changed."""
+"""The installation's own history: versions, gate, losses, what was compared, proven. Appended, not changed."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -103,6 +103,14 @@ SCHEMAS: Mapping[ControlTable, pa.Schema] = {
             pa.field("cause", pa.string()),
             pa.field("state", pa.string()),
             pa.field("detail", pa.string()),
+        ]
+    ),
+    "proofs": pa.schema(
+        [
+            pa.field("pipeline", pa.string()),
+            pa.field("result_fingerprint", pa.string()),
+            pa.field("at", TIMESTAMP),
+            pa.field("digests", pa.list_(pa.string())),  # of claims that the log bore out
         ]
     ),
 }

@@ -9,7 +9,7 @@ from cutover.definition.fingerprint import result_fingerprint
 from cutover.definition.pipeline import Pipeline
 from cutover.settings import Settings
 
-ControlTable = Literal["versions", "gate", "pins", "losses", "reconciliations", "differences"]
+ControlTable = Literal["versions", "gate", "pins", "losses", "reconciliations", "differences", "proofs"]
 BatchTable = Literal["batch", "batch_index", "batch_ledger"]
 
 

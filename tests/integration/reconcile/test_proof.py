@@ -9,6 +9,7 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import Producer
 
+from cutover.lake import control
 from cutover.log.cut import LogId
 from cutover.log.kafka import LogClient, RawRecord
 from cutover.settings import Settings
@@ -106,6 +107,29 @@ def test_records_that_have_left_the_log_prove_nothing(settings: Settings) -> Non
     assert (result.verdict, result.exit_code, result.seal.breaches[0].code) == (Verdict.NOT_COMPARABLE, 2, "unproven")
     assert "offset 2" in result.sentence
     assert "begins at 3" in result.sentence
+
+
+def test_what_was_proven_stays_proven_when_the_log_has_let_it_go(settings: Settings) -> None:
+    lake = lake_of(SALES)
+    proven = judged(settings, lake)
+
+    again = run.reconcile(settings, PIPELINE, log=HeldLog(records=lake.log, begins={0: 5}))
+
+    assert (again.verdict, again.notes) == (proven.verdict, proven.notes)
+    assert again.verdict is Verdict.EXPLAINED
+
+
+def test_proof_speaks_of_the_values_that_it_saw(settings: Settings) -> None:
+    judged(settings, lake_of(BETWEEN))
+    later = settings.model_copy(update={"home": settings.home / "later"})
+    spoilt = of_stream(lake_of(BETWEEN), {"least": 3})
+    write(later, spoilt)
+    for row in control.read(settings, "proofs", PIPELINE.name):
+        control.append(later, "proofs", [row])
+
+    found = run.reconcile(later, PIPELINE, log=held(spoilt))
+
+    assert found.verdict is Verdict.DIVERGED
 
 
 def test_what_no_class_makes_equal_needs_no_log(settings: Settings) -> None:
