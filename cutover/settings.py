@@ -95,6 +95,7 @@ class Alerts(BaseModel):
     outage_seconds: float = Field(default=3_600.0, description="Longest outage; the log must hold twice of it.")
     free_bytes: int = Field(default=1 << 30, description="Free space below which nothing is safe.")
     batch_schedules: float = Field(default=2.0, description="Schedules without a batch run.")
+    reconcile_schedules: float = Field(default=2.0, description="Schedules of the batch path without a verdict.")
     one_key_share: float = Field(default=0.5, description="Share of one key in ten large epochs in a row.")
     one_key_records: int = Field(default=1_000, description="Accepted records that make an epoch large.")
 

@@ -7,7 +7,8 @@ by its epoch, even if several events arrive in one run. Triggered by hand, it co
 Green: CONSISTENT, or EXPLAINED within the definition's policy. Red: the verdict is the last line of the log, with the
 report's address (also the XCom `report`). What to do: docs/runbooks/DivergenceUnexplained.md for DIVERGED,
 docs/runbooks/LateRateHigh.md for EXPLAINED beyond the policy, docs/runbooks/NotComparable.md for NOT_COMPARABLE.
-A verdict is not tried again: it would be the same.
+A verdict is not tried again: it would be the same. A task that is cleared, or that ends late, speaks for its own cut
+alone: it changes neither alerts nor `latest.html` nor what the gate knows of a newer one, and its log says so.
 
 After each comparison, whatever it said, `verify` judges what must hold in any case (`cutover verify`). Red: a check is
 violated, which stands in the last lines of its log; docs/runbooks/InvariantBroken.md. What cannot be proven is logged.

@@ -55,6 +55,8 @@ def report(pipeline: str, request: Request, context: Mapping[str, Any]) -> dict[
         context["ti"].xcom_push(key=name, value=value)
     log.info("%s", found.sentence)
     log.info("report: %s", where)
+    if found.speaks_for is not None:  # a retried or cleared task, or one that comes late
+        log.warning("%s", found.speaks_for)
     if found.exit_code != 0:
         page = f"\nRunbook: docs/runbooks/{found.runbook}.md" if found.runbook else ""
         msg = f"{found.verdict}: {found.sentence}\nReport: {where}{page}"
@@ -71,11 +73,11 @@ def verified(pipeline: str) -> dict[str, Any]:
     Raises:
         AirflowFailException: A check is violated, or none can be judged.
     """
-    from reconcile.verify.run import verify  # noqa: PLC0415 -- brings duckdb and deltalake: only where a task runs
+    from reconcile.verify.record import verify_and_record  # noqa: PLC0415 -- brings duckdb and deltalake: only where a task runs
 
     with failing_plainly():
         settings = load_settings()
-        found = verify(settings, catalogue.get(settings, pipeline))
+        found = verify_and_record(settings, catalogue.get(settings, pipeline))
     for checked in found.checks.values():
         log.info("%s %s: %s %s", checked.name, checked.title, checked.state, checked.why or checked.looked_at)
     texts = [f"{violation.check}: {violation.text}" for violation in found.violations]

@@ -13,9 +13,9 @@ from cutover.definition import catalogue
 from cutover.errors import DefinitionError
 from cutover.lake.versions import looking_at
 from cutover.settings import load_settings
-from reconcile import arguments, show
+from reconcile import arguments, history, show
 from reconcile.explain import explain as explain_cell
-from reconcile.report import page
+from reconcile.report import files, page
 from reconcile.result import Reconciliation
 from reconcile.run import reconcile as run_reconcile
 from reconcile.tables import Asked, compare_tables
@@ -52,11 +52,11 @@ def report(
 ) -> None:
     """Print the address of the newest report of each pipeline, or of all reports."""
     settings = load_settings()
-    names = [catalogue.get(settings, pipeline).name] if pipeline else sorted(catalogue.load(settings))
-    found = []
+    chosen = catalogue.load(settings) if pipeline is None else {pipeline: catalogue.get(settings, pipeline)}
+    names, found = sorted(chosen), []
     for name in names:
-        pages = [p for p in (settings.reports_dir / name).glob("*.html") if p.name != "latest.html"]
-        found += sorted(pages, reverse=True)[: None if every else 1]
+        pages = files.listed(settings, history.newest_first(settings, chosen[name]))
+        found += pages if every else pages[:1]
     if not found:
         msg = f"Reports of {', '.join(names) or 'no pipeline'}: expected one in {settings.reports_dir}, found none."
         raise DefinitionError(msg + "\nHint: `cutover reconcile P` makes one.")

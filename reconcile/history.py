@@ -1,47 +1,168 @@
-"""What is remembered of comparisons: a row for every run, and the life of every difference that nothing explains."""
+"""What is remembered of comparisons: one line for each cut, fingerprint and range that was compared, repeats counted.
 
+A comparison that finds what its line says is recorded as a repeat of that line; one that finds anything else, though
+nothing was to change, is a line of its own.
+"""
+
+import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from cutover.lake import control, tables, upkeep
+from cutover.definition.fingerprint import result_fingerprint
+from cutover.definition.pipeline import Pipeline
+from cutover.lake import control, tables, upkeep, versions
 from cutover.lake.batch_runs import Range
 from cutover.lake.paths import ControlTable, control_uri
 from cutover.settings import Settings
-from reconcile.causes import UNEXPLAINED
-from reconcile.result import Difference, Reconciliation
+from reconcile import life, recorded
+from reconcile.recorded import Recorded
+from reconcile.result import Reconciliation, Versions
 
-_GROWING: tuple[ControlTable, ...] = ("reconciliations", "differences", "proofs", "pins")
-Place = tuple[str, str]  # window start (ISO), key (JSON)
+_GROWING: tuple[ControlTable, ...] = ("reconciliations", "verifications", "differences", "proofs", "pins")
+_PASSING = ("run_id", "at", "seconds", "report", "page", "repeats", "repeated_at", "speaks_for")  # of no finding
+RANGES_AT_MOST = 1_000
+"""Ranges of windows that were not judged, which a row names; beyond them it names the stretch that holds them all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OpenDifference:
-    """A (window, key) row that nothing explains, from its first to its last sight."""
+class Entry:
+    """Where a comparison will stand in the history: as a line of its own, or as a repeat."""
 
-    window_start: str
-    key: str  # JSON object
-    kind: str
-    first_seen: datetime
-    last_seen: datetime
-    runs: int
+    pipeline: str
+    turn: int  # the history's sequence that it was decided for
+    lines: tuple[Recorded, ...]  # of the definition, without it
+    made: Recorded  # its line with it
+    version: int | None  # in force
+    unjudged: tuple[Range, ...]
+
+    @property
+    def newer(self) -> tuple[Recorded, ...]:
+        """Return the whole comparisons that stand behind it, the newest last."""
+        here = recorded.position(self.made, self.version)
+        ordered = recorded.in_order(self.lines, self.version)
+        return tuple(one for one in ordered if one.whole and recorded.position(one, self.version) > here)
+
+    @property
+    def speaks_for(self) -> str | None:
+        """Return what the comparison speaks for alone, as a sentence; None if it speaks for the pipeline now."""
+        spoken = [*self.lines, self.made] if self.made.speaks else list(self.lines)
+        found = recorded.present(spoken, self.version)
+        if found is not None and found.run_id == self.made.run_id:
+            return None
+        cut = "no cut" if self.made.epoch < 0 else f"the cut of epoch {self.made.epoch}"
+        alone = cut if self.made.whole else f"a range at {cut}"
+        other = "" if self.made.version in {self.version, None} else f" of stream-{self.made.version}"
+        now = "no comparison yet" if found is None else f"run {found.run_id} at epoch {found.epoch}: {found.verdict}"
+        return f"Speaks for {alone}{other} alone; what stands for `{self.pipeline}` now is {now}."
 
 
-def record(
-    settings: Settings, result: Reconciliation, *, fingerprint: str, at: datetime, unjudged: Sequence[Range] = ()
-) -> None:
-    """Append the run, then what became of its differences. Every run has a row, also one that could not compare.
+def find_entry(
+    settings: Settings,
+    result: Reconciliation,
+    *,
+    fingerprint: str,
+    version: int | None,
+    at: datetime,
+    unjudged: Sequence[Range] = (),
+) -> Entry:
+    """Return where a comparison would stand in the history as it is now.
 
     Args:
         settings: Where the lake lies.
-        result: The comparison; its series stay in the report, the row holds the rest.
+        result: The comparison, under a run id of its own.
         fingerprint: Result fingerprint of the definition.
+        version: Of the stream, in force.
         at: Time of the run.
-        unjudged: Closed windows that the run left out, microseconds; their differences stay as they are.
+        unjudged: Closed windows that the run left out and where open ones begin, microseconds.
     """
-    row = {
+    turn = control.next_turn(settings, "reconciliations", result.pipeline)
+    rows = control.read(settings, "reconciliations", result.pipeline)
+    ranges = _ranges(unjudged)
+    row = _row(result, fingerprint, at, ranges) | {"sequence": turn}
+    mine = [one for one in recorded.lines(rows) if one.fingerprint == fingerprint]
+    before = max((one for one in mine if one.key == row["cut_key"]), key=lambda one: one.sequence, default=None)
+    run_id = before.run_id if before is not None and before.content == row["content"] else result.run_id
+    placed = recorded.lines([*rows, row | {"run_id": run_id}])
+    return Entry(
+        pipeline=result.pipeline,
+        turn=turn,
+        lines=tuple(one for one in mine if one.run_id != run_id and one.speaks),
+        made=next(one for one in placed if one.run_id == run_id),
+        version=version,
+        unjudged=ranges,
+    )
+
+
+def present(settings: Settings, pipeline: Pipeline) -> Recorded | None:
+    """Return the comparison that speaks for a pipeline now, as the history has it at this moment.
+
+    Raises:
+        LakeError: The history cannot be read.
+    """
+    lines, version = of_now(settings, pipeline)
+    return recorded.present(lines, version)
+
+
+def newest_first(settings: Settings, pipeline: Pipeline) -> tuple[Recorded, ...]:
+    """Return all lines of a pipeline: what speaks for it now, the others from the newest cut back, former definitions.
+
+    Raises:
+        LakeError: The history cannot be read.
+    """
+    (mine, version), every = of_now(settings, pipeline), recorded.read(settings, pipeline.name)
+    newest = recorded.present(mine, version)
+    ordered = recorded.in_order(mine, version)
+    known = {one.run_id for one in ordered}
+    rest = [one for one in every if one.run_id not in known]
+    return tuple(([newest] if newest else []) + [one for one in reversed([*rest, *ordered]) if one != newest])
+
+
+def of_now(settings: Settings, pipeline: Pipeline) -> tuple[tuple[Recorded, ...], int | None]:
+    """Return the lines under the definition in force, and the version of the stream that serves.
+
+    Raises:
+        LakeError: The history cannot be read.
+    """
+    serving = versions.current(settings.model_copy(update={"stream_version": None}), pipeline)
+    found = recorded.of_definition(recorded.read(settings, pipeline.name), result_fingerprint(pipeline))
+    return found, None if serving is None else serving.number
+
+
+def open_differences(settings: Settings, pipeline: Pipeline) -> Mapping[life.Place, life.OpenDifference]:
+    """Return the differences that nothing explains and that no later comparison judged away.
+
+    Raises:
+        LakeError: The history cannot be read.
+    """
+    lines, version = of_now(settings, pipeline)
+    return life.open_differences(settings, pipeline.name, lines, version)
+
+
+def record(settings: Settings, result: Reconciliation, placed: Entry) -> None:
+    """Append what became of the run's differences, then its row, in the turn that its place was decided for.
+
+    Every run has a row, also one that could not compare.
+
+    Raises:
+        OvertakenError: Another run was recorded meanwhile; its place has to be found anew.
+    """
+    # Of a version beside the one that serves the differences have no life: they are looked at once.
+    if result.seal.holds and settings.stream_version is None:
+        opened = life.open_differences(settings, result.pipeline, placed.lines, placed.version)
+        control.append(settings, "differences", life.rows(result, placed.made, opened, placed.newer))
+    row = _row(result, placed.made.fingerprint, placed.made.last, placed.unjudged)
+    control.append_in_turn(settings, "reconciliations", row, turn=placed.turn)
+    for table in _GROWING:
+        uri = control_uri(settings, table)
+        if tables.exists(uri) and upkeep.compact(uri):
+            upkeep.clean(uri)
+
+
+def _row(result: Reconciliation, fingerprint: str, at: datetime, unjudged: Sequence[Range]) -> dict[str, Any]:
+    return {
         "run_id": result.run_id,
         "pipeline": result.pipeline,
         "at": at,
@@ -50,44 +171,41 @@ def record(
         "stream_version": result.seal.versions.stream,
         "verdict": result.verdict.value,
         "exit_code": result.exit_code,
+        "cut_key": _cut_key(result, fingerprint),
+        "content": _content(result),
+        "unjudged": json.dumps(list(unjudged)),
         "result": json.dumps(_slim(result).to_json(), sort_keys=True),
         "report": result.report_path,
     }
-    # Of a version beside the one that serves the differences have no life: they are looked at once.
-    if result.seal.holds and settings.stream_version is None:
-        control.append(settings, "differences", _life(settings, result, fingerprint, at, unjudged))
-    control.append(settings, "reconciliations", [row])
-    for table in _GROWING:
-        uri = control_uri(settings, table)
-        if tables.exists(uri) and upkeep.compact(uri):
-            upkeep.clean(uri)
 
 
-def runs(settings: Settings, pipeline: str) -> list[dict[str, Any]]:
-    """Return all recorded runs of a pipeline, oldest first, as rows of `reconciliations`."""
-    return control.read(settings, "reconciliations", pipeline)
+def _cut_key(result: Reconciliation, fingerprint: str) -> str:
+    """Return a digest of what was to be compared: fingerprint, version of the stream, cut, range."""
+    seal = result.seal
+    logs = [[log.topic_id, dict(log.cut)] for log in seal.logs]
+    return _digest([fingerprint, seal.versions.stream, seal.epoch, logs, result.from_, result.to])
 
 
-def open_differences(settings: Settings, pipeline: str, fingerprint: str) -> dict[Place, OpenDifference]:
-    """Return the differences whose newest row says `open`, folded from all their rows."""
-    found: dict[Place, OpenDifference] = {}
-    for row in control.read(settings, "differences", pipeline):
-        if row["result_fingerprint"] != fingerprint:
-            continue
-        place = (_iso(row["window_start"]), str(row["key"]))
-        if row["state"] == "open":
-            found[place] = _seen(found.get(place), place, row)
+def _content(result: Reconciliation) -> str:
+    """Return a digest of what was found, which the same sides give again whoever wrote their tables anew."""
+    seal = replace(result.seal, versions=Versions(stream=result.seal.versions.stream), batch_run=None)
+    found = replace(result, seal=seal).to_json()
+    return _digest({name: value for name, value in found.items() if name not in _PASSING})
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def _ranges(unjudged: Sequence[Range]) -> tuple[Range, ...]:
+    """Return ranges that do not meet, ascending, and few of them."""
+    merged: list[Range] = []
+    for start, end in sorted(unjudged):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
         else:
-            found.pop(place, None)
-    return found
-
-
-def _seen(before: OpenDifference | None, place: Place, row: dict[str, Any]) -> OpenDifference:
-    if before is not None:
-        return replace(before, last_seen=row["at"], runs=before.runs + 1, kind=row["kind"])
-    return OpenDifference(
-        window_start=place[0], key=place[1], kind=row["kind"], first_seen=row["at"], last_seen=row["at"], runs=1
-    )
+            merged.append((start, end))
+    return tuple(merged) if len(merged) <= RANGES_AT_MOST else ((merged[0][0], merged[-1][1]),)
 
 
 def _slim(result: Reconciliation) -> Reconciliation:
@@ -100,51 +218,3 @@ def _slim(result: Reconciliation) -> Reconciliation:
         worst_keys=(),
         lateness_histogram=(),
     )
-
-
-def _life(
-    settings: Settings, result: Reconciliation, fingerprint: str, at: datetime, unjudged: Sequence[Range]
-) -> list[dict[str, Any]]:
-    """Return an `open` row for each unexplained row of this run, `resolved` for each that was compared and is gone."""
-    same = {"pipeline": result.pipeline, "result_fingerprint": fingerprint, "run_id": result.run_id, "at": at}
-    now = _unexplained(result.differences)
-    opened = [
-        same | _place(place) | {"kind": d.kind, "cause": d.cause, "state": "open", "detail": _detail(d)}
-        for place, d in now.items()
-    ]
-    gone = [
-        same | _place(place) | {"kind": d.kind, "cause": UNEXPLAINED, "state": "resolved", "detail": None}
-        for place, d in open_differences(settings, result.pipeline, fingerprint).items()
-        if place not in now and _was_compared(result, place, unjudged)
-    ]
-    return opened + gone
-
-
-def _was_compared(result: Reconciliation, place: Place, unjudged: Sequence[Range]) -> bool:
-    """Return whether a run judged a window: in its range, not left out, and all that it found fits into the list."""
-    first, last = result.windows.first, result.windows.last
-    complete = result.causes[UNEXPLAINED].rows == len(_unexplained(result.differences))
-    at = round(datetime.fromisoformat(place[0]).timestamp() * 1_000_000)
-    left_out = any(start <= at < end for start, end in unjudged)
-    return complete and first is not None and last is not None and first <= place[0] <= last and not left_out
-
-
-def _unexplained(differences: Sequence[Difference]) -> dict[Place, Difference]:
-    return {
-        (d.window_start or "", json.dumps(dict(d.key), sort_keys=True)): d
-        for d in differences
-        if UNEXPLAINED in d.cause
-    }
-
-
-def _place(place: Place) -> dict[str, Any]:
-    return {"window_start": datetime.fromisoformat(place[0]), "key": place[1]}
-
-
-def _detail(difference: Difference) -> str:
-    shown = {"measure": difference.measure, "streaming": difference.streaming, "batch": difference.batch}
-    return json.dumps(shown, sort_keys=True)
-
-
-def _iso(moment: datetime) -> str:
-    return moment.isoformat().replace("+00:00", "Z")

@@ -1,7 +1,8 @@
 """One reconciliation, top to bottom: seal, digests, diff, causes, verdict, report, record."""
 
+import contextlib
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -11,17 +12,23 @@ from cutover import events
 from cutover.clock import Clock, SystemClock
 from cutover.definition.fingerprint import result_fingerprint
 from cutover.definition.pipeline import Pipeline
+from cutover.definition.windows import EARLIEST, FOREVER, LATEST, Sessions, oldest
 from cutover.errors import DefinitionError, LakeError
 from cutover.lake import pins, versions
 from cutover.lake.batch_runs import Range
+from cutover.lake.control import OvertakenError
 from cutover.probe import Probe, silent
+from cutover.records.closing import closed_by
 from cutover.settings import Settings
-from reconcile import causes, damage, history, seal, sides, verdict
+from reconcile import causes, damage, history, nothing, seal, sides, verdict
 from reconcile.compare import compare
 from reconcile.logrows import Log
 from reconcile.report import files
 from reconcile.result import Cause, Reconciliation, Seal, SealBreach
 from reconcile.seal import Evidence
+
+TRIES = 20
+"""Times that a row is decided anew since another run was recorded first."""
 
 
 def reconcile(  # noqa: PLR0913 -- a range, a cut, and what a test hands in
@@ -57,24 +64,71 @@ def reconcile(  # noqa: PLR0913 -- a range, a cut, and what a test hands in
     at, began = clock.now(), clock.monotonic()
     _check_range(start, end)
     found, unjudged = judge(settings, pipeline, start, end, epoch, log)
-    run_id = f"{at.astimezone(UTC):%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
-    stem = f"{pipeline.name}/{run_id}"
-    result = replace(
+    made = replace(
         found,
-        run_id=run_id,
-        at=at.astimezone(UTC).isoformat().replace("+00:00", "Z"),
+        run_id=f"{at.astimezone(UTC):%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}",
+        at=_iso(at) or "",
         from_=_iso(start),
         to=_iso(end),
         seconds=round(clock.monotonic() - began, 3),
-        report=f"{stem}.json",
-        page=f"{stem}.html",
     )
-    files.write(settings, result, probe=probe)
-    history.record(settings, result, fingerprint=result_fingerprint(pipeline), at=at, unjudged=unjudged)
+    result = _recorded(settings, pipeline, made, at, unjudged, probe)
     _let_go(settings, pipeline, result.seal, clock)
     probe("verdict.recorded", -1 if result.seal.epoch is None else result.seal.epoch)
     _log(result)
     return result
+
+
+def _recorded(
+    settings: Settings,
+    pipeline: Pipeline,
+    made: Reconciliation,
+    at: datetime,
+    unjudged: Sequence[Range],
+    probe: Probe,
+) -> Reconciliation:
+    """Write the report, then the run's row, then let `latest.html` show what speaks for the pipeline now.
+
+    Of a repeat the report of the first time is written again: it is the same but for how often it was found.
+    """
+    serving = versions.current(settings.model_copy(update={"stream_version": None}), pipeline)
+    written: set[str] = set()
+    for _ in range(TRIES):
+        placed = history.find_entry(
+            settings,
+            made,
+            fingerprint=result_fingerprint(pipeline),
+            version=None if serving is None else serving.number,
+            at=at,
+            unjudged=unjudged,
+        )
+        result = _placed(made, placed)
+        files.write(settings, result, probe=probe)
+        written.add(result.run_id)
+        with contextlib.suppress(OvertakenError):
+            history.record(settings, result, placed)
+            files.remove(settings, result.pipeline, (written & {made.run_id}) - {result.run_id})
+            files.show_latest(settings, result.pipeline, lambda: history.present(settings, pipeline))
+            return result
+    msg = f"History of `{pipeline.name}`: expected to record a comparison, others were faster {TRIES} times."
+    raise LakeError(msg + "\nHint: compare again once they are done.")
+
+
+def _placed(made: Reconciliation, placed: history.Entry) -> Reconciliation:
+    """Return the comparison as its line in the history has it: under the id and time of the first that found this."""
+    line = placed.made
+    stem = f"{made.pipeline}/{line.run_id}"
+    repeats = line.times - 1
+    return replace(
+        made,
+        run_id=line.run_id,
+        at=_iso(line.first) or "",
+        repeats=repeats,
+        repeated_at=made.at if repeats else None,
+        speaks_for=placed.speaks_for,
+        report=f"{stem}.json",
+        page=f"{stem}.html",
+    )
 
 
 def _check_range(start: datetime | None, end: datetime | None) -> None:
@@ -119,10 +173,34 @@ def judge(
         if breach is None:
             raise
         return _refused(pipeline, _broken(examined.seal, breach)), ()
-    if found.windows.incomplete and not found.windows.compared:
-        unfair = _broken(examined.seal, _uncovered(evidence, found.windows.incomplete_because))
-        return replace(_refused(pipeline, unfair), losses=found.losses, loss=found.loss), ()
-    return found, unjudged
+    if not found.windows.compared:
+        return _empty(pipeline, evidence, found, _asked(start, end)), ()
+    return found, (*unjudged, *open_range(pipeline, evidence.watermark))
+
+
+def _empty(pipeline: Pipeline, evidence: Evidence, found: Reconciliation, asked: str | None) -> Reconciliation:
+    """Return that nothing was compared: no window is closed, or batch vouches for none."""
+    reasons = found.windows.incomplete_because
+    breach = _uncovered(evidence, reasons) if reasons else nothing.breach(found, asked=asked)
+    refused = _refused(pipeline, _broken(found.seal, breach))
+    return replace(refused, windows=found.windows, events=found.events, losses=found.losses, loss=found.loss)
+
+
+def open_range(pipeline: Pipeline, watermark: int | None) -> tuple[Range, ...]:
+    """Return the stretch in which windows that are not closed at a watermark begin, microseconds."""
+    last = closed_by(pipeline, watermark)
+    if last is None or last < EARLIEST:
+        return ((EARLIEST, FOREVER),)
+    if last >= LATEST:
+        return ()
+    window = pipeline.window
+    return ((last + 1 if isinstance(window, Sessions) else oldest(window, last).start, FOREVER),)
+
+
+def _asked(start: datetime | None, end: datetime | None) -> str | None:
+    """Return a range that was asked for in words; None if none was."""
+    bounds = ((word, bound) for word, bound in (("at or after", _iso(start)), ("before", _iso(end))) if bound)
+    return " and ".join(f"{word} {bound}" for word, bound in bounds) or None
 
 
 def _uncovered(evidence: Evidence, windows: Mapping[str, int]) -> SealBreach:
@@ -132,7 +210,10 @@ def _uncovered(evidence: Evidence, windows: Mapping[str, int]) -> SealBreach:
         f"{sum(windows.values()):,}: {found} (stale: changed since batch computed it; expired: records have left the "
     )
     text += "log; lost: the stream missed records too; doubled: it delivered some twice; "
-    text += "unread: some went before this version of the stream began)."
+    text += "unread: some went before this version of the stream began). "
+    text += (
+        f"Hint: `cutover batch {evidence.version.pipeline}` computes what is stale; of the others the log cannot tell."
+    )
     return SealBreach(code="uncovered", message=text, runbook="NotComparable")
 
 
@@ -168,6 +249,8 @@ def _log(result: Reconciliation) -> None:
         verdict=result.verdict.value,
         exit_code=result.exit_code,
         epoch=result.seal.epoch,
+        repeats=result.repeats,
+        speaks_for=result.speaks_for,
         windows=result.windows.compared,
         windows_different=result.windows.different,
         windows_open=result.windows.open,

@@ -175,11 +175,14 @@ def _facts(  # noqa: PLR0913, PLR0917 -- all that both sides are read from
 
 
 def _choose(settings: Settings, pipeline: Pipeline, version: Version, epoch: int | None) -> BatchRun:
-    """Return the newest batch run of this stream version that published a table, at `epoch` if one is asked for."""
+    """Return the batch run of this stream version at the newest cut that published a table, or that at `epoch`.
+
+    The newest cut, not the newest run: a run may have been asked to compute at an older one.
+    """
     runs = [run for run in batch_runs.runs(settings, pipeline) if run.batch_version is not None]
     fitting = [run for run in runs if run.stream_version == version.number and epoch in {None, run.epoch}]
     if fitting:
-        return fitting[-1]
+        return max(fitting, key=lambda run: (run.epoch, run.finished))
     at = "" if epoch is None else f" at the cut of epoch {epoch}"
     text = f"Pipeline `{pipeline.name}`: expected a batch run{at} beside {version.app_id}, found none"
     text += f" (the newest is at epoch {runs[-1].epoch} of stream-{runs[-1].stream_version})." if runs else "."

@@ -32,6 +32,7 @@ def comparison(console: Console, result: Reconciliation, where: str | None) -> N
         "yellow" if result.exit_code and result.verdict is Verdict.EXPLAINED else _STYLES.get(result.verdict, "yellow")
     )
     console.print(f"[bold {style}]{result.verdict}[/]  {_safe(result.sentence)}")
+    _standing(console, result)
     if result.loss:
         console.print(f"lost  {_safe(result.loss)}")
     if result.kind == "pipeline" and result.seal.holds:
@@ -49,6 +50,15 @@ def comparison(console: Console, result: Reconciliation, where: str | None) -> N
         console.print(f"runbook  docs/runbooks/{result.runbook}.md")
     if where:
         console.print(f"report  {where}", soft_wrap=True)
+
+
+def _standing(console: Console, result: Reconciliation) -> None:
+    """Print what the comparison speaks for, where that is not the present, and that it was made before."""
+    if result.speaks_for:
+        console.print(f"past  {_safe(result.speaks_for)}")
+    if result.repeats:
+        times = "once" if result.repeats == 1 else f"{result.repeats:,} times"
+        console.print(f"repeat  the same was found {times} before, first at {when(result.at)}")
 
 
 def _pipeline(console: Console, result: Reconciliation) -> None:

@@ -98,10 +98,6 @@ def _reasons(judged: Judged, policy: Policy) -> list[str]:
 def sentence(verdict: Verdict, judged: Judged, events: Events, policy: PolicyResult) -> str:
     """Return the verdict on comparable sides in plain words, with its numbers."""
     compared = f"{_many(judged.windows.compared, 'closed window')} ({_many(judged.rows.compared, 'row')})"
-    if not judged.windows.compared:
-        return (
-            f"Nothing to compare yet: no closed window at this cut, {_many(judged.windows.open, 'window')} still open."
-        )
     if verdict is Verdict.CONSISTENT:
         return f"Streaming and batch agree in all {compared}."
     differ = _differences(judged)

@@ -1,4 +1,4 @@
-"""The installation's own history: versions, gate, losses, what was compared, proven. Appended, not changed."""
+"""The installation's own history: versions, gate, losses, what was compared, proven and checked. Appended only."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -79,16 +79,33 @@ SCHEMAS: Mapping[ControlTable, pa.Schema] = {
     ),
     "reconciliations": pa.schema(
         [
-            pa.field("run_id", pa.string()),
+            pa.field("run_id", pa.string()),  # rows of one run id are one line of the history: a repeat has its id
             pa.field("pipeline", pa.string()),
+            pa.field("sequence", pa.int64()),
             pa.field("at", TIMESTAMP),
             pa.field("epoch", pa.int64()),
             pa.field("result_fingerprint", pa.string()),
             pa.field("stream_version", pa.int64()),
             pa.field("verdict", pa.string()),
             pa.field("exit_code", pa.int32()),
+            pa.field("cut_key", pa.string()),  # digest of what was to be compared
+            pa.field("content", pa.string()),  # digest of what was found
+            pa.field("unjudged", pa.string()),  # windows that it says nothing of, microseconds, JSON
             pa.field("result", pa.string()),
             pa.field("report", pa.string()),
+        ]
+    ),
+    "verifications": pa.schema(
+        [
+            pa.field("pipeline", pa.string()),
+            pa.field("sequence", pa.int64()),
+            pa.field("at", TIMESTAMP),
+            pa.field("epoch", pa.int64()),
+            pa.field("result_fingerprint", pa.string()),
+            pa.field("stream_version", pa.int64()),
+            pa.field("every", pa.bool_()),  # all that the log held was looked at, not a sample
+            pa.field("checks", pa.string()),  # check -> state, JSON
+            pa.field("violations", pa.string()),  # [check, sentence], JSON
         ]
     ),
     "differences": pa.schema(
@@ -114,6 +131,10 @@ SCHEMAS: Mapping[ControlTable, pa.Schema] = {
         ]
     ),
 }
+
+
+class OvertakenError(LakeError):
+    """Another process appended its row first; nothing was written."""
 
 
 def append(settings: Settings, table: ControlTable, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -143,7 +164,7 @@ def append_step(
         The sequence.
 
     Raises:
-        LakeError: Another row of the pipeline was appended meanwhile; nothing was written.
+        OvertakenError: Another row of the pipeline was appended meanwhile; nothing was written.
     """
     handle = tables.ensure(control_uri(settings, table), SCHEMAS[table])
     name = str(rows[0]["pipeline"])
@@ -166,9 +187,9 @@ def next_turn(settings: Settings, table: ControlTable, pipeline: str) -> int:
     return 0 if newest is None else int(newest) + 1
 
 
-def _overtaken(table: ControlTable, name: str, sequence: int | None) -> LakeError:
+def _overtaken(table: ControlTable, name: str, sequence: int | None) -> OvertakenError:
     msg = f"`{table}` of `{name}`: another process appended row {sequence} first.\nHint: look at it and try again."
-    return LakeError(msg)
+    return OvertakenError(msg)
 
 
 def read(settings: Settings, table: ControlTable, pipeline: str) -> list[dict[str, Any]]:

@@ -9,7 +9,9 @@ from cutover.definition.fingerprint import result_fingerprint
 from cutover.definition.pipeline import Pipeline
 from cutover.settings import Settings
 
-ControlTable = Literal["versions", "gate", "pins", "losses", "reconciliations", "differences", "proofs"]
+ControlTable = Literal[
+    "versions", "gate", "pins", "losses", "reconciliations", "verifications", "differences", "proofs"
+]
 BatchTable = Literal["batch", "batch_index", "batch_ledger"]
 
 

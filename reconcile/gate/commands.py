@@ -61,7 +61,8 @@ def advance(context: typer.Context, *, why: Why) -> None:
     if not decision.allowed:
         lines = "".join(f"\n  - {line}" for line in decision.missing)
         text = f"Gate of `{pipeline.name}`: {decision.stage} to {decision.target} is refused; missing:{lines}"
-        _refuse(text + f"\nHint: `cutover gate {pipeline.name} show` lists the evidence.")
+        again = f"`cutover batch {pipeline.name}` gives a newer cut to compare at"
+        _refuse(text + f"\nHint: `cutover gate {pipeline.name} show` lists the evidence; {again}.")
     _moved(pipeline, decision)
 
 
@@ -113,6 +114,7 @@ def _print(found: dict[str, Any], evidence: Evidence) -> None:
     console.print(f"[bold]{found['pipeline']}[/] is in [bold]{found['stage']}[/]; {following}.")
     if found["next"]:
         _conditions(console, found["conditions"])
+        console.print("`advance` compares both sides anew, judges the checks and looks at the alerts before it moves.")
     causes = ", ".join(f"{name} {rows:,} rows" for name, rows in found["differences_by_cause"].items())
     console.print(f"\nDifferences in the runs that count: {causes or 'none'}.")
     if found["expires"]:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from cutover.definition.pipeline import Policy
 from cutover.lake.stages import Stage
@@ -16,6 +16,8 @@ EXPIRES_AFTER = timedelta(days=7)
 REPLAY_MARGIN = 2.0
 """The log must be kept this many times as long as a replay of it takes."""
 
+_NAMED = 3  # violations that a refusal names
+
 _NEXT = {Stage.LAMBDA: Stage.SHADOW, Stage.SHADOW: Stage.KAPPA}
 _BACK = {Stage.KAPPA: Stage.SHADOW, Stage.SHADOW: Stage.LAMBDA}
 
@@ -25,11 +27,11 @@ class Run:
     """One reconciliation as the gate sees it."""
 
     run_id: str
-    at: datetime
-    epoch: int  # of its cut; -1 if it was not comparable
+    at: datetime  # when it was made last
+    epoch: int  # of its cut; where none was read, of the newest that was known then; -1: none was
     outcome: str  # verdict, or EXPLAINED_BEYOND_POLICY
     within: bool  # sealed, within policy, nothing unexplained beyond it
-    windows: int = 1  # compared; a run that compared none is no evidence
+    windows: int = 1  # compared
     whole: bool = True  # of all closed windows; one of a range that was asked for is no evidence, but may speak against
     end: int | None = None  # sum of the cut's offsets; None: not known
     rows_by_cause: tuple[tuple[str, int], ...] = ()  # cause -> (window, key) rows
@@ -58,12 +60,24 @@ class Replay:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Present:
+    """What was found inside the move: both sides compared anew at the newest cut, the checks, the pages that fire."""
+
+    run: Run  # the comparison
+    reason: str  # its sentence
+    violations: tuple[str, ...] = ()  # of `verify`, with those that were recorded and still stand
+    unjudged: str | None = None  # why no check could be judged
+    pages: tuple[str, ...] = ()  # alerts that wake someone, each with its page
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
     """All that speaks for or against a move."""
 
-    runs: tuple[Run, ...] = ()  # of the version and definition in force, since the last move, oldest first
+    runs: tuple[Run, ...] = ()  # of the version and definition in force, since the last move, as they were recorded
     replay: Replay | None = None  # None: the log did not answer
     losses: tuple[Lost, ...] = ()  # accepted, of the version in force and of those before it
+    present: Present | None = None  # None: nobody looked, since the rest does not suffice
     result_fingerprint: str | None = None
     stream_version: int | None = None
 
@@ -112,6 +126,7 @@ def decide(stage: Stage, evidence: Evidence, move: Move, policy: Policy, now: da
         _last(evidence.runs),
         _whole(evidence),
         _replayable(evidence.replay),
+        *([] if evidence.present is None else _now(evidence.present)),
     )
     return Decision(move=move, stage=stage, target=_NEXT.get(stage), conditions=conditions, counted=counted)
 
@@ -119,17 +134,43 @@ def decide(stage: Stage, evidence: Evidence, move: Move, policy: Policy, now: da
 def consecutive(runs: tuple[Run, ...], now: datetime, losses: tuple[Lost, ...] = ()) -> tuple[Run, ...]:
     """Return the newest unbroken row of runs that count: within policy, not expired, each with a newer cut.
 
-    A run that is not within policy, could not compare, or speaks for windows that a loss touched breaks the row. A run
-    at a cut that is already in the row, a run over a range, or one that compared no window, adds nothing and breaks
-    nothing.
+    A run that is not within policy, could not compare, or speaks for windows that a loss touched ends the row at its
+    cut: no run at an older cut counts, and of those at the same cut none that was recorded before it. A run whose cut
+    is not ahead of the row, or one over a range, adds nothing.
+
+    Args:
+        runs: In the order in which they were recorded.
+        now: For what is expired.
+        losses: That somebody accepted.
     """
+    bad = [place for place in _places(runs) if not place.run.within or any(lost.touches(place.run) for lost in losses)]
+    end = max((place.at for place in bad), default=(-2, -1))
     row: list[Run] = []
-    for run in runs:
-        if not run.within or any(lost.touches(run) for lost in losses):
-            row = []
-        elif _is_fresh(run, now) and run.whole and run.windows > 0 and (not row or is_ahead(run, row[-1])):
+    for place in _places(runs):
+        run = place.run
+        if place.at > end and _is_fresh(run, now) and run.whole and (not row or is_ahead(run, row[-1])):
             row.append(run)
     return tuple(row)
+
+
+class _Place(NamedTuple):
+    """A run, and where it stands: by its cut, then by when it was recorded."""
+
+    at: tuple[int, int]
+    run: Run
+
+
+def _places(runs: tuple[Run, ...]) -> list[_Place]:
+    return [_Place((run.epoch, number), run) for number, run in enumerate(runs)]
+
+
+def newest(runs: tuple[Run, ...]) -> Run | None:
+    """Return the run that speaks last: at the newest cut, of those the last that was recorded; none over a range.
+
+    One over a range that is not within policy speaks too.
+    """
+    spoken = [place for place in _places(runs) if place.run.whole or not place.run.within]
+    return max(spoken, key=lambda place: place.at).run if spoken else None
 
 
 def is_ahead(run: Run, before: Run) -> bool:
@@ -146,22 +187,34 @@ def _enough(counted: tuple[Run, ...], runs: tuple[Run, ...], policy: Policy) -> 
     found = f"{len(counted)} of {policy.runs} consecutive sealed runs within policy, each with a newer cut"
     repeated = sum(run.within for run in runs) - len(counted)
     if repeated > 0 and len(counted) < policy.runs:
-        why = f"same cut, a range, no window, over {EXPIRES_AFTER.days} days, before a break"
+        why = f"same or older cut, a range, over {EXPIRES_AFTER.days} days, before a break"
         found += f" ({repeated} more do not count: {why})"
     return Condition(name="runs", met=len(counted) >= policy.runs, found=found)
 
 
 def _last(runs: tuple[Run, ...]) -> Condition:
-    if not runs:
+    last = newest(runs)
+    if last is None:
         return Condition(name="newest run", met=False, found="no reconciliation under this definition yet")
-    newest = runs[-1]
-    found = f"{newest.outcome} at epoch {newest.epoch}, {newest.at:%Y-%m-%d %H:%M} UTC"
-    return Condition(name="newest run", met=newest.within, found=found)
+    found = f"{last.outcome} at epoch {last.epoch}, {last.at:%Y-%m-%d %H:%M} UTC"
+    return Condition(name="newest run", met=last.within, found=found)
+
+
+def _now(present: Present) -> tuple[Condition, ...]:
+    """Return what the move asks of the present: agreement at the newest cut, no violated check, no page."""
+    run = present.run
+    broken = [*present.violations[:_NAMED], *([present.unjudged] if present.unjudged else [])]
+    pages = "; ".join(present.pages)
+    return (
+        Condition(name="compared now", met=run.within and run.whole, found=f"{run.outcome}: {present.reason}"),
+        Condition(name="verified now", met=not broken, found="; ".join(broken) or "no check is violated"),
+        Condition(name="alerts now", met=not pages, found=pages or "none that wakes someone"),
+    )
 
 
 def _whole(evidence: Evidence) -> Condition:
-    name, newest = "losses", evidence.runs[-1] if evidence.runs else None
-    inside = [lost for lost in evidence.losses if newest is None or lost.touches(newest)]
+    name, last = "losses", newest(evidence.runs)
+    inside = [lost for lost in evidence.losses if last is None or lost.touches(last)]
     if not inside:
         found = f"{len(evidence.losses)} accepted, all behind the newest run" if evidence.losses else "none accepted"
         return Condition(name=name, met=True, found=found)

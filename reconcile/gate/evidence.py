@@ -20,10 +20,11 @@ from cutover.log.kafka import LogClient
 from cutover.log.two import log_of, topics_of
 from cutover.records.closing import closing
 from cutover.settings import Settings
+from reconcile import recorded
 from reconcile.gate.decide import Decision, Evidence, Lost, Replay, Run, is_ahead
+from reconcile.recorded import Recorded
 from reconcile.report.verdicts import EXPLAINED_BEYOND_POLICY
-
-COUNTS = frozenset({"CONSISTENT", "EXPLAINED"})
+from reconcile.result import Verdict
 
 
 def read(settings: Settings, pipeline: Pipeline) -> Evidence:
@@ -36,11 +37,11 @@ def read(settings: Settings, pipeline: Pipeline) -> Evidence:
     if version is None:
         nothing = Replay(retention=None, needed=None)
         return Evidence(result_fingerprint=result_fingerprint(pipeline), replay=nothing)
-    rows = control.read(settings, "reconciliations", pipeline.name)
-    history = control.read(settings, "gate", pipeline.name)
-    found = runs(rows, version, batch_definition=batch_fingerprint(pipeline), policy=pipeline.policy)
+    lines = recorded.read(settings, pipeline.name)
+    moves = control.read(settings, "gate", pipeline.name)
+    found = runs(lines, version, batch_definition=batch_fingerprint(pipeline), policy=pipeline.policy)
     return Evidence(
-        runs=since(found, history, version),
+        runs=since(found, moves, version),
         replay=_replay(settings, pipeline, version),
         losses=lost(pipeline, losses.up_to(settings, version)),
         result_fingerprint=version.result_fingerprint,
@@ -49,35 +50,52 @@ def read(settings: Settings, pipeline: Pipeline) -> Evidence:
 
 
 def runs(
-    rows: Sequence[Mapping[str, Any]],
+    lines: Sequence[Recorded],
     version: Version,
     *,
     batch_definition: str | None = None,
     policy: Policy | None = None,
 ) -> tuple[Run, ...]:
-    """Return the reconciliations of a version, oldest first. What was not comparable may name no version: it counts.
+    """Return the comparisons of a version in the order in which they were recorded last.
+
+    What was not comparable may name no version: it counts. What asked for a cut or a range that holds nothing does not.
 
     Args:
-        rows: Of the table `reconciliations`.
-        version: The version in force.
+        lines: The history.
+        version: In force.
         batch_definition: Batch fingerprint in force; agreement with another one is left out.
         policy: In force; a run is within it and within the one of its time.
     """
-    wanted = {(version.result_fingerprint, version.number), (version.result_fingerprint, None), (None, None)}
-    mine = [row for row in rows if (row["result_fingerprint"], row["stream_version"]) in wanted]
-    found = (_run(row, batch_definition, policy) for row in sorted(mine, key=lambda row: row["at"]))
+    mine = recorded.of_definition(lines, version.result_fingerprint)
+    ordered = sorted((one for one in mine if one.version in {version.number, None}), key=lambda one: one.sequence)
+    found = (_run(one, batch_definition, policy) for one in ordered)
     return tuple(run for run in found if run is not None)
 
 
 def since(found: tuple[Run, ...], history: Sequence[Mapping[str, Any]], version: Version) -> tuple[Run, ...]:
-    """Return the runs that no earlier move has used: made after the last one, at a cut ahead of what it counted."""
+    """Return the runs that speak after the last move: good ones that no earlier move has used, and every bad one.
+
+    Unused is what was made after the last move, at a cut ahead of what was counted. A run that is not within policy
+    stays however old it is, unless an advance went by it: it counted a run that stands behind it.
+    """
     moves = [row for row in history if row["event"] in {"advanced", "rolled_back"}]
     if not moves:
         return found
-    kept = [json.loads(row["evidence"] or "{}") for row in moves]
-    used = [run for entry in kept if _is_of(entry, version) for run in entry.get("counted", [])]
-    new = (run for run in found if run.at > moves[-1]["at"])
-    return tuple(run for run in new if not run.within or all(is_ahead(run, _counted(before)) for before in used))
+    advances = [(row["at"], _used(row, version)) for row in moves if row["event"] == "advanced"]
+    used = [run for _, counted in advances for run in counted]
+
+    def speaks(run: Run) -> bool:
+        if run.within:
+            return run.at > moves[-1]["at"] and all(is_ahead(run, before) for before in used)
+        return not any(run.at <= at and any(run.epoch <= one.epoch for one in counted) for at, counted in advances)
+
+    return tuple(filter(speaks, found))
+
+
+def _used(row: Mapping[str, Any], version: Version) -> list[Run]:
+    """Return what a move counted, if it was one of this version."""
+    kept = json.loads(row["evidence"] or "{}")
+    return [_counted(run) for run in kept.get("counted", [])] if _is_of(kept, version) else []
 
 
 def _is_of(kept: Mapping[str, Any], version: Version) -> bool:
@@ -90,25 +108,24 @@ def _counted(kept: Mapping[str, Any]) -> Run:
     return Run(run_id=kept["run_id"], at=at, epoch=kept["epoch"], outcome="", within=True, end=kept.get("end"))
 
 
-def _run(row: Mapping[str, Any], batch_definition: str | None, policy: Policy | None) -> Run | None:
-    """Return a row as the gate sees it; None if it agreed with a batch side that is no longer the one in force."""
-    result = json.loads(row["result"] or "{}")
-    within = row["exit_code"] == 0 and row["verdict"] in COUNTS and _is_within(result, policy)
-    if within and _ran_with(result) not in {None, batch_definition or _ran_with(result)}:
+def _run(one: Recorded, batch_definition: str | None, policy: Policy | None) -> Run | None:
+    """Return a line as the gate sees it; None if it agreed with a batch side that is no longer the one in force."""
+    within = one.exit_code == 0 and one.agrees and _is_within(one.result, policy)
+    if within and _ran_with(one.result) not in {None, batch_definition or _ran_with(one.result)}:
         return None
-    outcome = EXPLAINED_BEYOND_POLICY if row["verdict"] == "EXPLAINED" and not within else row["verdict"]
-    causes = {name: int(cause["rows"]) for name, cause in result.get("causes", {}).items() if cause["rows"]}
+    causes = {name: int(cause["rows"]) for name, cause in one.result.get("causes", {}).items() if cause["rows"]}
+    beyond = one.verdict is Verdict.EXPLAINED and not within
     return Run(
-        run_id=row["run_id"],
-        at=row["at"],
-        epoch=-1 if row["epoch"] is None else row["epoch"],
-        outcome=outcome,
+        run_id=one.run_id,
+        at=one.last,
+        epoch=one.epoch,
+        outcome=EXPLAINED_BEYOND_POLICY if beyond else str(one.verdict),
         within=within,
-        windows=int(result.get("windows", {}).get("compared", 0)),
-        whole=result.get("from") is None and result.get("to") is None,
-        end=_end(result),
+        windows=int(one.result.get("windows", {}).get("compared", 0)),
+        whole=one.whole,
+        end=_end(one.result),
         rows_by_cause=tuple(sorted(causes.items())),
-        watermark=_watermark(result),
+        watermark=_watermark(one.result),
     )
 
 
@@ -202,6 +219,7 @@ def record(decision: Decision, evidence: Evidence) -> str:
             {"run_id": run.run_id, "epoch": run.epoch, "end": run.end, "at": run.at.isoformat()}
             for run in decision.counted
         ],
+        "compared_now": None if evidence.present is None else evidence.present.run.run_id,
         "result_fingerprint": evidence.result_fingerprint,
         "stream_version": evidence.stream_version,
     }

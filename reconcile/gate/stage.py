@@ -3,6 +3,8 @@
 The serving view reads the newest row, so it follows in the same commit.
 """
 
+from dataclasses import replace
+
 from cutover.clock import Clock
 from cutover.definition.fingerprint import result_fingerprint
 from cutover.definition.pipeline import Pipeline
@@ -23,8 +25,10 @@ def move(
 ) -> Decision:
     """Decide on a move and, if it is allowed, append it to the history.
 
+    An advance that the recorded evidence allows is decided once more, on what is there now.
+
     Returns:
-        The decision; nothing was written unless it is `allowed`.
+        The decision; the stage is as it was unless it is `allowed`.
 
     Raises:
         DefinitionError: `why` is empty or too long.
@@ -35,6 +39,12 @@ def move(
     stage = current_stage(settings, pipeline)
     evidence = _evidence(settings, pipeline, wanted)
     decision = decide(stage, evidence, wanted, pipeline.policy, clock.now())
+    if decision.allowed and wanted == "advance":
+        from reconcile.gate import present  # noqa: PLC0415 -- both paths and the log: only an advance needs them
+
+        found = present.look(settings, pipeline, clock)
+        evidence = replace(evidence_of.read(settings, pipeline), present=found)
+        decision = decide(stage, evidence, wanted, pipeline.policy, clock.now())
     if decision.allowed and decision.target is not None:
         entry = {"at": clock.now(), "why": given, "who": user()}
         _append(settings, pipeline, decision, evidence, entry, turn=turn)

@@ -1,24 +1,36 @@
-"""Where reports lie: `<reports>/<pipeline>/<run id>.{html,json,csv}` and `latest.html`; each replaced as a whole."""
+"""Where reports lie: `<reports>/<pipeline>/<run id>.{html,json,csv}` and `latest.html`; each replaced as a whole.
 
+A report without a row in the history is one of a run that was killed in between: it is not listed.
+"""
+
+import fcntl
 import json
 import os
 import re
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
+
 from cutover.errors import DefinitionError, LakeError
+from cutover.events import log
 from cutover.probe import Probe, silent
 from cutover.settings import Settings
+from reconcile.recorded import Recorded
 from reconcile.report import page, sheet
 from reconcile.result import Reconciliation
 
+_ENDINGS = (".html", ".csv", ".json")
+LOCK = ".lock"
+_TEMPORARY = re.compile(r"\..+\.([0-9]+)\.tmp\Z")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}\Z")
 
 
 def write(settings: Settings, result: Reconciliation, *, probe: Probe = silent) -> Path:
     """Write the report of one comparison and return the path of its page.
 
-    The page is rendered before anything is written, and `latest.html` changes last: a reader never finds half a report.
+    The page is rendered before anything is written. What killed runs left half-written in the folder is swept away.
 
     Raises:
         DefinitionError: The pipeline's name or the run's id cannot be the name of a file.
@@ -30,14 +42,14 @@ def write(settings: Settings, result: Reconciliation, *, probe: Probe = silent) 
     html = page.render(named)
     probe("report.rendered", -1 if result.seal.epoch is None else result.seal.epoch)
     path = folder / f"{result.run_id}.html"
-    new = [path.with_suffix(ending) for ending in (".html", ".csv", ".json") if not path.with_suffix(ending).exists()]
+    new = [path.with_suffix(ending) for ending in _ENDINGS if not path.with_suffix(ending).exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        _sweep(folder)
         _replace(path.with_suffix(".json"), json.dumps(named.to_json(), indent=1, sort_keys=True) + "\n")
         if named.differences:
             _replace(path.with_suffix(".csv"), sheet.differences(named))
         _replace(path, html)
-        _replace(folder / "latest.html", html)
     except OSError as error:
         for part in new:
             part.unlink(missing_ok=True)
@@ -45,6 +57,37 @@ def write(settings: Settings, result: Reconciliation, *, probe: Probe = silent) 
         hint = "\nHint: no part of the report is left; reconcile again once there is room."
         raise LakeError(msg + hint, runbook="DiskHeadroomLow") from error
     return path
+
+
+def remove(settings: Settings, pipeline: str, run_ids: Collection[str]) -> None:
+    """Remove reports of runs that were not recorded after all."""
+    for run_id in run_ids:
+        for ending in _ENDINGS:
+            (settings.reports_dir / _safe(pipeline) / f"{_safe(run_id)}{ending}").unlink(missing_ok=True)
+
+
+def show_latest(settings: Settings, pipeline: str, newest: Callable[[], Recorded | None]) -> None:
+    """Let `latest.html` be the page of the comparison that speaks for a pipeline now.
+
+    Several runs may end at once: each asks the history while it holds the folder's lock, so none goes back. The
+    verdicts are recorded before, so a page that cannot be written is a warning.
+    """
+    folder = settings.reports_dir / _safe(pipeline)
+    try:
+        with (folder / LOCK).open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            found = newest()
+            path = None if found is None else folder / f"{_safe(found.run_id)}.html"
+            if path is not None and path.is_file():
+                _replace(folder / "latest.html", path.read_text(encoding="utf-8"))
+    except OSError as error:
+        log.warning("latest_not_shown", pipeline=pipeline, error=str(error))
+
+
+def listed(settings: Settings, found: Iterable[Recorded]) -> list[Path]:
+    """Return the pages of recorded comparisons that are there, in the order given."""
+    paths = (settings.reports_dir / one.report for one in found if one.report is not None)
+    return [path for path in paths if path.is_file()]
 
 
 def load(settings: Settings, pipeline: str, run_id: str) -> Reconciliation:
@@ -66,6 +109,14 @@ def _safe(name: str) -> str:
         msg = f"Report: expected a pipeline and a run id of letters, digits, `_`, `.` and `-`, got {name!r}."
         raise DefinitionError(msg)
     return name
+
+
+def _sweep(folder: Path) -> None:
+    """Remove the temporary files of processes that are gone."""
+    for left in folder.glob(".*.tmp"):
+        match = _TEMPORARY.match(left.name)
+        if match is not None and not psutil.pid_exists(int(match[1])):
+            left.unlink(missing_ok=True)
 
 
 def _replace(path: Path, text: str) -> None:

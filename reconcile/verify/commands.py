@@ -10,7 +10,7 @@ from rich.console import Console
 from cutover.definition import catalogue
 from cutover.settings import load_settings
 from reconcile.verify import show
-from reconcile.verify.run import verify as run_verify
+from reconcile.verify.record import verify_and_record
 
 
 def verify(
@@ -21,10 +21,10 @@ def verify(
     seed: Annotated[int | None, typer.Option("--seed", help="Of the sample that is recomputed.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
-    """Check what must hold whatever happened: 0 all holds, 1 something does not, 2 cannot be judged. Reads only."""
+    """Check what must hold whatever happened: 0 all holds, 1 something does not, 2 cannot be judged; recorded."""
     settings = load_settings()
     names = [name.strip().upper() for name in only.split(",") if name.strip()]
-    found = run_verify(settings, catalogue.get(settings, pipeline), only=names, every=every, seed=seed)
+    found = verify_and_record(settings, catalogue.get(settings, pipeline), only=names, every=every, seed=seed)
     if as_json:
         sys.stdout.write(json.dumps(found.to_json()) + "\n")
     else:

@@ -23,6 +23,8 @@ def paths(source: Source, facts: Facts) -> Paths | Unknown:
         if judgement.unproven is not None:
             return Unknown(why=judgement.unproven.message)
         opened, found = judgement.sides, judgement.findings  # noqa: PLW2901 -- the same, with all stages
+        if not found.plain.groups:
+            return Unknown(why=f"No closed window at the cut of epoch {evidence.run.epoch} can be compared.")
         listed = cells.read(opened, where="_explained = 0", limit=MOST + 1) if found.unexplained else ()
         rows = query.number(opened.connection, f"SELECT count(*) FROM {sides.BATCH}")  # noqa: S608 -- a name of ours
         texts = tuple(dict.fromkeys(map(_text, listed)))

@@ -30,7 +30,10 @@ SEVERITIES: Mapping[str, Severity] = {
     "SchemaChanged": "ticket",
     "ClockSkew": "ticket",
     "BatchNotFresh": "ticket",
+    "ReconcilerNotRunning": "ticket",
+    "NotComparable": "ticket",
     "DivergenceUnexplained": "page",
+    "InvariantBroken": "page",
     "SealBroken": "ticket",
     "PinnedVersionAtRisk": "ticket",
 }

@@ -38,11 +38,11 @@ class Pin:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
-    """How fresh the batch path has to be; None of it in KAPPA."""
+class Freshness:
+    """How old something may get; nothing of it in KAPPA."""
 
-    newest: datetime  # end of the newest run; before the first: when the version was made
-    schedule: timedelta
+    newest: datetime  # when it was made last
+    schedule: timedelta  # of the batch path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,8 @@ class Facts:
     free: Mapping[str, int] = field(default_factory=dict)  # place -> free bytes
     grown: int = 0  # bytes of ten epochs or of five minutes, whichever is more
     troubles: Sequence[Trouble] = ()
-    batch: Batch | None = None
+    batch: Freshness | None = None  # the newest batch run; before the first, the version of the stream
+    verdict: Freshness | None = None  # the comparison that speaks now; before the first, the first batch run
     pins: Sequence[Pin] = ()
 
     @property

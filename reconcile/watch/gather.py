@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,10 +19,11 @@ from cutover.lake.epochs import EpochLog, EpochRecord
 from cutover.lake.stages import Stage, current_stage
 from cutover.log.two import log_of, topics_of
 from cutover.settings import Settings
+from reconcile import history
 from reconcile.gate.evidence import replay_time, retention, shortest
 from reconcile.report.text import visible
 from reconcile.watch import lag, troubles
-from reconcile.watch.facts import Batch, Facts, Trouble, Unfit, seconds_since
+from reconcile.watch.facts import Facts, Freshness, Trouble, Unfit, seconds_since
 from reconcile.watch.lag import Sample
 from reconcile.watch.observe import Observer, driver, recent
 from reconcile.watch.unfit import unfit
@@ -63,9 +65,11 @@ class Gathering:
             free=free(self.settings),
             grown=self._tried(lambda: self._grown(records, at), 0),
             batch=self._tried(self._batch, None),
+            verdict=self._tried(self._verdict, None),
             pins=self._tried(lambda: tuple(troubles.pins(self.settings, self.pipeline, now=at)), ()),
         )
-        self._troubles += self._tried(lambda: list(troubles.of_comparison(self.settings, self.pipeline)), [])
+        for look in (troubles.of_comparison, troubles.of_checks):
+            self._troubles += self._tried(partial(_listed, look, self.settings, self.pipeline), [])
         known: dict[str, Any] = self._log(facts) if records or facts.driver.at is not None else {}
         return replace(facts, samples=tuple(self._samples), troubles=tuple(self._troubles), **known)
 
@@ -152,14 +156,31 @@ class Gathering:
         since = min([records[-1].epoch + 1 - EPOCHS, *late])
         return sum(size for newest, size in _files(epochs) if newest >= since)
 
-    def _batch(self) -> Batch | None:
+    def _batch(self) -> Freshness | None:
         """Return how fresh the batch path has to be; None where it does not run, or before the stream began."""
         made = control.read(self.settings, "versions", self.pipeline.name)
         if not made or current_stage(self.settings, self.pipeline) is Stage.KAPPA:
             return None
         runs = batch_runs.runs(self.settings, self.pipeline)
         newest = datetime.fromisoformat(runs[-1].finished) if runs else made[-1]["created_at"]
-        return Batch(newest=newest, schedule=period(self.pipeline.schedule, self.clock.now()))
+        return Freshness(newest=newest, schedule=period(self.pipeline.schedule, self.clock.now()))
+
+    def _verdict(self) -> Freshness | None:
+        """Return how old the word on the present is; None in KAPPA, and before there was anything to compare."""
+        if current_stage(self.settings, self.pipeline) is Stage.KAPPA:
+            return None
+        found = history.present(self.settings, self.pipeline)
+        runs = batch_runs.runs(self.settings, self.pipeline)
+        if found is None and not runs:
+            return None
+        newest = datetime.fromisoformat(runs[0].finished) if found is None else found.last
+        return Freshness(newest=newest, schedule=period(self.pipeline.schedule, self.clock.now()))
+
+
+def _listed(
+    look: Callable[[Settings, Pipeline], Iterable[Trouble]], settings: Settings, pipeline: Pipeline
+) -> list[Trouble]:
+    return list(look(settings, pipeline))
 
 
 def free(settings: Settings) -> dict[str, int]:

@@ -14,6 +14,7 @@ def of_results(facts: Facts) -> Iterator[Alert]:
     for trouble in facts.troubles:
         yield alert(trouble.runbook, trouble.text)
     yield from _batch(facts)
+    yield from _verdict(facts)
     yield from _pins(facts)
     yield from _disk(facts)
 
@@ -25,6 +26,16 @@ def _batch(facts: Facts) -> Iterator[Alert]:
     if age > facts.batch.schedule * facts.limits.batch_schedules:
         every = duration(facts.batch.schedule.total_seconds())
         yield alert("BatchNotFresh", f"no batch run for {duration(age.total_seconds())}, its schedule is {every}")
+
+
+def _verdict(facts: Facts) -> Iterator[Alert]:
+    if facts.verdict is None:
+        return
+    age = facts.at - facts.verdict.newest
+    if age > facts.verdict.schedule * facts.limits.reconcile_schedules:
+        every = duration(facts.verdict.schedule.total_seconds())
+        text = f"no verdict at the newest cut for {duration(age.total_seconds())}, the batch path's schedule is {every}"
+        yield alert("ReconcilerNotRunning", text)
 
 
 def _pins(facts: Facts) -> Iterator[Alert]:

@@ -1,6 +1,5 @@
 """What the last comparison left behind: findings, broken seals, and pins that outlive their files."""
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
@@ -9,8 +8,10 @@ from typing import Any
 from cutover.definition.pipeline import Pipeline
 from cutover.lake import control, tables, versions
 from cutover.settings import Settings
+from reconcile import history, life, recorded
 from reconcile.report.text import number, visible
 from reconcile.result import Verdict
+from reconcile.verify import record
 from reconcile.watch.alert import SEVERITIES
 from reconcile.watch.facts import Pin, Trouble
 
@@ -20,26 +21,43 @@ _DELTAS_OWN = timedelta(days=7)
 
 
 def of_comparison(settings: Settings, pipeline: Pipeline) -> Iterator[Trouble]:
-    """Yield why the newest comparison was none, and what the newest that was one left unexplained.
+    """Yield why the newest comparison was none, and what any left unexplained that no later one judged again.
 
     Raises:
         LakeError: The history cannot be read.
     """
-    version = versions.current(settings, pipeline)
-    rows = control.read(settings, "reconciliations", pipeline.name)
-    fingerprints = {None, version.result_fingerprint if version is not None else None}
-    mine = [row for row in rows if row["result_fingerprint"] in fingerprints]
-    if mine and mine[-1]["verdict"] == Verdict.NOT_COMPARABLE:
-        yield from _breaches(mine[-1])
-    compared = [row for row in mine if row["verdict"] != Verdict.NOT_COMPARABLE]
-    if compared and compared[-1]["verdict"] == Verdict.DIVERGED:
-        rows_left = json.loads(compared[-1]["result"] or "{}").get("policy", {}).get("unexplained", 0)
-        text = f"{number(rows_left)} (window, key) rows of final windows differ without a cause"
-        yield Trouble(runbook="DivergenceUnexplained", text=f"{text}, run {compared[-1]['run_id']}")
+    lines, version = history.of_now(settings, pipeline)
+    standing = recorded.standing(lines, version)
+    uncompared = [one for one in standing if not one.is_comparable]
+    diverged = [one for one in standing if one.verdict is Verdict.DIVERGED]
+    if uncompared:
+        yield from _breaches(uncompared[-1].result)
+    if diverged:
+        newest = diverged[-1]
+        text = f"{number(recorded.unexplained(newest))} (window, key) rows of final windows differ without a cause"
+        yield Trouble(runbook="DivergenceUnexplained", text=f"{text}, epoch {newest.epoch}, run {newest.run_id}")
+        return
+    left = life.open_differences(settings, pipeline.name, lines, version)
+    if left:
+        first = min(one.window_start for one in left.values())
+        text = f"{number(len(left))} (window, key) rows differed without a cause and were not compared since"
+        yield Trouble(runbook="DivergenceUnexplained", text=f"{text}, the first in window {first}")
 
 
-def _breaches(row: Mapping[str, Any]) -> Iterator[Trouble]:
-    for breach in json.loads(row["result"] or "{}").get("seal", {}).get("breaches", []):
+def of_checks(settings: Settings, pipeline: Pipeline) -> Iterator[Trouble]:
+    """Yield the violated checks that no later run has judged again.
+
+    Raises:
+        LakeError: The record of the checks cannot be read.
+    """
+    found = record.standing(settings, pipeline)
+    if found:
+        more = f" (and {len(found) - 1} more checks)" if len(found) > 1 else ""
+        yield Trouble(runbook="InvariantBroken", text=visible(f"{found[0].check}: {found[0].text}{more}"))
+
+
+def _breaches(result: Mapping[str, Any]) -> Iterator[Trouble]:
+    for breach in result.get("seal", {}).get("breaches", []):
         if breach.get("runbook") in SEVERITIES:
             yield Trouble(runbook=breach["runbook"], text=visible(str(breach["message"]).splitlines()[0]))
 

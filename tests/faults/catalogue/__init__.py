@@ -59,4 +59,6 @@ PROMISED = {
     "F31": "difference after retirement",
     "F32": "hostile values",
     "F33": "path traversal",
+    "F37": "older comparison",
+    "F40": "nothing to judge",
 }

@@ -13,7 +13,7 @@ from cutover.lake import batch_runs, tables
 from cutover.lake.paths import batch_uri
 from cutover.lake.schemas import batch_schema
 from cutover.probe import Point
-from reconcile import history
+from reconcile import recorded
 from reconcile.report import files
 from tests.faults.fault import AGREE, Fault
 from tests.faults.rig import Rig
@@ -160,8 +160,9 @@ def kill_reconcile(rig: Rig, *, point: Point) -> None:
     child = rig.start(role="reconcile", block=(point, None))
     rig.note("point", child.marker().point)
     rig.note("status", child.kill())
-    recorded = history.runs(rig.settings, rig.pipeline.name)
-    rig.note("recorded", len(recorded))
+    lines = recorded.read(rig.settings, rig.pipeline.name)
+    rig.note("recorded", sum(line.times for line in lines))
+    rig.note("lines", len(lines))
     rig.note("reports", len(_reports(rig)))
 
 
@@ -171,10 +172,10 @@ def _reports(rig: Rig) -> list[str]:
 
 
 def killed_in_the_reconciler(rig: Rig, *, point: Point) -> bool:
-    """Marker and -9; recorded only if it was killed after that."""
+    """Marker and -9; recorded, as a repeat, only if it was killed after that."""
     seen = rig.evidence
     there = (seen["point"], seen["status"]) == (point, -signal.SIGKILL)
-    return there and seen["recorded"] == (2 if point == "verdict.recorded" else 1)
+    return there and (seen["recorded"], seen["lines"]) == (2 if point == "verdict.recorded" else 1, 1)
 
 
 def every_report_is_whole(rig: Rig) -> Iterator[str]:
@@ -183,7 +184,7 @@ def every_report_is_whole(rig: Rig) -> Iterator[str]:
     for stem in _reports(rig):
         if files.load(rig.settings, name, stem).run_id != stem:
             yield f"report {stem} holds another run"
-    pages = [folder / f"{row['run_id']}.html" for row in history.runs(rig.settings, name)]
+    pages = [folder / f"{line.run_id}.html" for line in recorded.read(rig.settings, name)]
     for page in (*pages, folder / "latest.html"):
         if not page.is_file() or "</html>" not in page.read_text(encoding="utf-8")[-20:]:
             yield f"page {page.name} is not whole"

@@ -17,6 +17,7 @@ from cutover.lake.stages import Stage, current_stage
 from cutover.settings import Settings
 from cutover.signature import user
 from reconcile.gate import evidence, stage
+from tests.support.reconciliations import record_line
 
 DEFINITION = '''
 """A pipeline."""
@@ -62,23 +63,6 @@ def put(settings: Settings, pipeline: Pipeline, name: str) -> None:
     control.append_in_turn(settings, "gate", entry | rest)
 
 
-def record_run(settings: Settings, pipeline: Pipeline, epoch: int) -> None:
-    """Append a reconciliation within policy."""
-    row = {
-        "run_id": f"run-{epoch}",
-        "pipeline": pipeline.name,
-        "at": CLOCK.now(),
-        "epoch": epoch,
-        "result_fingerprint": result_fingerprint(pipeline),
-        "stream_version": 0,
-        "verdict": "CONSISTENT",
-        "exit_code": 0,
-        "result": json.dumps({"windows": {"compared": 2}, "causes": {}}),
-        "report": None,
-    }
-    control.append(settings, "reconciliations", [row])
-
-
 def test_pipeline_without_history_is_in_lambda(place: Settings, clicks: Pipeline) -> None:
     assert current_stage(place, clicks) is Stage.LAMBDA
 
@@ -101,7 +85,7 @@ def test_rollback_needs_no_log_and_keeps_who_why_and_hash(place: Settings, click
 
 def test_evidence_holds_runs_when_the_log_is_silent(place: Settings, clicks: Pipeline) -> None:
     versions.open_or_create(place, clicks, CLOCK)
-    record_run(place, clicks, 3)
+    record_line(place, clicks, 3)
 
     found = evidence.read(place, clicks)
     assert ([run.epoch for run in found.runs], found.replay) == ([3], None)

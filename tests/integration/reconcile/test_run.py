@@ -16,7 +16,7 @@ from cutover.errors import DefinitionError
 from cutover.lake import control, pins, versions
 from cutover.probe import Point
 from cutover.settings import Settings
-from reconcile import history
+from reconcile import history, recorded
 from reconcile.result import CellStep, Reconciliation, Verdict
 from tests.integration.reconcile.lake_of import (
     HOUR,
@@ -221,8 +221,8 @@ def test_the_object_fits_the_published_schema_and_comes_back(settings: Settings)
 def test_every_run_is_recorded_with_its_report(settings: Settings) -> None:
     result = run(settings, lake_of(CLEAN))
 
-    row = history.runs(settings, PIPELINE.name)[0]
-    assert (row["run_id"], row["verdict"], (settings.reports_dir / row["report"]).is_file()) == (
+    row = recorded.read(settings, PIPELINE.name)[0]
+    assert (row.run_id, row.verdict, (settings.reports_dir / str(row.report)).is_file()) == (
         result.run_id,
         "CONSISTENT",
         True,
@@ -236,7 +236,7 @@ def test_the_verdict_is_recorded_after_its_report_was_rendered(settings: Setting
     reconcile(
         settings,
         PIPELINE,
-        probe=lambda point, epoch: seen.append((point, epoch, len(history.runs(settings, PIPELINE.name)))),
+        probe=lambda point, epoch: seen.append((point, epoch, len(recorded.read(settings, PIPELINE.name)))),
     )
 
     assert seen == [("report.rendered", 2, 0), ("verdict.recorded", 2, 1)]
@@ -244,9 +244,8 @@ def test_the_verdict_is_recorded_after_its_report_was_rendered(settings: Setting
 
 def test_an_unexplained_difference_opens_and_is_resolved_when_it_is_gone(settings: Settings) -> None:
     spoilt = edited(lake_of(CLEAN), 0, lambda row: row | {"most": 4711})
-    fingerprint = spoilt.run.result_fingerprint
     run(settings, spoilt)
-    opened = len(history.open_differences(settings, PIPELINE.name, fingerprint))
+    opened = len(history.open_differences(settings, PIPELINE))
     mended = replace(spoilt, batch=(), run=replace(spoilt.run, run_id="batch-2", finished="2026-01-06T00:00:00Z"))
     replace_batch(settings, replace(mended, batch=lake_of(CLEAN).batch))
 
@@ -278,12 +277,11 @@ def test_an_empty_range_is_refused(settings: Settings) -> None:
 
     with pytest.raises(DefinitionError, match="expected a start before an end"):
         reconcile(settings, PIPELINE, start=START + timedelta(hours=2), end=START + timedelta(hours=2))
-    assert history.runs(settings, PIPELINE.name) == []
+    assert recorded.read(settings, PIPELINE.name) == ()
 
 
 def test_a_difference_in_a_window_that_was_not_judged_stays_open(settings: Settings) -> None:
     spoilt = edited(lake_of(CLEAN), 2, lambda row: row | {"most": 4711})
-    fingerprint = spoilt.run.result_fingerprint
     run(settings, spoilt)
     at = round(spoilt.batch[2]["window_start"].timestamp()) * 1_000_000
     stale = replace(spoilt.run, run_id="b2", finished="2026-01-06T00:00:00Z", stale=((at, at + 3_600_000_000),))
@@ -292,7 +290,7 @@ def test_a_difference_in_a_window_that_was_not_judged_stays_open(settings: Setti
     result = reconcile(settings, PIPELINE)
 
     assert (result.verdict, result.windows.incomplete) == (Verdict.CONSISTENT, 1)
-    assert len(history.open_differences(settings, PIPELINE.name, fingerprint)) == 1
+    assert len(history.open_differences(settings, PIPELINE)) == 1
 
 
 def test_where_batch_vouches_for_no_closed_window_there_is_no_verdict(settings: Settings) -> None:

@@ -2,17 +2,17 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from cutover.definition import Lateness, Sum
-from cutover.lake import control, tables
+from cutover.lake import tables
 from cutover.lake.paths import batch_uri
 from cutover.settings import Settings
 from reconcile.result import Reconciliation, Verdict
 from tests.integration.reconcile.lake_of import PIPELINE, Lake, Sale, lake_of, micros, reconcile, write, write_run
+from tests.support.reconciliations import record_line
 
 SALES = tuple(Sale(epoch=i % 4, hour=i % 5, shop=("a", None)[i % 2], amount=i) for i in range(40))
 
@@ -148,9 +148,7 @@ def test_a_cut_without_a_batch_run_is_not_comparable(settings: Settings) -> None
 
 def test_an_epoch_log_that_went_back_is_not_comparable(settings: Settings) -> None:
     write(settings, lake_of(SALES))
-    known = {"run_id": "r", "pipeline": PIPELINE.name, "at": datetime.now(UTC), "epoch": 7, "verdict": "CONSISTENT"}
-    fingerprint = lake_of(SALES).run.result_fingerprint
-    control.append(settings, "reconciliations", [known | {"result_fingerprint": fingerprint, "stream_version": 0}])
+    record_line(settings, PIPELINE, 7)
 
     assert codes(reconcile(settings, PIPELINE)) == {"history"}
 

@@ -7,7 +7,7 @@ import pytest
 
 from cutover.definition.pipeline import Policy
 from cutover.lake.stages import Stage
-from reconcile.gate.decide import EXPIRES_AFTER, Decision, Evidence, Lost, Replay, Run, consecutive, decide
+from reconcile.gate.decide import EXPIRES_AFTER, Decision, Evidence, Lost, Present, Replay, Run, consecutive, decide
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 POLICY = Policy(runs=3)
@@ -31,11 +31,14 @@ def advance(*runs: Run, stage: Stage = Stage.LAMBDA, replay: Replay | None = ROO
         pytest.param([run(1), run(2), run(3)], [1, 2, 3], id="three cuts"),
         pytest.param([run(1), run(1), run(2)], [1, 2], id="same cut counts once"),
         pytest.param([run(2), run(1), run(3)], [2, 3], id="older cut is no news"),
+        pytest.param([run(5, within=False), run(3), run(4)], [], id="older cuts after a bad run at a newer one"),
+        pytest.param([run(5, within=False), run(3), run(6)], [6], id="a newer cut after it counts"),
+        pytest.param([run(4), run(5, within=False), run(5)], [5], id="the same cut compared again counts"),
+        pytest.param([run(5), run(5, within=False)], [], id="a contradiction at the same cut breaks"),
+        pytest.param([run(4), run(5), run(3, within=False)], [4, 5], id="a bad run at an older cut"),
+        pytest.param([run(5), run(5, within=False, whole=False), run(5, whole=False)], [], id="a range heals nothing"),
         pytest.param([run(1), run(2, within=False, outcome="DIVERGED"), run(3)], [3], id="divergence breaks"),
-        pytest.param(
-            [run(1), run(-1, within=False, outcome="NOT_COMPARABLE"), run(3)], [3], id="not comparable breaks"
-        ),
-        pytest.param([run(1), run(2, windows=0), run(3)], [1, 3], id="no window compared is no evidence"),
+        pytest.param([run(1), run(1, within=False, outcome="NOT_COMPARABLE"), run(3)], [3], id="not comparable breaks"),
         pytest.param([run(1), run(2, whole=False), run(3)], [1, 3], id="a range is no evidence"),
         pytest.param(
             [run(1), run(2, whole=False, within=False, outcome="DIVERGED"), run(3)],
@@ -138,3 +141,42 @@ def test_loss_that_stands_in_the_way_is_named() -> None:
     assert condition.found.startswith(
         "20 offsets of flights were lost; runs count from a cut on whose watermark is 1970"
     )
+
+
+@pytest.mark.parametrize(
+    ("runs", "met"),
+    [
+        pytest.param([run(5, within=False), run(3)], False, id="an older cut"),
+        pytest.param([run(5, within=False), run(5, whole=False)], False, id="a range"),
+        pytest.param([run(5, within=False), run(5)], True, id="the same cut, whole"),
+        pytest.param([run(5), run(3, within=False)], True, id="an older cut that is bad"),
+        pytest.param([run(5), run(5, whole=False, within=False)], False, id="a range that is bad"),
+    ],
+)
+def test_newest_run_is_that_at_the_newest_cut(runs: list[Run], met: bool) -> None:
+    condition = next(c for c in advance(*runs).conditions if c.name == "newest run")
+
+    assert condition.met is met
+
+
+def now(**changes: Any) -> Present:
+    fields: dict[str, Any] = {"run": run(3), "reason": "Agree."} | changes
+    return Present(**fields)
+
+
+@pytest.mark.parametrize(
+    ("present", "missing"),
+    [
+        pytest.param(now(), [], id="all is well"),
+        pytest.param(now(run=run(3, within=False, outcome="DIVERGED")), ["compared now"], id="rows changed behind it"),
+        pytest.param(now(run=run(3, whole=False)), ["compared now"], id="not whole"),
+        pytest.param(now(violations=("N4: a row",)), ["verified now"], id="a check is violated"),
+        pytest.param(now(unjudged="no table"), ["verified now"], id="no check can be judged"),
+        pytest.param(now(pages=("LogDataLost: gone",)), ["alerts now"], id="the stream stands"),
+    ],
+)
+def test_what_is_there_now_shuts_the_gate_with_its_reason(present: Present, missing: list[str]) -> None:
+    evidence = Evidence(runs=(run(1), run(2), run(3)), replay=ROOMY, present=present)
+    decision = decide(Stage.LAMBDA, evidence, "advance", POLICY, NOW)
+
+    assert (decision.allowed, [line.split(":")[0] for line in decision.missing]) == (not missing, missing)

@@ -14,6 +14,7 @@ from cutover.lake.stages import Stage
 from cutover.lake.versions import Version
 from reconcile.gate import evidence
 from reconcile.gate.decide import Decision, Evidence, Run
+from reconcile.recorded import lines
 from tests.integration.streaming import rig
 from tests.support.losses import LOSS as A_LOSS
 
@@ -32,8 +33,17 @@ def row(epoch: int | None, **changes: Any) -> dict[str, Any]:
         "verdict": "EXPLAINED",
         "exit_code": 0,
         "result": json.dumps(result),
+        "sequence": epoch or 0,
+        "cut_key": "k",
+        "content": "c",
+        "unjudged": "[]",
+        "report": None,
     }
     return base | changes
+
+
+def runs(rows: list[dict[str, Any]], **of: Any) -> tuple[Run, ...]:
+    return evidence.runs(lines(rows), VERSION, **of)
 
 
 def said(row: dict[str, Any], **changes: Any) -> dict[str, Any]:
@@ -81,7 +91,7 @@ def epoch(records: int, seconds: float) -> EpochRecord:
     ],
 )
 def test_recorded_run_is_read(changes: dict[str, Any], outcome: str, within: bool) -> None:
-    (found,) = evidence.runs([row(4, **changes)], VERSION)
+    (found,) = runs([row(4, **changes)])
 
     assert (found.outcome, found.within, found.windows) == (outcome, within, 5)
     assert found.rows_by_cause == (("late", 3),)
@@ -90,23 +100,23 @@ def test_recorded_run_is_read(changes: dict[str, Any], outcome: str, within: boo
 def test_runs_of_another_version_or_definition_are_no_evidence() -> None:
     rows = [row(1, stream_version=0), row(2, result_fingerprint="zz"), row(3)]
 
-    assert [run.epoch for run in evidence.runs(rows, VERSION)] == [3]
+    assert [run.epoch for run in runs(rows)] == [3]
 
 
 def test_runs_before_the_last_move_are_used_up() -> None:
-    found = evidence.runs([row(1), row(2), row(5)], VERSION)
+    found = runs([row(1), row(2), row(5)])
 
     assert [r.epoch for r in evidence.since(found, [move("advanced", 3, counted=(1, 2))], VERSION)] == [5]
 
 
 def test_run_at_a_cut_that_an_earlier_move_counted_is_no_news() -> None:
-    found = evidence.runs([row(2, at=AT + timedelta(hours=1)), row(3, at=AT + timedelta(hours=2))], VERSION)
+    found = runs([row(2, at=AT + timedelta(hours=1)), row(3, at=AT + timedelta(hours=2))])
 
     assert [r.epoch for r in evidence.since(found, [move("advanced", 3, counted=(1, 2))], VERSION)] == [3]
 
 
 def test_cuts_of_another_version_use_nothing_up() -> None:
-    found = evidence.runs([row(5)], VERSION)
+    found = runs([row(5)])
 
     assert [
         r.epoch for r in evidence.since(found, [move("advanced", 3, counted=(40,), stream_version=0)], VERSION)
@@ -116,11 +126,11 @@ def test_cuts_of_another_version_use_nothing_up() -> None:
 def test_the_end_of_a_cut_is_read() -> None:
     rows = [said(row(1), seal=cut(4, 5)), said(row(2), seal={"logs": []})]
 
-    assert [run.end for run in evidence.runs(rows, VERSION)] == [4 + 5, None]
+    assert [run.end for run in runs(rows)] == [4 + 5, None]
 
 
 def test_a_range_that_was_asked_for_is_told() -> None:
-    found = evidence.runs([said(row(1), **{"from": "2026-01-01T00:00:00Z"}), said(row(2), to="x"), row(3)], VERSION)
+    found = runs([said(row(1), **{"from": "2026-01-01T00:00:00Z"}), said(row(2), to="x"), row(3)])
 
     assert [run.whole for run in found] == [False, False, True]
 
@@ -129,7 +139,7 @@ def test_agreement_with_another_sql_is_no_evidence_and_its_failure_is() -> None:
     seal = {"fingerprints": {"batch_definition": "old"}}
     rows = [said(row(1), seal=seal), said(row(2, verdict="DIVERGED", exit_code=1), seal=seal), row(3)]
 
-    assert [run.epoch for run in evidence.runs(rows, VERSION, batch_definition="new")] == [2, 3]
+    assert [run.epoch for run in runs(rows, batch_definition="new")] == [2, 3]
 
 
 @pytest.mark.parametrize(
@@ -138,17 +148,17 @@ def test_agreement_with_another_sql_is_no_evidence_and_its_failure_is() -> None:
 def test_runs_are_held_to_the_policy_in_force(policy: Policy, within: bool) -> None:
     rows = [said(row(1), policy={"late_share": 0.1, "unexplained": 0})]
 
-    assert [run.within for run in evidence.runs(rows, VERSION, policy=policy)] == [within]
+    assert [run.within for run in runs(rows, policy=policy)] == [within]
 
 
 def test_bad_run_after_a_move_is_seen_whatever_its_cut() -> None:
-    found = evidence.runs([row(2, at=AT + timedelta(hours=1), exit_code=1)], VERSION)
+    found = runs([row(2, at=AT + timedelta(hours=1), exit_code=1)])
 
     assert [r.within for r in evidence.since(found, [move("advanced", 3, counted=(1, 2))], VERSION)] == [False]
 
 
 def test_differences_add_up_by_cause() -> None:
-    found = evidence.runs([row(1), row(2)], VERSION)
+    found = runs([row(1), row(2)])
 
     assert evidence.by_cause(found) == {"late": 3 + 3}
 
@@ -227,6 +237,30 @@ def test_each_recorded_step_is_one_and_those_that_touch_no_window_are_none() -> 
 
 
 def test_run_knows_the_watermark_of_its_cut() -> None:
-    (found,) = evidence.runs([said(row(4), seal={"watermark": "1970-01-01T00:00:01.000002Z"})], VERSION)
+    (found,) = runs([said(row(4), seal={"watermark": "1970-01-01T00:00:01.000002Z"})])
 
     assert found.watermark == 1_000_002
+
+
+def test_bad_run_before_a_way_back_stands_until_a_newer_cut_agrees() -> None:
+    rows = [row(2), row(9, exit_code=1, verdict="DIVERGED"), row(5, at=AT + timedelta(hours=2), sequence=10)]
+    history = [move("advanced", 3, counted=(1, 2)), move("rolled_back", 60)]
+
+    assert [run.epoch for run in evidence.since(runs(rows), history, VERSION)] == [9, 5]
+
+
+def test_bad_run_that_an_advance_went_by_is_over() -> None:
+    rows = [row(2, exit_code=1), row(2, run_id="again", at=AT + timedelta(minutes=2, seconds=1))]
+
+    assert evidence.since(runs(rows), [move("advanced", 3, counted=(2,))], VERSION) == ()
+
+
+def test_request_for_a_cut_that_is_not_there_is_no_run() -> None:
+    vain = said(row(40, verdict="NOT_COMPARABLE", exit_code=2, stream_version=None), seal=NO_BATCH | {"epoch": 40})
+    uncut = said(row(None, verdict="NOT_COMPARABLE", exit_code=2, sequence=41), seal=NO_BATCH)
+    found = runs([row(3), vain, uncut])
+
+    assert [(run.epoch, run.within) for run in found] == [(3, True), (3, False)]
+
+
+NO_BATCH = {"holds": False, "breaches": [{"code": "no_batch", "message": "none"}]}

@@ -87,7 +87,6 @@ LATE = " 7 late events, 0.05 % of all in these windows, explain every difference
     ("found", "sentence"),
     [
         (judged(), "Streaming and batch agree in all 10 closed windows (1,234 rows)."),
-        (judged(compared=0), "Nothing to compare yet: no closed window at this cut, 2 windows still open."),
         (judged(explained=3, share=0.0005), DIFFER + LATE),
         (judged(explained=2, unexplained=1), DIFFER + " 1 row has no explanation, 2 have."),
     ],

@@ -8,7 +8,7 @@ import pytest
 
 from cutover.definition import Topic
 from reconcile.watch.alerts import SEVERITIES, alerts
-from reconcile.watch.facts import Batch, Facts, Pin, Trouble, Unfit
+from reconcile.watch.facts import Facts, Freshness, Pin, Trouble, Unfit
 from reconcile.watch.lag import Driver
 from tests.unit.watch.facts_of import MICROS, NOW, PIPELINE, RUNNING, ago, facts, record, sample
 
@@ -107,9 +107,14 @@ FIRING = [
     pytest.param(facts(records=ONE_KEY), "KeySkewHigh", id="one key"),
     pytest.param(facts(troubles=(Trouble(runbook="TableUnreadable", text="x"),)), "TableUnreadable", id="table"),
     pytest.param(
-        facts(batch=Batch(newest=NOW - timedelta(hours=2, seconds=1), schedule=timedelta(hours=1))),
+        facts(batch=Freshness(newest=NOW - timedelta(hours=2, seconds=1), schedule=timedelta(hours=1))),
         "BatchNotFresh",
         id="two schedules without a run",
+    ),
+    pytest.param(
+        facts(verdict=Freshness(newest=NOW - timedelta(hours=2, seconds=1), schedule=timedelta(hours=1))),
+        "ReconcilerNotRunning",
+        id="two schedules without a verdict",
     ),
     pytest.param(
         facts(
@@ -164,7 +169,12 @@ QUIET = [
     pytest.param(
         facts(records=tuple(replace(r, counts={"accepted": 999}) for r in ONE_KEY)), id="one key of small epochs"
     ),
-    pytest.param(facts(batch=Batch(newest=NOW - timedelta(hours=2), schedule=timedelta(hours=1))), id="batch is fresh"),
+    pytest.param(
+        facts(batch=Freshness(newest=NOW - timedelta(hours=2), schedule=timedelta(hours=1))), id="batch is fresh"
+    ),
+    pytest.param(
+        facts(verdict=Freshness(newest=NOW - timedelta(hours=2), schedule=timedelta(hours=1))), id="verdict is fresh"
+    ),
     pytest.param(facts(free={"lake": 1 << 30}), id="a gigabyte is free"),
 ]
 
@@ -180,7 +190,13 @@ def test_nothing_fires_without_its_condition(known: Facts) -> None:
 
 
 def test_every_alert_has_a_condition_or_is_named_by_one_that_fails() -> None:
-    named_by_others = {"EpochHistoryBroken", "DivergenceUnexplained", "SealBroken"}
+    named_by_others = {
+        "EpochHistoryBroken",
+        "DivergenceUnexplained",
+        "SealBroken",
+        "NotComparable",
+        "InvariantBroken",
+    }
 
     assert set(SEVERITIES) == {str(case.values[1]) for case in FIRING} | named_by_others
 

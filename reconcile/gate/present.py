@@ -1,0 +1,47 @@
+"""What is there at the moment of a move: both sides compared anew, every check judged, every alert looked at.
+
+Recorded evidence says what was there when it was made. Rows may have changed behind it, records may be gone from the
+log, the stream may stand.
+"""
+
+from collections.abc import Iterator
+
+from cutover.clock import Clock
+from cutover.definition.pipeline import Pipeline
+from cutover.settings import Settings
+from reconcile.gate.decide import Present, Run
+from reconcile.report import verdicts
+from reconcile.run import reconcile
+from reconcile.verify.record import verify_and_record
+from reconcile.watch.alerts import alerts
+from reconcile.watch.gather import Gathering
+
+
+def look(settings: Settings, pipeline: Pipeline, clock: Clock) -> Present:
+    """Compare at the newest cut, judge the checks, and look at the alerts; comparison and checks are recorded.
+
+    Raises:
+        LakeError: The history cannot be read or written. What else is wrong is part of what is returned.
+    """
+    found = reconcile(settings, pipeline, clock=clock)
+    checked = verify_and_record(settings, pipeline, clock=clock)
+    return Present(
+        run=Run(
+            run_id=found.run_id,
+            at=clock.now(),
+            epoch=-1 if found.seal.epoch is None else found.seal.epoch,
+            outcome=verdicts.outcome(found),
+            within=found.exit_code == 0 and found.speaks_for is None,
+        ),
+        reason=found.sentence.partition("\n")[0],
+        violations=tuple(f"{violation.check}: {violation.text}" for violation in checked.violations),
+        unjudged=checked.error,
+        pages=tuple(_pages(settings, pipeline, clock)),
+    )
+
+
+def _pages(settings: Settings, pipeline: Pipeline, clock: Clock) -> Iterator[str]:
+    facts = Gathering(settings, pipeline, clock).facts()
+    for one in alerts(facts):
+        if one.severity == "page":
+            yield f"{one.name}: {one.text}"

@@ -1,0 +1,100 @@
+"""What the checks came to, run by run: a violation stands until a run judges that check again, and it holds.
+
+A run that draws a sample may miss what another one found, so of the checks that sample only a run over everything
+(`cutover verify P --all`) ends a violation.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cutover.clock import Clock, SystemClock
+from cutover.definition.fingerprint import result_fingerprint
+from cutover.definition.pipeline import Pipeline
+from cutover.errors import LakeError
+from cutover.events import log
+from cutover.lake import control, versions
+from cutover.settings import Settings
+from reconcile.verify.model import State, Verification
+from reconcile.verify.run import verify
+
+SAMPLED = frozenset({"N1", "N4", "N6"})
+"""Checks that look at a part of what the log holds, unless all is asked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """A violation that no later run has judged away."""
+
+    check: str
+    text: str
+    epoch: int  # newest one that the run looked at
+
+
+def verify_and_record(
+    settings: Settings,
+    pipeline: Pipeline,
+    *,
+    only: Sequence[str] = (),
+    every: bool = False,
+    seed: int | None = None,
+    clock: Clock | None = None,
+) -> Verification:
+    """Judge the checks and keep what they came to, where any could be judged.
+
+    A lake that cannot be written is told in the log: what was judged stays true.
+
+    Raises:
+        DefinitionError: A name in `only` is none of a check.
+    """
+    clock = clock or SystemClock()
+    found = verify(settings, pipeline, only=only, every=every, seed=seed, clock=clock)
+    if found.error is None:
+        try:
+            control.append_in_turn(settings, "verifications", _row(settings, pipeline, found, clock, every=every))
+        except (LakeError, OSError) as error:
+            log.warning("checks_not_recorded", pipeline=pipeline.name, error=str(error))
+    return found
+
+
+def standing(settings: Settings, pipeline: Pipeline) -> tuple[Standing, ...]:
+    """Return the violations that stand against the version of the stream that serves.
+
+    Raises:
+        LakeError: The record of the checks cannot be read.
+    """
+    version = versions.current(settings, pipeline)
+    rows = control.read(settings, "verifications", pipeline.name)
+    number = None if version is None else version.number
+    wanted = (result_fingerprint(pipeline), number)
+    return folded(row for row in rows if (row["result_fingerprint"], row["stream_version"]) == wanted)
+
+
+def folded(rows: Iterable[Mapping[str, Any]]) -> tuple[Standing, ...]:
+    """Return the violations that stand, one for each check, of rows of `verifications` in their order."""
+    found: dict[str, Standing] = {}
+    for row in rows:
+        epoch = -1 if row["epoch"] is None else row["epoch"]
+        for name, state in json.loads(row["checks"]).items():
+            before = found.get(name)
+            ends = state == State.HELD and (row["every"] or name not in SAMPLED)
+            if ends and before is not None and epoch >= before.epoch:
+                del found[name]
+        for name, text in reversed(json.loads(row["violations"])):
+            found[name] = Standing(check=name, text=text, epoch=epoch)
+    return tuple(found[name] for name in sorted(found))
+
+
+def _row(settings: Settings, pipeline: Pipeline, found: Verification, clock: Clock, *, every: bool) -> dict[str, Any]:
+    version = versions.current(settings, pipeline)
+    return {
+        "pipeline": pipeline.name,
+        "at": clock.now(),
+        "epoch": found.epoch,
+        "result_fingerprint": result_fingerprint(pipeline),
+        "stream_version": None if version is None else version.number,
+        "every": every,
+        "checks": json.dumps({name: checked.state.value for name, checked in found.checks.items()}),
+        "violations": json.dumps([[violation.check, violation.text] for violation in found.violations]),
+    }

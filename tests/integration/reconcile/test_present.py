@@ -1,0 +1,208 @@
+"""What a comparison speaks for: the newest cut alone is the present, and agreement on nothing is none."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from cutover.cli import main
+from cutover.clock import SystemClock
+from cutover.lake import control
+from cutover.probe import Point
+from cutover.settings import Settings
+from reconcile import history, recorded
+from reconcile.result import Reconciliation, Verdict
+from reconcile.watch.alerts import alerts
+from reconcile.watch.gather import Gathering
+from tests.integration.reconcile.lake_of import (
+    CLOSED_UNTIL,
+    PIPELINE,
+    START,
+    Lake,
+    Sale,
+    edited,
+    lake_of,
+    reconcile,
+    replace_batch,
+    write,
+)
+
+SALES = tuple(Sale(epoch=i % 3, hour=i % 7, amount=i) for i in range(21))
+OLD = 1
+
+
+def spoil(lake: Lake) -> Lake:
+    return edited(lake, 0, lambda row: row | {"most": 4711})
+
+
+@pytest.fixture
+def diverged(settings: Settings) -> Reconciliation:
+    """Return the comparison at the newest cut, of a batch that is wrong; an older cut agrees."""
+    old, new = lake_of([sale for sale in SALES if sale.epoch <= OLD]), lake_of(SALES)
+    write(settings, replace(new, batch=old.batch, run=old.run))
+    run = replace(new.run, run_id="batch-2", finished="2026-01-06T00:00:00Z")
+    replace_batch(settings, replace(spoil(new), run=run))
+    return reconcile(settings, PIPELINE)
+
+
+def firing(settings: Settings) -> set[str]:
+    limits = settings.alerts.model_copy(update={"batch_schedules": 1e9})
+    facts = Gathering(settings.model_copy(update={"alerts": limits}), PIPELINE, SystemClock()).facts()
+    return {one.name for one in alerts(facts)}
+
+
+def latest(settings: Settings) -> str:
+    return (settings.reports_dir / PIPELINE.name / "latest.html").read_text(encoding="utf-8")
+
+
+def page(settings: Settings, result: Reconciliation) -> str:
+    return (settings.reports_dir / str(result.page)).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("asked", ["older cut", "range", "older cut again"])
+def test_an_older_cut_or_a_range_changes_nothing_of_what_stands(
+    settings: Settings, diverged: Reconciliation, asked: str
+) -> None:
+    if asked == "range":
+        later = reconcile(settings, PIPELINE, start=START + timedelta(hours=5))
+    else:
+        later = [reconcile(settings, PIPELINE, epoch=OLD) for _ in range(1 + asked.endswith("again"))][-1]
+
+    newest = history.present(settings, PIPELINE)
+    assert (diverged.verdict, later.verdict, later.exit_code) == (Verdict.DIVERGED, Verdict.CONSISTENT, 0)
+    assert newest is not None
+    assert (newest.run_id, len(history.open_differences(settings, PIPELINE))) == (diverged.run_id, 1)
+    assert f"run {diverged.run_id} at epoch 2: DIVERGED" in str(later.speaks_for)
+    assert "DivergenceUnexplained" in firing(settings)
+    assert latest(settings) == page(settings, diverged) != page(settings, later)
+
+
+def test_the_same_windows_compared_again_at_the_same_cut_end_it(settings: Settings, diverged: Reconciliation) -> None:
+    mended = lake_of(SALES)
+    replace_batch(settings, replace(mended, run=replace(mended.run, run_id="b3", finished="2026-01-07T00:00:00Z")))
+
+    again = reconcile(settings, PIPELINE)
+
+    assert (diverged.verdict, again.verdict, again.speaks_for) == (Verdict.DIVERGED, Verdict.CONSISTENT, None)
+    assert history.open_differences(settings, PIPELINE) == {}
+    assert "DivergenceUnexplained" not in firing(settings)
+    assert latest(settings) == page(settings, again)
+
+
+def test_the_newest_cut_is_compared_though_batch_computed_an_older_one_last(settings: Settings) -> None:
+    old, new = lake_of([sale for sale in SALES if sale.epoch <= OLD]), lake_of(SALES)
+    write(settings, new)
+    replace_batch(settings, replace(old, run=replace(old.run, run_id="late", finished="2026-01-09T00:00:00Z")))
+
+    assert reconcile(settings, PIPELINE).seal.epoch == new.run.epoch
+
+
+def test_a_repeat_is_a_repeat_of_its_line(settings: Settings) -> None:
+    write(settings, lake_of(SALES))
+    first, second = reconcile(settings, PIPELINE), reconcile(settings, PIPELINE)
+
+    (line,) = recorded.read(settings, PIPELINE.name)
+    assert (line.times, second.repeats, second.run_id, second.at) == (2, 1, first.run_id, first.at)
+    assert len(list((settings.reports_dir / PIPELINE.name).glob("*.json"))) == 1
+
+
+def test_a_contradiction_at_the_same_cut_is_a_verdict_of_its_own(settings: Settings) -> None:
+    lake = lake_of(SALES)
+    write(settings, lake)
+    reconcile(settings, PIPELINE)
+    replace_batch(settings, replace(spoil(lake), run=replace(lake.run, run_id="b2", finished="2026-01-06T00:00:00Z")))
+
+    found = reconcile(settings, PIPELINE)
+
+    verdicts = [line.verdict for line in recorded.read(settings, PIPELINE.name)]
+    assert (found.speaks_for, verdicts) == (None, [Verdict.CONSISTENT, Verdict.DIVERGED])
+    assert "DivergenceUnexplained" in firing(settings)
+
+
+def test_a_run_that_ends_late_speaks_for_its_cut_alone(settings: Settings, diverged: Reconciliation) -> None:
+    """An older cut is compared; before it is recorded, the newest is compared again."""
+    within: list[Reconciliation] = []
+
+    def overtake(point: Point, epoch: int) -> None:  # noqa: ARG001 -- the probe's names
+        if point == "report.rendered" and not within:
+            within.append(diverged)
+            within.append(reconcile(settings, PIPELINE))
+
+    late = reconcile(settings, PIPELINE, epoch=OLD, probe=overtake)
+
+    newest = history.present(settings, PIPELINE)
+    assert newest is not None
+    assert (newest.run_id, newest.times, late.speaks_for is None) == (diverged.run_id, 2, False)
+    assert latest(settings) == page(settings, within[1])
+
+
+def test_a_report_without_a_verdict_row_is_not_listed(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class KilledError(BaseException):
+        """The process ends here."""
+
+    def killed(*_: object) -> None:
+        raise KilledError
+
+    monkeypatch.setattr("reconcile.commands.load_settings", lambda: settings)
+    monkeypatch.setattr("cutover.definition.catalogue.get", lambda *_: PIPELINE)
+    write(settings, lake_of(SALES))
+    assert main(["report", "sales"]) == 2
+    monkeypatch.setattr(history, "record", killed)
+    with pytest.raises(KilledError):
+        reconcile(settings, PIPELINE)
+
+    assert len(list((settings.reports_dir / PIPELINE.name).glob("*.html"))) == 1
+    assert (main(["report", "sales"]), main(["report", "sales", "--all"])) == (2, 2)
+    assert "expected one in" in capsys.readouterr().err
+
+
+def malformed(count: int) -> Lake:
+    """Return a lake whose records are all malformed."""
+    lake = lake_of([Sale()])
+    positions = [{"partition": 0, "offset": n, "event_time": None, "reason": "type"} for n in range(count)]
+    row = {"_kind": "ledger", "_epoch": 0, "_class": "malformed", "_n": count, "_unknown": 0, "_positions": positions}
+    record = replace(lake.epochs[0], end={0: count}, records=count, counts={"malformed": count}, watermark_after=None)
+    run = replace(lake.run, cut={0: count}, scanned={0: (0, count)}, watermark=None, computed=())
+    return replace(lake, partials=(row,), epochs=(record,), batch=(), run=run)
+
+
+EMPTY = {
+    "all malformed": (malformed(12), {}, "no record of 12 that counts: 12 malformed", "cutover sql sales"),
+    "open windows": (
+        lake_of([Sale(hour=CLOSED_UNTIL - 1)]),
+        {},
+        "1 open one alone (watermark: 2026-01-05 04:00",
+        "cutover stream sales --final",
+    ),
+    "empty range": (
+        lake_of(SALES),
+        {"start": START + timedelta(hours=50)},
+        "none that starts at or after 2026-01-03T02:00:00Z",
+        "`cutover reconcile sales` compares all",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", EMPTY)
+def test_nothing_compared_is_not_comparable_with_reason_and_next_command(settings: Settings, case: str) -> None:
+    lake, asked, reason, following = EMPTY[case]
+    write(settings, lake)
+
+    found = reconcile(settings, PIPELINE, **asked)
+
+    (breach,) = found.seal.breaches
+    assert (found.verdict, found.exit_code, breach.code) == (Verdict.NOT_COMPARABLE, 2, "nothing")
+    assert (reason in breach.message, following in breach.message) == (True, True), breach.message
+    assert ("NotComparable" in firing(settings)) is (case != "empty range")
+    assert "\N{CHECK MARK}" not in page(settings, found)
+
+
+def test_differences_of_a_killed_run_do_not_stay(settings: Settings) -> None:
+    write(settings, lake_of(SALES))
+    place = {"window_start": START, "key": "{}", "kind": "changed", "cause": "unexplained", "state": "open"}
+    row = {"pipeline": PIPELINE.name, "result_fingerprint": lake_of(SALES).run.result_fingerprint, "run_id": "killed"}
+    control.append(settings, "differences", [row | place | {"at": START, "detail": None}])
+
+    assert history.open_differences(settings, PIPELINE) == {}

@@ -1,0 +1,143 @@
+"""Which comparison speaks for the present: by cut, not by clock; what only a newer whole one takes back."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reconcile import life, recorded
+from reconcile.recorded import Recorded
+
+AT = datetime(2026, 11, 22, tzinfo=UTC)
+BROKEN = {"seal": {"breaches": [{"code": "folded", "message": "m"}]}}
+EMPTY = {"seal": {"breaches": [{"code": "nothing", "message": "m"}]}}
+RANGE = {"from": "2026-01-01T00:00:00Z"}
+_numbers = count()
+
+
+def row(epoch: int | None, verdict: str = "CONSISTENT", **changes: Any) -> dict[str, Any]:
+    """Return a row; `said` is what its result says beside."""
+    number = next(_numbers)
+    said: dict[str, Any] = {"windows": {"first": "2026-01-01T00:00:00Z", "last": "2026-01-01T09:00:00Z"}}
+    said |= BROKEN if verdict == "NOT_COMPARABLE" else {}
+    said |= {"causes": {"unexplained": {"rows": 1}}} if verdict == "DIVERGED" else {}
+    made = {
+        "run_id": f"r{number}",
+        "cut_key": "k",
+        "content": "c",
+        "at": AT + timedelta(minutes=number),
+        "sequence": number,
+        "epoch": epoch,
+        "result_fingerprint": "aa",
+        "stream_version": 0,
+        "verdict": verdict,
+        "exit_code": 0,
+        "unjudged": "[]",
+        "report": None,
+        "result": json.dumps(said | changes.pop("said", {})),
+    }
+    return made | changes
+
+
+def told(rows: list[dict[str, Any]]) -> tuple[str | None, list[str]]:
+    """Return the verdict for the present, and those that stand against it."""
+    lines = recorded.of_definition(recorded.lines(rows), "aa")
+    newest = recorded.present(lines, 0)
+    return None if newest is None else str(newest.verdict), [str(one.verdict) for one in recorded.standing(lines, 0)]
+
+
+D, C, N = "DIVERGED", "CONSISTENT", "NOT_COMPARABLE"
+CASES = [
+    pytest.param([row(5, D), row(0)], D, [D], id="older cut"),
+    pytest.param([row(5, D), row(5, said=RANGE)], D, [D], id="range"),
+    pytest.param([row(5, D), row(9, said=RANGE)], D, [D], id="range at a newer cut"),
+    pytest.param([row(5, D), row(5)], C, [], id="same cut, whole"),
+    pytest.param([row(5, D), row(6, "EXPLAINED")], "EXPLAINED", [], id="newer cut"),
+    pytest.param([row(5), row(3, D)], C, [], id="bad word on an older cut"),
+    pytest.param([row(5), row(5, D, said=RANGE)], C, [D], id="bad word of a range at the same cut"),
+    pytest.param([row(5, D), row(6, N)], N, [D, N], id="could not compare since"),
+    pytest.param([row(5, N), row(4)], N, [N], id="could not compare, then an older cut"),
+    pytest.param([row(5, N), row(6, D)], D, [D], id="compared again, and diverged"),
+    pytest.param([row(5), row(None, N)], N, [N], id="without a cut it is at the newest one known"),
+    pytest.param([row(5), row(None, N), row(3)], N, [N], id="and an older one says nothing against it"),
+    pytest.param([row(5), row(None, N), row(5)], C, [], id="the same one does"),
+    pytest.param([row(5, D, stream_version=0), row(9, stream_version=1)], D, [D], id="a version that does not serve"),
+    pytest.param([row(5, D, stream_version=1), row(2, stream_version=0)], C, [], id="back to an older version"),
+    pytest.param(
+        [row(5), row(5, N, said=RANGE | {"seal": {"breaches": [{"code": "nothing"}]}})], C, [], id="empty range"
+    ),
+]
+
+
+@pytest.mark.parametrize(("rows", "speaks", "against"), CASES)
+def test_what_speaks_for_the_present(rows: list[dict[str, Any]], speaks: str, against: list[str]) -> None:
+    assert told(rows) == (speaks, against)
+
+
+@given(st.permutations([(0, C), (1, C), (2, "EXPLAINED"), (3, D), (4, D)]))
+def test_older_comparisons_never_outweigh_the_newest_cut(order: list[tuple[int, str]]) -> None:
+    speaks, against = told([row(epoch, verdict) for epoch, verdict in order])
+
+    assert (speaks, D in against) == (D, True)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from([C, D]), st.booleans()), min_size=1))
+def test_a_divergence_stands_until_a_whole_comparison_at_its_cut_or_a_newer_one_agrees(
+    made: list[tuple[int, str, bool]],
+) -> None:
+    rows = [row(epoch, verdict, said={} if whole else RANGE) for epoch, verdict, whole in made]
+    _, against = told(rows)
+
+    over = [
+        any(whole and verdict == C and (epoch > made[i][0] or (epoch == made[i][0] and later > i))
+            for later, (epoch, verdict, whole) in enumerate(made))
+        for i in range(len(made))
+    ]  # fmt: skip
+    assert len(against) == sum(verdict == D and not over[i] for i, (_, verdict, _) in enumerate(made))
+
+
+def test_rows_of_one_run_are_one_line_that_was_made_again() -> None:
+    (line,) = recorded.lines([row(5, run_id="r"), row(5, run_id="r")])
+
+    assert (line.times, line.last - line.first) == (2, timedelta(minutes=1))
+
+
+PLACE = {"window_start": datetime(2026, 1, 1, 3, tzinfo=UTC), "key": "{}", "kind": "changed"}
+
+
+def state(run: str, state_: str) -> dict[str, Any]:
+    return PLACE | {"run_id": run, "state": state_, "at": AT}
+
+
+def opened(lines: tuple[Recorded, ...], rows: list[dict[str, Any]]) -> int:
+    return len(life.folded(rows, {one.run_id: recorded.position(one, 0) for one in lines}))
+
+
+def test_a_difference_is_open_by_the_newest_cut_that_speaks_of_it() -> None:
+    lines = recorded.lines([row(5, D, run_id="new"), row(3, run_id="old")])
+
+    assert opened(lines, [state("new", "open"), state("old", "resolved")]) == 1
+
+
+def test_rows_of_a_run_that_was_never_recorded_open_nothing() -> None:
+    assert opened((), [state("killed", "open")]) == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        pytest.param({}, True, id="inside"),
+        pytest.param({"said": RANGE}, False, id="of a range"),
+        pytest.param({"unjudged": f"[[{recorded.micros('2026-01-01T02:00:00Z')}, {2**62}]]"}, False, id="left out"),
+    ],
+)
+def test_a_window_is_judged_by_whole_comparisons_that_do_not_leave_it_out(
+    changes: dict[str, Any], expected: bool
+) -> None:
+    (line,) = recorded.lines([row(5, **changes)])
+
+    assert line.judged(recorded.micros("2026-01-01T03:00:00Z")) is expected
