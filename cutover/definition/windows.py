@@ -89,8 +89,9 @@ class Sliding:
 class Daily:
     """Days as a clock on the wall counts them: 23 or 25 hours long where the clock is changed.
 
-    A day begins `offset` after midnight by that clock; at the first moment after it where the clock skips that time, at
-    the first of the two where it shows it twice. A date that a zone left out has no window.
+    A day begins when that clock shows `offset` after midnight. A time that it skips is read by the clock as it was
+    before the change: midnight, skipped from 00:00 to 01:00, is 01:00, the moment of the change; 02:30, skipped from
+    02:00 to 03:00, is 03:30. Of a time that it shows twice the first counts. A date that a zone left out has no window.
     """
 
     zone: str  # a name of the IANA time zone database, such as `Europe/Berlin`
@@ -125,7 +126,7 @@ class Daily:
         return parse_duration(self.offset, of="window.offset")
 
     def _start(self, day: date) -> int:
-        # `fold=0` reads a time that is skipped by the clock before the change, which is the moment of the change.
+        # `fold=0`: of a time that is shown twice the first; one that is skipped by the clock before the change.
         wall = datetime.combine(day, time()) + self.offset_micros * _MICROSECOND
         return (wall.replace(tzinfo=ZoneInfo(self.zone)) - _EPOCH) // _MICROSECOND
 

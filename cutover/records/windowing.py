@@ -1,7 +1,7 @@
 """The windows of a record in Spark SQL: what `intervals` of each says, in whole microseconds since 1970.
 
 All arithmetic floors, so that a time before 1970 falls into the window that holds it. Spark reads the clock on the wall
-as Python does: of a time that it skips the moment of the change, of one that it shows twice the first.
+as Python does: a time that it skips as before the change, of one that it shows twice the first.
 """
 
 from dataclasses import dataclass

@@ -37,6 +37,22 @@ def day(zone: str, text: str, offset: str = "0 hours") -> tuple[str, str]:
     return start, end
 
 
+@pytest.mark.parametrize(
+    ("zone", "offset", "text", "expected"),
+    [
+        ("America/Sao_Paulo", "0 hours", "2018-11-04T12:00Z", ("2018-11-04T03:00Z", "2018-11-05T02:00Z")),
+        ("Asia/Beirut", "0 hours", "2022-03-27T12:00Z", ("2022-03-26T22:00Z", "2022-03-27T21:00Z")),
+        # From 23:30 to 00:30: midnight by the clock before the change is 01:00 behind it.
+        ("America/Toronto", "0 hours", "1919-03-31T12:00Z", ("1919-03-31T05:00Z", "1919-04-01T04:00Z")),
+        ("Europe/Berlin", "150 minutes", "2024-03-31T12:00Z", ("2024-03-31T01:30Z", "2024-04-01T00:30Z")),
+    ],
+)
+def test_a_day_whose_beginning_the_clock_skips_begins_by_the_clock_before_the_change(
+    zone: str, offset: str, text: str, expected: tuple[str, str]
+) -> None:
+    assert day(zone, text, offset) == expected
+
+
 def test_fixed_window_begins_at_its_offset() -> None:
     assert Fixed(hours=1, offset="15 minutes").intervals(0) == (Interval(-45 * 60 * SECOND, 15 * 60 * SECOND),)
 
