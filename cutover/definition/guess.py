@@ -3,10 +3,12 @@
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from cutover.definition.check import KEYWORDS
+from cutover.definition.instants import micros_of
+from cutover.definition.pace import Pace, pace
 from cutover.definition.pipeline import TimeFormat
 from cutover.definition.schema import IDENTIFIER, RESERVED, RESERVED_PREFIX
 
@@ -18,6 +20,23 @@ YEARS_2000_TO_2100 = (946_684_800, 4_102_444_800)
 LOG_WORDS = ("arriv", "receiv", "ingest", "log", "process", "publish", "produced", "sent", "load")
 EVENT_WORDS = ("event", "occur", "happen", "schedul", "creat", "start", "order", "click", "time", "date", "ts", "at")
 ID_WORDS = ("id", "seq", "number", "uuid", "key")
+SPAN_WORDS = ("delay", "duration", "latency", "lag", "wait", "elapsed", "age", "took", "gap", "offset")
+"""Numbers that say how long: the sum of delays tells nobody anything."""
+LEVEL_WORDS = (
+    "rate",
+    "ratio",
+    "share",
+    "percent",
+    "pct",
+    "temperature",
+    "price",
+    "score",
+    "speed",
+    "lat",
+    "lon",
+    "avg",
+)
+"""Numbers that say how much of something there is at a time: they do not add up either."""
 FEW = 0.5
 
 Form = Literal["seconds", "millis", "iso", ""]
@@ -44,8 +63,10 @@ class Guess:
     log_time: str | None
     time_format: TimeFormat
     key: str | None
-    amount: str | None  # a number to add up
+    amount: str | None  # a number to add up, or to average
+    adds_up: bool
     rows: int
+    pace: Pace
 
 
 def guess(sample: Sequence[Mapping[str, Any]]) -> Guess:
@@ -58,20 +79,48 @@ def guess(sample: Sequence[Mapping[str, Any]]) -> Guess:
     left_out = {name: why for name in names if (why := _left_out(name, sample))}
     found = [_column(name, [record.get(name) for record in sample]) for name in names if name not in left_out]
     times = [column for column in found if column.type == "timestamp"]
-    event = _event_time(times)
+    event = _event_time(times) or _event_time([column for column in found if column.type == "date"])
     time_format: TimeFormat = event.form or "iso" if event else "iso"
-    columns = tuple(_one_format(column, time_format) for column in found)
+    columns = tuple(_one_format(column, time_format, event) for column in found)
     log = _log_time([column for column in columns if column.type == "timestamp"], event)
+    key, amount = _key(columns, len(sample)), _amount(columns)
     return Guess(
         columns=columns,
         left_out=left_out,
         event_time=event.name if event else None,
         log_time=log,
         time_format=time_format,
-        key=_key(columns, len(sample)),
-        amount=_amount(columns),
+        key=key,
+        amount=amount,
+        adds_up=amount is not None and _adds_up(amount),
         rows=len(sample),
+        pace=pace(
+            _times(sample, event, log, time_format),
+            next((column.distinct for column in columns if column.name == key), 1),
+        ),
     )
+
+
+def _times(
+    sample: Sequence[Mapping[str, Any]], event: Column | None, log: str | None, time_format: TimeFormat
+) -> list[tuple[int, int | None]]:
+    """Return event time and arrival of each record that has them, microseconds since 1970."""
+    found = []
+    for record in sample if event is not None else ():
+        moment = _micros(record.get(event.name), time_format) if event is not None else None
+        arrival = None if log is None else _micros(record.get(log), time_format)
+        if moment is not None and (log is None or arrival is not None):
+            found.append((moment, arrival))
+    return found
+
+
+def _micros(given: Any, time_format: TimeFormat) -> int | None:
+    if time_format != "iso" and isinstance(given, str) and WHOLE.fullmatch(given):
+        given = int(given)  # a cell
+    try:
+        return micros_of(given, time_format)
+    except ValueError:
+        return None
 
 
 def _left_out(name: str, sample: Sequence[Mapping[str, Any]]) -> str | None:
@@ -138,8 +187,13 @@ def _log_time(times: Sequence[Column], event: Column | None) -> str | None:
     return speaking[0].name if speaking and speaking[0].nulls == 0 else None
 
 
-def _one_format(column: Column, time_format: TimeFormat) -> Column:
-    """Return a timestamp of another form as what it stands for: a topic writes all its timestamps in one form."""
+def _one_format(column: Column, time_format: TimeFormat, event: Column | None) -> Column:
+    """Return a timestamp of another form as what it stands for: a topic writes all its timestamps in one form.
+
+    A date that is the event time is a timestamp, its midnight.
+    """
+    if column is event and column.type == "date":
+        return replace(column, type="timestamp", form="iso")
     if column.type != "timestamp" or column.form == time_format:
         return column
     kind = "string" if column.form == "iso" else "bigint"
@@ -154,8 +208,14 @@ def _key(columns: Sequence[Column], rows: int) -> str | None:
 
 
 def _amount(columns: Sequence[Column]) -> str | None:
+    """Return the number to measure: one that adds up before others, whole ones before doubles."""
     numbers = [c for c in columns if c.type in {"bigint", "double"} and not _is_id(c.name)]
-    return next((column.name for column in sorted(numbers, key=lambda c: c.type != "bigint")), None)
+    return next((c.name for c in sorted(numbers, key=lambda c: (not _adds_up(c.name), c.type != "bigint"))), None)
+
+
+def _adds_up(name: str) -> bool:
+    parts = re.split(r"_|(?<=[a-z])(?=[A-Z])", name)
+    return not any(word in {part.lower() for part in parts} for word in (*SPAN_WORDS, *LEVEL_WORDS))
 
 
 def _is_id(name: str) -> bool:

@@ -7,9 +7,10 @@ from typing import Literal
 from cutover.definition.windows import EARLIEST, LATEST
 
 ISO_TIMESTAMP = (
-    "[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,9})?(Z|[+-](0[0-9]|1[0-4]):[0-5][0-9])?"
+    "[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,9})?(Z|[+-](0[0-9]|1[0-4]):[0-5][0-9])?)?"
 )
-"""The whole text of a timestamp. Without a zone it is UTC; digits after the microsecond are cut off."""
+"""The whole text of a timestamp. Without a zone it is UTC; digits after the microsecond are cut off; a date alone
+is its midnight, UTC."""
 
 UNITS = {"seconds": 1_000_000, "millis": 1_000}
 """Microseconds of one unit of a whole number."""

@@ -106,6 +106,12 @@ def _usable(found: Guess, source: str) -> Guess:
         raise DefinitionError(msg + "\nHint: Unix times are recognised by a name such as `event_time` or `created_at`.")
     if found.key is None:
         msg = f"--from {source}: expected a column to group by, which is neither a time nor a double, found none."
+        words = [column.name for column in found.columns if column.name.lower() in KEYWORDS]
+        if words:
+            renamed = f"derive={{'{words[0]}_': '`{words[0]}`'}}"
+            msg += (
+                f"\nHint: `{words[0]}` is a word of SQL: in backticks it can be renamed, as in {renamed}, and be a key."
+            )
         raise DefinitionError(msg)
     return found
 

@@ -1,11 +1,13 @@
 """What `init` guesses of sample values, and that what it writes loads."""
 
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cutover.definition import catalogue, template
+from cutover.definition import Avg, Count, Fixed, Max, Pipeline, catalogue, template
 from cutover.definition.guess import Guess, guess
 from cutover.definition.lint import warnings
 
@@ -35,7 +37,9 @@ def types(found: Guess) -> dict[str, str]:
     ],
 )
 def test_type_of_a_column(values: list[Any], expected: str) -> None:
-    assert types(guess([{"x": value} for value in values])) == {"x": expected}
+    rows = [{"x": value, "happened": "2013-01-31T10:00:00Z"} for value in values]
+
+    assert types(guess(rows))["x"] == expected
 
 
 def test_unix_seconds_are_times_by_name_and_range() -> None:
@@ -101,3 +105,103 @@ def test_lint_warns_of_the_producers_clock_and_of_sums_of_doubles(tmp_path: Path
     (pipeline,) = catalogue.load_file(path)
 
     assert [text.split(":")[0] for text in warnings(pipeline)] == ["source.log_time", "measures.total"]
+
+
+def rendered(tmp_path: Path, sample: Sample) -> tuple[Pipeline, str]:
+    path = tmp_path / "mine.py"
+    path.write_text(template.render("mine", "t", "a.json", guess(sample)), encoding="utf-8")
+    return catalogue.load_file(path)[0], path.read_text(encoding="utf-8")
+
+
+def shops(seconds: Callable[[int], float], delay: Callable[[int], float], count: int = 1_000) -> Sample:
+    """Return records of two shops: when each happened, and how long after it arrived."""
+    begin = datetime(2024, 1, 1, tzinfo=UTC)
+    return [
+        {
+            "event_time": (begin + timedelta(seconds=seconds(n))).isoformat(),
+            "received_at": (begin + timedelta(seconds=seconds(n) + delay(n))).isoformat(),
+            "shop": "ab"[n % 2],
+            "paid": n,
+        }
+        for n in range(count)
+    ]
+
+
+def test_a_date_is_taken_for_an_event_time_where_there_is_no_time(tmp_path: Path) -> None:
+    days = [f"2024-01-{1 + n % 28:02}" for n in range(56)]
+    pipeline, _ = rendered(tmp_path, [{"day": day, "shop": "ab"[n % 2]} for n, day in enumerate(days)])
+
+    assert (pipeline.source.event_time, pipeline.window) == ("day", Fixed(days=1))
+
+
+def test_a_time_is_the_event_time_before_any_date() -> None:
+    assert guess([{"day": "2024-01-01", "at": AT, "k": "a"}]).event_time == "at"
+
+
+@pytest.mark.parametrize("name", ["delay_minutes", "duration", "waitSeconds", "latency_ms", "temperature", "tax_rate"])
+def test_what_does_not_add_up_is_averaged(tmp_path: Path, name: str) -> None:
+    pipeline, _ = rendered(tmp_path, [{"at": AT, "k": "a", name: 5}, {"at": AT, "k": "b", name: 7}])
+
+    assert [type(measure) for measure in pipeline.measures.values()] == [Count, Avg, Max]
+
+
+def test_a_number_that_adds_up_goes_before_a_delay() -> None:
+    found = guess([{"at": AT, "k": "a", "delay": 5, "paid": 1.5}])
+
+    assert (found.amount, found.adds_up) == ("paid", True)
+
+
+def test_lateness_is_that_of_the_sample(tmp_path: Path) -> None:
+    # One of a hundred is an hour late, the others come in order, five seconds after they happened.
+    sample = shops(lambda n: n * 10, lambda n: 3_600 if n % 200 == 100 else 5)
+    pipeline, text = rendered(tmp_path, sample)
+
+    assert (pipeline.lateness.out_of_orderness, pipeline.lateness.allowed) == ("1 second", "1 hour")
+    assert "records arrive 5.0 s to 1.0 h after they happened" in text
+
+
+def test_records_that_all_arrive_late_alike_are_in_order(tmp_path: Path) -> None:
+    pipeline, _ = rendered(tmp_path, shops(lambda n: n * 10, lambda _: 7_200))
+
+    assert (pipeline.lateness.out_of_orderness, pipeline.lateness.allowed) == ("1 second", "1 second")
+
+
+def test_events_ahead_of_their_arrival_are_let_through(tmp_path: Path) -> None:
+    pipeline, _ = rendered(tmp_path, shops(lambda n: n * 10, lambda n: -7_000 if n == 3 else 1))
+
+    assert pipeline.lateness.max_ahead == "3 hours"
+
+
+@pytest.mark.parametrize(
+    ("apart", "window", "rows"),
+    [
+        (0.01, Fixed(minutes=1), 1_000),
+        (1, Fixed(minutes=1), 1_000),
+        (30, Fixed(minutes=15), 1_000),
+        (9_000, Fixed(days=1), 1_000),
+        (0.0001, Fixed(minutes=1), 30_000),
+    ],
+)
+def test_window_and_epoch_follow_how_fast_records_come(tmp_path: Path, apart: float, window: object, rows: int) -> None:
+    pipeline, text = rendered(tmp_path, shops(lambda n: n * apart, lambda _: 0))
+
+    assert (pipeline.window, pipeline.max_rows_per_epoch) == (window, rows)
+    assert "# Seen: 1,000 records of 2 keys within " in text
+
+
+def test_a_column_named_like_a_word_of_sql_gets_a_hint(tmp_path: Path) -> None:
+    _, text = rendered(tmp_path, [{"at": AT, "k": "a", "order": "x"}, {"at": AT, "k": "b", "order": "y"}])
+
+    assert "`order` is a word of SQL: in expressions write it in backticks" in text
+    assert """derive={"order_": "`order`"}, key=("order_",)""" in text
+
+
+def test_sample_without_times_that_parse_gets_what_is_usual(tmp_path: Path) -> None:
+    pipeline, text = rendered(tmp_path, [{"at": AT, "k": "a"}])
+
+    assert (pipeline.window, pipeline.max_rows_per_epoch, pipeline.lateness.allowed) == (
+        Fixed(hours=1),
+        50_000,
+        "1 hour",
+    )
+    assert "Seen:" not in text
