@@ -33,15 +33,23 @@ def _would_run(text: str) -> bool:
 
 
 def differences(result: Reconciliation) -> str:
-    """Return the report's differences as CSV: window, key columns, measure, both values, difference, row, cause."""
+    """Return the report's differences as CSV: window, key columns, measure, both values, difference, row, cause.
+
+    Where the report lists some of them only, the last line says of how many.
+    """
     if not result.differences:
         return ""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     keys = [cell(name) for name in result.differences[0].key]
     sides = [cell(result.sides.expected), cell(result.sides.actual)]
-    writer.writerow(["window_start", *keys, "measure", *sides, "difference", "row", "cause"])
+    columns = ["window_start", *keys, "measure", *sides, "difference", "row", "cause"]
+    writer.writerow(columns)
     writer.writerows(list(_cells(one)) for one in result.differences)
+    listed = len(result.differences)
+    if listed < result.differences_total:
+        said = f"cut here: {listed:,} of {result.differences_total:,} differing cells are listed"
+        writer.writerow([said, *("" for _ in columns[1:])])
     return text.getvalue()
 
 

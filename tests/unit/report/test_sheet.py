@@ -1,8 +1,12 @@
 """A cell of the sheet is text to every spreadsheet, in whatever form the sign comes."""
 
+import csv
+from dataclasses import replace
+
 import pytest
 
-from reconcile.report.sheet import cell
+from reconcile.report.sheet import cell, differences
+from tests.support.reconciliations import flights
 
 SIGNS = [
     "=",
@@ -36,3 +40,20 @@ def test_another_text_stays_as_it_is(text: str) -> None:
 
 def test_a_number_below_zero_is_a_number() -> None:
     assert cell(-1.5) == "-1.5"
+
+
+def test_a_sheet_that_was_cut_says_so_in_its_last_line() -> None:
+    result = flights()
+
+    head, *_, last = csv.reader(differences(result).splitlines())
+
+    assert last[0] == f"cut here: {len(result.differences)} of 230 differing cells are listed"
+    assert last[1:] == [""] * (len(head) - 1)
+
+
+def test_a_sheet_with_every_difference_ends_with_one() -> None:
+    result = flights()
+    whole = replace(result, differences_total=len(result.differences))
+
+    assert len(differences(whole).splitlines()) == 1 + len(result.differences)
+    assert "cut here" not in differences(whole)

@@ -1,0 +1,87 @@
+"""What engines print goes to a log file, whoever prints it and when; the terminal has what was meant."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cutover import terminal
+
+ENGINE = """
+import os, subprocess, sys, threading, warnings, logging, atexit
+from pathlib import Path
+from cutover import terminal
+
+terminal.own("stream")
+print("meant, before")
+terminal.divert(Path(sys.argv[1]))
+os.write(1, b"an engine on 1\\n")
+os.write(2, b"an engine on 2\\n")
+subprocess.run(["sh", "-c", "echo a child; echo a child that warns >&2"], check=True)
+warnings.warn("a library warns", stacklevel=1)
+logging.getLogger("py4j").error("a library's logger")
+thread = threading.Thread(target=lambda: 1 / 0)
+thread.start(); thread.join()
+
+class Leaked:
+    def __del__(self):
+        raise ValueError("unraisable")
+
+Leaked()
+terminal.divert(Path(sys.argv[1]))
+print("meant, behind")
+print(terminal.engine_log(), file=sys.stderr)
+atexit.register(os.write, 2, b"nanobind: leaked\\n")
+"""
+SAID = (
+    "an engine on 1",
+    "an engine on 2",
+    "a child",
+    "a child that warns",
+    "a library warns",
+    "a library's logger",
+    "ZeroDivisionError",
+    "ValueError: unraisable",
+    "nanobind: leaked",
+)
+
+
+def run(home: Path) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run([sys.executable, "-c", ENGINE, str(home)], capture_output=True, text=True, check=True)
+
+
+def test_engines_write_to_the_file_that_the_last_line_names(tmp_path: Path) -> None:
+    done = run(tmp_path)
+
+    (file,) = (tmp_path / "logs" / "engine").iterdir()
+    assert done.stdout == "meant, before\nmeant, behind\n"
+    assert done.stderr == f"Engine log in {tmp_path}: logs/engine/{file.name}\n"
+    said = file.read_text(encoding="utf-8")
+    assert [line for line in SAID if line not in said] == []
+
+
+def test_a_home_that_takes_no_file_leaves_the_terminal_as_it_was(tmp_path: Path) -> None:
+    (tmp_path / "logs").write_text("a file in the way", encoding="utf-8")
+
+    done = run(tmp_path)
+
+    assert "an engine on 1" in done.stdout
+    assert done.stderr.splitlines()[-2:] == ["None", "nanobind: leaked"]
+
+
+def test_logs_of_ended_processes_beyond_the_newest_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(terminal, "KEPT", 2)
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    for number in range(4):
+        (tmp_path / f"stream-{number}-{ended.pid}.log").touch()
+    mine = tmp_path / f"stream-0-{os.getpid()}.log"
+    mine.touch()
+    os.utime(mine, (0, 0))
+
+    terminal._sweep(tmp_path)
+
+    assert len(list(tmp_path.iterdir())) == 3
+    assert mine.exists()
