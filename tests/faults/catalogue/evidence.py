@@ -12,7 +12,7 @@ from cutover.lake.stages import Stage, current_stage
 from cutover.probe import Point
 from reconcile import history
 from reconcile.gate import evidence as evidence_of
-from reconcile.gate import stage
+from reconcile.gate import present, stage
 from reconcile.gate.decide import decide
 from reconcile.result import Reconciliation, Verdict
 from reconcile.verify.record import verify_and_record
@@ -27,6 +27,7 @@ from tests.integration.reconcile.lake_of import (
     replace_batch,
     write,
 )
+from tests.integration.streaming.loss import cut_away
 from tests.integration.streaming.rig import Event
 
 SALES = tuple(Sale(epoch=i % 3, hour=i % 7, amount=i) for i in range(21))
@@ -106,16 +107,37 @@ def mend_and_compare(rig: Rig) -> None:
 
 def plant_behind_the_last_run(rig: Rig) -> None:
     """Give the gate all that it asks for, change a row behind the last comparison, and advance."""
+    _open_the_gate(rig)
+    handle = tables.open_table(rig.version.uri)
+    rig.note("version", int(handle.version()))
+    handle.update(updates={"_n": "_n + 1"}, predicate="_kind = 'partial' AND _epoch = 0")
+    rig.note("version after", int(tables.open_table(rig.version.uri).version()))
+    _advance(rig)
+
+
+def lose_records_before_the_move(rig: Rig) -> None:
+    """Give the gate all that it asks for, lose records that nobody has read, and advance."""
+    _open_the_gate(rig)
+    rig.send(rig.draw(20))
+    ends = rig.client.latest(rig.topic)
+    rig.note("lost", rig.unread())
+    cut_away(rig.settings, rig.topic, ends)
+    _advance(rig)
+
+
+def _open_the_gate(rig: Rig) -> None:
+    """Compare what was read, so that the record and the present both let a move through."""
     rig.define(policy=ONE_RUN)
     rig.send(rig.draw(60))
     rig.drain()
     rig.batch()
     rig.reconcile()
     rig.note("before", _decided(rig))
-    handle = tables.open_table(rig.version.uri)
-    rig.note("version", int(handle.version()))
-    handle.update(updates={"_n": "_n + 1"}, predicate="_kind = 'partial' AND _epoch = 0")
-    rig.note("version after", int(tables.open_table(rig.version.uri).version()))
+    found = present.look(rig.settings, rig.pipeline, SystemClock())
+    rig.note("present", [found.run.within, found.reason, *found.violations, *found.pages])
+
+
+def _advance(rig: Rig) -> None:
     decision = stage.move(rig.settings, rig.pipeline, "advance", "drill", SystemClock())
     rig.note("refused", [not decision.allowed, *decision.missing])
     rig.note("stage", str(current_stage(rig.settings, rig.pipeline)))
@@ -129,13 +151,24 @@ def _decided(rig: Rig) -> bool:
 def the_gate_was_open_before(rig: Rig) -> bool:
     """By the recorded evidence the move was allowed; then rows changed, in a version of their own."""
     seen = rig.evidence
-    return bool(seen["before"] and seen["version after"] == seen["version"] + 1)
+    return _was_open(rig) and bool(seen["version after"] == seen["version"] + 1)
 
 
-def the_move_is_refused_with_the_reason(rig: Rig) -> Iterator[str]:
-    """The comparison inside the move found the rows; the stage is as it was."""
+def _was_open(rig: Rig) -> bool:
+    within, _, *against = rig.evidence["present"]
+    return bool(rig.evidence["before"] and within and not against)
+
+
+def records_were_lost(rig: Rig) -> bool:
+    """The log begins behind what was read, and the gate was open before."""
+    emptied = rig.client.earliest(rig.topic) == rig.client.latest(rig.topic)
+    return _was_open(rig) and rig.evidence["lost"] > 0 and emptied
+
+
+def the_move_is_refused_with_the_reason(rig: Rig, *, reason: str) -> Iterator[str]:
+    """What was looked at inside the move says why; the stage is as it was."""
     refused, *missing = rig.evidence["refused"]
-    if not refused or not any(str(text).startswith("compared now: ") for text in missing):
+    if not refused or not any(str(text).startswith(reason) for text in missing):
         yield f"the gate says {missing}"
     if rig.evidence["stage"] != Stage.LAMBDA:
         yield f"the stage is {rig.evidence['stage']}"
@@ -195,6 +228,20 @@ def send_more(rig: Rig) -> None:
     rig.send(Event(id=10_000 + n, minute=600 + n, partition=n % 2) for n in range(4))
 
 
+def refused_by_the_comparison(rig: Rig) -> Iterator[str]:
+    """The comparison inside the move found the rows."""
+    return the_move_is_refused_with_the_reason(rig, reason="compared now: ")
+
+
+def refused_by_the_alert(rig: Rig) -> Iterator[str]:
+    """The page that fires is the reason."""
+    return the_move_is_refused_with_the_reason(rig, reason="alerts now: LogDataLost")
+
+
+def leave_it(_: Rig) -> None:
+    """Settle nothing: the records are gone."""
+
+
 FAULTS = (
     Fault(
         id="F37",
@@ -224,10 +271,24 @@ FAULTS = (
         settle=judge_again,
         verdicts=frozenset(),
         checks=(),
-        holds=(the_move_is_refused_with_the_reason,),
+        holds=(refused_by_the_comparison,),
         alert="InvariantBroken",
         may=frozenset({"DivergenceUnexplained", "TableUnreadable", "EpochHistoryBroken", "NotComparable"}),
         stays=True,  # the table's history shows the hand for ever
+    ),
+    Fault(
+        id="F37",
+        variant="lost",
+        family="findings",
+        title="records lost that nobody accepted, then `gate advance`",
+        inject=lose_records_before_the_move,
+        happened=records_were_lost,
+        settle=leave_it,
+        verdicts=frozenset(),
+        checks=(),
+        holds=(refused_by_the_alert,),
+        alert="LogDataLost",
+        stays=True,  # until somebody accepts the loss
     ),
     Fault(
         id="F40",

@@ -1,0 +1,38 @@
+"""What ends a violated check: a run at the same or a newer epoch that judged all of it, and it held."""
+
+import json
+from typing import Any
+
+import pytest
+
+from reconcile.verify.record import folded
+
+
+def run(epoch: int, *, every: bool = False, violated: tuple[str, ...] = (), **states: str) -> dict[str, Any]:
+    checks = states | dict.fromkeys(violated, "violated")
+    said = [[name, f"{name} at {epoch}"] for name in violated]
+    return {"epoch": epoch, "every": every, "checks": json.dumps(checks), "violations": json.dumps(said)}
+
+
+@pytest.mark.parametrize(
+    ("runs", "standing"),
+    [
+        pytest.param([run(5, N1="held", N3="held")], [], id="all hold"),
+        pytest.param([run(5, violated=("N3",))], ["N3"], id="violated"),
+        pytest.param([run(5, violated=("N3",)), run(6, N3="held")], [], id="judged again"),
+        pytest.param([run(5, violated=("N4",)), run(6, N4="held")], ["N4"], id="another sample may miss it"),
+        pytest.param([run(5, violated=("N4",)), run(6, every=True, N4="held")], [], id="all was looked at"),
+        pytest.param([run(5, violated=("N3",)), run(4, N3="held")], ["N3"], id="an older epoch says nothing"),
+        pytest.param([run(5, violated=("N3",)), run(6, N1="held")], ["N3"], id="another check"),
+        pytest.param([run(5, violated=("N3",)), run(6, N3="not_provable")], ["N3"], id="could not be told"),
+        pytest.param([run(5, violated=("N3", "N1"))], ["N1", "N3"], id="two checks"),
+    ],
+)
+def test_a_violation_stands_until_its_check_holds(runs: list[dict[str, Any]], standing: list[str]) -> None:
+    assert [one.check for one in folded(runs)] == standing
+
+
+def test_the_first_sentence_of_a_check_is_kept() -> None:
+    row = run(5, violated=("N1",)) | {"violations": json.dumps([["N1", "first"], ["N1", "second"]])}
+
+    assert [one.text for one in folded([row])] == ["first"]
