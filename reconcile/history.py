@@ -81,7 +81,7 @@ def find_entry(
     turn = control.next_turn(settings, "reconciliations", result.pipeline)
     rows = control.read(settings, "reconciliations", result.pipeline)
     ranges = _ranges(unjudged)
-    row = _row(result, fingerprint, at, ranges) | {"sequence": turn}
+    row = _row(settings, result, fingerprint, at, ranges) | {"sequence": turn}
     mine = [one for one in recorded.lines(rows) if one.fingerprint == fingerprint]
     before = max((one for one in mine if one.key == row["cut_key"]), key=lambda one: one.sequence, default=None)
     run_id = before.run_id if before is not None and before.content == row["content"] else result.run_id
@@ -153,7 +153,7 @@ def record(settings: Settings, result: Reconciliation, placed: Entry) -> None:
     if result.seal.holds and settings.stream_version is None:
         opened = life.open_differences(settings, result.pipeline, placed.lines, placed.version)
         control.append(settings, "differences", life.rows(result, placed.made, opened, placed.newer))
-    row = _row(result, placed.made.fingerprint, placed.made.last, placed.unjudged)
+    row = _row(settings, result, placed.made.fingerprint, placed.made.last, placed.unjudged)
     control.append_in_turn(settings, "reconciliations", row, turn=placed.turn)
     for table in _GROWING:
         uri = control_uri(settings, table)
@@ -161,14 +161,18 @@ def record(settings: Settings, result: Reconciliation, placed: Entry) -> None:
             upkeep.clean(uri)
 
 
-def _row(result: Reconciliation, fingerprint: str, at: datetime, unjudged: Sequence[Range]) -> dict[str, Any]:
+def _row(
+    settings: Settings, result: Reconciliation, fingerprint: str, at: datetime, unjudged: Sequence[Range]
+) -> dict[str, Any]:
+    """Return the row; a cut stands in it only if it was read: what somebody asked for need not be one."""
+    version = result.seal.versions.stream
     return {
         "run_id": result.run_id,
         "pipeline": result.pipeline,
         "at": at,
-        "epoch": result.seal.epoch,
+        "epoch": None if version is None else result.seal.epoch,
         "result_fingerprint": fingerprint,
-        "stream_version": result.seal.versions.stream,
+        "stream_version": settings.stream_version if version is None else version,
         "verdict": result.verdict.value,
         "exit_code": result.exit_code,
         "cut_key": _cut_key(result, fingerprint),

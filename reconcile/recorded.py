@@ -116,7 +116,7 @@ def _recorded(row: Mapping[str, Any]) -> Recorded:
         fingerprint=row["result_fingerprint"],
         version=row["stream_version"],
         epoch=-1 if row["epoch"] is None else row["epoch"],
-        has_cut=row["epoch"] is not None and row["stream_version"] is not None,
+        has_cut=row["epoch"] is not None,
         whole=result.get("from") is None and result.get("to") is None,
         verdict=Verdict(row["verdict"]),
         exit_code=row["exit_code"],

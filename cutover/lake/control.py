@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-from deltalake import CommitProperties, Transaction
+from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError
 
 from cutover.errors import LakeError
@@ -192,6 +192,15 @@ def _overtaken(table: ControlTable, name: str, sequence: int | None) -> Overtake
     return OvertakenError(msg)
 
 
+def _check_columns(table: ControlTable, handle: DeltaTable) -> None:
+    """Refuse a table that another release of Cutover has made."""
+    there = {field.name for field in handle.schema().fields}
+    missing = [name for name in SCHEMAS[table].names if name not in there]
+    if missing:
+        msg = f"Table `{table}` of this lake: expected the columns of this release, `{missing[0]}` is not among them."
+        raise LakeError(msg + "\nHint: another release made this lake; begin with a new one (`lake` in the settings).")
+
+
 def read(settings: Settings, table: ControlTable, pipeline: str) -> list[dict[str, Any]]:
     """Return all rows of a pipeline, in the order of their columns `sequence`, `at` or `created_at`."""
     uri = control_uri(settings, table)
@@ -199,6 +208,7 @@ def read(settings: Settings, table: ControlTable, pipeline: str) -> list[dict[st
         return []
     connection = tables.connect()
     handle = tables.open_table(uri)
+    _check_columns(table, handle)
     tables.bind(connection, "control", handle)
     order = next(name for name in ("sequence", "at", "created_at") if name in SCHEMAS[table].names)
     query = f"SELECT * FROM control WHERE pipeline = ? ORDER BY {tables.identifier(order)}"  # noqa: S608 -- a name of ours

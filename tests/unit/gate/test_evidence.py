@@ -256,8 +256,9 @@ def test_bad_run_that_an_advance_went_by_is_over() -> None:
 
 
 def test_request_for_a_cut_that_is_not_there_is_no_run() -> None:
-    vain = said(row(40, verdict="NOT_COMPARABLE", exit_code=2, stream_version=None), seal=NO_BATCH | {"epoch": 40})
-    uncut = said(row(None, verdict="NOT_COMPARABLE", exit_code=2, sequence=41), seal=NO_BATCH)
+    refused: dict[str, Any] = {"verdict": "NOT_COMPARABLE", "exit_code": 2}
+    vain = said(row(None, run_id="vain", sequence=40, **refused), seal=NO_BATCH | {"epoch": 40})
+    uncut = said(row(None, sequence=41, **refused), seal=NO_BATCH)
     found = runs([row(3), vain, uncut])
 
     assert [(run.epoch, run.within) for run in found] == [(3, True), (3, False)]

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
@@ -84,3 +85,11 @@ def test_a_pin_ends_when_it_expires(settings: Settings) -> None:
     pins.pin(settings, VERSION, 7, holder="a", expires_at=NOW + timedelta(hours=1), now=NOW)
 
     assert pins.pinned_epochs(settings, VERSION, now=NOW + timedelta(hours=2)) == ()
+
+
+def test_a_table_of_another_release_is_refused(settings: Settings) -> None:
+    uri = control_uri(settings, "reconciliations")
+    tables.ensure(uri, pa.schema([pa.field("run_id", pa.string()), pa.field("pipeline", pa.string())]))
+
+    with pytest.raises(LakeError, match="`sequence` is not among them"):
+        control.read(settings, "reconciliations", "p")
