@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from confluent_kafka import KafkaError, Message, Producer
 
 from cutover import spark
-from cutover.errors import LogError
+from cutover.errors import DefinitionError, LogError
 from cutover.lake.epochs import EpochLog
 from cutover.log import options
 from cutover.log.kafka import LogClient
@@ -27,6 +27,8 @@ from streaming.scripted import Script, ScriptedStream
 
 FLUSH_SECONDS = 30.0
 BUFFERED = 10_000  # less than the client's buffer takes
+MOST_POINTS = 1_000
+"""One point is one epoch: some minutes for so many."""
 TOPIC_CONFIG = {"retention.ms": "-1", "message.timestamp.after.max.ms": str(2**63 - 1)}
 
 
@@ -41,6 +43,10 @@ def run(setting: Setting) -> Outcome:
 
 def simulated(settings: Settings, setting: Setting) -> Outcome:
     """Return the same, with given settings."""
+    if len(setting.rows) > MOST_POINTS:
+        msg = f"points: expected at most {MOST_POINTS} on the streaming path, where each is an epoch, got "
+        msg += f"{len(setting.rows)}.\nHint: `--runner reference` takes a million."
+        raise DefinitionError(msg)
     client = LogClient(settings)
     topic = f"cutover-simulate-{uuid.uuid4().hex}"
     pipeline = scenario.pipeline_of(setting, topic)

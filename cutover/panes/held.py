@@ -71,6 +71,8 @@ def joined(rules: Rules, several: Sequence[Held], arrival: Arrival, watermark: i
     Source:
         The Dataflow Model, section 2.2.2 (window merging).
     """
+    if len(several) == 1 and several[0].window == arrival.window:
+        return several[0]  # the most frequent case; nothing merges, and the watermark has passed what it had passed
     (whole,) = merged([arrival.window, *(one.window for one in several)])
     parts = sorted(several, key=lambda one: one.window)
     return Held(
@@ -89,12 +91,15 @@ def with_rows(rules: Rules, held: Held, arrival: Arrival, *, now: int, watermark
     """Return the state after more rows; None where the trigger has come to its end."""
     if isinstance(held.machine, Ended):
         return None
-    return replace(
-        held,
+    return Held(
+        window=held.window,
+        key=held.key,
         machine=held.machine.with_rows(now, arrival.rows),
         contents=rules.merge(held.contents, arrival.contents),
         fresh=held.fresh + arrival.rows,
         is_punctual=held.is_punctual or not has_passed(watermark, held.window),
+        panes=held.panes,
+        firings=held.firings,
     )
 
 
@@ -113,9 +118,9 @@ def fired(rules: Rules, held: Held, moment: Moment) -> tuple[Held, tuple[Pane, .
     """
     if isinstance(held.machine, Ended):
         return held, ()
-    after = replace(held, machine=held.machine.fired(moment))
+    machine = held.machine.fired(moment)
     if not held.fresh and not held.machine.insists(moment):
-        return after, ()
+        return replace(held, machine=machine), ()
     pane = Pane(
         window=held.window,
         key=held.key,
@@ -126,11 +131,11 @@ def fired(rules: Rules, held: Held, moment: Moment) -> tuple[Held, tuple[Pane, .
     )
     retracts = rules.accumulation is Accumulation.RETRACTING
     back = tuple(_retraction(old, pane) for old in held.panes) if retracts else ()
-    after = replace(
-        after,
+    after = Held(
+        window=held.window,
+        key=held.key,
+        machine=machine,
         contents=() if rules.accumulation is Accumulation.DISCARDING else held.contents,
-        fresh=0,
-        is_punctual=False,
         panes=(pane,),
         firings=held.firings + 1,
     )

@@ -77,7 +77,7 @@ class _Counting:
     due: int | None = None
 
     def with_rows(self, now: int, rows: int) -> Self:  # noqa: ARG002 -- every machine's signature
-        return replace(self, rows=self.rows + rows)
+        return type(self)(self.trigger, self.rows + rows)
 
     def is_ready(self, moment: Moment) -> bool:  # noqa: ARG002 -- every machine's signature
         return self.rows >= self.trigger.rows
@@ -122,7 +122,7 @@ class _Seeing:
     due: int | None = None
 
     def with_rows(self, now: int, rows: int) -> Self:  # noqa: ARG002 -- every machine's signature
-        return replace(self, seen=True)
+        return self if self.seen else replace(self, seen=True)
 
     def is_ready(self, moment: Moment) -> bool:
         fires = moment.passed if isinstance(self.trigger, AtWatermark) else moment.epoch_ends
@@ -148,7 +148,7 @@ class _Repeating:
         return self.inner.due
 
     def with_rows(self, now: int, rows: int) -> Self:
-        return replace(self, inner=self.inner.with_rows(now, rows))
+        return type(self)(self.trigger, self.inner.with_rows(now, rows))
 
     def is_ready(self, moment: Moment) -> bool:
         return self.inner.is_ready(moment)
@@ -158,7 +158,7 @@ class _Repeating:
 
     def fired(self, moment: Moment) -> Machine:
         after = self.inner.fired(moment)
-        return replace(self, inner=begin(self.trigger.of) if isinstance(after, Ended) else after)
+        return type(self)(self.trigger, begin(self.trigger.of) if isinstance(after, Ended) else after)
 
     def merged(self, others: Several[Self], *, passed: bool) -> Self:
         return replace(self, inner=self.inner.merged([other.inner for other in others], passed=passed))
@@ -174,7 +174,7 @@ class _Stopping:
         return min((due for due in (self.inner.due, self.until.due) if due is not None), default=None)
 
     def with_rows(self, now: int, rows: int) -> Self:
-        return replace(self, inner=self.inner.with_rows(now, rows), until=self.until.with_rows(now, rows))
+        return type(self)(self.inner.with_rows(now, rows), self.until.with_rows(now, rows))
 
     def is_ready(self, moment: Moment) -> bool:
         return self.inner.is_ready(moment) or self.until.is_ready(moment)
@@ -186,7 +186,7 @@ class _Stopping:
         if self.until.is_ready(moment):
             return self.until.fired(moment)
         after = self.inner.fired(moment)
-        return after if isinstance(after, Ended) else replace(self, inner=after)
+        return after if isinstance(after, Ended) else type(self)(after, self.until)
 
     def merged(self, others: Several[Self], *, passed: bool) -> Self:
         return replace(
@@ -207,7 +207,7 @@ class _Stepping:
         return self.inner.due
 
     def with_rows(self, now: int, rows: int) -> Self:
-        return replace(self, inner=self.inner.with_rows(now, rows))
+        return type(self)(self.trigger, self.inner.with_rows(now, rows), self.behind)
 
     def is_ready(self, moment: Moment) -> bool:
         return self.inner.is_ready(moment)
@@ -218,7 +218,7 @@ class _Stepping:
     def fired(self, moment: Moment) -> Machine | Ended:
         after = self.inner.fired(moment)
         if not isinstance(after, Ended):
-            return replace(self, inner=after)
+            return type(self)(self.trigger, after, self.behind)
         behind = (*self.behind, after)
         if len(behind) == len(self.trigger.parts):
             return after

@@ -1,18 +1,20 @@
-"""One scenario, read and checked: what every runner is given, and how its times are written."""
+"""One scenario, read and checked: what every runner is given, how its times are written, and what is expected of it."""
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 from cutover.panes.model import Setting
+from cutover.scenarios.file_form import DroppedForm, PaneForm, WaitingForm
 from cutover.scenarios.times import Style
 
 
-class Engine(StrEnum):
-    """What kind of engine a scenario is about."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """What a file says should come out; None of what it does not speak of."""
 
-    STREAMING = "streaming"
-    MICRO_BATCH = "micro-batch"  # a result for every window that changed, at each epoch; no watermark of its own
-    BATCH = "batch"  # bounded input: the watermark passes everything at once, when all of it is in
+    panes: tuple[PaneForm, ...]
+    within: int = 0  # microseconds by which the processing time of a pane may differ
+    dropped: tuple[DroppedForm, ...] | None = None
+    waiting: tuple[WaitingForm, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +22,7 @@ class Scenario:
     """What a runner simulates."""
 
     title: str
-    figure: int | None
-    engine: Engine
+    case: int | None
     setting: Setting
     style: Style
+    expected: Expected | None = None

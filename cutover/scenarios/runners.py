@@ -7,8 +7,8 @@ from collections.abc import Callable
 from importlib.metadata import entry_points
 from typing import cast
 
+from cutover.errors import DefinitionError
 from cutover.panes.model import Outcome, Setting
-from cutover.scenarios.fields import refuse
 
 Runner = Callable[[Setting], Outcome]
 
@@ -23,5 +23,6 @@ def runner(name: str) -> Runner:
     """
     found = entry_points(group=GROUP)
     if name not in found.names:
-        refuse("--runner", f"one of {', '.join(sorted(found.names))}", name)
+        msg = f"--runner: expected one of {', '.join(sorted(found.names))}, got `{name[:80]}`."
+        raise DefinitionError(msg)
     return cast("Runner", found[name].load())

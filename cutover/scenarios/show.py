@@ -1,5 +1,6 @@
 """An outcome for scripts and for people."""
 
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -9,22 +10,46 @@ from rich.table import Table
 
 from cutover.definition.measures import Count, Sum
 from cutover.panes.model import Dropped, Outcome, Pane, Waiting
-from cutover.scenarios.model import Engine, Scenario
+from cutover.scenarios.compare import Difference
+from cutover.scenarios.model import Scenario
 from cutover.scenarios.times import write
 
+SCHEMA = 2
+"""Of the object that `--json` prints."""
 
-def to_json(scenario: Scenario, runner: str, outcome: Outcome) -> dict[str, Any]:
-    """Return one object that scripts can rely on (docs/scenarios.md): more fields may follow, these stay."""
-    return {
-        "schema": 1,
+MOST_LINES = 500
+"""Lines of a table; `--json` has everything."""
+
+
+def to_json(
+    scenario: Scenario, runner: str, outcome: Outcome, differences: Sequence[Difference] | None = None
+) -> dict[str, Any]:
+    """Return one object that scripts can rely on (docs/scenarios.md): more fields may follow, these stay.
+
+    Args:
+        scenario: What ran.
+        runner: Who ran it.
+        outcome: What came out.
+        differences: From what the file says should come out; None: nobody asked.
+    """
+    found: dict[str, Any] = {
+        "schema": SCHEMA,
         "scenario": scenario.title,
-        "figure": scenario.figure,
+        "case": scenario.case,
         "runner": runner,
-        "kind_is_meaningful": scenario.engine is not Engine.MICRO_BATCH,
         "panes": [_pane(scenario, pane) for pane in outcome.panes],
         "dropped": [_dropped(scenario, one) for one in outcome.dropped],
         "waiting": [_waiting(scenario, one) for one in outcome.waiting],
     }
+    if differences is not None:
+        found["check"] = {
+            "is_equal": not differences,
+            "differences": [
+                {"of": one.of, "position": one.position, "expected": one.expected, "got": one.got}
+                for one in differences
+            ],
+        }
+    return found
 
 
 def table(console: Console, scenario: Scenario, runner: str, outcome: Outcome) -> None:
@@ -33,15 +58,38 @@ def table(console: Console, scenario: Scenario, runner: str, outcome: Outcome) -
     shown = Table("at", "window", "key", box=None, pad_edge=False)
     shown.add_column("value", justify="right")
     shown.add_column("kind")
-    for pane in to_json(scenario, runner, outcome)["panes"]:
+    for one in outcome.panes[:MOST_LINES]:
+        pane = _pane(scenario, one)
         window = f"[{pane['window_start']}, {pane['window_end']})"
         cells = (pane["processing_time"], window, pane["key"], pane.get("retracts", pane["value"]), pane["kind"])
         shown.add_row(*(_safe("" if cell is None else str(cell)) for cell in cells))
     console.print(shown)
+    _rest(console, len(outcome.panes), "panes")
     if outcome.dropped:
         console.print(f"{len(outcome.dropped)} rows dropped")
     if outcome.waiting:
         console.print(f"{sum(one.rows for one in outcome.waiting)} rows that no pane shows")
+
+
+def check(console: Console, scenario: Scenario, runner: str, differences: Sequence[Difference]) -> None:
+    """Print what differs from what the file says should come out."""
+    title, count = _safe(scenario.title), len(differences)
+    title = title if scenario.case is None else f"case {scenario.case}: {title}"
+    said = "as the file says" if not count else f"{count} {'difference' if count == 1 else 'differences'} from the file"
+    console.print(f"[bold]{title}[/], {runner}: {said}", highlight=False)
+    if not differences:
+        return
+    shown = Table("of", "place", "expected", "got", box=None, pad_edge=False)
+    for one in differences[:MOST_LINES]:
+        cells = (one.of, str(one.position), one.expected or "nothing", one.got or "nothing")
+        shown.add_row(*(_safe(cell) for cell in cells))
+    console.print(shown)
+    _rest(console, count, "differences")
+
+
+def _rest(console: Console, count: int, of: str) -> None:
+    if count > MOST_LINES:
+        console.print(f"and {count - MOST_LINES} {of} more; --json has all of them")
 
 
 def _pane(scenario: Scenario, pane: Pane) -> dict[str, Any]:

@@ -16,6 +16,10 @@ show the feature on the runner, by their numbers below. A cell without a test is
 `reference` is plain Python without an engine, `streaming` the driver over a real topic and a real epoch log, `batch`
 the recompute by Spark.
 
+Triggers and panes have no cell under `batch`, since they have no meaning there: a trigger says when a window's result
+comes out while more may come, and batch reads everything up to its cut before it answers. So each window has one pane,
+nothing is early or late, and nothing is taken back; what it gives is what the accumulated panes of a stream end with.
+
 """
 
 

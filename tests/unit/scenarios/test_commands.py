@@ -3,20 +3,24 @@
 import json
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree as ET
 
 import pytest
 
 from cutover import cli
-from tests.support.figures import given
+from tests.support.figures import DOCS, EXAMPLES, given
 
-EXAMPLES = sorted((Path(__file__).parents[3] / "docs" / "scenarios").glob("*.json"))
+WITHOUT_PANES = ("case", "points", "window", "trigger", "accumulation", "watermark")
 
 
 @pytest.fixture
 def figure(tmp_path: Path) -> Path:
     """Return figures 6 and 14 in one file."""
-    file = tmp_path / "figures.json"
-    file.write_text(json.dumps({"cases": [given(6), given(14)]}), encoding="utf-8")
+    return written(tmp_path / "figures.json", {"cases": [given(6), given(14)]})
+
+
+def written(file: Path, value: object) -> Path:
+    file.write_text(json.dumps(value), encoding="utf-8")
     return file
 
 
@@ -53,9 +57,9 @@ def test_json_is_one_object_with_the_panes_in_order(figure: Path, capsys: pytest
         retraction("12:03:39", "12:05:19", 10),
         pane("12:02:26", "12:05:19", 25),
     ]
-    assert {name: found[name] for name in ("schema", "figure", "runner", "dropped", "waiting")} == {
-        "schema": 1,
-        "figure": 14,
+    assert {name: found[name] for name in ("schema", "case", "runner", "dropped", "waiting")} == {
+        "schema": 2,
+        "case": 14,
         "runner": "reference",
         "dropped": [],
         "waiting": [],
@@ -72,8 +76,8 @@ def test_retraction_of_what_cannot_be_added_has_no_value(tmp_path: Path, capsys:
 
 
 def test_rows_that_no_pane_shows_are_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "three.json"
-    file.write_text(json.dumps({**given(9), "trigger": "AtCount(3)", "window": "FixedWindows.of(2 MINUTES)"}))
+    trigger, window = {"type": "after_count", "rows": 3}, {"type": "fixed", "size": "2 minutes"}
+    file = written(tmp_path / "three.json", {**given(9), "trigger": trigger, "window": window})
     found = simulated(capsys, str(file))
 
     assert found["waiting"][0] == {"window_start": "12:00:00", "window_end": "12:02:00", "key": None, "rows": 2}
@@ -95,13 +99,6 @@ def test_batch_is_a_runner(figure: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert [(pane["value"], pane["kind"]) for pane in found["panes"]] == [(51, "on_time")]
 
 
-def test_kind_of_micro_batches_means_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "figure.json"
-    file.write_text(json.dumps(given(11)), encoding="utf-8")
-
-    assert simulated(capsys, str(file))["kind_is_meaningful"] is False
-
-
 def test_table_is_for_people(figure: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["simulate", str(figure), "--case", "14"]) == 0
 
@@ -111,17 +108,17 @@ def test_table_is_for_people(figure: Path, capsys: pytest.CaptureFixture[str]) -
 
 
 def test_text_of_the_file_does_not_reach_the_terminal_raw(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "figure.json"
-    file.write_text(json.dumps({**given(6), "title": "[red]x[/]\u001b[2J\ud800"}), encoding="utf-8")
+    file = written(tmp_path / "figure.json", {**given(6), "title": "[red]x[/]\u001b[2J"})
 
     assert cli.main(["simulate", str(file)]) == 0
-    assert capsys.readouterr().out.startswith("[red]x[/]\ufffd[2J\ufffd, reference: 1 panes")
+    assert capsys.readouterr().out.startswith("[red]x[/]\ufffd[2J, reference: 1 panes")
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--case", "7"], "Scenario `figures.json`: --case: expected the `figure` of one of 2 cases (6, 14), got `7`."),
+        (["--case", "7"], "Scenario `figures.json`: --case: expected one of 2 cases (6, 14), got `7`."),
+        ([], "Scenario `figures.json`: expected --case, since it has 2 cases (6, 14), got none."),
         (["--case", "6", "--runner", "flink"], "--runner: expected one of batch, reference, streaming"),
     ],
 )
@@ -136,17 +133,72 @@ def test_what_cannot_be_run_is_one_message_and_exit_code_2(
 
 
 def test_there_are_examples() -> None:
-    assert len(EXAMPLES) == 3
+    names = {file.stem for file in EXAMPLES}
+
+    assert {"dataflow-figures", "late-orders", "short-day", "viewing-sessions"} <= names
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
-def test_example_of_the_documentation_gives_the_panes_that_it_names(
-    example: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    expected = json.loads(example.read_text(encoding="utf-8"))["panes"]
-    found = simulated(capsys, str(example))["panes"]
+def test_example_of_the_documentation_gives_what_it_says(example: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["simulate", str(example), "--check"]) == 0
+    assert "difference" not in capsys.readouterr().out
 
-    assert [{name: pane[name] for name in expected[0]} for pane in found] == expected
+
+def test_check_of_a_file_with_cases_runs_all_of_them_or_the_one_that_is_asked_for(
+    figure: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["simulate", str(figure), "--check"]) == 0
+    assert capsys.readouterr().out.count("as the file says") == 2
+
+    assert cli.main(["simulate", str(figure), "--check", "--case", "14", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["check"] == {"is_equal": True, "differences": []}
+
+
+def test_check_of_several_cases_is_one_object(figure: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["simulate", str(figure), "--check", "--json"]) == 0
+
+    found = json.loads(capsys.readouterr().out)
+    assert [(one["case"], one["check"]["is_equal"]) for one in found["cases"]] == [(6, True), (14, True)]
+
+
+def test_check_names_what_differs_and_exits_with_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    changed = given(14)
+    changed["panes"] = [*changed["panes"][1:], {**changed["panes"][-1], "value": 13}]
+    file = written(tmp_path / "figure.json", changed)
+
+    assert cli.main(["simulate", str(file), "--check"]) == 1
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "reference: 2 differences from the file of place expected got" in shown
+    assert "pane 1 nothing at 12:05:50" in shown
+    assert "pane 12 at 12:09:00 [12:06:39, 12:08:46) nothing 13 early" in shown
+
+
+def test_check_without_panes_to_compare_with_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = written(
+        tmp_path / "figure.json", {name: value for name, value in given(12).items() if name in WITHOUT_PANES}
+    )
+
+    assert cli.main(["simulate", str(file), "--check"]) == 2
+    shown = capsys.readouterr()
+    assert "Scenario `figure.json`: case 12: panes: expected a list to compare with, since --check" in shown.err
+    assert shown.out == ""
+
+
+def test_picture_is_one_file_that_names_nothing_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    picture = tmp_path / "out.svg"
+
+    assert cli.main(["simulate", str(DOCS / "late-orders.json"), "--plot", str(picture)]) == 0
+    assert "5 panes" in capsys.readouterr().out
+    drawn = ET.parse(picture).getroot()  # noqa: S314 -- ours
+    assert drawn.tag == "{http://www.w3.org/2000/svg}svg"
+    assert {value for one in drawn.iter() for name, value in one.items() if "href" in name} == set()
+
+
+def test_picture_and_check_go_together(tmp_path: Path) -> None:
+    file = written(tmp_path / "figure.json", {**given(12), "panes": []})
+
+    assert cli.main(["simulate", str(file), "--check", "--plot", str(tmp_path / "out.svg")]) == 1
+    assert (tmp_path / "out.svg").exists()
 
 
 def test_streaming_runner_without_a_broker_says_how_to_start_one(

@@ -1,0 +1,276 @@
+"""A scenario as the paper draws it: event time to the right, processing time upwards; points, watermark and panes.
+
+A pane is a box over its window, from the firing before it (or its first row) up to its own moment, with its value at
+the top. One picture for each key, all on the same axes.
+
+Source:
+    Akidau et al., The Dataflow Model, VLDB 2015, figures 5 to 14.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from markupsafe import Markup
+
+from cutover import svg
+from cutover.definition.windows import EARLIEST, FOREVER, LATEST
+from cutover.errors import DefinitionError
+from cutover.panes.model import Estimator, Ideal, Key, Outcome, Pane, Row
+from cutover.scenarios import ruler
+from cutover.scenarios.compare import value_of
+from cutover.scenarios.model import Scenario
+from cutover.scenarios.times import Style
+from cutover.svg import Box, Scale
+
+MOST_POINTS, MOST_KEYS, MOST_PANES = 2_000, 8, 2_000
+"""Beyond these nobody sees anything any more."""
+
+WIDTH, LEFT, RIGHT, TOP, BELOW, GAP = 900.0, 90.0, 30.0, 64.0, 46.0, 40.0
+NAMED = 60  # points that are drawn with their values
+LONGEST = 5  # characters of such a value
+
+Moments = tuple[tuple[int, int], ...]  # event time, processing time
+
+_STYLE = """
+text { font: 12px 'DejaVu Sans', Arial, sans-serif; fill: #333 }
+.title { font-size: 15px; font-weight: bold } .key { font-weight: bold } .tick { fill: #555 } .name { fill: #111 }
+.frame { fill: #fff; stroke: #888 } .grid { stroke: #ddd } .ideal { stroke: #aaa; stroke-dasharray: 2 4 }
+.watermark { stroke: #1a7a3c; stroke-width: 2.5; stroke-dasharray: 8 4 }
+.point { fill: #fff; stroke: #333; stroke-width: 1.3 } .value { font-size: 11px } .dropped { stroke: #c00; fill: #fdd }
+.early { fill: #4e79a7; fill-opacity: .16; stroke: #4e79a7 }
+.on_time { fill: #2e8b57; fill-opacity: .2; stroke: #2e8b57 }
+.late { fill: #c8651b; fill-opacity: .2; stroke: #c8651b }
+.said, .back { font-size: 13px; font-weight: bold; paint-order: stroke; stroke: #fff; stroke-width: 3px }
+.back { fill: #b3261e }
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sheet:
+    """The axes of one key's picture."""
+
+    box: Box
+    event: Scale
+    processing: Scale
+    style: Style
+
+
+def check_size(scenario: Scenario) -> None:
+    """Refuse a scenario of which nobody could see anything.
+
+    Raises:
+        DefinitionError: It has no points, too many of them, or too many keys.
+    """
+    rows = scenario.setting.rows
+    keys = {row.key for row in rows}
+    if not 0 < len(rows) <= MOST_POINTS:
+        _refuse(f"from 1 to {MOST_POINTS} points", str(len(rows)))
+    if len(keys) > MOST_KEYS:
+        _refuse(f"at most {MOST_KEYS} keys, one picture each", str(len(keys)))
+
+
+def write(path: Path, scenario: Scenario, outcome: Outcome) -> None:
+    """Draw a scenario into an SVG file that needs nothing but itself.
+
+    Raises:
+        DefinitionError: There are too many panes, or the file cannot be written.
+    """
+    if len(outcome.panes) > MOST_PANES:
+        _refuse(f"at most {MOST_PANES} panes", str(len(outcome.panes)))
+    try:
+        path.write_text(draw(scenario, outcome) + "\n", encoding="utf-8")
+    except OSError as error:
+        msg = f"--plot: expected a file that can be written, got `{path.name}`: {error.strerror}."
+        raise DefinitionError(msg) from None
+
+
+def draw(scenario: Scenario, outcome: Outcome) -> str:
+    """Return the picture of an outcome."""
+    keys = sorted({row.key for row in scenario.setting.rows}, key=lambda key: (type(key).__name__, str(key)))
+    height = 420.0 if len(keys) == 1 else 300.0
+    events, arrivals = _spans(scenario, outcome)
+    parts = [svg.element("style", Markup(_STYLE)), *_heading(scenario)]  # noqa: S704 -- ours
+    for number, key in enumerate(keys):
+        top = TOP + number * (height + GAP)
+        box = Box(left=LEFT, top=top, width=WIDTH - LEFT - RIGHT, height=height)
+        sheet = _Sheet(
+            box=box,
+            event=Scale(low=events[0], high=events[1], first=box.left, last=box.right),
+            processing=Scale(low=arrivals[0], high=arrivals[1], first=box.bottom, last=box.top),
+            style=scenario.style,
+        )
+        parts += [*_axes(sheet, key, several=len(keys) > 1), *_panes(sheet, scenario, outcome, key)]
+        parts += [*_lines(sheet, scenario), *_points(sheet, scenario, outcome, key)]
+    whole = TOP + len(keys) * (height + GAP) + BELOW - GAP
+    parts.append(svg.text(LEFT + (WIDTH - LEFT - RIGHT) / 2, whole - 8, "event time", anchor="middle", class_="name"))
+    drawn = svg.drawing(WIDTH, whole, _clean(scenario.title), *parts)
+    return str(drawn).replace(
+        "<svg ", f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH:g}" height="{whole:g}" ', 1
+    )
+
+
+def _spans(scenario: Scenario, outcome: Outcome) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Return what event times and processing times the axes show: those of rows, windows and panes, with a margin."""
+    rows, windows = scenario.setting.rows, [pane.window for pane in outcome.panes]
+    ends = (end for window in windows for end in window if end not in {EARLIEST, LATEST})
+    events = [*(row.event_time for row in rows), *ends]
+    moments = [*(row.processing_time for row in rows), *(pane.processing_time for pane in outcome.panes)]
+    return _widened(events), _widened(moments)
+
+
+def _widened(moments: Sequence[int]) -> tuple[int, int]:
+    low, high = min(moments), max(moments)
+    margin = max((high - low) // 14, 1)
+    return low - margin, high + margin
+
+
+def _heading(scenario: Scenario) -> Iterator[Markup]:
+    yield svg.text(LEFT, 22, _clean(scenario.title)[:110], class_="title")
+    x = LEFT
+    for class_, name in (("early", "early"), ("on_time", "on time"), ("late", "late")):
+        yield svg.bar(Box(left=x, top=34, width=16, height=12), class_, name)
+        yield svg.text(x + 21, 44, name)
+        x += 90
+    yield svg.line(x, 40, x + 28, 40, "watermark")
+    yield svg.text(x + 34, 44, "watermark")
+    yield svg.line(x + 120, 40, x + 148, 40, "ideal")
+    yield svg.text(x + 154, 44, "event time = processing time")
+
+
+def _axes(sheet: _Sheet, key: Key, *, several: bool) -> Iterator[Markup]:
+    box = sheet.box
+    yield svg.bar(box, "frame", "")
+    for at, name in ruler.ticks(int(sheet.event.low), int(sheet.event.high), 9, sheet.style):
+        x = sheet.event(at)
+        yield svg.line(x, box.top, x, box.bottom, "grid")
+        yield svg.text(x, box.bottom + 16, name, anchor="middle")
+    for at, name in ruler.ticks(int(sheet.processing.low), int(sheet.processing.high), 8, sheet.style):
+        y = sheet.processing(at)
+        yield svg.line(box.left, y, box.right, y, "grid")
+        yield svg.text(box.left - 6, y + 4, name, anchor="end")
+    middle = (box.top + box.bottom) / 2
+    turn = f"rotate(-90 16 {middle:.1f})"
+    yield svg.element("text", "processing time", x=16.0, y=middle, transform=turn, text_anchor="middle", class_="name")
+    if several:
+        yield svg.text(box.left + 8, box.top + 16, f"key {_clean(str(key))[:40]}", class_="key")
+
+
+def _panes(sheet: _Sheet, scenario: Scenario, outcome: Outcome, key: Key) -> Iterator[Markup]:
+    tops: list[Pane] = []
+    said: dict[tuple[int, int], int] = {}  # texts that stand at a place, so that they do not lie upon one another
+    for pane in outcome.panes:
+        if pane.key != key or type(pane.key) is not type(key):
+            continue
+        left, right = (_inside(sheet.event, end) for end in pane.window)
+        top = sheet.processing(pane.processing_time)
+        if not pane.is_retraction:
+            bottom = _bottom(sheet, scenario, tops, pane)
+            yield svg.bar(
+                Box(left=left, top=top, width=right - left, height=bottom - top), pane.timing.value, _title(pane)
+            )
+            yield svg.line(left, top, right, top, pane.timing.value)
+            tops.append(pane)
+        value = value_of(scenario, pane)
+        text = f"-({pane.value})" if pane.is_retraction and value is None else "null" if value is None else f"{value}"
+        middle = (left + right) / 2
+        beside = said.setdefault((round(middle / 30), round(top)), 0)
+        said[round(middle / 30), round(top)] += 1
+        class_ = "back" if pane.is_retraction else "said"
+        yield svg.text(middle, top + 15 + 14 * beside, text[:24], anchor="middle", class_=class_)
+
+
+def _bottom(sheet: _Sheet, scenario: Scenario, before: Sequence[Pane], pane: Pane) -> float:
+    """Return where the box of a pane begins: at the newest firing of the same stretch, else at its first row."""
+    window = pane.window
+    same = [one for one in before if one.window.start < window.end and window.start < one.window.end]
+    same = [one for one in same if one.window == window or scenario.setting.is_sessions]
+    if same:
+        return sheet.processing(max(one.processing_time for one in same))
+    rows = [
+        row.processing_time
+        for row in scenario.setting.rows
+        if row.key == pane.key and window.start <= row.event_time < window.end
+    ]
+    return sheet.processing(min((*rows, pane.processing_time)))
+
+
+def _title(pane: Pane) -> str:
+    return f"{pane.kind}: {pane.value}"
+
+
+def _lines(sheet: _Sheet, scenario: Scenario) -> Iterator[Markup]:
+    """Yield the diagonal, where both axes show the same times, and the watermark."""
+    low = max(sheet.event.low, sheet.processing.low)
+    high = min(sheet.event.high, sheet.processing.high)
+    diagonal = [(sheet.event(at), sheet.processing(at)) for at in (low, high)] if low < high else []
+    if diagonal:
+        yield svg.path(diagonal, "ideal")
+    if isinstance(scenario.setting.watermark, Ideal):
+        if diagonal:
+            yield svg.path(diagonal, "watermark")
+        return
+    course = _stairs(_moves(scenario), int(sheet.processing.high))
+    inside = [(_inside(sheet.event, event), _inside(sheet.processing, at)) for event, at in course]
+    if len(inside) > 1:
+        yield svg.path(inside, "watermark")
+
+
+def _moves(scenario: Scenario) -> Moments:
+    """Return where the watermark moves to, and when, in the order of processing time."""
+    watermark = scenario.setting.watermark
+    if isinstance(watermark, Estimator):
+        found, newest = [], -FOREVER
+        for row in sorted(scenario.setting.rows, key=lambda row: row.processing_time):
+            newest = max(newest, row.event_time - watermark.out_of_orderness)
+            found.append((newest, row.processing_time))
+        return tuple(found)
+    return () if isinstance(watermark, Ideal) else tuple((step.watermark, step.processing_time) for step in watermark)
+
+
+def _stairs(moves: Moments, end: int) -> Moments:
+    """Return the corners of a line that stays where it is until it moves."""
+    found: list[tuple[int, int]] = []
+    for event, at in moves:
+        if found:
+            found.append((found[-1][0], at))
+        found.append((event, at))
+    return (*found, (found[-1][0], max(end, found[-1][1]))) if found else ()
+
+
+def _points(sheet: _Sheet, scenario: Scenario, outcome: Outcome, key: Key) -> Iterator[Markup]:
+    dropped = {id(one.row) for one in outcome.dropped}
+    rows = [row for row in scenario.setting.rows if row.key == key and type(row.key) is type(key)]
+    for row in rows:
+        x, y = sheet.event(row.event_time), sheet.processing(row.processing_time)
+        class_ = "point dropped" if id(row) in dropped else "point"
+        yield svg.element("circle", cx=x, cy=y, r=9.0 if len(rows) <= NAMED else 3.0, class_=class_)
+        if len(rows) <= NAMED:
+            yield svg.text(x, y + 4, _value(scenario, row), anchor="middle", class_="value")
+
+
+def _value(scenario: Scenario, row: Row) -> str:
+    column = scenario.setting.measure.expression
+    return "" if column is None else _short(row.columns[column])
+
+
+def _short(value: object) -> str:
+    text = "-" if value is None else str(value)
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}\N{HORIZONTAL ELLIPSIS}"
+
+
+def _inside(scale: Scale, moment: float) -> float:
+    """Return the pixel of a moment, or of the end of the axis beyond which it lies."""
+    return scale(min(max(moment, scale.low), scale.high))
+
+
+def _clean(text: str) -> str:
+    return "".join(mark if mark.isprintable() else "\N{REPLACEMENT CHARACTER}" for mark in text)
+
+
+def _refuse(expected: str, got: str) -> NoReturn:
+    msg = (
+        f"--plot: expected {expected}, got {got}.\nHint: a picture of more shows nothing; draw a part of the scenario."
+    )
+    raise DefinitionError(msg)

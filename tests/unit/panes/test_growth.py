@@ -1,0 +1,85 @@
+"""The work of a simulation grows with its points: counted in calls, which do not depend on the machine."""
+
+import sys
+from collections.abc import Callable
+from types import FrameType
+
+import pytest
+
+from cutover.definition import (
+    Accumulation,
+    AfterCount,
+    AfterDelay,
+    AtWatermark,
+    EachEpoch,
+    Fixed,
+    Global,
+    Repeat,
+    Sessions,
+    Sum,
+)
+from cutover.definition.triggers import Trigger
+from cutover.definition.windows import Window
+from cutover.panes import batch, reference
+from cutover.panes.model import Estimator, Outcome, Row, Setting
+
+MILLISECOND = 1_000
+ONE_KEY, MANY_KEYS = 1, 1_000_000
+
+
+def setting(points: int, keys: int, window: Window, trigger: Trigger, apart: int) -> Setting:
+    rows = tuple(
+        Row(
+            event_time=(number * apart - number * 7 % 40) * MILLISECOND,
+            processing_time=number * MILLISECOND,
+            key=number % keys,
+            columns={"value": number % 9},
+        )
+        for number in range(points)
+    )
+    return Setting(
+        rows=rows,
+        measure=Sum("value"),
+        window=window,
+        trigger=trigger,
+        accumulation=Accumulation.RETRACTING,
+        watermark=Estimator(out_of_orderness=50 * MILLISECOND),
+        epochs=tuple(number * MILLISECOND for number in range(0, points, 5)),
+    )
+
+
+def calls(run: Callable[[Setting], Outcome], given: Setting) -> int:
+    """Return how many functions of Python and of C are called."""
+    found = 0
+
+    def count(frame: FrameType, event: str, argument: object) -> None:  # noqa: ARG001 -- Python's signature
+        nonlocal found
+        found += event in {"call", "c_call"}
+
+    sys.setprofile(count)
+    try:
+        run(given)
+    finally:
+        sys.setprofile(None)
+    return found
+
+
+@pytest.mark.parametrize("run", [reference.run, batch.run])
+@pytest.mark.parametrize(
+    ("keys", "window", "trigger", "apart"),
+    [
+        (ONE_KEY, Global(), Repeat(AfterCount(1)), 1),
+        (ONE_KEY, Fixed(seconds=1), Repeat(AtWatermark()), 100),
+        (ONE_KEY, Fixed(seconds=1000), AtWatermark(early=EachEpoch(), late=EachEpoch(), always=True), 1),
+        (ONE_KEY, Sessions("50 milliseconds"), Repeat(AtWatermark()), 100),
+        (ONE_KEY, Sessions("1 second"), Repeat(AfterCount(1)), 1),
+        (MANY_KEYS, Global(), Repeat(AfterDelay("700 milliseconds")), 1),
+        (MANY_KEYS, Fixed(seconds=1), Repeat(EachEpoch()), 1),
+    ],
+)
+def test_twice_the_points_are_twice_the_work(
+    run: Callable[[Setting], Outcome], keys: int, window: Window, trigger: Trigger, apart: int
+) -> None:
+    few, many = (calls(run, setting(points, keys, window, trigger, apart)) for points in (400, 800))
+
+    assert many < 2.5 * few

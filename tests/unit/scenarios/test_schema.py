@@ -1,0 +1,55 @@
+"""The published schema: it is what the code reads, and every file that the code reads fits it."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+from cutover.errors import DefinitionError
+from cutover.scenarios.file_form import published_schema
+from cutover.scenarios.parse import parse
+from tests.support.figures import DOCS, EXAMPLES, FIGURES
+
+SCHEMA = json.loads((DOCS / "scenario.schema.json").read_text(encoding="utf-8"))
+VALIDATOR = Draft202012Validator(SCHEMA)
+
+
+def test_published_schema_is_the_one_of_the_code() -> None:
+    assert published_schema() == SCHEMA, "python -m cutover.scenarios.schema > docs/scenarios/scenario.schema.json"
+
+
+def test_published_schema_is_a_schema() -> None:
+    Draft202012Validator.check_schema(SCHEMA)
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda file: file.stem)
+def test_file_of_the_documentation_fits_the_schema(example: Any) -> None:
+    found = json.loads(example.read_text(encoding="utf-8"))
+
+    assert [error.message for error in VALIDATOR.iter_errors(found)] == []
+
+
+@given(
+    number=st.sampled_from(sorted(FIGURES)),
+    changed=st.dictionaries(
+        st.sampled_from(["window", "trigger", "watermark", "epochs", "points", "allowed_lateness", "panes", "other"]),
+        st.none()
+        | st.integers()
+        | st.text(max_size=8)
+        | st.fixed_dictionaries({"type": st.sampled_from(["fixed", "every", "ideal", "global", "steps"])})
+        | st.fixed_dictionaries(
+            {"type": st.just("every"), "period": st.sampled_from(["1 minute", "1 MINUTE", "soon"])}
+        ),
+        max_size=2,
+    ),
+)
+def test_what_is_read_fits_the_schema(number: int, changed: dict[str, Any]) -> None:
+    found = {**FIGURES[number], **changed}
+    try:
+        parse(found, default_title="x")
+    except DefinitionError:
+        return
+    assert VALIDATOR.is_valid(found)
