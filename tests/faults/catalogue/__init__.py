@@ -60,5 +60,6 @@ PROMISED = {
     "F32": "hostile values",
     "F33": "path traversal",
     "F37": "older comparison",
+    "F39": "contradicting copies of one id",
     "F40": "nothing to judge",
 }
