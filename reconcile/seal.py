@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 from cutover.definition.fingerprint import batch_fingerprint, result_fingerprint
 from cutover.definition.pipeline import Pipeline
 from cutover.errors import LakeError
-from cutover.lake import batch_runs, delivery, epoch_history, losses, tables, versions, witnesses
+from cutover.lake import batch_runs, changes, delivery, epoch_history, losses, tables, versions, witnesses
 from cutover.lake.batch_runs import BatchRun, Range
 from cutover.lake.delivery import NOTHING, Delivered
 from cutover.lake.epochs import EpochLog, EpochRecord
@@ -116,6 +116,8 @@ def _gather(
     seen = () if version is None or opened is not None else witnesses.all_of(settings, pipeline, version)
     if version is None or not (seen or tables.exists(version.uri)):
         text = f"Pipeline `{pipeline.name}`: expected an epoch log under this definition, found none."
+        text += f"{changes.said(settings, pipeline, version)} `cutover stream {pipeline.name} --drain`, then"
+        text += f" `cutover batch {pipeline.name}`, makes both sides."
         raise SealError(SealBreach(code="no_stream", message=text, runbook="NotComparable"))
     run = _choose(settings, pipeline, version, epoch)
     epoch_log = opened or EpochLog(version.uri)
@@ -186,6 +188,7 @@ def _choose(settings: Settings, pipeline: Pipeline, version: Version, epoch: int
     at = "" if epoch is None else f" at the cut of epoch {epoch}"
     text = f"Pipeline `{pipeline.name}`: expected a batch run{at} beside {version.app_id}, found none"
     text += f" (the newest is at epoch {runs[-1].epoch} of stream-{runs[-1].stream_version})." if runs else "."
+    text += f"{changes.said(settings, pipeline, version)} `cutover batch {pipeline.name}` computes one."
     raise SealError(SealBreach(code="no_batch", message=text, runbook="NotComparable"))
 
 

@@ -88,14 +88,21 @@ def _measure(name: str, measure: Measure) -> list[Any]:
 
 def lateness_fingerprint(pipeline: Pipeline) -> str:
     """Return 12 hex digits over what decides which rows the stream judges late; the truth does not depend on it."""
+    return _digest(_lateness(pipeline))
+
+
+def describe_version(pipeline: Pipeline) -> dict[str, Any]:
+    """Return all that makes another version of the stream: what changes the truth, and the lateness."""
+    return {**describe(pipeline), **{f"lateness.{name}": value for name, value in _lateness(pipeline).items()}}
+
+
+def _lateness(pipeline: Pipeline) -> dict[str, int]:
     lateness = pipeline.lateness
-    return _digest(
-        {
-            "out_of_orderness": lateness.out_of_orderness_micros,
-            "allowed": lateness.allowed_micros,
-            "idle_after": lateness.idle_after_micros,
-        }
-    )
+    return {
+        "out_of_orderness": lateness.out_of_orderness_micros,
+        "allowed": lateness.allowed_micros,
+        "idle_after": lateness.idle_after_micros,
+    }
 
 
 def panes_fingerprint(pipeline: Pipeline) -> str | None:

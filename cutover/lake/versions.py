@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cutover.clock import Clock
-from cutover.definition.fingerprint import describe, lateness_fingerprint, result_fingerprint
+from cutover.definition.fingerprint import describe_version, lateness_fingerprint, result_fingerprint
 from cutover.definition.pipeline import Pipeline
 from cutover.errors import DefinitionError, LakeError
 from cutover.events import log
@@ -126,7 +126,7 @@ def _row(version: Version, pipeline: Pipeline, clock: Clock) -> dict[str, Any]:
         "stream_version": version.number,
         "lateness_fingerprint": version.lateness_fingerprint,
         "created_at": clock.now(),
-        "definition": json.dumps(describe(pipeline), sort_keys=True),
+        "definition": json.dumps(describe_version(pipeline), sort_keys=True),
         "fork_version": None if version.fork is None else version.fork.version,
         "fork_epoch": None if version.fork is None else version.fork.epoch,
         "beside": version.beside,

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from cutover.clock import SystemClock
 from cutover.definition import Lateness, Sum
-from cutover.lake import tables
+from cutover.lake import tables, versions
 from cutover.lake.paths import batch_uri
+from cutover.lake.schemas import epoch_log_schema
 from cutover.settings import Settings
 from reconcile.result import Reconciliation, Verdict
 from tests.integration.reconcile.lake_of import PIPELINE, Lake, Sale, lake_of, micros, reconcile, write, write_run
@@ -138,6 +140,30 @@ def test_a_broken_seal_is_not_comparable(settings: Settings, breakage: Breakage)
 
 def test_no_stream_is_not_comparable(settings: Settings) -> None:
     assert codes(reconcile(settings, PIPELINE)) == {"no_stream"}
+
+
+def test_what_changed_since_the_version_before_is_named_with_the_command_that_mends_it(settings: Settings) -> None:
+    write(settings, lake_of(SALES))
+    patient = replace(PIPELINE, lateness=Lateness(allowed="2 hours"))
+    by_shop = replace(PIPELINE, key=("shop",))
+
+    said = [reconcile(settings, one).sentence for one in (patient, by_shop)]
+
+    assert "`lateness.allowed` is 7200000000, was 3600000000." in said[0]
+    assert '`key` is ["shop"], was ["shop", "desk"].' in said[1]
+    assert all("`cutover stream sales --drain`, then `cutover batch sales`" in text for text in said)
+
+
+def test_fork_that_batch_has_not_computed_for_is_named(settings: Settings) -> None:
+    write(settings, lake_of(SALES))
+    turn = versions.next_turn(settings, PIPELINE)
+    forked = versions.register(settings, PIPELINE, SystemClock(), turn=turn, fork=versions.Fork(version=0, epoch=1))
+    tables.ensure(forked.uri, epoch_log_schema(PIPELINE), partition_by=["_kind"])
+
+    found = reconcile(settings, PIPELINE)
+
+    assert codes(found) == {"no_batch"}
+    assert "stream-1 is a fork of stream-0 behind epoch 1. `cutover batch sales` computes one." in found.sentence
 
 
 def test_a_cut_without_a_batch_run_is_not_comparable(settings: Settings) -> None:
