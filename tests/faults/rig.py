@@ -162,6 +162,14 @@ class Rig:
             self._next_id += 1
         return events
 
+    def close_windows(self) -> None:
+        """Send a record an hour later into each partition: windows of all that was drawn so far close by it."""
+        self._minute += 60.0
+        for partition in self.client.partitions(self.topic):
+            event = Event(id=self._next_id, minute=self._minute, logged=self._minute, key="a", partition=partition)
+            self._next_id += 1
+            self.send([event])
+
     def send(
         self,
         events: Iterable[Event],

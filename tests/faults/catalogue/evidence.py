@@ -32,6 +32,7 @@ from tests.integration.streaming.rig import Event
 
 SALES = tuple(Sale(epoch=i % 3, hour=i % 7, amount=i) for i in range(21))
 OLD_CUT = 0
+FIRST = 100_000  # ids that the rig does not draw
 ONE_RUN = Policy(max_late_share=1.0, max_malformed_share=1.0, max_future_share=1.0, runs=1)
 OLD_TABLES = {"batch_schedules": 1e9}  # their run is dated by hand
 
@@ -129,6 +130,7 @@ def _open_the_gate(rig: Rig) -> None:
     """Compare what was read, so that the record and the present both let a move through."""
     rig.define(policy=ONE_RUN)
     rig.send(rig.draw(60))
+    rig.close_windows()
     rig.drain()
     rig.batch()
     rig.reconcile()
@@ -187,13 +189,13 @@ def judge_again(rig: Rig) -> None:
 
 def send_nothing_that_counts(rig: Rig) -> None:
     """Send records of which all are malformed, read them, compute the batch, compare."""
-    rig.send(Event(id=n, minute=n, partition=n % 2, raw=b'{"id": ') for n in range(12))
+    rig.send(Event(id=FIRST + n, minute=n, partition=n % 2, raw=b'{"id": ') for n in range(12))
     _run_all(rig)
 
 
 def send_open_windows(rig: Rig) -> None:
     """Send records of one window that does not close."""
-    rig.send(Event(id=n, minute=1 + n / 100, partition=n % 2) for n in range(12))
+    rig.send(Event(id=FIRST + n, minute=1 + n / 100, partition=n % 2) for n in range(12))
     _run_all(rig)
 
 
@@ -225,7 +227,7 @@ def it_says_why_and_what_is_next(rig: Rig) -> Iterator[str]:
 def send_more(rig: Rig) -> None:
     """Send records that close windows."""
     rig.send(rig.draw(60))
-    rig.send(Event(id=10_000 + n, minute=600 + n, partition=n % 2) for n in range(4))
+    rig.close_windows()
 
 
 def refused_by_the_comparison(rig: Rig) -> Iterator[str]:
