@@ -90,7 +90,7 @@ def fill_the_disk(rig: Rig, *, where: str, pages: int, overflow: bool = False) -
         write(rig.settings, lake_of(SALES))
         rig.reconcile()
     else:
-        rig.send(rig.draw(2 * CAP, late=0.05))
+        rig.send(rig.draw(6 * CAP, late=0.05))  # enough to close windows
         rig.drain()
         rig.batch()
         rig.reconcile()

@@ -31,7 +31,7 @@ Cell = tuple[int, tuple[object, ...]]
 def whole(rig: Rig) -> None:
     """Make both paths agree over a log that is whole: what later is lost has a history before it."""
     rig.define(lateness=LATENESS)
-    rig.send(rig.draw(60))
+    rig.send(rig.draw(120))  # enough to close windows: nothing compared would be no agreement
     rig.drain()
     rig.batch()
     rig.reconcile()
