@@ -91,6 +91,7 @@ def _run(work: Work, found: Found, versions: Mapping[str, int], clock: Clock) ->
         id_conflicts=scan.id_conflicts(work.connection, work.pipeline),
         contract=found.contract,
         open_from=found.open_from,
+        marks=dict(record.marks),
         dimensions=dict(work.lookups.spans),
         started=work.started.isoformat(),
         finished=finished.isoformat(),

@@ -19,7 +19,7 @@ from cutover.definition.pipeline import Pipeline
 from cutover.definition.windows import Sessions
 from cutover.errors import DefinitionError
 from cutover.events import log
-from cutover.lake import losses, pins, tables
+from cutover.lake import losses, pins, same_log, tables
 from cutover.lake.batch_runs import BatchRun, Range
 from cutover.lake.paths import version_uri
 from cutover.lake.stages import Stage, current_stage
@@ -85,6 +85,7 @@ def recompute(work: Work, probe: probes.Probe, clock: Clock) -> BatchRun:
     index.add_ranges(work.connection, scan.TOUCHED, work.scan)
     probe("batch.read", epoch)
     found = _computed(work, scanned)
+    checked_log(work.client, work.pipeline, work.target)  # what was read since was read from the log of the stream
     recorded = publish.publish(work, found, probe, clock)
     log.info("batch_committed", pipeline=work.pipeline.name, **publish.summary(recorded))
     return recorded
@@ -125,7 +126,7 @@ def opened(
             target=target,
             client=client,
             earliest=checked_log(client, pipeline, target),
-            history=index.load(settings, pipeline, target.record.cut.log, recorded),
+            history=still_held(client, index.load(settings, pipeline, target.record.cut.log, recorded)),
             recorded=recorded,
             lookups=Lookups(settings, pipeline, target),
             staged=staged,
@@ -139,13 +140,29 @@ def checked_log(client: LogClient, pipeline: Pipeline, target: Target) -> dict[i
     """Return the first offset left of each partition, of the log that the cut names.
 
     Raises:
-        LogError: It is another log, or it does not hold the cut.
+        LogError: It is another log, holds other records than those that the stream read, or does not hold the cut.
     """
     topic = log_of(pipeline)
     check_log(pipeline, target.record, client.describe(topic))
     earliest = client.earliest(topic)
+    same_log.refuse_changed(pipeline.name, client, target.newest, same_log.recorded(target.version.uri))
     check_offsets(pipeline, target.record, earliest, client.high_watermarks(topic))
     return earliest
+
+
+def still_held(client: LogClient, history: index.History) -> index.History:
+    """Return the earlier runs if the log still holds what they read; else none: all that is left is read again.
+
+    A stream that begins anew, or goes back to an epoch before the log changed, reads the log as it is. So must batch.
+
+    Raises:
+        LogError: No broker answers.
+    """
+    newest = history.newest
+    if newest is None or same_log.holds(client, newest):
+        return history
+    log.warning("batch_reads_again", run_id=newest.run_id, topic=newest.topic)
+    return index.History(runs=())
 
 
 def wanted_range(start: datetime | None, end: datetime | None) -> Range | None:

@@ -33,7 +33,7 @@ def unrecorded(gaps: Mapping[int, int], offsets: Offsets, recorded: Iterable[Los
     """
     reached = {partition: offsets[partition][0] for partition in gaps}
     for loss in sorted(recorded, key=lambda loss: loss.first):
-        if loss.next is not None and loss.first <= reached.get(loss.partition, -1):
+        if loss.next is not None and not loss.again and loss.first <= reached.get(loss.partition, -1):
             reached[loss.partition] = max(reached[loss.partition], loss.next)
     return {partition: first for partition, first in gaps.items() if reached[partition] < first}
 
@@ -41,11 +41,7 @@ def unrecorded(gaps: Mapping[int, int], offsets: Offsets, recorded: Iterable[Los
 def outdated(run: BatchRun, recorded: Iterable[Loss]) -> bool:
     """Return whether the log that a run read is gone, or gave its offsets again, and that was accepted since."""
     return any(
-        loss.kind == "anew"
-        and loss.next is None
-        and loss.stream_version > run.stream_version
-        and loss.topic_id == run.topic_id
-        for loss in recorded
+        loss.again and loss.stream_version > run.stream_version and loss.topic_id == run.topic_id for loss in recorded
     )
 
 

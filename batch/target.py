@@ -20,6 +20,7 @@ class Target:
 
     version: versions.Version
     record: EpochRecord
+    newest: EpochRecord
 
 
 @contextmanager
@@ -42,7 +43,7 @@ def pinned_target(
         msg = f"Cut of `{pipeline.name}` is ahead of the log: expected an epoch from 0 to {newest.epoch}, got {number}."
         raise LogError(msg)
     with pins.handed_on(settings, version, number, holder=holder, clock=clock):
-        yield Target(version=version, record=_record(version, number))
+        yield Target(version=version, record=_record(version, number), newest=newest)
 
 
 def check_log(pipeline: Pipeline, record: EpochRecord, log: LogId) -> None:

@@ -74,6 +74,8 @@ GOALS = (
         text="Epoch of 5,000 events: with a lookup of 1,000,000 rows / without one",
         bound=None,
     ),
+    Goal(name="marks_epoch", text="Epoch of 5,000 events: with marks of its last records / without them", bound=1.03),
+    Goal(name="marks_comparison", text="Compare a log of the benchmark with its marks", bound=None, unit="s"),
     Goal(
         name="yahoo_hand_written",
         text="Yahoo Streaming Benchmark: throughput, ours / the hand-written job",

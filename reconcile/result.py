@@ -68,7 +68,7 @@ class DimensionVersions:
 class SealBreach:
     """One reason why the two sides cannot be compared."""
 
-    code: str  # log_identity, cut, fingerprint, isolation, history, unreadable, folded, uncovered, dimension, no_...
+    code: str  # log_identity, log_changed, cut, fingerprint, isolation, history, unreadable, folded, uncovered, ...
     message: str  # thing, place, expected, got
     runbook: str | None = None
     file: str | None = None

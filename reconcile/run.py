@@ -20,7 +20,7 @@ from cutover.lake.control import OvertakenError
 from cutover.probe import Probe, silent
 from cutover.records.closing import closed_by
 from cutover.settings import Settings
-from reconcile import causes, damage, history, nothing, seal, sides, verdict
+from reconcile import causes, damage, history, nothing, origin, seal, sides, verdict
 from reconcile.compare import compare
 from reconcile.logrows import Log
 from reconcile.report import files
@@ -154,8 +154,31 @@ def judge(
 ) -> tuple[Reconciliation, tuple[Range, ...]]:
     """Return the comparison, or why there is none, and the closed windows that batch did not vouch for.
 
-    A file that cannot be read is never a verdict on the data. Nothing in it depends on the clock or on the order in
-    which an engine reads rows: the same comparison gives the same bytes.
+    The log is asked before it and behind it: what was compared while it changed is no verdict. Nothing in it depends on
+    the clock or on the order in which an engine reads rows: the same comparison gives the same bytes.
+    """
+    before = origin.ask(settings, pipeline)
+    if before.breach is not None:
+        found = seal.examine(settings, pipeline, epoch=epoch).seal
+        return _refused(pipeline, replace(found, holds=False, breaches=(before.breach, *found.breaches))), ()
+    result, unjudged = _compared(settings, pipeline, start, end, epoch, log)
+    after = origin.ask(settings, pipeline) if before.note is None else before
+    if after.breach is not None:
+        return _refused(pipeline, _broken(result.seal, after.breach)), ()
+    return result if after.note is None else replace(result, notes=(*result.notes, after.note)), unjudged
+
+
+def _compared(
+    settings: Settings,
+    pipeline: Pipeline,
+    start: datetime | None,
+    end: datetime | None,
+    epoch: int | None,
+    log: Log | None,
+) -> tuple[Reconciliation, tuple[Range, ...]]:
+    """Return the comparison of what the tables hold, as `judge` does.
+
+    A file that cannot be read is never a verdict on the data.
     """
     examined = seal.examine(settings, pipeline, epoch=epoch)
     evidence = examined.evidence

@@ -9,11 +9,13 @@ from deltalake import DeltaTable
 
 from cutover.clock import Clock
 from cutover.definition.pipeline import Pipeline
+from cutover.definition.windows import Sessions
 from cutover.errors import CutoverError, LakeError, LogError
 from cutover.events import log
-from cutover.lake import control, losses, tables, versions
+from cutover.lake import control, holes, losses, same_log, tables, versions
 from cutover.lake.epochs import EpochLog, EpochRecord
-from cutover.lake.losses import Kind, Loss
+from cutover.lake.losses import Kind, Loss, Starts
+from cutover.lake.same_log import History
 from cutover.lake.versions import Version
 from cutover.log.kafka import LogClient
 from cutover.log.two import log_of, topics_of
@@ -22,7 +24,7 @@ from cutover.signature import reason, user
 from streaming import history, losing, start
 from streaming.heartbeat import folder
 from streaming.lock import only_driver
-from streaming.losing import LogNow, Lost
+from streaming.losing import LogNow, Lost, Written
 
 _1970 = datetime(1970, 1, 1, tzinfo=UTC)
 _BROKEN = frozenset({"EpochHistoryBroken", "TableUnreadable"})
@@ -106,6 +108,7 @@ class _Case:
     trouble: CutoverError
     log: LogNow
     at: datetime
+    written: Written
 
     @property
     def is_broken(self) -> bool:
@@ -117,19 +120,21 @@ def _case(settings: Settings, pipeline: Pipeline, version: Version, clock: Clock
     accepted = losses.losses(settings, version)
     record, broken = _newest(settings, pipeline, version)
     client = LogClient(settings)
-    trouble = broken or _refusal(pipeline, client, record, accepted)
+    known = same_log.recorded(version.uri)
+    trouble = broken or _refusal(pipeline, client, record, accepted, known)
     if trouble is None:
         epoch = 0 if record is None else record.epoch + 1
         raise _nothing(pipeline, f"table and log hold what comes next, epoch {epoch}")
-    at = clock.now()
+    at, log_now = clock.now(), _log_now(pipeline, client, trouble, clock.now())
     return _Case(
         pipeline=pipeline,
         version=version,
         record=record,
         accepted=accepted,
         trouble=trouble,
-        log=_log_now(pipeline, client, trouble, at),
+        log=log_now,
         at=at,
+        written=_written(pipeline, client, version, log_now, None if broken else record),
     )
 
 
@@ -164,12 +169,43 @@ def _rescued(version: Version) -> EpochRecord | None:
         return None
 
 
+def _written(
+    pipeline: Pipeline, client: LogClient, version: Version, now: LogNow, record: EpochRecord | None
+) -> Written:
+    """Return what a log holds otherwise than it was read; nothing where no table says what was read from it."""
+    if record is None or record.topic_id != now.topic_id:
+        return Written()
+    found = same_log.changes(client, record, same_log.recorded(version.uri))
+    if not found:
+        return Written()
+    epochs = EpochLog(version.uri)
+    first = min(
+        one.epoch for one in epochs.records() for change in found if one.end.get(change.partition, 0) > change.first
+    )
+    return Written(changes=found, windows=_windows_since(pipeline, epochs, first))
+
+
+def _windows_since(pipeline: Pipeline, epochs: EpochLog, first: int) -> Starts | None:
+    """Return the windows of all rows since an epoch, by their starts; a fold across it makes them more, never fewer."""
+    connection = tables.connect()
+    tables.bind(connection, "rows", epochs.table)
+    query = """
+        SELECT epoch_us(min(window_start)), epoch_us(max(window_start)), epoch_us(max(window_end)) FROM rows
+        WHERE _kind IN ('partial', 'ledger') AND _epoch >= ?
+    """
+    with tables.naming(epochs.table):
+        row = connection.execute(query, [first]).fetchone()
+    if row is None or row[0] is None:
+        return None
+    return row[0], row[2] if isinstance(pipeline.window, Sessions) else pipeline.window.following(row[1])
+
+
 def _refusal(
-    pipeline: Pipeline, client: LogClient, record: EpochRecord | None, accepted: Sequence[Loss]
+    pipeline: Pipeline, client: LogClient, record: EpochRecord | None, accepted: Sequence[Loss], known: History
 ) -> LogError | None:
     """Return why a start from the log would be refused; None: it would not."""
     try:
-        start.begin(pipeline, client, record, accepted)
+        start.begin(pipeline, client, record, accepted, known)
     except LogError as error:
         return error
     return None
@@ -205,19 +241,19 @@ def _judged(case: _Case) -> tuple[Kind, tuple[Lost, ...]]:
     expected = start.expected_log(case.record, case.accepted)
     if expected not in {None, log.topic_id}:
         _refuse_half(pipeline)
-        unread = start.continued(case.record, case.accepted, str(expected)) or dict.fromkeys(log.earliest, 0)
+        unread = holes.continued(case.record, case.accepted, str(expected)) or dict.fromkeys(log.earliest, 0)
         newest = None if case.record is None else max(case.record.max_event.values(), default=None)
         return "anew", losing.with_log(pipeline, str(expected), unread, newest, log)
-    wanted = start.continued(case.record, case.accepted, log.topic_id)
+    wanted = holes.continued(case.record, case.accepted, log.topic_id)
     begun = {} if wanted is None else dict.fromkeys(log.earliest, 0) | wanted
-    holes = start.missing(begun, earliest=log.earliest, latest=log.latest)
-    if case.is_broken or any(hole.is_short for hole in holes):
-        return "anew", losing.without_table(pipeline, holes, log)
-    if not holes:
+    gone = holes.missing(begun, earliest=log.earliest, latest=log.latest)
+    if case.is_broken or case.written.changes or any(hole.is_short for hole in gone):
+        return "anew", losing.without_table(pipeline, gone, log, case.written)
+    if not gone:
         raise case.trouble
     if case.record is not None and case.record.final:
         raise _nothing(pipeline, f"stream-{case.version.number} is sealed and reads no further")
-    return "gap", losing.behind(pipeline, case.record, holes, log)
+    return "gap", losing.behind(pipeline, case.record, gone, log)
 
 
 def _refuse_half(pipeline: Pipeline) -> None:
@@ -252,6 +288,7 @@ def _row(case: _Case, kind: Kind, onward: tuple[int, int], lost: Lost, why: str)
         who=user(),
         why=why,
         at=case.at,
+        again=lost.again,
     )
 
 

@@ -12,7 +12,7 @@ from cutover.clock import Clock, SystemClock
 from cutover.definition.pipeline import Pipeline
 from cutover.errors import CutoverError, LakeError
 from cutover.events import log
-from cutover.lake import dimensions, losses, tables, versions
+from cutover.lake import dimensions, losses, same_log, tables, versions
 from cutover.lake.schemas import epoch_log_schema
 from cutover.log.kafka import LogClient
 from cutover.log.two import log_of
@@ -120,7 +120,8 @@ def begin(rim: Rim) -> tuple[Committer, start.Beginning]:
         fork.fill(rim.settings, rim.pipeline, version)
     table, record = (None, None) if version is None else history.opened(rim.settings, rim.pipeline, version)
     accepted = () if version is None else losses.losses(rim.settings, version)
-    beginning = start.begin(rim.pipeline, rim.client, record, accepted)
+    known = tuple if version is None else same_log.recorded(version.uri)
+    beginning = start.begin(rim.pipeline, rim.client, record, accepted, known)
     schema = epoch_log_schema(rim.pipeline)
     version = versions.open_or_create(rim.settings, rim.pipeline, rim.clock)
     table = table or tables.ensure(version.uri, schema, partition_by=["_kind"], configuration=tables.SHORT_LOG)

@@ -4,6 +4,7 @@ import re
 
 from cutover.errors import CutoverError, LakeError
 from cutover.events import log
+from cutover.lake import same_log
 from streaming import start
 from streaming.commit import Committer
 from streaming.rim import Rim
@@ -20,7 +21,8 @@ def explain(error: BaseException, rim: Rim, committer: Committer, *, jvm_gone: b
     if isinstance(error, CutoverError) and error.runbook is not None:
         return error
     try:
-        start.begin(rim.pipeline, rim.client, committer.newest, committer.accepted)
+        known = same_log.recorded(committer.version.uri)
+        start.begin(rim.pipeline, rim.client, committer.newest, committer.accepted, known)
     except CutoverError as cause:
         return cause
     if isinstance(error, CutoverError):

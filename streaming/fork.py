@@ -12,7 +12,7 @@ from cutover.clock import Clock
 from cutover.definition.pipeline import Pipeline
 from cutover.errors import DefinitionError, LakeError
 from cutover.events import log
-from cutover.lake import losses, prefix, savepoints, tables, versions, witnesses
+from cutover.lake import losses, prefix, same_log, savepoints, tables, versions, witnesses
 from cutover.lake.epochs import EpochLog, EpochRecord
 from cutover.lake.savepoints import Savepoint
 from cutover.lake.schemas import epoch_log_schema
@@ -153,7 +153,7 @@ def _can_go_on(settings: Settings, pipeline: Pipeline, source: Version, record: 
     if any(loss.kind == "gap" and loss.epoch <= record.epoch for loss in losses.losses(settings, source)):
         msg = f"{place}: expected an epoch before the first recorded loss, got one behind it."
         raise LakeError(msg + "\nHint: choose an earlier epoch; what the log lost then is accepted anew.")
-    start.begin(pipeline, LogClient(settings), record)
+    start.begin(pipeline, LogClient(settings), record, history=same_log.recorded(source.uri))
 
 
 def _refuse_folded(pipeline: Pipeline, source: Version, record: EpochRecord) -> None:

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from cutover.definition.pipeline import Pipeline
 from cutover.definition.windows import Sessions, newest, oldest
 from cutover.lake.epochs import EpochRecord
+from cutover.lake.holes import Hole
 from cutover.lake.losses import Starts
+from cutover.lake.same_log import Change
 from cutover.records import limits
 from cutover.records.closing import closed_by
-from streaming.start import Hole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +42,15 @@ class Lost:
     first: int
     next: int | None  # None: nobody knows how far that log went
     windows: Starts | None
+    again: bool = False  # the log gives them once more, with other records
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What a log holds otherwise than it was read, and the windows of all that was read since then."""
+
+    changes: tuple[Change, ...] = ()
+    windows: Starts | None = None
 
 
 def behind(pipeline: Pipeline, record: EpochRecord | None, holes: Sequence[Hole], log: LogNow) -> tuple[Lost, ...]:
@@ -65,14 +75,16 @@ def behind(pipeline: Pipeline, record: EpochRecord | None, holes: Sequence[Hole]
     )
 
 
-def without_table(pipeline: Pipeline, holes: Sequence[Hole], log: LogNow) -> tuple[Lost, ...]:
+def without_table(pipeline: Pipeline, holes: Sequence[Hole], log: LogNow, written: Written) -> tuple[Lost, ...]:
     """Return what a new version over the same log cannot read: what went before the first record left.
 
     Args:
         pipeline: The definition.
         holes: Partitions whose end went back: offsets that were read come again, and with them other records.
         log: The log that it reads from its beginning.
+        written: Partitions that hold other records than those that were read, where that is known more exactly.
     """
+    known = {change.partition for change in written.changes}
     short = (
         Lost(
             topic_id=log.topic_id,
@@ -80,11 +92,23 @@ def without_table(pipeline: Pipeline, holes: Sequence[Hole], log: LogNow) -> tup
             first=hole.end or 0,
             next=None,
             windows=windows(pipeline, None, log.now),
+            again=True,
         )
         for hole in holes
-        if hole.is_short
+        if hole.is_short and hole.partition not in known
     )
-    return (*_before(pipeline, log), *short)
+    others = (
+        Lost(
+            topic_id=log.topic_id,
+            partition=change.partition,
+            first=change.first,
+            next=change.end,
+            windows=written.windows,
+            again=True,
+        )
+        for change in written.changes
+    )
+    return (*_before(pipeline, log), *short, *others)
 
 
 def with_log(
@@ -103,7 +127,7 @@ def with_log(
     reach = max(bound + pipeline.lateness.max_ahead_micros, limits.MIN_MICROS if newest is None else newest)
     touched = windows(pipeline, None, reach - pipeline.lateness.max_ahead_micros)
     old = (
-        Lost(topic_id=topic_id, partition=partition, first=offset, next=None, windows=touched)
+        Lost(topic_id=topic_id, partition=partition, first=offset, next=None, windows=touched, again=True)
         for partition, offset in sorted(unread.items())
     )
     return (*old, *(lost for lost in _before(pipeline, log) if lost.next))

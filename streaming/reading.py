@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from cutover import spark
 from cutover.errors import CutoverError, LakeError, LogError
 from cutover.events import log
+from cutover.lake import same_log
 from streaming import pressure, query, start
 from streaming.failure import explain
 from streaming.rim import Rim
@@ -125,12 +126,13 @@ def _await_broker(rim: Rim, stream: Stream) -> None:
     Raises:
         CutoverError: It is not.
     """
-    stream.failure = None
+    stream.failure, ours = None, stream.committer
     while not rim.stopping.is_set():
         stream.signs.silent()
         _heed_stop_file(rim)
         try:
-            found = start.begin(rim.pipeline, rim.client, stream.committer.newest, stream.committer.accepted)
+            known = same_log.recorded(ours.version.uri)
+            found = start.begin(rim.pipeline, rim.client, ours.newest, ours.accepted, known)
         except LogError as error:
             if error.runbook != "KafkaUnreachable":
                 raise

@@ -7,14 +7,15 @@ from cutover import spark
 from cutover.definition.pipeline import Pipeline
 from cutover.errors import DefinitionError, LakeError, LogError
 from cutover.events import log as events
-from cutover.lake import losses
+from cutover.lake import same_log
 from cutover.lake.epochs import EpochRecord
+from cutover.lake.holes import continued, missing, told
 from cutover.lake.losses import Loss
+from cutover.lake.same_log import History
 from cutover.log import options
 from cutover.log.cut import LogId
 from cutover.log.kafka import LogClient
 from cutover.log.two import log_of, topics_of
-from cutover.log.two import place as place_of
 from cutover.settings import Settings
 
 
@@ -44,7 +45,11 @@ def refuse_unsafe(settings: Settings, pipeline: Pipeline) -> None:
 
 
 def begin(
-    pipeline: Pipeline, client: LogClient, record: EpochRecord | None, accepted: Sequence[Loss] = ()
+    pipeline: Pipeline,
+    client: LogClient,
+    record: EpochRecord | None,
+    accepted: Sequence[Loss] = (),
+    history: History = tuple,
 ) -> Beginning:
     """Return where to begin, after asking the log whether it still is what the table was built from.
 
@@ -53,19 +58,23 @@ def begin(
         client: Asks the log.
         record: Newest committed epoch of the version; None before the first.
         accepted: Recorded losses of the version.
+        history: Gives the records of all its epochs.
 
     Raises:
-        LogError: The topic is unknown, was recreated, is compacted, or no longer holds what comes next.
+        LogError: The topic is unknown, was recreated, is compacted, no longer holds what comes next, or holds other
+            records than those that were read.
     """
     topic = log_of(pipeline)
     expected = expected_log(record, accepted)
     log = _described(client, topic, expected)
-    same_log(pipeline, expected, log.topic_id)
+    refuse_other(pipeline, expected, log.topic_id)
     for name in topics_of(topic):
         _refuse_compacted(name, client)
     earliest = client.earliest(topic)
     latest = client.latest(topic, pipeline.source.isolation)
     wanted = continued(record, accepted, log.topic_id)
+    if record is not None:
+        same_log.refuse_changed(pipeline.name, client, record, history)
     offsets = start_offsets(pipeline, wanted, earliest=earliest, latest=latest)
     if wanted is None and any(offsets.values()):
         events.warning("log_begins_after_zero", pipeline=pipeline.name, topic=topic, offsets=offsets)
@@ -79,18 +88,6 @@ def expected_log(record: EpochRecord | None, accepted: Sequence[Loss]) -> str | 
     return accepted[-1].onward_topic_id if accepted else None
 
 
-def continued(record: EpochRecord | None, accepted: Sequence[Loss], topic_id: str) -> dict[int, int] | None:
-    """Return the offsets that the next epoch must start at; None: where the log begins.
-
-    The end of the newest epoch, or behind the losses that were recorded for the next one. Partitions that are not named
-    start at 0.
-    """
-    if record is None and not accepted:
-        return None
-    epoch, ends = (0, {}) if record is None else (record.epoch + 1, dict(record.end))
-    return ends | losses.skips(accepted, epoch, topic_id)
-
-
 def _described(client: LogClient, topic: str, expected: str | None) -> LogId:
     try:
         return client.describe(topic)
@@ -102,7 +99,7 @@ def _described(client: LogClient, topic: str, expected: str | None) -> LogId:
         raise LogError(msg, runbook="TopicIdentityChanged") from error
 
 
-def same_log(pipeline: Pipeline, expected: str | None, found: str) -> None:
+def refuse_other(pipeline: Pipeline, expected: str | None, found: str) -> None:
     """Refuse a topic that was deleted and made again under the same name.
 
     Args:
@@ -142,11 +139,7 @@ def start_offsets(
     found = dict.fromkeys(earliest, 0) | dict(wanted)
     gone = missing(found, earliest=earliest, latest=latest)
     if gone:
-        by_topic: dict[str, list[str]] = {}
-        for hole in gone:
-            place = place_of(log_of(pipeline), hole.partition)
-            by_topic.setdefault(str(place.topic), []).append(f"partition {place.partition}: {hole.text}")
-        said = ". ".join(f"Topic {topic}, {'; '.join(texts)}" for topic, texts in by_topic.items())
+        said = told(log_of(pipeline), gone)
         msg = (
             f"{said}.\n"
             "Hint: retention or a deletion removed records that were never read; nothing was written since. "
@@ -154,39 +147,6 @@ def start_offsets(
         )
         raise LogError(msg, runbook="LogDataLost")
     return found
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hole:
-    """A partition that does not hold the offset which comes next."""
-
-    partition: int
-    expected: int  # offset
-    first: int | None  # that it still holds; None: the partition is not there
-    end: int | None  # its next offset
-
-    @property
-    def is_short(self) -> bool:
-        """Return whether the log ends before the offset, or has no such partition: its offsets will come again."""
-        return self.end is None or self.expected > self.end
-
-    @property
-    def text(self) -> str:
-        """Return what was expected and what is there."""
-        if self.first is None or self.end is None:
-            return f"expected offset {self.expected}, is not there"
-        place, gone = ("ends", self.expected - self.end) if self.is_short else ("starts", self.first - self.expected)
-        at = self.end if self.is_short else self.first
-        return f"expected offset {self.expected}, log {place} at {at}: {gone} offsets are gone"
-
-
-def missing(wanted: Mapping[int, int], *, earliest: Mapping[int, int], latest: Mapping[int, int]) -> tuple[Hole, ...]:
-    """Return the partitions that do not hold the wanted offsets, by number."""
-    holes = (
-        Hole(partition=p, expected=offset, first=earliest.get(p), end=latest.get(p))
-        for p, offset in sorted(wanted.items())
-    )
-    return tuple(hole for hole in holes if hole.is_short or hole.first is None or hole.expected < hole.first)
 
 
 def sealed(pipeline: Pipeline, record: EpochRecord | None, *, again: bool) -> bool:

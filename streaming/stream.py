@@ -15,21 +15,26 @@ from cutover.errors import LakeError, LogError
 from cutover.events import log
 from cutover.lake.epochs import EpochLog, EpochRecord
 from cutover.lake.schemas import epoch_log_schema, partial_schema
+from cutover.log.cut import LogEnd
+from cutover.log.mark import Marks
 from cutover.records.classes import Class
 from cutover.records.watermark import Observation, WatermarkState, final_watermark
 from streaming import delivery, epoch, ids, overflow, pane_rows, query, start
 from streaming.changelog import Changelog
 from streaming.commit import Committer
 from streaming.compaction import Compactor
+from streaming.continuity import Continuity
 from streaming.heartbeat import iso
 from streaming.ids import Ids, Looked
-from streaming.lookups import Lookups
+from streaming.lookups import Lookups, Taken
 from streaming.panes import Panes, Passing
 from streaming.rim import Rim
 from streaming.signs import Look, Signs
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+_Read = tuple[epoch.Pass, overflow.Gathered, Marks]
 
 
 class Stream:
@@ -46,6 +51,7 @@ class Stream:
         self._schema = epoch_log_schema(rim.pipeline)
         self.compactor = Compactor(rim, committer)
         self.signs = Signs(rim.beat, rim.clock)
+        self.continuity = Continuity(rim, committer, beginning.log.topic)
         self.lookups = Lookups(rim.settings, rim.pipeline, rim.clock)
         self._looked: Mapping[int, int] = {}  # high watermarks at the last look of the main thread
         newest = beginning.record
@@ -88,27 +94,31 @@ class Stream:
         Raises:
             CutoverError: The tick cannot be committed.
         """
-        high = self._high_watermarks()
+        ends = self._ends()
+        high = {p: end.offset for p, end in ends.items()}
         with self.lock:
             # An epoch that was committed while we waited may have looked at the log later than we did.
             self.high = {p: max(end, self.high.get(p, 0)) for p, end in high.items()}
             if not self.rim.stopping.is_set():
+                if self.continuity.is_due(ends):
+                    self.continuity.prove(self.rim.client.log_ends(self.log.topic))
                 self._tick_if_due()
                 self.compactor.step()
                 if self.changelog is not None:
                     self.changelog.send()
 
-    def _high_watermarks(self) -> Mapping[int, int]:
-        """Return the high watermarks, and tell the heartbeat what they say beside the rest of the log."""
+    def _ends(self) -> Mapping[int, LogEnd]:
+        """Return the log's ends, and tell the heartbeat what they say beside the rest of the log."""
         client, topic, read = self.rim.client, self.log.topic, dict(self.position)
-        high = client.high_watermarks(topic)
+        ends = client.log_ends(topic)
+        high = {p: end.offset for p, end in ends.items()}
         behind = any(end > read.get(p, 0) for p, end in high.items())
         stable = client.latest(topic, self.rim.pipeline.source.isolation) if behind else {}
         live = [p for p, end in high.items() if end > self._looked.get(p, end)]
         self._looked = high
         newest = {p: at for p, at in client.newest_times(topic).items() if p in live} if live else {}
         self.signs.looked(Look(read=read, high=high, stable=stable, newest=newest))
-        return high
+        return ends
 
     def finish(self, *, final: bool) -> None:
         """Commit what a drain changed: a cut of its own if no epoch has it, the end of time if it is the final one."""
@@ -124,18 +134,17 @@ class Stream:
         began = time.monotonic()
         self.rim.probe("epoch.planned", plan.epoch)
         taken = self.lookups.taken(batch.sparkSession)
-        passed = epoch.one_pass(batch, self.rim.pipeline, plan, taken.frames, self.ids)
-        gathered = overflow.gather(passed, self.rim.pipeline, plan, self.rim.settings, uri=self.committer.version.uri)
-        passed.release()
-        self.rim.probe("epoch.aggregated", plan.epoch)
-        if not self._same_log():
+        read = self._read(batch, plan, taken)
+        if read is None:
             return 0
+        passed, gathered, marks = read
         time_now = self._advance(epoch.newest_events(passed), plan.end)
         record = self._record(plan, gathered.counted, time_now)
         record = replace(
             record,
             seconds=round(time.monotonic() - began, 3),
             one_key_share=epoch.one_key_share(gathered.rows, self.rim.pipeline),
+            marks={**record.marks, **marks},
             dimensions=taken.versions,
             dimension_ids=taken.ids,
             windows=delivery.windows_of(gathered, self.committer.version.uri, record.delivery),
@@ -145,6 +154,25 @@ class Stream:
         self._commit(gathered, record, passed.looked)
         self.time = time_now
         return plan.span
+
+    def _read(self, batch: "DataFrame", plan: epoch.Plan, taken: Taken) -> _Read | None:
+        """Make the pass, and mark where it ends; again where the log changed its leader meanwhile.
+
+        Returns:
+            None: the driver was asked to stop.
+        """
+        while True:
+            since, marks = self.continuity.proof, self.continuity.mark(plan)
+            passed = epoch.one_pass(batch, self.rim.pipeline, plan, taken.frames, self.ids)
+            uri = self.committer.version.uri
+            gathered = overflow.gather(passed, self.rim.pipeline, plan, self.rim.settings, uri=uri)
+            passed.release()
+            self.rim.probe("epoch.aggregated", plan.epoch)
+            if not self._same_log():
+                return None
+            if self.continuity.lasted(since, plan, marks.result()):
+                return passed, gathered, marks.result()
+            log.info("epoch_read_again", pipeline=self.rim.pipeline.name, epoch=plan.epoch)
 
     def _commit(self, gathered: overflow.Gathered, record: EpochRecord, looked: Looked | None = None) -> None:
         rows = self._rows(gathered.rows, record)
@@ -225,7 +253,7 @@ class Stream:
             raise LakeError(msg)
 
     def _record(self, plan: epoch.Plan, counted: epoch.Counted, time_now: WatermarkState) -> EpochRecord:
-        pipeline, version = self.rim.pipeline, self.committer.version
+        pipeline, version, newest = self.rim.pipeline, self.committer.version, self.committer.newest
         return EpochRecord(
             epoch=plan.epoch,
             run_id=self.committer.run_id,
@@ -250,6 +278,8 @@ class Stream:
             conflicts=self.committer.conflicts,
             panes=panes_fingerprint(pipeline),
             delivery=pipeline.delivery,
+            marks={} if newest is None else newest.marks,
+            leaders=dict(self.continuity.proof.leaders),
         )
 
     def _rows(self, partials: pa.Table, record: EpochRecord) -> pa.Table:
@@ -305,18 +335,20 @@ class Stream:
         self._commit(overflow.Gathered(rows=empty, counted=epoch.NOTHING), record)
 
     def _same_log(self) -> bool:
-        """Compare the topic's id before a commit; wait while no broker answers: the log may come back unchanged.
+        """Ask before a commit whether the log still is what was read; wait while no broker answers: it may come back.
 
         Returns:
             False: the driver was asked to stop while it waited. Nothing is committed; the next one does it.
 
         Raises:
-            LogError: The topic is another one now.
+            LogError: The topic is another one now, or holds other records than those that were read.
         """
         while True:
             try:
-                self.high = self.rim.client.high_watermarks(self.log.topic)
-                found = self.rim.client.topic_id(self.log.topic)
+                ends = self.rim.client.log_ends(self.log.topic)
+                self.high = {p: end.offset for p, end in ends.items()}
+                start.refuse_other(self.rim.pipeline, self.log.topic_id, self.rim.client.topic_id(self.log.topic))
+                self.continuity.prove(ends)
             except LogError as error:
                 if error.runbook != "KafkaUnreachable":
                     raise
@@ -326,7 +358,6 @@ class Stream:
                     return False
             else:
                 self.signs.answered()
-                start.same_log(self.rim.pipeline, self.log.topic_id, found)
                 return True
 
     def _committed(self, record: EpochRecord) -> None:

@@ -17,6 +17,7 @@ NAMES = (
     "growth",
     "restart",
     "lookup",
+    "marks",
     "yahoo",
     "yahoo_latency",
     "join",

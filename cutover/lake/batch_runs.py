@@ -10,6 +10,7 @@ from cutover.errors import LakeError
 from cutover.lake import tables
 from cutover.lake.joined import Span
 from cutover.lake.paths import batch_uri
+from cutover.log.mark import Mark
 from cutover.settings import Settings
 
 Range = tuple[int, int]  # [start, end) in microseconds of event time
@@ -61,6 +62,7 @@ class BatchRun:
     counts: Mapping[str, int] = field(default_factory=dict)  # class -> pairs, in what was scanned; duplicate: computed
     id_conflicts: int = 0  # records in computed windows that count beside one with their id and an earlier event time
     contract: tuple[ExpectationResult, ...] = ()
+    marks: Mapping[int, tuple[Mark, ...]] = field(default_factory=dict)  # partition -> the last records before `cut`
     open_from: int | None = None  # of sessions: start of the first one that was not final, or not to be computed
     dimensions: Mapping[str, tuple[Span, ...]] = field(default_factory=dict)  # lookup -> what it read of which version
     started: str = ""
@@ -88,6 +90,7 @@ class BatchRun:
     def _parsed(cls, text: str) -> Self:
         raw: dict[str, Any] = json.loads(text)
         raw["cut"] = {int(p): offset for p, offset in raw["cut"].items()}
+        raw["marks"] = {int(p): tuple(Mark(*mark) for mark in marks) for p, marks in raw["marks"].items()}
         raw["scanned"] = {int(p): (span[0], span[1]) for p, span in raw["scanned"].items()}
         raw["computed"] = tuple((a, b) for a, b in raw["computed"])
         raw["stale"] = tuple((a, b) for a, b in raw["stale"])

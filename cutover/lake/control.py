@@ -69,6 +69,7 @@ SCHEMAS: Mapping[ControlTable, pa.Schema] = {
             pa.field("partition", pa.int32()),
             pa.field("first", pa.int64()),
             pa.field("next", pa.int64()),
+            pa.field("again", pa.bool_()),
             pa.field("onward_topic_id", pa.string()),
             pa.field("windows_from", TIMESTAMP),
             pa.field("windows_to", TIMESTAMP),

@@ -12,6 +12,7 @@ from cutover.definition.pipeline import Delivery
 from cutover.errors import LakeError
 from cutover.lake import tables
 from cutover.log.cut import Cut, LogId
+from cutover.log.mark import Mark
 
 
 def by_partition(raw: Mapping[str, int]) -> dict[int, int]:
@@ -53,6 +54,8 @@ class EpochRecord:
     dimensions: Mapping[str, int] = field(default_factory=dict)  # lookup -> version of the table that rows took from
     dimension_ids: Mapping[str, str] = field(default_factory=dict)  # lookup -> id of that table
     delivery: Delivery = "exactly_once"  # how its data and its offsets were committed
+    marks: Mapping[int, tuple[Mark, ...]] = field(default_factory=dict)  # partition -> the last records before `end`
+    leaders: Mapping[int, int] = field(default_factory=dict)  # partition -> leader epoch when it was read
     windows: tuple[int, int] | None = None  # where that is apart: first start and last end of its rows, microseconds
 
     @property
@@ -79,7 +82,8 @@ class EpochRecord:
         """
         try:
             raw: dict[str, Any] = json.loads(text)
-            raw |= {name: by_partition(raw[name]) for name in ("start", "end", "max_event")}
+            raw |= {name: by_partition(raw[name]) for name in ("start", "end", "max_event", "leaders")}
+            raw["marks"] = {int(p): tuple(Mark(*mark) for mark in marks) for p, marks in raw["marks"].items()}
             windows = raw.get("windows")
             return cls(**{**raw, "idle": tuple(raw["idle"]), "windows": None if windows is None else tuple(windows)})
         except (ValueError, TypeError, KeyError, AttributeError) as error:

@@ -24,7 +24,7 @@ _TIMES = ("windows_from", "windows_to")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loss:
-    """The offsets of one partition that a version of the stream will never read.
+    """The offsets of one partition that a version of the stream will never read, or reads `again`, with other records.
 
     Of kind `gap` the version goes on behind them: epoch `epoch` starts at `next` of these partitions, and nowhere else
     than where the epoch before ended of all others. Of kind `anew` the version was opened because of the loss, and
@@ -47,6 +47,7 @@ class Loss:
     who: str
     why: str
     at: datetime
+    again: bool = False  # the log gives these offsets once more: what was read of them is gone, what comes is another
     sequence: int = -1  # of the recorded step, counted for each pipeline; set by the table
 
     @property
@@ -101,7 +102,7 @@ def record(settings: Settings, rows: Sequence[Loss], *, turn: int) -> tuple[Loss
 def skips(found: Iterable[Loss], epoch: int, topic_id: str) -> dict[int, int]:
     """Return where an epoch starts behind recorded losses of a log: partition -> offset. The newest record counts."""
     mine = (loss for loss in found if loss.epoch == epoch and loss.topic_id == topic_id)
-    return {loss.partition: loss.next for loss in mine if loss.next is not None}
+    return {loss.partition: loss.next for loss in mine if loss.next is not None and not loss.again}
 
 
 def touched(found: Iterable[Loss]) -> tuple[Starts, ...]:

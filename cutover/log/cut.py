@@ -29,3 +29,11 @@ class Cut:
             "cluster_id": self.log.cluster_id,
             "cut": cut,
         }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogEnd:
+    """Where one partition ends, as its leader has it."""
+
+    offset: int  # next offset, open transactions included
+    leader_epoch: int  # counts the leaders that the partition has had

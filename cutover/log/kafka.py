@@ -25,13 +25,13 @@ from confluent_kafka.admin import (
     OffsetSpec,
     ResourceType,
 )
-from tenacity import Retrying, retry_if_exception, retry_if_exception_type, stop_after_delay, wait_fixed
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from cutover.errors import DefinitionError, LogError
 from cutover.log import options, two
 from cutover.log.address import bootstrap_servers
-from cutover.log.cut import LogId
-from cutover.log.passing import REFUSALS, is_cut, passes_by_itself
+from cutover.log.cut import LogEnd, LogId
+from cutover.log.passing import REFUSALS, is_cut, patiently, unanswered, unknown
 from cutover.settings import Settings
 
 Result = TypeVar("Result")
@@ -43,6 +43,9 @@ BROKERS_OWN = -1
 POSITION_WAIT_MS = 5
 """How long the broker holds a request at the log's end. It answers them in turn: at librdkafka's 500 ms each of twenty
 positions of a short log took half a second."""
+
+FETCH_BYTES = 1_048_576
+"""librdkafka's own."""
 
 _AT_END = frozenset({KafkaError._PARTITION_EOF})  # noqa: SLF001 -- its only name
 _AT_ONCE, _PATIENCE = 20_000, 0.02  # records that one look takes, seconds that it waits for them
@@ -64,7 +67,10 @@ class LogClient:
 
     def __init__(self, settings: Settings) -> None:
         self.bootstrap = bootstrap_servers(settings)
-        self._timeout = settings.kafka.timeout_seconds
+        self.timeout = settings.kafka.timeout_seconds
+        self.cuts = (
+            0  # connections that ended so far: what answers afterwards may be another broker, or its log another
+        )
         self._options = options.librdkafka(settings.kafka, self.bootstrap)
         self._options["log_level"] = "0"  # what fails is raised; librdkafka's own lines would only repeat it
         self._refused: KafkaError | None = None  # a connection that was refused: requests over it only time out
@@ -88,7 +94,7 @@ class LogClient:
         Raises:
             LogError: No broker answers, or it knows no such topic.
         """
-        cluster = self._ask(lambda: self._admin.describe_cluster(request_timeout=self._timeout).result())
+        cluster = self._ask(lambda: self._admin.describe_cluster(request_timeout=self.timeout).result())
         return LogId(cluster_id=str(cluster.cluster_id), topic=topic, topic_id=self.topic_id(topic))
 
     def topic_id(self, topic: str) -> str:
@@ -100,15 +106,15 @@ class LogClient:
 
         def ask() -> str:
             names = two.topics_of(topic)
-            asked = self._admin.describe_topics(TopicCollection(list(names)), request_timeout=self._timeout)
+            asked = self._admin.describe_topics(TopicCollection(list(names)), request_timeout=self.timeout)
             return two.BETWEEN.join(str(asked[name].result().topic_id) for name in names)
 
         try:
             return self._patiently(ask)
         except KafkaException as error:
             if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-                raise self._unknown(topic, ()) from None
-            raise self._unreachable(error) from error
+                raise unknown(topic, ()) from None
+            raise self.unreachable(error) from error
 
     def partitions(self, topic: str) -> tuple[int, ...]:
         """Return the partitions, ascending.
@@ -120,7 +126,7 @@ class LogClient:
         for name in two.topics_of(topic):
             if name not in found:
                 self._refuse_hidden(name)
-                raise self._unknown(name, tuple(known for known in found if not known.startswith("__")))
+                raise unknown(name, tuple(known for known in found if not known.startswith("__")))
         return tuple(two.numbered(i, p) for i, name in enumerate(two.topics_of(topic)) for p in found[name])
 
     def earliest(self, topic: str) -> dict[int, int]:
@@ -133,7 +139,13 @@ class LogClient:
 
     def high_watermarks(self, topic: str) -> dict[int, int]:
         """Return the next offset of each partition, open transactions included."""
-        return self._offsets(topic, OffsetSpec.latest(), committed=False)
+        return {p: end.offset for p, end in self.log_ends(topic).items()}
+
+    def log_ends(self, topic: str) -> dict[int, LogEnd]:
+        """Return where each partition ends, open transactions included, and its leader's epoch."""
+        found = self._listed(topic, OffsetSpec.latest(), committed=False)
+        self._admin.poll(0)  # lets `_heard` hear
+        return {p: LogEnd(offset=int(i.offset), leader_epoch=i.leader_epoch or 0) for p, i in found.items()}
 
     def newest_times(self, topic: str) -> dict[int, int]:
         """Return the newest log timestamp of each partition that holds a record, in microseconds."""
@@ -146,14 +158,14 @@ class LogClient:
         Exact on unordered timestamps too. Before 1970 is as 1970: brokers take a negative one for a command.
         """
         wanted = [two.place(topic, p, max(0, micros // 1000)) for p in self.partitions(topic)]
-        consumer = self._consumer()
+        consumer = self.consumer()
         try:
-            found = self._ask(lambda: consumer.offsets_for_times(wanted, timeout=self._timeout))
+            found = self._ask(lambda: consumer.offsets_for_times(wanted, timeout=self.timeout))
         finally:
             consumer.close()
         failed = next((tp.error for tp in found if tp.error is not None), None)
         if failed is not None:
-            raise self._unreachable(KafkaException(failed))
+            raise self.unreachable(KafkaException(failed))
         return {two.of_place(topic, tp): None if tp.offset == OFFSET_END else tp.offset for tp in found}
 
     def create_topic(self, topic: str, *, partitions: int, config: Mapping[str, str]) -> None:
@@ -163,10 +175,10 @@ class LogClient:
             LogError: It exists, or the cluster refuses it.
         """
         new = NewTopic(topic, num_partitions=partitions, replication_factor=BROKERS_OWN, config=dict(config))
-        self._ask(self._admin.create_topics([new], request_timeout=self._timeout)[topic].result)
+        self._ask(self._admin.create_topics([new], request_timeout=self.timeout)[topic].result)
         # The controller has made it; the broker that is asked next may not have heard of it yet.
         known = Retrying(
-            stop=stop_after_delay(self._timeout),
+            stop=stop_after_delay(self.timeout),
             wait=wait_fixed(0.05),
             retry=retry_if_exception_type(LogError),
             reraise=True,
@@ -179,14 +191,14 @@ class LogClient:
         Raises:
             LogError: The cluster refuses it, or knows none of this name.
         """
-        self._ask(self._admin.delete_topics([topic], request_timeout=self._timeout)[topic].result)
+        self._ask(self._admin.delete_topics([topic], request_timeout=self.timeout)[topic].result)
 
     def config(self, topic: str) -> dict[str, str]:
         """Return the topic's settings, by Kafka's names."""
         resource = ConfigResource(ResourceType.TOPIC, topic)
 
         def ask() -> dict[str, ConfigEntry]:
-            return dict(self._admin.describe_configs([resource], request_timeout=self._timeout)[resource].result())
+            return dict(self._admin.describe_configs([resource], request_timeout=self.timeout)[resource].result())
 
         return {name: str(entry.value) for name, entry in self._ask(ask).items()}
 
@@ -196,7 +208,7 @@ class LogClient:
         Raises:
             LogError: No broker answers: what a position holds is not known then.
         """
-        consumer = self._consumer()
+        consumer = self.consumer()
         try:
             for partition, offsets in sorted(positions.items()):
                 for offset in sorted(offsets):
@@ -212,7 +224,7 @@ class LogClient:
         Raises:
             LogError: No broker answers, or the log no longer holds `start`.
         """
-        consumer = self._consumer()
+        consumer = self.consumer()
         consumer.assign([two.place(topic, partition, start)])
         try:
             while start < end:
@@ -245,7 +257,7 @@ class LogClient:
 
     def _sweep(self, topic: str, ranges: Ranges, isolation: str) -> Iterator[Message]:
         unread = {p: end for p, (start, end) in ranges.items() if start < end}
-        consumer = self._consumer(isolation)
+        consumer = self.consumer(isolation)
         consumer.assign([two.place(topic, p, ranges[p][0]) for p in unread])
         silent_since = time.monotonic()
         try:
@@ -253,8 +265,8 @@ class LogClient:
                 found = [message for message in consumer.consume(_AT_ONCE, _PATIENCE) if not is_cut(message.error())]
                 if found:
                     silent_since = time.monotonic()
-                elif time.monotonic() - silent_since > self._timeout:
-                    raise self._unreachable(KafkaException(KafkaError(KafkaError._TIMED_OUT)))  # noqa: SLF001 -- its only name
+                elif time.monotonic() - silent_since > self.timeout:
+                    raise self.unreachable(KafkaException(KafkaError(KafkaError._TIMED_OUT)))  # noqa: SLF001 -- its only name
                 for message in found:
                     partition = two.of_message(topic, message)
                     if self._is_inside(message, unread.get(partition, 0)):
@@ -271,7 +283,7 @@ class LogClient:
             return bool(message.offset() < end)
         if error.code() in _AT_END:
             return False
-        raise self._unreachable(KafkaException(error))
+        raise self.unreachable(KafkaException(error))
 
     def _read_one(self, consumer: Consumer, topic: str, position: TopicPartition) -> RawRecord | None:
         consumer.assign([position])
@@ -280,8 +292,8 @@ class LogClient:
 
     def _poll(self, consumer: Consumer, nothing: frozenset[int]) -> Message | None:
         """Return the next record, None where the log says by one of the codes in `nothing` that there is none."""
-        until = time.monotonic() + self._timeout
-        message = consumer.poll(self._timeout)
+        until = time.monotonic() + self.timeout
+        message = consumer.poll(self.timeout)
         while message is not None and is_cut(message.error()) and time.monotonic() < until:
             message = consumer.poll(until - time.monotonic())
         error = KafkaError(KafkaError._TIMED_OUT) if message is None else message.error()  # noqa: SLF001 -- its only name
@@ -289,19 +301,26 @@ class LogClient:
             return message
         if error.code() in nothing:
             return None
-        raise self._unreachable(KafkaException(error))
+        raise self.unreachable(KafkaException(error))
 
     def _metadata(self) -> dict[str, tuple[int, ...]]:
         try:
-            found = self._patiently(lambda: self._admin.list_topics(timeout=self._timeout))
+            found = self._patiently(lambda: self._admin.list_topics(timeout=self.timeout))
         except KafkaException as error:
-            raise self._unreachable(error) from error
+            raise self.unreachable(error) from error
         return {name: tuple(sorted(topic.partitions)) for name, topic in found.topics.items()}
 
-    def _consumer(self, isolation: str = "read_committed") -> Consumer:
+    def consumer(self, isolation: str = "read_committed", *, fetch_bytes: int = FETCH_BYTES) -> Consumer:
+        """Return a new reader by position: it tells where a partition ends, and that an offset is gone.
+
+        Args:
+            isolation: What it sees of transactions.
+            fetch_bytes: Of a partition that the broker sends at a time; a batch of records comes whole.
+        """
         return Consumer(
             {
                 **self._options,
+                "fetch.message.max.bytes": str(fetch_bytes),
                 "group.id": "cutover-positions",  # never joined, nothing is ever committed: librdkafka wants a name
                 "enable.auto.commit": "false",
                 "auto.offset.reset": "error",
@@ -319,7 +338,7 @@ class LogClient:
         wanted = {two.place(topic, p): spec for p in self.partitions(topic)}
 
         def ask() -> dict[int, ListOffsetsResultInfo]:
-            futures = self._admin.list_offsets(wanted, isolation_level=level, request_timeout=self._timeout)
+            futures = self._admin.list_offsets(wanted, isolation_level=level, request_timeout=self.timeout)
             found = {two.of_place(topic, tp): future.result() for tp, future in futures.items()}
             if any(info.offset == OFFSET_INVALID for info in found.values()):
                 # A line that was cut at the wrong moment: librdkafka calls it an answer, without an offset.
@@ -329,20 +348,13 @@ class LogClient:
         return self._ask(ask)
 
     def _patiently(self, question: Callable[[], Result]) -> Result:
-        """Ask again what passes by itself: a cut line; no leader, as of a new topic or a broker that just came back."""
-        patient = Retrying(
-            stop=stop_after_delay(self._timeout),
-            wait=wait_fixed(0.1),
-            retry=retry_if_exception(passes_by_itself),
-            reraise=True,
-        )
-        return patient(question)
+        return patiently(question, seconds=self.timeout)
 
     def _ask(self, question: Callable[[], Result]) -> Result:
         try:
             return self._patiently(question)
         except KafkaException as error:
-            raise self._unreachable(error) from error
+            raise self.unreachable(error) from error
 
     def _refuse_hidden(self, topic: str) -> None:
         """Ask for a topic by its name: one that may not be seen is not among all topics, and is refused."""
@@ -353,26 +365,15 @@ class LogClient:
                 raise
 
     def _heard(self, error: KafkaError) -> None:
+        self.cuts += is_cut(error)
         if error.code() in REFUSALS:
             self._refused = error
 
-    def _unreachable(self, error: KafkaException) -> LogError:
+    def unreachable(self, error: KafkaException) -> LogError:
         """Return what a failure means: no answer, which may pass, or a refusal, which stays until somebody acts."""
         self._admin.poll(0)  # lets `_heard` hear
         cause = error.args[0] if error.args and isinstance(error.args[0], KafkaError) else None
-        said = cause if cause is not None and cause.code() in REFUSALS else self._refused
-        if said is not None:
-            msg = f"Kafka at {self.bootstrap}: expected leave to ask, it refused: {said.str()}."
-            hint = "\nHint: waiting changes nothing; look at user, password, certificate and rights (describe, read)."
-            return LogError(msg + hint, runbook="KafkaRefused")
-        detail = cause.str() if cause is not None else str(error)
-        msg = f"Kafka at {self.bootstrap}: expected an answer within {self._timeout:g} s, got: {detail}."
-        return LogError(msg + "\nHint: `cutover status` shows the broker.", runbook="KafkaUnreachable")
-
-    @staticmethod
-    def _unknown(topic: str, known: tuple[str, ...]) -> LogError:
-        msg = f"Topic `{topic}`: expected a topic of this cluster, it has {', '.join(sorted(known)) or 'none'}."
-        return LogError(msg + "\nHint: `cutover produce FILE --pipeline P` makes the topic of a pipeline.")
+        return unanswered(self.bootstrap, cause, refused=self._refused, seconds=self.timeout, otherwise=str(error))
 
 
 def _raw(log: str, message: Message) -> RawRecord:

@@ -1,6 +1,14 @@
 """Which of the log's failures pass by themselves, and which are refusals."""
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from confluent_kafka import KafkaError, KafkaException
+from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
+
+from cutover.errors import LogError
+
+Result = TypeVar("Result")
 
 REFUSALS = frozenset(
     {
@@ -38,6 +46,45 @@ def passes_by_itself(error: BaseException) -> bool:
     return bool(found.retriable() or found.code() in _LEADERLESS or is_cut(found))
 
 
+def patiently(question: Callable[[], Result], *, seconds: float) -> Result:
+    """Ask again what passes by itself: a cut line; no leader, as of a new topic or a broker that just came back."""
+    patient = Retrying(
+        stop=stop_after_delay(seconds),
+        wait=wait_fixed(0.1),
+        retry=retry_if_exception(passes_by_itself),
+        reraise=True,
+    )
+    return patient(question)
+
+
 def is_cut(error: KafkaError | None) -> bool:
     """Return whether a connection ended: the client makes another one by itself."""
     return error is not None and error.code() in _CUT
+
+
+def unanswered(
+    bootstrap: str, cause: KafkaError | None, *, refused: KafkaError | None, seconds: float, otherwise: str
+) -> LogError:
+    """Return what a failure means: no answer, which may pass, or a refusal, which stays until somebody acts.
+
+    Args:
+        bootstrap: The cluster's address, for the message.
+        cause: What the client was told of this question; None: nothing.
+        refused: A refusal that the client heard of before: questions over such a connection only time out.
+        seconds: How long an answer was waited for.
+        otherwise: What to say without a cause.
+    """
+    said = cause if cause is not None and cause.code() in REFUSALS else refused
+    if said is not None:
+        msg = f"Kafka at {bootstrap}: expected leave to ask, it refused: {said.str()}."
+        hint = "\nHint: waiting changes nothing; look at user, password, certificate and rights (describe, read)."
+        return LogError(msg + hint, runbook="KafkaRefused")
+    detail = otherwise if cause is None else cause.str()
+    msg = f"Kafka at {bootstrap}: expected an answer within {seconds:g} s, got: {detail}."
+    return LogError(msg + "\nHint: `cutover status` shows the broker.", runbook="KafkaUnreachable")
+
+
+def unknown(topic: str, known: tuple[str, ...]) -> LogError:
+    """Return that a cluster has no such topic, and which ones it has."""
+    msg = f"Topic `{topic}`: expected a topic of this cluster, it has {', '.join(sorted(known)) or 'none'}."
+    return LogError(msg + "\nHint: `cutover produce FILE --pipeline P` makes the topic of a pipeline.")

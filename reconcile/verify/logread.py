@@ -7,6 +7,7 @@ from itertools import accumulate
 
 from cutover.errors import LogError
 from cutover.lake.epochs import EpochRecord
+from cutover.lake.same_log import refuse_changed
 from cutover.log.kafka import LogClient
 from cutover.settings import Settings
 from reconcile.verify.facts import Facts, LogCounts
@@ -30,11 +31,11 @@ class SameLog:
         return all(start >= self.earliest.get(p, 0) for p, start, end in spans if end > start)
 
 
-def same_log(settings: Settings, records: Sequence[EpochRecord]) -> SameLog:
-    """Return the log of these epochs.
+def same_log(settings: Settings, name: str, records: Sequence[EpochRecord]) -> SameLog:
+    """Return the log of these epochs of a pipeline.
 
     Raises:
-        LogError: No broker answers, or the topic is another log by now.
+        LogError: No broker answers, the topic is another log by now, or it holds other records than those read.
     """
     newest, client = records[-1], LogClient(settings)
     found = client.describe(newest.topic)
@@ -43,6 +44,7 @@ def same_log(settings: Settings, records: Sequence[EpochRecord]) -> SameLog:
             f"Topic `{newest.topic}` has topic id {found.topic_id} by now, the epochs were read from {newest.topic_id}."
         )
         raise LogError(msg, runbook="TopicIdentityChanged")
+    refuse_changed(name, client, newest, lambda: records)
     earliest = client.earliest(newest.topic)
     return SameLog(client=client, topic=newest.topic, isolation=newest.isolation, earliest=earliest)
 
@@ -55,7 +57,7 @@ def counts(source: Source, facts: Facts) -> LogCounts:
     """
     if not facts.records:
         return LogCounts(records={}, newest={}, whole=True)
-    log = same_log(source.settings, facts.records)
+    log = same_log(source.settings, source.pipeline.name, facts.records)
     held = held_suffix(facts.records, log)
     chosen = held if source.asked.every else newest_of(held, MOST)
     records, newest = _counted(log, chosen)

@@ -30,7 +30,7 @@ def prefix(source: Source, facts: Facts) -> Prefix:
     """
     if not facts.records:
         return Prefix(portions=(), of_epochs=0, sampled=False, seed=source.asked.seed)
-    log = logread.same_log(source.settings, facts.records)
+    log = logread.same_log(source.settings, source.pipeline.name, facts.records)
     by_number = {record.epoch: record for record in facts.records}
     every = _all(source, facts.records)
     whole = [s for s in every if all(e in by_number for e in range(s.first, s.last + 1))]

@@ -59,6 +59,7 @@ class Facts:
     waiting: int = 0  # offsets in the log, where no epoch was committed yet
     silent: float | None = None  # seconds that the log has not answered us; None: it does
     expected: Mapping[int, int] = field(default_factory=dict)  # partition -> next offset, behind recorded losses
+    changed: tuple[str, ...] = ()  # partitions that hold other records than those that were read: what was expected
     retention: timedelta | None = None  # how long the topic keeps a record by its settings; None: for ever, not known
     replay: timedelta | None = None  # how long what is unread takes to read
     unfit: Sequence[Unfit] = ()

@@ -14,10 +14,10 @@ from croniter import croniter
 from cutover.clock import Clock
 from cutover.definition.pipeline import Pipeline
 from cutover.errors import LakeError, LogError
-from cutover.lake import batch_runs, control, epoch_history, losses, tables, versions, witnesses
+from cutover.lake import batch_runs, control, epoch_history, losses, same_log, tables, versions, witnesses
 from cutover.lake.epochs import EpochLog, EpochRecord
 from cutover.lake.stages import Stage, current_stage
-from cutover.log.two import log_of, topics_of
+from cutover.log.two import log_of, shown, topics_of
 from cutover.settings import Settings
 from reconcile import history
 from reconcile.gate.evidence import replay_time, retention, shortest
@@ -121,11 +121,20 @@ class Gathering:
         configs = [observer.log.config(topic) for topic in topics_of(newest.topic)]
         is_by_size = any(int(config.get("retention.bytes", "-1")) >= 0 for config in configs)
         return {
+            "changed": self._changed(observer, newest),
             "expected": {**newest.end, **self._tried(lambda: self._skips(newest), {})},
             "retention": None if is_by_size else shortest(map(retention, configs)),
             "replay": replay_time(facts.records, lag.unread(sample)),
             "unfit": self._tried(lambda: self._misfits(observer, list(facts.recent())), self._unfit),
         }
+
+    def _changed(self, observer: Observer, newest: EpochRecord) -> tuple[str, ...]:
+        """Return what the log holds otherwise than the epochs have read it."""
+        version = versions.current(self.settings, self.pipeline)
+        if version is None:
+            return ()
+        found = same_log.changes(observer.log, newest, same_log.recorded(version.uri))
+        return tuple(f"partition {shown(change.partition)}: {change.text}" for change in found)
 
     def _before_the_first(self) -> dict[str, Any]:
         """Return what waits in the log for a first epoch."""

@@ -21,7 +21,9 @@ def of_log(facts: Facts) -> Iterator[Alert]:
         was = f"the newest epoch was read from {newest.topic_id}"
         yield alert("TopicIdentityChanged", f"topic {newest.topic} has topic id {sample.topic_id}, {was}")
         return
-    yield from _lost(facts, sample)
+    yield from (alert("LogDataLost", text) for text in facts.changed)
+    if not facts.changed:
+        yield from _lost(facts, sample)
     yield from _partitions(facts, sample)
     yield from _open(facts, sample)
     yield from _headroom(facts, sample)

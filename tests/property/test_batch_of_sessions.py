@@ -160,7 +160,7 @@ class Batch:
             watermark_after=watermark,
         )
         version = Version(pipeline="s", result_fingerprint="r", lateness_fingerprint="l", number=0, uri="")
-        target = Target(version=version, record=record)
+        target = Target(version=version, record=record, newest=record)
         return Work(
             settings=self.settings,
             pipeline=PIPELINE,

@@ -59,6 +59,7 @@ PROMISED = {
     "F31": "difference after retirement",
     "F32": "hostile values",
     "F33": "path traversal",
+    "F34": "log rewritten under the same topic id",
     "F37": "older comparison",
     "F39": "contradicting copies of one id",
     "F40": "nothing to judge",

@@ -84,7 +84,7 @@ def test_log_made_again_feeds_only_windows_that_the_old_one_did_not(lab: Lab) ->
     recreate(lab.settings, lab.topic, PARTITIONS)
     lab.send((0, 20, "AA", 64), (0, HOUR + 20, "AA", 64), (0, 4 * HOUR, "AA", 4))
     new_id = LogClient(lab.settings).topic_id(lab.topic)
-    changes = {"stream_version": 1, "epoch": 0, "kind": "anew", "onward_topic_id": new_id}
+    changes = {"stream_version": 1, "epoch": 0, "kind": "anew", "again": True, "onward_topic_id": new_id}
     record(lab, old, windows_from=MIN_MICROS, windows_to=micros(2), **changes)
     turn = control.next_turn(lab.settings, "versions", lab.pipeline.name)
     versions.register(lab.settings, lab.pipeline, SystemClock(), turn=turn)

@@ -100,13 +100,21 @@ def test_recorded_losses_that_meet_cover_one_gap() -> None:
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({"kind": "anew", "next": None}, True),
+        ({"kind": "anew", "next": None, "again": True}, True),
         ({"kind": "anew", "next": 60}, False),
+        ({"kind": "anew", "next": 60, "again": True}, True),
         ({"next": None}, False),
-        ({"kind": "anew", "next": None, "topic_id": "B"}, False),
-        ({"kind": "anew", "next": None, "stream_version": 0}, False),
+        ({"kind": "anew", "again": True, "topic_id": "B"}, False),
+        ({"kind": "anew", "again": True, "stream_version": 0}, False),
     ],
-    ids=["log given up", "same log, its beginning gone", "gap", "another log", "run of the version that goes on"],
+    ids=[
+        "log given up",
+        "same log, its beginning gone",
+        "same log, written again",
+        "gap",
+        "another log",
+        "run of the version that goes on",
+    ],
 )
 def test_runs_over_a_log_that_was_given_up_are_not_built_upon(changes: dict[str, object], expected: bool) -> None:
     assert outdated(RUN, [replace(LOSS, **changes)]) is expected  # type: ignore[arg-type]

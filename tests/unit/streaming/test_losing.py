@@ -7,10 +7,10 @@ import pytest
 from cutover.definition import Lateness
 from cutover.definition.windows import Sessions, Sliding
 from cutover.lake.epochs import EpochRecord
+from cutover.lake.holes import Hole
 from cutover.records import limits
 from streaming import losing
-from streaming.losing import LogNow
-from streaming.start import Hole
+from streaming.losing import LogNow, Written
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import MINUTE, NOON
 
@@ -101,7 +101,7 @@ def test_gap_with_no_record_left_reaches_to_now() -> None:
 
 
 def test_new_version_over_a_whole_log_loses_nothing() -> None:
-    found = losing.without_table(CLICKS, [], replace(LOG, earliest={0: 0, 1: 0}))
+    found = losing.without_table(CLICKS, [], replace(LOG, earliest={0: 0, 1: 0}), Written())
 
     assert [(lost.partition, lost.first, lost.next, lost.windows) for lost in found] == [
         (0, 0, 0, None),
@@ -110,7 +110,7 @@ def test_new_version_over_a_whole_log_loses_nothing() -> None:
 
 
 def test_new_version_loses_what_the_log_no_longer_holds() -> None:
-    first, second = losing.without_table(CLICKS, [], LOG)
+    first, second = losing.without_table(CLICKS, [], LOG, Written())
 
     assert (first.first, first.next, first.windows) == (0, 60, (ALWAYS, NOON + 80 * MINUTE))
     assert (second.first, second.next, second.windows) == (0, 0, None)
@@ -119,7 +119,7 @@ def test_new_version_loses_what_the_log_no_longer_holds() -> None:
 def test_offsets_that_come_again_are_lost_without_a_known_end() -> None:
     short = Hole(partition=1, expected=9, first=0, end=5)
 
-    *_, lost = losing.without_table(CLICKS, [short], LOG)
+    *_, lost = losing.without_table(CLICKS, [short], LOG, Written())
 
     assert (lost.partition, lost.first, lost.next) == (1, 5, None)
     assert lost.windows == (ALWAYS, NOON + 340 * MINUTE)

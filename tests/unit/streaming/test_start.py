@@ -3,6 +3,7 @@ from dataclasses import replace
 import pytest
 
 from cutover.errors import DefinitionError, LogError
+from cutover.lake import holes
 from cutover.lake.epochs import EpochRecord
 from cutover.settings import Settings, Stream
 from streaming import start
@@ -35,12 +36,12 @@ def starts(
 
 
 def test_first_start_begins_where_the_log_begins() -> None:
-    assert start.continued(None, (), "A") is None
+    assert holes.continued(None, (), "A") is None
     assert starts(None, {0: 3, 1: 0}) == {0: 3, 1: 0}
 
 
 def test_start_is_the_end_of_the_newest_epoch() -> None:
-    wanted = start.continued(RECORD, (), "A")
+    wanted = holes.continued(RECORD, (), "A")
 
     assert starts(wanted, {0: 0, 1: 7}, {0: 40, 1: 9}) == {0: 40, 1: 7}
 
@@ -48,16 +49,16 @@ def test_start_is_the_end_of_the_newest_epoch() -> None:
 def test_start_is_behind_the_losses_recorded_for_the_next_epoch() -> None:
     others = (replace(LOSS, epoch=41, partition=1, next=9), replace(LOSS, topic_id="B", partition=1, next=9))
 
-    assert start.continued(RECORD, (*others, LOSS), "A") == {0: 60, 1: 7}
+    assert holes.continued(RECORD, (*others, LOSS), "A") == {0: 60, 1: 7}
 
 
 def test_version_that_was_opened_by_a_loss_begins_where_that_says_and_not_where_the_log_does() -> None:
     held = replace(ANEW, topic_id="B", first=0, next=4)
 
-    assert start.continued(None, (ANEW, held), "B") == {0: 4}
-    assert starts(start.continued(None, (ANEW, held), "B"), {0: 4, 1: 0}) == {0: 4, 1: 0}
+    assert holes.continued(None, (ANEW, held), "B") == {0: 4}
+    assert starts(holes.continued(None, (ANEW, held), "B"), {0: 4, 1: 0}) == {0: 4, 1: 0}
     with pytest.raises(LogError, match="partition 0: expected offset 4, log starts at 5: 1 offsets are gone"):
-        starts(start.continued(None, (ANEW, held), "B"), {0: 5, 1: 0})
+        starts(holes.continued(None, (ANEW, held), "B"), {0: 5, 1: 0})
 
 
 def test_log_that_comes_next_is_the_record_s_or_the_one_that_was_accepted() -> None:
@@ -98,7 +99,7 @@ def test_log_that_ends_before_the_start_is_refused() -> None:
 
 def test_another_topic_id_is_another_log() -> None:
     with pytest.raises(LogError, match="Topic flights has topic id B, the epoch log was built from A") as refused:
-        start.same_log(FLIGHTS, "A", "B")
+        start.refuse_other(FLIGHTS, "A", "B")
 
     assert refused.value.runbook == "TopicIdentityChanged"
 

@@ -1,0 +1,25 @@
+"""A mark: what one of the last records before an offset was. Needs no client: tables hold marks too."""
+
+import hashlib
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class Mark(NamedTuple):
+    """What one record was."""
+
+    offset: int
+    log_time: int  # milliseconds
+    digest: str  # of key and value, null and empty told apart: 16 digits of their SHA-256
+
+
+Marks = Mapping[int, tuple[Mark, ...]]
+"""Partition -> marks by offset."""
+
+
+def digest(key: bytes | None, value: bytes | None) -> str:
+    """Return the checksum of a record's key and value."""
+    found = hashlib.sha256()
+    for part in (key, value):
+        found.update(b"-" if part is None else b"%d:%b" % (len(part), part))
+    return found.hexdigest()[:16]

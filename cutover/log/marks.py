@@ -1,0 +1,106 @@
+"""Marks: what the last records before an offset were, so that a log is known again by what it holds.
+
+A topic keeps its id and its offsets when its files are put back from a copy, when a leader that lagged behind cuts its
+end off, or when it is written again: an offset alone does not say which record it names.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+
+from cutover.log import two
+from cutover.log.kafka import LogClient, Ranges
+from cutover.log.mark import Mark, digest
+from cutover.log.passing import is_cut
+
+KEPT = 4
+"""Marks of each partition."""
+
+_WIDER = 8  # times: where the last offsets hold no record for a reader, as behind an aborted transaction
+_FETCH_BYTES = 1024  # a batch of records comes whole; more than one is not needed
+_NOTHING = frozenset({KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET})  # noqa: SLF001 -- their only names
+_PATIENCE = 0.05  # seconds of one look at what has come
+
+
+class MarkReader:
+    """Reads marks, and compares them, through one connection that it keeps. Not for two threads at once.
+
+    Raises:
+        LogError: No broker answers.
+    """
+
+    def __init__(self, client: LogClient, topic: str, isolation: str) -> None:
+        self._client, self._topic, self._isolation = client, topic, isolation
+        self._kept: Consumer | None = None
+
+    def close(self) -> None:
+        """Let the connection go; the next question makes another one."""
+        if self._kept is not None:
+            with suppress(KafkaException):
+                self._kept.close()
+            self._kept = None
+
+    def last(self, ranges: Ranges) -> dict[int, tuple[Mark, ...]]:
+        """Return the last marks in ranges of offsets; a partition without a record for this reader is left out."""
+        found: dict[int, tuple[Mark, ...]] = {}
+        unread, width = {p: span for p, span in ranges.items() if span[0] < span[1]}, KEPT
+        while unread:
+            read = self.inside({p: (max(start, end - width), end) for p, (start, end) in unread.items()})
+            found |= {p: marks[-KEPT:] for p, marks in read.items() if marks}
+            unread = {p: span for p, span in unread.items() if p not in found and span[1] - span[0] > width}
+            width *= _WIDER
+        return found
+
+    def inside(self, ranges: Ranges) -> dict[int, tuple[Mark, ...]]:
+        """Return the marks of all records in ranges of offsets."""
+        found: dict[int, list[Mark]] = {p: [] for p in ranges}
+        for partition, message in self.messages(ranges):
+            found[partition].append(_mark(message))
+        return {p: tuple(marks) for p, marks in found.items()}
+
+    def messages(self, ranges: Ranges) -> Iterator[tuple[int, Message]]:
+        """Yield what this reader gets of ranges; in order within each partition alone.
+
+        What lies before the log's first offset or behind its last one yields nothing.
+        """
+        unread = {p: span[1] for p, span in ranges.items() if span[0] < span[1]}
+        consumer = self._consumer()
+        try:
+            consumer.assign([two.place(self._topic, p, ranges[p][0]) for p in unread])
+            consumer.resume([two.place(self._topic, p) for p in unread])  # a pause outlasts an assignment
+            yield from self._unread(consumer, unread)
+            consumer.unassign()
+        except KafkaException as error:
+            raise self._client.unreachable(error) from error
+
+    def _unread(self, consumer: Consumer, unread: dict[int, int]) -> Iterator[tuple[int, Message]]:
+        heard = time.monotonic()
+        while unread:
+            message = consumer.poll(_PATIENCE)
+            if message is None or is_cut(message.error()):
+                if time.monotonic() - heard > self._client.timeout:
+                    raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001 -- its only name
+                continue
+            heard, partition = time.monotonic(), two.of_message(self._topic, message)
+            if self._is_record(message) and int(message.offset() or 0) < unread.get(partition, 0):
+                yield partition, message
+            elif unread.pop(partition, None) is not None:
+                consumer.pause([two.place(self._topic, partition)])
+
+    @staticmethod
+    def _is_record(message: Message) -> bool:
+        error = message.error()
+        if error is not None and error.code() not in _NOTHING:
+            raise KafkaException(error)
+        return error is None
+
+    def _consumer(self) -> Consumer:
+        if self._kept is None:
+            self._kept = self._client.consumer(self._isolation, fetch_bytes=_FETCH_BYTES)
+        return self._kept
+
+
+def _mark(message: Message) -> Mark:
+    return Mark(int(message.offset() or 0), int(message.timestamp()[1]), digest(message.key(), message.value()))

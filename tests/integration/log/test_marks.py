@@ -1,0 +1,83 @@
+"""Marks of the last records before an offset: what a reader gets, and how a log is compared with them."""
+
+from collections.abc import Iterator, Mapping
+
+import pytest
+from confluent_kafka import Producer
+
+from cutover.log.kafka import LogClient
+from cutover.log.mark import Mark, digest
+from cutover.log.marks import MarkReader
+from cutover.settings import Settings
+
+
+@pytest.fixture
+def client(kafka_settings: Settings, topic_name: str) -> LogClient:
+    """Return a client of a log with a topic of two partitions."""
+    found = LogClient(kafka_settings)
+    found.create_topic(topic_name, partitions=2, config={"retention.ms": "-1"})
+    return found
+
+
+@pytest.fixture
+def reader(client: LogClient, topic_name: str) -> Iterator[MarkReader]:
+    """Return a reader of that topic."""
+    made = MarkReader(client, topic_name, "read_committed")
+    yield made
+    made.close()
+
+
+def sent(client: LogClient, topic: str, values: Mapping[int, list[bytes | None]], **options: str) -> Producer:
+    producer = Producer({"bootstrap.servers": client.bootstrap, **options})
+    if options:
+        producer.init_transactions()
+        producer.begin_transaction()
+    for partition, records in values.items():
+        for at, value in enumerate(records):
+            producer.produce(topic, value, key=b"k", partition=partition, timestamp=1_000_000 + at)
+    producer.flush()
+    return producer
+
+
+def offsets(marks: Mapping[int, tuple[Mark, ...]]) -> dict[int, list[int]]:
+    return {p: [mark.offset for mark in found] for p, found in marks.items()}
+
+
+def test_null_and_empty_and_the_border_of_key_and_value_are_told_apart() -> None:
+    pairs = [(None, None), (None, b""), (b"", None), (b"", b""), (b"ab", b"c"), (b"a", b"bc"), (b"-", None)]
+
+    assert len({digest(*pair) for pair in pairs}) == len(pairs)
+
+
+def test_the_last_records_before_an_offset_are_marked_again_and_again(
+    client: LogClient, reader: MarkReader, topic_name: str
+) -> None:
+    sent(client, topic_name, {0: [b"%d" % i for i in range(50)], 1: [None, b"", b"x"]})
+
+    assert offsets(reader.last({0: (0, 50), 1: (0, 3)})) == {0: [46, 47, 48, 49], 1: [0, 1, 2]}
+    assert offsets(reader.last({0: (0, 30), 1: (2, 3)})) == {0: [26, 27, 28, 29], 1: [2]}
+    assert offsets(reader.last({0: (29, 29), 1: (3, 3)})) == {}
+    assert reader.last({0: (0, 10)})[0][-1] == Mark(9, 1_000_009, digest(b"k", b"9"))
+    assert reader.last({1: (0, 3)})[1][:2] == (
+        Mark(0, 1_000_000, digest(b"k", None)),
+        Mark(1, 1_000_001, digest(b"k", b"")),
+    )
+
+
+def test_records_behind_an_aborted_transaction_are_found(
+    client: LogClient, reader: MarkReader, topic_name: str
+) -> None:
+    sent(client, topic_name, {0: [b"%d" % i for i in range(10)]})
+    sent(client, topic_name, {0: [b"gone"] * 100}, **{"transactional.id": topic_name}).abort_transaction()
+    end = client.latest(topic_name)[0]
+
+    assert end == 111
+    assert offsets(reader.last({0: (0, end)})) == {0: [6, 7, 8, 9]}
+    assert reader.last({0: (10, end)}) == {}
+
+
+def test_what_lies_beyond_the_log_yields_nothing(client: LogClient, reader: MarkReader, topic_name: str) -> None:
+    sent(client, topic_name, {0: [b"a", b"b"]})
+
+    assert reader.inside({0: (7, 9), 1: (0, 5)}) == {0: (), 1: ()}
+    assert offsets(reader.inside({0: (0, 9)})) == {0: [0, 1]}
