@@ -115,5 +115,11 @@ GOALS = (
         bound=1.3,
     ),
     Goal(name="growth_join", text="10 x the data: time of a windowed join", bound=10.5),
+    Goal(name="command_help", text="Processor time of `cutover --help`", bound=0.5, unit="s"),
+    Goal(name="command_lint", text="Processor time of `cutover lint`", bound=0.5, unit="s"),
+    Goal(name="command_status", text="Processor time of `cutover status`", bound=0.5, unit="s"),
+    Goal(name="command_sql", text="Processor time of `cutover sql`", bound=1.2, unit="s"),
+    Goal(name="command_watch", text="Processor time of `cutover watch --once`", bound=1.2, unit="s"),
+    Goal(name="command_gate", text="Processor time of `cutover gate show`", bound=1.2, unit="s"),
 )
 BY_NAME = {goal.name: goal for goal in GOALS}

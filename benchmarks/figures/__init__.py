@@ -24,6 +24,7 @@ NAMES = (
     "dedup",
     "sessions",
     "sliding",
+    "commands",
 )
 
 
