@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from confluent_kafka import KafkaError, Message, Producer
 
-from cutover import spark
+from cutover import spark, terminal
 from cutover.errors import DefinitionError, LogError
 from cutover.lake.epochs import EpochLog
 from cutover.log import options
@@ -86,6 +86,7 @@ def _topic(client: LogClient, topic: str) -> Iterator[None]:
 @contextmanager
 def _home(settings: Settings, client: LogClient) -> Iterator[Settings]:
     """Yield settings with a home of their own, which is gone afterwards."""
+    terminal.divert(settings.home)  # before a session does it, into a folder that goes
     home = settings.home.resolve() / "tmp" / f"simulate-{uuid.uuid4().hex}"
     kafka = settings.kafka.model_copy(update={"bootstrap_servers": client.bootstrap})
     stream = settings.stream.model_copy(update={"trigger_seconds": 0.1})
