@@ -10,7 +10,7 @@ from cutover.lake.tables import identifier
 
 _WIDE = ("HUGEINT", "DECIMAL", "UUID", "STRUCT", "[]")  # or of such parts
 FLOAT_RELATIVE = 1e-9
-"""Doubles are compared with this relative tolerance: sums of floats depend on the order of their rows."""
+"""Doubles of tables of others are compared with this relative tolerance: their sums depend on the order of rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +22,7 @@ class Value:
     relative: float = 0.0  # of the larger magnitude
     absolute: float = 0.0
     additive: bool = False  # totals add up, so that a row that is not there counts as 0
+    is_double: bool = False
 
     def differs(self, left: str, right: str) -> str:
         """Return SQL that is true where the two sides differ; two nulls are equal, two NaN too."""
@@ -34,7 +35,7 @@ class Value:
 
     def total(self, amount: str) -> str:
         """Return SQL for the sum of amounts of the column over rows; doubles are added up in one order."""
-        return f"sum({amount})" if self.exact else f"sum({amount} ORDER BY {amount})"
+        return f"sum({amount} ORDER BY {amount})" if self.is_double else f"sum({amount})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,12 +105,12 @@ def value_of(name: str, duckdb_type: str, tolerances: Mapping[str, float] | None
     if asked is not None:
         return Value(name=name, exact=False, absolute=asked)
     if duckdb_type in {"DOUBLE", "FLOAT"}:
-        return Value(name=name, exact=False, relative=FLOAT_RELATIVE)
+        return Value(name=name, exact=False, relative=FLOAT_RELATIVE, is_double=True)
     return Value(name=name)
 
 
 def agreed(pipeline: Pipeline, value: Value, *, same: bool) -> Value:
-    """Return how a result is compared where its measure has a tolerance of its own.
+    """Return how a column of results is compared: of one definition exactly, but for what its measure declares.
 
     Args:
         pipeline: Its measures.
@@ -117,10 +118,12 @@ def agreed(pipeline: Pipeline, value: Value, *, same: bool) -> Value:
         same: Both sides are of the same definition, and their states are compared too.
     """
     if value.name not in pipeline.measures:
-        return value
+        return replace(value, exact=True) if same else value
     kind = measure_type(pipeline, value.name)
     relative = pipeline.measures[value.name].tolerance(kind, same=same)
-    return value if relative is None else replace(value, exact=False, relative=relative)
+    if relative is None:
+        return replace(value, exact=True) if same else value
+    return replace(value, exact=False, relative=relative)
 
 
 def additive(pipeline: Pipeline) -> tuple[str, ...]:

@@ -122,12 +122,18 @@ def _text_to_double(term: Term, kind: str) -> Term:
 
 
 def finite(term: Term) -> Term:
-    """Return a double that is null, and fails, where it would be infinite or not a number."""
-    guarded = strict(
-        "double",
-        f"CASE WHEN abs({{0}}) <= CAST('{LARGEST}' AS double) THEN {{0}} END",
-        f"CASE WHEN abs({{0}}) <= CAST('{LARGEST}' AS DOUBLE) THEN {{0}} END",
-        term,
-    )
-    own = own_failure(guarded.value, (term,))
-    return Term(type="double", value=guarded.value, failed=either(term.failed, own))
+    """Return a double that is null, and fails, where it would be infinite or not a number. Minus zero is zero."""
+    return _where(term, f"<= CAST('{LARGEST}' AS double)")
+
+
+def below(term: Term, limit: float) -> Term:
+    """Return a double that is null, and fails, where it is not smaller in magnitude than a limit."""
+    return _where(term, f"< CAST('{limit!r}' AS double)")
+
+
+def _where(term: Term, holds: str) -> Term:
+    """Return a double that is null, and fails, where a comparison of its magnitude does not hold. -0.0 is 0.0."""
+    text = f"CASE WHEN abs({{0}}) {holds} THEN {{0}} + CAST('0.0' AS double) END"
+    value = strict("double", text, text, term).value
+    own = own_failure(value, (term,))
+    return Term(type="double", value=value, failed=either(term.failed, own))

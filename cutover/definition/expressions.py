@@ -18,7 +18,7 @@ from functools import lru_cache
 import sqlglot
 from sqlglot.errors import SqlglotError
 
-from cutover.definition._casts import cast, finite
+from cutover.definition._casts import below, cast, finite
 from cutover.definition._terms import Both, Term
 from cutover.definition._walk import UnknownColumnError, walk
 from cutover.errors import DefinitionError
@@ -40,25 +40,28 @@ class Expression:
     duckdb_failed: str
 
 
-def compile_expression(text: str, types: Mapping[str, str], *, of: str = "expression") -> Expression:
+def compile_expression(
+    text: str, types: Mapping[str, str], *, of: str = "expression", limit: float | None = None
+) -> Expression:
     """Return an expression in both dialects.
 
     Args:
         text: Spark SQL, one expression.
         types: Columns that it may use, with their types (`schema.Field.type`).
         of: Where it stands, for the message: `where`, `derive.delayed`, ...
+        limit: A double fails where it is not smaller in magnitude; None: where it is not finite.
 
     Raises:
         DefinitionError: It does not parse, uses something that is not on the list, or an unknown column.
     """
-    return _compiled(text, tuple(types.items()), of)
+    return _compiled(text, tuple(types.items()), of, limit)
 
 
 @lru_cache(maxsize=1024)
-def _compiled(text: str, types: tuple[tuple[str, str], ...], of: str) -> Expression:
+def _compiled(text: str, types: tuple[tuple[str, str], ...], of: str, limit: float | None) -> Expression:
     shown = text if len(text) <= 200 else text[:200] + "..."  # noqa: PLR2004 -- a readable message
     try:
-        term = _root(text, dict(types))
+        term = _root(text, dict(types), limit)
     except UnknownColumnError as error:
         raise DefinitionError(_unknown(of, error.name, [name for name, _ in types])) from None
     except DefinitionError as error:
@@ -78,7 +81,7 @@ def _compiled(text: str, types: tuple[tuple[str, str], ...], of: str) -> Express
     )
 
 
-def _root(text: str, types: dict[str, str]) -> Term:
+def _root(text: str, types: dict[str, str], limit: float | None) -> Term:
     if len(text) > MAX_TEXT:
         msg = f"expected at most {MAX_TEXT} characters, got {len(text)}"
         raise DefinitionError(msg)
@@ -94,7 +97,8 @@ def _root(text: str, types: dict[str, str]) -> Term:
         raise DefinitionError(msg)
     term = walk(trees[0], types)
     term = cast(term, "string", lenient=False) if term.type == "null" else term
-    term = term if term.type != "double" or term.plain else finite(term)
+    if term.type == "double":
+        term = below(term, limit) if limit is not None else term if term.plain else finite(term)
     if sum(map(len, (*term.value, *(term.failed or ())))) > MAX_COMPILED:
         msg = "expected a smaller expression: what both engines would run is too long"
         raise DefinitionError(msg)

@@ -7,7 +7,7 @@ from cutover.definition.check import check
 from cutover.definition.expressions import NEVER
 from cutover.definition.ids import horizon
 from cutover.definition.measures import Avg, Sum
-from cutover.definition.pipeline import Pipeline
+from cutover.definition.pipeline import Pipeline, Sql
 from cutover.definition.spread import Variance
 from cutover.definition.triggers import waits_for_watermark
 from cutover.definition.windows import Global
@@ -52,9 +52,11 @@ def _log_clock(pipeline: Pipeline) -> list[str]:
 
 
 def _float_sums(pipeline: Pipeline) -> list[str]:
+    if not isinstance(pipeline.batch, Sql):
+        return []
     return [
-        f"measures.{name}: a sum of doubles depends on the order of records in its last digits; the paths are compared "
-        "within a tolerance. CAST to decimal(p,s) makes it exact."
+        f"measures.{name}: a sum of doubles in a team's SQL depends on the order of records in its last digits; it is "
+        "compared within a tolerance, which a sum that cancels may miss. CAST to decimal(p,s) makes it exact."
         for name, measure in pipeline.measures.items()
         if isinstance(measure, (Sum, Avg, Variance)) and types.measure_type(pipeline, name) == "double"
     ]

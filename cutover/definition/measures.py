@@ -5,18 +5,19 @@ A measure is a handful of state columns, each with a Spark aggregate that makes 
 
 `states` and `finish` are given the measure's name and the type of its expression; `tolerance` too: the relative
 tolerance of the result between two paths, which are of the `same` definition (their states are compared as well) or
-not, and None where its type alone decides (doubles nearly, all else exactly).
+not, and None where its type alone decides (of the same definition exactly, against a team's SQL doubles nearly).
 """
 
 from dataclasses import dataclass
 from typing import ClassVar, get_args
 
+from cutover.definition import doubles
 from cutover.definition.bag import Bag
 from cutover.definition.counted import Quantile, TopK
 from cutover.definition.distinct import ApproxDistinct
 from cutover.definition.places import First, Last
 from cutover.definition.spread import Stddev, Variance
-from cutover.definition.states import Finish, Merge, State, sum_type
+from cutover.definition.states import Finish, Merge, State, is_float, sum_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,18 +43,20 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """Sum of an expression, nulls left out; null when all are. Integers and decimals exact, doubles nearly."""
+    """Sum of an expression, nulls left out; null when all are. Exact; of doubles the nearest double."""
 
     expression: str
 
     def states(self, name: str, value_type: str | None) -> tuple[State, ...]:
-        """Return one column: decimal(38,0) of integers, decimal(38,s) of decimal(p,s), double of doubles."""
+        """Return one column: decimal(38,0) of integers, decimal(38,s) of decimal(p,s); of doubles `<name>__digits`."""
+        if is_float(value_type):
+            return (doubles.state(f"{name}__digits", self.expression),)
         kind = sum_type(value_type)
         return (State(column=name, type=kind, create=f"sum(cast({self.expression} as {kind}))", merge="sum"),)
 
-    def finish(self, name: str, value_type: str | None) -> Finish | None:  # noqa: ARG002 -- every measure's signature
-        """Return None: the state is the result."""
-        return None
+    def finish(self, name: str, value_type: str | None) -> Finish | None:
+        """Return None, as the state is the result; of doubles what its digits stand for."""
+        return Finish(sql=doubles.total(f"{name}__digits"), type="double") if is_float(value_type) else None
 
     def tolerance(self, value_type: str | None, *, same: bool) -> float | None:  # noqa: ARG002 -- every measure's signature
         """Return None: compared as its type is."""
@@ -95,17 +98,18 @@ class Avg:
     expression: str
 
     def states(self, name: str, value_type: str | None) -> tuple[State, ...]:
-        """Return `<name>__sum` (typed as `Sum`) and `<name>__count` (bigint)."""
+        """Return `<name>__sum` (typed as `Sum`; of doubles `<name>__digits`) and `<name>__count` (bigint)."""
+        count = State(column=f"{name}__count", type="bigint", create=f"count({self.expression})", merge="sum")
+        if is_float(value_type):
+            return (doubles.state(f"{name}__digits", self.expression), count)
         kind = sum_type(value_type)
         create = f"sum(cast({self.expression} as {kind}))"
-        return (
-            State(column=f"{name}__sum", type=kind, create=create, merge="sum"),
-            State(column=f"{name}__count", type="bigint", create=f"count({self.expression})", merge="sum"),
-        )
+        return (State(column=f"{name}__sum", type=kind, create=create, merge="sum"), count)
 
-    def finish(self, name: str, value_type: str | None) -> Finish | None:  # noqa: ARG002 -- every measure's signature
+    def finish(self, name: str, value_type: str | None) -> Finish | None:
         """Return the division; null where nothing was counted."""
-        return Finish(sql=f"cast({name}__sum as double) / nullif({name}__count, 0)", type="double")
+        total = doubles.total(f"{name}__digits") if is_float(value_type) else f"cast({name}__sum as double)"
+        return Finish(sql=f"({total}) / nullif({name}__count, 0)", type="double")
 
     def tolerance(self, value_type: str | None, *, same: bool) -> float | None:  # noqa: ARG002 -- every measure's signature
         """Return None: a double is compared as doubles are."""

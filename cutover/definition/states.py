@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from typing import Literal
 
-Merge = Literal["sum", "min", "max", "counts", "smallest", "earliest"]
-"""Of numbers and structs: sum, min, max. Of lists: `counts` adds up the counts of (value, count) by value, `smallest`
-keeps so many of the smallest different values, `earliest` so many of the smallest values."""
+Merge = Literal["sum", "min", "max", "digits", "counts", "smallest", "earliest"]
+"""Of numbers and structs: sum, min, max; `digits` adds up each field of a struct. Of lists: `counts` adds
+up the counts of (value, count) by value, `smallest` keeps so many of the smallest different values, `earliest` so many
+of the smallest values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,13 +34,12 @@ class Finish:
 
 
 def sum_type(value_type: str | None) -> str:
-    """Return the type in which values of a type are summed."""
-    kind = value_type or "bigint"
-    return "double" if is_float(kind) else f"decimal(38,{scale_of(kind)})"
+    """Return the type in which exact numbers of a type are summed."""
+    return f"decimal(38,{scale_of(value_type or 'bigint')})"
 
 
 def is_float(kind: str | None) -> bool:
-    """Return whether sums of a type depend on the order of its values."""
+    """Return whether sums of a type are made of digits (`doubles`)."""
     return kind in {"float", "double"}
 
 

@@ -4,11 +4,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 
+from cutover.definition import doubles
 from cutover.definition.expressions import Expression, compile_expression
 from cutover.definition.joins import Join, SelfJoin
-from cutover.definition.measures import Measure
+from cutover.definition.measures import Avg, Measure, Sum
 from cutover.definition.pipeline import Pipeline, Topic
 from cutover.definition.schema import canonical_type, fields
+from cutover.definition.spread import Variance
 
 
 def schema_types(topic: Topic) -> dict[str, str]:
@@ -100,7 +102,14 @@ def measured(pipeline: Pipeline) -> Mapping[str, Expression | None]:
 @lru_cache(maxsize=1024)
 def _measured(name: str, measure: Measure, types: tuple[tuple[str, str], ...]) -> Expression | None:
     text = measure.expression
-    return None if text is None else compile_expression(text, dict(types), of=f"measures.{name}")
+    return None if text is None else compile_expression(text, dict(types), of=f"measures.{name}", limit=_limit(measure))
+
+
+def _limit(measure: Measure) -> float | None:
+    """Return what doubles must be smaller than in magnitude, to be added up exactly; None: finite is enough."""
+    if isinstance(measure, Variance):
+        return doubles.SQUARED
+    return doubles.SUMMED if isinstance(measure, Sum | Avg) else None
 
 
 def measure_type(pipeline: Pipeline, name: str) -> str | None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from cutover.definition import compiled
+from cutover.definition import compiled, doubles
 from cutover.definition.pipeline import Pipeline
 from cutover.definition.states import State
 from cutover.definition.windows import Sessions
@@ -111,6 +111,8 @@ def _merge(state: State) -> str:
         return (
             f"CAST(sum({column}) AS {state.type})"  # a sum of bigints is a hugeint; minimum and maximum keep their type
         )
+    if state.merge == "digits":
+        return doubles.merged(column)
     if state.merge in {"min", "max"}:
         return f"{state.merge}({column})"
     listed = f"flatten(list({column}) FILTER ({column} IS NOT NULL))"

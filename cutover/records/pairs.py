@@ -10,7 +10,7 @@ different values: 2 s; a correlated subquery over the two lists ran out of 2 GB.
 
 from collections.abc import Sequence
 
-from cutover.definition import compiled, pairs
+from cutover.definition import compiled, doubles, pairs
 from cutover.definition._terms import duckdb_type
 from cutover.definition.expressions import NEVER, Expression
 from cutover.definition.measures import Avg, Count, Max, Min
@@ -146,7 +146,7 @@ def _aggregate(pipeline: Pipeline, name: str, value: str) -> str:
 
 def _sum(value: str, kind: str) -> str:
     if is_float(kind):
-        return f"sum({value} * CAST(__weight AS DOUBLE))"
+        return doubles.total(f"({doubles.weighted(value, '__weight')})")
     number = f"CAST({value} AS DECIMAL({DIGITS},0))" if kind in {"int", "bigint"} else value
     return f"CAST(sum({number} * CAST(__weight AS DECIMAL({DIGITS},0))) AS {sum_type(kind).upper()})"
 

@@ -27,6 +27,7 @@ from cutover.definition import (
     Topic,
     TopK,
     Variance,
+    doubles,
 )
 from cutover.definition.counted import LOWEST
 from cutover.definition.measures import Measure
@@ -150,6 +151,8 @@ def _state(measure: Measure, name: str, value: Any, row: Taken, kind: str | None
         case Variance():
             units = value if value is None or kind in {"int", "double"} else Decimal(value).scaleb(2)
             squares = None if units is None else units * units
+            if kind == "double":
+                units, squares = (None if one is None else doubles.digits_of(float(one)) for one in (units, squares))
             return {f"{name}__count": int(value is not None), f"{name}__sum": units, f"{name}__squares": squares}
         case First():
             return {f"{name}__at": None if value is None else _placed(row, value)}

@@ -1,10 +1,10 @@
 """Measures in plain Python, over all values of a group at once: nothing is partial here, so nothing has to merge."""
 
-import math
 from collections.abc import Mapping, Sequence
 from decimal import Context, Decimal
 from typing import Any
 
+from cutover.definition import doubles
 from cutover.definition.measures import Avg, Count, Max, Measure, Min, Sum
 from cutover.definition.pipeline import Pipeline
 from cutover.definition.types import measure_type
@@ -18,7 +18,7 @@ EXACT = Context(prec=76)
 def merged(pipeline: Pipeline, values: Sequence[Mapping[str, Any]], places: Sequence[Place]) -> dict[str, Any]:
     """Return each measure of a group's values; nulls are left out, and a sum, minimum or maximum of none is None.
 
-    A sum of integers or decimals is a Decimal; of doubles a float, exactly rounded (the paths depend on the order).
+    A sum of integers or decimals is a Decimal; of doubles the float nearest to the exact sum.
     """
     return {
         name: value_of(measure, [row[name] for row in values], places) for name, measure in pipeline.measures.items()
@@ -50,7 +50,7 @@ def value_of(measure: Measure, values: Sequence[Any], places: Sequence[Place]) -
 
 def _sum(given: Sequence[Any]) -> Any:
     if given and isinstance(given[0], float):
-        return math.fsum(given)
+        return doubles.nearest(sum(map(doubles.exact, given)))
     total = Decimal(0)
     for value in given:
         total = EXACT.add(total, Decimal(value))

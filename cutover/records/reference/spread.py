@@ -1,4 +1,4 @@
-"""Variance in plain Python: exact fractions, and of doubles how far a sum in another order may lead."""
+"""Variance in plain Python: exact fractions, and of doubles how far rounding may lead."""
 
 import math
 from collections.abc import Sequence
@@ -6,8 +6,8 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Self
 
-ORDER = Fraction(1, 10**9)
-"""Of the mean square: by so much the variance of doubles may differ with the order of records."""
+ROUNDING = Fraction(1, 2**48)
+"""Of the mean square: by so much a variance of doubles may be off, since squares and both sums are rounded."""
 
 
 class Near(float):
@@ -56,4 +56,4 @@ def _variance(values: Sequence[int | float | Decimal]) -> Fraction | None:
 
 
 def _bound(values: Sequence[int | float | Decimal]) -> Fraction:
-    return ORDER * sum((Fraction(value) ** 2 for value in values), start=Fraction(0)) / (len(values) - 1)
+    return ROUNDING * sum((Fraction(value) ** 2 for value in values), start=Fraction(0)) / (len(values) - 1)

@@ -1,13 +1,14 @@
 """What `init` guesses of sample values, and that what it writes loads."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cutover.definition import Avg, Count, Fixed, Max, Pipeline, catalogue, template
+from cutover.definition import Avg, Count, Fixed, Max, Pipeline, Sql, catalogue, template
 from cutover.definition.guess import Guess, guess
 from cutover.definition.lint import warnings
 
@@ -98,13 +99,16 @@ def test_hostile_names_stay_in_their_comment(tmp_path: Path) -> None:
     assert [pipeline.name for pipeline in catalogue.load_file(path)] == ["mine"]
 
 
-def test_lint_warns_of_the_producers_clock_and_of_sums_of_doubles(tmp_path: Path) -> None:
+def test_lint_warns_of_the_producers_clock_and_of_a_teams_sums_of_doubles(tmp_path: Path) -> None:
     sample: Sample = [{"at": AT, "k": "a", "paid": 1.5}, {"at": AT, "k": "b"}]
     path = tmp_path / "mine.py"
     path.write_text(template.render("mine", "t", "a.json", guess(sample)), encoding="utf-8")
     (pipeline,) = catalogue.load_file(path)
 
-    assert [text.split(":")[0] for text in warnings(pipeline)] == ["source.log_time", "measures.total"]
+    assert [text.split(":")[0] for text in warnings(pipeline)] == ["source.log_time"]
+    (tmp_path / "team.sql").write_text("SELECT 1", encoding="utf-8")
+    team = replace(pipeline, batch=Sql("team.sql"))
+    assert [text.split(":")[0] for text in warnings(team)] == ["source.log_time", "measures.total"]
 
 
 def rendered(tmp_path: Path, sample: Sample) -> tuple[Pipeline, str]:

@@ -15,10 +15,10 @@ from tests.support.measured import PIPELINE
 @pytest.mark.parametrize(
     ("name", "factor", "same_definition", "expected"),
     [
-        ("spread", 1 + 1e-12, True, True),  # of integers: as any double
-        ("spread", 1 + 1e-6, True, False),
-        ("noisy", 1.5, True, True),  # of doubles: its states are compared instead
-        ("noisy", math.inf, True, False),
+        ("spread", 1.0, True, True),  # of one definition: exactly
+        ("spread", 1 + 1e-12, True, False),
+        ("spread", 1 + 1e-12, False, True),
+        ("noisy", 1 + 1e-12, True, False),
         ("noisy", 1 + 1e-7, False, True),  # against a team's SQL there are no states
         ("noisy", 1 + 1e-5, False, False),
         ("high", 1 + 1e-12, True, False),  # a quantile of one definition: exactly

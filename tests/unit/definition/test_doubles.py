@@ -1,0 +1,79 @@
+"""Sums of doubles by digits: the nearest double to the exact sum, whatever the order, the split and the magnitudes."""
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+import duckdb
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cutover.definition import doubles
+
+BELOW = math.nextafter(doubles.SUMMED, 0.0)
+HOSTILE = [0.0, 0.1, -0.1, 1e16, -1e16, 5e-324, 1e-300, 2.0**-180, 2.0**-181, BELOW, -BELOW, 1e15 + 0.3, 1 / 3]
+VALUES = st.lists(st.one_of(st.sampled_from(HOSTILE), st.floats(-BELOW, BELOW)), min_size=1, max_size=12)
+FEW = settings(max_examples=15, deadline=None, derandomize=True)
+
+
+@pytest.fixture(scope="module")
+def connection() -> duckdb.DuckDBPyConnection:
+    return duckdb.connect()
+
+
+def total(connection: duckdb.DuckDBPyConnection, parts: Sequence[Sequence[float]]) -> float | None:
+    """Return the sum of values as the paths have it: states of parts, merged, finished."""
+    states = pa.table(
+        {"part": [i for i, p in enumerate(parts) for _ in p], "s": [doubles.digits_of(v) for p in parts for v in p]}
+    )
+    connection.register("states", states)
+    merged = f"SELECT {doubles.merged('s')} AS s FROM states GROUP BY part"  # noqa: S608 -- ours
+    twice = f"SELECT {doubles.merged('s')} AS s FROM ({merged})"  # noqa: S608 -- ours
+    found: float | None = connection.execute(f"SELECT {doubles.total('s')} FROM ({twice})").fetchall()[0][0]  # noqa: S608 -- ours
+    return found
+
+
+@FEW
+@given(values=VALUES, data=st.data())
+def test_a_sum_is_the_same_for_any_order_and_split(
+    connection: duckdb.DuckDBPyConnection, values: list[float], data: st.DataObject
+) -> None:
+    shuffled = data.draw(st.permutations(values))
+    at = data.draw(st.integers(0, len(values)))
+    expected = doubles.nearest(sum(map(doubles.exact, values)))
+
+    found = total(connection, [shuffled[:at], shuffled[at:]])
+
+    assert found == total(connection, [values])
+    assert found is not None
+    assert abs(found - expected) <= math.ulp(expected)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([1e16, 1.0, -1e16], 1.0),  # a payment and its reversal
+        ([0.1] * 10, 1.0),
+        ([0.1, 0.2, -0.3], float(Fraction(0.1) + Fraction(0.2) - Fraction(0.3))),
+        ([BELOW, 2.0**-179, -BELOW], 2.0**-179),
+        ([5e-324], 0.0),  # below the lowest digit
+        ([2.0**-180, 2.0**-180], 2.0**-179),
+    ],
+)
+def test_values_that_cancel_leave_what_is_left(
+    connection: duckdb.DuckDBPyConnection, values: list[float], expected: float
+) -> None:
+    assert total(connection, [values]) == expected
+
+
+@FEW
+@given(values=VALUES)
+def test_pairs_are_summed_as_records_are(connection: duckdb.DuckDBPyConnection, values: list[float]) -> None:
+    connection.register("pairs", pa.table({"v": values, "w": [3] * len(values)}))
+    summed = doubles.weighted("v", "w")
+
+    found = connection.execute(f"SELECT {doubles.total('s')} FROM (SELECT {summed} AS s FROM pairs)").fetchall()  # noqa: S608 -- ours
+
+    assert found[0][0] == total(connection, [values * 3])
