@@ -25,13 +25,14 @@ _SHOWN = 5  # ranges
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def batch(
+def batch(  # noqa: PLR0913 -- each is an option of the command
     pipeline: Annotated[str, typer.Argument(help="Name of a pipeline.")],
     *,
     start: Annotated[str | None, typer.Option("--from", help="First window start, ISO 8601; UTC if no zone.")] = None,
     end: Annotated[str | None, typer.Option("--to", help="Windows end by then; with --from: clean ones too.")] = None,
     cut: Annotated[int | None, typer.Option("--cut", help="Epoch to read up to; the newest if not given.")] = None,
     version: Annotated[int | None, typer.Option("--version", help="Of the stream; else the one that serves.")] = None,
+    anew: Annotated[bool, typer.Option("--anew", help="Keep nothing: read the whole log, replace the table.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The recorded run as one JSON object.")] = False,
 ) -> None:
     """Recompute from the log the windows that are dirty at a cut, and publish them in one commit."""
@@ -48,6 +49,7 @@ def batch(
             start=first,
             end=last,
             epoch=cut,
+            anew=anew,
             probe=lambda point, _: status.update(f"{pipeline}: {STEPS.get(point, point)}"),
         )
     if as_json:

@@ -5,11 +5,12 @@ was killed: they are never read, and taken out before the next run writes its ow
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import takewhile
 
 import duckdb
 import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable
 
 from batch.dirty import Touch
 from batch.retention import outdated
@@ -17,10 +18,10 @@ from cutover.definition.fingerprint import batch_fingerprint
 from cutover.definition.pipeline import Pipeline
 from cutover.definition.windows import Interval
 from cutover.errors import LogError
-from cutover.lake import batch_runs, tables, upkeep
+from cutover.lake import batch_runs, checksums, datafiles, tables, upkeep, writing
 from cutover.lake.batch_runs import BatchRun, Range
 from cutover.lake.losses import Loss
-from cutover.lake.paths import BatchTable, batch_uri
+from cutover.lake.paths import BATCH_TABLES, BatchTable, batch_uri
 from cutover.lake.schemas import BATCH_INDEX, batch_ledger_schema
 from cutover.log.cut import LogId
 from cutover.records.read import Offsets
@@ -35,6 +36,7 @@ _RANGES = """
 """
 
 
+ORPHANS = {"userMetadata": "rows of runs that do not count"}
 _GROWING: tuple[BatchTable, ...] = ("batch_index", "batch_ledger")
 
 
@@ -69,7 +71,9 @@ def load(settings: Settings, pipeline: Pipeline, log: LogId, recorded: Sequence[
         LakeError: The index cannot be read.
     """
     fingerprint = batch_fingerprint(pipeline)
-    newest_first = reversed(batch_runs.runs(settings, pipeline))
+    known = batch_runs.runs(settings, pipeline)
+    begun = max((number for number, run in enumerate(known) if run.anew), default=0)
+    newest_first = reversed(known[begun:])
     runs = [*takewhile(lambda run: run.batch_fingerprint == fingerprint and not outdated(run, recorded), newest_first)]
     for run in reversed(runs):
         if run.topic_id != log.topic_id:
@@ -145,45 +149,68 @@ def inside_sql(ranges: Sequence[Range]) -> str:
     return " OR ".join(parts) or "false"
 
 
-def record_scan(settings: Settings, pipeline: Pipeline, history: History, *, ranges: pa.Table, ledger: pa.Table) -> int:
+def record_scan(
+    settings: Settings, pipeline: Pipeline, history: History, *, ranges: pa.Table, ledger: pa.Table, run_id: str
+) -> int:
     """Write what a scan found; a repeat after a kill leaves nothing double.
 
     Returns:
         The version of the ledger.
     """
     kept = [run.run_id for run in history.runs]
-    for name in _GROWING:  # before the rows of this run: what it records is a version that holds the merged file
-        uri = batch_uri(settings, pipeline, name)
-        if tables.exists(uri):
-            upkeep.compact(uri)
-    _replace_orphans(settings, pipeline, "batch_index", kept, ranges)
-    return _replace_orphans(settings, pipeline, "batch_ledger", kept, ledger)
+    _replace_orphans(settings, pipeline, "batch_index", kept, ranges, run_id)
+    return _replace_orphans(settings, pipeline, "batch_ledger", kept, ledger, run_id)
 
 
-def record_run(settings: Settings, pipeline: Pipeline, run: BatchRun) -> None:
-    """Write the row that makes a run count."""
-    row = {"_kind": "run", "_run": run.run_id, "_epoch": run.epoch, "_record": run.to_json()}
+def record_run(settings: Settings, pipeline: Pipeline, run: BatchRun) -> BatchRun:
+    """Write the row that makes a run count, with what the listed files of each table weigh then; return it."""
     table = tables.ensure(batch_uri(settings, pipeline, "batch_index"), BATCH_INDEX)
-    tables.append(table, pa.Table.from_pylist([row], schema=BATCH_INDEX))
+    stem = checksums.new_stem("run", run.run_id)
+    weights = {name: _weight(settings, pipeline, name) for name in BATCH_TABLES}
+    weights["batch_index"] += checksums.weight_of("", stem)
+    sealed = replace(run, files={name: checksums.text_of(weight) for name, weight in weights.items()})
+    row = {"_kind": "run", "_run": run.run_id, "_epoch": run.epoch, "_record": sealed.to_json()}
+    writing.append(table, pa.Table.from_pylist([row], schema=BATCH_INDEX), stem=stem)
     for name in _GROWING:  # after it: no version that a recorded run names is older than a day and merged since
         upkeep.clean(batch_uri(settings, pipeline, name))
+    return sealed
+
+
+def _weight(settings: Settings, pipeline: Pipeline, name: BatchTable) -> int:
+    uri = batch_uri(settings, pipeline, name)
+    return checksums.total(tables.paths(tables.open_table(uri))) if tables.exists(uri) else 0
 
 
 def _replace_orphans(
-    settings: Settings, pipeline: Pipeline, name: BatchTable, kept: Sequence[str], rows: pa.Table
+    settings: Settings, pipeline: Pipeline, name: BatchTable, kept: Sequence[str], rows: pa.Table, run_id: str
 ) -> int:
     schema = BATCH_INDEX if name == "batch_index" else batch_ledger_schema(pipeline)
-    table = tables.ensure(batch_uri(settings, pipeline, name), schema)
-    connection = tables.connect()
-    tables.bind(connection, "found", table)
-    ours = "_kind = 'range'" if name == "batch_index" else "true"
-    query = f"SELECT DISTINCT _run FROM found WHERE {ours} AND NOT list_contains(?, _run)"  # noqa: S608 -- literals above
-    orphans = ", ".join(tables.literal(row[0]) for row in connection.execute(query, [list(kept)]).fetchall())
-    if orphans:
-        table.delete(f"{ours} AND _run IN ({orphans})")
+    uri = batch_uri(settings, pipeline, name)
+    table = tables.ensure(uri, schema)
+    _remove_orphans(table, "_kind = 'range'" if name == "batch_index" else "true", kept)
+    if upkeep.compact(uri):  # before the rows of this run: what it records is a version that holds the merged file
+        table = tables.open_table(uri)
     if rows.num_rows:
-        tables.append(table, rows)
+        writing.append(table, rows, stem=checksums.new_stem(name.removeprefix("batch_"), run_id))
     return int(table.version())
+
+
+def _remove_orphans(table: DeltaTable, ours: str, kept: Sequence[str]) -> None:
+    """Take out the rows of runs that do not count: files that hold some are written anew without them."""
+    left = f"NOT ({ours}) OR list_contains(?, _run)"
+    gone, made = [], []
+    for action in tables.actions(table):
+        with tables.connect() as connection, tables.naming(table):
+            tables.bind(connection, "found", table, paths=(str(action["path"]),))
+            rows = connection.execute(f"SELECT * FROM found WHERE {left}", [list(kept)]).to_arrow_table()  # noqa: S608
+        if rows.num_rows < int(action["num_records"]):
+            gone.append(action)
+            made += [rows] if rows.num_rows else []
+    if gone:
+        with writing.refusing(table.table_uri):
+            schema = pa.schema(table.schema().to_arrow())
+            files = [datafiles.write(table.table_uri, r.cast(schema), checksums.new_stem("kept")) for r in made]
+        writing.replace(table, gone, files, commit=CommitProperties(max_commit_retries=0, custom_metadata=ORPHANS))
 
 
 def _bind_offsets(connection: duckdb.DuckDBPyConnection, name: str, offsets: Mapping[int, int]) -> None:

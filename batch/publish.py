@@ -31,12 +31,12 @@ def publish(work: Work, found: Found, probe: Probe, clock: Clock) -> BatchRun:
         work.history,
         ranges=scan.range_rows(work.connection, work.run_id, work.target),
         ledger=scan.ledger_rows(work.connection, work.pipeline, work.run_id, work.target),
+        run_id=work.run_id,
     )
     batch_version = _replace(work, found)
     probe("batch.written", work.target.record.epoch)
     versions = {"batch_version": batch_version, "ledger_version": ledger_version}
-    recorded = _run(work, found, versions, clock)
-    index.record_run(work.settings, work.pipeline, recorded)
+    recorded = index.record_run(work.settings, work.pipeline, _run(work, found, versions, clock))
     probe("batch.committed", work.target.record.epoch)
     return recorded
 
@@ -63,7 +63,9 @@ def _replace(work: Work, found: Found) -> int:
         table,
         staged_rows(work),
         found.plan.computed,
-        commit=CommitProperties(custom_metadata={"userMetadata": note}),
+        of=work.run_id,
+        anew=work.anew,
+        commit=CommitProperties(max_commit_retries=0, custom_metadata={"userMetadata": note}),
     )
 
 
@@ -92,6 +94,7 @@ def _run(work: Work, found: Found, versions: Mapping[str, int], clock: Clock) ->
         contract=found.contract,
         open_from=found.open_from,
         marks=dict(record.marks),
+        anew=work.anew,
         dimensions=dict(work.lookups.spans),
         started=work.started.isoformat(),
         finished=finished.isoformat(),

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 
 from batch import contract, index, publish, retention, scan, sessions
+from batch.index import History
 from batch.lock import writer_lock
 from batch.lookups import Lookups
 from batch.result import STAGED, stage_result, stage_rows
@@ -17,11 +18,12 @@ from cutover import probe as probes
 from cutover.clock import Clock, SystemClock
 from cutover.definition.pipeline import Pipeline
 from cutover.definition.windows import Sessions
-from cutover.errors import DefinitionError
+from cutover.errors import DefinitionError, LakeError
 from cutover.events import log
-from cutover.lake import losses, pins, same_log, tables
+from cutover.lake import batch_runs, losses, own, pins, same_log, tables
 from cutover.lake.batch_runs import BatchRun, Range
-from cutover.lake.paths import version_uri
+from cutover.lake.foreign import Kind
+from cutover.lake.paths import BATCH_TABLES, batch_uri, version_uri
 from cutover.lake.stages import Stage, current_stage
 from cutover.log.kafka import LogClient
 from cutover.log.two import log_of
@@ -31,13 +33,14 @@ from cutover.settings import Settings
 CLOCK = SystemClock()
 
 
-def run(
+def run(  # noqa: PLR0913 -- what to compute, and what a test hands in
     settings: Settings,
     pipeline: Pipeline,
     *,
     start: datetime | None = None,
     end: datetime | None = None,
     epoch: int | None = None,
+    anew: bool = False,
     probe: probes.Probe = probes.silent,
 ) -> BatchRun | None:
     """Recompute the windows that are dirty at a cut, and publish them in one commit.
@@ -50,6 +53,7 @@ def run(
         end: See `start`.
         epoch: The cut; None: the newest epoch of the current stream version. Of a cut older than what batch has read
             nothing is computed: the run names as stale the windows in which the batch table is ahead of it.
+        anew: Nothing of earlier runs is kept: the whole log is read again, and the table holds what that gives.
         probe: Told at `batch.read`, `batch.written`, `batch.committed`.
 
     Returns:
@@ -69,7 +73,7 @@ def run(
     if current_stage(settings, pipeline) is Stage.KAPPA:
         log.info("batch_skipped", pipeline=pipeline.name, stage=Stage.KAPPA.value)
         return None
-    with opened(settings, pipeline, epoch, wanted, CLOCK) as work:
+    with opened(settings, pipeline, epoch, wanted, CLOCK, anew=anew) as work:
         return recompute(work, probe, CLOCK)
 
 
@@ -109,7 +113,7 @@ def _computed(work: Work, scanned: Offsets) -> Found:
 
 @contextmanager
 def opened(
-    settings: Settings, pipeline: Pipeline, epoch: int | None, wanted: Range | None, clock: Clock
+    settings: Settings, pipeline: Pipeline, epoch: int | None, wanted: Range | None, clock: Clock, *, anew: bool = False
 ) -> Iterator[Work]:
     """Hold the lock, the cut and a place for what is staged, and check that the log still is what the cut says."""
     run_id, started = uuid.uuid4().hex, clock.now()
@@ -118,22 +122,45 @@ def opened(
         pinned_target(settings, pipeline, epoch, holder=pins.batch_holder(run_id), clock=clock) as target,
         staging(tables.connect(tables.reading(settings)), version_uri(settings, pipeline), run_id) as staged,
     ):
+        if not anew:
+            begun(settings, pipeline)
         client = LogClient(settings)
         recorded = losses.up_to(settings, target.version)
+        earlier = History(runs=()) if anew else index.load(settings, pipeline, target.record.cut.log, recorded)
         yield Work(
             settings=settings,
             pipeline=pipeline,
             target=target,
             client=client,
             earliest=checked_log(client, pipeline, target),
-            history=still_held(client, index.load(settings, pipeline, target.record.cut.log, recorded)),
+            history=still_held(client, earlier),
             recorded=recorded,
             lookups=Lookups(settings, pipeline, target),
             staged=staged,
             run_id=run_id,
+            anew=anew,
             wanted=wanted,
             started=started,
         )
+
+
+def begun(settings: Settings, pipeline: Pipeline) -> None:
+    """Refuse to build on rows that somebody else changed; take over files that were only rewritten.
+
+    Raises:
+        LakeError: Names the table, the commit, and what mends it.
+    """
+    runs = batch_runs.runs(settings, pipeline)
+    for name in BATCH_TABLES:
+        uri = batch_uri(settings, pipeline, name)
+        if not tables.exists(uri):
+            continue
+        table = tables.open_table(uri)
+        found = own.of_batch(table, name, runs)
+        if found is not None and found.kind is Kind.FOREIGN:
+            raise LakeError(found.message(own.ANEW.format(name=pipeline.name)), runbook=found.runbook)
+        if found is not None and found.kind is Kind.HARMLESS:
+            own.adopt(table, found)
 
 
 def checked_log(client: LogClient, pipeline: Pipeline, target: Target) -> dict[int, int]:

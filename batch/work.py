@@ -39,6 +39,7 @@ class Work:
     lookups: Lookups
     staged: Staging
     run_id: str
+    anew: bool  # nothing of earlier runs is kept
     wanted: Range | None  # None: every dirty window
     started: datetime
 

@@ -12,6 +12,7 @@ alone: it changes neither alerts nor `latest.html` nor what the gate knows of a 
 
 After each comparison, whatever it said, `verify` judges what must hold in any case (`cutover verify`). Red: a check is
 violated, which stands in the last lines of its log; docs/runbooks/InvariantBroken.md. What cannot be proven is logged.
+Then `scrub` checks the bytes of the next listed files (`cutover verify --files`); docs/runbooks/TableUnreadable.md.
 """
 
 from datetime import timedelta
@@ -74,13 +75,19 @@ def reconcile_dag(pipeline: Pipeline) -> None:
 
             return verified(pipeline.name)
 
+        @task(trigger_rule="all_done", doc_md="Checks the bytes of the next listed files; a damaged one fails it.")
+        def scrub() -> dict[str, Any]:
+            from reconcile_task import scrubbed  # noqa: PLC0415 -- the task's work, loaded when it runs
+
+            return scrubbed(pipeline.name)
+
         @task(doc_md="Red if a comparison or a check is: a run's last task says how the run ended.")
         def settle() -> None:
             """Do nothing of its own."""
 
-        compared, checked = compare.expand(request=collect_requests()), verify()
-        compared >> checked
-        [compared, checked] >> settle()
+        compared, checked, files = compare.expand(request=collect_requests()), verify(), scrub()
+        compared >> checked >> files
+        [compared, checked, files] >> settle()
 
     reconcile()
 

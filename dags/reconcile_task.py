@@ -87,6 +87,25 @@ def verified(pipeline: str) -> dict[str, Any]:
     return {"exit_code": found.exit_code, "checks": {name: str(one.state) for name, one in found.checks.items()}}
 
 
+def scrubbed(pipeline: str) -> dict[str, Any]:
+    """Check the bytes of the next files of a pipeline's tables.
+
+    Returns:
+        How many files and bytes were checked, and whether that came to the end.
+
+    Raises:
+        AirflowFailException: A file does not hold what was committed.
+    """
+    from cutover.lake.scrub import scrub  # noqa: PLC0415 -- brings duckdb and deltalake: only where a task runs
+
+    with failing_plainly():
+        settings = load_settings()
+        found = scrub(settings, catalogue.get(settings, pipeline))
+    if found.damaged:
+        raise AirflowFailException("\n".join([*found.damaged, "Runbook: docs/runbooks/TableUnreadable.md"]))
+    return found.to_json()
+
+
 def address(settings: Settings, path: str | None) -> str:
     """Return where a person opens a report that lies in the reports folder."""
     if path is None:

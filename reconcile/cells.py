@@ -63,7 +63,7 @@ def _row(sides: Sides, raw: Sequence[Any]) -> _Row:
 def _cells(sides: Sides, row: _Row) -> list[Difference]:
     """Return a row's cells that differ: measures, or where none does the states and the number of records."""
     moved = [(value, v) for value, v in zip(sides.layout.values, row.values, strict=True) if _moves(value, v)]
-    shown = [(value, v) for value, v in moved if "__" not in value.name and value.name != "_n"] or moved
+    shown = [(value, v) for value, v in moved if value.is_measure] or moved
     return [_cell(sides, row, value, values) for value, values in shown]
 
 
@@ -122,7 +122,7 @@ def minus(left: Any, right: Any, *, additive: bool) -> Scalar:
 
 def total(sides: Sides) -> int:
     """Return the number of cells (measures, states not counted) in which the sides differ, of all rows of `touched`."""
-    shown = [i for i, value in enumerate(sides.layout.values) if "__" not in value.name and value.name != "_n"]
+    shown = [i for i, value in enumerate(sides.layout.values) if value.is_measure]
     differs = [
         f"CASE WHEN {' OR '.join(_apart(sides, i, n) for n in range(len(sides.merged) + 1))} THEN 1 ELSE 0 END"
         for i in shown

@@ -10,6 +10,7 @@ from deltalake import DeltaTable
 
 from cutover.errors import LakeError
 from cutover.lake import tables
+from cutover.lake.checksums import FileDamagedError
 from reconcile.result import SealBreach
 
 RUNBOOK = "TableUnreadable"
@@ -43,7 +44,7 @@ def beyond(name: str, error: duckdb.Error) -> SealBreach | None:
 
 def said(error: LakeError) -> SealBreach:
     """Return the breach of a table that refused to be opened."""
-    breach = unreadable(str(error))
+    breach = unreadable(str(error), error.file if isinstance(error, FileDamagedError) else None)
     broken = error.runbook == "EpochHistoryBroken"
     return replace(breach, code="history", runbook=error.runbook) if broken else breach
 

@@ -211,7 +211,7 @@ def _values(
 ) -> tuple[Measured, ...]:
     """Return each measure on both sides; where a window is not judged, a difference has that for its cause."""
     differing = {cell.measure: cell for cell in cells.read(sides, where=place)}
-    shown = [v for v in sides.layout.values if v.name in differing or ("__" not in v.name and v.name != "_n")]
+    shown = [v for v in sides.layout.values if v.name in differing or v.is_measure]
     found = []
     for value in shown:
         streaming, batch = (side.get(value.name) for side in both)

@@ -14,7 +14,7 @@ from cutover.definition.fingerprint import result_fingerprint
 from cutover.definition.pipeline import Pipeline
 from cutover.definition.windows import EARLIEST, FOREVER, LATEST, Sessions, oldest
 from cutover.errors import DefinitionError, LakeError
-from cutover.lake import pins, versions
+from cutover.lake import checksums, pins, versions
 from cutover.lake.batch_runs import Range
 from cutover.lake.control import OvertakenError
 from cutover.probe import Probe, silent
@@ -63,7 +63,8 @@ def reconcile(  # noqa: PLR0913 -- a range, a cut, and what a test hands in
     clock = clock or SystemClock()
     at, began = clock.now(), clock.monotonic()
     _check_range(start, end)
-    found, unjudged = judge(settings, pipeline, start, end, epoch, log)
+    with checksums.once():
+        found, unjudged = judge(settings, pipeline, start, end, epoch, log)
     made = replace(
         found,
         run_id=f"{at.astimezone(UTC):%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}",
@@ -190,7 +191,7 @@ def _compared(
     except seal.SealError as error:
         return _refused(pipeline, _broken(examined.seal, error.breach)), ()
     except LakeError as error:
-        return _refused(pipeline, _broken(examined.seal, damage.unreadable(str(error)))), ()
+        return _refused(pipeline, _broken(examined.seal, damage.said(error))), ()
     except duckdb.Error as error:
         breach = damage.damaged((evidence.epoch_log.table, evidence.batch)) or damage.beyond(pipeline.name, error)
         if breach is None:

@@ -11,10 +11,11 @@ from deltalake import DeltaTable
 from cutover.definition.fingerprint import batch_fingerprint, result_fingerprint
 from cutover.definition.pipeline import Pipeline
 from cutover.errors import LakeError
-from cutover.lake import batch_runs, changes, delivery, epoch_history, losses, tables, versions, witnesses
+from cutover.lake import batch_runs, changes, delivery, epoch_history, losses, own, tables, versions, witnesses
 from cutover.lake.batch_runs import BatchRun, Range
 from cutover.lake.delivery import NOTHING, Delivered
 from cutover.lake.epochs import EpochLog, EpochRecord
+from cutover.lake.foreign import Kind
 from cutover.lake.losses import Loss
 from cutover.lake.paths import batch_uri
 from cutover.lake.versions import Version
@@ -121,10 +122,7 @@ def _gather(
         raise SealError(SealBreach(code="no_stream", message=text, runbook="NotComparable"))
     run = _choose(settings, pipeline, version, epoch)
     epoch_log = opened or EpochLog(version.uri)
-    batch = tables.open_table(batch_uri(settings, pipeline), run.batch_version)
-    breach = damage.missing((epoch_log.table, batch))
-    if breach is not None:
-        raise SealError(breach)
+    batch = _as_read(settings, pipeline, run)
     try:
         return _facts(settings, pipeline, version, run, epoch_log, batch, seen)
     except duckdb.Error as error:
@@ -176,6 +174,20 @@ def _facts(  # noqa: PLR0913, PLR0917 -- all that both sides are read from
     return facts, evidence
 
 
+def _as_read(settings: Settings, pipeline: Pipeline, run: BatchRun) -> DeltaTable:
+    """Return the batch table as its readers get it: its newest version, unless an earlier run is asked for.
+
+    Raises:
+        SealError: Somebody else changed a table of the pipeline, or a run of ours wrote it that was never recorded.
+    """
+    foreign = next((found for found in own.changes(settings, pipeline) if found[0].kind is not Kind.HARMLESS), None)
+    if foreign is not None:
+        change, mends = foreign
+        raise SealError(SealBreach(code=change.kind.value, message=change.message(mends), runbook=change.runbook))
+    is_newest = batch_runs.runs(settings, pipeline)[-1].run_id == run.run_id
+    return tables.open_table(batch_uri(settings, pipeline), None if is_newest else run.batch_version)
+
+
 def _choose(settings: Settings, pipeline: Pipeline, version: Version, epoch: int | None) -> BatchRun:
     """Return the batch run of this stream version at the newest cut that published a table, or that at `epoch`.
 
@@ -194,7 +206,7 @@ def _choose(settings: Settings, pipeline: Pipeline, version: Version, epoch: int
 
 def _books(epoch_log: EpochLog, epoch: int) -> Books:
     connection = tables.connect()
-    tables.bind(connection, "books_all", epoch_log.table)
+    tables.bind(connection, "books_all", epoch_log.table, kinds=("partial", "ledger"))
     rows = connection.execute(_BOOKS, [epoch]).fetchall()
     return Books(
         up_to_cut={str(name): int(at_cut or 0) for name, at_cut, _ in rows},
@@ -252,7 +264,7 @@ def _seal(facts: Facts, evidence: Evidence, found: tuple[SealBreach, ...]) -> Se
         versions=Versions(
             stream=evidence.version.number,
             stream_table=evidence.epoch_log.version,
-            batch_table=run.batch_version,
+            batch_table=int(evidence.batch.version()),
             batch_ledger=run.ledger_version,
         ),
         isolation=run.isolation,

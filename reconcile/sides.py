@@ -171,7 +171,7 @@ def _layout(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, *, same: 
     summed = {*additive(pipeline), "_n"}
     values = tuple(
         replace(agreed(pipeline, value_of(name, types[name]), same=same), additive=name in summed)
-        for name in (*pipeline.measures, *rest)
+        for name in (*pipeline.measures, *rest, *(() if sessions else ("window_end",)))
     )
     component = COMPONENT if sessions else None
     return Layout(

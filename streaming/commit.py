@@ -1,16 +1,18 @@
 """The one commit of an epoch: partial aggregates, ledger and record together, refused if another driver was faster."""
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Transaction, write_deltalake
+import pyarrow.compute as pc
+from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
 from cutover.errors import LakeError
 from cutover.events import log
-from cutover.lake import losses, tables, witnesses
+from cutover.lake import checksums, datafiles, foreign, losses, own, tables, witnesses, writing
 from cutover.lake.epochs import EpochRecord, open_log
 from cutover.lake.losses import Loss
 from cutover.lake.versions import Version
@@ -23,7 +25,8 @@ ATTEMPTS = 3
 """Times that an epoch is written before its driver ends, where others rewrite files meanwhile."""
 
 Actions = list[AddAction | RemoveAction]
-Write = Callable[[], None]
+Write = Callable[[], EpochRecord]
+KIND = "_kind"
 
 
 class Committer:
@@ -48,63 +51,62 @@ class Committer:
         self.newest = history.check(table, version)
         self.conflicts = 0  # refused commits that no record tells of yet
         self._reload_every, self._since_load = reload_every, 0
+        self._adopt()
 
-    def commit(self, rows: pa.Table, record: EpochRecord) -> None:
+    def commit(self, rows: pa.Table, record: EpochRecord, written: Sequence[AddAction] = ()) -> None:
         """Commit an epoch's rows and its record.
+
+        Args:
+            rows: Of the epoch. Its record is written with what all listed files weigh after it, whatever stands here.
+            record: The epoch's.
+            written: Further rows of it that already lie in files of the table's folder.
 
         Raises:
             LakeError: Another driver committed this epoch, or the table cannot be written. Nothing was written.
         """
-        self._attempt(
-            record,
-            lambda: write_deltalake(
-                self.table,
-                rows,
-                mode="append",
-                partition_by=["_kind"],
-                commit_properties=self._properties(record.epoch, record.to_json()),
-                post_commithook_properties=NO_HOOKS,
-            ),
-        )
+        self._attempt(record, lambda: self._write(rows, record, written))
         self._note()
         self._since_load += 1
         if self._since_load >= self._reload_every:
             self.reload()
 
-    def commit_files(self, files: Actions, record: EpochRecord) -> None:
-        """Commit an epoch whose rows already lie in files of the table's folder.
-
-        Raises:
-            LakeError: As `commit`.
-        """
-        self._attempt(record, lambda: self._transact(files, self._properties(record.epoch, record.to_json())))
-        self.reload()  # such a commit leaves the handle at the version before it
-        self._note()
-
-    def add(self, data: pa.Table | Actions, epoch: int) -> None:
+    def add(self, rows: pa.Table, epoch: int, written: Sequence[AddAction] = ()) -> None:
         """Commit an epoch's rows without its record, and without the fence: whoever writes them, they stand.
 
         Raises:
             LakeError: The table cannot be written.
         """
         properties = CommitProperties(custom_metadata={"userMetadata": f"data of epoch {epoch}"})
+        stem = checksums.new_stem(checksums.APART, epoch)
         try:
-            if isinstance(data, list):
-                self._transact(data, properties)
-                self.reload()
-                return
-            write_deltalake(
-                self.table,
-                data,
-                mode="append",
-                partition_by=["_kind"],
-                commit_properties=properties,
-                post_commithook_properties=NO_HOOKS,
-            )
+            self._transact([*written, *self._files(rows, dict.fromkeys(_kinds(rows), stem))], properties)
         except (DeltaError, OSError) as error:
             place, cause = f"Epoch log of {self.version.pipeline}: epoch {epoch}", str(error).splitlines()[0]
             msg = f"{place}: expected to write its data, got: {cause}."
             raise LakeError(msg, runbook="TableUnreadable") from error
+        self._refuse_overtaken(epoch)
+
+    def _write(self, rows: pa.Table, record: EpochRecord, written: Sequence[AddAction]) -> EpochRecord:
+        """Write the files of an epoch and list them; return its record, which says what all listed files weigh then."""
+        data = rows.filter(pc.not_equal(rows[KIND], "epoch"))
+        stems = {kind: checksums.new_stem("epoch", record.epoch) for kind in (*_kinds(data), "epoch")}
+        known = 0 if self.newest is None else int(self.newest.files, 16)
+        own = sum(checksums.weight_of(f"{KIND}={kind}", stem) for kind, stem in stems.items())
+        after = known + checksums.total(action.path for action in written) + own
+        sealed = replace(record, files=checksums.text_of(after))
+        said = {KIND: "epoch", "_epoch": sealed.epoch, "_record": sealed.to_json()}
+        whole = pa.concat_tables([data, pa.Table.from_pylist([said], schema=rows.schema)])
+        before = int(self.table.version())
+        self._transact([*written, *self._files(whole, stems)], self._properties(sealed.epoch, sealed.to_json()))
+        if int(self.table.version()) != before + 1:
+            self._since_load = self._reload_every  # somebody else committed meanwhile: look at what
+        return sealed
+
+    def _files(self, rows: pa.Table, stems: Mapping[str, str]) -> list[AddAction]:
+        return [
+            datafiles.write(self.version.uri, of_kind, stems[str(partition[KIND])], partition=partition)
+            for partition, of_kind in datafiles.split(rows, KIND)
+        ]
 
     def replace_files(self, files: Actions, *, why: str) -> bool:
         """Replace files by others with the same meaning, under the number of the newest epoch.
@@ -138,12 +140,29 @@ class Committer:
         if shown != self.newest:
             raise self._fenced(-1 if shown is None else shown.epoch, shown, table)
         self.table, self._since_load = table, 0
+        self._adopt()
+
+    def _adopt(self) -> None:
+        """Take over files that somebody rewrote without harm (OPTIMIZE), while the table's log can still prove it."""
+        if all(checksums.name_of(path) for path in tables.paths(self.table)):
+            return
+        number, weight = (-1, 0) if self.newest is None else (self.newest.epoch, int(self.newest.files, 16))
+        found = foreign.change(self.table, weight)
+        if found is None or found.kind is not foreign.Kind.HARMLESS:
+            return
+        try:
+            made, gone = own.adopted(self.table, found, 0, number)
+            actions = [*made, *(datafiles.remove(action) for action in gone)]
+            self._transact(actions, self._properties(number, "adopted", retries=0))
+        except (DeltaError, OSError) as error:
+            log.warning("files_not_adopted", pipeline=self.version.pipeline, error=str(error))
+            return
+        self._refuse_overtaken(number)
 
     def _refuse_unlisted(self, files: Actions) -> None:
         """Refuse to take a file away that is no longer listed: delta-rs would not, and its rows would stand twice."""
         self.reload()
-        listed = {str(action["path"]) for action in tables.actions(self.table)}
-        gone = sorted({file.path for file in files if isinstance(file, RemoveAction)} - listed)
+        gone = sorted({f.path for f in files if isinstance(f, RemoveAction)} - set(tables.paths(self.table)))
         if gone:
             msg = f"rewritten by somebody else: {', '.join(gone)}"
             raise CommitFailedError(msg)
@@ -155,17 +174,16 @@ class Committer:
             raise LakeError(msg, runbook="EpochHistoryBroken")
         for left in reversed(range(ATTEMPTS)):
             try:
-                write()
+                self.newest = write()
+                break
             except (DeltaError, OSError) as error:
                 if self._is_ours(record, error):
                     break
                 self.conflicts += 1
                 if not left:
                     raise self._refused(record, error) from error
-            else:
-                break
-        self.newest = record
         self.conflicts -= record.conflicts
+        self._refuse_overtaken(record.epoch)
 
     def _note(self) -> None:
         """Leave a note of the newest epoch, and of a table version that holds it."""
@@ -182,7 +200,7 @@ class Committer:
         shown = history.check(table, self.version)
         if shown is not None and shown.epoch == record.epoch and shown.run_id == record.run_id:
             log.warning("epoch_found_committed", pipeline=self.version.pipeline, epoch=record.epoch)
-            self.table = table
+            self.table, self.newest = table, shown
             return True
         if shown != self.newest:
             raise self._fenced(record.epoch, shown, table) from error
@@ -194,14 +212,18 @@ class Committer:
         return False
 
     def _transact(self, files: Actions, properties: CommitProperties) -> None:
-        self.table.create_write_transaction(
-            files,
-            mode="append",
-            schema=self.table.schema(),
-            partition_by=["_kind"],
-            commit_properties=properties,
-            post_commithook_properties=NO_HOOKS,
-        )
+        writing.transact(self.table, files, commit=properties, hooks=NO_HOOKS)
+
+    def _refuse_overtaken(self, epoch: int) -> None:
+        """Refuse to go on through a handle that, once it was brought up to date, shows another driver's epoch.
+
+        Raises:
+            LakeError: It does: a commit through it would no longer be refused.
+        """
+        newest = -1 if self.newest is None else self.newest.epoch
+        found = self.table.transaction_version(self.version.app_id)
+        if (-1 if found is None else int(found)) != newest:
+            raise self._fenced(epoch, None, self.table)
 
     def _properties(self, epoch: int, metadata: str, *, retries: int | None = None) -> CommitProperties:
         return CommitProperties(
@@ -251,3 +273,7 @@ class Committer:
             f"{str(error).splitlines()[0]}.\nHint: nothing was committed; mend the storage and start again."
         )
         return LakeError(msg, runbook="StreamNotRunning")
+
+
+def _kinds(rows: pa.Table) -> list[str]:
+    return [str(kind) for kind in pc.unique(rows[KIND]).to_pylist()]

@@ -21,7 +21,7 @@ from streaming.rim import Rim
 LOOKS = 10  # how often the files are counted while a tier fills
 RETENTION_HOURS = 2  # files younger than this may belong to a commit that is under way, or to a reader
 SWEEP_SECONDS = 600.0
-_FOLDED = re.compile(r"/fold-(\d+)-(\d+)-[0-9a-f]+\.parquet$")
+_SPAN = re.compile(r"/(fold|fork|adopted)-(\d+)-(\d+)-w")
 
 
 class Compactor:
@@ -131,7 +131,7 @@ def listed(table: DeltaTable) -> list[File]:
 
 def folded_to(table: DeltaTable) -> int | None:
     """Return the newest epoch whose accepted partials are folded; None if none is."""
-    merged = [f.last for f in listed(table) if f.kind == "partial" and _FOLDED.search(f.path)]
+    merged = [f.last for f in listed(table) if f.kind == "partial" and (at := _SPAN.search(f.path)) and at[1] == "fold"]
     return max(merged, default=None)
 
 
@@ -145,8 +145,8 @@ def tidy(table: DeltaTable, *, sweep: bool) -> None:
 
 def _file(action: dict[str, object]) -> File:
     path = str(action["path"])
-    match = _FOLDED.search(path)
-    first, last = (match[1], match[2]) if match else (action["min._epoch"], action["max._epoch"])
+    match = _SPAN.search(path)
+    first, last = (match[2], match[3]) if match else (action["min._epoch"], action["max._epoch"])
     return File(
         path=path,
         kind=str(action["partition._kind"]),

@@ -9,14 +9,13 @@ from collections.abc import Iterable
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from deltalake.transaction import AddAction
 
 from cutover.definition.pipeline import Delivery
 from cutover.lake.delivery import AT_LEAST_ONCE, EXACTLY_ONCE, KIND, Attempt
 from cutover.lake.epochs import EpochRecord
 from cutover.lake.losses import Starts
 from cutover.probe import Probe
-from streaming import files, overflow
+from streaming import files
 from streaming.commit import Committer
 from streaming.overflow import Gathered
 
@@ -26,7 +25,7 @@ def deliver(committer: Committer, rows: pa.Table, gathered: Gathered, record: Ep
 
     Args:
         committer: The driver's.
-        rows: All rows of the epoch that the driver holds, its record among them.
+        rows: All rows of the epoch that the driver holds, without its record.
         gathered: Where its partial rows are.
         record: The epoch's.
         probe: Told at `epoch.apart`.
@@ -34,19 +33,19 @@ def deliver(committer: Committer, rows: pa.Table, gathered: Gathered, record: Ep
     Raises:
         LakeError: As `Committer.commit`.
     """
+    written = gathered.written or ()
     if record.delivery == EXACTLY_ONCE or record.tick:
-        _whole(committer, rows, gathered.written, record)
+        committer.commit(rows, record, written)
         return
-    is_record = pc.equal(rows["_kind"], "epoch")
-    own, data = rows.filter(is_record), pa.concat_tables([rows.filter(pc.invert(is_record)), _attempt(rows, record)])
+    data, nothing = pa.concat_tables([rows, _attempt(rows, record)]), rows.slice(0, 0)
     if record.delivery == AT_LEAST_ONCE:
-        _data(committer, data, gathered.written, record)
+        committer.add(data, record.epoch, written)
         probe("epoch.apart", record.epoch)
-        committer.commit(own, record)
+        committer.commit(nothing, record)
     else:
-        committer.commit(own, record)
+        committer.commit(nothing, record)
         probe("epoch.apart", record.epoch)
-        _data(committer, data, gathered.written, record)
+        committer.add(data, record.epoch, written)
 
 
 def windows_of(gathered: Gathered, uri: str, mode: Delivery) -> Starts | None:
@@ -59,20 +58,6 @@ def windows_of(gathered: Gathered, uri: str, mode: Delivery) -> Starts | None:
     found = [_span(table) for table in _parts(gathered, uri)]
     spans = [span for span in found if span is not None]
     return (min(first for first, _ in spans), max(last for _, last in spans)) if spans else None
-
-
-def _whole(committer: Committer, rows: pa.Table, written: list[AddAction] | None, record: EpochRecord) -> None:
-    if written is None:
-        committer.commit(rows, record)
-        return
-    own = overflow.own_files(committer.version.uri, rows, record.epoch)
-    committer.commit_files([*written, *own], record)
-
-
-def _data(committer: Committer, data: pa.Table, written: list[AddAction] | None, record: EpochRecord) -> None:
-    uri = committer.version.uri
-    own = [] if written is None else overflow.own_files(uri, data, record.epoch)
-    committer.add(data if written is None else [*written, *own], record.epoch)
 
 
 def _attempt(rows: pa.Table, record: EpochRecord) -> pa.Table:

@@ -1,9 +1,6 @@
 """Files of the table's folder that the driver lists itself: written first, shown to readers by one commit."""
 
-import json
 import shutil
-import time
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +8,10 @@ from urllib.parse import unquote
 
 import duckdb
 import pyarrow as pa
-import pyarrow.parquet as pq
 from deltalake.transaction import AddAction, RemoveAction
 from pyarrow import fs
 
-from cutover.lake import tables
+from cutover.lake import checksums, datafiles, tables
 
 GROUP = 100_000  # rows of a row group: what a writer holds in memory
 
@@ -51,8 +47,13 @@ def read(connection: duckdb.DuckDBPyConnection, view: str, uri: str, files: Sequ
         uri: The table's.
         files: Of that table; in an object store the view can be read once.
         schema: Of the files: no partition column.
+
+    Raises:
+        FileDamagedError: One does not hold what was committed.
     """
     system, root = place(uri)
+    for file in files:  # else a fold would put its own checksum on bytes that somebody has changed
+        checksums.check(system, root, file.path, place=f"Table `{root}`")
     paths = [f"{root}/{unquote(file.path)}" for file in files]
     if isinstance(system, fs.LocalFileSystem):
         connection.execute(f"CREATE VIEW {tables.identifier(view)} AS {tables.select(schema, paths)}")
@@ -63,71 +64,37 @@ def read(connection: duckdb.DuckDBPyConnection, view: str, uri: str, files: Sequ
     connection.register(view, found.scanner(batch_readahead=2, fragment_readahead=1).to_reader())
 
 
-def export(connection: duckdb.DuckDBPyConnection, query: str, uri: str, path: str, *, scratch: Path) -> tuple[int, int]:
+def export(
+    connection: duckdb.DuckDBPyConnection, query: str, uri: str, stem: str, *, kind: str, scratch: Path
+) -> AddAction:
     """Write what a query returns to one new Parquet file, a row group at a time.
 
     Args:
         connection: Knows the query's relations.
-        query: The rows.
+        query: The rows, without `_kind`.
         uri: The table's.
-        path: Of the file, relative to the table's folder.
+        stem: Of the file's name.
+        kind: Value of the partition column.
         scratch: A folder of this machine, for a file that has to go to an object store from there.
 
     Returns:
-        The number of rows, and of bytes.
+        The action that lists the file; other files said the same before.
     """
     system, root = place(uri)
     local = isinstance(system, fs.LocalFileSystem)
-    system.create_dir(f"{root}/{path.rpartition('/')[0]}", recursive=True)
-    target = Path(f"{root}/{path}") if local else scratch / Path(path).name
+    target = (Path(root) / f"_kind={kind}" if local else scratch) / f"{stem}.parquet"
     target.parent.mkdir(parents=True, exist_ok=True)
-    copy = f"COPY ({query}) TO {tables.literal(str(target))} (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {GROUP})"
-    (rows,) = connection.execute(copy).fetchone() or (0,)
+    connection.execute(
+        f"COPY ({query}) TO {tables.literal(str(target))} (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {GROUP})"
+    )
     if not local:
-        with target.open("rb") as source, system.open_output_stream(f"{root}/{path}") as out:
+        system.create_dir(f"{root}/_kind={kind}", recursive=True)
+        with target.open("rb") as source, system.open_output_stream(f"{root}/_kind={kind}/{stem}.parquet") as out:
             shutil.copyfileobj(source, out)
         target.unlink()
-    return int(rows), int(system.get_file_info(f"{root}/{path}").size)
-
-
-def write(uri: str, rows: pa.Table, file_name: str, *, kind: str, epochs: tuple[int, int]) -> tuple[File, AddAction]:
-    """Write rows of one kind to a new file; nobody sees it until it is committed."""
-    system, root = place(uri)
-    path = f"_kind={kind}/{file_name}-{uuid.uuid4().hex}.parquet"
-    data = rows.drop_columns(["_kind"]) if "_kind" in rows.column_names else rows
-    system.create_dir(f"{root}/_kind={kind}", recursive=True)
-    pq.write_table(data, f"{root}/{path}", filesystem=system, compression="zstd")
-    size = system.get_file_info(f"{root}/{path}").size
-    numbers = data["_epoch"].to_pylist()
-    stats = statistics(len(numbers), min(numbers, default=epochs[0]), max(numbers, default=epochs[1]))
-    file = File(path=path, kind=kind, first=epochs[0], last=epochs[1], size=size)
-    return file, add(file, stats)
-
-
-def statistics(rows: int, first: int, last: int) -> str:
-    """Return the statistics of a file as the table's log holds them: number of rows, bounds of `_epoch`."""
-    return json.dumps(
-        {
-            "numRecords": rows,
-            "minValues": {"_epoch": first},
-            "maxValues": {"_epoch": last},
-            "nullCount": {"_epoch": 0},
-        }
-    )
-
-
-def add(file: File, stats: str, *, new_data: bool = False) -> AddAction:
-    """Return the action that lists a file; `new_data` is false where other files said the same before."""
-    return AddAction(file.path, file.size, {"_kind": file.kind}, _now(), new_data, stats)
+    return datafiles.adopt(uri, f"_kind={kind}/{stem}.parquet", stem, partition={"_kind": kind}, new_data=False)
 
 
 def remove(file: File) -> RemoveAction:
     """Return the action that stops listing a file whose rows lie in another one now."""
-    values = {"_kind": file.kind}
-    return RemoveAction(
-        path=file.path, data_change=False, deletion_timestamp=_now(), size=file.size, partition_values=values
-    )
-
-
-def _now() -> int:
-    return int(time.time() * 1000)
+    return datafiles.remove({"path": file.path, "size_bytes": file.size, "partition._kind": file.kind})

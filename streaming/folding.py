@@ -1,6 +1,5 @@
 """One fold: a group of files becomes one file with the same meaning, streamed through DuckDB in bounded memory."""
 
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,7 +8,7 @@ from deltalake.transaction import AddAction
 
 from cutover.definition import compiled
 from cutover.definition.pipeline import Pipeline
-from cutover.lake import tables
+from cutover.lake import checksums, tables
 from cutover.lake.schemas import duckdb_type, epoch_log_schema
 from cutover.records.classes import Class
 from cutover.records.fold import WINDOW, fold_sql
@@ -43,7 +42,8 @@ def folded(
     """
     ordered = sorted(group, key=lambda file: (file.first, file.last))
     kind, first, last = ordered[0].kind, ordered[0].first, max(file.last for file in ordered)
-    path = f"_kind={kind}/fold-{first}-{last}-{uuid.uuid4().hex}.parquet"
+    weight = checksums.weighted(checksums.total(file.path for file in ordered))
+    stem = checksums.new_stem("fold", first, last, weight)
     schema = pa.schema([field for field in epoch_log_schema(pipeline) if field.name != "_kind"])
     bounds = tables.Bounds(memory=settings.stream.fold_memory, home=settings.home, threads=1)
     with tables.connect(bounds) as connection:
@@ -58,10 +58,10 @@ def folded(
             query = forgetting.kept_sql("old", schema, first, forgotten)
         else:
             query = "SELECT * FROM old"  # files in the order of their epochs, and so are their rows
-        rows, size = files.export(connection, query, uri, path, scratch=settings.home.resolve() / "tmp" / "folds")
-    made = File(path=path, kind=kind, first=first, last=last, size=size)
-    stats = files.statistics(rows, last if kind == "partial" else first, last)
-    return Folded(group=tuple(group), made=made, action=files.add(made, stats))
+        scratch = settings.home.resolve() / "tmp" / "folds"
+        action = files.export(connection, query, uri, stem, kind=kind, scratch=scratch)
+    made = File(path=action.path, kind=kind, first=first, last=last, size=action.size)
+    return Folded(group=tuple(group), made=made, action=action)
 
 
 def newest_held_sql(pipeline: Pipeline, relation: str) -> str:

@@ -77,7 +77,7 @@ def is_forgotten(pipeline: Pipeline, epochs: EpochLog, record: EpochRecord) -> b
         return False
     needed = remembered_from(pipeline, record.watermark_after)
     with tables.connect() as connection:
-        tables.bind(connection, "log", epochs.table)
+        tables.bind(connection, "log", epochs.table, kinds=(KIND,))
         query = f"SELECT max(epoch_us(window_start)) FROM log WHERE _kind = '{KIND}' AND _class = '{MARK}'"
         (reached,) = connection.execute(query).fetchall()[0]
     return reached is not None and (needed is None or reached > needed)
@@ -85,7 +85,7 @@ def is_forgotten(pipeline: Pipeline, epochs: EpochLog, record: EpochRecord) -> b
 
 def _records(table: DeltaTable, epochs: Iterable[int]) -> dict[int, EpochRecord]:
     with tables.connect() as connection:
-        tables.bind(connection, "log", table)
+        tables.bind(connection, "log", table, kinds=("epoch",))
         listed = ", ".join(str(int(epoch)) for epoch in epochs)
         query = f"SELECT _record FROM log WHERE _kind = 'epoch' AND _epoch IN ({listed})"
         found = (EpochRecord.from_json(row[0]) for row in connection.execute(query).fetchall())

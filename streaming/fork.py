@@ -5,14 +5,29 @@ driver goes on behind it as behind any epoch of its own. The version is register
 fork that is killed in between is a version without rows, which its driver fills before it reads anything.
 """
 
+from collections.abc import Iterator
+
+import duckdb
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake.transaction import AddAction
 
 from cutover.clock import Clock
 from cutover.definition.pipeline import Pipeline
 from cutover.errors import DefinitionError, LakeError
 from cutover.events import log
-from cutover.lake import losses, prefix, same_log, savepoints, tables, versions, witnesses
+from cutover.lake import (
+    checksums,
+    datafiles,
+    losses,
+    prefix,
+    same_log,
+    savepoints,
+    tables,
+    versions,
+    witnesses,
+    writing,
+)
 from cutover.lake.epochs import EpochLog, EpochRecord
 from cutover.lake.savepoints import Savepoint
 from cutover.lake.schemas import epoch_log_schema
@@ -100,25 +115,41 @@ def fill(settings: Settings, pipeline: Pipeline, version: Version) -> None:
     _refuse_folded(pipeline, source, record)
     schema = epoch_log_schema(pipeline)
     table = tables.ensure(version.uri, schema, partition_by=["_kind"], configuration=tables.SHORT_LOG)
-    columns = ", ".join(map(tables.identifier, schema.names))
-    query = f"SELECT {columns} FROM source WHERE _epoch <= {int(record.epoch)}"  # noqa: S608 -- quoted
     with tables.connect(tables.reading(settings)) as connection:
         tables.bind(connection, "source", log_of_source.table)
-        rows = connection.sql(query).to_arrow_reader()
-        write_deltalake(
-            table,
-            pa.RecordBatchReader.from_batches(schema, (batch.cast(schema) for batch in rows)),
-            mode="append",
-            partition_by=["_kind"],
-            commit_properties=CommitProperties(
-                custom_metadata={"userMetadata": record.to_json()},
-                app_transactions=[Transaction(version.app_id, record.epoch)],
-            ),
-            post_commithook_properties=NO_HOOKS,
-        )
+        made = list(_copied(connection, version.uri, schema, record))
+    writing.transact(
+        table,
+        made,
+        commit=CommitProperties(
+            custom_metadata={"userMetadata": record.to_json()},
+            app_transactions=[Transaction(version.app_id, record.epoch)],
+        ),
+        hooks=NO_HOOKS,
+    )
     filled = DeltaTable(version.uri)
     history.check(filled, version)
     witnesses.keep(version, record, int(filled.version()))
+
+
+def _copied(
+    connection: duckdb.DuckDBPyConnection, uri: str, schema: pa.Schema, record: EpochRecord
+) -> Iterator[AddAction]:
+    """Write the rows of `source` up to an epoch, a file a kind; together they weigh what the epoch's record says."""
+    until = f"_epoch <= {int(record.epoch)}"
+    found = connection.execute(f"SELECT DISTINCT _kind FROM source WHERE {until} ORDER BY 1").fetchall()  # noqa: S608
+    own = pa.schema([field for field in schema if field.name != "_kind"])
+    columns = ", ".join(map(tables.identifier, own.names))
+    for number, (kind,) in enumerate(found):
+        query = f"SELECT {columns} FROM source WHERE _kind = {tables.literal(kind)} AND {until}"  # noqa: S608 -- quoted
+        rows = connection.sql(query).to_arrow_reader()
+        weight = checksums.weighted(0 if number else int(record.files, 16))
+        yield datafiles.stream(
+            uri,
+            pa.RecordBatchReader.from_batches(own, (batch.cast(own) for batch in rows)),
+            checksums.new_stem("fork", 0, record.epoch, weight),
+            partition={"_kind": kind},
+        )
 
 
 def _is_filled(version: Version) -> bool:

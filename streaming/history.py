@@ -8,7 +8,7 @@ from deltalake import DeltaTable
 
 from cutover.definition.pipeline import Pipeline
 from cutover.errors import LakeError
-from cutover.lake import epoch_history, tables, witnesses
+from cutover.lake import epoch_history, foreign, tables, witnesses
 from cutover.lake.epochs import EpochRecord, open_log
 from cutover.lake.versions import Version
 from cutover.lake.witnesses import Witness
@@ -81,6 +81,11 @@ def check(table: DeltaTable, version: Version, seen: Sequence[Witness] = ()) -> 
         hint = "\nHint: somebody restored or changed the table by hand; nothing is written until it is mended, or "
         hint += f"`cutover accept-loss {version.pipeline}` leaves it as it is and reads the log into a new version."
         raise LakeError(found[0] + hint, runbook="EpochHistoryBroken")
+    foreign.refuse(
+        table,
+        0 if record is None else int(record.files, 16),
+        otherwise=f"`cutover accept-loss {version.pipeline}` leaves it as it is and reads the log into a new version",
+    )
     return record
 
 

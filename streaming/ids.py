@@ -51,7 +51,7 @@ class Ids:
 
     def begin(self, table: DeltaTable, watermark: int | None) -> None:
         """Take in what an epoch log holds and what is not forgotten at a watermark."""
-        tables.bind(self._connection, "log", table)
+        tables.bind(self._connection, "log", table, kinds=("ids",))
         remembered = remembered_from(self._pipeline, watermark)
         since = "" if remembered is None else f"AND epoch_us(window_start) >= {remembered}"
         query = f"SELECT unnest(_ids, recursive := true) FROM log WHERE _kind = 'ids' {since}"

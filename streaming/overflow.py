@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake.transaction import AddAction
 from pyarrow import fs
@@ -19,12 +18,13 @@ from cutover.definition.pipeline import Pipeline
 from cutover.definition.types import schema_types
 from cutover.errors import LakeError
 from cutover.events import log
+from cutover.lake import checksums, datafiles
+from cutover.lake.delivery import EXACTLY_ONCE
 from cutover.lake.schemas import partial_schema
 from cutover.records.classes import Class
 from cutover.settings import Settings
 from streaming import epoch, files, pane_values, slices
 from streaming.epoch import Counted, Pass, Plan
-from streaming.files import File
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -109,7 +109,10 @@ def written(passed: Pass, pipeline: Pipeline, plan: Plan, uri: str, *, expected:
             system.delete_file(info.path)  # Hadoop's check sums: no vacuum would ever take them
     rows_of = {info.path: pq.read_metadata(info.path, filesystem=system).num_rows for info in found if _is_data(info)}
     refuse_missing(folder, expected=expected, found=sum(rows_of.values()))
-    return [_action(root, info, rows_of[info.path], plan.epoch) for info in found if _is_data(info)]
+    label = "epoch" if pipeline.delivery == EXACTLY_ONCE else checksums.APART
+    made = [_action(uri, root, info, checksums.new_stem(label, plan.epoch)) for info in found if _is_data(info)]
+    system.delete_dir(f"{root}/{folder}")
+    return made
 
 
 def refuse_missing(folder: str, *, expected: int, found: int) -> None:
@@ -141,18 +144,8 @@ def accepted(gathered: Gathered, pipeline: Pipeline, uri: str) -> pa.Table:
     return pa.concat_tables(parts) if parts else schema.empty_table()
 
 
-def own_files(uri: str, rows: pa.Table, number: int) -> list[AddAction]:
-    """Write an epoch's record, and the panes of it, to files of their own, to be listed in the same commit."""
-    made = []
-    for kind in pc.unique(rows["_kind"]).to_pylist():
-        of_kind = rows.filter(pc.equal(rows["_kind"], kind))
-        file, _ = files.write(uri, of_kind, "record", kind=kind, epochs=(number, number))
-        made.append(files.add(file, files.statistics(of_kind.num_rows, number, number), new_data=True))
-    return made
-
-
-def _action(root: str, info: fs.FileInfo, rows: int, number: int) -> AddAction:
+def _action(uri: str, root: str, info: fs.FileInfo, stem: str) -> AddAction:
+    """Name a file of Spark's by its checksum, in the folder of its kind."""
     path = info.path.removeprefix(root).lstrip("/")
     kind = "partial" if "/__kind=partial/" in path else "ledger"
-    file = File(path=path, kind=kind, first=number, last=number, size=info.size)
-    return files.add(file, files.statistics(rows, number, number), new_data=True)
+    return datafiles.adopt(uri, path, stem, partition={"_kind": kind})

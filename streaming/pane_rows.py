@@ -103,7 +103,7 @@ def story(table: DeltaTable, pipeline: Pipeline) -> Story:
     """Return everything that came out, and what is still held, closed windows included."""
     order = "ORDER BY _epoch, CAST(_record->>'$.order' AS bigint)"
     with tables.connect() as connection:
-        tables.bind(connection, "log", table)
+        tables.bind(connection, "log", table, kinds=("pane", "held"))
         with tables.naming(table):
             rows = connection.sql(f"SELECT * FROM log WHERE _kind = 'pane' {order}").to_arrow_table()  # noqa: S608
             held = connection.sql(_newest(pipeline, None)).to_arrow_table()
@@ -143,7 +143,7 @@ def read(table: DeltaTable, pipeline: Pipeline, trigger: Trigger, *, watermark: 
             it holds comes as rows of the next epoch, its panes go on where they were.
     """
     with tables.connect() as connection:
-        tables.bind(connection, "log", table)
+        tables.bind(connection, "log", table, kinds=_kinds(pipeline, is_same=is_same))
         with tables.naming(table):
             rows = connection.sql(_newest(pipeline, watermark)).to_arrow_table()
             shown = _shown(connection, pipeline, rows)
@@ -151,6 +151,12 @@ def read(table: DeltaTable, pipeline: Pipeline, trigger: Trigger, *, watermark: 
                 return Known(held=tuple(_recalled(rows, pipeline, trigger, shown)))
             held = tuple(_begun(rows, pipeline, trigger, shown))
             return Known(held=held, backlog=tuple(_backlog(connection, pipeline, watermark)))
+
+
+def _kinds(pipeline: Pipeline, *, is_same: bool) -> tuple[str, ...]:
+    """Return what `read` reads: panes where they may be taken back, partial rows where windows begin anew."""
+    panes = ("pane",) if pipeline.accumulation is Accumulation.RETRACTING else ()
+    return ("held", *panes, *(() if is_same else ("partial",)))
 
 
 def _newest(pipeline: Pipeline, watermark: int | None) -> str:

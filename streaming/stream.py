@@ -283,17 +283,14 @@ class Stream:
         )
 
     def _rows(self, partials: pa.Table, record: EpochRecord) -> pa.Table:
-        """Return an epoch's rows in the table's schema: partial aggregates, ledger, and the record as one row more."""
+        """Return an epoch's partial aggregates and ledger in the table's schema."""
         kinds = ["partial" if kind == Class.ACCEPTED else "ledger" for kind in partials["_class"].to_pylist()]
         data = partials.append_column("_kind", pa.array(kinds, pa.string()))
         data = data.append_column("_epoch", pa.array([record.epoch] * len(kinds), pa.int64()))
         for field in self._schema:
             if field.name not in data.column_names:
                 data = data.append_column(field.name, pa.nulls(len(kinds), field.type))
-        own = {"_kind": "epoch", "_epoch": record.epoch, "_record": record.to_json()}
-        return pa.concat_tables(
-            [data.select(self._schema.names).cast(self._schema), pa.Table.from_pylist([own], schema=self._schema)]
-        )
+        return data.select(self._schema.names).cast(self._schema)
 
     def _advance(self, observed: Mapping[int, int], end: Mapping[int, int]) -> WatermarkState:
         """Return what is known of time once everything before `end` is read."""

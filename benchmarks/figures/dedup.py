@@ -17,7 +17,7 @@ from benchmarks.streams import Run, Streams, streams_of
 from cutover.clock import SystemClock
 from cutover.definition.ids import MINUTE
 from cutover.definition.pipeline import Pipeline
-from cutover.lake import tables, versions
+from cutover.lake import tables, versions, writing
 from cutover.lake.epochs import EpochLog
 from cutover.lake.schemas import epoch_log_schema
 from cutover.settings import Settings
@@ -111,7 +111,7 @@ def _seeded(live: Streams, number: int, *, minutes: int) -> int:
         begins = events.START_MILLIS * 1_000 - (minute + 1) * MINUTE
         times = np.linspace(begins, begins + MINUTE - 1, EVENTS * 60, dtype=np.int64)
         numbers = -np.arange(minute * EVENTS * 60 + 1, (minute + 1) * EVENTS * 60 + 1, dtype=np.int64)
-        tables.append(table, ids.rows(pa.table({"id": numbers, "event_time": times}), pipeline, 0))
+        writing.append(table, ids.rows(pa.table({"id": numbers, "event_time": times}), pipeline, 0))
     return number
 
 

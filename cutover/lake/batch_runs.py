@@ -61,6 +61,8 @@ class BatchRun:
     ledger_version: int | None = None
     counts: Mapping[str, int] = field(default_factory=dict)  # class -> pairs, in what was scanned; duplicate: computed
     id_conflicts: int = 0  # records in computed windows that count beside one with their id and an earlier event time
+    files: Mapping[str, str] = field(default_factory=dict)  # table -> what its listed files weigh after this run
+    anew: bool = False  # whether it began with nothing: no earlier run says anything of these tables
     contract: tuple[ExpectationResult, ...] = ()
     marks: Mapping[int, tuple[Mark, ...]] = field(default_factory=dict)  # partition -> the last records before `cut`
     open_from: int | None = None  # of sessions: start of the first one that was not final, or not to be computed

@@ -8,7 +8,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError
 
 from cutover.errors import LakeError
-from cutover.lake import tables
+from cutover.lake import tables, writing
 from cutover.lake.paths import ControlTable, control_uri
 from cutover.lake.schemas import TIMESTAMP
 from cutover.settings import Settings
@@ -142,7 +142,7 @@ def append(settings: Settings, table: ControlTable, rows: Sequence[Mapping[str, 
     """Append rows; several processes may do so at once."""
     if rows:
         handle = tables.ensure(control_uri(settings, table), SCHEMAS[table])
-        tables.append(handle, pa.Table.from_pylist(list(rows), schema=SCHEMAS[table]))
+        writing.append(handle, pa.Table.from_pylist(list(rows), schema=SCHEMAS[table]))
 
 
 def append_in_turn(settings: Settings, table: ControlTable, row: Mapping[str, Any], *, turn: int | None = None) -> int:
@@ -175,7 +175,7 @@ def append_step(
     numbered = pa.Table.from_pylist([{**row, "sequence": sequence} for row in rows], schema=SCHEMAS[table])
     commit = CommitProperties(app_transactions=[Transaction(name, sequence)])
     try:
-        tables.append(handle, numbered, commit=commit)
+        writing.append(handle, numbered, commit=commit)
     except CommitFailedError as error:
         raise _overtaken(table, name, sequence) from error
     return sequence

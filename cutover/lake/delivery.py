@@ -76,7 +76,7 @@ def attempts(epoch_log: EpochLog, records: Iterable[EpochRecord]) -> tuple[Attem
     if all(record.delivery == EXACTLY_ONCE for record in records):
         return ()
     with tables.connect() as connection:
-        tables.bind(connection, "log", epoch_log.table)
+        tables.bind(connection, "log", epoch_log.table, kinds=(KIND,))
         query = "SELECT _record FROM log WHERE _kind = ? ORDER BY _epoch, _record"
         with tables.naming(epoch_log.table):
             rows = connection.execute(query, [KIND]).fetchall()

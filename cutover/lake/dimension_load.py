@@ -6,13 +6,13 @@ from pathlib import Path
 
 import duckdb
 import pyarrow as pa
-from deltalake import write_deltalake
-from deltalake.exceptions import DeltaError
+from deltalake import Schema
+from deltalake.transaction import create_table_with_add_actions
 
 from cutover.definition.expressions import compile_expression
 from cutover.definition.schema import SIMPLE, check_name, decimal_parts, parse_schema
-from cutover.errors import DefinitionError, LakeError
-from cutover.lake import tables
+from cutover.errors import DefinitionError
+from cutover.lake import checksums, datafiles, tables, writing
 from cutover.lake.dimensions import own_uri
 from cutover.lake.schemas import arrow_type, spark_type
 from cutover.lake.tables import identifier, literal
@@ -162,9 +162,10 @@ def _write(connection: duckdb.DuckDBPyConnection, uri: str, columns: Mapping[str
     schema = pa.schema([pa.field(name, arrow_type(kind)) for name, kind in columns.items()])
     reader = connection.sql(f"SELECT * FROM {FILE}").to_arrow_reader()  # noqa: S608 -- ours
     rows = pa.RecordBatchReader.from_batches(schema, (batch.cast(schema) for batch in reader))
-    try:
-        write_deltalake(uri, rows, mode="overwrite", schema_mode="overwrite", configuration=KEPT)
-    except (DeltaError, OSError) as error:
-        msg = f"Table `{uri}`: expected a place that can be written, got: {str(error).splitlines()[0]}."
-        raise LakeError(msg, runbook="DiskHeadroomLow") from error
+    with writing.refusing(uri):
+        made, own = datafiles.stream(uri, rows, checksums.new_stem("loaded")), Schema.from_arrow(schema)
+        if tables.exists(uri):  # all files that the version before lists go with it, and its schema may gain columns
+            tables.open_table(uri).create_write_transaction([made], mode="overwrite", schema=own)
+        else:
+            create_table_with_add_actions(uri, own, [made], configuration={**tables.CONFIGURATION, **KEPT})
     return int(tables.open_table(uri).version())

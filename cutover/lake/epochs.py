@@ -1,7 +1,7 @@
 """The epoch log as its readers see it: the record of each epoch, and its rows up to an epoch."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
@@ -56,6 +56,7 @@ class EpochRecord:
     delivery: Delivery = "exactly_once"  # how its data and its offsets were committed
     marks: Mapping[int, tuple[Mark, ...]] = field(default_factory=dict)  # partition -> the last records before `end`
     leaders: Mapping[int, int] = field(default_factory=dict)  # partition -> leader epoch when it was read
+    files: str = field(default="0", compare=False)  # what all listed files weigh after it: `checksums`, 32 hex digits
     windows: tuple[int, int] | None = None  # where that is apart: first start and last end of its rows, microseconds
 
     @property
@@ -124,7 +125,7 @@ class EpochLog:
     def records(self, *, after: int = -1) -> list[EpochRecord]:
         """Return the records of all epochs beyond `after`, in order of their numbers."""
         connection = tables.connect()
-        tables.bind(connection, "log", self.table)
+        tables.bind(connection, "log", self.table, kinds=("epoch",))
         query = "SELECT _record FROM log WHERE _kind = 'epoch' AND _epoch > ? ORDER BY _epoch"
         with tables.naming(self.table):
             rows = connection.execute(query, [after]).fetchall()
@@ -133,7 +134,7 @@ class EpochLog:
     def recent(self, number: int) -> list[EpochRecord]:
         """Return the records of the newest epochs, `number` at most, in order; no other record's text is read."""
         connection = tables.connect()
-        tables.bind(connection, "log", self.table)
+        tables.bind(connection, "log", self.table, kinds=("epoch",))
         with tables.naming(self.table):
             row = connection.execute("SELECT max(_epoch) FROM log WHERE _kind = 'epoch'").fetchone()
         return [] if row is None or row[0] is None else self.records(after=int(row[0]) - number)
@@ -141,7 +142,7 @@ class EpochLog:
     def newest(self) -> EpochRecord | None:
         """Return the record of the newest epoch; None before the first."""
         connection = tables.connect()
-        tables.bind(connection, "log", self.table)
+        tables.bind(connection, "log", self.table, kinds=("epoch",))
         query = "SELECT _record FROM log WHERE _kind = 'epoch' ORDER BY _epoch DESC LIMIT 1"
         with tables.naming(self.table):
             row = connection.execute(query).fetchone()
@@ -149,13 +150,13 @@ class EpochLog:
 
     def relation(self, connection: duckdb.DuckDBPyConnection, view: str, *, epoch: int) -> None:
         """Bind a view to the partial aggregates and the ledger of all epochs up to `epoch`."""
-        self._view(connection, view, f"_kind IN ('partial', 'ledger') AND _epoch <= {int(epoch)}")
+        self._view(connection, view, ("partial", "ledger"), epoch)
 
     def panes(self, connection: duckdb.DuckDBPyConnection, view: str, *, epoch: int) -> None:
         """Bind a view to the panes of all epochs up to `epoch`."""
-        self._view(connection, view, f"_kind = 'pane' AND _epoch <= {int(epoch)}")
+        self._view(connection, view, ("pane",), epoch)
 
-    def _view(self, connection: duckdb.DuckDBPyConnection, view: str, condition: str) -> None:
-        tables.bind(connection, f"{view}_all", self.table)
-        rows = f"SELECT * FROM {tables.identifier(f'{view}_all')} WHERE {condition}"  # noqa: S608 -- quoted
+    def _view(self, connection: duckdb.DuckDBPyConnection, view: str, kinds: Collection[str], epoch: int) -> None:
+        tables.bind(connection, f"{view}_all", self.table, kinds=kinds)
+        rows = f"SELECT * FROM {tables.identifier(f'{view}_all')} WHERE _epoch <= {int(epoch)}"  # noqa: S608 -- quoted
         connection.execute(f"CREATE OR REPLACE VIEW {tables.identifier(view)} AS {rows}")

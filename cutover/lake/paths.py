@@ -13,6 +13,7 @@ ControlTable = Literal[
     "versions", "gate", "pins", "losses", "reconciliations", "verifications", "differences", "proofs"
 ]
 BatchTable = Literal["batch", "batch_index", "batch_ledger"]
+BATCH_TABLES: tuple[BatchTable, ...] = ("batch", "batch_index", "batch_ledger")
 
 
 def version_uri(settings: Settings, pipeline: Pipeline) -> str:

@@ -22,7 +22,7 @@ def folded_across(epoch_log: EpochLog, records: Sequence[EpochRecord]) -> list[s
         for kind, pairs in counts.items():
             expected[kind] = expected.get(kind, 0) + pairs
     with tables.connect() as connection:
-        tables.bind(connection, "log", epoch_log.table)
+        tables.bind(connection, "log", epoch_log.table, kinds=("partial", "ledger"))
         with tables.naming(epoch_log.table):
             found = dict(connection.execute(_COUNTED, [records[-1].epoch]).fetchall())
     return [kind for kind, pairs in expected.items() if int(found.get(kind) or 0) != pairs]

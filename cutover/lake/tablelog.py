@@ -60,6 +60,11 @@ def entries(uri: str) -> Iterator[tuple[int, Entry]]:
             yield version, entry
 
 
+def read(uri: str, version: int) -> Entry | None:
+    """Return the actions of one entry; None: it is not kept any more, or damaged."""
+    return _parsed(_text(uri, version) or "")
+
+
 def file_of(version: int) -> str:
     """Return the file of an entry, relative to the table's folder."""
     return f"{FOLDER}/{version:0{_DIGITS}d}.json"

@@ -1,7 +1,7 @@
 """Delta tables without a JVM: made, opened, appended by delta-rs; read by DuckDB over the files that the log lists."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,12 +10,13 @@ from urllib.parse import unquote
 
 import duckdb
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, write_deltalake
+from deltalake import CommitProperties, DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
+from pyarrow import fs
 
 from cutover import storage
 from cutover.errors import LakeError
-from cutover.lake import outcome, scratch, tablelog
+from cutover.lake import checksums, scratch, tablelog
 from cutover.lake.schemas import duckdb_type
 from cutover.settings import Settings
 
@@ -178,18 +179,6 @@ def ensure(
         raise LakeError(msg + hint) from error
 
 
-def append(table: DeltaTable, rows: pa.Table, *, commit: CommitProperties | None = None) -> None:
-    """Append rows to an open table; concurrent appends of other processes do not disturb.
-
-    Raises:
-        CommitFailedError: Another commit of the same application came first.
-        LakeError: The storage took no file, such as a full disk; says whether the rows are there.
-    """
-    mark, commit = outcome.marked(commit)
-    with outcome.settled(table, mark):
-        write_deltalake(table, rows, mode="append", commit_properties=commit)
-
-
 def literal(text: str) -> str:
     """Return a text as an SQL literal."""
     return "'" + text.replace("'", "''") + "'"
@@ -209,18 +198,65 @@ def relation(connection: duckdb.DuckDBPyConnection, view: str, uri: str, *, vers
     return bind(connection, view, open_table(uri, version))
 
 
-def bind(connection: duckdb.DuckDBPyConnection, view: str, table: DeltaTable) -> int:
-    """Bind a view to the version that a handle shows and return that version."""
+def bind(
+    connection: duckdb.DuckDBPyConnection,
+    view: str,
+    table: DeltaTable,
+    *,
+    kinds: Collection[str] | None = None,
+    paths: Collection[str] | None = None,
+) -> int:
+    """Bind a view to the version that a handle shows and return that version; each file's bytes are checked first.
+
+    Args:
+        connection: Where.
+        view: Its name.
+        table: The handle.
+        kinds: Values of the partition column `_kind` whose files are read; None: all.
+        paths: Of the files that are read, as the log has them; None: all.
+
+    Raises:
+        FileDamagedError: A file is not there, or does not hold what was committed.
+    """
     schema = pa.schema(table.schema().to_arrow())
-    root = local_root(table)
+    root, listed = local_root(table), [one for one in _listed(table, kinds) if paths is None or one[1]["path"] in paths]
+    check(table, [action for _, action in listed])
     if root is None:
-        selects = _remote_selects(connection, view, table, schema)
+        selects = _remote_selects(connection, view, table, schema, listed)
     else:
-        selects = [select(schema, files, partition) for partition, files in _files(table, root).items()]
-    body = " UNION ALL ".join(selects) or _empty(schema)
+        selects = [select(schema, files, partition) for partition, files in _files(root, listed).items()]
+    body = " UNION ALL ".join(selects) or nothing(schema)
     with naming(table):
         connection.execute(f"CREATE OR REPLACE VIEW {identifier(view)} AS {body}")
     return int(table.version())
+
+
+def check(table: DeltaTable, actions: Sequence[Mapping[str, Any]]) -> None:
+    """Refuse listed files of a table that do not hold what was committed.
+
+    Raises:
+        FileDamagedError: Names the first one.
+    """
+    system, root = _place(table)
+    place = f"Table `{root}`, version {table.version()}"
+    for action in actions:
+        path = str(action["path"])
+        _check_partition(place, action)
+        checksums.check(system, root, path, place=place)
+
+
+def _place(table: DeltaTable) -> tuple[fs.FileSystem, str]:
+    root = local_root(table)
+    return storage.place(table.table_uri) if root is None else (fs.LocalFileSystem(), str(root))
+
+
+def _check_partition(place: str, action: Mapping[str, Any]) -> None:
+    """Refuse a file of ours that is listed under another partition than the folder that it lies in says."""
+    path, value = str(action["path"]), action.get("partition._kind")
+    name = checksums.name_of(path)
+    if name is not None and value is not None and name.folder != f"_kind={value}":
+        msg = f"{place}: file `{path}`: expected it to be listed as `{name.folder}`, got `_kind={value}`."
+        raise checksums.FileDamagedError(msg + "\nHint: the table's log was changed.", file=path)
 
 
 @contextmanager
@@ -277,14 +313,14 @@ def read_file(table: DeltaTable, path: str, columns: Sequence[str]) -> pa.Table:
     Without an engine: making a DuckDB connection takes longer than reading a few rows.
 
     Raises:
-        OSError, pa.ArrowException: The file is not there, or does not parse, or lacks a column.
+        FileDamagedError: The file is not there, or does not hold what was committed.
+        OSError, pa.ArrowException: It does not parse, or lacks a column.
     """
     from pyarrow import parquet  # noqa: PLC0415 -- half a second that most commands need not pay
 
-    root = local_root(table)
-    system, folder = storage.place(table.table_uri) if root is None else (None, "")
-    place = f"{folder}/{unquote(path)}" if root is None else str(file_path(root, {"path": path}))
-    with parquet.ParquetFile(place, filesystem=system) as file:
+    check(table, [{"path": path}])
+    system, folder = _place(table)
+    with parquet.ParquetFile(f"{folder}/{unquote(path)}", filesystem=system) as file:
         missing = set(columns) - set(file.schema_arrow.names)
         if missing:
             msg = f"expected columns {', '.join(columns)}, got a file without {', '.join(sorted(missing))}"
@@ -295,29 +331,32 @@ def read_file(table: DeltaTable, path: str, columns: Sequence[str]) -> pa.Table:
 Partition = tuple[tuple[str, str | None], ...]  # columns that are not in the files, and their one value
 
 
-def _files(table: DeltaTable, root: Path) -> dict[Partition, list[str]]:
-    """Return the files of a version by their partition values.
-
-    Raises:
-        LakeError: A file that the log lists is not there.
-    """
+def _files(root: Path, listed: Sequence[tuple[Partition, dict[str, Any]]]) -> dict[Partition, list[str]]:
+    """Return the paths of listed files by their partition values."""
     groups: dict[Partition, list[str]] = {}
-    for partition, action in _listed(table):
-        file = file_path(root, action)
-        if not file.is_file():
-            msg = f"Table `{root}`, version {table.version()}: file `{action['path']}` is listed and not there."
-            raise LakeError(msg, runbook="TableUnreadable")
-        groups.setdefault(partition, []).append(str(file))
+    for partition, action in listed:
+        groups.setdefault(partition, []).append(str(file_path(root, action)))
     return groups
 
 
-def _listed(table: DeltaTable) -> Iterator[tuple[Partition, dict[str, Any]]]:
+def paths(table: DeltaTable) -> list[str]:
+    """Return the paths of the files that a handle lists, as its log has them."""
+    return [str(action["path"]) for action in actions(table)]
+
+
+def _listed(table: DeltaTable, kinds: Collection[str] | None) -> Iterator[tuple[Partition, dict[str, Any]]]:
     for action in actions(table):
-        yield tuple((k.removeprefix("partition."), v) for k, v in action.items() if k.startswith("partition.")), action
+        values = tuple((k.removeprefix("partition."), v) for k, v in action.items() if k.startswith("partition."))
+        if kinds is None or dict(values).get("_kind") in kinds:
+            yield values, action
 
 
 def _remote_selects(
-    connection: duckdb.DuckDBPyConnection, view: str, table: DeltaTable, schema: pa.Schema
+    connection: duckdb.DuckDBPyConnection,
+    view: str,
+    table: DeltaTable,
+    schema: pa.Schema,
+    listed: Sequence[tuple[Partition, dict[str, Any]]],
 ) -> list[str]:
     """Register the files of a table in an object store by their partition values; return the queries of their rows.
 
@@ -327,7 +366,7 @@ def _remote_selects(
 
     system, folder = storage.place(table.table_uri)
     groups: dict[Partition, list[str]] = {}
-    for partition, action in _listed(table):
+    for partition, action in listed:
         groups.setdefault(partition, []).append(f"{folder}/{unquote(action['path'])}")
     selects = []
     for number, (partition, paths) in enumerate(groups.items()):
@@ -360,6 +399,7 @@ def _columns(schema: pa.Schema, partition: Partition) -> str:
     return f"SELECT {columns}"
 
 
-def _empty(schema: pa.Schema) -> str:
+def nothing(schema: pa.Schema) -> str:
+    """Return the query of no rows, in a schema's columns and types."""
     columns = ", ".join(f"CAST(NULL AS {duckdb_type(f.type)}) AS {identifier(f.name)}" for f in schema)
     return f"SELECT {columns} WHERE false"

@@ -4,23 +4,17 @@ Rewriting by delta-rs itself doubles rows where two processes do it at the same 
 one took the same files away. So the files are read here, and the commit is refused at any version but the one read.
 """
 
-import json
-import time
-import uuid
-
 import pyarrow as pa
-import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable
 from deltalake.exceptions import DeltaError
-from deltalake.transaction import AddAction, RemoveAction
 
-from cutover import storage
 from cutover.errors import LakeError
 from cutover.events import log
-from cutover.lake import tables
+from cutover.lake import checksums, datafiles, tables, writing
 
 FILES = 100  # of a table, beyond which they are merged
 MOST = 256 * 2**20  # bytes of a table that is merged: all of it is held in memory
+NOTE = {"userMetadata": "compacted"}
 KEEP_HOURS = 24  # what is no longer listed stays readable for a day: `delta.deletedFileRetentionDuration`
 
 
@@ -28,7 +22,7 @@ def compact(uri: str, *, files: int = FILES) -> bool:
     """Merge the files of an unpartitioned table into one if there are more than `files`; the rows stay as they are.
 
     Several processes may call it at once, beside appends: whoever comes late leaves it. A table of more than `MOST`
-    bytes stays as it is.
+    bytes stays as it is, and so does one with files that somebody else wrote.
 
     Returns:
         Whether it was done.
@@ -37,9 +31,9 @@ def compact(uri: str, *, files: int = FILES) -> bool:
         LakeError: The table cannot be read.
     """
     table = tables.open_table(uri)
-    sizes = [action["size_bytes"] for action in tables.actions(table)]
+    sizes = [int(action["size_bytes"]) for action in tables.actions(table)]
     before = len(sizes)
-    if before <= files or sum(sizes) > MOST:
+    if before <= files or sum(sizes) > MOST or any(checksums.name_of(p) is None for p in tables.paths(table)):
         return False
     with tables.connect() as connection:
         tables.bind(connection, "old", table)
@@ -56,26 +50,12 @@ def compact(uri: str, *, files: int = FILES) -> bool:
 
 def _replace(table: DeltaTable, rows: pa.Table) -> None:
     """Put one file in the place of all, at the version that the handle shows; no data changes, so appends go on."""
-    system, root = storage.place(table.table_uri)
-    name, now = f"compacted-{uuid.uuid4().hex}.parquet", int(time.time() * 1000)
-    pq.write_table(rows, f"{root}/{name}", filesystem=system, compression="zstd")
-    size = system.get_file_info(f"{root}/{name}").size
-    gone = [
-        RemoveAction(
-            path=action["path"],
-            data_change=False,
-            deletion_timestamp=now,
-            size=action["size_bytes"],
-            partition_values={},
-        )
-        for action in tables.actions(table)
-    ]
-    table.create_write_transaction(
-        [AddAction(name, size, {}, now, False, json.dumps({"numRecords": rows.num_rows})), *gone],  # noqa: FBT003
-        mode="append",
-        schema=table.schema(),
-        commit_properties=CommitProperties(max_commit_retries=0, custom_metadata={"userMetadata": "compacted"}),
-    )
+    listed = tables.actions(table)
+    weight = checksums.weighted(checksums.total(tables.paths(table)))
+    stem = checksums.new_stem("compacted", weight)
+    made = datafiles.write(table.table_uri, rows, stem, new_data=False)
+    actions = [made, *(datafiles.remove(action) for action in listed)]
+    writing.transact(table, actions, commit=CommitProperties(max_commit_retries=0, custom_metadata=NOTE))
 
 
 def clean(uri: str) -> None:

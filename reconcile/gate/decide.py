@@ -78,6 +78,7 @@ class Evidence:
     replay: Replay | None = None  # None: the log did not answer
     losses: tuple[Lost, ...] = ()  # accepted, of the version in force and of those before it
     present: Present | None = None  # None: nobody looked, since the rest does not suffice
+    foreign: tuple[str, ...] = ()  # what somebody else did to the tables that the runs speak of
     result_fingerprint: str | None = None
     stream_version: int | None = None
 
@@ -125,6 +126,7 @@ def decide(stage: Stage, evidence: Evidence, move: Move, policy: Policy, now: da
         _enough(counted, evidence.runs, policy),
         _last(evidence.runs),
         _whole(evidence),
+        _untouched(evidence),
         _replayable(evidence.replay),
         *([] if evidence.present is None else _now(evidence.present)),
     )
@@ -222,6 +224,11 @@ def _whole(evidence: Evidence) -> Condition:
     until = datetime.fromtimestamp(worst.until / 1e6, UTC)
     found = f"{worst.text}; runs count from a cut on whose watermark is {until:%Y-%m-%d %H:%M} UTC or later"
     return Condition(name=name, met=False, found=found)
+
+
+def _untouched(evidence: Evidence) -> Condition:
+    found = " ".join(evidence.foreign) or "nobody else has changed a row"
+    return Condition(name="tables", met=not evidence.foreign, found=found)
 
 
 def _replayable(replay: Replay | None) -> Condition:

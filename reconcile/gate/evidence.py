@@ -12,8 +12,9 @@ from cutover.definition.fingerprint import batch_fingerprint, result_fingerprint
 from cutover.definition.pipeline import Pipeline, Policy
 from cutover.definition.windows import newest
 from cutover.errors import LogError
-from cutover.lake import control, losses, tables, versions
+from cutover.lake import control, losses, own, tables, versions
 from cutover.lake.epochs import EpochLog, EpochRecord
+from cutover.lake.foreign import Kind
 from cutover.lake.losses import Loss
 from cutover.lake.versions import Version
 from cutover.log.kafka import LogClient
@@ -44,6 +45,9 @@ def read(settings: Settings, pipeline: Pipeline) -> Evidence:
         runs=since(found, moves, version),
         replay=_replay(settings, pipeline, version),
         losses=lost(pipeline, losses.up_to(settings, version)),
+        foreign=tuple(
+            change.sentence for change, _ in own.changes(settings, pipeline) if change.kind is not Kind.HARMLESS
+        ),
         result_fingerprint=version.result_fingerprint,
         stream_version=version.number,
     )

@@ -16,6 +16,7 @@ from reconcile.verify.model import Unknown
 from reconcile.verify.oracle import Oracle
 
 Group = tuple[int, int, tuple[Any, ...]]  # window start, window end (microseconds), key
+Twin = tuple[Any, int]  # id, event time (microseconds)
 Cell = tuple[int, tuple[Any, ...]]  # window start (microseconds), key
 
 NOT_ASKED = Unknown(why="nobody asked for it")
@@ -81,6 +82,8 @@ class Portion:
     found: Mapping[Group, Row]
     expected_ledger: frozenset[LedgerRow]
     found_ledger: frozenset[LedgerRow]
+    expected_ids: frozenset[Twin] = frozenset()  # ids and event times that these epochs were the first to show
+    found_ids: frozenset[Twin] = frozenset()  # that the epoch log remembers of them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,6 +177,7 @@ class Facts:
     reopened: tuple[Reopened, ...] | Unknown = NOT_ASKED
     finals: Finals | Unknown = NOT_ASKED
     twice: tuple[Twice, ...] | Unknown = NOT_ASKED
+    foreign: tuple[str, ...] | Unknown = NOT_ASKED  # what somebody else did, a message each
     oracle: Oracle | None = None
     cells: Mapping[Cell, Counted] = field(default_factory=dict)  # where an oracle is given
     ledger: frozenset[LedgerRow] = frozenset()  # where an oracle is given

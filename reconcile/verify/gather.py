@@ -22,6 +22,7 @@ PARTS: Mapping[str, Callable[[Source, Facts], object]] = {
     "paths": paths.paths,
     "finals": results.finals,
     "twice": results.twice,
+    "foreign": rows.foreign,
 }
 
 

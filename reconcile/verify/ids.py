@@ -15,10 +15,9 @@ from cutover.records.classes import Class
 from cutover.records.limits import MAX_MICROS
 from cutover.records.reference import LedgerRow
 from cutover.records.reference.parse import parse
+from reconcile.verify.facts import Twin
 from reconcile.verify.segments import Segment
 from reconcile.verify.source import ALL_ROWS, Source
-
-Twin = tuple[Any, int]  # id, event time (microseconds)
 
 
 def seen(
@@ -47,6 +46,28 @@ def seen(
     forgotten = _forgotten(source)
     word = {twins[at] for at in called if at in twins and twins[at][1] < forgotten}
     return frozenset(known | (word - inside))
+
+
+def shown(source: Source, segment: Segment) -> frozenset[Twin]:
+    """Return what the epoch log says that some epochs were the first to show, as far as nothing of it is forgotten."""
+    if source.pipeline.source.record_id is None:
+        return frozenset()
+    query = f"""
+        SELECT id, epoch_us(event_time) FROM (
+            SELECT unnest(_ids, recursive := true) FROM {ALL_ROWS}
+            WHERE _kind = 'ids' AND _epoch BETWEEN {int(segment.first)} AND {int(segment.last)}
+        )
+    """
+    rows = source.connection.execute(query).fetchall()
+    return kept(source, ((_plain(name), event) for name, event in rows))
+
+
+def kept(source: Source, twins: Iterable[Twin]) -> frozenset[Twin]:
+    """Return those of some ids whose event minutes have not left the epoch log."""
+    if source.pipeline.source.record_id is None:
+        return frozenset()
+    forgotten = _forgotten(source)
+    return frozenset(twin for twin in twins if twin[1] >= forgotten)
 
 
 def _known(source: Source, before: int, events: set[int]) -> set[Twin]:

@@ -18,7 +18,7 @@ TITLE = "one effect"
 HARMLESS = frozenset(
     {"CREATE TABLE", "OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES", "FSCK", "CHECKPOINT"}
 )
-OF_OURS = frozenset({"fold"})
+OF_OURS = frozenset({"fold", "adopted"})
 
 
 def check(facts: Facts) -> Iterator[Violation]:

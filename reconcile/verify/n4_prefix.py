@@ -1,8 +1,8 @@
 """N4 every published epoch is right: it is the right answer for the prefix of the log that it names.
 
-The accepted rows of an epoch (of the epochs that were folded into one) and its ledger are exactly what the plain-
-Python runner makes of the records in that epoch's offsets, judged by the watermark that the epoch names. The fold of
-all epochs up to N merges these, and the epochs' offsets make up the log up to cut(N) without a gap (N3), so
+The accepted rows of an epoch (of the epochs that were folded into one), its ledger and its ids are exactly what the
+plain-Python runner makes of the records in that epoch's offsets, judged by the watermark that the epoch names. The
+fold of all epochs up to N merges these, and the epochs' offsets make up the log up to cut(N) without a gap (N3), so
 `fold(<=N)` is the reference over the log up to cut(N) less the ledger, for every N whose rows can be told apart.
 Plain Python is slow: without `--all` the newest epoch, the pinned ones and a seeded sample of the others are
 recomputed; another run draws others.
@@ -28,6 +28,7 @@ def check(facts: Facts) -> Iterator[Violation]:
         for portion in facts.prefix.portions:
             yield from capped("N4", [*rows(portion)])
             yield from capped("N4", [*ledger(portion)])
+            yield from capped("N4", [*known_ids(portion)])
         for fold in facts.prefix.folds:
             texts = (f"Fold in table version {fold.version}: {text}" for text in fold.different)
             yield from capped("N4", [*texts])
@@ -67,6 +68,14 @@ def ledger(portion: Portion) -> Iterator[str]:
         yield f"{_epochs(portion)}: expected {_entry(row)} in the ledger, got none."
     for row in sorted(portion.found_ledger - portion.expected_ledger, key=str):
         yield f"{_epochs(portion)}: expected no {_entry(row)} in the ledger, got one."
+
+
+def known_ids(portion: Portion) -> Iterator[str]:
+    """Yield the ids that the stream remembers and no record of these epochs has, and the other way round."""
+    for name, event in sorted(portion.expected_ids - portion.found_ids, key=str):
+        yield f"{_epochs(portion)}: expected id {name!r}, event time {moment(event)}, to be remembered, it is not."
+    for name, event in sorted(portion.found_ids - portion.expected_ids, key=str):
+        yield f"{_epochs(portion)}: expected no id {name!r}, event time {moment(event)}, got one: no record brings it."
 
 
 def _differs(expected: Row | None, found: Row | None) -> str:

@@ -119,6 +119,8 @@ def _portion(source: Source, facts: Facts, log: SameLog, segment: Segment, rejoi
         found=_rows(source, facts, segment.last),
         expected_ledger=expected.ledger,
         found_ledger=found_ledger,
+        expected_ids=ids.kept(source, expected.shown),
+        found_ids=ids.shown(source, segment),
     )
 
 

@@ -5,7 +5,8 @@
 from collections.abc import Mapping
 
 from cutover.definition.windows import Sessions
-from cutover.lake import tables
+from cutover.lake import own, tables
+from cutover.lake.foreign import Kind
 from cutover.records.classes import Class
 from cutover.records.closing import grace
 from cutover.records.reference import LedgerRow
@@ -54,6 +55,13 @@ def commits(source: Source, facts: Facts) -> tuple[Commit, ...]:
         for c in source.log.table.history()
     )
     return tuple(sorted((c for c in found if c.version <= source.log.version), key=lambda commit: commit.version))
+
+
+def foreign(source: Source, facts: Facts) -> tuple[str, ...]:
+    """Return what somebody else did to the rows of a table of the pipeline."""
+    del facts
+    found = own.changes(source.settings, source.pipeline)
+    return tuple(change.sentence for change, _ in found if change.kind is Kind.FOREIGN)
 
 
 def reopened(source: Source, facts: Facts) -> tuple[Reopened, ...]:

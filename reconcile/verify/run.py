@@ -9,7 +9,7 @@ from cutover.clock import Clock, SystemClock
 from cutover.definition.pipeline import Pipeline
 from cutover.errors import CutoverError, DefinitionError
 from cutover.events import log
-from cutover.lake import delivery
+from cutover.lake import checksums, delivery
 from cutover.settings import Settings
 from reconcile.verify import (
     gather,
@@ -20,6 +20,7 @@ from reconcile.verify import (
     n5_paths,
     n6_forward,
     n8_same_story,
+    n9_own_hands,
 )
 from reconcile.verify.facts import Facts
 from reconcile.verify.model import Checked, State, Unknown, Verification, Violation
@@ -49,6 +50,7 @@ CHECKS: Mapping[str, Listed] = {
         Listed(name="N5", module=n5_paths, needs=("paths",)),
         Listed(name="N6", module=n6_forward, needs=("reopened",), takes=("log", "finals")),
         Listed(name="N8", module=n8_same_story, needs=("twice",)),
+        Listed(name="N9", module=n9_own_hands, needs=("foreign",)),
     )
 }
 
@@ -89,8 +91,9 @@ def verify(  # noqa: PLR0913 -- what to judge, how much of it, and what a test h
     asked = Asked(now=clock.now(), seed=drawn, every=every, oracle=oracle)
     checks: dict[str, Checked] = {}
     try:
-        source, facts = opened(settings, pipeline, asked)
-        with source.connection:
+        with checksums.once():
+            source, facts = opened(settings, pipeline, asked)
+        with source.connection, checksums.once():
             waived = _waived(source, facts)
             for name in names:
                 if name in waived:

@@ -4,6 +4,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from cutover.lake.scrub import Scrubbed
 from reconcile.report.text import visible
 from reconcile.verify.model import Checked, State, Verification
 
@@ -28,6 +29,19 @@ def verification(console: Console, found: Verification) -> None:
     if found.runbook:
         console.print(f"runbook  docs/runbooks/{found.runbook}.md")
     console.print(f"{found.seconds:.1f} s", highlight=False)
+
+
+def scrubbed(console: Console, found: Scrubbed) -> None:
+    """Print what a scrub has looked at."""
+    console.print(f"{found.files:,} of {found.listed:,} files checked, {found.size:,} bytes", highlight=False)
+    if found.unnamed:
+        console.print(f"{found.unnamed:,} files were written by others: their bytes cannot be checked", highlight=False)
+    for text in found.damaged:
+        console.print(f"[red]{_safe(text)}[/]", soft_wrap=True, highlight=False)
+    if found.damaged:
+        console.print("runbook  docs/runbooks/TableUnreadable.md")
+    elif not found.is_whole:
+        console.print("the next run goes on from here", highlight=False)
 
 
 def _table(found: Verification) -> Table:

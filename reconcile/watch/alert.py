@@ -17,6 +17,7 @@ SEVERITIES: Mapping[str, Severity] = {
     "OpenTransactionHoldsLog": "ticket",
     "EpochHistoryBroken": "page",
     "TableUnreadable": "page",
+    "ForeignWrite": "page",
     "DiskHeadroomLow": "ticket",
     "CommitConflictRateHigh": "ticket",
     "KeySkewHigh": "ticket",

@@ -68,7 +68,7 @@ class Gathering:
             verdict=self._tried(self._verdict, None),
             pins=self._tried(lambda: tuple(troubles.pins(self.settings, self.pipeline, now=at)), ()),
         )
-        for look in (troubles.of_comparison, troubles.of_checks):
+        for look in (troubles.of_comparison, troubles.of_checks, troubles.of_others):
             self._troubles += self._tried(partial(_listed, look, self.settings, self.pipeline), [])
         known: dict[str, Any] = self._log(facts) if records or facts.driver.at is not None else {}
         return replace(facts, samples=tuple(self._samples), troubles=tuple(self._troubles), **known)

@@ -6,7 +6,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from cutover.definition.pipeline import Pipeline
-from cutover.lake import control, tables, versions
+from cutover.lake import control, own, tables, versions
+from cutover.lake.foreign import Kind
 from cutover.settings import Settings
 from reconcile import history, life, recorded
 from reconcile.report.text import number, visible
@@ -60,6 +61,17 @@ def _breaches(result: Mapping[str, Any]) -> Iterator[Trouble]:
     for breach in result.get("seal", {}).get("breaches", []):
         if breach.get("runbook") in SEVERITIES:
             yield Trouble(runbook=breach["runbook"], text=visible(str(breach["message"]).splitlines()[0]))
+
+
+def of_others(settings: Settings, pipeline: Pipeline) -> Iterator[Trouble]:
+    """Yield what somebody else did to the rows of a table.
+
+    Raises:
+        LakeError: A table cannot be read.
+    """
+    for change, _ in own.changes(settings, pipeline):
+        if change.kind is Kind.FOREIGN:
+            yield Trouble(runbook=change.runbook, text=visible(change.sentence))
 
 
 def pins(settings: Settings, pipeline: Pipeline, *, now: datetime) -> Iterator[Pin]:

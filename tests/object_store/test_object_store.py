@@ -6,7 +6,7 @@ from deltalake import CommitProperties, Transaction
 from deltalake.exceptions import CommitFailedError
 
 from batch import recompute
-from cutover.lake import tables, versions
+from cutover.lake import tables, versions, writing
 from cutover.settings import Settings
 from reconcile.result import Verdict
 from reconcile.run import reconcile
@@ -46,7 +46,7 @@ def test_an_overtaken_handle_is_refused(store_settings: Settings, topic_name: st
     first, second = tables.open_table(version.uri), tables.open_table(version.uri)
     commit = CommitProperties(app_transactions=[Transaction(version.app_id, 1)])
     empty = pa.schema(second.schema().to_arrow()).empty_table()
-    tables.append(first, empty, commit=commit)
+    writing.append(first, empty, commit=commit)
 
     with pytest.raises(CommitFailedError, match="Concurrent transaction"):
-        tables.append(second, empty, commit=commit)
+        writing.append(second, empty, commit=commit)

@@ -116,7 +116,7 @@ class Batch:
         rows = schema.empty_table()
         if found.query:
             rows = self.connection.sql(found.query).to_arrow_table().select(schema.names).cast(schema)
-        version = replace_windows(tables.open_table(uri), rows, found.plan.computed)
+        version = replace_windows(tables.open_table(uri), rows, found.plan.computed, of="r")
         self.runs.append(
             BatchRun(
                 run_id=str(len(self.runs)),
@@ -172,6 +172,7 @@ class Batch:
             recorded=(),
             staged=Staging(self.connection, str(self.settings.home)),
             run_id="r",
+            anew=False,
             wanted=None,
             started=EPOCH,
         )

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cutover.definition.ids import remembered_from
@@ -54,6 +54,7 @@ class Result:
     counts: Mapping[Class, int]  # (record, window) pairs by class; a class that did not occur is 0
     unknown: int  # unknown top-level fields of well-formed records, summed
     watermarks: tuple[int | None, ...] = ()  # after each epoch
+    shown: frozenset[Twin] = frozenset()  # ids and event times that nobody knew before the first record
     id_conflicts: int = 0  # records that count though one with the same id and an earlier event time does too
 
 
@@ -107,7 +108,8 @@ def run(
         The result; idle partitions are not simulated, so give borders of a run in which none was idle.
     """
     judged = judge(pipeline, sorted(records, key=lambda r: (r.partition, r.offset)), dimensions)
-    books = _Books(seen=set(seen))
+    known = set(seen)
+    books = _Books(seen=set(known))
     reached: list[int | None] = []
     for number, inside in enumerate([judged] if epochs is None else _epochs(judged, epochs)):
         watermark = (reached[-1] if reached else None) if watermarks is None else watermarks[number]
@@ -116,7 +118,8 @@ def run(
         if epochs is not None:
             reached.append(_watermark(pipeline, judged, epochs[number], watermark))
     read = judged if epochs is None else [r for r in judged if _is_read(r.raw, epochs[-1] if epochs else {})]
-    return _result(pipeline, books, sum(r.parsed.unknown for r in read if r.reason is None), tuple(reached))
+    found = _result(pipeline, books, sum(r.parsed.unknown for r in read if r.reason is None), tuple(reached))
+    return replace(found, shown=frozenset(books.seen - known))
 
 
 def judge(pipeline: Pipeline, records: Sequence[RawRecord], dimensions: At) -> list[Judged]:

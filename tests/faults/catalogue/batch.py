@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from cutover.lake import batch_runs, tables
+from cutover.lake import batch_runs
 from cutover.lake.paths import batch_uri
 from cutover.lake.schemas import batch_schema
 from cutover.probe import Point
@@ -19,6 +19,7 @@ from tests.faults.fault import AGREE, Fault
 from tests.faults.rig import Rig
 from tests.integration.batch.lab import rows_of
 from tests.integration.streaming.rig import NOON
+from tests.support.planted import put_rows
 
 FIRST = datetime.fromtimestamp(NOON / 1e6, UTC) - timedelta(hours=1)
 LAST = FIRST + timedelta(days=1)
@@ -129,8 +130,8 @@ def plant_rows(rig: Rig) -> None:
     occupied = {found["window_start"] for found in kept}
     empty = next(start for h in range(600) if (start := min(occupied) - timedelta(minutes=10 * h)) not in occupied)
     planted = [row | {"k": "planted"}, row | {"window_start": empty, "window_end": empty + timedelta(minutes=10)}]
-    table = tables.open_table(batch_uri(rig.settings, rig.pipeline))
-    tables.append(table, pa.Table.from_pylist(planted, schema=batch_schema(rig.pipeline)))
+    schema, uri = batch_schema(rig.pipeline), batch_uri(rig.settings, rig.pipeline)
+    put_rows(uri, pa.Table.from_pylist([*rows_of(uri), *planted], schema=schema))
     rig.note("rows before", len(kept))
     rig.note("rows planted", len(rows_of(batch_uri(rig.settings, rig.pipeline))) - len(kept))
     rig.note("kept", kept)

@@ -11,8 +11,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from deltalake import write_deltalake
-
 from cutover.clock import SystemClock
 from cutover.definition import Pipeline
 from cutover.lake import tables
@@ -25,6 +23,7 @@ from reconcile.result import Reconciliation, Verdict
 from tests.faults.fault import Fault, Part
 from tests.faults.rig import Rig
 from tests.integration.reconcile.lake_of import PIPELINE, START, Lake, Raw, Sale, lake_of, write
+from tests.support.planted import put_rows
 
 WINDOWS, SHOPS, DESKS = 50, 20, 100
 ROWS = WINDOWS * SHOPS * DESKS
@@ -127,7 +126,7 @@ def _edit(rig: Rig) -> int:
         after = connection.sql("SELECT * FROM rows").to_arrow_table().cast(schema)
         counting = "SELECT count(*) FROM (SELECT * FROM before EXCEPT SELECT * FROM rows)"
         gone = connection.execute(counting).fetchone()
-    write_deltalake(handle, after, mode="overwrite", predicate="_kind = 'partial'")
+    put_rows(rig.version.uri, after, kind="partial")
     assert gone is not None
     changed: int = gone[0]
     return changed

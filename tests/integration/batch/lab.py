@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 
 from cutover.clock import SystemClock
 from cutover.definition import Avg, Count, Fixed, Lateness, Max, Pipeline, Sum, Topic
-from cutover.lake import tables, versions
+from cutover.lake import tables, versions, writing
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.epochs import EpochRecord
 from cutover.lake.paths import BatchTable, batch_uri
@@ -86,7 +86,7 @@ class Lab:
             watermark_after=None if watermark is None else (BASE + watermark) * 1_000_000,
         )
         row = {"_kind": "epoch", "_epoch": number, "_record": record.to_json()}
-        tables.append(table, pa.Table.from_pylist([row], schema=schema))
+        writing.append(table, pa.Table.from_pylist([row], schema=schema))
         return record
 
     def epochs(self, uri: str) -> list[int]:
@@ -107,7 +107,7 @@ class Lab:
         row = rows_of(uri, like.batch_version)[0]
         planted = row | {"carrier": "planted", "window_start": start, "window_end": start + timedelta(hours=1)}
         schema = batch_schema(self.pipeline)
-        tables.append(tables.open_table(uri), pa.Table.from_pylist([planted], schema=schema))
+        writing.append(tables.open_table(uri), pa.Table.from_pylist([planted], schema=schema))
 
     def rows(self, name: BatchTable, version: int | None = None) -> list[dict[str, Any]]:
         return rows_of(batch_uri(self.settings, self.pipeline, name), version)

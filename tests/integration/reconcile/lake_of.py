@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from deltalake import CommitProperties, Transaction, write_deltalake
+from deltalake import CommitProperties, Transaction
 
+from batch import index
 from cutover.clock import SystemClock
 from cutover.definition import Avg, Count, Fixed, Lateness, Max, Min, Pipeline, Policy, Sum, Topic
 from cutover.definition.fingerprint import batch_fingerprint, lateness_fingerprint, result_fingerprint
 from cutover.definition.pipeline import SameDefinition
 from cutover.definition.windows import newest
-from cutover.lake import tables, versions
+from cutover.lake import checksums, tables, versions, writing
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.epochs import EpochRecord
 from cutover.lake.paths import batch_uri
@@ -26,6 +27,7 @@ from cutover.settings import Settings
 from reconcile import run
 from reconcile.result import Reconciliation
 from tests.support.held_log import HeldLog
+from tests.support.planted import put_rows
 
 _HELD: dict[Path, HeldLog] = {}
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -121,31 +123,32 @@ def write(settings: Settings, lake: Lake, pipeline: Pipeline = PIPELINE) -> str:
     version = versions.open_or_create(settings, pipeline, SystemClock())
     schema = epoch_log_schema(pipeline)
     log = tables.ensure(version.uri, schema, partition_by=["_kind"])
-    records = [{"_kind": "epoch", "_epoch": e.epoch, "_record": e.to_json()} for e in lake.epochs]
-    note = {"userMetadata": lake.epochs[-1].to_json()}
+    stem = checksums.new_stem("epoch", len(lake.epochs))
+    kinds = {"epoch", *(row["_kind"] for row in lake.partials)}
+    weight = checksums.text_of(sum(checksums.weight_of(f"_kind={kind}", stem) for kind in kinds))
+    epochs = [*lake.epochs[:-1], replace(lake.epochs[-1], files=weight)]
+    records = [{"_kind": "epoch", "_epoch": e.epoch, "_record": e.to_json()} for e in epochs]
+    note = {"userMetadata": epochs[-1].to_json()}
     commit = CommitProperties(app_transactions=[Transaction(version.app_id, lake.transaction)], custom_metadata=note)
-    tables.append(log, pa.Table.from_pylist([*lake.partials, *records], schema=schema), commit=commit)
+    writing.append(log, pa.Table.from_pylist([*lake.partials, *records], schema=schema), stem=stem, commit=commit)
     batch = tables.ensure(batch_uri(settings, pipeline), batch_schema(pipeline))
-    tables.append(batch, pa.Table.from_pylist(list(lake.batch), schema=batch_schema(pipeline)))
-    index = tables.ensure(batch_uri(settings, pipeline, "batch_index"), BATCH_INDEX)
+    writing.append(batch, pa.Table.from_pylist(list(lake.batch), schema=batch_schema(pipeline)))
+    spans = tables.ensure(batch_uri(settings, pipeline, "batch_index"), BATCH_INDEX)
     ranges = [row | {"_kind": "range", "_run": lake.run.run_id, "_epoch": lake.run.epoch} for row in lake.ranges]
-    tables.append(index, pa.Table.from_pylist(ranges, schema=BATCH_INDEX))
+    writing.append(spans, pa.Table.from_pylist(ranges, schema=BATCH_INDEX))
     write_run(settings, replace(lake.run, batch_version=int(batch.version())), pipeline)
     return version.uri
 
 
 def write_run(settings: Settings, run: BatchRun, pipeline: Pipeline = PIPELINE) -> None:
-    index = tables.ensure(batch_uri(settings, pipeline, "batch_index"), BATCH_INDEX)
-    row = {"_kind": "run", "_run": run.run_id, "_epoch": run.epoch, "_record": run.to_json()}
-    tables.append(index, pa.Table.from_pylist([row], schema=BATCH_INDEX))
+    index.record_run(settings, pipeline, run)
 
 
 def replace_batch(settings: Settings, lake: Lake, pipeline: Pipeline = PIPELINE) -> None:
     """Put the lake's batch in place of the one that is there, as a further run."""
     uri = batch_uri(settings, pipeline)
     rows = pa.Table.from_pylist(list(lake.batch), schema=batch_schema(pipeline))
-    write_deltalake(uri, rows, mode="overwrite")
-    write_run(settings, replace(lake.run, batch_version=int(tables.open_table(uri).version())), pipeline)
+    write_run(settings, replace(lake.run, batch_version=put_rows(uri, rows)), pipeline)
 
 
 def edited(lake: Lake, place: int, edit: Callable[[Raw], Raw | None]) -> Lake:

@@ -10,7 +10,7 @@ import pytest
 
 from cutover.cli import main
 from cutover.definition.fingerprint import result_fingerprint
-from cutover.lake import control, losses, tables
+from cutover.lake import control, losses, tables, writing
 from cutover.lake.epochs import EpochRecord
 from cutover.lake.losses import Loss
 from cutover.lake.paths import batch_uri
@@ -156,7 +156,7 @@ def scanned(settings: Settings, lake: Lake, **first_offsets: int) -> None:
         }
         for hour, first in first_offsets.items()
     ]
-    tables.append(index, pa.Table.from_pylist(rows, schema=BATCH_INDEX))
+    writing.append(index, pa.Table.from_pylist(rows, schema=BATCH_INDEX))
 
 
 def test_window_whose_records_went_before_the_version_began_is_not_compared(settings: Settings) -> None:

@@ -7,13 +7,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable
 
 from cutover.clock import SystemClock
 from cutover.definition import Pipeline
 from cutover.definition.fingerprint import batch_fingerprint
 from cutover.definition.windows import newest
-from cutover.lake import tables, versions
+from cutover.lake import tables, versions, writing
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.epochs import EpochRecord
 from cutover.lake.paths import batch_uri
@@ -33,6 +33,7 @@ from streaming.compaction import listed
 from streaming.folding import folded
 from tests.integration.reconcile.lake_of import write_run
 from tests.integration.streaming.rig import Event, make_topic, pipeline, send
+from tests.support.planted import put_rows
 
 Raw = dict[str, Any]
 Rows = list[Raw]
@@ -77,7 +78,7 @@ def write_batch(settings: Settings, definition: Pipeline, record: EpochRecord, r
     """Write the batch truth of records and the run at an epoch's cut."""
     rows = [_row(group, row) | {"_epoch": record.epoch} for group, row in reference.run(definition, raw).rows.items()]
     batch = tables.ensure(batch_uri(settings, definition), batch_schema(definition))
-    tables.append(batch, pa.Table.from_pylist(rows, schema=batch_schema(definition)))
+    writing.append(batch, pa.Table.from_pylist(rows, schema=batch_schema(definition)))
     starts = [round(row["window_start"].timestamp() * 1_000_000) for row in rows]
     run = BatchRun(
         run_id="batch-1",
@@ -182,7 +183,7 @@ def _moment(micros: int) -> datetime:
     return datetime.fromtimestamp(micros / 1_000_000, UTC)
 
 
-ALL = {"N1", "N2", "N3", "N4", "N5", "N6", "N8"}
+ALL = {"N1", "N2", "N3", "N4", "N5", "N6", "N8", "N9"}
 LATE = Event(id=103, minute=2, partition=1)
 EPOCHS: tuple[list[Event], ...] = (
     [Event(id=i, minute=i, key="ab"[i % 2], partition=i % 2) for i in range(20)],
@@ -214,7 +215,7 @@ def rewrite(lab: Lab, edit: Callable[[Rows], Rows]) -> None:
     changed = [kind for kind in kinds if _of_kind(before, kind) != _of_kind(after, kind)]
     for kind in changed or ["ledger"]:
         rows = pa.Table.from_pylist(_of_kind(after, kind), schema=schema)
-        write_deltalake(lab.version.uri, rows, mode="overwrite", predicate=f"_kind = '{kind}'")
+        put_rows(lab.version.uri, rows, kind=kind)
 
 
 def _of_kind(rows: Rows, kind: str) -> Rows:

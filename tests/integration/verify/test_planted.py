@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable
 
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.epochs import EpochRecord
@@ -19,6 +19,7 @@ from reconcile.verify.run import verify
 from tests.integration.reconcile.lake_of import write_run
 from tests.integration.streaming.rig import MINUTE, NOON
 from tests.integration.verify.lab import ALL, LATE, Lab, Raw, Rows, fold, judged, of_class, rewrite, row_edit, violated
+from tests.support.planted import put_rows
 
 
 def test_a_clean_lake_holds_in_every_check(lab: Lab) -> None:
@@ -188,10 +189,8 @@ def again(lab: Lab, edit: Callable[[Raw], Raw]) -> None:
     """Let batch publish once more at the same cut, one row edited."""
     uri, schema = batch_uri(lab.settings, lab.pipeline), batch_schema(lab.pipeline)
     first, *rest = DeltaTable(uri).to_pyarrow_table().cast(schema).to_pylist()
-    write_deltalake(uri, pa.Table.from_pylist([edit(first), *rest], schema=schema), mode="overwrite")
-    run: BatchRun = replace(
-        lab.batch, run_id="batch-2", batch_version=DeltaTable(uri).version(), finished="2026-01-06T00:00:00Z"
-    )
+    version = put_rows(uri, pa.Table.from_pylist([edit(first), *rest], schema=schema))
+    run: BatchRun = replace(lab.batch, run_id="batch-2", batch_version=version, finished="2026-01-06T00:00:00Z")
     write_run(lab.settings, run, lab.pipeline)
 
 

@@ -16,7 +16,7 @@ from cutover.clock import SystemClock
 from cutover.definition import catalogue
 from cutover.definition.pipeline import Pipeline, Topic
 from cutover.errors import LakeError, LogError
-from cutover.lake import tables, versions
+from cutover.lake import tables, versions, writing
 from cutover.lake.epochs import EpochLog, EpochRecord
 from cutover.lake.schemas import epoch_log_schema
 from cutover.log.kafka import LogClient
@@ -86,7 +86,7 @@ def clicks(place: Settings) -> Pipeline:
     commit = CommitProperties(
         custom_metadata={"userMetadata": record.to_json()}, app_transactions=[Transaction(version.app_id, 0)]
     )
-    tables.append(table, pa.Table.from_pylist([row], schema=schema), commit=commit)
+    writing.append(table, pa.Table.from_pylist([row], schema=schema), commit=commit)
     return pipeline
 
 
@@ -278,7 +278,7 @@ def test_transaction_ahead_of_the_newest_row_is_an_alert(place: Settings, clicks
     assert version is not None
     ahead = CommitProperties(app_transactions=[Transaction(version.app_id, 1)])
     schema = epoch_log_schema(clicks)
-    tables.append(DeltaTable(version.uri), schema.empty_table(), commit=ahead)
+    writing.append(DeltaTable(version.uri), schema.empty_table(), commit=ahead)
 
     texts = {one.name: one.text for one in alerts(Gathering(place, clicks, CLOCK).facts())}
     assert "transaction says 1, newest epoch row is 0" in texts["EpochHistoryBroken"]

@@ -5,10 +5,9 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from batch import replace
 from batch.replace import replace_windows
 from cutover.errors import LakeError
-from cutover.lake import tables
+from cutover.lake import tables, writing
 
 START = datetime(2013, 1, 1, tzinfo=UTC)
 HOUR = 3_600_000_000
@@ -17,7 +16,7 @@ SCHEMA = pa.schema([("window_start", TIME), ("window_end", TIME), ("v", pa.int64
 
 
 def rows(hours: dict[int, int]) -> pa.Table:
-    at = {h: START + timedelta(hours=h) for h in range(7)}
+    at = {h: START + timedelta(hours=h) for h in range(9)}
     found = [{"window_start": at[h], "window_end": at[h + 1], "v": v} for h, v in hours.items()]
     return pa.Table.from_pylist(found, SCHEMA)
 
@@ -30,7 +29,7 @@ def ranges(*pairs: tuple[int, int]) -> list[tuple[int, int]]:
 @pytest.fixture
 def table(tmp_path: Path) -> DeltaTable:
     made = tables.ensure(str(tmp_path / "batch"), SCHEMA)
-    tables.append(made, rows(dict.fromkeys(range(6), 1)))
+    writing.append(made, rows(dict.fromkeys(range(6), 1)))
     return made
 
 
@@ -42,7 +41,7 @@ def values(table: DeltaTable) -> dict[int, int]:
 
 
 def test_the_windows_of_a_range_are_replaced_and_those_without_a_row_are_cleared(table: DeltaTable) -> None:
-    version = replace_windows(table, rows({1: 2, 4: 2}), ranges((1, 3), (4, 5)))
+    version = replace_windows(table, rows({1: 2, 4: 2}), ranges((1, 3), (4, 5)), of="r")
 
     assert version == 2
     assert values(table) == {0: 1, 1: 2, 3: 1, 4: 2, 5: 1}
@@ -50,24 +49,29 @@ def test_the_windows_of_a_range_are_replaced_and_those_without_a_row_are_cleared
 
 def test_a_row_outside_the_ranges_is_refused_and_nothing_changes(table: DeltaTable) -> None:
     with pytest.raises(LakeError, match="windows cannot be replaced"):
-        replace_windows(table, rows({3: 2}), ranges((1, 3)))
+        replace_windows(table, rows({3: 2}), ranges((1, 3)), of="r")
 
     assert values(table) == dict.fromkeys(range(6), 1)
 
 
-def test_more_ranges_than_a_predicate_takes_replace_no_further_window(
-    table: DeltaTable, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(replace, "MOST_RANGES", 2)
-
-    replace_windows(table, rows({0: 2, 2: 2}), ranges((0, 1), (2, 3), (5, 6)))
+def test_windows_between_two_ranges_stay(table: DeltaTable) -> None:
+    replace_windows(table, rows({0: 2, 2: 2}), ranges((0, 1), (2, 3), (5, 6)), of="r")
 
     assert values(table) == {0: 2, 1: 1, 2: 2, 3: 1, 4: 1}
+
+
+def test_files_without_a_window_of_the_ranges_stay_as_they_are(table: DeltaTable) -> None:
+    replace_windows(table, rows({7: 2}), ranges((7, 8)), of="r")
+    first = set(tables.paths(table))
+    replace_windows(table, rows({7: 3}), ranges((7, 8)), of="r")
+
+    assert len(first & set(tables.paths(table))) == 1
+    assert values(table) == dict.fromkeys(range(6), 1) | {7: 3}
 
 
 def test_other_columns_rewrite_the_table_and_keep_the_windows_outside(table: DeltaTable) -> None:
     wider = rows({1: 2}).append_column("w", pa.array([7], pa.int64()))
 
-    replace_windows(table, wider, ranges((1, 2)))
+    replace_windows(table, wider, ranges((1, 2)), of="r")
 
     assert values(tables.open_table(table.table_uri)) == {0: 1, 1: 2, 2: 1, 3: 1, 4: 1, 5: 1}

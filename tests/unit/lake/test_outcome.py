@@ -10,7 +10,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from cutover.errors import LakeError
-from cutover.lake import control, pins, tables
+from cutover.lake import control, pins, tables, writing
 from cutover.lake.versions import Version
 from cutover.settings import Settings
 
@@ -29,25 +29,25 @@ class Frozen:
 
 VERSION = Version(pipeline="p", result_fingerprint="f", lateness_fingerprint="l", number=0, uri="nowhere")
 ROWS = pa.table({"a": pa.array([1, 2], pa.int64())})
-WRITE = write_deltalake
+WRITE = writing.transact
 
 
 def loses_the_answer(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the next write land, and its answer get lost."""
 
     def write(*arguments: Any, **options: Any) -> None:
-        monkeypatch.setattr(tables, "write_deltalake", WRITE)
+        monkeypatch.setattr(writing, "transact", WRITE)
         WRITE(*arguments, **options)
         raise error
 
-    monkeypatch.setattr(tables, "write_deltalake", write)
+    monkeypatch.setattr(writing, "transact", write)
 
 
 def refuses(monkeypatch: pytest.MonkeyPatch, message: str) -> None:
     def write(*_: Any, **__: Any) -> None:
         raise DeltaError(message)
 
-    monkeypatch.setattr(tables, "write_deltalake", write)
+    monkeypatch.setattr(writing, "transact", write)
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_an_append_whose_answer_was_lost_is_done_once(
 ) -> None:
     loses_the_answer(error, monkeypatch)
 
-    tables.append(table, ROWS)
+    writing.append(table, ROWS)
 
     assert (DeltaTable(table.table_uri).to_pyarrow_table().num_rows, table.version()) == (2, 1)
 
@@ -70,10 +70,10 @@ def test_an_append_that_is_not_there_says_that_nothing_was_committed(
     table: DeltaTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refuses(monkeypatch, "no space left on device")
-    WRITE(str(table.table_uri), ROWS, mode="append")  # of somebody else, meanwhile
+    write_deltalake(str(table.table_uri), ROWS, mode="append")  # of somebody else, meanwhile
 
     with pytest.raises(LakeError, match=r"no space left on device.*\nHint: nothing was committed"):
-        tables.append(table, ROWS)
+        writing.append(table, ROWS)
 
 
 def test_what_nobody_can_look_up_is_said_to_be_unknown(table: DeltaTable, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,20 +83,20 @@ def test_what_nobody_can_look_up_is_said_to_be_unknown(table: DeltaTable, monkey
         msg = "storage is gone"
         raise DeltaError(msg)
 
-    monkeypatch.setattr(tables, "write_deltalake", write)
+    monkeypatch.setattr(writing, "transact", write)
 
     with pytest.raises(LakeError, match="whether it was committed is not known") as refused:
-        tables.append(table, ROWS)
+        writing.append(table, ROWS)
     assert "nothing was committed" not in str(refused.value)
 
 
 def test_a_commit_of_another_process_in_the_same_turn_is_still_told(table: DeltaTable) -> None:
     late = DeltaTable(table.table_uri)
     turn = CommitProperties(app_transactions=[Transaction("p", 0)])
-    tables.append(table, ROWS, commit=turn)
+    writing.append(table, ROWS, commit=turn)
 
     with pytest.raises(CommitFailedError):
-        tables.append(late, ROWS, commit=turn)
+        writing.append(late, ROWS, commit=turn)
 
 
 def test_a_step_whose_answer_was_lost_is_recorded_and_nobody_was_faster(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 
 from cutover.errors import LakeError
 from cutover.lake import tables
@@ -20,7 +20,8 @@ ODD_NAMES = ("plain", "with blank", "ümlaut", "a#b", "it's", "a?b", "100%", "a%
 def made(uri: str, *rows: tuple[str | None, int], partition_by: tuple[str, ...] = ()) -> DeltaTable:
     table = tables.ensure(uri, SCHEMA, partition_by=partition_by)
     for kind, n in rows:
-        tables.append(table, pa.Table.from_pylist([{"kind": kind, "n": n, "at": None}], schema=SCHEMA))
+        row = pa.Table.from_pylist([{"kind": kind, "n": n, "at": None}], schema=SCHEMA)
+        write_deltalake(table, row, mode="append", partition_by=list(partition_by))
     return table
 
 

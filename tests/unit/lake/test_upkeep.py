@@ -6,14 +6,14 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction
 
-from cutover.lake import tables, upkeep
+from cutover.lake import tables, upkeep, writing
 
 SCHEMA = pa.schema([pa.field("n", pa.int64()), pa.field("text", pa.string())])
 
 
 def append(table: DeltaTable, n: int) -> None:
     rows = pa.Table.from_pylist([{"n": n, "text": f"row {n}"}], schema=SCHEMA)
-    tables.append(table, rows, commit=CommitProperties(app_transactions=[Transaction("p", n)]))
+    writing.append(table, rows, commit=CommitProperties(app_transactions=[Transaction("p", n)]))
 
 
 def numbers(uri: str, version: int | None = None) -> list[int]:
@@ -52,7 +52,7 @@ def test_append_that_was_under_way_goes_through(uri: str) -> None:
 
     assert upkeep.compact(uri, files=4)
     rows = pa.Table.from_pylist([{"n": 8, "text": None}], schema=SCHEMA)
-    tables.append(stale, rows)
+    writing.append(stale, rows)
 
     assert numbers(uri) == [*range(9)]
 

@@ -10,10 +10,10 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from cutover.errors import LakeError
-from cutover.lake import tables
+from cutover.lake import tables, writing
 from cutover.lake.epochs import EpochRecord
 from cutover.lake.versions import Version
-from streaming import commit, history
+from streaming import history
 from streaming.commit import ATTEMPTS, Committer
 from tests.unit.streaming.epochs import FIRST, SCHEMA, SECOND
 
@@ -42,12 +42,14 @@ def rewritten(uri: str, times: int) -> Callable[..., None]:
     """Return a write before which somebody rewrites the partial rows by hand, so many times."""
     left = [times]
 
+    transact = writing.transact
+
     def write(*arguments: Any, **options: Any) -> None:
         if left[0]:
             left[0] -= 1
             found = DeltaTable(uri).to_pyarrow_table(partitions=[("_kind", "=", "partial")])
             write_deltalake(uri, pa.table(found).select(SCHEMA.names), mode="overwrite", predicate="_kind = 'partial'")
-        write_deltalake(*arguments, **options)
+        transact(*arguments, **options)
 
     return write
 
@@ -55,7 +57,7 @@ def rewritten(uri: str, times: int) -> Callable[..., None]:
 def test_refused_commit_is_written_again_and_counted(
     version: Version, mine: Committer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(commit, "write_deltalake", rewritten(version.uri, ATTEMPTS - 1))
+    monkeypatch.setattr(writing, "transact", rewritten(version.uri, ATTEMPTS - 1))
     mine.commit(rows(SECOND), SECOND)
 
     assert (mine.conflicts, history.newest(DeltaTable(version.uri))) == (ATTEMPTS - 1, SECOND)
@@ -64,7 +66,7 @@ def test_refused_commit_is_written_again_and_counted(
 def test_conflicts_are_forgotten_once_a_record_has_told_them(
     version: Version, mine: Committer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(commit, "write_deltalake", rewritten(version.uri, 1))
+    monkeypatch.setattr(writing, "transact", rewritten(version.uri, 1))
     mine.commit(rows(SECOND), SECOND)
     third = replace(SECOND, epoch=2, start={0: 20}, end={0: 30}, conflicts=mine.conflicts)
     mine.commit(rows(third), third)
@@ -75,7 +77,7 @@ def test_conflicts_are_forgotten_once_a_record_has_told_them(
 def test_epoch_refused_three_times_ends_its_driver(
     version: Version, mine: Committer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(commit, "write_deltalake", rewritten(version.uri, ATTEMPTS))
+    monkeypatch.setattr(writing, "transact", rewritten(version.uri, ATTEMPTS))
 
     with pytest.raises(LakeError, match="epoch 1 was refused 3 times") as refused:
         mine.commit(rows(SECOND), SECOND)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cutover.definition import Count, Fixed, Pipeline, Topic
 from cutover.definition.ids import MINUTE, remembered_from
-from cutover.lake import tables
+from cutover.lake import tables, writing
 from cutover.lake.schemas import epoch_log_schema
 from cutover.settings import Settings
 from streaming import forgetting, ids
@@ -102,7 +102,7 @@ def committed(settings: Settings, parts: list[tuple[int, list[Candidate]]]) -> A
     table = tables.ensure(f"{settings.home}/stream", schema, partition_by=["_kind"])
     for epoch, pairs in parts:
         new = candidates(sorted(pairs, key=lambda pair: pair[1])).select(["id", "event_time"])
-        tables.append(table, ids.rows(new, PIPELINE, epoch))
+        writing.append(table, ids.rows(new, PIPELINE, epoch))
     return tables.open_table(f"{settings.home}/stream")
 
 

@@ -193,6 +193,7 @@ def test_every_alert_has_a_condition_or_is_named_by_one_that_fails() -> None:
     named_by_others = {
         "EpochHistoryBroken",
         "DivergenceUnexplained",
+        "ForeignWrite",
         "SealBroken",
         "NotComparable",
         "InvariantBroken",

@@ -1,0 +1,135 @@
+"""What the tables of a pipeline must hold, as their last writers of ours recorded it, and how they differ from that."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+from urllib.parse import unquote
+
+from deltalake import CommitProperties, DeltaTable
+from deltalake.transaction import AddAction
+
+from cutover import storage
+from cutover.definition.pipeline import Pipeline
+from cutover.events import log
+from cutover.lake import batch_runs, checksums, control, datafiles, dimensions, foreign, tables, versions, writing
+from cutover.lake.batch_runs import BatchRun
+from cutover.lake.checksums import Name
+from cutover.lake.epochs import EpochLog
+from cutover.lake.foreign import Change, Kind
+from cutover.lake.paths import BATCH_TABLES, BatchTable, batch_uri, control_uri
+from cutover.settings import Settings
+
+LOOKS, BETWEEN = 4, 0.25
+"""How often a table of the batch path is looked at that seems changed, and the seconds between two looks."""
+ANEW = "`cutover batch {name} --anew` computes everything from the log"
+ACCEPTED = "`cutover accept-loss {name}` leaves it as it is and reads the log into a new version"
+
+
+def changes(settings: Settings, pipeline: Pipeline) -> Iterator[tuple[Change, str]]:
+    """Yield every change of rows in a table of a pipeline that its writers did not make, with what mends it.
+
+    Raises:
+        LakeError: A table cannot be read.
+    """
+    yield from _of_stream(settings, pipeline)
+    for found in _of_batch(settings, pipeline):
+        yield found, ANEW.format(name=pipeline.name)
+    yield from _of_dimensions(settings, pipeline)
+    for control_name in control.SCHEMAS:
+        uri = control_uri(settings, control_name)
+        if tables.exists(uri):
+            rewritten = foreign.change(tables.open_table(uri), None)
+            if rewritten is not None:
+                yield rewritten, "see docs/runbooks/ForeignWrite.md for what each table of `_control` decides"
+
+
+def _of_batch(settings: Settings, pipeline: Pipeline) -> list[Change]:
+    """Return the changes of the batch path's tables; looked at again where a run may be ending meanwhile."""
+    found: list[Change] = []
+    for look in range(LOOKS):
+        if look:
+            time.sleep(BETWEEN)
+        runs = batch_runs.runs(settings, pipeline)
+        places = {name: batch_uri(settings, pipeline, name) for name in BATCH_TABLES}
+        there = [name for name, uri in places.items() if tables.exists(uri)]
+        changed = ((name, of_batch(tables.open_table(places[name]), name, runs)) for name in there)
+        # Of the other two tables nobody reads what an unrecorded run left.
+        found = [c for name, c in changed if c is not None and (name == "batch" or c.kind is not Kind.UNFINISHED)]
+        if all(change.kind is Kind.HARMLESS for change in found):
+            break
+    return found
+
+
+def of_batch(table: DeltaTable, name: BatchTable, runs: Sequence[BatchRun]) -> Change | None:
+    """Return how a table of the batch path differs from what the newest recorded run left.
+
+    Args:
+        table: The handle.
+        name: Which one.
+        runs: All recorded runs, oldest first, read after the handle was opened.
+    """
+    expected = int(runs[-1].files.get(name, "0"), 16) if runs else 0
+    return foreign.change(table, expected, skips=_skips(name, runs))
+
+
+def _skips(name: BatchTable, runs: Sequence[BatchRun]) -> Callable[[Name], bool]:
+    """Return whether a file holds rows of a run that was never recorded; nobody reads them but from `batch` itself."""
+    known = {run.run_id for run in runs}
+    labels = {"index", "ledger"}
+
+    def skips(file: Name) -> bool:
+        return name != "batch" and file.label in labels and file.stem.split("-")[1] not in known
+
+    return skips
+
+
+def _of_stream(settings: Settings, pipeline: Pipeline) -> Iterator[tuple[Change, str]]:
+    version = versions.current(settings, pipeline)
+    if version is None or not tables.exists(version.uri):
+        return
+    epochs = EpochLog(version.uri)
+    newest = epochs.newest()
+    found = foreign.change(epochs.table, 0 if newest is None else int(newest.files, 16))
+    if found is not None:
+        yield found, ACCEPTED.format(name=pipeline.name)
+
+
+def _of_dimensions(settings: Settings, pipeline: Pipeline) -> Iterator[tuple[Change, str]]:
+    """Yield changes of the lake's own dimensions; those of a team's own tables are its own affair."""
+    for lookup in pipeline.lookups.values():
+        if lookup.is_named and tables.exists(dimensions.uri(settings, lookup)):
+            found = foreign.change(tables.open_table(dimensions.uri(settings, lookup)), None)
+            if found is not None:
+                yield found, f"`cutover dimension load {lookup.table}` writes it anew"
+
+
+def adopt(table: DeltaTable, found: Change, *words: object) -> None:
+    """Take over files that somebody rewrote without harm: under names of ours, in one commit that changes no row.
+
+    Args:
+        table: The handle, at the version that `found` was told of; it shows the new one afterwards.
+        found: A harmless change.
+        words: Of the names, after `adopted`.
+
+    Raises:
+        CommitFailedError: Another commit came first.
+        OSError: The storage took no file.
+    """
+    made, gone = adopted(table, found, *words)
+    writing.replace(table, gone, made, new_data=False, commit=CommitProperties(max_commit_retries=0))
+    log.warning("files_adopted", table=found.uri, files=len(made), commits=[str(commit) for commit in found.commits])
+
+
+def adopted(table: DeltaTable, found: Change, *words: object) -> tuple[list[AddAction], list[dict[str, Any]]]:
+    """Copy the files that others wrote under names of ours; return what lists them, and what they stand for."""
+    system, root = storage.place(table.table_uri)
+    gone = [action for action in tables.actions(table) if checksums.name_of(str(action["path"])) is None]
+    made = []
+    for number, action in enumerate(gone):
+        stem = checksums.new_stem("adopted", *words, checksums.weighted(0 if number else found.missing))
+        path = str(action["path"])
+        copy = f"{path.rpartition('/')[0]}/{stem}.parquet".lstrip("/")
+        system.copy_file(f"{root}/{unquote(path)}", f"{root}/{copy}")
+        values = {k.removeprefix("partition."): v for k, v in action.items() if k.startswith("partition.")}
+        made.append(datafiles.adopt(table.table_uri, copy, stem, partition=values, new_data=False))
+    return made, gone

@@ -1,0 +1,132 @@
+"""What somebody else does to a table of ours is named; what changes no row, or is undone, is no change."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from cutover.lake import checksums, foreign, own, tables, writing
+from cutover.lake.foreign import Change, Kind
+
+SCHEMA = pa.schema([("n", pa.int64()), ("text", pa.string())])
+
+
+def rows(*numbers: int) -> pa.Table:
+    return pa.Table.from_pylist([{"n": n, "text": f"row {n}"} for n in numbers], schema=SCHEMA)
+
+
+@pytest.fixture
+def uri(tmp_path: Path) -> str:
+    """Return a table of three commits of ours."""
+    made = tables.ensure(str(tmp_path / "t"), SCHEMA)
+    for n in range(3):
+        writing.append(made, rows(10 * n, 10 * n + 1))
+    return str(tmp_path / "t")
+
+
+def weight(uri: str) -> int:
+    return checksums.total(tables.paths(DeltaTable(uri)))
+
+
+def overwrite(uri: str) -> None:
+    write_deltalake(uri, rows(5), mode="overwrite")
+
+
+CHANGES: list[tuple[str, Callable[[str], object], int, int]] = [
+    ("UPDATE", lambda uri: DeltaTable(uri).update({"text": "'x'"}, predicate="n >= 10"), 4, 4),
+    ("DELETE", lambda uri: DeltaTable(uri).delete("n = 1"), 1, 0),
+    ("DELETE", lambda uri: DeltaTable(uri).delete(), 6, 0),
+    ("DELETE", lambda uri: DeltaTable(uri).delete("n < 5"), 2, 0),
+    ("WRITE", lambda uri: write_deltalake(uri, rows(7), mode="append"), 0, 1),
+    ("WRITE", overwrite, 6, 1),
+    ("WRITE", lambda uri: write_deltalake(uri, rows(), mode="overwrite"), 6, 0),
+    ("RESTORE", lambda uri: DeltaTable(uri).restore(2), 2, 0),
+]
+
+
+NAMES = [f"{number}-{change[0]}" for number, change in enumerate(CHANGES)]
+
+
+def found(uri: str, expected: int) -> Change:
+    change = foreign.change(DeltaTable(uri), expected)
+    assert change is not None
+    return change
+
+
+@pytest.mark.parametrize(("operation", "do", "gone", "came"), CHANGES, ids=NAMES)
+def test_a_change_is_named_with_its_version_engine_and_rows(
+    uri: str, operation: str, do: Callable[[str], object], gone: int, came: int
+) -> None:
+    expected = weight(uri)
+    do(uri)
+    change = found(uri, expected)
+
+    assert (change.kind, change.gone, change.came, change.base) == (Kind.FOREIGN, gone, came, 3)
+    assert [(commit.version, commit.operation) for commit in change.commits] == [(4, operation)]
+    assert "by delta-rs" in change.sentence
+    assert f"`DeltaTable('{uri}').restore(3)` undoes it" in change.message("or not")
+
+
+@pytest.mark.parametrize(("operation", "do", "gone", "came"), CHANGES, ids=NAMES)
+def test_a_change_that_is_undone_as_its_message_says_is_none(
+    uri: str, operation: str, do: Callable[[str], object], gone: int, came: int
+) -> None:
+    del operation, gone, came
+    expected = weight(uri)
+    do(uri)
+    DeltaTable(uri).restore(3)
+
+    assert foreign.change(DeltaTable(uri), expected) is None
+
+
+def test_a_change_is_found_when_the_log_no_longer_tells_of_it(uri: str) -> None:
+    expected = weight(uri)
+    DeltaTable(uri).delete("n < 5")
+    DeltaTable(uri).create_checkpoint()
+    for entry in Path(uri, "_delta_log").glob("*.json"):
+        entry.unlink()
+    change = found(uri, expected)
+
+    assert (change.kind, change.commits, change.base) == (Kind.FOREIGN, (), None)
+    assert "a commit that its log no longer tells of: an unknown number of rows" in change.sentence
+
+
+def test_optimize_is_harmless_and_its_files_are_taken_over(uri: str) -> None:
+    expected = weight(uri)
+    DeltaTable(uri).optimize.compact()
+    change = found(uri, expected)
+    assert (change.kind, change.gone, change.came) == (Kind.HARMLESS, 0, 0)
+
+    table = tables.open_table(uri)
+    own.adopt(table, change)
+
+    assert foreign.change(DeltaTable(uri), expected) is None
+    assert DeltaTable(uri).to_pyarrow_dataset().count_rows() == 6
+
+
+def test_an_update_behind_an_optimize_is_named(uri: str) -> None:
+    expected = weight(uri)
+    DeltaTable(uri).optimize.compact()
+    DeltaTable(uri).update({"text": "'x'"}, predicate="n = 0")
+
+    assert (found(uri, expected).kind, found(uri, expected).gone) == (Kind.FOREIGN, 1)
+
+
+def test_a_change_is_named_though_we_have_gone_on_beside_it(uri: str) -> None:
+    expected = weight(uri)
+    DeltaTable(uri).update({"text": "'x'"}, predicate="n = 0")
+    table, stem = tables.open_table(uri), checksums.new_stem("rows")
+    writing.append(table, rows(99), stem=stem)
+    change = found(uri, (expected + checksums.weight_of("", stem)) % (1 << 128))
+
+    assert (change.kind, change.gone, change.came, change.base) == (Kind.FOREIGN, 1, 1, None)
+    assert [commit.operation for commit in change.commits] == ["UPDATE"]
+
+
+def test_a_commit_of_ours_that_nobody_recorded_is_no_strangers_work(uri: str) -> None:
+    expected = weight(uri)
+    writing.append(tables.open_table(uri), rows(99))
+
+    assert found(uri, expected).kind is Kind.UNFINISHED
