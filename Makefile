@@ -11,8 +11,9 @@ CAPABILITIES := tests/unit/scenarios/test_figures.py tests/property/test_paths_a
 FAULT ?=
 SECONDS ?= 1800
 EPOCHS ?= 10000
+FLIPS ?= 200
 SEED ?= $(shell date +%s)
-.PHONY: help setup capabilities test-nightly test-cluster jars-s3 test-object-store demo up down status lint test transfers faults faults-random soak many-keys skew lock clean purge $(addprefix test-,$(KINDS))
+.PHONY: help setup capabilities test-nightly test-cluster jars-s3 test-object-store demo up down status lint test transfers faults faults-random flips soak many-keys skew lock clean purge $(addprefix test-,$(KINDS))
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -78,6 +79,9 @@ faults: setup ## cause every fault (FAULT=F04: some of them), write docs/faults.
 faults-random: setup ## 3 to 6 faults at once for SECONDS=1800 with SEED=..., then every check
 	@.venv/bin/python -m tests.faults.random_mode --seconds $(SECONDS) --seed $(SEED); code=$$?; \
 	.venv/bin/python -m tests.faults.table docs/faults.jsonl docs/faults.md; exit $$code
+
+flips: setup ## flip FLIPS=200 bits in each kind of file of a lake, by SEED=...: no wrong verdict, no traceback
+	@.venv/bin/python -m tests.support.flips --flips $(FLIPS) --seed $(SEED)
 
 transfers: setup ## 250 small epochs of bank transfers, two drivers killed: all balances at 200 random epochs
 	@$(PYTEST) tests/integration/streaming/test_transfers.py -m ''
