@@ -126,7 +126,8 @@ def write(settings: Settings, lake: Lake, pipeline: Pipeline = PIPELINE) -> str:
     stem = checksums.new_stem("epoch", len(lake.epochs))
     kinds = {"epoch", *(row["_kind"] for row in lake.partials)}
     weight = checksums.text_of(sum(checksums.weight_of(f"_kind={kind}", stem) for kind in kinds))
-    epochs = [*lake.epochs[:-1], replace(lake.epochs[-1], files=weight)]
+    last = max(epoch.epoch for epoch in lake.epochs)
+    epochs = [replace(epoch, files=weight) if epoch.epoch == last else epoch for epoch in lake.epochs]
     records = [{"_kind": "epoch", "_epoch": e.epoch, "_record": e.to_json()} for e in epochs]
     note = {"userMetadata": epochs[-1].to_json()}
     commit = CommitProperties(app_transactions=[Transaction(version.app_id, lake.transaction)], custom_metadata=note)
