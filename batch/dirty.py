@@ -5,7 +5,7 @@ Ranges are `[first window start, last window end)` in microseconds; a window lie
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 from cutover.definition.windows import Aligned, Interval, newest
@@ -66,6 +66,24 @@ def plan(touches: Iterable[Touch], history: Sequence[Sequence[Range]], horizon: 
         stale=_ranges(labels, "stale"),
         expired=tuple(window for label, window in labels if label == "expired"),
     )
+
+
+def cover(plan: Plan, former: Sequence[Range], *, until: int | None) -> Plan:
+    """Return a plan of every window there is, so that it takes the place of what former runs left outside of it too.
+
+    Args:
+        plan: Of a run that computes all closed windows with records.
+        former: What the runs before computed, by other settings: rows may lie where no record does.
+        until: Windows that end by then are closed, microseconds.
+    """
+    if until is None or not former:
+        return plan
+    first, last = min(start for start, _ in former), min(max(end for _, end in former), until)
+    known = plan.computed or ((last, last),)
+    ranges = [*known]
+    ranges[0] = (min(first, ranges[0][0]), ranges[0][1])
+    ranges[-1] = (ranges[-1][0], max(last, ranges[-1][1]))
+    return replace(plan, computed=tuple(ranges))
 
 
 def inside(window: Interval, span: Range) -> bool:

@@ -59,12 +59,20 @@ class History:
         """Return the newest run."""
         return self.runs[-1] if self.runs else None
 
+    @property
+    def in_force(self) -> str | None:
+        """Return the digest of the settings by which the runs judged records; None: none of them read any."""
+        return None if self.newest is None else self.newest.in_force
 
-def load(settings: Settings, pipeline: Pipeline, log: LogId, recorded: Sequence[Loss] = ()) -> History:
+
+def load(
+    settings: Settings, pipeline: Pipeline, log: LogId, recorded: Sequence[Loss] = (), *, judging: str | None = None
+) -> History:
     """Return the runs on which this one builds: the newest ones with the batch definition in force.
 
     A run of another team's SQL ends the row: it has taken over the table, and the index of those before it is gone. So
-    does one that read a log which a recorded loss gave up: what it computed stays, its offsets mean nothing now.
+    does one that judged records by other settings than those of the digest `judging`, if one is given; and one that
+    read a log which a recorded loss gave up: what it computed stays, its offsets mean nothing now.
 
     Raises:
         LogError: They read another log.
@@ -74,7 +82,12 @@ def load(settings: Settings, pipeline: Pipeline, log: LogId, recorded: Sequence[
     known = batch_runs.runs(settings, pipeline)
     begun = max((number for number, run in enumerate(known) if run.anew), default=0)
     newest_first = reversed(known[begun:])
-    runs = [*takewhile(lambda run: run.batch_fingerprint == fingerprint and not outdated(run, recorded), newest_first)]
+
+    def goes_on(run: BatchRun) -> bool:
+        is_alike = judging is None or run.in_force in {None, judging}
+        return is_alike and run.batch_fingerprint == fingerprint and not outdated(run, recorded)
+
+    runs = [*takewhile(goes_on, newest_first)]
     for run in reversed(runs):
         if run.topic_id != log.topic_id:
             msg = f"Batch of `{pipeline.name}`: expected its earlier runs' topic id {run.topic_id}, got {log.topic_id}."

@@ -83,7 +83,7 @@ def _run(work: Work, found: Found, versions: Mapping[str, int], clock: Clock) ->
         watermark=record.watermark_after,
         result_fingerprint=result_fingerprint(work.pipeline),
         batch_fingerprint=batch_fingerprint(work.pipeline),
-        isolation=work.pipeline.source.isolation,
+        **work.judging.recorded(work.pipeline, work.history),
         computed=found.plan.computed,
         stale=found.plan.stale,
         incomplete=found.incomplete,

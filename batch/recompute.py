@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
-from batch import contract, index, publish, retention, scan, sessions
+from batch import contract, dirty, index, publish, retention, scan, sessions
 from batch.index import History
+from batch.judging import OtherSettings, are_apart
 from batch.lock import writer_lock
 from batch.lookups import Lookups
 from batch.result import STAGED, stage_result, stage_rows
@@ -15,6 +16,7 @@ from batch.target import Target, check_log, check_offsets, pinned_target
 from batch.windows import plan_windows
 from batch.work import Found, Work
 from cutover import probe as probes
+from cutover import spark
 from cutover.clock import Clock, SystemClock
 from cutover.definition.pipeline import Pipeline
 from cutover.definition.windows import Sessions
@@ -27,6 +29,7 @@ from cutover.lake.paths import BATCH_TABLES, batch_uri, version_uri
 from cutover.lake.stages import Stage, current_stage
 from cutover.log.kafka import LogClient
 from cutover.log.two import log_of
+from cutover.records.closing import closed_by
 from cutover.records.read import Offsets
 from cutover.settings import Settings
 
@@ -62,10 +65,12 @@ def run(  # noqa: PLR0913 -- what to compute, and what a test hands in
     Raises:
         LogError: No epoch, a cut that the log does not reach or no longer holds, another log than before.
         ContractError: A critical expectation failed; nothing was published.
-        DefinitionError: The range, the team's SQL or an expectation cannot be used, or a range is asked for of
-            sessions, which may lie across its ends; nothing was published.
+        DefinitionError: The settings hold a conf that a result could depend on, the range, the team's SQL or an
+            expectation cannot be used, or a range is asked for of sessions, which may lie across its ends; nothing was
+            published.
         LakeError: Another run did not end, or a table cannot be read.
     """
+    spark.configuration(settings)
     wanted = wanted_range(start, end)
     if wanted is not None and isinstance(pipeline.window, Sessions):
         msg = f"Range of windows of `{pipeline.name}`: expected none with sessions, which may lie across its ends."
@@ -73,8 +78,13 @@ def run(  # noqa: PLR0913 -- what to compute, and what a test hands in
     if current_stage(settings, pipeline) is Stage.KAPPA:
         log.info("batch_skipped", pipeline=pipeline.name, stage=Stage.KAPPA.value)
         return None
-    with opened(settings, pipeline, epoch, wanted, CLOCK, anew=anew) as work:
-        return recompute(work, probe, CLOCK)
+    try:
+        with opened(settings, pipeline, epoch, wanted, CLOCK, anew=anew) as work:
+            return recompute(work, probe, CLOCK)
+    except OtherSettings as changed:
+        log.warning("batch_begins_anew", pipeline=pipeline.name, why="settings in force changed", runbook="SealBroken")
+        with opened(settings, pipeline, epoch, wanted, CLOCK, anew=anew, judging=changed.digest) as work:
+            return recompute(work, probe, CLOCK)
 
 
 def recompute(work: Work, probe: probes.Probe, clock: Clock) -> BatchRun:
@@ -82,8 +92,10 @@ def recompute(work: Work, probe: probes.Probe, clock: Clock) -> BatchRun:
     epoch = work.target.record.epoch
     scanned = retention.left(work.new, work.earliest)
     if scanned:
-        scan.scan(work.spark, work.settings, work.pipeline, scanned, work.staged, work.dimensions((scanned,)))
+        scan.scan(work.records((scanned,)), work.pipeline, work.staged, work.dimensions((scanned,)))
     else:
+        if are_apart(work.history, work.target):
+            work.judging.look(work.spark, work.pipeline, work.history)
         scan.empty(work.pipeline, work.connection)
     index.bind_ranges(work.connection, work.settings, work.pipeline, work.history)
     index.add_ranges(work.connection, scan.TOUCHED, work.scan)
@@ -106,6 +118,9 @@ def _computed(work: Work, scanned: Offsets) -> Found:
         plan, incomplete = plan_windows(work, window, work.new)
         stage_result(work, plan)
         open_from = None
+    if work.begins_anew and not incomplete and work.wanted is None:
+        former = [span for run in batch_runs.runs(work.settings, work.pipeline) for span in run.computed]
+        plan = dirty.cover(plan, former, until=closed_by(work.pipeline, work.target.record.watermark_after))
     checks = plan.computed if isinstance(window, Sessions) else plan.compute
     results = contract.check(work.pipeline, work.connection, STAGED) if checks else ()
     return Found(scanned=scanned, plan=plan, incomplete=incomplete, contract=results, open_from=open_from)
@@ -113,9 +128,19 @@ def _computed(work: Work, scanned: Offsets) -> Found:
 
 @contextmanager
 def opened(
-    settings: Settings, pipeline: Pipeline, epoch: int | None, wanted: Range | None, clock: Clock, *, anew: bool = False
+    settings: Settings,
+    pipeline: Pipeline,
+    epoch: int | None,
+    wanted: Range | None,
+    clock: Clock,
+    *,
+    anew: bool = False,
+    judging: str | None = None,
 ) -> Iterator[Work]:
-    """Hold the lock, the cut and a place for what is staged, and check that the log still is what the cut says."""
+    """Hold the lock, the cut and a place for what is staged, and check that the log still is what the cut says.
+
+    With `judging` (a digest) the run builds only on runs that judged records by these settings.
+    """
     run_id, started = uuid.uuid4().hex, clock.now()
     with (
         writer_lock(settings, pipeline.name),
@@ -126,12 +151,14 @@ def opened(
             begun(settings, pipeline)
         client = LogClient(settings)
         recorded = losses.up_to(settings, target.version)
-        earlier = History(runs=()) if anew else index.load(settings, pipeline, target.record.cut.log, recorded)
+        log_id = target.record.cut.log
+        earlier = History(runs=()) if anew else index.load(settings, pipeline, log_id, recorded, judging=judging)
         yield Work(
             settings=settings,
             pipeline=pipeline,
             target=target,
             client=client,
+            begins_anew=judging is not None,
             earliest=checked_log(client, pipeline, target),
             history=still_held(client, earlier),
             recorded=recorded,

@@ -10,7 +10,6 @@ from cutover.lake import tables
 from cutover.lake.schemas import batch_schema, duckdb_type
 from cutover.records import segments
 from cutover.records.fold import WINDOW, finished_sql
-from cutover.records.read import read
 
 STAGED, WINDOWS = "staged", "wanted_windows"
 
@@ -64,7 +63,7 @@ def _scanned(work: Work) -> str:
     again = segments.reads(index.spans(work.connection, WINDOWS, before=work.scan))
     sources = [scan.SCAN]
     if again:
-        scan.read_again(work.spark, work.settings, work.pipeline, again, work.staged, work.dimensions(again))
+        scan.read_again(work.records(again), work.pipeline, work.staged, work.dimensions(again))
         sources.append(scan.AGAIN)
     return " UNION ALL BY NAME ".join(f"SELECT * FROM {source}" for source in sources)  # noqa: S608 -- names of ours
 
@@ -72,14 +71,13 @@ def _scanned(work: Work) -> str:
 def _once(work: Work) -> str:
     """Return the query of all records of the planned windows, read together: a twin may lie in any earlier scan."""
     reads = segments.reads(index.spans(work.connection, WINDOWS, before=work.scan + 1))
-    scan.count_once(work.spark, work.settings, work.pipeline, reads, work.staged, work.dimensions(reads))
+    scan.count_once(work.records(reads), work.pipeline, work.staged, work.dimensions(reads))
     return f"SELECT * FROM {scan.ONCE}"  # noqa: S608 -- a name of ours
 
 
 def _team_sql(work: Work, plan: Plan) -> str:
     reads = segments.reads(index.spans(work.connection, WINDOWS, before=work.scan + 1))
-    records = read(work.spark, work.settings, work.pipeline, reads)
-    events = legacy.events(records, work.pipeline, work.dimensions(reads))
+    events = legacy.events(work.records(reads), work.pipeline, work.dimensions(reads))
     legacy.stage(events, work.pipeline, plan.compute, work.staged)
     return legacy.result_sql(work.connection, work.pipeline, WINDOWS, work.target.record.epoch)
 

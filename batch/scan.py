@@ -16,11 +16,9 @@ from cutover.records.classify import classified
 from cutover.records.lookups import Dimensions, without_lookups
 from cutover.records.parse import parsed
 from cutover.records.partials import aggregated
-from cutover.records.read import Offsets, read
-from cutover.settings import Settings
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 HOURS = Fixed(hours=1)
 """How finely the index knows where the rows of sessions lie: there are no windows that it could know."""
@@ -32,21 +30,13 @@ COUNTED = "counted"
 FIRST, LAST, CONFLICTS = "_first_offset", "_last_offset", "_conflicts"
 
 
-def scan(
-    spark: "SparkSession",
-    settings: Settings,
-    pipeline: Pipeline,
-    offsets: Offsets,
-    staged: Staging,
-    dimensions: Dimensions,
-) -> None:
-    """Stage the partials of new offsets, and the index rows that follow from them.
+def scan(records: "DataFrame", pipeline: Pipeline, staged: Staging, dimensions: Dimensions) -> None:
+    """Stage the partials of records that no run has scanned, and the index rows that follow from them.
 
     Views: `scanned` (the partial shape, `_partition` always set, first and last offset), `touched` (`_partition`,
     `window_start`, `window_end`, `first_offset`, `last_offset`, `_n`; of the rows that can count in a window; of
     sessions by `HOURS`).
     """
-    records = read(spark, settings, pipeline, (offsets,))
     staged.write(SCAN, partials(records, pipeline, dimensions))
     if isinstance(pipeline.batch, SameDefinition) and not pipeline.lookups:
         _bind_touched(pipeline, staged.connection, SCAN, where=f"_class = '{Class.ACCEPTED}'")
@@ -57,32 +47,18 @@ def scan(
     _bind_touched(pipeline, staged.connection, "windows", where="true")
 
 
-def read_again(
-    spark: "SparkSession",
-    settings: Settings,
-    pipeline: Pipeline,
-    reads: tuple[Offsets, ...],
-    staged: Staging,
-    dimensions: Dimensions,
-) -> None:
-    """Stage the partials of offsets that an earlier run scanned, as the view `read_again`."""
-    staged.write(AGAIN, partials(read(spark, settings, pipeline, reads), pipeline, dimensions))
+def read_again(records: "DataFrame", pipeline: Pipeline, staged: Staging, dimensions: Dimensions) -> None:
+    """Stage the partials of records that an earlier run scanned, as the view `read_again`."""
+    staged.write(AGAIN, partials(records, pipeline, dimensions))
 
 
-def count_once(
-    spark: "SparkSession",
-    settings: Settings,
-    pipeline: Pipeline,
-    reads: tuple[Offsets, ...],
-    staged: Staging,
-    dimensions: Dimensions,
-) -> None:
-    """Stage the partials of offsets that hold all records of some windows, twins of one another told apart.
+def count_once(records: "DataFrame", pipeline: Pipeline, staged: Staging, dimensions: Dimensions) -> None:
+    """Stage the partials of all records of some windows, twins of one another told apart.
 
     View `once`: what can count, as accepted or duplicate, in the partial shape, and `_conflicts bigint`. Of a window
-    whose records do not all lie in these offsets the rows mean nothing.
+    whose records are not all among these the rows mean nothing.
     """
-    rows = parsed(read(spark, settings, pipeline, reads), pipeline, dimensions)
+    rows = parsed(records, pipeline, dimensions)
     told = classified(twins.marked(rows, pipeline), pipeline, watermark_micros=None, duplicate=twins.IS_TWIN)
     can_count = told.where(f"_class IN ('{Class.ACCEPTED}', '{Class.DUPLICATE}')")
     further = {CONFLICTS: f"sum({twins.CONFLICT})"}

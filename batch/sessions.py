@@ -55,7 +55,7 @@ class Computed:
 
 def read_again(work: Work, reads: tuple[Offsets, ...]) -> None:
     """Stage the partials of offsets that an earlier run scanned, by Spark."""
-    scan.read_again(work.spark, work.settings, work.pipeline, reads, work.staged, work.dimensions(reads))
+    scan.read_again(work.records(reads), work.pipeline, work.staged, work.dimensions(reads))
 
 
 def compute(work: Work, window: Sessions, offsets: Offsets, read: Read = read_again) -> Computed:

@@ -1,7 +1,7 @@
 """What the steps of one run share."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -9,6 +9,7 @@ import duckdb
 
 from batch.dirty import Plan
 from batch.index import History, new_offsets
+from batch.judging import Judging
 from batch.lookups import Lookups
 from batch.staging import Staging
 from batch.target import Target
@@ -17,12 +18,12 @@ from cutover.lake.batch_runs import ExpectationResult, Incomplete, Range
 from cutover.lake.losses import Loss, Starts, touched
 from cutover.log.kafka import LogClient
 from cutover.records.lookups import NONE, Dimensions
-from cutover.records.read import Offsets
+from cutover.records.read import Offsets, read
 from cutover.settings import Settings
 from cutover.spark import session
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +43,8 @@ class Work:
     anew: bool  # nothing of earlier runs is kept
     wanted: Range | None  # None: every dirty window
     started: datetime
+    begins_anew: bool = False  # the runs before judged by other settings: what they left is replaced
+    judging: Judging = field(default_factory=Judging)
 
     @property
     def connection(self) -> duckdb.DuckDBPyConnection:
@@ -52,6 +55,16 @@ class Work:
     def spark(self) -> "SparkSession":
         """Return the process's Spark session, started when something is to be read: a run without work starts none."""
         return session(self.settings, app=f"cutover batch {self.pipeline.name}")
+
+    def records(self, reads: tuple[Offsets, ...]) -> "DataFrame":
+        """Return the records of some offsets, as Spark's Kafka source gives them.
+
+        Raises:
+            OtherSettings: The runs on which this one builds judged their records by other settings.
+        """
+        records = read(self.spark, self.settings, self.pipeline, reads)
+        self.judging.note(records, self.pipeline, self.history)
+        return records
 
     def dimensions(self, reads: tuple[Offsets, ...]) -> Dimensions:
         """Return what the records of some offsets are joined with; looked for before Spark is started."""

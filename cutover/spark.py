@@ -5,10 +5,12 @@ import logging
 import os
 import sys
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cutover import storage, terminal
+from cutover.engine import confs
 from cutover.errors import DefinitionError, LakeError
 from cutover.settings import Settings
 
@@ -16,16 +18,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOOPBACK = "127.0.0.1"
-
-RESULT_CONF = {
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.ansi.enabled": "true",
-    # On, it drops the metrics node of a micro-batch whose rows a filter removes all: `Observation.get` then fails.
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    "spark.sql.caseSensitive": "false",
-}
-"""What a result depends on; a setting that says otherwise is refused."""
 
 SPEED_CONF = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -36,6 +28,9 @@ SPEED_CONF = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
+
+JAVA_OPTIONS = "-Duser.timezone=UTC -Duser.language=en -Duser.country=US -Dfile.encoding=UTF-8"
+"""What a JVM would take from its environment; a function of Spark may depend on each."""
 
 QUIET_ARCHIVE = "-Xlog:cds=off -Xlog:cds+dynamic=off"
 """An archive of classes that does not fit is left aside by the JVM, which needs no word about it on standard output."""
@@ -122,10 +117,19 @@ def configuration(settings: Settings) -> dict[str, str]:
         DefinitionError: `spark.conf` sets something a result depends on.
     """
     _refuse_result_conf(settings)
-    conf = RESULT_CONF | SPEED_CONF | storage.spark_conf(settings.lake_uri)
+    conf = confs.PINNED | SPEED_CONF | storage.spark_conf(settings.lake_uri)
     conf |= {"spark.driver.memory": settings.spark.driver_memory}
     conf |= _local(settings) if is_local(settings) else _cluster(settings)
-    return conf | settings.spark.conf
+    return conf | settings.spark.conf | _java_options(conf, settings.spark.conf)
+
+
+def _java_options(ours: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+    """Return the options of both JVMs, ours first: an installation adds its own and replaces none by leaving it out."""
+    found = {}
+    for role in ("driver", "executor"):
+        key = f"spark.{role}.extraJavaOptions"
+        found[key] = " ".join(filter(None, [JAVA_OPTIONS, ours.get(key), given.get(key)]))
+    return found
 
 
 def is_local(settings: Settings) -> bool:
@@ -160,8 +164,7 @@ def _local(settings: Settings) -> dict[str, str]:
         "spark.driver.extraClassPath": os.pathsep.join(str(folder / "*") for folder in _jar_folders(settings)),
         "spark.driver.extraJavaOptions": (
             # Quoted: a blank in a folder's name would end the option.
-            f'-Duser.timezone=UTC "-Djava.io.tmpdir={scratch}" -Dlog4j2.configurationFile={log4j.as_uri()}'
-            f"{_shared_classes()}"
+            f'"-Djava.io.tmpdir={scratch}" -Dlog4j2.configurationFile={log4j.as_uri()}{_shared_classes()}'
         ),
     }
 
@@ -183,14 +186,14 @@ def _cluster(settings: Settings) -> dict[str, str]:
 
 
 def _refuse_result_conf(settings: Settings) -> None:
-    for key, value in settings.spark.conf.items():
-        expected = RESULT_CONF.get(key, value)
-        if value != expected:
-            msg = (
-                f"Settings, `spark.conf`: expected `{key}` = `{expected}`, got `{value}`.\n"
-                "Hint: results depend on it; remove the line."
-            )
-            raise DefinitionError(msg)
+    refused = confs.refusal(settings.spark.conf)
+    if refused is not None:
+        key, expected = refused
+        msg = (
+            f"Settings (`cutover.toml` or `CUTOVER_SPARK__CONF`), `spark.conf`: expected {expected}, got `{key}` = "
+            f"`{settings.spark.conf[key]}`.\nHint: results could depend on it; remove the line."
+        )
+        raise DefinitionError(msg)
 
 
 def _jar_folders(settings: Settings) -> list[Path]:

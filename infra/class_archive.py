@@ -59,8 +59,7 @@ def make(target: Path) -> bool:
     with tempfile.TemporaryDirectory(prefix=".classes-", dir=target.parent) as folder:
         scratch = Path(folder)
         fresh = scratch / target.name
-        usual = spark.configuration(Settings(home=scratch))[JAVA_OPTIONS]
-        options = f'{usual} "-XX:ArchiveClassesAtExit={fresh}" {spark.QUIET_ARCHIVE}'
+        options = f'"-XX:ArchiveClassesAtExit={fresh}" {spark.QUIET_ARCHIVE}'
         settings = Settings(home=scratch, spark=Spark(conf={JAVA_OPTIONS: options}))
         session = spark.session(settings, app="cutover-rehearsal")
         with contextlib.suppress(subprocess.TimeoutExpired):

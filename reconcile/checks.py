@@ -7,6 +7,8 @@ from itertools import islice
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.epochs import EpochRecord
 from cutover.lake.losses import Loss
+from reconcile import in_force
+from reconcile.in_force import Sides
 from reconcile.result import SealBreach
 from reconcile.verify import chain
 
@@ -34,6 +36,7 @@ class Facts:
     unaccounted: tuple[str, int] | None  # a window of the batch table and its epoch, if no recorded run left it so
     books: Books
     pairs: Mapping[int, Mapping[str, int]]  # epoch -> class -> what its rows have to add up to
+    settings: Sides  # what was in force in epochs, batch and this comparison
 
     @property
     def up_to_cut(self) -> tuple[EpochRecord, ...]:
@@ -48,7 +51,7 @@ class Facts:
 
 def breaches(facts: Facts) -> tuple[SealBreach, ...]:
     """Return every reason why the sides cannot be compared; none if the seal holds."""
-    checks = (_history, _cut, _identity, _fingerprints, _isolation, _folded)
+    checks = (_history, _cut, _identity, _fingerprints, _isolation, _in_force, _folded)
     return tuple(breach for check in checks for breach in check(facts))
 
 
@@ -120,6 +123,11 @@ def _isolation(facts: Facts) -> Iterator[SealBreach]:
     if found != [facts.run.isolation]:
         text = f"Isolation: batch read {facts.run.isolation}, streaming read {', '.join(found) or 'nothing'}."
         yield _breach("isolation", text, "SealBroken")
+
+
+def _in_force(facts: Facts) -> Iterator[SealBreach]:
+    for text in in_force.texts(facts.up_to_cut, facts.settings):
+        yield _breach("settings", text, "SealBroken")
 
 
 def _folded(facts: Facts) -> Iterator[SealBreach]:

@@ -23,7 +23,7 @@ from cutover.lake.witnesses import Witness
 from cutover.log.cut import Cut, LogId
 from cutover.log.two import cuts
 from cutover.settings import Settings
-from reconcile import damage, unread
+from reconcile import damage, in_force, unread
 from reconcile.checks import Books, Facts, breaches
 from reconcile.result import Fingerprints, Log, Seal, SealBreach, Versions
 
@@ -157,6 +157,7 @@ def _facts(  # noqa: PLR0913, PLR0917 -- all that both sides are read from
         unaccounted=_unaccounted(batch, runs, run),
         books=books,
         pairs=delivery.effective(records, tried),
+        settings=in_force.sides(pipeline, records, runs, run),
     )
     evidence = Evidence(
         version=version,

@@ -150,8 +150,7 @@ def _newest(pipeline: Pipeline, partitions: tuple[int, ...]) -> "list[Column]":
     """Return one maximum for each partition. Maxima only: a count doubles when an executor dies after its map task."""
     from pyspark.sql import functions as F  # noqa: N812, PLC0415 -- Spark's own name for it
 
-    ahead = pipeline.lateness.max_ahead_micros
-    valid = F.expr(f"_reason IS NULL AND unix_micros(_event_time) <= unix_micros(_log_time) + {ahead}")
+    valid = F.expr(f"_reason IS NULL AND NOT {classify.future_sql(pipeline, 'unix_micros(_event_time)')}")
     micros = F.expr("unix_micros(_event_time)")
     return [F.max(F.when(valid & (F.col("_partition") == p), micros)).alias(f"p{p}") for p in partitions]
 

@@ -30,6 +30,11 @@ class Reading:
     checkpoint: Path
 
     @property
+    def name(self) -> str:
+        """Return how Spark lists the query."""
+        return query_name(self.pipeline, self.checkpoint)
+
+    @property
     def joins(self) -> bool:
         """Return whether there is a second topic."""
         return len(two.topics_of(two.log_of(self.pipeline))) > 1
@@ -40,6 +45,11 @@ def checkpoint_of(folder: Path, run_id: str) -> Path:
     for old in folder.glob("checkpoint-*"):
         shutil.rmtree(old, ignore_errors=True)
     return folder / f"checkpoint-{run_id}"
+
+
+def query_name(pipeline: Pipeline, checkpoint: Path) -> str:
+    """Return how Spark lists the query that writes its notes to a checkpoint."""
+    return f"cutover-{pipeline.name}-{checkpoint.name}"
 
 
 def start(
@@ -58,9 +68,7 @@ def start(
         f"{right} AS _right",
     )
     writer = records.selectExpr(*columns).writeStream
-    named = writer.queryName(f"cutover-{reading.pipeline.name}-{reading.checkpoint.name}").option(
-        "checkpointLocation", str(reading.checkpoint)
-    )
+    named = writer.queryName(reading.name).option("checkpointLocation", str(reading.checkpoint))
     return named.trigger(processingTime="0 seconds").foreachBatch(each).start()
 
 

@@ -42,6 +42,7 @@ def read(rim: Rim, stream: Stream) -> None:
     session = spark.session(rim.settings, app=_app(rim))
     while not (rim.stopping.is_set() or stream.drained):
         wanted = query.Reading(pipeline=rim.pipeline, offsets=stream.position, checkpoint=stream.checkpoint)
+        stream.begin_query(session)
         running = query.start(session, rim.settings, wanted, stream.each)
         why = _run(rim, stream, running, session)
         if why is None:

@@ -26,13 +26,14 @@ from streaming.compaction import Compactor
 from streaming.continuity import Continuity
 from streaming.heartbeat import iso
 from streaming.ids import Ids, Looked
+from streaming.judging import Judging
 from streaming.lookups import Lookups, Taken
 from streaming.panes import Panes, Passing
 from streaming.rim import Rim
 from streaming.signs import Look, Signs
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 _Read = tuple[epoch.Pass, overflow.Gathered, Marks]
 
@@ -52,6 +53,8 @@ class Stream:
         self.compactor = Compactor(rim, committer)
         self.signs = Signs(rim.beat, rim.clock)
         self.continuity = Continuity(rim, committer, beginning.log.topic)
+        self._session: SparkSession | None = None  # that the query was started in
+        self._judging = Judging(rim.pipeline)
         self.lookups = Lookups(rim.settings, rim.pipeline, rim.clock)
         self._looked: Mapping[int, int] = {}  # high watermarks at the last look of the main thread
         newest = beginning.record
@@ -72,6 +75,10 @@ class Stream:
     def drained(self) -> bool:
         """Return whether a drain's cut is reached."""
         return self.limit is not None and all(self.position.get(p, 0) >= end for p, end in self.limit.items())
+
+    def begin_query(self, session: "SparkSession") -> None:
+        """Take note that another query is about to start in a session: its clients are made anew."""
+        self._session, self._judging = session, Judging(self.rim.pipeline)
 
     def each(self, batch: "DataFrame", number: int) -> None:
         """Take one micro-batch; what fails is kept, since Spark would show it as a JVM's stack."""
@@ -149,6 +156,7 @@ class Stream:
             dimension_ids=taken.ids,
             windows=delivery.windows_of(gathered, self.committer.version.uri, record.delivery),
         )
+        record = self._judging.noted(record, batch, self._session, query.query_name(self.rim.pipeline, self.checkpoint))
         if passed.looked is not None:
             record = replace(record, id_conflicts=passed.looked.conflicts)
         self._commit(gathered, record, passed.looked)
@@ -273,7 +281,8 @@ class Stream:
             processing_time=self.rim.clock.now().isoformat(timespec="milliseconds"),
             result_fingerprint=version.result_fingerprint,
             lateness_fingerprint=version.lateness_fingerprint,
-            isolation=pipeline.source.isolation,
+            isolation=pipeline.source.isolation if newest is None else newest.isolation,
+            in_force=None if newest is None else newest.in_force,
             folded_to=self.compactor.folded_to,
             conflicts=self.committer.conflicts,
             panes=panes_fingerprint(pipeline),

@@ -1,11 +1,12 @@
 """What one run of the batch path did: its cut, the windows it computed, and the table version it really wrote."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
 from cutover.definition.pipeline import Pipeline
+from cutover.engine.in_force import InForce
 from cutover.errors import LakeError
 from cutover.lake import tables
 from cutover.lake.joined import Span
@@ -53,7 +54,7 @@ class BatchRun:
     watermark: int | None  # of the stream at the cut, microseconds
     result_fingerprint: str
     batch_fingerprint: str  # "same", or the hash of the team's SQL
-    isolation: str
+    isolation: str  # as the clients that read its records were configured
     computed: tuple[Range, ...]  # windows written by this run, wholly inside: [first start, last end)
     stale: tuple[Range, ...] = ()  # dirty closed windows that this run left alone
     incomplete: tuple[Incomplete, ...] = ()  # all that are known so far
@@ -67,6 +68,8 @@ class BatchRun:
     marks: Mapping[int, tuple[Mark, ...]] = field(default_factory=dict)  # partition -> the last records before `cut`
     open_from: int | None = None  # of sessions: start of the first one that was not final, or not to be computed
     dimensions: Mapping[str, tuple[Span, ...]] = field(default_factory=dict)  # lookup -> what it read of which version
+    in_force: str | None = None  # digest of the settings that records were judged by; None: none was, up to this run
+    in_force_items: Mapping[str, Mapping[str, str]] | None = None  # them, of the first run with this digest
     started: str = ""
     finished: str = ""
     seconds: float = 0.0
@@ -100,6 +103,12 @@ class BatchRun:
         raw["dimensions"] = {n: tuple(Span(**s) for s in of) for n, of in raw.get("dimensions", {}).items()}
         raw["contract"] = tuple(ExpectationResult(**row) for row in raw["contract"])
         return cls(**raw)
+
+
+def in_force(known: Iterable[BatchRun], run: BatchRun) -> InForce | None:
+    """Return the settings that judged what a run and those on which it builds have computed; None: not recorded."""
+    found = {each.in_force: InForce(each.in_force_items) for each in known if each.in_force and each.in_force_items}
+    return None if run.in_force is None else found.get(run.in_force)
 
 
 def runs(settings: Settings, pipeline: Pipeline) -> list[BatchRun]:

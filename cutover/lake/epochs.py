@@ -1,7 +1,7 @@
 """The epoch log as its readers see it: the record of each epoch, and its rows up to an epoch."""
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
@@ -9,6 +9,7 @@ import duckdb
 from deltalake import DeltaTable
 
 from cutover.definition.pipeline import Delivery
+from cutover.engine.in_force import InForce
 from cutover.errors import LakeError
 from cutover.lake import tables
 from cutover.log.cut import Cut, LogId
@@ -45,7 +46,7 @@ class EpochRecord:
     final: bool = False  # closes all windows seen so far and seals the version
     result_fingerprint: str = ""
     lateness_fingerprint: str = ""
-    isolation: str = "read_committed"
+    isolation: str = "read_committed"  # as the clients that read its records were configured
     folded_to: int | None = None  # newest epoch whose accepted partials are folded
     conflicts: int = 0  # commits refused since the epoch before, each written again
     one_key_share: float | None = None  # accepted pairs of the largest key / all; None: no key, or not known
@@ -57,6 +58,8 @@ class EpochRecord:
     marks: Mapping[int, tuple[Mark, ...]] = field(default_factory=dict)  # partition -> the last records before `end`
     leaders: Mapping[int, int] = field(default_factory=dict)  # partition -> leader epoch when it was read
     files: str = field(default="0", compare=False)  # what all listed files weigh after it: `checksums`, 32 hex digits
+    in_force: str | None = None  # digest of the settings that its records were judged by; None: no record was
+    in_force_items: Mapping[str, Mapping[str, str]] | None = None  # them, in the first epoch that a driver ran so
     windows: tuple[int, int] | None = None  # where that is apart: first start and last end of its rows, microseconds
 
     @property
@@ -90,6 +93,11 @@ class EpochRecord:
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             msg = f"Record of an epoch: expected the fields of this release as JSON, got another text ({error!r})."
             raise LakeError(msg, runbook="EpochHistoryBroken") from error
+
+
+def known_in_force(records: Iterable[EpochRecord]) -> dict[str, InForce]:
+    """Return digest to settings, of those that epochs have recorded."""
+    return {each.in_force: InForce(each.in_force_items) for each in records if each.in_force and each.in_force_items}
 
 
 def open_log(uri: str, version: int | None = None) -> DeltaTable:
@@ -147,6 +155,15 @@ class EpochLog:
         with tables.naming(self.table):
             row = connection.execute(query).fetchone()
         return None if row is None else EpochRecord.from_json(row[0])
+
+    def in_force(self, digest: str | None) -> InForce | None:
+        """Return the settings that a digest stands for; None: no epoch of the version has recorded it."""
+        connection = tables.connect()
+        tables.bind(connection, "log", self.table)
+        query = "SELECT _record FROM log WHERE _kind = 'epoch' AND contains(_record, '\"in_force_items\": {')"
+        with tables.naming(self.table):
+            rows = connection.execute(query).fetchall()
+        return known_in_force(EpochRecord.from_json(row[0]) for row in rows).get(digest or "")
 
     def relation(self, connection: duckdb.DuckDBPyConnection, view: str, *, epoch: int) -> None:
         """Bind a view to the partial aggregates and the ledger of all epochs up to `epoch`."""

@@ -118,4 +118,4 @@ def _with_windows(parsed: "DataFrame", rules: _Rules, length: int | None) -> "Da
 
 def future_sql(pipeline: Pipeline, event: str) -> str:
     """Return whether a record with an event time (bigint SQL) is dated further ahead of its log time than allowed."""
-    return f"{event} > unix_micros(_log_time) + {pipeline.lateness.max_ahead_micros}L"
+    return f"({event} > unix_micros(_log_time) + {pipeline.lateness.max_ahead_micros}L)"

@@ -13,6 +13,7 @@ text (which still has to send every escaped character down a second way) 0.81 s;
 
 import secrets
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cutover.definition import compiled
@@ -30,11 +31,24 @@ if TYPE_CHECKING:
 OURS = ("_partition", "_offset", "_log_time")
 JUDGED = (*OURS, "_event_time", "_reason", "_filtered", "_unknown")
 
-# Drawn once for each process, not for each plan: Spark would compile another text anew in every epoch.
-_DRAWN = secrets.token_hex(16)
-_VALUE, _END = f"__value_{_DRAWN}", f"__end_{_DRAWN}"
 
-_OPTIONS = {
+@dataclass(frozen=True, slots=True)
+class _Drawn:
+    """Names around the value that no record can know."""
+
+    value: str
+    end: str
+
+
+def _drawn() -> _Drawn:
+    text = secrets.token_hex(16)
+    return _Drawn(f"__value_{text}", f"__end_{text}")
+
+
+# Drawn once for each process, not for each plan: Spark would compile another text anew in every epoch.
+_NAMES = _drawn()
+
+JSON_OPTIONS = {
     "mode": "PERMISSIVE",
     "columnNameOfCorruptRecord": "__corrupt",
     "allowSingleQuotes": "false",
@@ -91,8 +105,8 @@ def _of_right(rows: "DataFrame", pipeline: Pipeline) -> "DataFrame":
 def _decoded(records: "DataFrame", pipeline: Pipeline, found: tuple[Reading, ...]) -> "DataFrame":
     """Parse the JSON to `__value array<struct>` and `__corrupt string`; null where the bytes were refused before."""
     shape = ", ".join(f"`{field.name}` {field.read_as}" for field in found)
-    schema = f"{_VALUE} array<struct<{shape}, {_END} int>>, __corrupt string"
-    options = ", ".join(f"'{key}', '{value}'" for key, value in _OPTIONS.items())
+    schema = f"{_NAMES.value} array<struct<{shape}, {_NAMES.end} int>>, __corrupt string"
+    options = ", ".join(f"'{key}', '{value}'" for key, value in JSON_OPTIONS.items())
     refused = records.selectExpr(
         "partition AS _partition",
         "offset AS _offset",
@@ -100,7 +114,7 @@ def _decoded(records: "DataFrame", pipeline: Pipeline, found: tuple[Reading, ...
         "CAST(value AS string) AS __text",
         f"{_refused(pipeline.source.max_value_bytes)} AS __refused",
     )
-    wrapped = f"""IF(__refused IS NULL, concat('{{"{_VALUE}":[', __text, ',{{"{_END}":1}}]}}'), NULL)"""
+    wrapped = f"""IF(__refused IS NULL, concat('{{"{_NAMES.value}":[', __text, ',{{"{_NAMES.end}":1}}]}}'), NULL)"""
     # inline(array(..)) is a generator: the optimizer cannot copy the parse into each column that uses it.
     parse = f"inline(array(from_json({wrapped}, '{schema}', map({options})))) AS (__value, __corrupt)"
     return refused.selectExpr(*OURS, "__text", "__refused", parse)
@@ -117,7 +131,7 @@ def _refused(max_bytes: int) -> str:
 
 def _raw(decoded: "DataFrame", found: tuple[Reading, ...]) -> "DataFrame":
     """Take the record out of its array: fields as they were read, JSON's kind of each VARIANT, `__bad` so far."""
-    whole = f"size(__value) = 2 AND get(__value, 0) IS NOT NULL AND get(__value, 1).{_END} = 1"
+    whole = f"size(__value) = 2 AND get(__value, 0) IS NOT NULL AND get(__value, 1).{_NAMES.end} = 1"
     # An escape that is broken inside a string looks like a wrong type to `from_json`, which then goes on behind it.
     broken = "json_object_keys(__text) IS NULL"
     bad = f"""CASE

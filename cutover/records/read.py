@@ -14,6 +14,7 @@ from cutover.settings import Settings
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+ISOLATION = "kafka.isolation.level"
 Offsets = Mapping[int, tuple[int, int]]
 """Partition -> `[from, to)`."""
 
@@ -51,7 +52,7 @@ def _read(spark: "SparkSession", settings: Settings, pipeline: Pipeline, topic: 
     return (
         spark.read.format("kafka")
         .options(**options.spark(settings.kafka, bootstrap_servers(settings)))
-        .option("kafka.isolation.level", pipeline.source.isolation)
+        .option(ISOLATION, pipeline.source.isolation)
         .option("assign", json.dumps({topic: sorted(offsets)}))
         .option("startingOffsets", json.dumps({topic: from_}))
         .option("endingOffsets", json.dumps({topic: to}))

@@ -39,8 +39,8 @@ def test_java_options_hold_with_a_blank_in_the_folder(tmp_path: Path) -> None:
     home = tmp_path / "a folder"
     options = shlex.split(configuration(settings(home))["spark.driver.extraJavaOptions"])
 
-    assert options[1] == f"-Djava.io.tmpdir={home / 'tmp' / 'spark'}"
-    assert options[2].endswith("a%20folder/tmp/spark/log4j2.properties")
+    assert f"-Djava.io.tmpdir={home / 'tmp' / 'spark'}" in options
+    assert any(option.endswith("a%20folder/tmp/spark/log4j2.properties") for option in options)
 
 
 def test_class_archive_is_used_where_there_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,7 +83,7 @@ def test_further_conf_is_passed_through(tmp_path: Path) -> None:
 
 
 def test_conf_that_a_result_depends_on_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DefinitionError, match=r"expected `spark.sql.session.timeZone` = `UTC`, got `Europe/Berlin`"):
+    with pytest.raises(DefinitionError, match=r"expected `spark.sql.session.timeZone` = `UTC`, got .*`Europe/Berlin`"):
         configuration(settings(tmp_path, conf={"spark.sql.session.timeZone": "Europe/Berlin"}))
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from cutover.definition import Avg, Count, Fixed, Lateness, Max, Min, Pipeline, 
 from cutover.definition.fingerprint import batch_fingerprint, lateness_fingerprint, result_fingerprint
 from cutover.definition.pipeline import SameDefinition
 from cutover.definition.windows import newest
+from cutover.engine import confs, readback
+from cutover.engine.in_force import InForce
 from cutover.lake import checksums, tables, versions, writing
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.epochs import EpochRecord
@@ -115,6 +118,17 @@ def held(lake: Lake) -> HeldLog:
 def reconcile(settings: Settings, pipeline: Pipeline, **asked: Any) -> Reconciliation:
     """Compare both sides of a lake that was written last, beside its log."""
     return run.reconcile(settings, pipeline, log=_HELD.get(settings.home), **asked)
+
+
+def in_force(pipeline: Pipeline = PIPELINE) -> InForce:
+    """Return what both sides say that they ran with: this process, and a session that asks for nothing."""
+    further = {"spark": confs.PINNED, "jvm": {"locale": "en_US", "time zone": "UTC"}}
+    return InForce({**_here(pipeline.lateness).families, **further})
+
+
+@cache
+def _here(lateness: Lateness) -> InForce:
+    return readback.of_process(replace(PIPELINE, lateness=lateness))
 
 
 def write(settings: Settings, lake: Lake, pipeline: Pipeline = PIPELINE) -> str:
@@ -235,6 +249,7 @@ def _epoch(pipeline: Pipeline, ordered: list[Sale], number: int) -> EpochRecord:
     mine = [sale for sale in ordered if sale.epoch == number]
     start = sum(sale.epoch < number for sale in ordered)
     counts = {kind: sum(s.kind == kind for s in mine) for kind in ("accepted", "late", "future")}
+    here = in_force(pipeline)
     return EpochRecord(
         epoch=number,
         run_id="driver",
@@ -251,6 +266,8 @@ def _epoch(pipeline: Pipeline, ordered: list[Sale], number: int) -> EpochRecord:
         seconds=0.1,
         result_fingerprint=result_fingerprint(pipeline),
         lateness_fingerprint=lateness_fingerprint(pipeline),
+        in_force=here.digest,
+        in_force_items=None if number else here.families,
     )
 
 
@@ -269,5 +286,7 @@ def _run(pipeline: Pipeline, record: EpochRecord) -> BatchRun:
         batch_fingerprint=batch_fingerprint(pipeline),
         isolation="read_committed",
         computed=((micros(0), micros(CLOSED_UNTIL)),),
+        in_force=in_force(pipeline).digest,
+        in_force_items=in_force(pipeline).families,
         finished="2026-01-05T00:00:00Z",
     )

@@ -31,7 +31,7 @@ from streaming import files
 from streaming.commit import Committer
 from streaming.compaction import listed
 from streaming.folding import folded
-from tests.integration.reconcile.lake_of import write_run
+from tests.integration.reconcile.lake_of import in_force, write_run
 from tests.integration.streaming.rig import Event, make_topic, pipeline, send
 from tests.support.planted import put_rows
 
@@ -96,6 +96,8 @@ def write_batch(settings: Settings, definition: Pipeline, record: EpochRecord, r
         computed=((min(starts), newest(definition.window, max(starts)).end),),
         batch_version=int(batch.version()),
         finished="2026-01-05T00:00:00Z",
+        in_force=in_force(definition).digest,
+        in_force_items=in_force(definition).families,
     )
     write_run(settings, run, definition)
     return run
@@ -134,6 +136,8 @@ def _epoch(
         records=len(raw),
         result_fingerprint=version.result_fingerprint,
         lateness_fingerprint=version.lateness_fingerprint,
+        in_force=in_force(definition).digest,
+        in_force_items=in_force(definition).families,
     )
     rows = [_row(group, row) | _tail("accepted", "partial", record_.epoch) for group, row in found.rows.items()]
     return record_, [*rows, *_others(definition, raw, found, record_.epoch)], after, raw

@@ -1,0 +1,128 @@
+"""A hash of our own code that judges and aggregates records, of the functions that are loaded and not of their files.
+
+A module's hash is over the byte code of its functions and classes and over its plain constants, without comments, text
+for people, names of files and numbers of lines. A function that was put in another's place has another hash.
+"""
+
+import enum
+import hashlib
+import re
+import types
+from collections.abc import Iterable, Iterator, Mapping
+from importlib import import_module
+
+SHARED = (
+    "cutover.definition._casts",
+    "cutover.definition._functions",
+    "cutover.definition._operators",
+    "cutover.definition._terms",
+    "cutover.definition._walk",
+    "cutover.definition.compiled",
+    "cutover.definition.counted",
+    "cutover.definition.distinct",
+    "cutover.definition.durations",
+    "cutover.definition.expressions",
+    "cutover.definition.fingerprint",
+    "cutover.definition.ids",
+    "cutover.definition.instants",
+    "cutover.definition.joins",
+    "cutover.definition.lateness",
+    "cutover.definition.lookups",
+    "cutover.definition.measures",
+    "cutover.definition.pairs",
+    "cutover.definition.pipeline",
+    "cutover.definition.schema",
+    "cutover.definition.spread",
+    "cutover.definition.states",
+    "cutover.definition.types",
+    "cutover.definition.windows",
+    "cutover.lake.dimension_frames",
+    "cutover.lake.joined",
+    "cutover.lake.rejoin",
+    "cutover.lake.schemas",
+    "cutover.log.two",
+    "cutover.records._fields",
+    "cutover.records.classes",
+    "cutover.records.classify",
+    "cutover.records.closing",
+    "cutover.records.fold",
+    "cutover.records.limits",
+    "cutover.records.lookups",
+    "cutover.records.pairs",
+    "cutover.records.parse",
+    "cutover.records.partials",
+    "cutover.records.read",
+    "cutover.records.segments",
+    "cutover.records.twins",
+    "cutover.records.watermark",
+    "cutover.records.windowing",
+)
+"""What both paths and the reconciler judge records by."""
+
+_PLAIN = (str, bytes, int, float, type(None), type(...))
+_UNSEEN = frozenset({"__doc__", "__module__", "__annotations__", "__dict__", "__weakref__", "__dataclass_fields__"})
+
+
+def hashes(modules: Iterable[str] = SHARED) -> dict[str, str]:
+    """Return module name to 12 hex digits over the code that this process has loaded of it."""
+    return {name: _digest(_of_module(import_module(name))) for name in modules}
+
+
+def _digest(lines: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]
+
+
+def _of_module(module: types.ModuleType) -> Iterator[str]:
+    for name, value in sorted(vars(module).items()):
+        if not name.startswith("__"):
+            yield f"{name} = {_canonical(value, module.__name__)}"
+
+
+def _canonical(value: object, module: str) -> str:
+    """Return a text that is the same in every process for the same code or constant."""
+    if isinstance(value, enum.Enum):
+        return f"{type(value).__name__}.{value.name} {value.value!r}"
+    if isinstance(value, _PLAIN):
+        return repr(value)
+    if isinstance(value, types.FunctionType | type):
+        if value.__module__ != module:
+            return f"{value.__module__}.{value.__qualname__}"
+        return _of_function(value, module) if isinstance(value, types.FunctionType) else _of_class(value, module)
+    if isinstance(value, types.CodeType):
+        return _of_code(value, module)
+    return _of_holder(value, module)
+
+
+def _of_holder(value: object, module: str) -> str:
+    """Return the text of what holds others; of any other object its type alone."""
+    if isinstance(value, tuple | list):
+        return f"[{', '.join(_canonical(each, module) for each in value)}]"
+    if isinstance(value, set | frozenset):
+        return f"{{{', '.join(sorted(_canonical(each, module) for each in value))}}}"
+    if isinstance(value, Mapping):
+        pairs = (f"{_canonical(key, module)}: {_canonical(each, module)}" for key, each in value.items())
+        return f"{{{', '.join(sorted(pairs))}}}"
+    if isinstance(value, re.Pattern):
+        return f"{value.pattern!r} {value.flags}"
+    if isinstance(value, property):
+        return _canonical((value.fget, value.fset), module)
+    inner = getattr(value, "__wrapped__", getattr(value, "__func__", None))  # of a cache, of a class method
+    return type(value).__name__ if inner is None else f"{type(value).__name__} {_canonical(inner, module)}"
+
+
+def _of_function(function: types.FunctionType, module: str) -> str:
+    defaults = _canonical((function.__defaults__, function.__kwdefaults__), module)
+    return f"{_of_code(function.__code__, module)} {defaults}"
+
+
+def _of_class(found: type, module: str) -> str:
+    bases = ", ".join(base.__qualname__ for base in found.__bases__)
+    parts = (f"{name}: {_canonical(v, module)}" for name, v in sorted(vars(found).items()) if name not in _UNSEEN)
+    return f"({bases}) {_digest(parts)}"
+
+
+def _of_code(code: types.CodeType, module: str) -> str:
+    # The first constant of a named function is its text for people, or None.
+    constants = code.co_consts if code.co_name.startswith("<") else code.co_consts[1:]
+    names = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
+    return _digest([code.co_code.hex(), repr(names), _canonical(constants, module)])

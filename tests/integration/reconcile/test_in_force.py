@@ -1,0 +1,135 @@
+"""One setting in force that was not the same everywhere: NOT_COMPARABLE, the item, both values, nothing counted."""
+
+from dataclasses import replace
+
+import pytest
+
+from cutover.engine import confs, readback
+from cutover.engine.in_force import InForce
+from cutover.lake import tables
+from cutover.settings import Settings
+from reconcile.result import Reconciliation, Verdict
+from tests.integration.reconcile.lake_of import PIPELINE, Lake, Sale, in_force, lake_of, reconcile, write
+
+SALES = tuple(Sale(epoch=i % 4, hour=i % 5, shop=("a", None)[i % 2], amount=i) for i in range(40))
+
+ITEMS = [
+    ("spark", "spark.sql.session.timeZone", "Europe/Berlin"),
+    ("spark", "spark.sql.ansi.enabled", "false"),
+    ("spark", "spark.sql.legacy.timeParserPolicy", "LEGACY"),
+    ("spark", "spark.sql.legacy.made.up", "true"),
+    ("jvm", "locale", "tr_TR"),
+    ("jvm", "time zone", "Asia/Kolkata"),
+    ("records", "json allowSingleQuotes", "true"),
+    ("records", "max_ahead", "(event > 5L)"),
+    ("versions", "duckdb", "9.9.9"),
+    ("duckdb", "TimeZone", "Europe/Berlin"),
+    ("code", "cutover.records.classify", "000000000000"),
+]
+SIDES = ("batch", "stream", "later epochs")
+
+
+def changed(family: str, name: str, value: str) -> InForce:
+    found = in_force().families
+    return InForce({**found, family: {**found[family], name: value}})
+
+
+def by_stream(lake: Lake, found: InForce, *, since: int) -> Lake:
+    epochs = (
+        replace(e, in_force=found.digest, in_force_items=found.families) if e.epoch >= since else e for e in lake.epochs
+    )
+    return replace(lake, epochs=tuple(epochs))
+
+
+def by_batch(lake: Lake, found: InForce | None) -> Lake:
+    items = None if found is None else found.families
+    digest = None if found is None else found.digest
+    return replace(lake, run=replace(lake.run, in_force=digest, in_force_items=items))
+
+
+def texts(result: Reconciliation) -> list[str]:
+    assert (result.verdict, result.exit_code, result.runbook) == (Verdict.NOT_COMPARABLE, 2, "SealBroken")
+    assert result.rows == type(result.rows)()  # no count of a difference
+    assert {cause.rows for cause in result.causes.values()} == {0}
+    return [breach.message for breach in result.seal.breaches if breach.code == "settings"]
+
+
+@pytest.mark.parametrize(
+    ("family", "name", "value", "side"),
+    [(*item, SIDES[turn % len(SIDES)]) for turn, item in enumerate(ITEMS)],
+)
+def test_a_drift_is_named_with_item_and_both_values(
+    settings: Settings, family: str, name: str, value: str, side: str
+) -> None:
+    found, lake = changed(family, name, value), lake_of(SALES)
+    write(settings, by_batch(lake, found) if side == "batch" else by_stream(lake, found, since=2 * (side != "stream")))
+    expected = in_force().families[family].get(name, "not set")
+
+    said = texts(reconcile(settings, PIPELINE))
+
+    assert len(said) == 1
+    assert all(
+        text in said[0] for text in (f"{family} `{name}`", f"`{value}`", f"`{expected}`", "cutover replay sales")
+    )
+    assert ("the stream in epochs 0 to 1 ran with" in said[0]) == (side == "later epochs")
+
+
+def test_the_same_setting_on_both_paths_is_no_drift(settings: Settings) -> None:
+    found = changed("jvm", "locale", "tr_TR")
+    write(settings, by_batch(by_stream(lake_of(SALES), found, since=0), found))
+
+    assert reconcile(settings, PIPELINE).verdict is Verdict.CONSISTENT
+
+
+@pytest.mark.parametrize("family", ["code", "duckdb", "records", "versions"])
+def test_a_comparison_that_itself_runs_with_something_else_says_so(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, family: str
+) -> None:
+    name = next(iter(in_force().families[family]))
+    there = changed(family, name, "elsewhere")
+    write(settings, lake_of(SALES))
+    monkeypatch.setattr(readback, "of_process", lambda _: InForce({family: there.families[family]}))
+
+    (said,) = texts(reconcile(settings, PIPELINE))
+
+    assert f"{family} `{name}`" in said
+    assert "this comparison ran with `elsewhere`" in said
+
+
+@pytest.mark.parametrize("side", ["batch", "stream"])
+def test_settings_that_were_never_recorded_are_no_agreement(settings: Settings, side: str) -> None:
+    lake = lake_of(SALES)
+    unsaid = tuple(replace(e, in_force=None, in_force_items=None) for e in lake.epochs)
+    write(settings, by_batch(lake, None) if side == "batch" else replace(lake, epochs=unsaid))
+
+    (said,) = texts(reconcile(settings, PIPELINE))
+
+    assert "batch run batch-1" in said if side == "batch" else "the stream in epochs 0 to 3" in said
+
+
+def test_an_epoch_without_records_has_no_say(settings: Settings) -> None:
+    lake = lake_of(SALES)
+    last = lake.epochs[-1]
+    tick = replace(last, epoch=4, start=last.end, counts={}, records=0, in_force="else", in_force_items={}, tick=True)
+    run = replace(lake.run, epoch=4)
+    batch = tuple(row | {"_epoch": 4} for row in lake.batch)
+    write(settings, replace(lake, epochs=(*lake.epochs, tick), run=run, batch=batch, transaction=4))
+
+    assert reconcile(settings, PIPELINE).verdict is Verdict.CONSISTENT
+
+
+def test_duckdb_is_read_back_from_the_connection_that_folds(monkeypatch: pytest.MonkeyPatch) -> None:
+    connect = tables.connect
+
+    def elsewhere() -> object:
+        connection = connect()
+        connection.execute("SET TimeZone = 'Asia/Kolkata'")
+        return connection
+
+    monkeypatch.setattr(tables, "connect", elsewhere)
+
+    assert readback.of_process(PIPELINE).families["duckdb"]["TimeZone"] == "Asia/Kolkata"
+
+
+def test_every_pinned_conf_is_compared() -> None:
+    assert confs.PINNED.keys() <= confs.judged({**confs.PINNED, "spark.app.name": "x"}).keys()

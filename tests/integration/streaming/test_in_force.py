@@ -1,0 +1,125 @@
+"""What both paths record of their settings is read from the running engine, and a change of one is seen."""
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from batch import recompute
+from cutover.definition.pipeline import Pipeline
+from cutover.errors import CutoverError
+from cutover.lake import batch_runs
+from cutover.settings import Settings
+from reconcile.result import Reconciliation, Verdict
+from reconcile.run import reconcile
+from streaming import driver, query
+from tests.integration.streaming import rig
+from tests.integration.streaming.rig import Event
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PINNED, OTHER = "spark.sql.mapKeyDedupPolicy", "spark.sql.json.enablePartialResults"
+
+
+def sent(settings: Settings, topic: str, first: int) -> None:
+    rig.send(settings, topic, [Event(id=first + i, minute=first + i * 2) for i in range(5)])
+
+
+def judged(settings: Settings, pipeline: Pipeline) -> Reconciliation:
+    recompute.run(settings, pipeline)
+    return reconcile(settings, pipeline)
+
+
+def items(result: Reconciliation) -> set[str]:
+    assert (result.verdict, result.exit_code) == (Verdict.NOT_COMPARABLE, 2)
+    return {breach.message.split("`")[1] for breach in result.seal.breaches if breach.code == "settings"}
+
+
+def test_a_conf_that_changed_in_one_batch_run_is_mended_by_the_next(
+    quick: Settings, topic: str, spark: "SparkSession"
+) -> None:
+    pipeline = rig.pipeline(topic)
+    sent(quick, topic, 0)
+    driver.run(quick, pipeline, until="drain")
+    first = judged(quick, pipeline)
+    sent(quick, topic, 60)
+    driver.run(quick, pipeline, until="drain")
+    spark.conf.set(PINNED, "LAST_WIN")
+    spark.conf.set(OTHER, "false")
+
+    try:
+        drifted = judged(quick, pipeline)
+    finally:
+        spark.conf.set(PINNED, "EXCEPTION")
+        spark.conf.unset(OTHER)
+    mended = judged(quick, pipeline)
+
+    runs = batch_runs.runs(quick, pipeline)
+    assert first.verdict is Verdict.CONSISTENT
+    assert items(drifted) == {OTHER}  # a pinned one is set again before anything is read
+    assert f"batch run {drifted.seal.batch_run} ran with `false`" in drifted.seal.breaches[0].message
+    assert mended.verdict is Verdict.CONSISTENT
+    # Under other settings a run reads the log from its beginning: one table holds one truth.
+    assert [{start for start, _ in run.scanned.values()} for run in runs][1:] == [{0}, {0}]
+    assert [run.in_force == runs[0].in_force for run in runs] == [True, False, True]
+
+
+def test_a_conf_that_changed_between_epochs_is_named_with_the_epochs(
+    quick: Settings, topic: str, spark: "SparkSession"
+) -> None:
+    pipeline = rig.pipeline(topic)
+    sent(quick, topic, 0)
+    driver.run(quick, pipeline, until="drain")
+    sent(quick, topic, 60)
+    spark.conf.set(OTHER, "false")
+
+    try:
+        driver.run(quick, pipeline, until="drain")
+    finally:
+        spark.conf.unset(OTHER)
+    found = judged(quick, pipeline)
+
+    records = rig.records(quick, pipeline)
+    changed = next(r.epoch for r in records if r.in_force != records[0].in_force)
+    assert items(found) == {OTHER}
+    assert f"ran with `not set`; the stream in epochs {changed}" in found.seal.breaches[0].message.replace(
+        f"epoch {changed} ran", f"epochs {changed} ran"
+    )
+    assert [r.epoch for r in records if r.in_force_items] == [0, changed]  # whole once, then its digest alone
+
+
+@pytest.mark.parametrize("side", ["stream", "batch"])
+def test_isolation_is_that_of_the_client_and_not_of_the_definition(
+    quick: Settings, topic: str, monkeypatch: pytest.MonkeyPatch, side: str
+) -> None:
+    pipeline, asked = rig.pipeline(topic), query.source_options
+    sent(quick, topic, 0)
+    if side == "stream":
+
+        def otherwise(settings: Settings, reading: query.Reading) -> dict[str, str]:
+            return {**asked(settings, reading), "kafka.isolation.level": "read_uncommitted"}
+
+        monkeypatch.setattr(query, "source_options", otherwise)
+        driver.run(quick, pipeline, until="drain")
+    else:
+        driver.run(quick, pipeline, until="drain")
+        monkeypatch.setattr("cutover.records.read.ISOLATION", "kafka.made.up")
+
+    found = judged(quick, pipeline)
+
+    said = [breach.message for breach in found.seal.breaches if breach.code == "isolation"]
+    assert len(said) == 1
+    assert "read_committed" in said[0]
+    assert "read_uncommitted" in said[0]
+
+
+def test_a_pinned_conf_in_the_settings_stops_both_paths_before_they_begin(quick: Settings, topic: str) -> None:
+    pipeline = rig.pipeline(topic)
+    wrong = quick.model_copy(
+        update={"spark": quick.spark.model_copy(update={"conf": {"spark.sql.ansi.enabled": "no"}})}
+    )
+
+    with pytest.raises(CutoverError, match=r"cutover\.toml.*expected `spark.sql.ansi.enabled` = `true`, got .*`no`"):
+        driver.run(wrong, pipeline, until="drain")
+    with pytest.raises(CutoverError, match=r"spark.sql.ansi.enabled"):
+        recompute.run(wrong, pipeline)

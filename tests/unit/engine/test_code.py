@@ -1,0 +1,92 @@
+"""The hash of loaded code: of what runs, in every process the same."""
+
+import os
+import subprocess
+import sys
+import types
+
+import pytest
+
+from cutover.engine.code import SHARED, hashes
+from cutover.records import classify, fold, limits, parse
+
+PRINT = "import json; from cutover.engine.code import hashes; print(json.dumps(hashes()))"
+
+
+def loaded(text: str) -> str:
+    """Return the hash of a module that holds a text."""
+    module = types.ModuleType("tests.made_up")
+    exec(compile(text, "made_up.py", "exec"), vars(module))  # noqa: S102 -- text of this file
+    sys.modules[module.__name__] = module
+    try:
+        return hashes([module.__name__])[module.__name__]
+    finally:
+        del sys.modules[module.__name__]
+
+
+def test_two_processes_find_the_same_hashes() -> None:
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", PRINT], env={**os.environ, "PYTHONHASHSEED": seed}, check=True, capture_output=True
+        ).stdout
+        for seed in ("1", "2")
+    }
+
+    assert len(found) == 1
+
+
+BASE = '''
+LIMIT = {"a": (1, 2.5), "b": None}
+def judge(x, most=3):
+    """Say it."""
+    return [y + 1 for y in x if y < most]
+class Rule:
+    """A rule."""
+    @property
+    def size(self):
+        return 1
+'''
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("2.5", "2.6"),
+        ("None", "0"),
+        ("most=3", "most=4"),
+        ("y + 1", "y + 2"),
+        ("y < most", "y <= most"),
+        ("return 1", "return 2"),
+        ("def size", "def length"),
+    ],
+)
+def test_other_code_has_another_hash(change: tuple[str, str]) -> None:
+    assert loaded(BASE) != loaded(BASE.replace(*change))
+
+
+@pytest.mark.parametrize(
+    "change", [("Say it.", "Say more."), ("A rule.", "Another."), ("def judge", "# why\n\ndef judge")]
+)
+def test_text_for_people_changes_no_hash(change: tuple[str, str]) -> None:
+    assert loaded(BASE) == loaded(BASE.replace(*change))
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "value"),
+    [
+        (classify, "future_sql", lambda pipeline, event: "false"),  # noqa: ARG005 -- in its place
+        (parse, "JSON_OPTIONS", {**parse.JSON_OPTIONS, "allowSingleQuotes": "true"}),
+        (parse, "readings", lambda topic: ()),  # noqa: ARG005 -- in its place
+        (limits, "MAX_DEPTH", 10),
+        (fold, "finished_sql", lambda pipeline, rows: "SELECT 1"),  # noqa: ARG005 -- in its place
+    ],
+)
+def test_code_that_is_put_in_anothers_place_is_seen(
+    monkeypatch: pytest.MonkeyPatch, module: types.ModuleType, name: str, value: object
+) -> None:
+    before = hashes()
+
+    monkeypatch.setattr(module, name, value)
+
+    now = hashes()
+    assert {found for found in SHARED if now[found] != before[found]} == {module.__name__}

@@ -1,0 +1,48 @@
+"""Which confs of Spark the settings may hold, and which a running session is judged by."""
+
+import pytest
+
+from cutover.engine.confs import PINNED, judged, refusal
+
+
+@pytest.mark.parametrize("key", sorted(PINNED))
+def test_a_pinned_conf_may_be_said_again_and_not_changed(key: str) -> None:
+    assert refusal({key: PINNED[key]}) is None
+    assert refusal({key: "something else"}) == (key, f"`{key}` = `{PINNED[key]}`")
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "spark.sql.legacy.parseNullPartitionSpecAsStringLiteral",
+        "spark.sql.json.useUnsafeRow",
+        "spark.sql.optimizer.excludedRules",
+        "spark.sql.files.ignoreCorruptFile",
+        "spark.sql.made.up",
+        "spark.sql.shuffle",
+    ],
+)
+def test_a_conf_that_is_not_known_to_be_harmless_is_refused(key: str) -> None:
+    assert refusal({key: "true"}) == (key, "confs of Spark SQL that change no result")
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "spark.sql.shuffle.partitions",
+        "spark.sql.autoBroadcastJoinThreshold",
+        "spark.sql.catalog.other",
+        "spark.executor.memory",
+        "spark.kubernetes.namespace",
+        "spark.driver.extraJavaOptions",
+    ],
+)
+def test_width_memory_and_places_pass(key: str) -> None:
+    assert refusal({key: "12"}) is None
+
+
+def test_what_a_session_took_from_elsewhere_is_judged_unless_it_is_harmless() -> None:
+    unknown = {"spark.sql.made.up": "1", "spark.sql.extensions": "a.B", "spark.databricks.delta.made.up": "2"}
+    harmless = {"spark.sql.shuffle.partitions": "3", "spark.executor.memory": "4g", "spark.sql.streaming.x": "y"}
+
+    assert judged({**PINNED, **unknown, **harmless}) == {**PINNED, **unknown}
