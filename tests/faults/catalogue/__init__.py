@@ -60,6 +60,7 @@ PROMISED = {
     "F32": "hostile values",
     "F33": "path traversal",
     "F34": "log rewritten under the same topic id",
+    "F35": "settings drift",
     "F37": "older comparison",
     "F39": "contradicting copies of one id",
     "F40": "nothing to judge",
