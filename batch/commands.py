@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from cutover.definition import catalogue
-from cutover.errors import DefinitionError
+from cutover.definition.ranges import moment
 from cutover.lake.batch_runs import BatchRun, Range
 from cutover.lake.versions import looking_at
 from cutover.probe import Point
@@ -28,8 +28,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 def batch(  # noqa: PLR0913 -- each is an option of the command
     pipeline: Annotated[str, typer.Argument(help="Name of a pipeline.")],
     *,
-    start: Annotated[str | None, typer.Option("--from", help="First window start, ISO 8601; UTC if no zone.")] = None,
-    end: Annotated[str | None, typer.Option("--to", help="Windows end by then; with --from: clean ones too.")] = None,
+    start: Annotated[str | None, typer.Option("--from", help="Date, or time (ISO 8601; UTC if no zone).")] = None,
+    end: Annotated[str | None, typer.Option("--to", help="Exclusive; all windows touched, clean ones too.")] = None,
     cut: Annotated[int | None, typer.Option("--cut", help="Epoch to read up to; the newest if not given.")] = None,
     version: Annotated[int | None, typer.Option("--version", help="Of the stream; else the one that serves.")] = None,
     anew: Annotated[bool, typer.Option("--anew", help="Keep nothing: read the whole log, replace the table.")] = False,
@@ -41,7 +41,10 @@ def batch(  # noqa: PLR0913 -- each is an option of the command
     console = Console(stderr=True)
     settings = looking_at(load_settings(), version)
     definition = catalogue.get(settings, pipeline)
-    first, last = moment(start, "--from"), moment(end, "--to")
+    first, last = (
+        None if text is None else moment(text, definition.window, of=f"`{option}`")
+        for option, text in (("--from", start), ("--to", end))
+    )
     with console.status(f"{pipeline}: reading the log") as status:
         done = run(
             settings,
@@ -53,26 +56,13 @@ def batch(  # noqa: PLR0913 -- each is an option of the command
             probe=lambda point, _: status.update(f"{pipeline}: {STEPS.get(point, point)}"),
         )
     if as_json:
-        sys.stdout.write((json.dumps({"skipped": "KAPPA"}) if done is None else done.to_json()) + "\n")
+        sys.stdout.write((json.dumps({"skipped": "KAPPA"}) if done is None else _json(done)) + "\n")
     elif done is None:
         Console().print(f"{pipeline} is in KAPPA: the stream alone is served, batch does not run.")
     else:
         Console().print(summary_table(pipeline, done))
-
-
-def moment(text: str | None, option: str) -> datetime | None:
-    """Return a time that a person wrote.
-
-    Raises:
-        DefinitionError: It is not ISO 8601.
-    """
-    if text is None:
-        return None
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError:
-        msg = f"`{option}`: expected a time such as 2013-01-31 or 2013-01-31T06:00, got `{text}`."
-        raise DefinitionError(msg) from None
+        if done.does_nothing:
+            Console().print(nothing_computed(done))
 
 
 def summary_table(pipeline: str, run: BatchRun) -> Table:
@@ -94,6 +84,22 @@ def summary_table(pipeline: str, run: BatchRun) -> Table:
     for name, value in rows.items():
         table.add_row(name, value)
     return table
+
+
+def nothing_computed(run: BatchRun) -> str:
+    """Return why a run computed no window of the range that it was asked for, and what to do."""
+    at = "not known yet" if run.watermark is None else _time(run.watermark)
+    return (
+        f"Nothing was computed: expected a closed window within {_ranges([run.wanted] if run.wanted else [])} that the "
+        f"log still holds, got none: the watermark is {at}, {len(run.incomplete)} stretches are incomplete.\n"
+        "Hint: a window closes once the watermark is past its end by the allowed lateness; wait, or name another range."
+    )
+
+
+def _json(run: BatchRun) -> str:
+    """Return the recorded run, and as `nothing_computed` the reason, if no window of its range was computed."""
+    reason = {"nothing_computed": nothing_computed(run)} if run.does_nothing else {}
+    return json.dumps(json.loads(run.to_json()) | reason)
 
 
 def _offsets(run: BatchRun) -> str:

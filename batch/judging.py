@@ -15,7 +15,7 @@ from cutover.lake.epochs import EpochLog
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-OWN = ("batch.dirty", "batch.legacy", "batch.replace", "batch.result", "batch.scan", "batch.segments", "batch.sessions")
+OWN = ("batch.dirty", "batch.legacy", "batch.replace", "batch.result", "batch.scan", "batch.sessions")
 """What the batch path alone judges and aggregates by."""
 
 

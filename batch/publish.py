@@ -84,6 +84,7 @@ def _run(work: Work, found: Found, versions: Mapping[str, int], clock: Clock) ->
         result_fingerprint=result_fingerprint(work.pipeline),
         batch_fingerprint=batch_fingerprint(work.pipeline),
         **work.judging.recorded(work.pipeline, work.history),
+        wanted=work.wanted,
         computed=found.plan.computed,
         stale=found.plan.stale,
         incomplete=found.incomplete,

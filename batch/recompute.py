@@ -19,6 +19,7 @@ from cutover import probe as probes
 from cutover import spark
 from cutover.clock import Clock, SystemClock
 from cutover.definition.pipeline import Pipeline
+from cutover.definition.ranges import touched
 from cutover.definition.windows import Sessions
 from cutover.errors import DefinitionError, LakeError
 from cutover.events import log
@@ -51,8 +52,8 @@ def run(  # noqa: PLR0913 -- what to compute, and what a test hands in
     Args:
         settings: Where the log and the lake are.
         pipeline: What to compute.
-        start: With `end`: every closed window inside `[start, end)` is computed, clean ones too, and no other. A time
-            without a zone is UTC.
+        start: With `end`: every closed window that `[start, end)` touches is computed, clean ones too, and no other. A
+            time without a zone is UTC.
         end: See `start`.
         epoch: The cut; None: the newest epoch of the current stream version. Of a cut older than what batch has read
             nothing is computed: the run names as stale the windows in which the batch table is ahead of it.
@@ -75,6 +76,9 @@ def run(  # noqa: PLR0913 -- what to compute, and what a test hands in
     if wanted is not None and isinstance(pipeline.window, Sessions):
         msg = f"Range of windows of `{pipeline.name}`: expected none with sessions, which may lie across its ends."
         raise DefinitionError(msg + "\nHint: without `--from` and `--to` all sessions that changed are computed.")
+    if wanted is not None and not isinstance(pipeline.window, Sessions):
+        first, last = touched(pipeline.window, wanted)
+        wanted = (first, last)
     if current_stage(settings, pipeline) is Stage.KAPPA:
         log.info("batch_skipped", pipeline=pipeline.name, stage=Stage.KAPPA.value)
         return None

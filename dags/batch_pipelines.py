@@ -1,8 +1,9 @@
 """Recompute this pipeline from the log, up to the stream's newest cut, and publish what the contract lets pass.
 
 By its schedule, one run at a time: a run takes every closed window that records touched since it was last computed, so
-a year of data is one run and a quiet hour is none. Parameters `from` and `to`, or `day`, take a range of event time
-instead (UTC, end exclusive). A backfill takes the UTC day of each of its dates. In KAPPA the task is skipped.
+a year of data is one run and a quiet hour is none. Parameters `from` and `to` (end exclusive), or `day`, take instead
+the closed windows that a range of event time touches. A date is a day of the daily windows, else a UTC day;
+a backfill takes the day of each of its dates. A range of which no window can be computed, and KAPPA, skip the task.
 
 New installations have it paused: unpause it once `<pipeline>_stream` has committed something.
 
@@ -22,9 +23,9 @@ from definitions import pipelines
 from cutover.definition.pipeline import Pipeline
 
 PARAMS = {
-    "from": Param(None, type=["null", "string"], description="Start of the range, UTC, such as 2013-02-08T00:00Z."),
-    "to": Param(None, type=["null", "string"], description="End of the range, exclusive, UTC."),
-    "day": Param(None, type=["null", "string"], format="date", description="One UTC day, in place of from and to."),
+    "from": Param(None, type=["null", "string"], description="Start of the range: a date, or a time (UTC)."),
+    "to": Param(None, type=["null", "string"], description="End of the range, exclusive: a date, or a time."),
+    "day": Param(None, type=["null", "string"], format="date", description="One day, in place of from and to."),
 }
 
 

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
@@ -16,28 +16,33 @@ from infra.child import ChildEnd, run_command
 
 log = logging.getLogger("airflow.task")
 REFUSED = 2  # exit code of the command line
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def recompute_run(pipeline: str, context: Mapping[str, Any]) -> dict[str, Any]:
     """Recompute the batch table of a pipeline in a child process.
 
     Returns:
-        `epoch` (of the cut), `from` and `to` (as asked for; None: all that was dirty), `run_id`, `batch_version`.
+        `epoch` (of the cut), `from` and `to` (of the windows that were asked for; None: all that was dirty), `run_id`,
+        `batch_version`.
 
     Raises:
-        AirflowSkipException: The pipeline is in KAPPA.
+        AirflowSkipException: The pipeline is in KAPPA, or no window of the range could be computed.
         AirflowFailException: Bad parameters, a failed contract, or another failure that a person must act on.
         RuntimeError: The child ended in a way that nobody expected.
     """
     with failing_plainly():
         settings = load_settings()
-        if current_stage(settings, catalogue.get(settings, pipeline)) is Stage.KAPPA:
+        found = catalogue.get(settings, pipeline)
+        if current_stage(settings, found) is Stage.KAPPA:
             msg = f"{pipeline} is in KAPPA: the stream serves alone, there is no batch to compute."
             raise AirflowSkipException(msg)
         run = context["dag_run"]
-        wanted = requested_range(context["params"], run_type=str(run.run_type), logical_date=run.logical_date)
+        wanted = requested_range(
+            context["params"], found.window, run_type=str(run.run_type), logical_date=run.logical_date
+        )
     end = run_command(batch_arguments(pipeline, wanted), on_line=log.info)
-    return announced(pipeline, wanted, end)
+    return announced(pipeline, end)
 
 
 def batch_arguments(pipeline: str, wanted: RunRange) -> list[str]:
@@ -46,10 +51,11 @@ def batch_arguments(pipeline: str, wanted: RunRange) -> list[str]:
     return ["batch", pipeline, "--json", *(word for name, at in bounds if at for word in (name, at.isoformat()))]
 
 
-def announced(pipeline: str, wanted: RunRange, end: ChildEnd) -> dict[str, Any]:
+def announced(pipeline: str, end: ChildEnd) -> dict[str, Any]:
     """Return what the asset event says of a run that ended well.
 
     Raises:
+        AirflowSkipException: It computed no window of its range: nothing is to be compared, and no event is sent.
         AirflowFailException: It was refused; the message is the command's own.
         RuntimeError: It died.
     """
@@ -58,9 +64,12 @@ def announced(pipeline: str, wanted: RunRange, end: ChildEnd) -> dict[str, Any]:
     if end.exit_code != 0 or not isinstance(end.value, dict):
         msg = f"Batch run of {pipeline} ended with exit code {end.exit_code}:\n{end.message}"
         raise RuntimeError(msg)
+    if end.value.get("nothing_computed"):
+        raise AirflowSkipException(str(end.value["nothing_computed"]))
     kept = {name: end.value.get(name) for name in ("epoch", "run_id", "batch_version")}
-    return {**kept, "from": _iso(wanted.start), "to": _iso(wanted.end)}
+    start, stop = end.value.get("wanted") or (None, None)
+    return {**kept, "from": _iso(start), "to": _iso(stop)}
 
 
-def _iso(at: datetime | None) -> str | None:
-    return None if at is None else at.isoformat()
+def _iso(micros: int | None) -> str | None:
+    return None if micros is None else (_EPOCH + timedelta(microseconds=micros)).isoformat()

@@ -40,9 +40,9 @@ def report(pipeline: str, request: Request, context: Mapping[str, Any]) -> dict[
     from reconcile.run import reconcile  # noqa: PLC0415 -- brings duckdb and deltalake: only where a task runs
 
     with failing_plainly():
-        wanted = requested_range(request, run_type="manual", logical_date=None)
         settings = load_settings()
         chosen = catalogue.get(settings, pipeline)
+        wanted = requested_range(request, chosen.window, run_type="manual", logical_date=None)
         found = reconcile(settings, chosen, start=wanted.start, end=wanted.end, epoch=request["epoch"])
     where = address(settings, found.report_path)
     result = {

@@ -21,15 +21,6 @@ def moment(text: str, option: str) -> datetime:
     return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
 
 
-def optional_moment(text: str | None, option: str) -> datetime | None:
-    """Return a time in UTC, None where none was given.
-
-    Raises:
-        DefinitionError: It is not a time.
-    """
-    return None if text is None else moment(text, option)
-
-
 def key(text: str) -> list[str | None]:
     """Return the values of a key: separated by commas, quoted as in CSV where they hold one, `null` for null."""
     row = next(csv.reader([text]), [])

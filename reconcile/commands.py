@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 
 from cutover.definition import catalogue
+from cutover.definition.ranges import moment
 from cutover.errors import DefinitionError
 from cutover.lake.versions import looking_at
 from cutover.settings import load_settings
@@ -27,7 +28,7 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON object (reconcile/r
 def reconcile(
     pipeline: Name,
     *,
-    start: Annotated[str | None, typer.Option("--from", help="First window start, inclusive.")] = None,
+    start: Annotated[str | None, typer.Option("--from", help="First window start: a date, or a time.")] = None,
     end: Annotated[str | None, typer.Option("--to", help="Window starts before this one.")] = None,
     cut: Annotated[int | None, typer.Option("--cut", min=0, help="Epoch whose batch run is compared.")] = None,
     version: Annotated[int | None, typer.Option("--version", help="Of the stream; else the one that serves.")] = None,
@@ -36,7 +37,10 @@ def reconcile(
     """Compare streaming and batch at one cut: 0 agree or within policy, 1 differ, 2 not comparable."""
     settings = looking_at(load_settings(), version)
     found = catalogue.get(settings, pipeline)
-    lower, upper = arguments.optional_moment(start, "--from"), arguments.optional_moment(end, "--to")
+    lower, upper = (
+        None if text is None else moment(text, found.window, of=f"`{option}`")
+        for option, text in (("--from", start), ("--to", end))
+    )
     result = run_reconcile(settings, found, start=lower, end=upper, epoch=cut)
     if as_json:
         _print(result.to_json())

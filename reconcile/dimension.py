@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from cutover.definition.pipeline import Pipeline
 from cutover.definition.windows import Sessions
+from cutover.engine.in_force import InForce
 from cutover.lake import batch_runs, joined, tables
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.paths import batch_uri
@@ -23,7 +24,7 @@ from cutover.lake.rejoin import Rejoin, Spans
 from cutover.log.kafka import LogClient
 from cutover.records.read import Offsets
 from cutover.settings import Settings
-from reconcile import refold
+from reconcile import in_force, refold
 from reconcile.diff import diff
 from reconcile.digests import differing_groups
 from reconcile.query import number
@@ -49,7 +50,8 @@ def staged(settings: Settings, pipeline: Pipeline, evidence: Evidence, sides: Si
     """Return the sides, with one stage more where versions of a dimension are behind a difference.
 
     Raises:
-        SealError: They may be, and that can be neither shown nor ruled out: a version or records are gone.
+        SealError: They may be, and that can be neither shown nor ruled out: a version or records are gone, or the
+            session that folds anew has other settings in force.
     """
     if not pipeline.lookups:
         return sides
@@ -62,7 +64,8 @@ def staged(settings: Settings, pipeline: Pipeline, evidence: Evidence, sides: Si
     parts = [
         Part(windows=one.windows, reads=one.reads, by_stream=recorded, by_batch=one.run.dimensions) for one in suspects
     ]
-    refold.make(sides.connection, settings, pipeline, rejoin, parts, into=(AS_STREAM, AS_BATCH))
+    made_with = refold.make(sides.connection, settings, pipeline, rejoin, parts, into=(AS_STREAM, AS_BATCH))
+    _refuse_other_settings(pipeline, evidence, batch_runs.runs(settings, pipeline), made_with)
     return _with_stage(sides, [start for one in suspects for start in one.windows])
 
 
@@ -83,6 +86,14 @@ def versions(settings: Settings, pipeline: Pipeline, evidence: Evidence) -> tupl
         )
         for name, of in spans.items()
     )
+
+
+def _refuse_other_settings(
+    pipeline: Pipeline, evidence: Evidence, known: Sequence[BatchRun], made_with: InForce
+) -> None:
+    text = next(in_force.of_session(pipeline, batch_runs.in_force(known, evidence.run), made_with), None)
+    if text is not None:
+        raise SealError(SealBreach(code="settings", message=text, runbook="SealBroken"))
 
 
 def _runs(settings: Settings, pipeline: Pipeline, evidence: Evidence) -> list[BatchRun]:

@@ -73,6 +73,12 @@ def texts(records: Sequence[EpochRecord], found: Sides) -> Iterator[str]:
 _UNKNOWN = InForce({})
 
 
+def of_session(pipeline: Pipeline, by_batch: InForce | None, found: InForce) -> Iterator[str]:
+    """Return where a session that folds windows anew differs from the one that batch judged by."""
+    sides = [Ran(who="batch", in_force=by_batch or _UNKNOWN), Ran(who="this comparison's session", in_force=found)]
+    yield from _shown([drift.text for drift in drifts(sides)], _mends_side(pipeline.name))
+
+
 def _epochs(group: Sequence[EpochRecord]) -> str:
     first, last = group[0].epoch, group[-1].epoch
     return f"epoch {first}" if first == last else f"epochs {first} to {last}"

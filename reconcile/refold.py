@@ -8,6 +8,8 @@ import duckdb
 import pyarrow as pa
 
 from cutover.definition.pipeline import Pipeline
+from cutover.engine import readback
+from cutover.engine.in_force import InForce
 from cutover.lake import joined
 from cutover.lake.rejoin import Rejoin, Spans
 from cutover.lake.schemas import partial_schema
@@ -43,8 +45,11 @@ def make(
     parts: Sequence[Part],
     *,
     into: tuple[str, str],
-) -> None:
+) -> InForce:
     """Make two tables of what `fold.finished_sql` returns: joined as the stream did, joined as batch did.
+
+    Returns:
+        The settings in force in the session that did it.
 
     Raises:
         LakeError: A version cannot be read.
@@ -61,6 +66,7 @@ def make(
         connection.register("refolded", pa.concat_tables(rows))
         connection.execute(f"CREATE TEMP TABLE {name} AS {finished_sql(pipeline, 'refolded')}")
         connection.unregister("refolded")
+    return readback.of_session(spark, pipeline)
 
 
 def _judged(records: "DataFrame", pipeline: Pipeline, dimensions: Dimensions) -> "DataFrame":

@@ -116,6 +116,10 @@ class Daily:
         days = (Interval(start, end) for start, end in pairwise(starts))
         return tuple(day for day in days if day.start <= event_micros < day.end)
 
+    def day(self, named: date) -> Interval:
+        """Return the window of a date; empty where the zone left that date out."""
+        return Interval(self._start(named), self._start(named + timedelta(days=1)))
+
     def following(self, start: int) -> int:
         """Return the start of the day after the one that begins at `start`."""
         return self.intervals(start)[0].end

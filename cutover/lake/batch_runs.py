@@ -56,6 +56,7 @@ class BatchRun:
     batch_fingerprint: str  # "same", or the hash of the team's SQL
     isolation: str  # as the clients that read its records were configured
     computed: tuple[Range, ...]  # windows written by this run, wholly inside: [first start, last end)
+    wanted: Range | None = None  # the windows that were asked for, as whole windows; None: all that were dirty
     stale: tuple[Range, ...] = ()  # dirty closed windows that this run left alone
     incomplete: tuple[Incomplete, ...] = ()  # all that are known so far
     batch_version: int | None = None  # Delta version of `batch` after this run
@@ -73,6 +74,11 @@ class BatchRun:
     started: str = ""
     finished: str = ""
     seconds: float = 0.0
+
+    @property
+    def does_nothing(self) -> bool:
+        """Return whether a range was asked for and no window of it was computed."""
+        return self.wanted is not None and not self.computed
 
     def to_json(self) -> str:
         """Return the run as one line of JSON."""
@@ -98,6 +104,7 @@ class BatchRun:
         raw["marks"] = {int(p): tuple(Mark(*mark) for mark in marks) for p, marks in raw["marks"].items()}
         raw["scanned"] = {int(p): (span[0], span[1]) for p, span in raw["scanned"].items()}
         raw["computed"] = tuple((a, b) for a, b in raw["computed"])
+        raw["wanted"] = tuple(raw["wanted"]) if raw.get("wanted") else None
         raw["stale"] = tuple((a, b) for a, b in raw["stale"])
         raw["incomplete"] = tuple(Incomplete(**row) for row in raw["incomplete"])
         raw["dimensions"] = {n: tuple(Span(**s) for s in of) for n, of in raw.get("dimensions", {}).items()}

@@ -5,11 +5,13 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 from run_range import RunRange, requested_range
 
+from cutover.definition import Daily, Fixed
 from cutover.errors import DefinitionError
 
 FEB_8 = datetime(2013, 2, 8, tzinfo=UTC)
 FEB_9 = datetime(2013, 2, 9, tzinfo=UTC)
 NOON = datetime(2013, 2, 8, 12, tzinfo=UTC)
+HOURLY = Fixed(hours=1)
 NEW_YORK = timezone(timedelta(hours=-5))
 
 
@@ -32,7 +34,28 @@ NEW_YORK = timezone(timedelta(hours=-5))
 def test_run_takes_the_range_that_its_start_asks_for(
     params: dict[str, object], run_type: str, logical_date: datetime | None, expected: RunRange
 ) -> None:
-    assert expected == requested_range(params, run_type=run_type, logical_date=logical_date)
+    assert expected == requested_range(params, HOURLY, run_type=run_type, logical_date=logical_date)
+
+
+@pytest.mark.parametrize(
+    ("params", "run_type", "logical_date"),
+    [
+        ({"day": "2013-03-31"}, "manual", None),
+        ({"from": "2013-03-31", "to": "2013-04-01"}, "manual", None),
+        ({"from": "2013-03-31T03:00Z", "to": "2013-04-01"}, "manual", None),
+        ({}, "backfill", datetime(2013, 3, 31, tzinfo=UTC)),
+    ],
+)
+def test_a_day_is_one_of_the_business_zone(
+    params: dict[str, object], run_type: str, logical_date: datetime | None
+) -> None:
+    # Berlin's 31 March 2013 has 23 hours; a shop's day there begins at six.
+    shop = Daily(zone="Europe/Berlin", offset="6 hours")
+
+    found = requested_range(params, shop, run_type=run_type, logical_date=logical_date)
+
+    begins = 3 if params.get("from") == "2013-03-31T03:00Z" else 4
+    assert found == RunRange(datetime(2013, 3, 31, begins, tzinfo=UTC), datetime(2013, 4, 1, 4, tzinfo=UTC))
 
 
 @pytest.mark.parametrize(
@@ -48,4 +71,4 @@ def test_run_takes_the_range_that_its_start_asks_for(
 )
 def test_bad_range_is_refused_with_what_was_expected(params: dict[str, object], part: str) -> None:
     with pytest.raises(DefinitionError, match=part):
-        requested_range(params, run_type="manual", logical_date=None)
+        requested_range(params, HOURLY, run_type="manual", logical_date=None)

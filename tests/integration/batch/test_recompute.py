@@ -1,3 +1,4 @@
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -5,9 +6,11 @@ from typing import Any
 import pytest
 
 from batch import scan
+from batch.commands import nothing_computed
 from batch.recompute import CLOCK, run
-from cutover.definition import Pipeline
+from cutover.definition import Fixed, Pipeline, Sliding
 from cutover.definition.fingerprint import result_fingerprint
+from cutover.definition.windows import Window
 from cutover.errors import LogError
 from cutover.lake import control, pins, versions
 from cutover.lake.batch_runs import runs
@@ -111,6 +114,42 @@ def test_dirty_windows_outside_the_wanted_range_are_stale(lab: Lab) -> None:
     assert (hours(part.computed), hours(part.stale)) == ([(1, 2)], [(0, 1), (2, 3)])
     assert hours(rest.computed) == [(0, 1), (2, 3)]
     assert lab.table(rest, "delay") == [(0, 5), (1, 1), (2, 2)]
+
+
+@pytest.mark.parametrize(
+    ("window", "hour", "computed"),
+    [
+        (Fixed(hours=1), 1.5, (1, 3)),  # an hour that lies across two windows
+        (Fixed(hours=6), 1.0, (0, 6)),  # a range shorter than its window
+        (Sliding(size=2 * HOUR * 1_000_000, every=HOUR * 1_000_000), 2.0, (1, 4)),
+    ],
+)
+def test_a_range_computes_every_closed_window_that_it_touches(
+    lab: Lab, window: Window, hour: float, computed: tuple[int, int]
+) -> None:
+    base = BASE // (6 * HOUR) * 6 * HOUR
+    lab = replace(lab, pipeline=replace(lab.pipeline, window=window))
+    lab.send(*((0, base - BASE + hour * HOUR + 10, "AA", 1) for hour in range(7)))
+    lab.commit_epoch(watermark=base - BASE + 24 * HOUR)
+    start, end = (datetime.fromtimestamp(base + (hour + more) * HOUR, UTC) for more in (0, 1))
+
+    done = run(lab.settings, lab.pipeline, start=start, end=end)
+
+    assert done is not None
+    found = [((a / 1e6 - base) / HOUR, (b / 1e6 - base) / HOUR) for a, b in done.computed]
+    assert (found, done.does_nothing) == ([computed], False)
+
+
+def test_a_range_of_which_no_window_is_closed_says_that_it_computes_nothing(lab: Lab) -> None:
+    lab.send((0, 10, "AA", 5))
+    lab.commit_epoch(watermark=3_600)
+    start, end = (datetime.fromtimestamp(BASE + hour * HOUR, UTC) for hour in (4, 5))
+
+    done = run(lab.settings, lab.pipeline, start=start, end=end)
+
+    assert done is not None
+    assert (done.computed, done.does_nothing) == ((), True)
+    assert "Nothing was computed" in nothing_computed(done)
 
 
 def test_an_older_cut_leaves_the_table_and_names_the_windows_that_are_ahead(lab: Lab) -> None:

@@ -8,6 +8,7 @@ from cutover.engine import confs, readback
 from cutover.engine.in_force import InForce
 from cutover.lake import tables
 from cutover.settings import Settings
+from reconcile.in_force import of_session
 from reconcile.result import Reconciliation, Verdict
 from tests.integration.reconcile.lake_of import PIPELINE, Lake, Sale, in_force, lake_of, reconcile, write
 
@@ -133,3 +134,12 @@ def test_duckdb_is_read_back_from_the_connection_that_folds(monkeypatch: pytest.
 
 def test_every_pinned_conf_is_compared() -> None:
     assert confs.PINNED.keys() <= confs.judged({**confs.PINNED, "spark.app.name": "x"}).keys()
+
+
+def test_a_session_that_folds_windows_anew_is_held_to_the_same_settings() -> None:
+    other = changed("spark", "spark.sql.session.timeZone", "Europe/Berlin")
+
+    (text,) = of_session(PIPELINE, in_force(), other)
+
+    assert list(of_session(PIPELINE, in_force(), in_force())) == []
+    assert "this comparison's session ran with `Europe/Berlin`" in text

@@ -7,6 +7,8 @@ import types
 
 import pytest
 
+import batch.judging
+import streaming.judging
 from cutover.engine.code import SHARED, hashes
 from cutover.records import classify, fold, limits, parse
 
@@ -33,6 +35,12 @@ def test_two_processes_find_the_same_hashes() -> None:
     }
 
     assert len(found) == 1
+
+
+def test_modules_of_one_path_are_there() -> None:
+    names = (*streaming.judging.OWN, *batch.judging.OWN)
+
+    assert hashes(names).keys() == set(names)
 
 
 BASE = '''

@@ -1,0 +1,67 @@
+"""What a person means by a day, and which windows a range touches."""
+
+from datetime import UTC, date, datetime
+
+import pytest
+
+from cutover.definition import Daily, Fixed, Global, Sliding
+from cutover.definition.ranges import day, moment, touched
+from cutover.definition.windows import EARLIEST, LATEST, Aligned, newest
+from cutover.errors import DefinitionError
+
+HOUR = 3_600_000_000
+BERLIN = Daily(zone="Europe/Berlin")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("2013-02-08", datetime(2013, 2, 7, 23, tzinfo=UTC)),
+        ("2013-07-08", datetime(2013, 7, 7, 22, tzinfo=UTC)),
+        ("2013-02-08T00:00", datetime(2013, 2, 8, tzinfo=UTC)),
+        ("2013-02-08T01:00+01:00", datetime(2013, 2, 8, tzinfo=UTC)),
+    ],
+)
+def test_a_date_begins_where_daily_windows_have_it(text: str, expected: datetime) -> None:
+    assert moment(text, BERLIN, of="`--from`") == expected
+
+
+def test_a_day_without_daily_windows_is_one_of_utc() -> None:
+    found = day(date(2013, 2, 8), Fixed(hours=1))
+
+    assert found == (datetime(2013, 2, 8, tzinfo=UTC), datetime(2013, 2, 9, tzinfo=UTC))
+
+
+def test_what_is_no_time_is_refused() -> None:
+    with pytest.raises(DefinitionError, match=r"`--to`: expected a time such as .* got `yesterday`"):
+        moment("yesterday", BERLIN, of="`--to`")
+
+
+@pytest.mark.parametrize(
+    "window",
+    [
+        Fixed(hours=1),
+        Fixed(days=7),
+        Sliding(size=3 * HOUR, every=HOUR),
+        Sliding(size=5 * HOUR, every=2 * HOUR, offset=HOUR),
+        BERLIN,
+        Daily(zone="America/Sao_Paulo", offset="6 hours"),
+        Global(),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("length", [1, HOUR, 24 * HOUR, 30 * 24 * HOUR])
+def test_a_range_touches_every_window_that_shares_a_moment_with_it_and_no_other(window: Aligned, length: int) -> None:
+    start = 1_360_317_600_000_000 + 7
+    first, end = touched(window, (start, start + length))
+
+    begins, ends = window.intervals(first)[-1], newest(window, first)
+    assert begins == ends
+    assert first == min(found.start for found in window.intervals(start))
+    assert end == max(found.end for found in window.intervals(start + length - 1))
+
+
+def test_a_range_is_cut_where_event_time_ends() -> None:
+    assert touched(Global(), (EARLIEST - HOUR, LATEST + HOUR)) == (EARLIEST, LATEST)
+    with pytest.raises(DefinitionError, match="between the years 1000 and 9000"):
+        touched(Fixed(hours=1), (LATEST, LATEST + HOUR))
