@@ -2,7 +2,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from batch.dirty import Horizon, Plan, Touch, plan
+from batch.dirty import Horizon, Plan, Touch, cover, plan
 from cutover.definition.windows import Interval, Sliding
 from cutover.lake.batch_runs import Range
 
@@ -92,3 +92,22 @@ def test_a_wanted_range_is_computed_to_its_ends_where_records_are_not_missing(
     horizon: dict[str, object], expected: tuple[Range, ...]
 ) -> None:
     assert planned({0: 0, 20: 0}, [[(0, 30)]], **horizon).computed == expected
+
+
+@pytest.mark.parametrize(
+    ("computed", "former", "expected"),
+    [
+        ([(20, 30)], [(10, 20), (40, 50)], [(10, 50)]),
+        ([(20, 30), (40, 50)], [(0, 90)], [(0, 30), (40, 60)]),
+        ([(20, 30)], [], [(20, 30)]),
+        ([], [(10, 20)], [(10, 20)]),
+        ([(0, 60)], [(10, 20)], [(0, 60)]),
+    ],
+)
+def test_a_run_that_begins_anew_covers_what_the_runs_before_it_left(
+    computed: list[Range], former: list[Range], expected: list[Range]
+) -> None:
+    made = Plan(compute=(), computed=tuple(computed), stale=(), expired=())
+
+    assert list(cover(made, former, until=60).computed) == expected
+    assert cover(made, former, until=None) == made
