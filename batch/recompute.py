@@ -131,7 +131,7 @@ def _computed(work: Work, scanned: Offsets) -> Found:
 
 
 @contextmanager
-def opened(
+def opened(  # noqa: PLR0913 -- a cut, a range, and on which runs it builds
     settings: Settings,
     pipeline: Pipeline,
     epoch: int | None,
