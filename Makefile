@@ -13,7 +13,7 @@ SECONDS ?= 1800
 EPOCHS ?= 10000
 FLIPS ?= 200
 SEED ?= $(shell date +%s)
-.PHONY: help setup capabilities test-nightly test-cluster jars-s3 test-object-store demo up down status lint test transfers faults faults-random flips soak many-keys skew lock clean purge $(addprefix test-,$(KINDS))
+.PHONY: help setup capabilities nightly test-nightly test-cluster jars-s3 test-object-store demo up down status lint test transfers faults faults-random flips soak many-keys skew lock clean purge $(addprefix test-,$(KINDS))
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -95,6 +95,9 @@ jars-s3: setup ## fetch the JARs for a lake in an object store (0.7 GB; not part
 test-object-store: jars-s3 ## opt-in: both paths and the reconciler against an S3-compatible server on loopback
 	@bash tests/object_store/setup.sh
 	@$(PYTEST) tests/object_store
+
+nightly: setup ## every opt-in target (ONLY=test-cluster,... for some), one after another; writes docs/nightly.md (hours)
+	@.venv/bin/python -m tests.nightly $(if $(ONLY),--only $(ONLY))
 
 bench: build/bench/datacompy ## measure the figures of docs/benchmarks.md (ONLY=epoch,batch for some; ARGS="--scale 0.05" for a try)
 	@PYTHONPATH=build/bench .venv/bin/python -m benchmarks $(if $(ONLY),--only $(ONLY)) $(ARGS)

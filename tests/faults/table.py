@@ -27,6 +27,7 @@ TITLES = {
     "kafka": "Kafka",
     "input": "Input",
     "lake": "The lake",
+    "settings": "Settings in force",
     "batch": "The batch path",
     "findings": "Findings and reports",
     "later": "Not caused here yet",

@@ -1,0 +1,157 @@
+"""Every opt-in target, one after another, and the page that says what ran, when, and how it ended.
+
+    make nightly                              # all of them: a few hours
+    make nightly ONLY=test-cluster,transfers  # some; the page keeps what it says of the others
+
+What is not part of `make test` rots unseen. A claim of the README or of docs names a target, and the page its last run.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+LOGS = Path("build/nightly")
+RESULTS = Path("docs/nightly.json")
+PAGE = Path("docs/nightly.md")
+HEAD = """\
+# What runs at night, and when it ran
+
+Written by `make nightly` (or `make nightly ONLY=test-cluster`) from `nightly.json`, beside this page, and from nothing
+else. Each row is one opt-in target of the Makefile, run alone; `make test` runs without them.
+
+| target | what it shows | outcome | minutes | when (UTC) | revision |
+|---|---|---|---|---|---|
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """One opt-in target of the Makefile, in the form that fits into a night."""
+
+    name: str
+    shows: str
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def words(self) -> str:
+        """Return the command's words behind `make`."""
+        return " ".join([self.name, *(f"{name}={value}" for name, value in self.variables.items())])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How a target's last run ended."""
+
+    exit_code: int
+    seconds: float
+    at: str  # ISO 8601, UTC
+    revision: str  # short hash; with `+` behind it: of a tree with changes
+
+
+TARGETS = (
+    Target(
+        name="test-cluster",
+        shows="both paths on two workers of a Spark cluster: the same tables when an executor of each is killed",
+    ),
+    Target(
+        name="test-object-store",
+        shows="both paths, overflow, folds, fence and reconciler over an S3-compatible object store",
+    ),
+    Target(name="transfers", shows="all balances at 200 drawn epochs are the log's, two drivers killed on the way"),
+    Target(name="faults", shows="every fault of the catalogue ([faults](faults.md)), with its checks and its alert"),
+    Target(name="flips", shows="200 flipped bits in each kind of stored file: no wrong verdict, no traceback"),
+    Target(
+        name="faults-random",
+        shows="3 to 6 faults at once, then every check",
+        variables={"SECONDS": "600"},
+    ),
+    Target(name="test-nightly", shows="reference, batch and stream agree on 200 drawn logs; 60 runs of driver actions"),
+    Target(
+        name="soak",
+        shows="1,000 epochs of the real driver: nothing grows (the long form: [soak](soak.md))",
+        variables={"EPOCHS": "1000", "ARGS": "--out build/nightly"},
+    ),
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the targets, write the page after each, and return 0 if all passed, else 1."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default="", help="names of targets, with commas between them")
+    wanted = [name for name in parser.parse_args(arguments).only.split(",") if name]
+    unknown = sorted(set(wanted) - {target.name for target in TARGETS})
+    if unknown:
+        sys.stderr.write(f"Nightly targets: expected some of {', '.join(t.name for t in TARGETS)}, got {unknown}.\n")
+        return 2
+    return run_targets([t for t in TARGETS if not wanted or t.name in wanted], execute)
+
+
+def run_targets(targets: Sequence[Target], execute: Callable[[Target], Outcome]) -> int:
+    """Run targets one after another; after each its outcome is kept and the page is written anew."""
+    codes = []
+    for target in targets:
+        outcome = execute(target)
+        known = read_outcomes() | {target.name: outcome}
+        RESULTS.write_text(json.dumps({n: asdict(o) for n, o in sorted(known.items())}, indent=1) + "\n", "utf-8")
+        PAGE.write_text(format_page(TARGETS, known), "utf-8")
+        sys.stdout.write(f"{target.name}: {format_outcome(outcome)}, log {LOGS / target.name}.log\n")
+        codes.append(outcome.exit_code)
+    return 1 if any(codes) else 0
+
+
+def execute(target: Target) -> Outcome:
+    """Run one target by `make`; what it prints goes to its log."""
+    LOGS.mkdir(parents=True, exist_ok=True)
+    began, at = time.monotonic(), datetime.now(UTC).isoformat(timespec="minutes")
+    command = ["make", target.name, *(f"{name}={value}" for name, value in target.variables.items())]
+    with (LOGS / f"{target.name}.log").open("wb") as out:
+        code = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, check=False).returncode
+    return Outcome(exit_code=code, seconds=round(time.monotonic() - began), at=at, revision=read_revision())
+
+
+def read_outcomes() -> dict[str, Outcome]:
+    """Return the last outcome of each target that ever ran."""
+    if not RESULTS.is_file():
+        return {}
+    return {name: Outcome(**raw) for name, raw in json.loads(RESULTS.read_text("utf-8")).items()}
+
+
+def read_revision() -> str:
+    """Return what git calls the tree that ran."""
+
+    def ask(*words: str) -> str:
+        return subprocess.run(["git", *words], capture_output=True, text=True, check=True).stdout.strip()
+
+    pages = {str(PAGE), str(RESULTS)}
+    changed = [line for line in ask("status", "--porcelain").splitlines() if line[3:] not in pages]
+    return ask("rev-parse", "--short", "HEAD") + ("+" if changed else "")
+
+
+def format_page(targets: Sequence[Target], outcomes: Mapping[str, Outcome]) -> str:
+    """Return the page: one row for each target, `never run` where nothing is known of it."""
+    rows = []
+    for target in targets:
+        found = outcomes.get(target.name)
+        cells = ["never run", "", "", ""] if found is None else _cells(found)
+        rows.append(f"| `make {target.words}` | {target.shows} | {' | '.join(cells)} |")
+    return HEAD + "\n".join(rows) + "\n"
+
+
+def format_outcome(outcome: Outcome) -> str:
+    """Return `passed`, or how it ended."""
+    return "passed" if outcome.exit_code == 0 else f"**failed** (exit code {outcome.exit_code})"
+
+
+def _cells(outcome: Outcome) -> list[str]:
+    when = outcome.at.replace("T", " ").removesuffix("+00:00")
+    return [format_outcome(outcome), f"{outcome.seconds / 60:.0f}", when, outcome.revision]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
