@@ -71,13 +71,13 @@ def reconcile_dag(pipeline: Pipeline) -> None:
 
         @task(trigger_rule="all_done", doc_md="Judges what must hold whatever happened; a violated check fails it.")
         def verify() -> dict[str, Any]:
-            from reconcile_task import verified  # noqa: PLC0415 -- the task's work, loaded when it runs
+            from check_task import verified  # noqa: PLC0415 -- the task's work, loaded when it runs
 
             return verified(pipeline.name)
 
         @task(trigger_rule="all_done", doc_md="Checks the bytes of the next listed files; a damaged one fails it.")
         def scrub() -> dict[str, Any]:
-            from reconcile_task import scrubbed  # noqa: PLC0415 -- the task's work, loaded when it runs
+            from check_task import scrubbed  # noqa: PLC0415 -- the task's work, loaded when it runs
 
             return scrubbed(pipeline.name)
 

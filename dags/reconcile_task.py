@@ -1,4 +1,4 @@
-"""What the tasks of the reconcile DAG do: a request for each triggering event, a report for each, then the checks."""
+"""What comparing tasks of the reconcile DAG do: a request for each triggering event, a report for each."""
 
 import logging
 from collections.abc import Iterable, Mapping
@@ -62,48 +62,6 @@ def report(pipeline: str, request: Request, context: Mapping[str, Any]) -> dict[
         msg = f"{found.verdict}: {found.sentence}\nReport: {where}{page}"
         raise AirflowFailException(msg)
     return result
-
-
-def verified(pipeline: str) -> dict[str, Any]:
-    """Judge the checks that must hold whatever happened.
-
-    Returns:
-        `exit_code` and `checks` (name to held, violated, not_provable or waived).
-
-    Raises:
-        AirflowFailException: A check is violated, or none can be judged.
-    """
-    from reconcile.verify.record import verify_and_record  # noqa: PLC0415 -- brings duckdb and deltalake: only where a task runs
-
-    with failing_plainly():
-        settings = load_settings()
-        found = verify_and_record(settings, catalogue.get(settings, pipeline))
-    for checked in found.checks.values():
-        log.info("%s %s: %s %s", checked.name, checked.title, checked.state, checked.why or checked.looked_at)
-    texts = [f"{violation.check}: {violation.text}" for violation in found.violations]
-    if texts or found.error:
-        page = f"\nRunbook: docs/runbooks/{found.runbook}.md" if found.runbook else ""
-        raise AirflowFailException("\n".join([*texts, *filter(None, [found.error])]) + page)
-    return {"exit_code": found.exit_code, "checks": {name: str(one.state) for name, one in found.checks.items()}}
-
-
-def scrubbed(pipeline: str) -> dict[str, Any]:
-    """Check the bytes of the next files of a pipeline's tables.
-
-    Returns:
-        How many files and bytes were checked, and whether that came to the end.
-
-    Raises:
-        AirflowFailException: A file does not hold what was committed.
-    """
-    from cutover.lake.scrub import scrub  # noqa: PLC0415 -- brings duckdb and deltalake: only where a task runs
-
-    with failing_plainly():
-        settings = load_settings()
-        found = scrub(settings, catalogue.get(settings, pipeline))
-    if found.damaged:
-        raise AirflowFailException("\n".join([*found.damaged, "Runbook: docs/runbooks/TableUnreadable.md"]))
-    return found.to_json()
 
 
 def address(settings: Settings, path: str | None) -> str:

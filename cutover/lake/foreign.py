@@ -88,7 +88,7 @@ class Change:
         """Return how it is undone, and what else mends it."""
         if self.kind is Kind.UNFINISHED:
             return "Hint: a batch run is at work, or was killed: the next `cutover batch` ends it."
-        if self.base is None:
+        if self.base is None or self.base < 0:  # before the table was made there is nothing to go back to
             return f"Hint: {otherwise}."
         return f"Hint: `DeltaTable({self.uri!r}).restore({self.base})` undoes it (Spark: RESTORE); {otherwise}."
 

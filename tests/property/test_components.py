@@ -24,7 +24,7 @@ from cutover.records.closing import closed_by, grace
 from cutover.settings import Settings
 from reconcile import seal, sides
 from reconcile.judgement import judge as judgement_of
-from tests.integration.reconcile.lake_of import Lake, held, write
+from tests.integration.reconcile.lake_of import Lake, held, in_force, write
 from tests.support.depth import depth
 
 HALF = 300_000_000  # of the gap, microseconds
@@ -170,6 +170,7 @@ def _epoch(story: Story, ordered: Sequence[Sale], number: int) -> EpochRecord:
     mine = [sale for sale in ordered if sale.epoch == number]
     start = sum(sale.epoch < number for sale in ordered)
     late = sum(sale.is_late for sale in mine)
+    here = in_force(PIPELINE)
     return EpochRecord(
         epoch=number,
         run_id="driver",
@@ -186,6 +187,8 @@ def _epoch(story: Story, ordered: Sequence[Sale], number: int) -> EpochRecord:
         seconds=0.1,
         result_fingerprint=result_fingerprint(PIPELINE),
         lateness_fingerprint=lateness_fingerprint(PIPELINE),
+        in_force=here.digest,
+        in_force_items=None if number else here.families,
     )
 
 
@@ -203,6 +206,8 @@ def _run(story: Story, records: int, last: int) -> BatchRun:
         watermark=story.watermark,
         result_fingerprint=result_fingerprint(PIPELINE),
         batch_fingerprint="same",
+        in_force=in_force(PIPELINE).digest,
+        in_force_items=in_force(PIPELINE).families,
         isolation="read_committed",
         computed=((limits.MIN_MICROS, last),),
         incomplete=tuple(Incomplete(window_start=limits.MIN_MICROS, window_end=end, reason=EXPIRED) for end in frozen),

@@ -83,6 +83,11 @@ def _plain(value: Any) -> Any:
     return value.replace(tzinfo=None) if hasattr(value, "tzinfo") else value
 
 
+def _unsigned(value: Any) -> Any:
+    """Return a zero without its sign, which no value of an expression keeps: equal values have equal bytes."""
+    return value + 0.0 if isinstance(value, float) else value
+
+
 def _differences(left: pa.Table, right: pa.Table, column: str) -> list[tuple[int, Any, Any]]:
     pairs = zip(left[column].to_pylist(), right[column].to_pylist(), strict=True)
     return [(row, a, b) for row, (a, b) in enumerate(pairs) if _plain(a) != _plain(b)][:3]
@@ -113,7 +118,7 @@ def test_where_it_does_not_fail_it_is_what_spark_alone_says(
     number = TEXTS.index(text)
     rows = zip(*(t[n].to_pylist() for t, n in _columns(spark_says, spark_alone, number)), strict=True)
 
-    assert [(a, b) for a, failed, b in rows if not failed and _plain(a) != _plain(b)][:3] == []
+    assert [(a, b) for a, failed, b in rows if not failed and _plain(a) != _plain(_unsigned(b))][:3] == []
 
 
 @pytest.mark.parametrize("text", TEXTS)

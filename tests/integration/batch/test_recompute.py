@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from batch import scan
+from batch import work
 from batch.commands import nothing_computed
 from batch.recompute import CLOCK, run
 from cutover.definition import Fixed, Pipeline, Sliding
@@ -79,7 +79,7 @@ def test_a_late_record_makes_its_window_dirty_and_only_its_ranges_are_read_again
         seen.append(reads)
         return reader(spark, settings, pipeline, reads)
 
-    monkeypatch.setattr(scan, "read", note)
+    monkeypatch.setattr(work, "read", note)
 
     done = run(lab.settings, lab.pipeline)
 

@@ -1,5 +1,6 @@
 """A dimension that changes while a stream runs: both paths and plain Python join each record with the same version."""
 
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -7,14 +8,14 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
+from pyarrow import parquet
 from pyspark.sql import SparkSession
 
 from batch import recompute
 from cutover.clock import SystemClock
 from cutover.definition import Count, Fixed, Lateness, Lookup, Pipeline, Sql, Sum, Topic
 from cutover.errors import LakeError
-from cutover.lake import batch_runs, dimensions, serving
+from cutover.lake import batch_runs, dimension_load, dimensions, serving
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.rejoin import Rejoin
 from cutover.lake.versions import looking_at
@@ -78,7 +79,9 @@ def moment(minute: int) -> datetime:
 def write(settings: Settings, version: int) -> None:
     known = [*CAMPAIGNS[version].items(), *([("a", "again")] if version == TWICE else [])]
     rows = pa.table({"ad": [ad for ad, _ in known], "campaign": pa.array([c for _, c in known], pa.string())})
-    write_deltalake(dimensions.own_uri(settings, "ads"), rows, mode="overwrite")
+    with tempfile.TemporaryDirectory() as folder:
+        parquet.write_table(rows, Path(folder) / "ads.parquet")
+        dimension_load.load(settings, "ads", Path(folder) / "ads.parquet")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -103,8 +103,8 @@ def commands() -> dict[str, Any]:
 def test_command_of_a_runbook_exists_with_its_options(page: str, line: str, commands: dict[str, Any]) -> None:
     _, name, *rest = shlex.split(line)
     command = commands[name]
-    if name == "gate":  # `gate P show`
-        command = command.commands[rest[1]]
+    if hasattr(command, "commands"):  # `gate P show`, `dimension load`
+        command = command.commands[next(word for word in rest if word in command.commands)]
     known = {option for parameter in command.params for option in parameter.opts}
 
     assert {word for word in rest if word.startswith("--")} - known == set(), page

@@ -1,0 +1,54 @@
+"""What checking tasks of the reconcile DAG do: what must hold whatever happened, and the bytes of the stored files."""
+
+import logging
+from typing import Any
+
+from airflow.sdk.exceptions import AirflowFailException
+from task_errors import failing_plainly
+
+from cutover.definition import catalogue
+from cutover.settings import load_settings
+
+log = logging.getLogger("airflow.task")
+
+
+def verified(pipeline: str) -> dict[str, Any]:
+    """Judge the checks that must hold whatever happened.
+
+    Returns:
+        `exit_code` and `checks` (name to held, violated, not_provable or waived).
+
+    Raises:
+        AirflowFailException: A check is violated, or none can be judged.
+    """
+    from reconcile.verify.record import verify_and_record  # noqa: PLC0415 -- brings duckdb and deltalake: only where a task runs
+
+    with failing_plainly():
+        settings = load_settings()
+        found = verify_and_record(settings, catalogue.get(settings, pipeline))
+    for checked in found.checks.values():
+        log.info("%s %s: %s %s", checked.name, checked.title, checked.state, checked.why or checked.looked_at)
+    texts = [f"{violation.check}: {violation.text}" for violation in found.violations]
+    if texts or found.error:
+        page = f"\nRunbook: docs/runbooks/{found.runbook}.md" if found.runbook else ""
+        raise AirflowFailException("\n".join([*texts, *filter(None, [found.error])]) + page)
+    return {"exit_code": found.exit_code, "checks": {name: str(one.state) for name, one in found.checks.items()}}
+
+
+def scrubbed(pipeline: str) -> dict[str, Any]:
+    """Check the bytes of the next files of a pipeline's tables.
+
+    Returns:
+        How many files and bytes were checked, and whether that came to the end.
+
+    Raises:
+        AirflowFailException: A file does not hold what was committed.
+    """
+    from cutover.lake.scrub import scrub  # noqa: PLC0415 -- brings duckdb and deltalake: only where a task runs
+
+    with failing_plainly():
+        settings = load_settings()
+        found = scrub(settings, catalogue.get(settings, pipeline))
+    if found.damaged:
+        raise AirflowFailException("\n".join([*found.damaged, "Runbook: docs/runbooks/TableUnreadable.md"]))
+    return found.to_json()
