@@ -106,7 +106,8 @@ def test_report_says_it_on_top_and_names_every_range(settings: Settings) -> None
 def test_loss_that_touches_no_window_is_shown_and_changes_nothing(settings: Settings) -> None:
     result = run(settings, lake_of(CLEAN), replace(LOSS, windows_from=None, windows_to=None))
 
-    assert (result.windows.incomplete, result.loss, len(result.losses), result.notes[1:]) == (0, None, 1, ())
+    others = [note for note in result.notes[1:] if "could not be asked" not in note]
+    assert (result.windows.incomplete, result.loss, len(result.losses), others) == (0, None, 1, [])
 
 
 def test_sentence_names_few_ranges_and_an_unknown_end() -> None:
