@@ -17,7 +17,7 @@ from cutover.lake import tables, versions, writing
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.epochs import EpochRecord
 from cutover.lake.paths import batch_uri
-from cutover.lake.schemas import batch_schema, epoch_log_schema
+from cutover.lake.schemas import BATCH_INDEX, batch_schema, epoch_log_schema
 from cutover.lake.versions import Version
 from cutover.log.cut import LogId
 from cutover.log.kafka import LogClient, RawRecord
@@ -99,8 +99,20 @@ def write_batch(settings: Settings, definition: Pipeline, record: EpochRecord, r
         in_force=in_force(definition).digest,
         in_force_items=in_force(definition).families,
     )
+    spans = tables.ensure(batch_uri(settings, definition, "batch_index"), BATCH_INDEX)
+    ranges = [_range(definition, one) | {"_run": run.run_id, "_epoch": run.epoch} for one in raw]
+    writing.append(spans, pa.Table.from_pylist([row for row in ranges if "_kind" in row], schema=BATCH_INDEX))
     write_run(settings, run, definition)
     return run
+
+
+def _range(definition: Pipeline, record: RawRecord) -> Raw:
+    """Return the row of the index that says where a record's window has it; nothing for one without a window."""
+    for group, row in reference.run(definition, [record]).rows.items():
+        window = {name: value for name, value in _row(group, row).items() if name in {"window_start", "window_end"}}
+        place = {"_partition": record.partition, "first_offset": record.offset, "last_offset": record.offset}
+        return {"_kind": "range", "_n": 1, **window, **place}
+    return {}
 
 
 def _epoch(

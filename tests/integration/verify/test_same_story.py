@@ -16,7 +16,7 @@ from tests.integration.batch.lab import BASE, HOUR, PARTITIONS, Lab, pipeline_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-OWN = ("run_id", "at", "seconds", "report", "page")
+OWN = ("run_id", "at", "seconds", "report", "page", "repeats", "repeated_at")
 START = datetime.fromtimestamp(BASE, UTC)
 
 
