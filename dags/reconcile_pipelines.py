@@ -49,12 +49,9 @@ def reconcile_dag(pipeline: Pipeline) -> None:
     """Make the DAG that compares both paths of one pipeline."""
     asset = batch_asset(pipeline.name)
 
-    @dag(
-        dag_id=f"{pipeline.name}_reconcile",
-        schedule=[asset],
-        tags=["cutover", "reconcile", pipeline.name],
-        **SETTINGS,
-    )
+    tags = ["cutover", "reconcile", pipeline.name]
+
+    @dag(dag_id=f"{pipeline.name}_reconcile", schedule=[asset], tags=tags, **SETTINGS)
     def reconcile() -> None:
         @task(doc_md="One request for each batch run that triggered this run.")
         def collect_requests(**context: Any) -> list[dict[str, Any]]:

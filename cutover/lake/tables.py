@@ -1,6 +1,5 @@
 """Delta tables without a JVM: made, opened, appended by delta-rs; read by DuckDB over the files that the log lists."""
 
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from pyarrow import fs
 from cutover import storage
 from cutover.errors import LakeError
 from cutover.lake import checksums, scratch, tablelog
+from cutover.lake.folder_names import refuse_name
 from cutover.lake.schemas import duckdb_type
 from cutover.settings import Settings
 
@@ -28,7 +28,6 @@ CONFIGURATION = {
 SHORT_LOG = {"delta.logRetentionDuration": "interval 10 minutes"}
 """For a table that is committed to all the time and read by rows, not by version: a commit slows with each log file."""
 
-_ODD = re.compile(r"%[0-9A-Fa-f]{2}|[\[\]\\]")
 READ = frozenset({"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"})  # reader features that change no file
 
 
@@ -76,7 +75,7 @@ def exists(uri: str) -> bool:
     Raises:
         LakeError: The place cannot be looked at, or cannot be named to delta-rs.
     """
-    _refuse_name(uri)
+    refuse_name(uri)
     try:
         return bool(DeltaTable.is_deltatable(uri))
     except (DeltaError, OSError) as error:
@@ -90,7 +89,7 @@ def open_table(uri: str, version: int | None = None) -> DeltaTable:
     Raises:
         LakeError: There is no table, its log is damaged, or its files alone do not say what it holds.
     """
-    _refuse_name(uri)
+    refuse_name(uri)
     try:
         table = DeltaTable(uri, version=version)
     except TableNotFoundError as error:
@@ -104,14 +103,6 @@ def open_table(uri: str, version: int | None = None) -> DeltaTable:
     _refuse_damaged(uri, read=False)
     _check_readable(table)
     return table
-
-
-def _refuse_name(uri: str) -> None:
-    """Refuse a folder that delta-rs would look for under another name: it takes a path for an encoded address."""
-    found = None if storage.is_object_store(uri) else _ODD.search(uri)
-    if found is not None:
-        msg = f"Table `{uri}`: expected a folder without brackets, backslash and `%` with two digits, got `{found[0]}`."
-        raise LakeError(msg + "\nHint: choose another name for the folder of the lake.")
 
 
 def _refuse_damaged(uri: str, *, read: bool) -> None:
