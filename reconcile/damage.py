@@ -65,8 +65,7 @@ def _files(table: DeltaTable) -> Iterator[tuple[Path, dict[str, Any]]]:
 
 
 def _breach(table: DeltaTable, root: Path, action: dict[str, Any], what: str) -> SealBreach:
-    version = f"version {table.version()} can no longer be read"
-    text = f"Table `{root.name}`, {version}: file `{action['path']}` {what}"
-    text += f" (epochs {action.get('min._epoch')} to {action.get('max._epoch')},"
-    text += f" windows {action.get('min.window_start')} to {action.get('max.window_start')})."
-    return unreadable(text, str(action["path"]))
+    path = str(action["path"])
+    held = tables.held(table, path)
+    text = f"Table `{root}`, version {table.version()}: file `{path}`{f' ({held})' if held else ''} {what}."
+    return unreadable(text, path)

@@ -9,7 +9,6 @@ from cutover.definition.types import measure_type
 from cutover.lake.tables import identifier
 
 _WIDE = ("HUGEINT", "DECIMAL", "UUID", "STRUCT", "[]")  # or of such parts
-_OWN = frozenset({"_n", "window_end"})
 FLOAT_RELATIVE = 1e-9
 """Doubles of tables of others are compared with this relative tolerance: their sums depend on the order of rows."""
 
@@ -24,11 +23,12 @@ class Value:
     absolute: float = 0.0
     additive: bool = False  # totals add up, so that a row that is not there counts as 0
     is_double: bool = False
+    is_implied: bool = False  # by the key: the end of a window, but for sessions
 
     @property
     def is_measure(self) -> bool:
-        """Return whether people asked for it: no state, no number of records, no end of a window."""
-        return "__" not in self.name and self.name not in _OWN
+        """Return whether people asked for it: no state, no number of records, nothing that the key implies."""
+        return "__" not in self.name and self.name != "_n" and not self.is_implied
 
     def differs(self, left: str, right: str) -> str:
         """Return SQL that is true where the two sides differ; two nulls are equal, two NaN too."""

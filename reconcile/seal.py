@@ -176,17 +176,22 @@ def _facts(  # noqa: PLR0913, PLR0917 -- all that both sides are read from
 
 
 def _as_read(settings: Settings, pipeline: Pipeline, run: BatchRun) -> DeltaTable:
-    """Return the batch table as its readers get it: its newest version, unless an earlier run is asked for.
+    """Return the batch table as a run left it.
+
+    Its newest version, if that holds the rows of the run: files that somebody rewrote may be gone from the one before.
 
     Raises:
-        SealError: Somebody else changed a table of the pipeline, or a run of ours wrote it that was never recorded.
+        SealError: Somebody else changed a table of the pipeline.
     """
     foreign = next((found for found in own.changes(settings, pipeline) if found[0].kind is not Kind.HARMLESS), None)
     if foreign is not None:
         change, mends = foreign
         raise SealError(SealBreach(code=change.kind.value, message=change.message(mends), runbook=change.runbook))
-    is_newest = batch_runs.runs(settings, pipeline)[-1].run_id == run.run_id
-    return tables.open_table(batch_uri(settings, pipeline), None if is_newest else run.batch_version)
+    uri = batch_uri(settings, pipeline)
+    newest, runs = tables.open_table(uri), batch_runs.runs(settings, pipeline)
+    found = own.of_batch(newest, "batch", runs)
+    holds = runs[-1].run_id == run.run_id and (found is None or found.kind is Kind.HARMLESS)
+    return newest if holds else tables.open_table(uri, run.batch_version)
 
 
 def _choose(settings: Settings, pipeline: Pipeline, version: Version, epoch: int | None) -> BatchRun:

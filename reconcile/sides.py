@@ -171,8 +171,10 @@ def _layout(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, *, same: 
     summed = {*additive(pipeline), "_n"}
     values = tuple(
         replace(agreed(pipeline, value_of(name, types[name]), same=same), additive=name in summed)
-        for name in (*pipeline.measures, *rest, *(() if sessions else ("window_end",)))
+        for name in (*pipeline.measures, *rest)
     )
+    if not sessions:
+        values += (replace(agreed(pipeline, value_of("window_end", types["window_end"]), same=same), is_implied=True),)
     component = COMPONENT if sessions else None
     return Layout(
         keys=keys, values=values, group=component or "window_start", wide=wide_columns(types), component=component

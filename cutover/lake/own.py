@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 from urllib.parse import unquote
 
@@ -52,9 +53,9 @@ def _of_batch(settings: Settings, pipeline: Pipeline) -> list[Change]:
         runs = batch_runs.runs(settings, pipeline)
         places = {name: batch_uri(settings, pipeline, name) for name in BATCH_TABLES}
         there = [name for name, uri in places.items() if tables.exists(uri)]
-        changed = ((name, of_batch(tables.open_table(places[name]), name, runs)) for name in there)
-        # Of the other two tables nobody reads what an unrecorded run left.
-        found = [c for name, c in changed if c is not None and (name == "batch" or c.kind is not Kind.UNFINISHED)]
+        changed = (of_batch(tables.open_table(places[name]), name, runs) for name in there)
+        # What a run that was never recorded left is nobody's: readers get the version of the newest recorded one.
+        found = [change for change in changed if change is not None and change.kind is not Kind.UNFINISHED]
         if all(change.kind is Kind.HARMLESS for change in found):
             break
     return found
@@ -90,8 +91,9 @@ def _of_stream(settings: Settings, pipeline: Pipeline) -> Iterator[tuple[Change,
     epochs = EpochLog(version.uri)
     newest = epochs.newest()
     found = foreign.change(epochs.table, 0 if newest is None else int(newest.files, 16))
-    if found is not None:
-        yield found, ACCEPTED.format(name=pipeline.name)
+    if found is not None:  # drivers record what the files weigh: who does not is none
+        kind = Kind.FOREIGN if found.kind is Kind.UNFINISHED else found.kind
+        yield replace(found, kind=kind), ACCEPTED.format(name=pipeline.name)
 
 
 def _of_dimensions(settings: Settings, pipeline: Pipeline) -> Iterator[tuple[Change, str]]:

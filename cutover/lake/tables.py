@@ -233,7 +233,26 @@ def check(table: DeltaTable, actions: Sequence[Mapping[str, Any]]) -> None:
     for action in actions:
         path = str(action["path"])
         _check_partition(place, action)
-        checksums.check(system, root, path, place=place)
+        try:
+            checksums.check(system, root, path, place=place)
+        except checksums.FileDamagedError as error:
+            raise error.holding(held(table, path)) from error
+
+
+def held(table: DeltaTable, path: str) -> str:
+    """Return what a listed file held, in words for people, from the table's log; empty if that says nothing."""
+    with connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.register("listed", pa.RecordBatchReader.from_stream(table.get_add_actions(flatten=True)).read_all())
+        columns = {str(row[0]) for row in connection.execute("DESCRIBE listed").fetchall()}
+        said = []
+        for what, column in (("epochs", "_epoch"), ("windows", "window_start")):
+            if {f"min.{column}", f"max.{column}"} <= columns:
+                bounds = f'"min.{column}"::VARCHAR, "max.{column}"::VARCHAR'
+                row = connection.execute(f"SELECT {bounds} FROM listed WHERE path = ?", [path]).fetchone()  # noqa: S608
+                if row is not None and row[0] is not None:
+                    said.append(f"{what} {row[0]} to {row[1]}")
+    return ", ".join(said)
 
 
 def _place(table: DeltaTable) -> tuple[fs.FileSystem, str]:

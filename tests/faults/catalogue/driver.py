@@ -14,6 +14,7 @@ from tests.faults.definition import CAP
 from tests.faults.fault import Fault, Hold, NotApplicable
 from tests.faults.rig import Rig
 from tests.integration.streaming import rig as small
+from tests.integration.streaming.rig import is_by_spark
 
 GONE_SECONDS = 30.0  # how long the other half of a driver may outlive the one that was killed
 LONGEST_LIFE = 3.0  # seconds of input, from a driver's first point to its kill
@@ -164,7 +165,7 @@ def the_epoch_was_redone_with_another_end(rig: Rig) -> Iterator[str]:
 
 def vacuum_takes_what_was_left_behind(rig: Rig) -> Iterator[str]:
     """Files of an unfinished epoch are shown to no reader, and go once they are old."""
-    left = [file for file in _unlisted(rig) if "overflow-" in file.as_posix()]
+    left = [file for file in _unlisted(rig) if is_by_spark(file)]
     if not left:
         yield "no file of the unfinished epoch is left to be vacuumed"
     before, old = rig.counted(), time.time() - DAY

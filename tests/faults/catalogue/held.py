@@ -90,7 +90,7 @@ def the_tool_names_the_pin(rig: Rig) -> Iterator[str]:
 def the_report_says_that_the_version_cannot_be_read(rig: Rig) -> Iterator[str]:
     """And nothing of the data."""
     verdict, code, runbook, sentence = rig.evidence["reconciler"]
-    if (verdict, code, runbook) != (*SAID, "TableUnreadable") or "version 1 can no longer be read" not in sentence:
+    if (verdict, code, runbook) != (*SAID, "TableUnreadable") or "version 1: file `" not in sentence:
         yield f"the report says {verdict}, {code}, {runbook}: {sentence}"
 
 

@@ -6,8 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
+import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Producer
 
@@ -128,6 +131,19 @@ def epoch_log(settings: Settings, definition: Pipeline) -> EpochLog:
     version = versions.current(settings, definition)
     assert version is not None
     return EpochLog(version.uri)
+
+
+def by_spark(settings: Settings, definition: Pipeline) -> list[str]:
+    """Return the listed files of the epoch log that Spark's executors wrote, as their footers say."""
+    table = epoch_log(settings, definition).table
+    root = Path(tables.local_root(table) or "")
+    found = sorted(str(action["path"]) for action in tables.actions(table))
+    return [path for path in found if is_by_spark(root / unquote(path))]
+
+
+def is_by_spark(file: Path) -> bool:
+    """Return whether the footer of a data file says that Spark wrote it: an epoch that overflowed."""
+    return "parquet-mr" in str(pq.read_metadata(file).created_by)
 
 
 def records(settings: Settings, definition: Pipeline) -> list[EpochRecord]:
