@@ -37,6 +37,7 @@ class Gathered:
     rows: pa.Table  # empty where `written` holds them
     counted: Counted
     written: list[AddAction] | None = None
+    number: int  # of rows, wherever they are
 
 
 def gather(passed: Pass, pipeline: Pipeline, plan: Plan, settings: Settings, *, uri: str) -> Gathered:
@@ -55,14 +56,14 @@ def gather(passed: Pass, pipeline: Pipeline, plan: Plan, settings: Settings, *, 
         log.info("overflow", pipeline=pipeline.name, epoch=plan.epoch, rows=number)
         actions = written(passed, pipeline, plan, uri, expected=number)
         empty = partial_schema(pipeline).empty_table()
-        return Gathered(rows=empty, counted=epoch.summed(by_class, pipeline, plan), written=actions)
+        return Gathered(rows=empty, counted=epoch.summed(by_class, pipeline, plan), written=actions, number=number)
     finally:
         passed.partials.unpersist()
 
 
 def _collected(passed: Pass, pipeline: Pipeline, plan: Plan) -> Gathered:
     rows = epoch.collected(passed.partials, pipeline)
-    return Gathered(rows=rows, counted=epoch.counted(rows, pipeline, plan))
+    return Gathered(rows=rows, counted=epoch.counted(rows, pipeline, plan), number=rows.num_rows)
 
 
 def _sliced(frame: "DataFrame", pipeline: Pipeline, plan: Plan, settings: Settings) -> Gathered | None:
@@ -75,7 +76,8 @@ def _sliced(frame: "DataFrame", pipeline: Pipeline, plan: Plan, settings: Settin
     if rows is None:
         return None
     unknown = epoch.counted(found, pipeline, plan).unknown  # of rows of windows nobody knows which one was the newest
-    return Gathered(rows=rows, counted=replace(epoch.counted(rows, pipeline, plan), unknown=unknown))
+    counted = replace(epoch.counted(rows, pipeline, plan), unknown=unknown)
+    return Gathered(rows=rows, counted=counted, number=rows.num_rows)
 
 
 def sums(partials: "DataFrame") -> tuple[int, dict[str, tuple[int, int]]]:

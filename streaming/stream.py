@@ -151,6 +151,7 @@ class Stream:
             record,
             seconds=round(time.monotonic() - began, 3),
             one_key_share=epoch.one_key_share(gathered.rows, self.rim.pipeline),
+            rows=gathered.number,
             marks={**record.marks, **marks},
             dimensions=taken.versions,
             dimension_ids=taken.ids,
@@ -338,7 +339,7 @@ class Stream:
         if not self._same_log():
             return
         empty = partial_schema(self.rim.pipeline).empty_table()
-        self._commit(overflow.Gathered(rows=empty, counted=epoch.NOTHING), record)
+        self._commit(overflow.Gathered(rows=empty, counted=epoch.NOTHING, number=0), record)
 
     def _same_log(self) -> bool:
         """Ask before a commit whether the log still is what was read; wait while no broker answers: it may come back.

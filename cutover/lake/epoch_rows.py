@@ -13,6 +13,7 @@ COLUMNS: Mapping[str, pa.DataType] = {
     "epoch": pa.int64(),
     "processing_time": pa.string(),
     "records": pa.int64(),  # read
+    "rows": pa.int64(),  # partial rows that it added to the epoch log
     "start_offsets": _OFFSETS,  # partition -> first offset that was read
     "end_offsets": _OFFSETS,  # partition -> next offset: the epoch's cut
     "counts": _COUNTS,  # class -> (record, window) pairs

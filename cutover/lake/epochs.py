@@ -60,6 +60,7 @@ class EpochRecord:
     files: str = field(default="0", compare=False)  # what all listed files weigh after it: `checksums`, 32 hex digits
     in_force: str | None = None  # digest of the settings that its records were judged by; None: no record was
     in_force_items: Mapping[str, Mapping[str, str]] | None = None  # them, in the first epoch that a driver ran so
+    rows: int = 0  # partial rows that it added: as many as its (class, window, key) groups, and one a record kept alone
     windows: tuple[int, int] | None = None  # where that is apart: first start and last end of its rows, microseconds
 
     @property

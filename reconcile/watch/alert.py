@@ -21,6 +21,7 @@ SEVERITIES: Mapping[str, Severity] = {
     "DiskHeadroomLow": "ticket",
     "CommitConflictRateHigh": "ticket",
     "KeySkewHigh": "ticket",
+    "TableGrowthHigh": "ticket",
     "WatermarkAheadOfClock": "page",
     "WatermarkHeld": "ticket",
     "NoInput": "info",

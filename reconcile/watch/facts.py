@@ -46,6 +46,15 @@ class Freshness:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Growth:
+    """How many rows the epoch log was given, by hours that end now; an hour without rows is none."""
+
+    newest: int  # rows of the last hour
+    usual: float  # median of the hours of a week before it that had rows; 0 if none had
+    hours: int  # that had rows, the last one left out
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """All that alerts are judged by; what could not be had is empty or None."""
 
@@ -65,6 +74,7 @@ class Facts:
     unfit: Sequence[Unfit] = ()
     free: Mapping[str, int] = field(default_factory=dict)  # place -> free bytes
     grown: int = 0  # bytes of ten epochs or of five minutes, whichever is more
+    growth: Growth | None = None  # of the epoch log
     troubles: Sequence[Trouble] = ()
     batch: Freshness | None = None  # the newest batch run; before the first, the version of the stream
     verdict: Freshness | None = None  # the comparison that speaks now; before the first, the first batch run

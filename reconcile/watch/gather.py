@@ -23,7 +23,8 @@ from reconcile import history
 from reconcile.gate.evidence import replay_time, retention, shortest
 from reconcile.report.text import visible
 from reconcile.watch import lag, troubles
-from reconcile.watch.facts import Facts, Freshness, Trouble, Unfit, seconds_since
+from reconcile.watch.facts import Facts, Freshness, Growth, Trouble, Unfit, seconds_since
+from reconcile.watch.growth import growth
 from reconcile.watch.lag import Sample
 from reconcile.watch.observe import Observer, driver, recent
 from reconcile.watch.unfit import unfit
@@ -49,6 +50,7 @@ class Gathering:
     _looked_through: tuple[int, ...] = ()  # epochs whose records were looked through for what does not fit
     _unfit: tuple[Unfit, ...] = ()
     _troubles: list[Trouble] = field(default_factory=list)
+    _growth_at: tuple[datetime, Growth] | None = None  # reads a week of epochs, so it is kept for a while
 
     def facts(self) -> Facts:
         """Look once more and return what is known."""
@@ -64,6 +66,7 @@ class Gathering:
             records=records,
             free=free(self.settings),
             grown=self._tried(lambda: self._grown(records, at), 0),
+            growth=self._tried(lambda: self._growth(at), None),
             batch=self._tried(self._batch, None),
             verdict=self._tried(self._verdict, None),
             pins=self._tried(lambda: tuple(troubles.pins(self.settings, self.pipeline, now=at)), ()),
@@ -164,6 +167,14 @@ class Gathering:
         late = [number for number, age in ages if age is not None and age < SECONDS]
         since = min([records[-1].epoch + 1 - EPOCHS, *late])
         return sum(size for newest, size in _files(epochs) if newest >= since)
+
+    def _growth(self, at: datetime) -> Growth | None:
+        if self._growth_at is None or (at - self._growth_at[0]).total_seconds() > SECONDS:
+            epochs = self._epochs()
+            if epochs is None:
+                return None
+            self._growth_at = at, growth(epochs, at)
+        return self._growth_at[1]
 
     def _batch(self) -> Freshness | None:
         """Return how fresh the batch path has to be; None where it does not run, or before the stream began."""

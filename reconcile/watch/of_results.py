@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from reconcile.report.text import duration
+from reconcile.report.text import duration, number
 from reconcile.watch.alert import Alert, alert
 from reconcile.watch.facts import Facts
 
@@ -17,6 +17,7 @@ def of_results(facts: Facts) -> Iterator[Alert]:
     yield from _verdict(facts)
     yield from _pins(facts)
     yield from _disk(facts)
+    yield from _growth(facts)
 
 
 def _batch(facts: Facts) -> Iterator[Alert]:
@@ -52,3 +53,13 @@ def _disk(facts: Facts) -> Iterator[Alert]:
         if free < wanted:
             text = f"{free / GIB:.2f} GiB are free at the {place}, {wanted / GIB:.2f} are needed"
             yield alert("DiskHeadroomLow", text)
+
+
+def _growth(facts: Facts) -> Iterator[Alert]:
+    """Yield that the epoch log grows much faster than it used to: new keys, smaller windows, rows of single records."""
+    found, limits = facts.growth, facts.limits
+    if found is None or found.hours < limits.growth_hours:
+        return
+    if found.newest > max(limits.growth_times * found.usual, limits.growth_rows):
+        times = f"{found.newest / found.usual:.1f} times the {number(round(found.usual))} of a usual hour of this week"
+        yield alert("TableGrowthHigh", f"{number(found.newest)} rows were added in the last hour, {times}")

@@ -8,7 +8,7 @@ import pytest
 
 from cutover.definition import Topic
 from reconcile.watch.alerts import SEVERITIES, alerts
-from reconcile.watch.facts import Facts, Freshness, Pin, Trouble, Unfit
+from reconcile.watch.facts import Facts, Freshness, Growth, Pin, Trouble, Unfit
 from reconcile.watch.lag import Driver
 from tests.unit.watch.facts_of import MICROS, NOW, PIPELINE, RUNNING, ago, facts, record, sample
 
@@ -105,6 +105,9 @@ FIRING = [
         facts(unfit=(Unfit(what="field `x` is missing", partition=0, offset=9),)), "SchemaChanged", id="unfit"
     ),
     pytest.param(facts(records=ONE_KEY), "KeySkewHigh", id="one key"),
+    pytest.param(
+        facts(growth=Growth(newest=200_001, usual=100_000.0, hours=24)), "TableGrowthHigh", id="twice a usual hour"
+    ),
     pytest.param(facts(troubles=(Trouble(runbook="TableUnreadable", text="x"),)), "TableUnreadable", id="table"),
     pytest.param(
         facts(batch=Freshness(newest=NOW - timedelta(hours=2, seconds=1), schedule=timedelta(hours=1))),
@@ -142,6 +145,9 @@ QUIET = [
     pytest.param(facts(driver=Driver(alive=False, state="STOPPED")), id="stopped on purpose"),
     pytest.param(facts(driver=driver(silent_since=ago(59))), id="silent for a moment"),
     pytest.param(facts(records=(record(conflicts=5),)), id="five conflicts"),
+    pytest.param(facts(growth=Growth(newest=200_000, usual=100_000.0, hours=24)), id="no more than twice"),
+    pytest.param(facts(growth=Growth(newest=900_000, usual=100_000.0, hours=23)), id="nobody knows what is usual"),
+    pytest.param(facts(growth=Growth(newest=100_000, usual=10.0, hours=99)), id="growth of a few rows"),
     pytest.param(facts(records=(record(6, age=601, conflicts=6), record())), id="conflicts of long ago"),
     pytest.param(facts(driver=driver(skew={"0": 120.0})), id="two minutes are no skew"),
     pytest.param(facts(pipeline=REPLAY, driver=driver(skew={"0": 4e8})), id="log time of a replay"),

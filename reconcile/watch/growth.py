@@ -1,0 +1,35 @@
+"""How fast an epoch log grows, hour by hour, as its own records tell."""
+
+from datetime import datetime
+from statistics import median
+
+from cutover.lake import tables
+from cutover.lake.epochs import EpochLog
+from reconcile.watch.facts import Growth
+
+HOURS = 7 * 24
+"""Of the past that is looked at: a week, so that nights and Sundays are in it."""
+
+_BY_HOUR = """
+    SELECT floor((? - epoch(CAST(json_extract_string(_record, '$.processing_time') AS TIMESTAMPTZ))) / 3600) AS ago,
+        sum(CAST(json_extract_string(_record, '$.rows') AS BIGINT))
+    FROM epochs_by_hour WHERE _record IS NOT NULL GROUP BY ago HAVING ago BETWEEN 0 AND ?"""
+
+
+def growth(epochs: EpochLog, now: datetime) -> Growth:
+    """Return how many rows came in the last hour, and in a usual one of the week before it.
+
+    Args:
+        epochs: The log; all of its records are read.
+        now: Where the last hour ends.
+
+    Raises:
+        LakeError: A file cannot be read.
+    """
+    with tables.connect() as connection:
+        tables.bind(connection, "epochs_by_hour", epochs.table, kinds=("epoch",))
+        with tables.naming(epochs.table):
+            rows = connection.execute(_BY_HOUR, [now.timestamp(), HOURS]).fetchall()
+    by_hour = {int(ago): int(number) for ago, number in rows if number}
+    newest = by_hour.pop(0, 0)
+    return Growth(newest=newest, usual=float(median(by_hour.values())) if by_hour else 0.0, hours=len(by_hour))

@@ -1,0 +1,43 @@
+"""How fast an epoch log grows: rows by hours that end now, from the records of its epochs."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from cutover.lake import tables, writing
+from cutover.lake.epochs import EpochLog
+from cutover.lake.schemas import epoch_log_schema
+from reconcile.watch.facts import Growth
+from reconcile.watch.growth import growth
+from tests.unit.watch.facts_of import NOW, PIPELINE, record
+
+HOUR = 3600.0
+
+
+def log_of(folder: Path, *epochs: tuple[float, int]) -> EpochLog:
+    """Return an epoch log whose epochs were committed so many hours ago with so many rows."""
+    schema = epoch_log_schema(PIPELINE)
+    rows = [
+        {"_kind": "epoch", "_epoch": number, "_record": record(number, age=hours * HOUR, rows=count).to_json()}
+        for number, (hours, count) in enumerate(epochs)
+    ]
+    table = tables.ensure(str(folder / "log"), schema, partition_by=("_kind",))
+    writing.append(table, pa.Table.from_pylist(rows, schema=schema))
+    return EpochLog(str(folder / "log"))
+
+
+@pytest.mark.parametrize(
+    ("epochs", "expected"),
+    [
+        pytest.param([(0.1, 5), (0.9, 6)], Growth(newest=11, usual=0.0, hours=0), id="the first hour"),
+        pytest.param([(0.5, 9), (1.5, 4)], Growth(newest=9, usual=4.0, hours=1), id="one hour before"),
+        pytest.param([(1.2, 1), (1.4, 2), (2.5, 10), (3.5, 30)], Growth(newest=0, usual=10.0, hours=3), id="median"),
+        pytest.param([(0.5, 9), (1.5, 0), (2.5, 7)], Growth(newest=9, usual=7.0, hours=1), id="hours without rows"),
+        pytest.param([(0.5, 9), (168.5, 7), (169.5, 5)], Growth(newest=9, usual=7.0, hours=1), id="before the week"),
+    ],
+)
+def test_rows_of_the_last_hour_stand_beside_those_of_a_usual_one(
+    tmp_path: Path, epochs: list[tuple[float, int]], expected: Growth
+) -> None:
+    assert growth(log_of(tmp_path, *epochs), NOW) == expected
