@@ -6,11 +6,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from cutover.cells import visible
 from cutover.log.two import shown
 from cutover.settings import Settings
 from reconcile.codec import Scalar
 from reconcile.explain import Explanation
-from reconcile.report.text import counts, number, share, signed, visible, when
+from reconcile.report.text import counts, number, share, signed, when
 from reconcile.result import Difference, Reconciliation, Verdict
 
 _STYLES = {Verdict.CONSISTENT: "green", Verdict.EXPLAINED: "green", Verdict.DIVERGED: "red"}

@@ -1,6 +1,5 @@
 """`cutover sql`, `cutover vacuum`: ask the lake of one pipeline, and take away what nobody needs, without Spark."""
 
-import csv
 import json
 import sys
 from typing import Annotated
@@ -11,6 +10,7 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
+from cutover.cells import write_rows
 from cutover.clock import SystemClock
 from cutover.definition import catalogue
 from cutover.errors import DefinitionError
@@ -29,7 +29,7 @@ def sql(
     *,
     epoch: Annotated[int | None, typer.Option("--epoch", min=0, help="As the stream was then; else as it is.")] = None,
     version: Annotated[int | None, typer.Option("--version", help="Of the stream; else the one that serves.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a row.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a row, texts as they are.")] = False,
 ) -> None:
     """Ask the lake: DuckDB SQL over the views of one pipeline."""
     settings = looking_at(load_settings(), version)
@@ -51,7 +51,7 @@ def sql(
     elif sys.stdout.isatty():
         _show(names, rows)
     else:
-        csv.writer(sys.stdout).writerows([names, *(map(_flat, row) for row in rows)])
+        write_rows(sys.stdout, [names, *(map(_flat, row) for row in rows)])
 
 
 def vacuum(

@@ -11,11 +11,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from cutover.cells import visible
 from cutover.definition import catalogue
 from cutover.settings import load_settings
 from reconcile.audit import run
 from reconcile.audit.run import Audit
-from reconcile.report.text import visible
 
 app = typer.Typer(help="Replay a pipeline's log in other ways and compare the answers.", no_args_is_help=True)
 

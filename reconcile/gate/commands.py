@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from cutover.cells import visible
 from cutover.clock import SystemClock
 from cutover.definition import catalogue
 from cutover.definition.pipeline import Pipeline
@@ -18,7 +19,6 @@ from cutover.settings import Settings, load_settings
 from reconcile.gate import evidence as evidence_of
 from reconcile.gate import stage
 from reconcile.gate.decide import EXPIRES_AFTER, Decision, Evidence, decide
-from reconcile.report.text import visible
 
 REFUSED = 1
 _SHOWN = 10  # runs

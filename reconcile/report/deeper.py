@@ -2,8 +2,8 @@
 
 import shlex
 
+from cutover.cells import visible
 from reconcile.codec import Scalar
-from reconcile.report.text import visible
 from reconcile.result import Difference, Reconciliation
 
 Command = tuple[str, str]

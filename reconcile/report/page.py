@@ -10,6 +10,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from cutover.cells import visible
 from reconcile.report import charts, deeper, runbooks, text, verdicts
 from reconcile.result import Reconciliation, Sides
 
@@ -21,7 +22,7 @@ def render(result: Reconciliation) -> str:
     """Return the report of one comparison, of a pipeline or of two tables, as HTML."""
     html = _environment().get_template("report.html.j2").render(**_view(result))
     # What joined markup of ours on its way (charts, concatenations) has passed `finalize` unseen.
-    return "\n".join(text.visible(line) for line in html.split("\n"))
+    return "\n".join(visible(line) for line in html.split("\n"))
 
 
 def _environment() -> Environment:
@@ -40,7 +41,7 @@ def _environment() -> Environment:
 
 def _shown(value: Any) -> Any:
     """Make control characters visible in whatever a template writes that is not markup of ours."""
-    return text.visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _view(original: Reconciliation) -> dict[str, Any]:

@@ -1,35 +1,12 @@
-"""The differences as a CSV sheet: a text that a spreadsheet would take for a formula begins with an apostrophe."""
+"""The differences of a report as a CSV sheet."""
 
-import csv
 import io
-import unicodedata
 from collections.abc import Iterator
+from itertools import chain
 
+from cutover.cells import write_rows
 from reconcile.codec import Scalar
-from reconcile.report.text import visible
 from reconcile.result import Difference, Reconciliation
-
-_FORMULA = ("=", "+", "-", "\N{MINUS SIGN}", "@")
-_FIRST = ("\t", "\r", "\n")
-
-
-def cell(value: Scalar) -> str:
-    """Return a value as a cell: numbers as they are, texts made harmless, null empty."""
-    if value is None:
-        return ""
-    if not isinstance(value, str):
-        return str(value)
-    return f"'{visible(value)}" if _would_run(value) else visible(value)
-
-
-def _would_run(text: str) -> bool:
-    """Return whether a spreadsheet may take a text for a formula.
-
-    Programs differ in what they leave aside first: blanks, control characters, marks without width, a byte order mark.
-    A sign may come in its wide, small or raised form.
-    """
-    bare = text.lstrip("".join({c for c in text if c.isspace() or unicodedata.category(c) in {"Cc", "Cf", "Zl", "Zp"}}))
-    return text.startswith(_FIRST) or unicodedata.normalize("NFKC", bare[:1]).startswith(_FORMULA)
 
 
 def differences(result: Reconciliation) -> str:
@@ -39,22 +16,29 @@ def differences(result: Reconciliation) -> str:
     """
     if not result.differences:
         return ""
+    columns = ["window_start", *result.differences[0].key, "measure", result.sides.expected, result.sides.actual]
+    columns += ["difference", "row", "cause"]
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    keys = [cell(name) for name in result.differences[0].key]
-    sides = [cell(result.sides.expected), cell(result.sides.actual)]
-    columns = ["window_start", *keys, "measure", *sides, "difference", "row", "cause"]
-    writer.writerow(columns)
-    writer.writerows(list(_cells(one)) for one in result.differences)
-    listed = len(result.differences)
-    if listed < result.differences_total:
-        said = f"cut here: {listed:,} of {result.differences_total:,} differing cells are listed"
-        writer.writerow([said, *("" for _ in columns[1:])])
+    write_rows(text, chain([columns], map(_values, result.differences), _cut(result, len(columns))))
     return text.getvalue()
 
 
-def _cells(one: Difference) -> Iterator[str]:
-    for value in (one.window_start, *one.key.values(), one.measure):
-        yield cell(value)
-    for value in (one.batch, one.streaming, one.difference, one.kind, one.cause):
-        yield cell(value)
+def _values(one: Difference) -> list[Scalar]:
+    return [
+        one.window_start,
+        *one.key.values(),
+        one.measure,
+        one.batch,
+        one.streaming,
+        one.difference,
+        one.kind,
+        one.cause,
+    ]
+
+
+def _cut(result: Reconciliation, columns: int) -> Iterator[list[str]]:
+    """Give the last line of a sheet that lists some of the differences only."""
+    listed = len(result.differences)
+    if listed < result.differences_total:
+        said = f"cut here: {listed:,} of {result.differences_total:,} differing cells are listed"
+        yield [said, *("" for _ in range(1, columns))]

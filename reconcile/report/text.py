@@ -1,28 +1,14 @@
 """How values are written for people: numbers, shares, times and texts from data, each in one way."""
 
-import re
-import unicodedata
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
+from cutover.cells import visible
 from reconcile.codec import Scalar
 
 MINUS = "\N{MINUS SIGN}"
 THIN = "\N{NARROW NO-BREAK SPACE}"
-_HIDDEN = {"Cc", "Cf", "Zl", "Zp"}  # control, format (bidirectional overrides too), line and paragraph separators
-_UNUSUAL = re.compile(r"[^\x20-\x7e]")
 _LARGEST_PLAIN = 1e15
-
-
-def visible(text: str) -> str:
-    r"""Return a text with every control and format character as its escape (`\x1b`, `\u202e`)."""
-    return _UNUSUAL.sub(_escaped, text)
-
-
-def _escaped(found: re.Match[str]) -> str:
-    character = found[0]
-    is_hidden = unicodedata.category(character) in _HIDDEN
-    return character.encode("unicode_escape").decode("ascii") if is_hidden else character
 
 
 def number(value: Scalar) -> str:

@@ -4,8 +4,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from cutover.cells import visible
 from cutover.lake.scrub import Scrubbed
-from reconcile.report.text import visible
 from reconcile.verify.model import Checked, State, Verification
 
 _WORDS = {

@@ -12,11 +12,12 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
+from cutover.cells import visible
 from cutover.clock import SystemClock
 from cutover.definition import catalogue
 from cutover.log.two import shown
 from cutover.settings import load_settings
-from reconcile.report.text import duration, share, visible
+from reconcile.report.text import duration, share
 from reconcile.watch.gather import Gathering
 from reconcile.watch.observe import no_epoch
 from reconcile.watch.status import Status, status

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from croniter import croniter
 
+from cutover.cells import visible
 from cutover.clock import Clock
 from cutover.definition.pipeline import Pipeline
 from cutover.errors import LakeError, LogError
@@ -21,7 +22,6 @@ from cutover.log.two import log_of, shown, topics_of
 from cutover.settings import Settings
 from reconcile import history
 from reconcile.gate.evidence import replay_time, retention, shortest
-from reconcile.report.text import visible
 from reconcile.watch import lag, troubles
 from reconcile.watch.facts import Facts, Freshness, Growth, Trouble, Unfit, seconds_since
 from reconcile.watch.growth import growth

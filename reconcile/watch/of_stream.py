@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
 
-from reconcile.report.text import duration, number, visible
+from cutover.cells import visible
+from reconcile.report.text import duration, number
 from reconcile.watch.alert import Alert, alert
 from reconcile.watch.facts import Facts, seconds_since
 from reconcile.watch.lag import Sample, lasting, unread

@@ -5,12 +5,13 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
+from cutover.cells import visible
 from cutover.definition.pipeline import Pipeline
 from cutover.lake import control, own, tables, versions
 from cutover.lake.foreign import Kind
 from cutover.settings import Settings
 from reconcile import history, life, recorded
-from reconcile.report.text import number, visible
+from reconcile.report.text import number
 from reconcile.result import Verdict
 from reconcile.verify import record
 from reconcile.watch.alert import SEVERITIES

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from cutover.cells import visible
 from cutover.definition.pipeline import Pipeline, Topic
 from cutover.definition.schema import Field, fields
 from cutover.lake import tables
@@ -12,7 +13,6 @@ from cutover.log import two
 from cutover.log.kafka import LogClient, RawRecord
 from cutover.records.classes import Class, Reason
 from cutover.records.reference.parse import parse
-from reconcile.report.text import visible
 from reconcile.watch.facts import Unfit
 
 MOST = 50_000

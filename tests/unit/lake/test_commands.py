@@ -1,10 +1,12 @@
-"""`cutover sql` on a terminal: values from records are shown as they stand."""
+"""`cutover sql`: values from records are shown as they stand, and no cell of its CSV is a formula."""
 
 from decimal import Decimal
 
 import pytest
 
-from cutover.lake.commands import _show
+from cutover.definition import catalogue
+from cutover.lake import serving, tables
+from cutover.lake.commands import _show, sql
 
 
 def test_markup_and_control_characters_are_text(capsys: pytest.CaptureFixture[str]) -> None:
@@ -21,3 +23,12 @@ def test_a_list_is_json_in_one_cell(capsys: pytest.CaptureFixture[str]) -> None:
     _show(["top"], [([{"value": Decimal("1.50"), "count": 2}],)])
 
     assert '[{"value": "1.50", "count": 2}]' in capsys.readouterr().out
+
+
+def test_no_cell_of_the_csv_is_a_formula(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(catalogue, "get", lambda *_given: None)
+    monkeypatch.setattr(serving, "connect", lambda *_given, **_named: tables.connect())
+
+    sql("orders", "SELECT chr(8203) || '\uff1dcmd' AS \"@k\", '-5' AS text, -5 AS n, ['=a'] AS list, NULL AS none")
+
+    assert capsys.readouterr().out == '\'@k,text,n,list,none\n\'\\u200b\uff1dcmd,\'-5,-5,"[""=a""]",\n'

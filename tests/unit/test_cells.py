@@ -1,0 +1,64 @@
+"""A cell of any CSV that we write is text to every spreadsheet, in whatever form the sign comes."""
+
+import io
+from pathlib import Path
+
+import pytest
+
+import cutover
+from cutover.cells import cell, write_rows
+
+SIGNS = [
+    "=",
+    "+",
+    "-",
+    "@",
+    "\uff1d",
+    "\uff0b",
+    "\uff0d",
+    "\uff20",
+    "\ufe66",
+    "\ufe62",
+    "\ufe63",
+    "\ufe6b",
+    "\u2212",
+    "\u207a",
+]
+BEFORE = ["", " ", "\t", "\r", "\n", "\u00a0", "\u3000", "\u200b", "\ufeff", "\u2060", "\u202e", "\x00", " \t\ufeff "]
+
+
+@pytest.mark.parametrize("sign", SIGNS)
+@pytest.mark.parametrize("before", BEFORE)
+def test_a_sign_that_begins_a_formula_is_made_harmless(before: str, sign: str) -> None:
+    assert cell(f"{before}{sign}1+1").startswith("'")
+
+
+@pytest.mark.parametrize("text", ["JFK", "a=b", "1-2", "", " JFK", "日本", "x@y", "'=1"])
+def test_another_text_stays_as_it_is(text: str) -> None:
+    assert cell(text) == text
+
+
+def test_a_number_below_zero_is_a_number() -> None:
+    assert cell(-1.5) == "-1.5"
+
+
+def test_names_of_columns_are_cells_too() -> None:
+    file = io.StringIO()
+
+    write_rows(file, [["=cmd", "n"], ["\uff20x", -1], [None, "a,b"]])
+
+    assert file.getvalue() == "'=cmd,n\n'\uff20x,-1\n,\"a,b\"\n"
+
+
+def test_nothing_else_writes_csv() -> None:
+    root = Path(cutover.__file__).parents[1]
+    rooms = ("cutover", "streaming", "batch", "reconcile", "dags", "infra")
+    ways = ("csv.writer", "csv.DictWriter", "FORMAT csv", "to_csv")
+    writers = [
+        str(file.relative_to(root))
+        for room in rooms
+        for file in sorted((root / room).rglob("*.py"))
+        if any(word in file.read_text(encoding="utf-8") for word in ways)
+    ]
+
+    assert writers == ["cutover/cells.py"]
