@@ -38,18 +38,36 @@ QUIET_ARCHIVE = "-Xlog:cds=off -Xlog:cds+dynamic=off"
 CLUSTER_SHUFFLE = "8"
 """Partitions of a shuffle on a cluster whose settings name neither those nor `spark.cores.max`."""
 
+LOG_FILE = "cutover.jvm.log"
+"""Property of the JVM: the file that its log goes to."""
+
 # Rename on a local disk is atomic; on a remote file system it is not, and Spark's own choice is kept there.
 LOCAL_CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
+TO_STDERR = """\
+appender.here.type = Console
+appender.here.target = SYSTEM_ERR
+"""
+
+TO_FILE = f"""\
+appender.here.type = RollingFile
+appender.here.fileName = ${{sys:{LOG_FILE}}}
+appender.here.filePattern = ${{sys:{LOG_FILE}}}.%i
+appender.here.filePermissions = rw-------
+appender.here.createOnDemand = true
+appender.here.policies.type = SizeBasedTriggeringPolicy
+appender.here.policies.size = {terminal.LARGEST}
+appender.here.strategy.type = DefaultRolloverStrategy
+appender.here.strategy.max = {terminal.OLDER}
+"""
+
 LOG4J = """\
 status = error
-rootLogger.level = {level}
-rootLogger.appenderRef.stderr.ref = stderr
-appender.stderr.type = Console
-appender.stderr.name = stderr
-appender.stderr.target = SYSTEM_ERR
-appender.stderr.layout.type = PatternLayout
-appender.stderr.layout.pattern = %d{{yy-MM-dd HH:mm:ss}} %p %c{{1}}: %m%n
+rootLogger.level = warn
+rootLogger.appenderRef.here.ref = here
+appender.here.name = here
+appender.here.layout.type = PatternLayout
+appender.here.layout.pattern = %d{yy-MM-dd HH:mm:ss} %p %c{1}: %m%n
 # Said at every start, and always so.
 logger.native.name = org.apache.hadoop.util.NativeCodeLoader
 logger.native.level = error
@@ -151,8 +169,10 @@ def archive() -> Path:
 def _local(settings: Settings) -> dict[str, str]:
     scratch = settings.home.resolve() / "tmp" / "spark"
     scratch.mkdir(parents=True, exist_ok=True)
-    log4j = scratch / "log4j2.properties"
-    log4j.write_text(LOG4J.format(level="warn"), encoding="utf-8")
+    file = terminal.jvm_log()
+    log4j = scratch / ("log4j2.properties" if file is None else "log4j2-file.properties")
+    log4j.write_text(LOG4J + (TO_STDERR if file is None else TO_FILE), encoding="utf-8")
+    logged = "" if file is None else f' "-D{LOG_FILE}={file}"'
     return {
         "spark.driver.bindAddress": LOOPBACK,
         "spark.driver.host": LOOPBACK,
@@ -164,7 +184,7 @@ def _local(settings: Settings) -> dict[str, str]:
         "spark.driver.extraClassPath": os.pathsep.join(str(folder / "*") for folder in _jar_folders(settings)),
         "spark.driver.extraJavaOptions": (
             # Quoted: a blank in a folder's name would end the option.
-            f'"-Djava.io.tmpdir={scratch}" -Dlog4j2.configurationFile={log4j.as_uri()}{_shared_classes()}'
+            f'"-Djava.io.tmpdir={scratch}" -Dlog4j2.configurationFile={log4j.as_uri()}{logged}{_shared_classes()}'
         ),
     }
 

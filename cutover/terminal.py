@@ -9,15 +9,23 @@ import logging
 import os
 import sys
 import threading
-import traceback
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from io import TextIOWrapper
+from itertools import groupby
+from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import TextIO
 
 KEPT = 50
-"""Log files of ended processes that are kept."""
+"""Ended processes whose log files are kept."""
+
+LARGEST = 5_000_000
+"""Bytes of a log file before the next one begins."""
+
+OLDER = 2
+"""Full files of one process that are kept beside the one that grows."""
 
 _PUBLIC = (1, 2)
 
@@ -49,6 +57,8 @@ def own(command: str) -> None:
 def divert(home: Path) -> None:
     """Lead descriptors 1 and 2, Python's warnings and the libraries' loggers into a new file, if `own` was called.
 
+    A process that runs for months keeps `LARGEST` bytes and `OLDER` files of them, and as much for its JVM.
+
     Args:
         home: Folder of the installation; the file is `logs/engine/<command>-<time>-<pid>.log` in it. A file that
             cannot be made leaves all as it is: the command fails over the folder in its own words, or does not need it.
@@ -63,10 +73,16 @@ def divert(home: Path) -> None:
 
 
 def engine_log() -> str | None:
-    """Return the line that names the log file, relative to the folder of the installation; None: there is none."""
+    """Return the line that names the log files, relative to the folder of the installation; None: there are none."""
     if _parted.file is None or _parted.home is None:
         return None
-    return f"Engine log in {_parted.home}: {_parted.file.relative_to(_parted.home)}"
+    files = [file for file in (_parted.file, jvm_log()) if file is not None and file.exists()]
+    return f"Engine log in {_parted.home}: {', '.join(str(file.relative_to(_parted.home)) for file in files)}"
+
+
+def jvm_log() -> Path | None:
+    """Return the file for the log of this process's JVM, which rolls it itself; None: descriptor 2 is its place."""
+    return None if _parted.file is None else _parted.file.with_suffix(".spark.log")
 
 
 def hang_up() -> None:
@@ -99,28 +115,46 @@ def _new_file(home: Path, command: str) -> Path:
 
 
 def _sweep(folder: Path) -> None:
-    """Remove the oldest files beyond those that are kept; never one of a process that is there."""
+    """Remove the files of the oldest processes beyond those that are kept; never of a process that is there."""
     import psutil  # noqa: PLC0415 -- for the commands that start an engine alone
 
-    files = sorted(folder.glob("*.log"), key=lambda file: file.stat().st_mtime, reverse=True)
-    for file in files[KEPT:]:
-        writer = file.stem.rpartition("-")[2]
+    named = groupby(sorted(folder.glob("*.log*")), key=_process)
+    processes = [(max(file.stat().st_mtime for file in files), name, files) for name, (*files,) in named]
+    for _, name, files in sorted(processes, reverse=True)[KEPT:]:
+        writer = name.rpartition("-")[2]
         if not (writer.isdigit() and psutil.pid_exists(int(writer))):
-            file.unlink(missing_ok=True)
+            for file in files:
+                file.unlink(missing_ok=True)
+
+
+def _process(file: Path) -> str:
+    """Return what all files of one process are called: `<command>-<time>-<pid>`."""
+    return file.name.partition(".")[0]
+
+
+class _Led(RotatingFileHandler):
+    """A log file that descriptors 1 and 2 lead to, also where the next one begins."""
+
+    def _open(self) -> TextIOWrapper:
+        lines = super()._open()
+        os.fchmod(lines.fileno(), 0o600)
+        for public in _PUBLIC:
+            os.dup2(lines.fileno(), public, inheritable=True)
+        return lines
 
 
 def _lead_to(file: Path) -> None:
-    number = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-    for public in _PUBLIC:
-        os.dup2(number, public, inheritable=True)
-    lines = os.fdopen(number, "w", encoding="utf-8", errors="backslashreplace", buffering=1)
+    led = _Led(file, maxBytes=LARGEST, backupCount=OLDER, encoding="utf-8", errors="backslashreplace")
     logging.captureWarnings(capture=True)
-    logging.getLogger().addHandler(logging.StreamHandler(lines))
+    logging.getLogger().addHandler(led)
+    lost = logging.getLogger("cutover.lost")
 
     def thread_ended(ended: threading.ExceptHookArgs) -> None:
-        traceback.print_exception(ended.exc_value, file=lines)
+        if ended.exc_value is not None:
+            lost.error("a thread ended", exc_info=ended.exc_value)
 
     def unraisable(raised: "sys.UnraisableHookArgs") -> None:
-        traceback.print_exception(raised.exc_value, file=lines)
+        if raised.exc_value is not None:
+            lost.error("nobody could be told", exc_info=raised.exc_value)
 
     threading.excepthook, sys.unraisablehook = thread_ended, unraisable

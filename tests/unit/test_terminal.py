@@ -71,17 +71,49 @@ def test_a_home_that_takes_no_file_leaves_the_terminal_as_it_was(tmp_path: Path)
     assert done.stderr.splitlines()[-2:] == ["None", "nanobind: leaked"]
 
 
+MUCH = """
+import logging, os, subprocess, sys
+from pathlib import Path
+from cutover import terminal
+
+terminal.LARGEST = 2000
+terminal.own("driver-clicks")
+terminal.divert(Path(sys.argv[1]))
+for number in range(500):
+    logging.getLogger("py4j").warning("line %d", number)
+    if number % 10 == 0:
+        os.write(2, b"raw %d\\n" % number)
+subprocess.run(["sh", "-c", "echo a child that came later"], check=True)
+print(terminal.engine_log())
+"""
+
+
+def test_a_log_rolls_at_its_limit_and_what_comes_later_is_in_the_file_that_is_named(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", MUCH, str(tmp_path)], capture_output=True, text=True, check=True)
+
+    named = tmp_path / done.stdout.strip().rpartition(": ")[2]
+    files = sorted(named.parent.iterdir())
+    assert [file.name for file in files] == [named.name, f"{named.name}.1", f"{named.name}.2"]
+    assert all(file.stat().st_size <= 2100 for file in files)
+    said = named.read_text(encoding="utf-8").splitlines()
+    assert said[-2:] == ["line 499", "a child that came later"]
+    assert "raw 490" in said
+
+
 def test_logs_of_ended_processes_beyond_the_newest_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(terminal, "KEPT", 2)
     ended = subprocess.Popen(["true"])
     ended.wait()
     for number in range(4):
-        (tmp_path / f"stream-{number}-{ended.pid}.log").touch()
+        for ending in ("log", "log.1", "spark.log", "spark.log.1"):
+            (tmp_path / f"stream-{number}-{ended.pid}.{ending}").touch()
+            os.utime(tmp_path / f"stream-{number}-{ended.pid}.{ending}", (number, number))
     mine = tmp_path / f"stream-0-{os.getpid()}.log"
     mine.touch()
     os.utime(mine, (0, 0))
 
     terminal._sweep(tmp_path)
 
-    assert len(list(tmp_path.iterdir())) == 3
-    assert mine.exists()
+    left = {file.name.partition(".")[0] for file in tmp_path.iterdir()}
+    assert left == {f"stream-3-{ended.pid}", f"stream-2-{ended.pid}", mine.stem}
+    assert len(list(tmp_path.iterdir())) == 2 * 4 + 1
