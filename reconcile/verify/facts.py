@@ -29,6 +29,7 @@ class Commit:
     version: int
     operation: str
     mark: str | None  # the record of an epoch as JSON, the word of a fold, None: nothing of ours
+    back_to: int | None = None  # of a RESTORE: the version that it brought back
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

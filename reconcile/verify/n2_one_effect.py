@@ -4,7 +4,7 @@ One row with an epoch's record for each epoch of the version. Drivers follow one
 committed, the one before commits nothing more; told from the names in the epochs' rows, which outlive clean-up. In
 the part of the table's history that is kept: the epochs that commits carry rise by exactly 1 in the order of table
 versions, each epoch's row is what its commit brought, and every commit that changes rows is an epoch or a fold: a
-hand that appends, deletes or restores leaves a commit without a name.
+hand that appends, deletes or restores leaves a commit without a name. What a RESTORE has undone is no finding.
 """
 
 import json
@@ -85,11 +85,31 @@ def rewritten(stream: str, commits: Sequence[Commit], records: Sequence[EpochRec
 
 
 def strangers(stream: str, commits: Sequence[Commit]) -> Iterator[str]:
-    """Yield the commits that change rows and are neither an epoch nor a fold."""
+    """Yield the commits that change rows and are neither an epoch nor a fold, unless they were undone."""
+    without = undone(commits)
     for commit in commits:
-        if epoch_of(commit) is None and commit.mark not in OF_OURS and commit.operation not in HARMLESS:
+        if not is_ours(commit) and commit.operation not in HARMLESS and commit.version not in without:
             text = f"Epoch log of {stream}: table version {commit.version}: expected an epoch or a fold"
             yield f"{text}, got {commit.operation} without a record: a hand was at work."
+
+
+def undone(commits: Sequence[Commit]) -> frozenset[int]:
+    """Return the versions that a RESTORE took back, and its own, where nothing of ours lies between.
+
+    What the files weigh tells apart whether all is as it was (N9).
+    """
+    kept, found = {commit.version: commit for commit in commits}, set[int]()
+    for commit in commits:
+        if commit.back_to is not None and not is_ours(commit):
+            between = range(commit.back_to + 1, commit.version)
+            if all(version in kept and not is_ours(kept[version]) for version in between):
+                found |= {*between, commit.version}
+    return frozenset(found)
+
+
+def is_ours(commit: Commit) -> bool:
+    """Return whether a commit is an epoch's or a fold."""
+    return epoch_of(commit) is not None or commit.mark in OF_OURS
 
 
 def epoch_of(commit: Commit) -> int | None:

@@ -3,6 +3,7 @@
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier` or ours
 
 from collections.abc import Mapping
+from typing import Any
 
 from cutover.definition.windows import Sessions
 from cutover.lake import own, tables
@@ -51,10 +52,21 @@ def commits(source: Source, facts: Facts) -> tuple[Commit, ...]:
     """Return the commits that the table's own history still tells, oldest first."""
     del facts
     found = (
-        Commit(version=int(c["version"]), operation=str(c.get("operation")), mark=c.get("userMetadata"))
+        Commit(
+            version=int(c["version"]),
+            operation=str(c.get("operation")),
+            mark=c.get("userMetadata"),
+            back_to=_brought_back(c),
+        )
         for c in source.log.table.history()
     )
     return tuple(sorted((c for c in found if c.version <= source.log.version), key=lambda commit: commit.version))
+
+
+def _brought_back(commit: Mapping[str, Any]) -> int | None:
+    """Return the version that a RESTORE names; None where it names a time, and of all other commits."""
+    named = str(commit.get("operationParameters", {}).get("version"))
+    return int(named) if commit.get("operation") == "RESTORE" and named.isdigit() else None
 
 
 def foreign(source: Source, facts: Facts) -> tuple[str, ...]:

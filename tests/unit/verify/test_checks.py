@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 import pytest
 
@@ -146,6 +147,32 @@ def test_folds_and_upkeep_are_no_strangers() -> None:
     found = (*commits(of(0), "fold"), Commit(version=2, operation="OPTIMIZE", mark=None))
 
     assert list(n2_one_effect.check(facts(commits=found))) == []
+
+
+def restored(version: int, back_to: int) -> Commit:
+    return Commit(version=version, operation="RESTORE", mark=None, back_to=back_to)
+
+
+def test_what_a_hand_did_and_undid_is_no_finding() -> None:
+    hand = commits(of(0), None, None)
+    found = (*hand, restored(3, 0), replace(commits(of(1))[0], version=4))
+
+    assert list(n2_one_effect.strangers("clicks", hand)) != []
+    assert list(n2_one_effect.strangers("clicks", found)) == []
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        (*commits(of(0), None, of(1)), restored(3, 0)),  # took back an epoch
+        (*commits(of(0), None, "fold"), restored(3, 0)),  # and a fold
+        (*commits(of(0), None, None), restored(3, 1)),  # left one of two
+        (*commits(of(0))[:1], restored(3, 0)),  # nobody knows what lay between
+        (*commits(of(0), None), Commit(version=2, operation="RESTORE", mark=None)),  # to a time
+    ],
+)
+def test_a_restore_that_took_back_more_or_less_than_a_hand_is_one_itself(found: tuple[Commit, ...]) -> None:
+    assert list(n2_one_effect.strangers("clicks", found)) != []
 
 
 def test_drivers_that_follow_one_another_hold() -> None:
