@@ -54,3 +54,11 @@ def read(file: Path) -> dict[str, Result]:
     """Return the newest result of each fault."""
     lines: Iterable[str] = file.read_text(encoding="utf-8").splitlines() if file.exists() else ()
     return {found.fault: found for found in map(Result.from_json, lines)}
+
+
+def keep_newest(file: Path, known: Iterable[str]) -> dict[str, Result]:
+    """Leave one line of each known fault, the newest, in the order of their names; return them."""
+    found, names = read(file), frozenset(known)
+    kept = {name: found[name] for name in sorted(found) if name in names}
+    file.write_text("".join(result.to_json() + "\n" for result in kept.values()), encoding="utf-8")
+    return kept

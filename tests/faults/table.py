@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.faults.catalogue import everything, not_applicable, promised
 from tests.faults.fault import Fault, NotApplicable
-from tests.faults.result import Result, read
+from tests.faults.result import Result, keep_newest, read
 
 HEAD = """\
 # What was broken on purpose, and what held
@@ -127,8 +127,9 @@ def at_random(found: Iterable[Result]) -> str:
 
 
 def main(results: Path, out: Path) -> None:
-    """Write the page; the random mode's results lie beside the others."""
-    text = page(everything(), not_applicable(), promised(), read(results))
+    """Write the page; the random mode's results lie beside the others. Results that newer ones replaced go."""
+    found = keep_newest(results, (fault.name for fault in everything()))
+    text = page(everything(), not_applicable(), promised(), found)
     played = read(results.with_name("faults-random.jsonl")).values()
     out.write_text(text + "\n" + at_random(played), encoding="utf-8")
 

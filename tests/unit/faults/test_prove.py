@@ -14,7 +14,7 @@ from streaming import heartbeat
 from tests.faults import prove as proving
 from tests.faults.fault import Fault, Part, nothing
 from tests.faults.prove import prove
-from tests.faults.result import Result, append, read
+from tests.faults.result import Result, append, keep_newest, read
 from tests.faults.rig import Rig, new_rig
 
 
@@ -116,6 +116,18 @@ def test_of_two_results_of_a_fault_the_newer_one_counts(run: Any, tmp_path: Path
     append(file, second)
 
     assert read(file) == {"F00": second}
+
+
+def test_a_partial_run_replaces_its_own_results_and_keeps_the_others(run: Any, tmp_path: Path) -> None:
+    file = tmp_path / "results.jsonl"
+    first, second = run(exit_code=1), run()
+    for result in (first, replace(second, fault="F01"), replace(second, fault="F02-gone"), second):
+        append(file, result)
+
+    kept = keep_newest(file, ["F00", "F01", "F03"])
+
+    assert kept == {"F00": second, "F01": replace(second, fault="F01")} == read(file)
+    assert len(file.read_text().splitlines()) == 2
 
 
 def test_a_result_names_no_folder_of_this_machine(run: Any) -> None:
