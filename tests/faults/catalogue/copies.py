@@ -26,7 +26,8 @@ def with_values(topic: str) -> Pipeline:
     """Return the definition with measures of a column that copies contradict one another in."""
     made = definition(topic, policy=STRICT, record_id="id", cap=20)
     ends: dict[str, Measure] = {"low": Min("v"), "high": Max("v"), "first": First("v"), "last": Last("v")}
-    source = replace(made.source, schema=f"{made.source.schema}, v int")
+    schema = f"{made.source.schema}, v int"
+    source = replace(made.source, schema=schema, id_horizon="2 hours")  # a forgotten id is late
     return replace(made, source=source, measures={**made.measures, **ends, "top": TopK("v", k=3)})
 
 

@@ -5,6 +5,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 
+import pyarrow as pa
+
 from cutover.clock import SystemClock
 from cutover.definition import Policy
 from cutover.lake import tables
@@ -16,7 +18,7 @@ from reconcile.gate import present, stage
 from reconcile.gate.decide import decide
 from reconcile.result import Reconciliation, Verdict
 from reconcile.verify.record import verify_and_record
-from tests.faults.fault import STREAM, Fault, Part
+from tests.faults.fault import ALWAYS, Fault, Part
 from tests.faults.rig import Rig
 from tests.integration.reconcile.lake_of import (
     PIPELINE,
@@ -29,6 +31,7 @@ from tests.integration.reconcile.lake_of import (
 )
 from tests.integration.streaming.loss import cut_away
 from tests.integration.streaming.rig import Event
+from tests.support.planted import put_rows
 
 SALES = tuple(Sale(epoch=i % 3, hour=i % 7, amount=i) for i in range(21))
 OLD_CUT = 0
@@ -106,12 +109,21 @@ def mend_and_compare(rig: Rig) -> None:
     rig.reconcile()
 
 
-def plant_behind_the_last_run(rig: Rig) -> None:
-    """Give the gate all that it asks for, change a row behind the last comparison, and advance."""
+def plant_behind_the_last_run(rig: Rig, *, by_hand: bool) -> None:
+    """Give the gate all that it asks for, change rows behind the last comparison, and advance.
+
+    By hand: another writer's commit, which its name gives away. Else as a defect of ours would: only rows are wrong.
+    """
     _open_the_gate(rig)
     handle = tables.open_table(rig.version.uri)
     rig.note("version", int(handle.version()))
-    handle.update(updates={"_n": "_n + 1"}, predicate="_kind = 'partial' AND _epoch = 0")
+    if by_hand:
+        handle.update(updates={"_n": "_n + 1"}, predicate="_kind = 'partial' AND _epoch = 0")
+    else:
+        before = handle.to_pyarrow_table(partitions=[("_kind", "=", "partial")])
+        rig.note("rows before", before)
+        changed = [row | {"_n": row["_n"] + (row["_epoch"] == 0)} for row in before.to_pylist()]
+        put_rows(rig.version.uri, pa.Table.from_pylist(changed, schema=before.schema), kind="partial")
     rig.note("version after", int(tables.open_table(rig.version.uri).version()))
     _advance(rig)
 
@@ -181,6 +193,11 @@ def restore(rig: Rig) -> None:
     tables.open_table(rig.version.uri).restore(rig.evidence["version"])
 
 
+def put_back(rig: Rig) -> None:
+    """Put the rows back as they were."""
+    put_rows(rig.version.uri, rig.evidence["rows before"], kind="partial")
+
+
 def judge_again(rig: Rig) -> None:
     """Compare and verify all."""
     rig.reconcile()
@@ -235,6 +252,11 @@ def refused_by_the_comparison(rig: Rig) -> Iterator[str]:
     return the_move_is_refused_with_the_reason(rig, reason="compared now: ")
 
 
+def refused_by_the_writer(rig: Rig) -> Iterator[str]:
+    """A table that somebody else wrote to is no evidence."""
+    return the_move_is_refused_with_the_reason(rig, reason="tables: Table")
+
+
 def refused_by_the_alert(rig: Rig) -> Iterator[str]:
     """The page that fires is the reason."""
     return the_move_is_refused_with_the_reason(rig, reason="alerts now: LogDataLost")
@@ -266,17 +288,27 @@ FAULTS = (
         variant="behind",
         family="findings",
         title="rows changed behind the last comparison, then `gate advance`",
-        inject=plant_behind_the_last_run,
+        inject=partial(plant_behind_the_last_run, by_hand=False),
         happened=the_gate_was_open_before,
-        needs=STREAM,
+        heal=put_back,
+        settle=judge_again,
+        holds=(refused_by_the_comparison,),
+        checks=tuple(name for name in ALWAYS if name != "N2"),
+        alert="InvariantBroken",
+        also=("DivergenceUnexplained",),
+        stays=True,  # a commit of ours without a name
+    ),
+    Fault(
+        id="F37",
+        variant="behind-by-hand",
+        family="findings",
+        title="rows changed by another writer behind the last comparison, then `gate advance`",
+        inject=partial(plant_behind_the_last_run, by_hand=True),
+        happened=the_gate_was_open_before,
         heal=restore,
         settle=judge_again,
-        verdicts=frozenset(),
-        checks=(),
-        holds=(refused_by_the_comparison,),
-        alert="InvariantBroken",
-        may=frozenset({"DivergenceUnexplained", "TableUnreadable", "EpochHistoryBroken", "NotComparable"}),
-        stays=True,  # the table's history shows the hand for ever
+        holds=(refused_by_the_writer,),
+        alert="ForeignWrite",
     ),
     Fault(
         id="F37",

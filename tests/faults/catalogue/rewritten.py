@@ -35,6 +35,8 @@ def write_again_beside_a_driver(rig: Rig, *, count: int) -> None:
     """The same while a driver is cut off, which goes on by itself once the broker is back."""
     loss.whole(rig)
     driver = rig.background()
+    rig.send(rig.draw(20))
+    rig.until(lambda: rig.unread() == 0)  # it runs: one that starts needs a broker
     copy = LogCopy(rig.broker, rig.topic, rig.settings.home / "copy")
     rig.note("kept", rig.client.latest(rig.topic))
     gone = rig.send(rig.draw(60))

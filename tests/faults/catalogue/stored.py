@@ -1,13 +1,14 @@
 """Stored bytes or rows are not what our writers left: a bit flipped, or somebody else wrote; nothing is judged."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from deltalake import DeltaTable, write_deltalake
 
 from cutover.clock import SystemClock
-from cutover.definition import Pipeline
+from cutover.definition import EachEpoch, Pipeline, Repeat
 from cutover.lake import tables
 from cutover.lake.paths import BatchTable, batch_uri
 from cutover.lake.stages import Stage
@@ -15,6 +16,7 @@ from reconcile.gate import evidence as evidence_of
 from reconcile.gate.decide import decide
 from reconcile.result import Verdict
 from reconcile.verify.run import verify
+from tests.faults.definition import definition
 from tests.faults.fault import Fault, Part
 from tests.faults.rig import Rig
 from tests.integration.reconcile.lake_of import PIPELINE, Sale, lake_of, write
@@ -41,20 +43,55 @@ def _take(rig: Rig) -> None:
 
 def _uri(rig: Rig, table: str) -> str:
     of_batch: dict[str, BatchTable] = {"batch": "batch", "index": "batch_index"}
-    return batch_uri(rig.settings, PIPELINE, of_batch[table]) if table in of_batch else rig.version.uri
+    return batch_uri(rig.settings, rig.pipeline, of_batch[table]) if table in of_batch else rig.version.uri
+
+
+def remembering(topic: str) -> Pipeline:
+    """Return a definition of which a start reads ids, what its panes hold, and time."""
+    return replace(definition(topic, record_id="id"), trigger=Repeat(EachEpoch()))
+
+
+def flip_before_a_start(rig: Rig, *, table: str, kind: str) -> None:
+    """Flip one bit of a data file that the next start of a path reads, and start it: its newest one of that kind."""
+    rig.make = partial(remembering, rig.topic)
+    rig.send(rig.draw(60))
+    rig.drain()
+    rig.batch()
+    rig.note("before", rig.reconcile().verdict.value)
+    _flip_one(rig, max(_files(rig, table, kind), key=lambda file: file.stat().st_mtime_ns))
+    rig.send(rig.draw(20))
+    rig.note("transaction", rig.transaction())
+    rig.refused(rig.drain if table == "log" else rig.batch)
+
+
+def the_start_names_the_file(rig: Rig) -> Iterator[str]:
+    """Nothing was written."""
+    name = Path(rig.evidence["file"][0]).name
+    if name not in rig.said:
+        yield f"expected {name} in: {rig.said}"
+    if rig.transaction() != rig.evidence["transaction"]:
+        yield f"expected transaction {rig.evidence['transaction']}, got {rig.transaction()}"
 
 
 def flip(rig: Rig, *, table: str, kind: str) -> None:
     """Flip one bit of a data file so that the file still is as long, and compare."""
     _take(rig)
-    uri = Path(_uri(rig, table))
-    file = next(file for file in sorted(uri.rglob("*.parquet")) if kind in str(file) and "_delta_log" not in file.parts)
+    _flip_one(rig, _files(rig, table, kind)[0])
+    _compare(rig)
+
+
+def _files(rig: Rig, table: str, kind: str) -> list[Path]:
+    """Return the data files of a kind."""
+    files = sorted(Path(_uri(rig, table)).rglob("*.parquet"))
+    return [file for file in files if kind in str(file) and "_delta_log" not in file.parts]
+
+
+def _flip_one(rig: Rig, file: Path) -> None:
     whole = file.read_bytes()
     rig.note("file", [str(file), whole.hex()])
     place = len(whole) // 3
     file.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
     rig.note("bits", sum((a ^ b).bit_count() for a, b in zip(whole, file.read_bytes(), strict=True)))
-    _compare(rig)
 
 
 def _compare(rig: Rig) -> None:
@@ -172,7 +209,29 @@ FLIPS = {
     "index": ("index", ""),
 }
 
+STARTS = {
+    "start-ids": ("log", "_kind=ids"),
+    "start-held": ("log", "_kind=held"),
+    "start-time": ("log", "_kind=epoch"),
+    "start-batch": ("index", ""),
+}
+
 FAULTS = (
+    *(
+        Fault(
+            id="F36",
+            variant=variant,
+            family="lake",
+            title="stored bytes that a start reads",
+            inject=partial(flip_before_a_start, table=table, kind=kind),
+            happened=one_bit_is_another,
+            heal=put_back,
+            holds=(the_start_names_the_file,),
+            alert="TableUnreadable",
+            exit_code=2,
+        )
+        for variant, (table, kind) in STARTS.items()
+    ),
     *(
         Fault(
             id="F36",
