@@ -11,7 +11,7 @@ HOURS = 7 * 24
 """Of the past that is looked at: a week, so that nights and Sundays are in it."""
 
 _BY_HOUR = """
-    SELECT floor((? - epoch(CAST(json_extract_string(_record, '$.processing_time') AS TIMESTAMPTZ))) / 3600) AS ago,
+    SELECT floor((? - epoch(TRY_CAST(json_extract_string(_record, '$.processing_time') AS TIMESTAMPTZ))) / 3600) AS ago,
         sum(CAST(json_extract_string(_record, '$.rows') AS BIGINT))
     FROM epochs_by_hour WHERE _record IS NOT NULL GROUP BY ago HAVING ago BETWEEN 0 AND ?"""
 
@@ -20,7 +20,7 @@ def growth(epochs: EpochLog, now: datetime) -> Growth:
     """Return how many rows came in the last hour, and in a usual one of the week before it.
 
     Args:
-        epochs: The log; all of its records are read.
+        epochs: The log; all of its records are read, those that say when they were written count.
         now: Where the last hour ends.
 
     Raises:
