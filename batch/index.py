@@ -215,7 +215,7 @@ def _remove_orphans(table: DeltaTable, ours: str, kept: Sequence[str]) -> None:
     for action in tables.actions(table):
         with tables.connect() as connection, tables.naming(table):
             tables.bind(connection, "found", table, paths=(str(action["path"]),))
-            rows = connection.execute(f"SELECT * FROM found WHERE {left}", [list(kept)]).to_arrow_table()  # noqa: S608
+            rows = connection.sql(f"SELECT * FROM found WHERE {left}", params=[list(kept)]).to_arrow_table()  # noqa: S608
         if rows.num_rows < int(action["num_records"]):
             gone.append(action)
             made += [rows] if rows.num_rows else []

@@ -61,7 +61,10 @@ PROMISED = {
     "F33": "path traversal",
     "F34": "log rewritten under the same topic id",
     "F35": "settings drift",
+    "F36": "stored bytes",
     "F37": "older comparison",
+    "F38": "order and split",
     "F39": "contradicting copies of one id",
     "F40": "nothing to judge",
+    "F41": "foreign write",
 }
