@@ -58,7 +58,7 @@ class Fault:
 
     id: str  # "F03"
     variant: str = ""  # "a", "b-longer": several faults of one id
-    family: str  # driver, kafka, input, lake, findings, batch, loss
+    family: str  # a section of the page: `TITLES` of tests.faults.table
     title: str
     inject: Callable[["Rig"], None]
     happened: Callable[["Rig"], bool]  # from outside the system; False: the test is an error, never a pass or a skip

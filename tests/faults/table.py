@@ -31,6 +31,7 @@ TITLES = {
     "batch": "The batch path",
     "findings": "Findings and reports",
     "later": "Not caused here yet",
+    "airflow": "Airflow",
 }
 COLUMNS = ("fault", "what is done", "result", "checks", "beside them", "alert", "exit", "s")
 LONGEST = 160  # characters of a reason

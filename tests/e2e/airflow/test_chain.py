@@ -24,6 +24,7 @@ from tests.support.until import until
 MINUTE = 60.0
 TOPIC = "chain"
 HOUR = 3_600_000  # milliseconds
+SERVICES = {"scheduler", "dag-processor", "api-server"}
 DEFINITION = """
 from cutover.definition import Count, Fixed, Pipeline, Sum, Topic
 
@@ -120,6 +121,24 @@ def test_killed_triggerer_leaves_the_driver_alone_and_the_next_one_watches_it(ru
 
     until(lambda: triggerer(runs) not in {None, watched}, within=4 * MINUTE)
 
+    assert alive(before)
+    assert runs.heartbeat()["pid"] == before["pid"]
+    assert runs.api.state("chain_stream", stream_run(runs)) == "running"
+
+
+def test_killed_services_come_back_and_the_driver_has_gone_on_without_them(runs: Runs) -> None:
+    before = streaming(runs)
+    supervisor = Supervisor(runs.settings.home.resolve())
+    killed = {state.name: state.pid for state in supervisor.states() if state.name in SERVICES}
+    for pid in killed.values():
+        os.kill(pid, signal.SIGKILL)
+    send(runs.settings, first=1_000, count=100)
+
+    until(lambda: runs.heartbeat()["epoch"] > before["epoch"], within=MINUTE)
+    until(lambda: killed.items().isdisjoint({s.name: s.pid for s in supervisor.states()}.items()), within=MINUTE)
+    until(runs.api.is_healthy, within=3 * MINUTE)
+
+    assert killed.keys() == SERVICES
     assert alive(before)
     assert runs.heartbeat()["pid"] == before["pid"]
     assert runs.api.state("chain_stream", stream_run(runs)) == "running"

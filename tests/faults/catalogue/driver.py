@@ -11,7 +11,7 @@ from cutover.lake import tables
 from streaming import compaction, query
 from tests.faults.child import Child, Whom
 from tests.faults.definition import CAP
-from tests.faults.fault import Fault, Hold, NotApplicable
+from tests.faults.fault import Fault, Hold
 from tests.faults.rig import Rig
 from tests.integration.streaming import rig as small
 from tests.integration.streaming.rig import is_by_spark
@@ -205,16 +205,6 @@ def _before(variant: str, title: str, *, overflow: bool, extra: tuple[Hold, ...]
         quick=not overflow,
     )
 
-
-NOT_APPLICABLE = (
-    NotApplicable(
-        id="F02",
-        variant="control",
-        family="driver",
-        title="the same with at_least_once and at_most_once, where it must double and lose",
-        why="how records are delivered cannot be chosen yet",
-    ),
-)
 
 FAULTS = (
     _often("a", "the process group", ("group",) * 20, (some_kills_fell_into_an_epoch,)),
