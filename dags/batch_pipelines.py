@@ -4,6 +4,7 @@ By its schedule, one run at a time: a run takes every closed window that records
 a year of data is one run and a quiet hour is none. Parameters `from` and `to` (end exclusive), or `day`, take instead
 the closed windows that a range of event time touches. A date is a day of the daily windows, else a UTC day;
 a backfill takes the day of each of its dates. A range of which no window can be computed, and KAPPA, skip the task.
+Sessions may lie across the ends of a range: for them one is refused, and the task fails.
 
 New installations have it paused: unpause it once `<pipeline>_stream` has committed something.
 

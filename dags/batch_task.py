@@ -27,8 +27,8 @@ def recompute_run(pipeline: str, context: Mapping[str, Any]) -> dict[str, Any]:
         `batch_version`.
 
     Raises:
-        AirflowSkipException: The pipeline is in KAPPA, or no window of the range could be computed.
-        AirflowFailException: Bad parameters, a failed contract, or another failure that a person must act on.
+        AirflowSkipException: The pipeline is in KAPPA, the range is empty, or no window of it could be computed.
+        AirflowFailException: Bad parameters, a range of sessions, a failed contract, or what else a person must act on.
         RuntimeError: The child ended in a way that nobody expected.
     """
     with failing_plainly():
@@ -41,8 +41,21 @@ def recompute_run(pipeline: str, context: Mapping[str, Any]) -> dict[str, Any]:
         wanted = requested_range(
             context["params"], found.window, run_type=str(run.run_type), logical_date=run.logical_date
         )
+    refuse_empty(pipeline, wanted)
     end = run_command(batch_arguments(pipeline, wanted), on_line=log.info)
     return announced(pipeline, end)
+
+
+def refuse_empty(pipeline: str, wanted: RunRange) -> None:
+    """Skip a day that its zone has left out, as Samoa has 30 December 2011.
+
+    Raises:
+        AirflowSkipException: The range ends where it begins.
+    """
+    if wanted.start is not None and wanted.start == wanted.end:
+        msg = f"Nothing was computed: the range that was asked for of {pipeline} has no moment, it begins and ends at "
+        msg += f"{wanted.start.isoformat()}. A zone leaves out a day where its date jumps."
+        raise AirflowSkipException(msg)
 
 
 def batch_arguments(pipeline: str, wanted: RunRange) -> list[str]:

@@ -58,6 +58,14 @@ def test_a_day_is_one_of_the_business_zone(
     assert found == RunRange(datetime(2013, 3, 31, begins, tzinfo=UTC), datetime(2013, 4, 1, 4, tzinfo=UTC))
 
 
+def test_a_day_that_the_zone_left_out_is_an_empty_range() -> None:
+    island = Daily(zone="Pacific/Apia")  # went from 29 to 31 December 2011
+
+    found = requested_range({"day": "2011-12-30"}, island, run_type="manual", logical_date=None)
+
+    assert found == RunRange(datetime(2011, 12, 30, 10, tzinfo=UTC), datetime(2011, 12, 30, 10, tzinfo=UTC))
+
+
 @pytest.mark.parametrize(
     ("params", "part"),
     [

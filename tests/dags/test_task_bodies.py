@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
-from batch_task import announced, batch_arguments
+from batch_task import announced, batch_arguments, refuse_empty
 from reconcile_task import address, label, requests
 from run_range import RunRange
 from task_errors import failing_plainly
@@ -127,6 +127,24 @@ def test_batch_is_skipped_in_kappa(bag: "DagBag", home: Path) -> None:
     run = bag.dags["flights_batch"].test()
 
     assert {task.task_id: str(task.state) for task in run.get_task_instances()} == {"recompute": "skipped"}
+
+
+def test_range_of_sessions_fails_the_task_and_announces_nothing(bag: "DagBag", home: Path) -> None:
+    run = bag.dags["ad_billing_batch"].test(run_conf={"day": "2013-02-08"})
+
+    (task,) = run.get_task_instances()
+    assert home.is_dir()
+    assert (str(task.state), str(run.state)) == ("failed", "failed")
+    assert task.xcom_pull(task_ids="recompute") is None
+
+
+def test_day_that_the_zone_left_out_is_skipped_with_the_reason() -> None:
+    day = RunRange(FEB_8, FEB_8)
+
+    with pytest.raises(AirflowSkipException, match=r"Nothing was computed: .* has no moment"):
+        refuse_empty("flights", day)
+    refuse_empty("flights", RunRange(FEB_8, FEB_9))
+    refuse_empty("flights", RunRange())
 
 
 def test_failing_verdict_fails_the_task_and_leaves_its_report_as_xcom(bag: "DagBag", home: Path) -> None:
