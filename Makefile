@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 CUTOVER := .venv/bin/cutover
 PYTEST := .venv/bin/pytest
-KINDS := unit spec property dags integration faults e2e
+KINDS := unit spec property dags faults e2e integration
 TOGETHER := -n 2 --dist loadscope --no-loadscope-reorder # two modules at a time, in the order given
 CAPABILITIES := tests/unit/scenarios/test_figures.py tests/property/test_paths_agree.py \
 	tests/property/test_streaming_runner.py tests/integration/streaming/test_simulate.py tests/integration/streaming/test_measures.py \
