@@ -15,10 +15,14 @@ from cutover.lake.losses import Loss
 from cutover.log.kafka import LogClient
 from cutover.settings import Settings
 from reconcile.result import SealBreach
+from reconcile.watch.lag import Driver
 from reconcile.watch.observe import driver
 
 STANDS = frozenset({"LogDataLost", "TopicIdentityChanged"})
 """Runbooks of what a stream does not go on by itself after."""
+
+UNHEARD = frozenset({"KafkaUnreachable", "KafkaRefused"})
+"""Runbooks of a driver that ended since the log told it nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,12 +76,32 @@ def _refuse(
 
 
 def _of_driver(settings: Settings, pipeline: Pipeline, accepted: tuple[Loss, ...], silent: str) -> Answer:
-    """Return why the driver ended, if that was for the log and nobody has accepted it since."""
-    found = driver(settings, pipeline.name)
+    """Return what the driver's last words say of the log: why it ended, if that was for the log and stands, or a note.
+
+    Without such words nobody knows whether the log still is what both sides read, so nothing is judged.
+    """
+    version = settings.stream_version
+    found = driver(settings, pipeline.name if version is None else f"{pipeline.name}.stream-{version}")
     ended = found.state == "FAILED" and found.runbook in STANDS and found.at is not None
     if ended and not any(loss.at >= datetime.fromisoformat(str(found.at)) for loss in accepted):
         return Answer(breach=_breach(str(found.error), str(found.runbook)))
+    mute = _mute(found)
+    if mute is not None:
+        msg = f"Log of `{pipeline.name}`: expected it or its driver to tell that it still is what both sides read, got "
+        msg += f"neither: {silent} {mute} Hint: compare again once it answers: `cutover reconcile {pipeline.name}`."
+        return Answer(breach=SealBreach(code="log_silent", message=msg, runbook="NotComparable"))
     return Answer(note=f"The log could not be asked whether it still is what both sides read: {silent}")
+
+
+def _mute(found: Driver) -> str | None:
+    """Return why a driver's last words say nothing of the log; None: they do."""
+    if found.at is None:
+        return "No driver has left word here."
+    if found.state == "DIED":
+        return "The driver died without a word."
+    if found.silent_since is not None or found.runbook in UNHEARD:
+        return "The driver got no answer from it either."
+    return None
 
 
 def _breach(text: str, runbook: str) -> SealBreach:

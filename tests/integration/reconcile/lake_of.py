@@ -26,9 +26,11 @@ from cutover.lake.epochs import EpochRecord
 from cutover.lake.paths import batch_uri
 from cutover.lake.schemas import BATCH_INDEX, batch_schema, epoch_log_schema
 from cutover.log.kafka import RawRecord
+from cutover.process import current
 from cutover.settings import Settings
 from reconcile import run
 from reconcile.result import Reconciliation
+from streaming import heartbeat
 from tests.support.held_log import HeldLog
 from tests.support.planted import put_rows
 
@@ -131,9 +133,18 @@ def _here(lateness: Lateness) -> InForce:
     return readback.of_process(replace(PIPELINE, lateness=lateness))
 
 
+def leave_word(settings: Settings, pipeline: Pipeline, **changes: object) -> None:
+    """Leave the last heartbeat of a driver that this process is: it stopped, and found nothing wrong with its log."""
+    here = current()
+    word = {"pid": here.pid, "boot": here.boot, "started": here.started, "run_id": "r", "state": "STOPPED"}
+    file = heartbeat.folder(settings, pipeline.name) / "heartbeat.json"
+    heartbeat.replace_json(file, word | {"at": START.isoformat()} | changes)
+
+
 def write(settings: Settings, lake: Lake, pipeline: Pipeline = PIPELINE) -> str:
     """Write the tables and return the epoch log's folder."""
     _HELD[settings.home] = held(lake)
+    leave_word(settings, pipeline)  # tests of tables have no broker
     version = versions.open_or_create(settings, pipeline, SystemClock())
     schema = epoch_log_schema(pipeline)
     log = tables.ensure(version.uri, schema, partition_by=["_kind"])
