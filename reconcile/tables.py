@@ -101,26 +101,33 @@ def _result(
         extra=found.extra,
         changed=found.changed,
     )
-    is_equal = found.rows == 0 and columns.is_same
+    verdict, exit_code = _verdict(rows, found, columns)
     windows = _windows(connection, layout, found)
     return Reconciliation(
         kind="tables",
         pipeline="diff",
         run_id="",
         at="",
-        verdict=Verdict.CONSISTENT if is_equal else Verdict.DIVERGED,
-        exit_code=0 if is_equal else 1,
+        verdict=verdict,
+        exit_code=exit_code,
         sentence=_sentence(rows, found, columns),
         sides=Sides(expected=asked.left, actual=asked.right),
         windows=windows,
         rows=rows,
         causes={UNEXPLAINED: Cause(rows=found.rows)},
-        policy=PolicyResult(unexplained=found.rows, within=is_equal),
+        policy=PolicyResult(unexplained=found.rows, within=exit_code == 0),
         worst_keys=_worst_keys(connection, layout),
         differences=_differences(connection, layout),
         differences_total=_cells(connection, layout),
         notes=(*columns.notes, *_duplicates(connection, layout)),
     )
+
+
+def _verdict(rows: Rows, found: Diff, columns: Columns) -> tuple[Verdict, int]:
+    """Return the verdict and its exit code; agreement of nothing with nothing proves nothing."""
+    if found.rows or not columns.is_same:
+        return Verdict.DIVERGED, 1
+    return (Verdict.CONSISTENT, 0) if rows.compared else (Verdict.NOT_COMPARABLE, 2)
 
 
 def _windows(connection: duckdb.DuckDBPyConnection, layout: Layout, found: Diff) -> Windows:
@@ -136,6 +143,8 @@ def _windows(connection: duckdb.DuckDBPyConnection, layout: Layout, found: Diff)
 
 
 def _sentence(rows: Rows, found: Diff, columns: Columns) -> str:
+    if not rows.compared and columns.is_same:
+        return "Nothing was compared: both tables are empty. Name tables or versions that hold rows."
     if found.rows == 0:
         schema = "." if columns.is_same else "; the schemas differ."
         return f"The tables agree in all {rows.compared:,} rows of the columns that they share{schema}"

@@ -12,6 +12,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from cutover.errors import CutoverError, DefinitionError, LakeError
+from reconcile.report import page
 from reconcile.result import Reconciliation, Verdict
 from reconcile.tables import Asked, compare_tables
 
@@ -192,11 +193,20 @@ def test_numbers_too_far_apart_to_subtract_differ(tmp_path: Path) -> None:
     assert pair(tmp_path, left, right, tolerances={"v": 1.0}).verdict is Verdict.DIVERGED
 
 
-def test_empty_tables_agree_and_differ_from_others(tmp_path: Path) -> None:
+def test_of_two_empty_tables_nothing_is_compared(tmp_path: Path) -> None:
     empty, one = values(kind=pa.int64()), values(1, kind=pa.int64())
     empty = empty.cast(one.schema)
 
-    assert pair(tmp_path, empty, empty).verdict is Verdict.CONSISTENT
+    nothing = pair(tmp_path, empty, empty)
+    assert (nothing.verdict, nothing.exit_code, nothing.policy.within) == (Verdict.NOT_COMPARABLE, 2, False)
+    assert "both tables are empty" in nothing.sentence
+    assert "both tables are empty" in page.render(nothing)
+
+
+def test_an_empty_table_differs_from_others(tmp_path: Path) -> None:
+    empty, one = values(kind=pa.int64()), values(1, kind=pa.int64())
+    empty = empty.cast(one.schema)
+
     found = pair(tmp_path, one, empty)
     assert (found.verdict, found.rows.missing) == (Verdict.DIVERGED, 1)
 
