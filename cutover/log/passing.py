@@ -37,6 +37,9 @@ _LEADERLESS = frozenset(
 
 _CUT = frozenset({KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN})  # noqa: SLF001 -- their only names
 
+_SILENT = _CUT | {KafkaError._TIMED_OUT, KafkaError.REQUEST_TIMED_OUT}  # noqa: SLF001 -- as above
+"""Nobody answered. What the client was at when its time was up, and so its words, differ from try to try."""
+
 
 def passes_by_itself(error: BaseException) -> bool:
     """Return whether the same question may be answered a moment later."""
@@ -74,13 +77,14 @@ def unanswered(
         seconds: How long an answer was waited for.
         otherwise: What to say without a cause.
     """
-    said = cause if cause is not None and cause.code() in REFUSALS else refused
-    if said is not None:
-        msg = f"Kafka at {bootstrap}: expected leave to ask, it refused: {said.str()}."
+    refusal = cause if cause is not None and cause.code() in REFUSALS else refused
+    if refusal is not None:
+        msg = f"Kafka at {bootstrap}: expected leave to ask, it refused: {refusal.str()}."
         hint = "\nHint: waiting changes nothing; look at user, password, certificate and rights (describe, read)."
         return LogError(msg + hint, runbook="KafkaRefused")
-    detail = otherwise if cause is None else cause.str()
-    msg = f"Kafka at {bootstrap}: expected an answer within {seconds:g} s, got: {detail}."
+    is_silent = cause is not None and cause.code() in _SILENT
+    said = "none" if is_silent else f"`{otherwise if cause is None else cause.str()}`"
+    msg = f"Kafka at {bootstrap}: expected an answer within {seconds:g} s, got {said}."
     return LogError(msg + "\nHint: `cutover status` shows the broker.", runbook="KafkaUnreachable")
 
 

@@ -68,6 +68,7 @@ def _fault(variant: str, key: str, change: Change) -> Fault:
         inject=partial(start_under, key=key, change=change),
         happened=both_paths_refused_it,
         holds=(the_key_is_named,),
+        alert="StreamNotRunning",
         exit_code=CutoverError.exit_code,
         quick=variant == "own-group",
     )

@@ -16,7 +16,7 @@ from cutover.clock import SystemClock
 from cutover.definition import catalogue
 from cutover.definition.pipeline import Pipeline, Topic
 from cutover.errors import LakeError, LogError
-from cutover.lake import tables, versions, writing
+from cutover.lake import checksums, tables, versions, writing
 from cutover.lake.epochs import EpochLog, EpochRecord
 from cutover.lake.schemas import epoch_log_schema
 from cutover.log.kafka import LogClient
@@ -64,8 +64,10 @@ def clicks(place: Settings) -> Pipeline:
     """Return the pipeline, its epoch 0 committed up to offset 4."""
     pipeline = catalogue.get(place, "clicks")
     version = versions.open_or_create(place, pipeline, CLOCK)
+    stem = checksums.new_stem("epoch", 0)
     record = EpochRecord(
         epoch=0,
+        files=checksums.text_of(checksums.weight_of("_kind=epoch", stem)),
         run_id="r",
         topic=pipeline.source.name,
         topic_id=LogClient(place).topic_id(pipeline.source.name),
@@ -86,7 +88,7 @@ def clicks(place: Settings) -> Pipeline:
     commit = CommitProperties(
         custom_metadata={"userMetadata": record.to_json()}, app_transactions=[Transaction(version.app_id, 0)]
     )
-    writing.append(table, pa.Table.from_pylist([row], schema=schema), commit=commit)
+    writing.append(table, pa.Table.from_pylist([row], schema=schema), stem=stem, commit=commit)
     return pipeline
 
 

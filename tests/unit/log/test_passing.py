@@ -1,0 +1,29 @@
+"""What a question to the log that failed is said to mean."""
+
+import pytest
+from confluent_kafka import KafkaError
+
+from cutover.log.passing import unanswered
+
+SILENCES = [
+    KafkaError(KafkaError._TIMED_OUT, "Timed out waiting for controller"),
+    KafkaError(KafkaError._TIMED_OUT, "Failed while waiting for controller: Local: Timed out"),
+    KafkaError(KafkaError._TRANSPORT, "Connection refused"),
+    KafkaError(KafkaError._ALL_BROKERS_DOWN),
+]
+
+
+def said(cause: KafkaError | None, *, refused: KafkaError | None = None) -> str:
+    return str(unanswered("k:1", cause, refused=refused, seconds=2.0, otherwise="no leader")).splitlines()[0]
+
+
+@pytest.mark.parametrize("cause", SILENCES, ids=str)
+def test_no_answer_is_said_in_the_same_words_whatever_the_client_was_at(cause: KafkaError) -> None:
+    assert said(cause) == "Kafka at k:1: expected an answer within 2 s, got none."
+
+
+def test_anything_else_is_said_as_the_client_says_it() -> None:
+    assert said(None) == "Kafka at k:1: expected an answer within 2 s, got `no leader`."
+    refused = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "not yours")
+    assert said(refused) == "Kafka at k:1: expected leave to ask, it refused: not yours."
+    assert said(SILENCES[0], refused=refused) == said(refused)
