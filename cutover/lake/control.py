@@ -202,6 +202,19 @@ def _check_columns(table: ControlTable, handle: DeltaTable) -> None:
         raise LakeError(msg + "\nHint: another release made this lake; begin with a new one (`lake` in the settings).")
 
 
+def lost(handle: DeltaTable, pipeline: str) -> list[int]:
+    """Return the sequences of a pipeline whose rows are gone: each commit in turn has left its number in the table."""
+    newest = handle.transaction_version(pipeline)
+    if newest is None or "sequence" not in {field.name for field in handle.schema().fields}:
+        return []
+    with tables.connect() as connection:
+        tables.bind(connection, "control", handle)
+        query = "SELECT DISTINCT sequence FROM control WHERE pipeline = ?"
+        with tables.naming(handle):
+            held = {int(row[0]) for row in connection.execute(query, [pipeline]).fetchall() if row[0] is not None}
+    return sorted(set(range(int(newest) + 1)) - held)
+
+
 def read(settings: Settings, table: ControlTable, pipeline: str) -> list[dict[str, Any]]:
     """Return all rows of a pipeline, in the order of their columns `sequence`, `at` or `created_at`."""
     uri = control_uri(settings, table)

@@ -139,6 +139,15 @@ def change(
     return Change(uri=uri, kind=Kind.FOREIGN, commits=theirs, missing=missing)
 
 
+def removed(table: DeltaTable) -> Change:
+    """Return the change of a table that lacks rows of ours, by all that others did to it, as far as its log tells."""
+    entries = list(_entries(table))
+    theirs = tuple(commit for commit, _ in reversed(entries) if not commit.ours)
+    behind = theirs and any(commit.ours and commit.version > theirs[0].version for commit, _ in entries)
+    base = theirs[0].version - 1 if theirs and not behind else None
+    return Change(uri=str(tables.local_root(table) or table.table_uri), kind=Kind.FOREIGN, commits=theirs, base=base)
+
+
 def refuse(
     table: DeltaTable, expected: int | None, *, otherwise: str, skips: Callable[[Name], bool] = lambda _: False
 ) -> Change | None:

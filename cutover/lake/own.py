@@ -23,6 +23,7 @@ from cutover.settings import Settings
 LOOKS, BETWEEN = 4, 0.25
 """How often a table of the batch path is looked at that seems changed, and the seconds between two looks."""
 ANEW = "`cutover batch {name} --anew` computes everything from the log"
+CONTROL = "see docs/runbooks/ForeignWrite.md for what each table of `_control` decides"
 ACCEPTED = "`cutover accept-loss {name}` leaves it as it is and reads the log into a new version"
 
 
@@ -36,12 +37,21 @@ def changes(settings: Settings, pipeline: Pipeline) -> Iterator[tuple[Change, st
     for found in _of_batch(settings, pipeline):
         yield found, ANEW.format(name=pipeline.name)
     yield from _of_dimensions(settings, pipeline)
-    for control_name in control.SCHEMAS:
-        uri = control_uri(settings, control_name)
-        if tables.exists(uri):
-            rewritten = foreign.change(tables.open_table(uri), None)
-            if rewritten is not None:
-                yield rewritten, "see docs/runbooks/ForeignWrite.md for what each table of `_control` decides"
+    yield from ((found, CONTROL) for found in _of_control(settings, pipeline))
+
+
+def _of_control(settings: Settings, pipeline: Pipeline) -> Iterator[Change]:
+    """Yield changes of the control tables: files of others, and rows of this pipeline that are gone."""
+    for name in control.SCHEMAS:
+        uri = control_uri(settings, name)
+        if not tables.exists(uri):
+            continue
+        table = tables.open_table(uri)
+        found = foreign.change(table, None)
+        if found is None and control.lost(table, pipeline.name):
+            found = foreign.removed(table)
+        if found is not None:
+            yield found
 
 
 def _of_batch(settings: Settings, pipeline: Pipeline) -> list[Change]:

@@ -3,13 +3,14 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
 
 from cutover.settings import Settings
 from reconcile.result import Reconciliation, Verdict
-from tests.integration.reconcile.lake_of import PIPELINE, START, Lake, Raw, Sale, lake_of, reconcile, write
+from tests.integration.reconcile.lake_of import PIPELINE, START, Lake, Raw, Sale, edited, lake_of, reconcile, write
 
 HOUR = timedelta(hours=1)
 SALES = (
@@ -130,3 +131,28 @@ def test_a_doubled_pair_of_rows_does_not_cancel_out(settings: Settings) -> None:
     result = reconcile(settings, PIPELINE)
 
     assert result.rows.missing == 2
+
+
+@pytest.mark.parametrize("minutes", [-1, 1])
+def test_a_wrong_end_of_a_window_of_the_batch_is_found(settings: Settings, minutes: int) -> None:
+    write(settings, edited(lake_of(SALES), 0, partial(_longer, minutes=minutes)))
+
+    result = reconcile(settings, PIPELINE)
+
+    assert result.verdict is Verdict.DIVERGED
+    assert {cell.measure for cell in result.differences if cell.cause == "unexplained"} == {"window_end"}
+
+
+@pytest.mark.parametrize("minutes", [-1, 1])
+def test_a_wrong_end_of_a_window_of_the_stream_is_found(settings: Settings, minutes: int) -> None:
+    def edit(rows: list[Raw]) -> list[Raw]:
+        return _only(rows, 2, "a", lambda row: [_longer(row, minutes=minutes)])
+
+    result = planted(settings, edit)
+
+    assert result.verdict is Verdict.DIVERGED
+    assert "window_end" in {cell.measure for cell in result.differences if cell.cause == "unexplained"}
+
+
+def _longer(row: Raw, *, minutes: int) -> Raw:
+    return row | {"window_end": row["window_end"] + timedelta(minutes=minutes)}

@@ -4,14 +4,18 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from deltalake import DeltaTable
 
 from cutover.cli import main
 from cutover.clock import SystemClock
+from cutover.definition.fingerprint import result_fingerprint
 from cutover.lake import control
+from cutover.lake.paths import ControlTable, control_uri
 from cutover.probe import Point
 from cutover.settings import Settings
 from reconcile import history, recorded
 from reconcile.result import Reconciliation, Verdict
+from reconcile.verify.run import verify
 from reconcile.watch.alerts import alerts
 from reconcile.watch.gather import Gathering
 from tests.integration.reconcile.lake_of import (
@@ -206,3 +210,42 @@ def test_differences_of_a_killed_run_do_not_stay(settings: Settings) -> None:
     control.append(settings, "differences", [row | place | {"at": START, "detail": None}])
 
     assert history.open_differences(settings, PIPELINE) == {}
+
+
+@pytest.mark.parametrize("table", ["gate", "reconciliations"])
+def test_rows_that_were_removed_from_a_control_table_are_named_and_come_back(
+    settings: Settings, diverged: Reconciliation, table: ControlTable
+) -> None:
+    row = {"pipeline": PIPELINE.name, "at": START, "event": "rolled_back", "stage": "LAMBDA", "who": "me", "why": "so"}
+    truth = {"result_fingerprint": result_fingerprint(PIPELINE), "stream_version": 0, "evidence": "{}"}
+    control.append_in_turn(settings, "gate", row | truth)
+    handle = DeltaTable(control_uri(settings, table))
+    handle.delete()
+    verified = verify(settings, PIPELINE, only=["N9"])
+
+    found = reconcile(settings, PIPELINE)
+
+    (breach,) = found.seal.breaches
+    assert (diverged.verdict, found.verdict, found.runbook) == (
+        Verdict.DIVERGED,
+        Verdict.NOT_COMPARABLE,
+        "ForeignWrite",
+    )
+    assert f"_control/{table}" in breach.message
+    assert f"table version {handle.version()}, DELETE by" in breach.message
+    assert [table in violation.text for violation in verified.violations] == [True]
+
+
+@pytest.mark.parametrize("table", ["gate", "versions"])
+def test_a_restore_brings_removed_rows_of_a_control_table_back(settings: Settings, table: ControlTable) -> None:
+    write(settings, lake_of(SALES))
+    row = {"pipeline": PIPELINE.name, "at": START, "event": "rolled_back", "stage": "LAMBDA", "who": "me", "why": "so"}
+    control.append_in_turn(settings, "gate", row | {"result_fingerprint": result_fingerprint(PIPELINE)})
+    handle = DeltaTable(control_uri(settings, table))
+    before = handle.version()
+    handle.delete()
+    without = reconcile(settings, PIPELINE).verdict
+
+    handle.restore(before)
+
+    assert (without, reconcile(settings, PIPELINE).verdict) == (Verdict.NOT_COMPARABLE, Verdict.CONSISTENT)

@@ -70,6 +70,30 @@ def test_an_epoch_that_is_right_is_not_named() -> None:
     assert list(n4_prefix.check(facts(prefix=prefix))) == []
 
 
+def test_ids_that_are_those_of_the_log_are_not_named() -> None:
+    known = frozenset({("a", 7), (None, 8)})
+    found = portion(expected_ids=known, found_ids=known)
+
+    assert not list(n4_prefix.known_ids(found))
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"expected_ids": frozenset({("a", 7)})}, "expected id 'a', event time 1970-01-01T00:00:00.000007Z, to be"),
+        ({"found_ids": frozenset({("a", 7)})}, "expected no id 'a', event time 1970-01-01T00:00:00.000007Z, got one"),
+        (
+            {"expected_ids": frozenset({("a", 7)}), "found_ids": frozenset({("a", 8)})},
+            "expected no id 'a', event time 1970-01-01T00:00:00.000008Z",
+        ),
+    ],
+)
+def test_an_id_that_the_log_does_not_bear_out_is_named(changes: dict[str, object], text: str) -> None:
+    prefix = Prefix(portions=(portion(**changes),), of_epochs=2, sampled=False, seed=1)
+
+    assert text in texts(n4_prefix.check(facts(prefix=prefix)))
+
+
 def test_a_fold_that_changes_a_window_is_named() -> None:
     fold = Refold(version=9, windows=2, different=("window x: expected the result of the version before it.",))
     prefix = Prefix(portions=(), of_epochs=2, sampled=False, seed=0, folds=(fold,))

@@ -1,0 +1,119 @@
+"""`cutover verify --files`: the bytes of every listed file, in pieces, whether or not anybody reads them."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from cutover import cli
+from cutover.lake import control, scrub, tables
+from cutover.lake.paths import batch_uri
+from cutover.settings import Settings
+from tests.integration.reconcile.lake_of import PIPELINE, START, lake_of, write
+from tests.integration.reconcile.test_commands import DEFINITION, SALES
+
+KINDS = ("_kind=partial", "_kind=ledger", "_kind=epoch", "/batch/", "/batch_index/", "_control/gate/")
+
+
+@pytest.fixture
+def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """Return an installation that commands find, with both sides of some sales and a row of the gate."""
+    (tmp_path / "pipelines").mkdir()
+    (tmp_path / "pipelines" / "sales.py").write_text(DEFINITION, encoding="utf-8")
+    monkeypatch.setenv("CUTOVER_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("CUTOVER_PIPELINES", str(tmp_path / "pipelines"))
+    settings, made = Settings(home=tmp_path / "home"), lake_of(SALES)
+    write(settings, made)
+    row = {"pipeline": PIPELINE.name, "at": START, "event": "rolled_back", "stage": "LAMBDA", "who": "me", "why": "so"}
+    truth = {"result_fingerprint": made.run.result_fingerprint, "stream_version": 0, "evidence": "{}"}
+    control.append_in_turn(settings, "gate", row | truth)
+    return settings
+
+
+def listed(settings: Settings) -> Iterator[Path]:
+    """Yield the data files that the lake's tables list."""
+    for folder in sorted(Path(settings.lake_uri).rglob("_delta_log")):
+        yield from (folder.parent / path for path in tables.paths(DeltaTable(str(folder.parent))))
+
+
+def one_of(settings: Settings, kind: str) -> Path:
+    return next(file for file in listed(settings) if kind in str(file))
+
+
+def flip(file: Path) -> None:
+    whole = file.read_bytes()
+    place = len(whole) // 3
+    file.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
+
+
+def test_sound_files_are_all_looked_at(lake: Settings, capsys: pytest.CaptureFixture[str]) -> None:
+    files = list(listed(lake))
+
+    exit_code = cli.main(["verify", "sales", "--files", "--json"])
+
+    printed = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert exit_code == 0
+    assert printed == {
+        "files": len(files),
+        "bytes": sum(file.stat().st_size for file in files),
+        "listed": len(files),
+        "is_whole": True,
+        "unnamed": 0,
+        "damaged": [],
+    }
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_flipped_bit_names_the_file(lake: Settings, capsys: pytest.CaptureFixture[str], kind: str) -> None:
+    file = one_of(lake, kind)
+    flip(file)
+
+    exit_code = cli.main(["verify", "sales", "--files"])
+
+    assert (exit_code, file.name in "".join(capsys.readouterr().out.split())) == (2, True)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_file_that_was_removed_is_named(lake: Settings, capsys: pytest.CaptureFixture[str], kind: str) -> None:
+    file = one_of(lake, kind)
+    file.unlink()
+
+    exit_code = cli.main(["verify", "sales", "--files"])
+
+    assert (exit_code, file.name in "".join(capsys.readouterr().out.split())) == (2, True)
+
+
+def test_each_run_goes_on_where_the_one_before_stopped(lake: Settings) -> None:
+    count = len(list(listed(lake)))
+
+    found = [scrub.scrub(lake, PIPELINE, most=1) for _ in range(count + 1)]
+
+    assert [one.files for one in found] == [1] * (count + 1)
+    assert [one.is_whole for one in found] == [*[False] * (count - 1), True, False]
+
+
+def test_a_run_over_everything_begins_with_the_first_file(lake: Settings) -> None:
+    count = len(list(listed(lake)))
+    scrub.scrub(lake, PIPELINE, most=1)
+
+    assert scrub.scrub(lake, PIPELINE, most=None).files == count
+
+
+def test_damage_that_one_piece_found_is_found_again_by_the_next_round(lake: Settings) -> None:
+    flip(one_of(lake, "/batch/"))
+    count = len(list(listed(lake)))
+
+    rounds = [sum(len(scrub.scrub(lake, PIPELINE, most=1).damaged) for _ in range(count)) for _ in range(2)]
+
+    assert rounds == [1, 1]
+
+
+def test_a_file_of_somebody_else_is_counted_as_unnamed(lake: Settings) -> None:
+    uri = batch_uri(lake, PIPELINE)
+    write_deltalake(uri, DeltaTable(uri).to_pyarrow_table(), mode="append")
+
+    found = scrub.scrub(lake, PIPELINE)
+
+    assert (found.unnamed, found.damaged) == (1, ())
