@@ -49,10 +49,7 @@ class Sum:
 
     def states(self, name: str, value_type: str | None) -> tuple[State, ...]:
         """Return one column: decimal(38,0) of integers, decimal(38,s) of decimal(p,s); of doubles `<name>__digits`."""
-        if is_float(value_type):
-            return (doubles.state(f"{name}__digits", self.expression),)
-        kind = sum_type(value_type)
-        return (State(column=name, type=kind, create=f"sum(cast({self.expression} as {kind}))", merge="sum"),)
+        return (_summed(name, f"{name}__digits", self.expression, value_type),)
 
     def finish(self, name: str, value_type: str | None) -> Finish | None:
         """Return None, as the state is the result; of doubles what its digits stand for."""
@@ -100,11 +97,7 @@ class Avg:
     def states(self, name: str, value_type: str | None) -> tuple[State, ...]:
         """Return `<name>__sum` (typed as `Sum`; of doubles `<name>__digits`) and `<name>__count` (bigint)."""
         count = State(column=f"{name}__count", type="bigint", create=f"count({self.expression})", merge="sum")
-        if is_float(value_type):
-            return (doubles.state(f"{name}__digits", self.expression), count)
-        kind = sum_type(value_type)
-        create = f"sum(cast({self.expression} as {kind}))"
-        return (State(column=f"{name}__sum", type=kind, create=create, merge="sum"), count)
+        return (_summed(f"{name}__sum", f"{name}__digits", self.expression, value_type), count)
 
     def finish(self, name: str, value_type: str | None) -> Finish | None:
         """Return the division; null where nothing was counted."""
@@ -114,6 +107,14 @@ class Avg:
     def tolerance(self, value_type: str | None, *, same: bool) -> float | None:  # noqa: ARG002 -- every measure's signature
         """Return None: a double is compared as doubles are."""
         return None
+
+
+def _summed(exact: str, digits: str, expression: str, value_type: str | None) -> State:
+    """Return the state of a sum: the column `exact`, or of doubles `digits`."""
+    if is_float(value_type):
+        return doubles.state(digits, expression)
+    kind = sum_type(value_type)
+    return State(column=exact, type=kind, create=f"sum(cast({expression} as {kind}))", merge="sum")
 
 
 Measure = Count | Sum | Min | Max | Avg | Variance | Stddev | First | Last | TopK | Quantile | ApproxDistinct | Bag

@@ -11,7 +11,8 @@ from cutover.errors import LakeError
 from cutover.lake import tables
 from cutover.lake.joined import Span
 from cutover.lake.paths import batch_uri
-from cutover.log.mark import Mark
+from cutover.log import mark
+from cutover.log.mark import Marks
 from cutover.settings import Settings
 
 Range = tuple[int, int]  # [start, end) in microseconds of event time
@@ -66,7 +67,7 @@ class BatchRun:
     files: Mapping[str, str] = field(default_factory=dict)  # table -> what its listed files weigh after this run
     anew: bool = False  # whether it began with nothing: no earlier run says anything of these tables
     contract: tuple[ExpectationResult, ...] = ()
-    marks: Mapping[int, tuple[Mark, ...]] = field(default_factory=dict)  # partition -> the last records before `cut`
+    marks: Marks = field(default_factory=dict)  # partition -> the last records before `cut`
     open_from: int | None = None  # of sessions: start of the first one that was not final, or not to be computed
     dimensions: Mapping[str, tuple[Span, ...]] = field(default_factory=dict)  # lookup -> what it read of which version
     in_force: str | None = None  # digest of the settings that records were judged by; None: none was, up to this run
@@ -101,7 +102,7 @@ class BatchRun:
     def _parsed(cls, text: str) -> Self:
         raw: dict[str, Any] = json.loads(text)
         raw["cut"] = {int(p): offset for p, offset in raw["cut"].items()}
-        raw["marks"] = {int(p): tuple(Mark(*mark) for mark in marks) for p, marks in raw["marks"].items()}
+        raw["marks"] = mark.of_json(raw["marks"])
         raw["scanned"] = {int(p): (span[0], span[1]) for p, span in raw["scanned"].items()}
         raw["computed"] = tuple((a, b) for a, b in raw["computed"])
         raw["wanted"] = tuple(raw["wanted"]) if raw.get("wanted") else None

@@ -12,8 +12,9 @@ from cutover.definition.pipeline import Delivery
 from cutover.engine.in_force import InForce
 from cutover.errors import LakeError
 from cutover.lake import tables
+from cutover.log import mark
 from cutover.log.cut import Cut, LogId
-from cutover.log.mark import Mark
+from cutover.log.mark import Marks
 
 
 def by_partition(raw: Mapping[str, int]) -> dict[int, int]:
@@ -55,7 +56,7 @@ class EpochRecord:
     dimensions: Mapping[str, int] = field(default_factory=dict)  # lookup -> version of the table that rows took from
     dimension_ids: Mapping[str, str] = field(default_factory=dict)  # lookup -> id of that table
     delivery: Delivery = "exactly_once"  # how its data and its offsets were committed
-    marks: Mapping[int, tuple[Mark, ...]] = field(default_factory=dict)  # partition -> the last records before `end`
+    marks: Marks = field(default_factory=dict)  # partition -> the last records before `end`
     leaders: Mapping[int, int] = field(default_factory=dict)  # partition -> leader epoch when it was read
     files: str = field(default="0", compare=False)  # what all listed files weigh after it: `checksums`, 32 hex digits
     in_force: str | None = None  # digest of the settings that its records were judged by; None: no record was
@@ -88,7 +89,7 @@ class EpochRecord:
         try:
             raw: dict[str, Any] = json.loads(text)
             raw |= {name: by_partition(raw[name]) for name in ("start", "end", "max_event", "leaders")}
-            raw["marks"] = {int(p): tuple(Mark(*mark) for mark in marks) for p, marks in raw["marks"].items()}
+            raw["marks"] = mark.of_json(raw["marks"])
             windows = raw.get("windows")
             return cls(**{**raw, "idle": tuple(raw["idle"]), "windows": None if windows is None else tuple(windows)})
         except (ValueError, TypeError, KeyError, AttributeError) as error:
