@@ -15,7 +15,15 @@ from cutover.lake.epochs import EpochLog
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-OWN = ("batch.dirty", "batch.legacy", "batch.replace", "batch.result", "batch.scan", "batch.sessions")
+OWN = (
+    "batch.dirty",
+    "batch.legacy",
+    "batch.replace",
+    "batch.result",
+    "batch.scan",
+    "batch.sessions",
+    "batch.windows",
+)
 """What the batch path alone judges and aggregates by."""
 
 

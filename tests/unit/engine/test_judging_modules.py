@@ -1,0 +1,72 @@
+"""The lists of modules that judge are whole: what they import judges too, or stands here with why it does not."""
+
+import grimp
+import pytest
+
+import batch.judging
+import streaming.judging
+from cutover.engine.code import SHARED
+
+ROOMS = ("cutover", "streaming", "batch")
+NO_VALUE = {
+    "what is said, kept and asked for beside records": """
+        cutover.clock cutover.errors cutover.events cutover.settings cutover.signature cutover.spark cutover.storage
+        cutover.terminal cutover.engine.code cutover.engine.confs cutover.engine.in_force cutover.engine.readback
+        streaming.judging batch.judging""",
+    "refuses a definition, or says when a pane comes": """
+        cutover.definition._refusals cutover.definition.triggers
+        cutover.panes.held cutover.panes.machine cutover.panes.model streaming.pane_values""",
+    "asks the log; what a reader gets is settings": """
+        cutover.log.address cutover.log.cut cutover.log.kafka cutover.log.mark cutover.log.options
+        cutover.log.passing""",
+    "files and their records: bytes are held to checksums, rows to what was recorded of them": """
+        cutover.lake.batch_runs cutover.lake.checksums cutover.lake.control cutover.lake.datafiles
+        cutover.lake.delivery cutover.lake.epochs cutover.lake.folder_names cutover.lake.losses cutover.lake.outcome
+        cutover.lake.paths cutover.lake.pins cutover.lake.scratch cutover.lake.tablelog cutover.lake.tables
+        cutover.lake.upkeep cutover.lake.versions cutover.lake.writing
+        streaming.files streaming.forgetting batch.index batch.staging batch.target batch.work""",
+    "which version of a dimension was joined: recorded, and part of the seal": """
+        cutover.lake.dimensions batch.lookups""",
+    "plain Python that both paths are held against": "cutover.records.reference.lookups",
+    "what the log no longer holds: such windows are incomplete by name": "batch.retention",
+}
+KNOWN = frozenset(name for names in NO_VALUE.values() for name in names.split())
+
+
+@pytest.fixture(scope="module")
+def graph() -> grimp.ImportGraph:
+    return grimp.build_graph(*ROOMS, exclude_type_checking_imports=True, cache_dir=None)
+
+
+def unlisted(graph: grimp.ImportGraph, listed: set[str]) -> set[str]:
+    """Return what the listed modules import, at any distance, that stands on no list."""
+    found = {above for name in listed for above in graph.find_upstream_modules(name)}
+    packages = {name for name in found if graph.find_children(name)}  # these import their modules for users
+    return found - listed - KNOWN - packages
+
+
+@pytest.mark.parametrize("own", [(), streaming.judging.OWN, batch.judging.OWN], ids=["shared", "streaming", "batch"])
+def test_each_module_that_judging_code_imports_is_hashed_or_known_to_judge_nothing(
+    graph: grimp.ImportGraph, own: tuple[str, ...]
+) -> None:
+    assert unlisted(graph, {*SHARED, *own}) == set()
+
+
+def test_every_module_that_parses_classifies_and_folds_is_hashed(graph: grimp.ImportGraph) -> None:
+    rooms = {name for name in graph.find_descendants("cutover.records") if ".reference" not in name}
+
+    assert rooms - set(SHARED) == set()
+
+
+def test_no_module_is_listed_twice_or_gone(graph: grimp.ImportGraph) -> None:
+    listed = [*SHARED, *streaming.judging.OWN, *batch.judging.OWN]
+
+    assert sorted(set(listed)) == sorted(listed)
+    assert set(listed) & KNOWN == set()
+    assert {*listed, *KNOWN} - graph.modules == set()
+
+
+def test_a_judging_module_that_is_taken_off_the_list_is_named(graph: grimp.ImportGraph) -> None:
+    listed = {*SHARED} - {"cutover.definition.doubles"}
+
+    assert unlisted(graph, listed) == {"cutover.definition.doubles"}
