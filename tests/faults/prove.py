@@ -111,7 +111,7 @@ def _holds(fault: Fault, rig: Rig) -> tuple[str, ...]:
 def _cleared(fault: Fault, rig: Rig) -> bool:
     still = {name for name in rig.alerts() - fault.may if SEVERITIES.get(name) != "info"}
     if still and not fault.stays:
-        msg = f"expected no alert after the fault was healed, {sorted(still)} still fire"
+        msg = f"expected no alert after the fault was healed, {sorted(still)} still fire: {rig.firing}"
         raise NotProvenError(msg)
     return not still
 

@@ -22,7 +22,7 @@ def delivered(topic: str, delivery: Delivery) -> Pipeline:
 def kill_between_the_commits(rig: Rig, *, delivery: Delivery) -> None:
     """Block between the commit of rows and that of the epoch, kill the group, go on."""
     rig.make = partial(delivered, rig.topic, delivery)
-    rig.send(rig.draw(4 * CAP))
+    rig.send(rig.draw(10 * CAP))  # so that there are windows which the epoch does not touch
     child = rig.start(block=("epoch.apart", EPOCH))
     rig.note("marker", child.marker())
     rig.note("status", child.kill())

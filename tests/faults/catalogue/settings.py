@@ -14,7 +14,7 @@ from cutover.settings import Settings
 from reconcile.result import Reconciliation, Verdict
 from streaming import query
 from streaming.query import Reading
-from tests.faults.fault import ALWAYS, Fault
+from tests.faults.fault import ALWAYS, Fault, settle
 from tests.faults.rig import Rig
 from tests.faults.task import Role
 
@@ -165,7 +165,7 @@ def _fault(drift: Drift, side: Role) -> Fault:
         title=f"{drift.name} is another in the process of the {'batch run' if mends else 'driver'}",
         inject=partial(drift_apart, drift=drift, side=side),
         happened=dumps_differ,
-        settle=_compute_again,
+        settle=settle if mends else _compute_again,
         verdicts=frozenset({Verdict.CONSISTENT, Verdict.EXPLAINED} if mends else {Verdict.NOT_COMPARABLE}),
         checks=ALWAYS if mends else WITHOUT_PATHS,
         holds=(item_and_both_values_are_named,),
