@@ -40,10 +40,10 @@ def conf(key: str, value: str) -> None:
 
 def uncommitted() -> None:
     """Let the clients of both kinds of read be told nothing of transactions."""
-    asked = query.source_options
+    asked, isolation = query.source_options, read.ISOLATION
 
     def otherwise(settings: Settings, reading: Reading) -> dict[str, str]:
-        return {**asked(settings, reading), read.ISOLATION: "read_uncommitted"}
+        return {**asked(settings, reading), isolation: "read_uncommitted"}
 
     query.source_options = otherwise
     read.ISOLATION = "kafka.client.rack"  # so that the batch read's option is another one

@@ -55,6 +55,7 @@ def flip_before_a_start(rig: Rig, *, table: str, kind: str) -> None:
     """Flip one bit of a data file that the next start of a path reads, and start it: its newest one of that kind."""
     rig.make = partial(remembering, rig.topic)
     rig.send(rig.draw(60))
+    rig.close_windows()
     rig.drain()
     rig.batch()
     rig.note("before", rig.reconcile().verdict.value)
@@ -62,6 +63,7 @@ def flip_before_a_start(rig: Rig, *, table: str, kind: str) -> None:
     rig.send(rig.draw(20))
     rig.note("transaction", rig.transaction())
     rig.refused(rig.drain if table == "log" else rig.batch)
+    rig.note("transaction after", rig.transaction())
 
 
 def the_start_names_the_file(rig: Rig) -> Iterator[str]:
@@ -69,8 +71,9 @@ def the_start_names_the_file(rig: Rig) -> Iterator[str]:
     name = Path(rig.evidence["file"][0]).name
     if name not in rig.said:
         yield f"expected {name} in: {rig.said}"
-    if rig.transaction() != rig.evidence["transaction"]:
-        yield f"expected transaction {rig.evidence['transaction']}, got {rig.transaction()}"
+    before, after = rig.evidence["transaction"], rig.evidence["transaction after"]
+    if before != after:
+        yield f"expected transaction {before}, got {after}"
 
 
 def flip(rig: Rig, *, table: str, kind: str) -> None:
