@@ -115,7 +115,7 @@ def _try_both(rig: Rig) -> None:
     """Start a driver, which must refuse, and reconcile; note what was said, and whether anything was written."""
     before = _files(rig.table)
     error = rig.refused(rig.drain)
-    rig.note("driver", str(error).splitlines()[0][:120])
+    rig.note("driver", str(error).splitlines()[0])
     rig.note("runbook", str(error.runbook))
     rig.note("reconciler", told(rig.reconcile()))
     rig.note("written", sorted(_files(rig.table) - before))
