@@ -99,7 +99,7 @@ class Alerts(BaseModel):
     one_key_share: float = Field(default=0.5, description="Share of one key in ten large epochs in a row.")
     one_key_records: int = Field(default=1_000, description="Accepted records that make an epoch large.")
     growth_times: float = Field(default=2.0, description="Rows of the last hour / those of a usual hour of the week.")
-    growth_hours: int = Field(default=24, description="Hours with rows before the usual one is known.")
+    growth_hours: int = Field(default=24, ge=1, description="Hours with rows before the usual one is known.")
     growth_rows: int = Field(default=100_000, description="Rows an hour below which growth is no trouble.")
 
 

@@ -8,7 +8,7 @@ from deltalake import DeltaTable
 
 from cutover.definition.pipeline import Pipeline
 from cutover.errors import LakeError
-from cutover.lake import epoch_history, foreign, tables, witnesses
+from cutover.lake import datafiles, epoch_history, foreign, tables, witnesses
 from cutover.lake.epochs import EpochRecord, open_log
 from cutover.lake.versions import Version
 from cutover.lake.witnesses import Witness
@@ -39,7 +39,7 @@ def read_record(table: DeltaTable, path: str) -> EpochRecord | None:
         LakeError: The file is not there or does not parse.
     """
     try:
-        rows = tables.read_file(table, path, ("_epoch", "_record")).to_pylist()
+        rows = datafiles.read(table, path, ("_epoch", "_record")).to_pylist()
     except (OSError, pa.ArrowException) as error:
         cause = str(error).splitlines()[0]
         msg = f"Table `{table.table_uri}`: file `{path}` is listed and cannot be read: {cause}."

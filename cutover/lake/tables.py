@@ -228,7 +228,7 @@ def check(table: DeltaTable, actions: Sequence[Mapping[str, Any]]) -> None:
     Raises:
         FileDamagedError: Names the first one.
     """
-    system, root = _place(table)
+    system, root = folder_of(table)
     place = f"Table `{root}`, version {table.version()}"
     for action in actions:
         path = str(action["path"])
@@ -255,7 +255,8 @@ def held(table: DeltaTable, path: str) -> str:
     return ", ".join(said)
 
 
-def _place(table: DeltaTable) -> tuple[fs.FileSystem, str]:
+def folder_of(table: DeltaTable) -> tuple[fs.FileSystem, str]:
+    """Return the file system of a table's folder, and the folder there."""
     root = local_root(table)
     return storage.place(table.table_uri) if root is None else (fs.LocalFileSystem(), str(root))
 
@@ -315,27 +316,6 @@ def damaged(table: DeltaTable) -> dict[str, Any] | None:
             except duckdb.Error:
                 return dict(action)
     return None
-
-
-def read_file(table: DeltaTable, path: str, columns: Sequence[str]) -> pa.Table:
-    """Return columns of one small data file of a table, by its path in the table's log; no partition columns.
-
-    Without an engine: making a DuckDB connection takes longer than reading a few rows.
-
-    Raises:
-        FileDamagedError: The file is not there, or does not hold what was committed.
-        OSError, pa.ArrowException: It does not parse, or lacks a column.
-    """
-    from pyarrow import parquet  # noqa: PLC0415 -- half a second that most commands need not pay
-
-    check(table, [{"path": path}])
-    system, folder = _place(table)
-    with parquet.ParquetFile(f"{folder}/{unquote(path)}", filesystem=system) as file:
-        missing = set(columns) - set(file.schema_arrow.names)
-        if missing:
-            msg = f"expected columns {', '.join(columns)}, got a file without {', '.join(sorted(missing))}"
-            raise pa.ArrowInvalid(msg)
-        return file.read(columns=list(columns))
 
 
 Partition = tuple[tuple[str, str | None], ...]  # columns that are not in the files, and their one value
