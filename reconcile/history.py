@@ -152,9 +152,11 @@ def record(settings: Settings, result: Reconciliation, placed: Entry) -> None:
     # Of a version beside the one that serves the differences have no life: they are looked at once.
     if result.seal.holds and settings.stream_version is None:
         opened = life.open_differences(settings, result.pipeline, placed.lines, placed.version)
-        control.append(settings, "differences", life.rows(result, placed.made, opened, placed.newer))
+        rows = life.rows(result, placed.made, opened, placed.newer)
+        if rows:
+            control.append(settings, "differences", rows)
     row = _row(settings, result, placed.made.fingerprint, placed.made.last, placed.unjudged)
-    control.append_in_turn(settings, "reconciliations", row, turn=placed.turn)
+    control.append(settings, "reconciliations", [row], turn=placed.turn)
     for table in _GROWING:
         uri = control_uri(settings, table)
         if tables.exists(uri) and upkeep.compact(uri):

@@ -6,6 +6,7 @@ from typing import Any
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random
 
 from cutover.errors import LakeError
 from cutover.lake import tables, writing
@@ -47,6 +48,7 @@ SCHEMAS: Mapping[ControlTable, pa.Schema] = {
     "pins": pa.schema(
         [
             pa.field("pipeline", pa.string()),
+            pa.field("sequence", pa.int64()),
             pa.field("result_fingerprint", pa.string()),
             pa.field("stream_version", pa.int64()),
             pa.field("epoch", pa.int64()),
@@ -112,6 +114,7 @@ SCHEMAS: Mapping[ControlTable, pa.Schema] = {
     "differences": pa.schema(
         [
             pa.field("pipeline", pa.string()),
+            pa.field("sequence", pa.int64()),
             pa.field("result_fingerprint", pa.string()),
             pa.field("run_id", pa.string()),
             pa.field("at", TIMESTAMP),
@@ -126,6 +129,7 @@ SCHEMAS: Mapping[ControlTable, pa.Schema] = {
     "proofs": pa.schema(
         [
             pa.field("pipeline", pa.string()),
+            pa.field("sequence", pa.int64()),
             pa.field("result_fingerprint", pa.string()),
             pa.field("at", TIMESTAMP),
             pa.field("digests", pa.list_(pa.string())),  # of claims that the log bore out
@@ -133,27 +137,18 @@ SCHEMAS: Mapping[ControlTable, pa.Schema] = {
     ),
 }
 
+_ATTEMPTS, _WAIT_SECONDS = 40, 0.1
+"""How often an append without a turn of its own is tried, and the longest wait between two."""
+
 
 class OvertakenError(LakeError):
     """Another process appended its row first; nothing was written."""
 
 
-def append(settings: Settings, table: ControlTable, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Append rows; several processes may do so at once."""
-    if rows:
-        handle = tables.ensure(control_uri(settings, table), SCHEMAS[table])
-        writing.append(handle, pa.Table.from_pylist(list(rows), schema=SCHEMAS[table]))
-
-
-def append_in_turn(settings: Settings, table: ControlTable, row: Mapping[str, Any], *, turn: int | None = None) -> int:
-    """Append one row with the next `sequence` of its pipeline; see `append_step`."""
-    return append_step(settings, table, [row], turn=turn)
-
-
-def append_step(
+def append(
     settings: Settings, table: ControlTable, rows: Sequence[Mapping[str, Any]], *, turn: int | None = None
 ) -> int:
-    """Append rows of one pipeline in one commit, with its next `sequence`, refused if another process was faster.
+    """Append rows of one pipeline in one commit, with its next `sequence`; several processes may do so at once.
 
     Args:
         settings: Where the lake lies.
@@ -165,11 +160,25 @@ def append_step(
         The sequence.
 
     Raises:
-        OvertakenError: Another row of the pipeline was appended meanwhile; nothing was written.
+        OvertakenError: Another row of the pipeline was appended in that turn; nothing was written.
     """
+    if turn is not None:
+        return _append_once(settings, table, rows, turn)
+    again = Retrying(
+        retry=retry_if_exception_type(OvertakenError),
+        stop=stop_after_attempt(_ATTEMPTS),
+        wait=wait_random(0, _WAIT_SECONDS),
+        reraise=True,
+    )
+    return again(_append_once, settings, table, rows, None)
+
+
+def _append_once(settings: Settings, table: ControlTable, rows: Sequence[Mapping[str, Any]], turn: int | None) -> int:
     handle = tables.ensure(control_uri(settings, table), SCHEMAS[table])
+    _check_columns(table, handle)
     name = str(rows[0]["pipeline"])
-    sequence = 1 + (handle.transaction_version(name) if handle.transaction_version(name) is not None else -1)
+    newest = handle.transaction_version(name)
+    sequence = 0 if newest is None else int(newest) + 1
     if turn not in {None, sequence}:
         raise _overtaken(table, name, turn)
     numbered = pa.Table.from_pylist([{**row, "sequence": sequence} for row in rows], schema=SCHEMAS[table])
@@ -202,11 +211,16 @@ def _check_columns(table: ControlTable, handle: DeltaTable) -> None:
         raise LakeError(msg + "\nHint: another release made this lake; begin with a new one (`lake` in the settings).")
 
 
-def lost(handle: DeltaTable, pipeline: str) -> list[int]:
-    """Return the sequences of a pipeline whose rows are gone: each commit in turn has left its number in the table."""
+def lost(handle: DeltaTable, table: ControlTable, pipeline: str) -> list[int]:
+    """Return the sequences of a pipeline whose rows are gone: each commit in turn has left its number in the table.
+
+    Raises:
+        LakeError: The table cannot be read, or another release made it.
+    """
     newest = handle.transaction_version(pipeline)
-    if newest is None or "sequence" not in {field.name for field in handle.schema().fields}:
+    if newest is None:
         return []
+    _check_columns(table, handle)
     with tables.connect() as connection:
         tables.bind(connection, "control", handle)
         query = "SELECT DISTINCT sequence FROM control WHERE pipeline = ?"
@@ -216,7 +230,7 @@ def lost(handle: DeltaTable, pipeline: str) -> list[int]:
 
 
 def read(settings: Settings, table: ControlTable, pipeline: str) -> list[dict[str, Any]]:
-    """Return all rows of a pipeline, in the order of their columns `sequence`, `at` or `created_at`."""
+    """Return all rows of a pipeline, in the order in which they were appended."""
     uri = control_uri(settings, table)
     if not tables.exists(uri):
         return []
@@ -224,8 +238,7 @@ def read(settings: Settings, table: ControlTable, pipeline: str) -> list[dict[st
     handle = tables.open_table(uri)
     _check_columns(table, handle)
     tables.bind(connection, "control", handle)
-    order = next(name for name in ("sequence", "at", "created_at") if name in SCHEMAS[table].names)
-    query = f"SELECT * FROM control WHERE pipeline = ? ORDER BY {tables.identifier(order)}"  # noqa: S608 -- a name of ours
+    query = "SELECT * FROM control WHERE pipeline = ? ORDER BY sequence"
     with tables.naming(handle):
         cursor = connection.execute(query, [pipeline])
         names = [column[0] for column in cursor.description]

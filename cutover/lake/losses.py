@@ -95,7 +95,7 @@ def record(settings: Settings, rows: Sequence[Loss], *, turn: int) -> tuple[Loss
     Raises:
         LakeError: Another step was recorded meanwhile; nothing was written.
     """
-    sequence = control.append_step(settings, "losses", [row.to_row() for row in rows], turn=turn)
+    sequence = control.append(settings, "losses", [row.to_row() for row in rows], turn=turn)
     return tuple(replace(row, sequence=sequence) for row in rows)
 
 

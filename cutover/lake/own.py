@@ -48,7 +48,7 @@ def _of_control(settings: Settings, pipeline: Pipeline) -> Iterator[Change]:
             continue
         table = tables.open_table(uri)
         found = foreign.change(table, None)
-        if found is None and control.lost(table, pipeline.name):
+        if found is None and control.lost(table, name, pipeline.name):
             found = foreign.removed(table)
         if found is not None:
             yield found

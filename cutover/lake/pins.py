@@ -62,10 +62,10 @@ def holders(settings: Settings, pipeline: str, fingerprint: str, *, now: datetim
 
 
 def _held(settings: Settings, pipeline: str, fingerprint: str, now: datetime) -> list[dict[str, Any]]:
-    """Return the newest row of each pin that holds; of two rows of one moment the release is the newer one."""
+    """Return the newest row of each pin that holds."""
     last = {
         (row["stream_version"], row["epoch"], row["holder"]): row
-        for row in sorted(control.read(settings, "pins", pipeline), key=lambda row: (row["at"], row["released"]))
+        for row in control.read(settings, "pins", pipeline)
         if row["result_fingerprint"] == fingerprint
     }
     return [row for row in last.values() if not row["released"] and row["expires_at"] > now]

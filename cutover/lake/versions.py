@@ -86,7 +86,7 @@ def serve(settings: Settings, pipeline: Pipeline, number: int, *, why: str, cloc
         msg = f"Version of `{pipeline.name}`: expected one that does not serve yet, stream-{number} does."
         raise DefinitionError(msg)
     row = _row(replace(wanted, beside=False), pipeline, clock) | {"who": user(), "why": reason(why, of="Version")}
-    control.append_in_turn(settings, "versions", row, turn=turn)
+    control.append(settings, "versions", [row], turn=turn)
     log.warning("version_serves", version=wanted.app_id, before=None if serving is None else serving.app_id, why=why)
     return replace(wanted, beside=False)
 
@@ -188,6 +188,6 @@ def register(
         fork=fork,
         beside=beside,
     )
-    control.append_in_turn(settings, "versions", _row(made, pipeline, clock), turn=turn)
+    control.append(settings, "versions", [_row(made, pipeline, clock)], turn=turn)
     log.info("version_created", version=made.app_id, before=older[-1].app_id if older else None)
     return made

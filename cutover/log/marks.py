@@ -69,7 +69,6 @@ class MarkReader:
         consumer = self._consumer()
         try:
             consumer.assign([two.place(self._topic, p, ranges[p][0]) for p in unread])
-            consumer.resume([two.place(self._topic, p) for p in unread])  # a pause outlasts an assignment
             yield from self._unread(consumer, unread)
             consumer.unassign()
         except KafkaException as error:
@@ -87,7 +86,8 @@ class MarkReader:
             if self._is_record(message) and int(message.offset() or 0) < unread.get(partition, 0):
                 yield partition, message
             elif unread.pop(partition, None) is not None:
-                consumer.pause([two.place(self._topic, partition)])
+                # Not paused: behind `resume` librdkafka may ask the broker for nothing during a whole second.
+                consumer.incremental_unassign([two.place(self._topic, partition)])
 
     @staticmethod
     def _is_record(message: Message) -> bool:

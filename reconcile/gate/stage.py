@@ -74,6 +74,6 @@ def _append(
         "stream_version": evidence.stream_version,
         "evidence": evidence_of.record(decision, evidence),
     }
-    sequence = control.append_in_turn(settings, "gate", row, turn=turn)
+    sequence = control.append(settings, "gate", [row], turn=turn)
     names = {"pipeline": pipeline.name, "before": str(decision.stage), "after": str(decision.target)}
     log.info("stage_changed", **names, sequence=sequence, who=entry["who"])

@@ -52,7 +52,7 @@ def verify_and_record(
     found = verify(settings, pipeline, only=only, every=every, seed=seed, clock=clock)
     if found.error is None:
         try:
-            control.append_in_turn(settings, "verifications", _row(settings, pipeline, found, clock, every=every))
+            control.append(settings, "verifications", [_row(settings, pipeline, found, clock, every=every)])
         except (LakeError, OSError) as error:
             log.warning("checks_not_recorded", pipeline=pipeline.name, error=str(error))
     return found

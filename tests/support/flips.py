@@ -36,7 +36,7 @@ def made(home: Path) -> Settings:
     DeltaTable(uri).create_checkpoint()
     row = {"pipeline": PIPELINE.name, "at": START, "event": "rolled_back", "stage": "LAMBDA", "who": "me", "why": "so"}
     truth = {"result_fingerprint": lake.run.result_fingerprint, "stream_version": 0, "evidence": "{}"}
-    control.append_in_turn(settings, "gate", row | truth)
+    control.append(settings, "gate", [row | truth])
     return settings
 
 

@@ -228,4 +228,4 @@ def record_line(settings: Settings, pipeline: Pipeline, epoch: int, **changes: A
         "result": json.dumps({"windows": {"compared": 2}, "causes": {}}),
         "report": None,
     }
-    control.append_in_turn(settings, "reconciliations", row | changes)
+    control.append(settings, "reconciliations", [row | changes])

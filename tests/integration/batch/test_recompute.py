@@ -203,6 +203,6 @@ def test_the_cut_is_pinned_from_the_start_until_it_is_compared(lab: Lab) -> None
 
 def test_in_kappa_batch_does_not_run(lab: Lab) -> None:
     row = {"pipeline": lab.pipeline.name, "at": CLOCK.now(), "event": "advanced", "stage": "KAPPA"}
-    control.append_in_turn(lab.settings, "gate", row | {"result_fingerprint": result_fingerprint(lab.pipeline)})
+    control.append(lab.settings, "gate", [row | {"result_fingerprint": result_fingerprint(lab.pipeline)}])
 
     assert run(lab.settings, lab.pipeline) is None

@@ -60,7 +60,7 @@ def put(settings: Settings, pipeline: Pipeline, name: str) -> None:
     """Append a move, as if it had been allowed."""
     entry = {"pipeline": pipeline.name, "at": CLOCK.now(), "event": "advanced", "stage": name, "why": "", "who": "test"}
     rest = {"result_fingerprint": result_fingerprint(pipeline), "stream_version": 0, "evidence": "{}"}
-    control.append_in_turn(settings, "gate", entry | rest)
+    control.append(settings, "gate", [entry | rest])
 
 
 def test_pipeline_without_history_is_in_lambda(place: Settings, clicks: Pipeline) -> None:

@@ -28,7 +28,7 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     write(settings, made)
     row = {"pipeline": PIPELINE.name, "at": START, "event": "rolled_back", "stage": "LAMBDA", "who": "me", "why": "so"}
     truth = {"result_fingerprint": made.run.result_fingerprint, "stream_version": 0, "evidence": "{}"}
-    control.append_in_turn(settings, "gate", row | truth)
+    control.append(settings, "gate", [row | truth])
     return settings
 
 

@@ -56,7 +56,7 @@ def test_lambda_serves_every_window_once(
 def test_the_stage_says_who_serves(settings: Settings, stage: str, expected: str) -> None:
     write(settings, lake_of(SALES))
     row = {"pipeline": PIPELINE.name, "at": datetime.now(UTC), "event": "advanced", "stage": stage}
-    control.append_in_turn(settings, "gate", row | {"result_fingerprint": result_fingerprint(PIPELINE)})
+    control.append(settings, "gate", [row | {"result_fingerprint": result_fingerprint(PIPELINE)}])
 
     assert served(settings) == [expected] * 6
 
@@ -105,7 +105,7 @@ def test_every_window_says_what_it_is(settings: Settings, stage: str) -> None:
     at_three = replace(lake.epochs[-1], watermark_after=micros(4) + PIPELINE.lateness.allowed_micros)
     write(settings, replace(lake, epochs=(*lake.epochs[:-1], at_three)))
     row = {"pipeline": PIPELINE.name, "at": datetime.now(UTC), "event": "advanced", "stage": stage}
-    control.append_in_turn(settings, "gate", row | {"result_fingerprint": result_fingerprint(PIPELINE)})
+    control.append(settings, "gate", [row | {"result_fingerprint": result_fingerprint(PIPELINE)}])
     assert states(settings) == ["final"] * 4 + ["open"] * 2
 
     lose(settings, 3, 5)

@@ -9,7 +9,7 @@ from deltalake import DeltaTable
 from cutover.cli import main
 from cutover.clock import SystemClock
 from cutover.definition.fingerprint import result_fingerprint
-from cutover.lake import control
+from cutover.lake import control, pins, versions
 from cutover.lake.paths import ControlTable, control_uri
 from cutover.probe import Point
 from cutover.settings import Settings
@@ -212,13 +212,15 @@ def test_differences_of_a_killed_run_do_not_stay(settings: Settings) -> None:
     assert history.open_differences(settings, PIPELINE) == {}
 
 
-@pytest.mark.parametrize("table", ["gate", "reconciliations"])
+@pytest.mark.parametrize("table", ["gate", "reconciliations", "differences", "pins"])
 def test_rows_that_were_removed_from_a_control_table_are_named_and_come_back(
     settings: Settings, diverged: Reconciliation, table: ControlTable
 ) -> None:
     row = {"pipeline": PIPELINE.name, "at": START, "event": "rolled_back", "stage": "LAMBDA", "who": "me", "why": "so"}
     truth = {"result_fingerprint": result_fingerprint(PIPELINE), "stream_version": 0, "evidence": "{}"}
-    control.append_in_turn(settings, "gate", row | truth)
+    control.append(settings, "gate", [row | truth])
+    (version,) = versions.known(settings, PIPELINE)
+    pins.pin(settings, version, 0, holder="a", expires_at=START, now=START)
     handle = DeltaTable(control_uri(settings, table))
     handle.delete()
     verified = verify(settings, PIPELINE, only=["N9"])
@@ -240,7 +242,7 @@ def test_rows_that_were_removed_from_a_control_table_are_named_and_come_back(
 def test_a_restore_brings_removed_rows_of_a_control_table_back(settings: Settings, table: ControlTable) -> None:
     write(settings, lake_of(SALES))
     row = {"pipeline": PIPELINE.name, "at": START, "event": "rolled_back", "stage": "LAMBDA", "who": "me", "why": "so"}
-    control.append_in_turn(settings, "gate", row | {"result_fingerprint": result_fingerprint(PIPELINE)})
+    control.append(settings, "gate", [row | {"result_fingerprint": result_fingerprint(PIPELINE)}])
     handle = DeltaTable(control_uri(settings, table))
     before = handle.version()
     handle.delete()

@@ -1,5 +1,6 @@
 """The installation's own history: appended, read back, in turn."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -36,8 +37,8 @@ def gate_row(stage: str) -> dict[str, object]:
 
 def test_rows_of_one_pipeline_come_back_in_their_order(settings: Settings) -> None:
     for stage in ("LAMBDA", "SHADOW", "KAPPA"):
-        control.append_in_turn(settings, "gate", gate_row(stage))
-    control.append_in_turn(settings, "gate", {**gate_row("LAMBDA"), "pipeline": "other"})
+        control.append(settings, "gate", [gate_row(stage)])
+    control.append(settings, "gate", [{**gate_row("LAMBDA"), "pipeline": "other"}])
 
     rows = control.read(settings, "gate", "p")
 
@@ -49,25 +50,46 @@ def test_a_pipeline_without_history_is_in_lambda(settings: Settings) -> None:
 
 
 def test_the_newest_row_is_the_stage(settings: Settings) -> None:
-    control.append_in_turn(settings, "gate", gate_row("SHADOW"))
+    control.append(settings, "gate", [gate_row("SHADOW")])
 
     assert current_stage(settings, PIPELINE) is Stage.SHADOW
 
 
 def test_a_changed_definition_begins_in_lambda(settings: Settings) -> None:
-    control.append_in_turn(settings, "gate", gate_row("KAPPA"))
+    control.append(settings, "gate", [gate_row("KAPPA")])
 
     assert current_stage(settings, replace(PIPELINE, where="v > 0")) is Stage.LAMBDA
 
 
 def test_the_slower_of_two_writers_is_refused(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    control.append_in_turn(settings, "gate", gate_row("SHADOW"))
+    control.append(settings, "gate", [gate_row("SHADOW")])
     stale = DeltaTable(control_uri(settings, "gate"))
-    control.append_in_turn(settings, "gate", gate_row("KAPPA"))
+    control.append(settings, "gate", [gate_row("KAPPA")])
     monkeypatch.setattr(tables, "ensure", lambda *_: stale)
 
     with pytest.raises(LakeError, match="appended row 1 first"):
-        control.append_in_turn(settings, "gate", gate_row("LAMBDA"))
+        control.append(settings, "gate", [gate_row("LAMBDA")], turn=1)
+
+
+def test_appends_without_a_turn_of_their_own_wait_for_one_another(settings: Settings) -> None:
+    def pin(number: int) -> None:
+        pins.pin(settings, VERSION, number, holder="a", expires_at=NOW + timedelta(hours=1), now=NOW)
+
+    pin(0)
+    with ThreadPoolExecutor(4) as beside:
+        list(beside.map(pin, range(1, 13)))
+
+    assert pins.pinned_epochs(settings, VERSION, now=NOW) == tuple(range(13))
+    assert [row["sequence"] for row in control.read(settings, "pins", PIPELINE.name)] == list(range(13))
+
+
+def test_a_pin_that_was_let_go_and_taken_again_at_one_moment_holds(settings: Settings) -> None:
+    later = NOW + timedelta(hours=1)
+    pins.pin(settings, VERSION, 7, holder="a", expires_at=later, now=NOW)
+    pins.release(settings, VERSION, 7, holder="a", now=NOW)
+    pins.pin(settings, VERSION, 7, holder="a", expires_at=later, now=NOW)
+
+    assert pins.pinned_epochs(settings, VERSION, now=NOW) == (7,)
 
 
 def test_a_pin_holds_until_it_is_released(settings: Settings) -> None:

@@ -105,7 +105,7 @@ def test_a_step_whose_answer_was_lost_is_recorded_and_nobody_was_faster(
     row = {"pipeline": "p", "at": NOW, "event": "advanced", "stage": "SHADOW", "who": "me", "why": "w"}
     loses_the_answer(CommitFailedError("a concurrent transaction"), monkeypatch)
 
-    assert control.append_in_turn(settings, "gate", {**row, "result_fingerprint": "f"}) == 0
+    assert control.append(settings, "gate", [{**row, "result_fingerprint": "f"}]) == 0
     assert [found["stage"] for found in control.read(settings, "gate", "p")] == ["SHADOW"]
 
 
