@@ -18,7 +18,7 @@ from cutover.definition.fingerprint import batch_fingerprint
 from cutover.definition.pipeline import Pipeline
 from cutover.definition.windows import Interval
 from cutover.errors import LogError
-from cutover.lake import batch_runs, checksums, datafiles, tables, upkeep, writing
+from cutover.lake import batch_runs, checksums, datafiles, queries, tables, upkeep, writing
 from cutover.lake.batch_runs import BatchRun, Range
 from cutover.lake.losses import Loss
 from cutover.lake.paths import BATCH_TABLES, BatchTable, batch_uri
@@ -106,7 +106,7 @@ def bind_ranges(
     else:
         connection.register("batch_index", BATCH_INDEX.empty_table())
     runs = [run.run_id for run in history.runs]
-    connection.execute(f"CREATE OR REPLACE TABLE ranges AS {_RANGES.format(source='batch_index')}", {"runs": runs})
+    connection.execute(f"CREATE OR REPLACE TEMP TABLE ranges AS {_RANGES.format(source='batch_index')}", {"runs": runs})
 
 
 def add_ranges(connection: duckdb.DuckDBPyConnection, rows: str, scan: int) -> None:
@@ -213,7 +213,7 @@ def _remove_orphans(table: DeltaTable, ours: str, kept: Sequence[str]) -> None:
     left = f"NOT ({ours}) OR list_contains(?, _run)"
     gone, made = [], []
     for action in tables.actions(table):
-        with tables.connect() as connection, tables.naming(table):
+        with queries.connect() as connection, tables.naming(table):
             tables.bind(connection, "found", table, paths=(str(action["path"]),))
             rows = connection.sql(f"SELECT * FROM found WHERE {left}", params=[list(kept)]).to_arrow_table()  # noqa: S608
         if rows.num_rows < int(action["num_records"]):

@@ -23,7 +23,7 @@ from cutover.definition.ranges import touched
 from cutover.definition.windows import Sessions
 from cutover.errors import DefinitionError, LakeError
 from cutover.events import log
-from cutover.lake import batch_runs, losses, own, pins, same_log, tables
+from cutover.lake import batch_runs, losses, own, pins, queries, same_log, tables
 from cutover.lake.batch_runs import BatchRun, Range
 from cutover.lake.foreign import Kind
 from cutover.lake.paths import BATCH_TABLES, batch_uri, version_uri
@@ -149,7 +149,7 @@ def opened(  # noqa: PLR0913 -- a cut, a range, and on which runs it builds
     with (
         writer_lock(settings, pipeline.name),
         pinned_target(settings, pipeline, epoch, holder=pins.batch_holder(run_id), clock=clock) as target,
-        staging(tables.connect(tables.reading(settings)), version_uri(settings, pipeline), run_id) as staged,
+        staging(queries.connect(queries.reading(settings)), version_uri(settings, pipeline), run_id) as staged,
     ):
         if not anew:
             begun(settings, pipeline)

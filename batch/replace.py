@@ -12,7 +12,7 @@ from deltalake import CommitProperties, DeltaTable, Schema
 from deltalake.transaction import AddAction
 
 from cutover.errors import LakeError
-from cutover.lake import checksums, datafiles, tables, writing
+from cutover.lake import checksums, datafiles, queries, tables, writing
 from cutover.lake.batch_runs import Range
 
 ROWS = 1_000_000  # of a file: what has to be read to replace one window of it
@@ -66,7 +66,7 @@ def replace_windows(
 
 
 def _refuse_outside(table: DeltaTable, rows: pa.Table, ranges: Sequence[Range]) -> None:
-    with tables.connect() as connection:
+    with queries.connect() as connection:
         connection.register("made", rows)
         _bind(connection, "replaced", ranges)
         query = f"SELECT count(*) FROM made WHERE NOT EXISTS (SELECT 1 FROM replaced r WHERE {_INSIDE})"  # noqa: S608
@@ -109,7 +109,7 @@ def _kept(
     """Return the rows of some files of the table that lie outside `ranges`."""
     if not listed:
         return schema.empty_table()
-    with tables.connect() as connection:
+    with queries.connect() as connection:
         tables.bind(connection, "found", table, paths=[str(action["path"]) for action in listed])
         _bind(connection, "replaced", ranges)
         names = set(pa.schema(table.schema().to_arrow()).names)

@@ -25,7 +25,7 @@ def stage_result(work: Work, plan: Plan) -> None:
     work.connection.register(WINDOWS, pa.Table.from_pylist(planned, schema=pa.schema(fields)))
     if not plan.compute:
         nothing = f"SELECT *, 0 AS {scan.CONFLICTS} FROM {scan.SCAN} LIMIT 0"  # noqa: S608 -- names of ours
-        work.connection.execute(f"CREATE VIEW {scan.COUNTED} AS {nothing}")
+        work.connection.execute(f"CREATE TEMP VIEW {scan.COUNTED} AS {nothing}")
         stage_rows(work, None)
     else:
         same = isinstance(work.pipeline.batch, SameDefinition)
@@ -39,7 +39,7 @@ def stage_rows(work: Work, query: str | None) -> None:
         f"{tables.identifier(field.name)}::{duckdb_type(field.type)} AS {tables.identifier(field.name)}"
         for field in batch_schema(work.pipeline)
     )
-    work.connection.execute(f"CREATE TABLE {STAGED} AS SELECT {columns} FROM ({query})")  # noqa: S608 -- quoted
+    work.connection.execute(f"CREATE TEMP TABLE {STAGED} AS SELECT {columns} FROM ({query})")  # noqa: S608 -- quoted
 
 
 def staged_rows(work: Work) -> pa.Table:
@@ -51,7 +51,7 @@ def staged_rows(work: Work) -> pa.Table:
 def _same_definition(work: Work) -> str:
     rows = _once(work) if scan.tells_twins(work.pipeline) else _scanned(work)
     work.connection.execute(
-        f"CREATE VIEW {scan.COUNTED} AS SELECT * FROM ({rows}) "  # noqa: S608 -- names of ours
+        f"CREATE TEMP VIEW {scan.COUNTED} AS SELECT * FROM ({rows}) "  # noqa: S608 -- names of ours
         f"WHERE epoch_us(window_start) IN (SELECT window_start FROM {WINDOWS})"
     )
     folded = finished_sql(work.pipeline, scan.COUNTED)

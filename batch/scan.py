@@ -126,7 +126,7 @@ _TOUCHED = f"""
 
 def _bind_touched(pipeline: Pipeline, connection: duckdb.DuckDBPyConnection, rows: str, *, where: str) -> None:
     source = _hours_sql(pipeline.window, rows) if isinstance(pipeline.window, Sessions) else rows
-    connection.execute(f"CREATE VIEW {TOUCHED} AS {_TOUCHED.format(source=source, where=where)}")
+    connection.execute(f"CREATE TEMP VIEW {TOUCHED} AS {_TOUCHED.format(source=source, where=where)}")
 
 
 def _hours_sql(window: Sessions, rows: str) -> str:

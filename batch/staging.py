@@ -34,7 +34,7 @@ class Staging:
             return
         files = tables.literal(f"{target}/*.parquet")
         self.connection.execute(
-            f"CREATE OR REPLACE VIEW {tables.identifier(name)} AS "  # noqa: S608 -- quoted
+            f"CREATE OR REPLACE TEMP VIEW {tables.identifier(name)} AS "  # noqa: S608 -- quoted
             f"SELECT * FROM read_parquet({files}, hive_partitioning = false)"
         )
 

@@ -13,7 +13,7 @@ from benchmarks.bench import Bench
 from benchmarks.peers import native, native_merge, noop
 from benchmarks.triggers import Trigger, Triggers, drained, listening, until
 from cutover.definition.pipeline import Pipeline
-from cutover.lake import tables, versions
+from cutover.lake import queries, tables, versions
 from cutover.lake.epochs import EpochLog
 from cutover.log.address import bootstrap_servers
 from cutover.probe import Point
@@ -159,7 +159,7 @@ class Streams:
         Raises:
             AssertionError: They differ.
         """
-        with tables.connect() as connection:
+        with queries.connect() as connection:
             connection.register("ours", self.folded(number, columns))
             tables.relation(connection, "theirs", str(self.place(f"hand-{self.pipeline.name}-{number}-table")))
             query = f"""
@@ -180,7 +180,7 @@ class Streams:
         if version is None:
             msg = f"Stream `{pipeline.name}`: expected an epoch log, found none."
             raise AssertionError(msg)
-        with tables.connect() as connection:
+        with queries.connect() as connection:
             log = EpochLog(version.uri)
             newest = log.newest()
             log.relation(connection, "log", epoch=-1 if newest is None else newest.epoch)

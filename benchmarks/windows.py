@@ -15,7 +15,7 @@ from benchmarks.rounds import interleaved, seconds
 from benchmarks.streams import Streams
 from benchmarks.triggers import listening
 from cutover.definition.pipeline import Pipeline
-from cutover.lake import tables, versions
+from cutover.lake import queries, tables, versions
 from cutover.lake.epochs import EpochLog
 from cutover.log.address import bootstrap_servers
 from cutover.records.classes import Class
@@ -72,7 +72,7 @@ class Topic:
         Raises:
             AssertionError: They differ.
         """
-        with tables.connect() as connection:
+        with queries.connect() as connection:
             self._bind(connection, number)
             theirs = f"SELECT * FROM read_parquet({tables.literal(f'{self._place}/*.parquet')})"
             both = f"ours AS (SELECT {COLUMNS} FROM answer), theirs AS (SELECT {COLUMNS} FROM ({theirs}))"
@@ -87,7 +87,7 @@ class Topic:
         return f"our fold and the hand-written batch: {rows:,} (window, key) rows of {self.rows:,} events"
 
     def _fold(self, number: int) -> None:
-        with tables.connect() as connection:
+        with queries.connect() as connection:
             self._bind(connection, number)
 
     def _bind(self, connection: duckdb.DuckDBPyConnection, number: int) -> None:

@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 from cutover.definition.fingerprint import batch_fingerprint, result_fingerprint
 from cutover.definition.pipeline import Pipeline
 from cutover.errors import LakeError
-from cutover.lake import batch_runs, changes, delivery, epoch_history, losses, own, tables, versions, witnesses
+from cutover.lake import batch_runs, changes, delivery, epoch_history, losses, own, queries, tables, versions, witnesses
 from cutover.lake.batch_runs import BatchRun, Range
 from cutover.lake.delivery import NOTHING, Delivered
 from cutover.lake.epochs import EpochLog, EpochRecord
@@ -211,7 +211,7 @@ def _choose(settings: Settings, pipeline: Pipeline, version: Version, epoch: int
 
 
 def _books(epoch_log: EpochLog, epoch: int) -> Books:
-    connection = tables.connect()
+    connection = queries.connect()
     tables.bind(connection, "books_all", epoch_log.table, kinds=("partial", "ledger"))
     rows = connection.execute(_BOOKS, [epoch]).fetchall()
     return Books(
@@ -232,7 +232,7 @@ def _unaccounted(batch: DeltaTable, all_runs: Sequence[BatchRun], run: BatchRun)
         for turn, each in enumerate(recorded)
         for first, end in each.computed
     ]
-    connection = tables.connect()
+    connection = queries.connect()
     tables.bind(connection, "batch", batch)
     fields = [pa.field(name, pa.int64()) for name in ("turn", "epoch", "first", "last")]
     connection.register("spans", pa.Table.from_pylist(spans, schema=pa.schema(fields)))

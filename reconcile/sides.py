@@ -18,7 +18,7 @@ import duckdb
 
 from cutover.definition.pipeline import Pipeline, SameDefinition
 from cutover.definition.windows import Interval, Sessions, newest
-from cutover.lake import overflowing, tables
+from cutover.lake import overflowing, queries, tables
 from cutover.lake.batch_runs import EXPIRED, LOST, Range
 from cutover.lake.delivery import DOUBLED
 from cutover.lake.losses import touched
@@ -73,7 +73,7 @@ def opened(
     end: datetime | None = None,
 ) -> Iterator[Sides]:
     """Open both sides for window starts in `[start, end)`, and close them at the end."""
-    with tables.connect(tables.reading(settings)) as connection:
+    with queries.connect(queries.reading(settings)) as connection:
         evidence.epoch_log.relation(connection, "stream_log", epoch=evidence.run.epoch)
         tables.bind(connection, "batch_table", evidence.batch)
         same = isinstance(pipeline.batch, SameDefinition)

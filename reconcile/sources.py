@@ -40,7 +40,9 @@ def bind(connection: duckdb.DuckDBPyConnection, view: str, source: str) -> None:
         return
     listed = ", ".join(literal(file) for file in _parquet_files(source))
     try:
-        connection.execute(f"CREATE VIEW {identifier(view)} AS FROM read_parquet([{listed}], union_by_name = true)")
+        connection.execute(
+            f"CREATE TEMP VIEW {identifier(view)} AS FROM read_parquet([{listed}], union_by_name = true)"
+        )
     except duckdb.Error as error:
         msg = f"Table `{source}`: expected Parquet, got: {error}"
         raise LakeError(msg, runbook="TableUnreadable") from None
@@ -92,7 +94,7 @@ def align(connection: duckdb.DuckDBPyConnection, raw: Sequence[str], into: Seque
     }
     for view, name in zip(raw, into, strict=True):
         columns = ", ".join(f"TRY_CAST({identifier(c)} AS {kind}) AS {identifier(c)}" for c, kind in common.items())
-        connection.execute(f"CREATE VIEW {identifier(name)} AS SELECT {columns or '1'} FROM {identifier(view)}")
+        connection.execute(f"CREATE TEMP VIEW {identifier(name)} AS SELECT {columns or '1'} FROM {identifier(view)}")
     notes = [f"Column `{name}` is on the expected side only." for name in left if name not in right]
     notes += [f"Column `{name}` is on the actual side only." for name in right if name not in left]
     absent = bool(notes)

@@ -12,7 +12,7 @@ from typing import Any
 import duckdb
 
 from cutover.errors import DefinitionError, LakeError
-from cutover.lake import tables
+from cutover.lake import queries
 from cutover.lake.tables import identifier
 from reconcile.causes import UNEXPLAINED
 from reconcile.cells import minus
@@ -57,7 +57,7 @@ def compare_tables(asked: Asked) -> Reconciliation:
         LakeError: A file cannot be read.
     """
     at, began = datetime.now(UTC), monotonic()
-    with tables.connect() as connection:
+    with queries.connect() as connection:
         bind(connection, "left_raw", asked.left)
         bind(connection, "right_raw", asked.right)
         try:

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from cutover.definition.pipeline import Pipeline
 from cutover.definition.windows import Aligned, Interval, Sessions, merged
-from cutover.lake import tables
+from cutover.lake import queries, tables
 from cutover.lake.batch_runs import BatchRun, Range
 from cutover.lake.paths import batch_uri
 from cutover.settings import Settings
@@ -38,7 +38,7 @@ def windows(
     uri = batch_uri(settings, pipeline, "batch_index")
     if not begun or not tables.exists(uri):
         return ()
-    with tables.connect() as connection:
+    with queries.connect() as connection:
         tables.relation(connection, "batch_index", uri)
         schema = pa.schema([("partition", pa.int32()), ("first", pa.int64())])
         offsets = {"partition": list(begun), "first": list(begun.values())}

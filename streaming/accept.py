@@ -12,7 +12,7 @@ from cutover.definition.pipeline import Pipeline
 from cutover.definition.windows import Sessions
 from cutover.errors import CutoverError, LakeError, LogError
 from cutover.events import log
-from cutover.lake import control, holes, losses, same_log, tables, versions
+from cutover.lake import control, holes, losses, queries, same_log, tables, versions
 from cutover.lake.epochs import EpochLog, EpochRecord
 from cutover.lake.losses import Kind, Loss, Starts
 from cutover.lake.same_log import History
@@ -152,7 +152,7 @@ def _newest(settings: Settings, pipeline: Pipeline, version: Version) -> tuple[E
 
 
 def _read_whole(settings: Settings, table: DeltaTable) -> None:
-    connection = tables.connect(tables.reading(settings))
+    connection = queries.connect(queries.reading(settings))
     try:
         tables.bind(connection, "rows", table)
         connection.execute("SELECT bit_xor(hash(r)) FROM rows AS r").fetchall()
@@ -187,7 +187,7 @@ def _written(
 
 def _windows_since(pipeline: Pipeline, epochs: EpochLog, first: int) -> Starts | None:
     """Return the windows of all rows since an epoch, by their starts; a fold across it makes them more, never fewer."""
-    connection = tables.connect()
+    connection = queries.connect()
     tables.bind(connection, "rows", epochs.table)
     query = """
         SELECT epoch_us(min(window_start)), epoch_us(max(window_start)), epoch_us(max(window_end)) FROM rows

@@ -21,7 +21,7 @@ from confluent_kafka import KafkaException, Producer
 from cutover.definition.pipeline import Pipeline
 from cutover.errors import LogError
 from cutover.events import log
-from cutover.lake import tables
+from cutover.lake import queries
 from cutover.lake.epochs import EpochLog
 from cutover.lake.serving import panes_sql
 from cutover.log import options
@@ -80,7 +80,7 @@ class Changelog:
 
     def add(self, rows: pa.Table) -> None:
         """Take the rows of an epoch that is committed."""
-        with tables.connect() as connection:
+        with queries.connect() as connection:
             connection.register("rows", rows)
             self._unsent += _by_epoch(connection.sql(_query(self._pipeline, "rows")), self._pipeline)
 
@@ -177,7 +177,7 @@ def unsent(epochs: EpochLog, pipeline: Pipeline, *, after: int) -> list[Unsent]:
     newest = epochs.newest()
     if newest is None:
         return []
-    with tables.connect() as connection:
+    with queries.connect() as connection:
         epochs.panes(connection, "rows", epoch=newest.epoch)
         query = f"SELECT * FROM ({_query(pipeline, 'rows')}) WHERE _epoch > {int(after)}"  # noqa: S608 -- quoted
         return _by_epoch(connection.sql(f"{query} ORDER BY _epoch, _order"), pipeline)

@@ -56,7 +56,7 @@ def read(connection: duckdb.DuckDBPyConnection, view: str, uri: str, files: Sequ
         checksums.check(system, root, file.path, place=f"Table `{root}`")
     paths = [f"{root}/{unquote(file.path)}" for file in files]
     if isinstance(system, fs.LocalFileSystem):
-        connection.execute(f"CREATE VIEW {tables.identifier(view)} AS {tables.select(schema, paths)}")
+        connection.execute(f"CREATE TEMP VIEW {tables.identifier(view)} AS {tables.select(schema, paths)}")
         return
     import pyarrow.dataset as ds  # noqa: PLC0415 -- imports pandas, a second that no command should pay
 

@@ -8,7 +8,7 @@ from deltalake.transaction import AddAction
 
 from cutover.definition import compiled
 from cutover.definition.pipeline import Pipeline
-from cutover.lake import checksums, tables
+from cutover.lake import checksums, queries, tables
 from cutover.lake.schemas import duckdb_type, epoch_log_schema
 from cutover.records.classes import Class
 from cutover.records.fold import WINDOW, fold_sql
@@ -45,8 +45,8 @@ def folded(
     weight = checksums.weighted(checksums.total(file.path for file in ordered))
     stem = checksums.new_stem("fold", first, last, weight)
     schema = pa.schema([field for field in epoch_log_schema(pipeline) if field.name != "_kind"])
-    bounds = tables.Bounds(memory=settings.stream.fold_memory, home=settings.home, threads=1)
-    with tables.connect(bounds) as connection:
+    bounds = queries.Bounds(memory=settings.stream.fold_memory, home=settings.home, threads=1)
+    with queries.connect(bounds) as connection:
         files.read(connection, "old", uri, ordered, schema)
         if kind == "partial":
             # A fold has no order; without one to keep, rows need not wait for one another in memory.

@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 
 from cutover.definition.ids import remembered_from
 from cutover.definition.pipeline import Pipeline
-from cutover.lake import tables
+from cutover.lake import queries, tables
 from cutover.lake.epochs import EpochLog, EpochRecord
 from cutover.lake.schemas import duckdb_type
 from streaming.files import File
@@ -76,7 +76,7 @@ def is_forgotten(pipeline: Pipeline, epochs: EpochLog, record: EpochRecord) -> b
     if pipeline.source.record_id is None:
         return False
     needed = remembered_from(pipeline, record.watermark_after)
-    with tables.connect() as connection:
+    with queries.connect() as connection:
         tables.bind(connection, "log", epochs.table, kinds=(KIND,))
         query = f"SELECT max(epoch_us(window_start)) FROM log WHERE _kind = '{KIND}' AND _class = '{MARK}'"
         (reached,) = connection.execute(query).fetchall()[0]
@@ -84,7 +84,7 @@ def is_forgotten(pipeline: Pipeline, epochs: EpochLog, record: EpochRecord) -> b
 
 
 def _records(table: DeltaTable, epochs: Iterable[int]) -> dict[int, EpochRecord]:
-    with tables.connect() as connection:
+    with queries.connect() as connection:
         tables.bind(connection, "log", table, kinds=("epoch",))
         listed = ", ".join(str(int(epoch)) for epoch in epochs)
         query = f"SELECT _record FROM log WHERE _kind = 'epoch' AND _epoch IN ({listed})"

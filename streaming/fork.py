@@ -21,6 +21,7 @@ from cutover.lake import (
     datafiles,
     losses,
     prefix,
+    queries,
     same_log,
     savepoints,
     tables,
@@ -115,7 +116,7 @@ def fill(settings: Settings, pipeline: Pipeline, version: Version) -> None:
     _refuse_folded(pipeline, source, record)
     schema = epoch_log_schema(pipeline)
     table = tables.ensure(version.uri, schema, partition_by=["_kind"], configuration=tables.SHORT_LOG)
-    with tables.connect(tables.reading(settings)) as connection:
+    with queries.connect(queries.reading(settings)) as connection:
         tables.bind(connection, "source", log_of_source.table)
         made = list(_copied(connection, version.uri, schema, record))
     writing.transact(

@@ -19,7 +19,7 @@ from deltalake import DeltaTable
 from cutover.definition.ids import MINUTE, horizon, minute_of, remembered_from
 from cutover.definition.pipeline import Pipeline
 from cutover.events import log
-from cutover.lake import tables
+from cutover.lake import queries, tables
 from cutover.lake.schemas import duckdb_type, epoch_log_schema, id_type
 from cutover.settings import Settings
 
@@ -41,8 +41,8 @@ class Ids:
 
     def __init__(self, settings: Settings, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
-        bounds = tables.Bounds(memory=settings.stream.ids_memory, home=settings.home)
-        self._connection = tables.connect(bounds)
+        bounds = queries.Bounds(memory=settings.stream.ids_memory, home=settings.home)
+        self._connection = queries.connect(bounds)
         self._connection.execute("SET preserve_insertion_order = false")
         self._width = max(1, -(-horizon(pipeline) // (STRETCHES * MINUTE))) * MINUTE
         self._stretches: set[int] = set()  # their starts, microseconds; table `seen_<n>` of each

@@ -18,7 +18,7 @@ from deltalake import DeltaTable
 from cutover.definition.pipeline import Pipeline
 from cutover.definition.triggers import Accumulation, Trigger
 from cutover.definition.windows import Interval
-from cutover.lake import tables
+from cutover.lake import queries, tables
 from cutover.lake.schemas import epoch_log_schema
 from cutover.panes.held import Arrival, Held
 from cutover.panes.machine import begin, noted, recalled
@@ -102,7 +102,7 @@ class Story:
 def story(table: DeltaTable, pipeline: Pipeline) -> Story:
     """Return everything that came out, and what is still held, closed windows included."""
     order = "ORDER BY _epoch, CAST(_record->>'$.order' AS bigint)"
-    with tables.connect() as connection:
+    with queries.connect() as connection:
         tables.bind(connection, "log", table, kinds=("pane", "held"))
         with tables.naming(table):
             rows = connection.sql(f"SELECT * FROM log WHERE _kind = 'pane' {order}").to_arrow_table()  # noqa: S608
@@ -142,7 +142,7 @@ def read(table: DeltaTable, pipeline: Pipeline, trigger: Trigger, *, watermark: 
         is_same: The newest epoch ended under this trigger and accumulation. If not, each open window begins anew: what
             it holds comes as rows of the next epoch, its panes go on where they were.
     """
-    with tables.connect() as connection:
+    with queries.connect() as connection:
         tables.bind(connection, "log", table, kinds=_kinds(pipeline, is_same=is_same))
         with tables.naming(table):
             rows = connection.sql(_newest(pipeline, watermark)).to_arrow_table()

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from cutover.definition import compiled
 from cutover.definition.pipeline import Pipeline
 from cutover.definition.windows import Interval, Sessions, touch
-from cutover.lake import tables
+from cutover.lake import queries
 from cutover.lake.schemas import partial_schema
 from cutover.panes.held import Arrival, Contents
 from cutover.panes.model import Key, in_order
@@ -120,7 +120,7 @@ def _fold(pipeline: Pipeline, groups: Sequence[Contents]) -> list[Contents]:
         for number, contents in enumerate(groups)
         for partial in contents
     ]
-    with tables.connect() as connection:
+    with queries.connect() as connection:
         connection.register("several", pa.Table.from_pylist(rows, schema=partial_schema(pipeline)))
         found = connection.sql(f"{fold_sql(pipeline, 'several')} ORDER BY window_start").to_arrow_table()
     return [(partial,) for partial in partials(found, pipeline)]

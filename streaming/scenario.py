@@ -10,7 +10,7 @@ from cutover.definition.measures import Avg, Count, Measure
 from cutover.definition.pipeline import Pipeline, Topic
 from cutover.definition.windows import Interval
 from cutover.errors import DefinitionError, LakeError
-from cutover.lake import tables
+from cutover.lake import queries
 from cutover.lake.epochs import EpochLog
 from cutover.panes.course import arriving
 from cutover.panes.model import Dropped, DropReason, Key, Outcome, Pane, Row, Setting, Waiting, in_order
@@ -98,7 +98,7 @@ def _dropped(setting: Setting, log: EpochLog, story: pane_rows.Story) -> tuple[D
 
 def _late(log: EpochLog) -> list[tuple[int, Interval]]:
     """Return offset and window of every late row."""
-    with tables.connect() as connection:
+    with queries.connect() as connection:
         log.relation(connection, "ledger", epoch=LAST_EPOCH)
         query = f"SELECT *, _positions[1].offset AS at FROM ledger WHERE _class = '{Class.LATE}'"  # noqa: S608 -- ours
         found = connection.sql(query).to_arrow_table()

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from cutover.definition.pipeline import Pipeline
 from cutover.definition.windows import Sliding
-from cutover.lake import tables
+from cutover.lake import queries
 from cutover.lake.schemas import partial_schema
 from cutover.records.classes import Class
 from cutover.records.windowing import slice_of
@@ -47,7 +47,7 @@ def windowed(rows: pa.Table, pipeline: Pipeline, settings: Settings) -> pa.Table
     rest = rows.filter(pc.invert(is_accepted))
     if not isinstance(window, Sliding) or (rows.num_rows - rest.num_rows) * window.most > MOST * limit:
         return None
-    with tables.connect(tables.Bounds(memory=settings.stream.fold_memory, home=settings.home)) as connection:
+    with queries.connect(queries.Bounds(memory=settings.stream.fold_memory, home=settings.home)) as connection:
         connection.register("found", rows.filter(is_accepted))
         merged = merged_sql(pipeline, schema, f"({_opened_sql(window)})")
         connection.execute(f"CREATE TEMP TABLE merged AS {merged}")

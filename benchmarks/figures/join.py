@@ -15,7 +15,7 @@ from benchmarks.peers import batch_join
 from benchmarks.rounds import interleaved, seconds
 from cutover.definition import catalogue
 from cutover.definition.pipeline import Pipeline
-from cutover.lake import serving, tables
+from cutover.lake import queries, serving
 from cutover.log.address import bootstrap_servers
 from cutover.probe import Point
 from streaming import driver
@@ -139,7 +139,7 @@ class Joined:
         Raises:
             AssertionError: They differ.
         """
-        with tables.connect() as connection:
+        with queries.connect() as connection:
             connection.register("ours", self.read(number))
             connection.register("theirs", self._by_spark().toArrow())
             query = """

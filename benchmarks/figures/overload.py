@@ -14,7 +14,7 @@ from benchmarks.figure import Curve, Figure, Marked, Points, Value
 from benchmarks.figures.sustained import CAP
 from benchmarks.live import Live
 from cutover.definition.pipeline import Pipeline
-from cutover.lake import tables, versions
+from cutover.lake import queries, versions
 from cutover.lake.epochs import EpochLog
 from cutover.records.classes import Class
 from cutover.records.fold import finished_sql
@@ -108,7 +108,7 @@ def counted(settings: Settings, pipeline: Pipeline, sent: int) -> str:
     """
     version = versions.current(settings, pipeline)
     uri = "" if version is None else version.uri
-    with tables.connect() as connection:
+    with queries.connect() as connection:
         log = EpochLog(uri)
         records = log.records()
         log.relation(connection, "log", epoch=records[-1].epoch)

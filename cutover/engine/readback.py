@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from cutover.definition.pipeline import Pipeline
 from cutover.engine import code, confs
 from cutover.engine.in_force import InForce
-from cutover.lake import tables
+from cutover.lake import queries
 from cutover.records import classify, limits, parse
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def _records(pipeline: Pipeline) -> dict[str, str]:
 
 
 def _duckdb() -> dict[str, str]:
-    with tables.connect() as connection:
+    with queries.connect() as connection:
         names = ", ".join(f"current_setting('{name}')::VARCHAR" for name in _DUCKDB)
         found = connection.execute(f"SELECT {names}, version()").fetchall()[0]
     return dict(zip((*_DUCKDB, "version"), map(str, found), strict=True))

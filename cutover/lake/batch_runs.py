@@ -8,7 +8,7 @@ from typing import Any, Self
 from cutover.definition.pipeline import Pipeline
 from cutover.engine.in_force import InForce
 from cutover.errors import LakeError
-from cutover.lake import tables
+from cutover.lake import queries, tables
 from cutover.lake.joined import Span
 from cutover.lake.paths import batch_uri
 from cutover.log import mark
@@ -124,7 +124,7 @@ def runs(settings: Settings, pipeline: Pipeline) -> list[BatchRun]:
     uri = batch_uri(settings, pipeline, "batch_index")
     if not tables.exists(uri):
         return []
-    connection = tables.connect()
+    connection = queries.connect()
     index = tables.open_table(uri)
     tables.bind(connection, "batch_index", index)
     with tables.naming(index):

@@ -9,7 +9,7 @@ from deltalake.exceptions import CommitFailedError
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random
 
 from cutover.errors import LakeError
-from cutover.lake import tables, writing
+from cutover.lake import queries, tables, writing
 from cutover.lake.paths import ControlTable, control_uri
 from cutover.lake.schemas import TIMESTAMP
 from cutover.settings import Settings
@@ -221,7 +221,7 @@ def lost(handle: DeltaTable, table: ControlTable, pipeline: str) -> list[int]:
     if newest is None:
         return []
     _check_columns(table, handle)
-    with tables.connect() as connection:
+    with queries.connect() as connection:
         tables.bind(connection, "control", handle)
         query = "SELECT DISTINCT sequence FROM control WHERE pipeline = ?"
         with tables.naming(handle):
@@ -234,7 +234,7 @@ def read(settings: Settings, table: ControlTable, pipeline: str) -> list[dict[st
     uri = control_uri(settings, table)
     if not tables.exists(uri):
         return []
-    connection = tables.connect()
+    connection = queries.connect()
     handle = tables.open_table(uri)
     _check_columns(table, handle)
     tables.bind(connection, "control", handle)

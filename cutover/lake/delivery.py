@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Self
 
-from cutover.lake import tables
+from cutover.lake import queries, tables
 from cutover.lake.epochs import EpochLog, EpochRecord, by_partition
 from cutover.lake.losses import Starts
 
@@ -75,7 +75,7 @@ def attempts(epoch_log: EpochLog, records: Iterable[EpochRecord]) -> tuple[Attem
     """Return every attempt of an epoch log, by epoch; nothing is read where all of its records are exactly once."""
     if all(record.delivery == EXACTLY_ONCE for record in records):
         return ()
-    with tables.connect() as connection:
+    with queries.connect() as connection:
         tables.bind(connection, "log", epoch_log.table, kinds=(KIND,))
         query = "SELECT _record FROM log WHERE _kind = ? ORDER BY _epoch, _record"
         with tables.naming(epoch_log.table):

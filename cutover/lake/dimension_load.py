@@ -12,7 +12,7 @@ from deltalake.transaction import create_table_with_add_actions
 from cutover.definition.expressions import compile_expression
 from cutover.definition.schema import SIMPLE, check_name, decimal_parts, parse_schema
 from cutover.errors import DefinitionError
-from cutover.lake import checksums, datafiles, tables, writing
+from cutover.lake import checksums, datafiles, queries, tables, writing
 from cutover.lake.dimensions import own_uri
 from cutover.lake.schemas import arrow_type, spark_type
 from cutover.lake.tables import identifier, literal
@@ -53,7 +53,7 @@ def load(settings: Settings, name: str, file: Path, *, key: Sequence[str] = (), 
     check_name(name, of="Dimension")
     uri = own_uri(settings, name)
     known = _known(uri)
-    with tables.connect(tables.reading(settings)) as connection:
+    with queries.connect(queries.reading(settings)) as connection:
         place = f"Dimension `{name}`, file `{file}`"
         try:
             columns = _parquet(connection, place, file) if file.suffix == ".parquet" else None
@@ -76,7 +76,7 @@ def _known(uri: str) -> dict[str, str]:
 
 
 def _parquet(connection: duckdb.DuckDBPyConnection, place: str, file: Path) -> dict[str, str]:
-    connection.execute(f"CREATE VIEW {FILE} AS SELECT * FROM read_parquet({literal(str(file))})")  # noqa: S608 -- quoted
+    connection.execute(f"CREATE TEMP VIEW {FILE} AS SELECT * FROM read_parquet({literal(str(file))})")  # noqa: S608 -- quoted
     found = connection.sql(f"SELECT * FROM {FILE} LIMIT 0").to_arrow_table().schema  # noqa: S608 -- ours
     columns = {field.name: spark_type(field.type) for field in found}
     for column, kind in columns.items():
@@ -101,7 +101,7 @@ def _csv(
         check_name(name, of=place)
     connection.execute(f"CREATE TEMP TABLE cells AS SELECT * FROM {source}")  # noqa: S608 -- quoted
     made = ", ".join(_cast(connection, place, name, kind) for name, kind in columns.items())
-    connection.execute(f"CREATE VIEW {FILE} AS SELECT {made} FROM cells")  # noqa: S608 -- quoted
+    connection.execute(f"CREATE TEMP VIEW {FILE} AS SELECT {made} FROM cells")  # noqa: S608 -- quoted
     return columns
 
 

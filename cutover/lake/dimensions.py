@@ -15,7 +15,7 @@ from cutover.definition.pipeline import Pipeline
 from cutover.definition.schema import canonical_type
 from cutover.definition.types import row_types
 from cutover.errors import LakeError
-from cutover.lake import tables
+from cutover.lake import queries, tables
 from cutover.lake.schemas import spark_type
 from cutover.lake.tables import identifier
 from cutover.records import limits
@@ -103,7 +103,7 @@ def rows(dimension: Dimension) -> pa.Table:
     zero = {name: " + 0" for name, kind in lookup.columns.items() if canonical_type(kind) == "double"}
     names = dict.fromkeys([*lookup.on.values(), *lookup.columns])  # a key may be taken too
     columns = ", ".join(f"{identifier(name)}{zero.get(name, '')} AS {identifier(name)}" for name in names)
-    with tables.connect() as connection:
+    with queries.connect() as connection:
         tables.bind(connection, VIEW, dimension.table)
         with tables.naming(dimension.table):
             return connection.sql(f"SELECT {columns} FROM {VIEW}").to_arrow_table()  # noqa: S608 -- quoted
@@ -175,7 +175,7 @@ def _check_rows(place: str, lookup: Lookup, table: DeltaTable) -> int:
     twice = f"SELECT count(*) FROM (SELECT 1 FROM {VIEW} WHERE {whole} GROUP BY {', '.join(keys)} HAVING count(*) > 1)"  # noqa: S608 -- quoted
     query = f"SELECT {', '.join(['count(*)', f'({twice})', *counts])} FROM {VIEW}"  # noqa: S608 -- quoted
     try:
-        with tables.connect() as connection:
+        with queries.connect() as connection:
             tables.bind(connection, VIEW, table)
             with tables.naming(table):
                 size, doubled, *beyond = connection.execute(query).fetchall()[0]

@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 from cutover.definition.pipeline import Delivery
 from cutover.engine.in_force import InForce
 from cutover.errors import LakeError
-from cutover.lake import tables
+from cutover.lake import queries, tables
 from cutover.log import mark
 from cutover.log.cut import Cut, LogId
 from cutover.log.mark import Marks
@@ -134,7 +134,7 @@ class EpochLog:
 
     def records(self, *, after: int = -1) -> list[EpochRecord]:
         """Return the records of all epochs beyond `after`, in order of their numbers."""
-        connection = tables.connect()
+        connection = queries.connect()
         tables.bind(connection, "log", self.table, kinds=("epoch",))
         query = "SELECT _record FROM log WHERE _kind = 'epoch' AND _epoch > ? ORDER BY _epoch"
         with tables.naming(self.table):
@@ -143,7 +143,7 @@ class EpochLog:
 
     def recent(self, number: int) -> list[EpochRecord]:
         """Return the records of the newest epochs, `number` at most, in order; no other record's text is read."""
-        connection = tables.connect()
+        connection = queries.connect()
         tables.bind(connection, "log", self.table, kinds=("epoch",))
         with tables.naming(self.table):
             row = connection.execute("SELECT max(_epoch) FROM log WHERE _kind = 'epoch'").fetchone()
@@ -151,7 +151,7 @@ class EpochLog:
 
     def newest(self) -> EpochRecord | None:
         """Return the record of the newest epoch; None before the first."""
-        connection = tables.connect()
+        connection = queries.connect()
         tables.bind(connection, "log", self.table, kinds=("epoch",))
         query = "SELECT _record FROM log WHERE _kind = 'epoch' ORDER BY _epoch DESC LIMIT 1"
         with tables.naming(self.table):
@@ -160,8 +160,8 @@ class EpochLog:
 
     def in_force(self, digest: str | None) -> InForce | None:
         """Return the settings that a digest stands for; None: no epoch of the version has recorded it."""
-        connection = tables.connect()
-        tables.bind(connection, "log", self.table)
+        connection = queries.connect()
+        tables.bind(connection, "log", self.table, kinds=("epoch",))
         query = "SELECT _record FROM log WHERE _kind = 'epoch' AND contains(_record, '\"in_force_items\": {')"
         with tables.naming(self.table):
             rows = connection.execute(query).fetchall()
@@ -178,4 +178,4 @@ class EpochLog:
     def _view(self, connection: duckdb.DuckDBPyConnection, view: str, kinds: Collection[str], epoch: int) -> None:
         tables.bind(connection, f"{view}_all", self.table, kinds=kinds)
         rows = f"SELECT * FROM {tables.identifier(f'{view}_all')} WHERE _epoch <= {int(epoch)}"  # noqa: S608 -- quoted
-        connection.execute(f"CREATE OR REPLACE VIEW {tables.identifier(view)} AS {rows}")
+        connection.execute(f"CREATE OR REPLACE TEMP VIEW {tables.identifier(view)} AS {rows}")

@@ -20,7 +20,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from cutover.errors import LakeError
-from cutover.lake import checksums, tablelog, tables
+from cutover.lake import checksums, queries, tablelog, tables
 from cutover.lake.checksums import Name
 
 RUNBOOK = "ForeignWrite"
@@ -227,12 +227,12 @@ def _difference(table: DeltaTable, before: Live, after: Live) -> tuple[int, int]
         return None
     try:
         tables.check(table, [{"path": path} for path in (*gone, *came)])
-        with tables.connect() as connection:
+        with queries.connect() as connection:
             for name, files in (("gone", gone), ("came", came)):
-                connection.execute(f"CREATE VIEW {name} AS {_rows(table, root, files)}")
+                connection.execute(f"CREATE TEMP VIEW {name} AS {_rows(table, root, files)}")
             pairs = (("gone", "came"), ("came", "gone"))
-            queries = (f"SELECT count(*) FROM (FROM {a} EXCEPT ALL FROM {b})" for a, b in pairs)
-            first, second = (connection.execute(query).fetchall()[0][0] for query in queries)
+            counts = (f"SELECT count(*) FROM (FROM {a} EXCEPT ALL FROM {b})" for a, b in pairs)
+            first, second = (connection.execute(query).fetchall()[0][0] for query in counts)
             return int(first), int(second)
     except (LakeError, duckdb.Error):
         return None

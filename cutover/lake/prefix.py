@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from cutover.lake import delivery, tables
+from cutover.lake import delivery, queries, tables
 from cutover.lake.epochs import EpochLog, EpochRecord
 
 _COUNTED = "SELECT _class, sum(_n)::BIGINT FROM log WHERE _kind IN ('partial', 'ledger') AND _epoch <= ? GROUP BY 1"
@@ -21,7 +21,7 @@ def folded_across(epoch_log: EpochLog, records: Sequence[EpochRecord]) -> list[s
     for counts in delivery.effective(records, delivery.attempts(epoch_log, records)).values():
         for kind, pairs in counts.items():
             expected[kind] = expected.get(kind, 0) + pairs
-    with tables.connect() as connection:
+    with queries.connect() as connection:
         tables.bind(connection, "log", epoch_log.table, kinds=("partial", "ledger"))
         with tables.naming(epoch_log.table):
             found = dict(connection.execute(_COUNTED, [records[-1].epoch]).fetchall())

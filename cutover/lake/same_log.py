@@ -5,7 +5,7 @@ all before them are. Where they differ, the marks of earlier epochs are searched
 them the first record that a later leader took is the first that differs, as far as the broker tells leaders apart.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -81,15 +81,24 @@ class _Log:
 
     def held(self, partition: int, marks: Sequence[Mark]) -> dict[int, Mark]:
         """Return what the log holds from the first to the last one of some marks, by offset."""
-        span = (marks[0].offset, min(marks[-1].offset + 1, self.ends.get(partition, 0)))
-        return {mark.offset: mark for mark in self.reader.inside({partition: span})[partition]}
+        return self._held({partition: marks})[partition]
 
     def agrees(self, partition: int, marks: Sequence[Mark]) -> bool:
         """Return whether the log holds all of some marks, as far as retention has left them."""
-        held = self.held(partition, marks)
-        wrong = [mark for mark in marks if held.get(mark.offset) != mark]
+        return not self.differing({partition: marks})
+
+    def differing(self, marks: Mapping[int, Sequence[Mark]]) -> list[int]:
+        """Return the partitions of which the log does not hold all marks, as far as retention has left them."""
+        wrong = dict[int, Mark]()
+        for partition, held in self._held(marks).items():
+            found = [mark for mark in marks[partition] if held.get(mark.offset) != mark]
+            wrong |= {partition: found[-1]} if found else {}
         # Retention works while we read: the log's start is asked for behind it.
-        return not wrong or wrong[-1].offset < self.earliest(partition)
+        return sorted(p for p, mark in wrong.items() if mark.offset >= self.earliest(p))
+
+    def _held(self, marks: Mapping[int, Sequence[Mark]]) -> dict[int, dict[int, Mark]]:
+        spans = {p: (some[0].offset, min(some[-1].offset + 1, self.ends.get(p, 0))) for p, some in marks.items()}
+        return {p: {mark.offset: mark for mark in found} for p, found in self.reader.inside(spans).items()}
 
 
 def recorded(uri: str) -> History:
@@ -127,7 +136,7 @@ def changes(client: LogClient, newest: EpochRecord, history: History) -> tuple[C
         LogError: No broker answers.
     """
     with _opened(client, newest) as log:
-        differing = [p for p, marks in sorted(newest.marks.items()) if not log.agrees(p, marks)]
+        differing = log.differing(newest.marks)
         records = (*history(), newest) if differing else ()
         return tuple(change for p in differing if (change := _searched(log, p, records)) is not None)
 
@@ -139,7 +148,7 @@ def holds(client: LogClient, read: Read) -> bool:
         LogError: No broker answers.
     """
     with _opened(client, read) as log:
-        return all(log.agrees(p, marks) for p, marks in sorted(read.marks.items()))
+        return not log.differing(read.marks)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ import pyarrow as pa
 from cutover.definition.pipeline import Pipeline
 from cutover.definition.windows import Sessions
 from cutover.errors import DefinitionError, LakeError
-from cutover.lake import batch_runs, delivery, losses, prefix, tables, versions
+from cutover.lake import batch_runs, delivery, losses, prefix, queries, tables, versions
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.delivery import DOUBLED, Delivered
 from cutover.lake.epoch_rows import epoch_rows
@@ -53,7 +53,7 @@ def connect(settings: Settings, pipeline: Pipeline, *, epoch: int | None = None)
         msg = f"Pipeline `{pipeline.name}`: expected an epoch log under this definition, found none."
         msg += f"\nHint: `cutover stream {pipeline.name} --drain` makes it."
         raise LakeError(msg)
-    connection = tables.connect(tables.reading(settings))
+    connection = queries.connect(queries.reading(settings))
     epoch_log = EpochLog(version.uri)
     records = _up_to(pipeline, epoch_log, epoch)
     newest = records[-1] if records else None
@@ -69,16 +69,16 @@ def connect(settings: Settings, pipeline: Pipeline, *, epoch: int | None = None)
     )
     says = _states(pipeline, known)
     folded = finished_sql(pipeline, "epoch_log")
-    connection.execute(f"CREATE VIEW streaming AS SELECT *, {says.streaming} AS state FROM ({folded})")  # noqa: S608
+    connection.execute(f"CREATE TEMP VIEW streaming AS SELECT *, {says.streaming} AS state FROM ({folded})")  # noqa: S608
     keys = ", ".join(tables.identifier(key) for key in pipeline.key)
-    connection.execute(f"CREATE VIEW ledger AS {_LEDGER.format(keys=keys, table='epoch_log')}")
+    connection.execute(f"CREATE TEMP VIEW ledger AS {_LEDGER.format(keys=keys, table='epoch_log')}")
     connection.register("epochs", epoch_rows(records))
     epoch_log.panes(connection, "pane_rows", epoch=-1 if newest is None else newest.epoch)
-    connection.execute(f"CREATE VIEW panes AS {panes_sql(pipeline, 'pane_rows')}")
+    connection.execute(f"CREATE TEMP VIEW panes AS {panes_sql(pipeline, 'pane_rows')}")
     _bind_batch(connection, settings, pipeline, runs)
-    connection.execute(f"CREATE VIEW batch_ledger AS {_LEDGER.format(keys=keys, table='batch_ledger_rows')}")
+    connection.execute(f"CREATE TEMP VIEW batch_ledger AS {_LEDGER.format(keys=keys, table='batch_ledger_rows')}")
     connection.register("batch_computed", _computed(runs))
-    connection.execute(f"CREATE VIEW serving AS {_serving(settings, pipeline, says)}")
+    connection.execute(f"CREATE TEMP VIEW serving AS {_serving(settings, pipeline, says)}")
     return connection
 
 

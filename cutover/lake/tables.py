@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -15,10 +14,9 @@ from pyarrow import fs
 
 from cutover import storage
 from cutover.errors import LakeError
-from cutover.lake import checksums, scratch, tablelog
+from cutover.lake import checksums, queries, tablelog
 from cutover.lake.folder_names import refuse_name
 from cutover.lake.schemas import duckdb_type
-from cutover.settings import Settings
 
 CONFIGURATION = {
     "delta.logRetentionDuration": "interval 1 hours",
@@ -37,36 +35,6 @@ class TableLogError(LakeError):
     def __init__(self, uri: str, found: str) -> None:
         self.sentence = f"`{uri}`: expected every entry of its table log to be whole, got {found}."
         super().__init__(f"Table {self.sentence}", runbook="TableUnreadable")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
-    """What a connection may take: memory (such as `512MB`), then disk under `home`; threads (None: all cores)."""
-
-    memory: str
-    home: Path
-    threads: int | None = None
-
-
-def connect(bounds: Bounds | None = None) -> duckdb.DuckDBPyConnection:
-    """Return a DuckDB connection in UTC that never reaches for the network.
-
-    Args:
-        bounds: What a query over a whole table may take. None: for single files and small tables.
-    """
-    connection = duckdb.connect(config={"autoinstall_known_extensions": False})
-    connection.execute("SET TimeZone = 'UTC'; SET enable_progress_bar = false")
-    if bounds is not None:
-        connection.execute(f"SET memory_limit = {literal(bounds.memory)}")
-        connection.execute(f"SET temp_directory = {literal(str(scratch.folder(bounds.home)))}")
-        if bounds.threads is not None:
-            connection.execute(f"SET threads = {int(bounds.threads)}")
-    return connection
-
-
-def reading(settings: Settings) -> Bounds:
-    """Return what one reader of whole tables may take."""
-    return Bounds(memory=settings.read.memory, home=settings.home)
 
 
 def exists(uri: str) -> bool:
@@ -218,7 +186,7 @@ def bind(
         selects = [select(schema, files, partition) for partition, files in _files(root, listed).items()]
     body = " UNION ALL ".join(selects) or nothing(schema)
     with naming(table):
-        connection.execute(f"CREATE OR REPLACE VIEW {identifier(view)} AS {body}")
+        connection.execute(f"CREATE OR REPLACE TEMP VIEW {identifier(view)} AS {body}")
     return int(table.version())
 
 
@@ -241,8 +209,7 @@ def check(table: DeltaTable, actions: Sequence[Mapping[str, Any]]) -> None:
 
 def held(table: DeltaTable, path: str) -> str:
     """Return what a listed file held, in words for people, from the table's log; empty if that says nothing."""
-    with connect() as connection:
-        connection.execute("SET TimeZone = 'UTC'")
+    with queries.connect() as connection:
         connection.register("listed", pa.RecordBatchReader.from_stream(table.get_add_actions(flatten=True)).read_all())
         columns = {str(row[0]) for row in connection.execute("DESCRIBE listed").fetchall()}
         said = []
@@ -306,7 +273,7 @@ def damaged(table: DeltaTable) -> dict[str, Any] | None:
     if root is None:
         return None
     whole = pa.schema(table.schema().to_arrow())
-    with connect() as connection:
+    with queries.connect() as connection:
         for action in actions(table):
             in_path = {k.removeprefix("partition.") for k in action if k.startswith("partition.")}
             columns = pa.schema([field for field in whole if field.name not in in_path])

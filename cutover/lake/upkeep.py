@@ -10,7 +10,7 @@ from deltalake.exceptions import DeltaError
 
 from cutover.errors import LakeError
 from cutover.events import log
-from cutover.lake import checksums, datafiles, tables, writing
+from cutover.lake import checksums, datafiles, queries, tables, writing
 
 FILES = 100  # of a table, beyond which they are merged
 MOST = 256 * 2**20  # bytes of a table that is merged: all of it is held in memory
@@ -35,7 +35,7 @@ def compact(uri: str, *, files: int = FILES) -> bool:
     before = len(sizes)
     if before <= files or sum(sizes) > MOST or any(checksums.name_of(p) is None for p in tables.paths(table)):
         return False
-    with tables.connect() as connection:
+    with queries.connect() as connection:
         tables.bind(connection, "old", table)
         with tables.naming(table):
             rows = connection.execute("SELECT * FROM old").to_arrow_table()

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from cutover.definition.pipeline import Pipeline
 from cutover.errors import LogError
-from cutover.lake import tables, versions
+from cutover.lake import queries, tables, versions
 from cutover.lake.epochs import EpochLog, EpochRecord
 from cutover.lake.rejoin import Rejoin
 from cutover.lake.schemas import partial_schema
@@ -82,7 +82,7 @@ def determinism(settings: Settings, pipeline: Pipeline, *, replays: int, seed: i
     """
     span = _span(settings, pipeline)
     spark = session(settings, app=f"cutover audit {pipeline.name}")
-    with tables.connect(tables.reading(settings)) as connection:
+    with queries.connect(queries.reading(settings)) as connection:
         replayed = _Replayed(
             settings=settings,
             pipeline=pipeline,

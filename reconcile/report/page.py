@@ -4,6 +4,7 @@ Undefined names raise, so a field that is gone is noticed by a test and not by a
 """
 
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ def render(result: Reconciliation) -> str:
     return "\n".join(visible(line) for line in html.split("\n"))
 
 
+@cache
 def _environment() -> Environment:
     environment = Environment(
         loader=FileSystemLoader(_TEMPLATES),

@@ -162,7 +162,7 @@ def _refold(source: Source, facts: Facts, version: int) -> Refold | None:
             return None
         log.relation(source.connection, f"{view}_log", epoch=facts.records[-1].epoch)
         folded = finished_sql(facts.pipeline, f"{view}_log")
-        source.connection.execute(f"CREATE OR REPLACE VIEW {view} AS {folded}")
+        source.connection.execute(f"CREATE OR REPLACE TEMP VIEW {view} AS {folded}")
     found = results.compared(source.connection, facts.pipeline, "fold_before", "fold_after")
     text = "expected the result of the version before it, got another."
     different = (f"window {moment(at)}: {text}" for at in found.changed)

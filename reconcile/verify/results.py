@@ -92,7 +92,7 @@ def _finals(source: Source, facts: Facts, older: EpochLog, record: EpochRecord) 
     older.relation(connection, "older_log", epoch=record.epoch)
     for name, rows in (("older_fold", "older_log"), ("newer_fold", ROWS)):
         folded = finished_sql(facts.pipeline, rows)
-        connection.execute(f"CREATE OR REPLACE VIEW {name} AS SELECT * FROM ({folded}) WHERE {closed}")
+        connection.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS SELECT * FROM ({folded}) WHERE {closed}")
     found = compared(connection, facts.pipeline, "older_fold", "newer_fold")
     return Finals(version=older.version, epoch=record.epoch, windows=found.windows, changed=found.changed)
 
@@ -124,7 +124,7 @@ def _twice(source: Source, facts: Facts, first: BatchRun, second: BatchRun) -> T
             tables.relation(source.connection, f"{name}_all", uri, version=run.batch_version)
         except CutoverError:
             return None  # its files are gone
-        source.connection.execute(f"CREATE OR REPLACE VIEW {name} AS SELECT * FROM {name}_all WHERE {where}")
+        source.connection.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS SELECT * FROM {name}_all WHERE {where}")
     found = compared(source.connection, facts.pipeline, "batch_first", "batch_second")
     return Twice(first_run=first.run_id, second_run=second.run_id, windows=found.windows, changed=found.changed)
 

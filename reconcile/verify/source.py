@@ -10,7 +10,7 @@ import duckdb
 
 from cutover.definition.pipeline import Pipeline
 from cutover.errors import LakeError
-from cutover.lake import losses, tables, versions, witnesses
+from cutover.lake import losses, queries, tables, versions, witnesses
 from cutover.lake.epochs import EpochLog
 from cutover.lake.versions import Version
 from cutover.settings import Settings
@@ -57,12 +57,12 @@ def opened(settings: Settings, pipeline: Pipeline, asked: Asked) -> tuple[Source
     seen = witnesses.all_of(settings, pipeline, version)  # before the log is opened: its driver goes on
     log = EpochLog(version.uri)
     _refuse_missing(log)
-    connection = tables.connect(tables.reading(settings))
+    connection = queries.connect(queries.reading(settings))
     source = Source(settings=settings, pipeline=pipeline, version=version, log=log, connection=connection, asked=asked)
     try:
         records = tuple(log.records())
         tables.bind(connection, ALL_ROWS, log.table)
-        connection.execute(f"CREATE VIEW {ROWS} AS SELECT * FROM {ALL_ROWS} WHERE _kind IN ('partial', 'ledger')")  # noqa: S608 -- ours
+        connection.execute(f"CREATE TEMP VIEW {ROWS} AS SELECT * FROM {ALL_ROWS} WHERE _kind IN ('partial', 'ledger')")  # noqa: S608 -- ours
         ledger.make(connection, pipeline, records)
     except duckdb.Error as error:
         raise unreadable(log, error) from error

@@ -3,7 +3,7 @@
 from datetime import datetime
 from statistics import median
 
-from cutover.lake import tables
+from cutover.lake import queries, tables
 from cutover.lake.epochs import EpochLog
 from reconcile.watch.facts import Growth
 
@@ -26,7 +26,7 @@ def growth(epochs: EpochLog, now: datetime) -> Growth:
     Raises:
         LakeError: A file cannot be read.
     """
-    with tables.connect() as connection:
+    with queries.connect() as connection:
         tables.bind(connection, "epochs_by_hour", epochs.table, kinds=("epoch",))
         with tables.naming(epochs.table):
             rows = connection.execute(_BY_HOUR, [now.timestamp(), HOURS]).fetchall()

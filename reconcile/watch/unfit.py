@@ -7,7 +7,7 @@ from dataclasses import replace
 from cutover.cells import visible
 from cutover.definition.pipeline import Pipeline, Topic
 from cutover.definition.schema import Field, fields
-from cutover.lake import tables
+from cutover.lake import queries
 from cutover.lake.epochs import EpochLog, EpochRecord
 from cutover.log import two
 from cutover.log.kafka import LogClient, RawRecord
@@ -70,7 +70,7 @@ def _unknown_names(value: bytes | None, topic: Topic) -> list[str]:
 
 
 def _malformed(pipeline: Pipeline, epochs: EpochLog, log: LogClient, since: int) -> Iterator[Unfit]:
-    connection = tables.connect()
+    connection = queries.connect()
     newest = epochs.newest()
     epochs.relation(connection, "rows", epoch=-1 if newest is None else newest.epoch)
     row = connection.execute(_FIRST, [since, Reason.TYPE, Reason.MISSING]).fetchone()

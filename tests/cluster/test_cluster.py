@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from batch import recompute
-from cutover.lake import tables
+from cutover.lake import queries, tables
 from cutover.lake.paths import batch_uri
 from cutover.process import Identity, is_alive
 from cutover.settings import Settings
@@ -44,7 +44,7 @@ def workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 def batch_rows(settings: Settings, topic: str) -> list[tuple[Any, ...]]:
     """Return the batch table, in order."""
-    connection = tables.connect()
+    connection = queries.connect()
     tables.relation(connection, "batch", batch_uri(settings, rig.pipeline(topic)))
     query = "SELECT epoch_us(window_start), k, clicks, ids, squares, newest FROM batch ORDER BY ALL"
     return list(connection.execute(query).fetchall())

@@ -23,7 +23,7 @@ from batch.target import Target
 from batch.work import Work
 from cutover.definition import Count, Lateness, Pipeline, Sessions, Sum, Topic
 from cutover.definition.windows import Interval, merged
-from cutover.lake import tables
+from cutover.lake import queries, tables
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.epochs import EpochRecord
 from cutover.lake.paths import batch_uri
@@ -95,9 +95,9 @@ class Batch:
     runs: list[BatchRun] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.connection = tables.connect()
+        self.connection = queries.connect()
         self.connection.execute(
-            "CREATE TABLE ranges (scan INTEGER, _partition INTEGER, window_start BIGINT, window_end BIGINT,"
+            "CREATE TEMP TABLE ranges (scan INTEGER, _partition INTEGER, window_start BIGINT, window_end BIGINT,"
             " first_offset BIGINT, last_offset BIGINT)"
         )
         tables.ensure(batch_uri(self.settings, PIPELINE), batch_schema(PIPELINE))

@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 from batch import recompute
 from cutover.definition import Pipeline
 from cutover.errors import LakeError
-from cutover.lake import tables
+from cutover.lake import queries, tables
 from cutover.lake.epochs import EpochRecord
 from cutover.lake.paths import batch_uri
 from cutover.log.kafka import LogClient, RawRecord
@@ -191,7 +191,7 @@ class Actions(RuleBasedStateMachine):
         recompute.run(self.settings, self.pipeline)
         self.cut = self.records[-1]
         read = [r for r in self.log if r.offset < self.cut.end.get(r.partition, 0)]
-        connection = tables.connect()
+        connection = queries.connect()
         tables.relation(connection, "batch", batch_uri(self.settings, self.pipeline))
         found = rows_of(connection, self.pipeline, "SELECT * FROM batch")
         assert {

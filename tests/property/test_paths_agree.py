@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from batch import recompute
 from cutover.definition import Pipeline
-from cutover.lake import tables
+from cutover.lake import queries, tables
 from cutover.lake.paths import batch_uri
 from cutover.log.kafka import RawRecord
 from cutover.records import reference
@@ -136,7 +136,7 @@ def test_reference_stream_and_batch_agree_wherever_epochs_end(
 
     records = hold(settings, pipeline, story.log)
     truth = expected_rows(reference.run(pipeline, story.log))
-    connection = tables.connect()
+    connection = queries.connect()
     tables.relation(connection, "batch", batch_uri(settings, pipeline))
     epochs = [record for record in records if not record.final]
     alone = reference.run(pipeline, story.log, epochs=[record.end for record in epochs])

@@ -105,7 +105,7 @@ def test_copies_of_a_row_are_paired_alike_each_time(lake: duckdb.DuckDBPyConnect
         group="window_start",
         wide=frozenset({"v"}),
     )
-    lake.execute("CREATE OR REPLACE TABLE missing AS SELECT * FROM side_1 WHERE j > 0")
+    lake.execute("CREATE OR REPLACE TEMP TABLE missing AS SELECT * FROM side_1 WHERE j > 0")
     found = set()
     for _ in range(RUNS // 2):
         diff(lake, layout, "side_0", "missing", into="apart")

@@ -49,7 +49,9 @@ def duckdb_says(compiled: Mapping[str, Expression]) -> pa.Table:
     connection = duckdb.connect()
     connection.execute("SET TimeZone = 'UTC'")
     connection.register("given", nasty_table())
-    naive = "CREATE TABLE nasty AS SELECT * REPLACE (CAST(p AS TIMESTAMP) AS p, CAST(q AS TIMESTAMP) AS q) FROM given"
+    naive = (
+        "CREATE TEMP TABLE nasty AS SELECT * REPLACE (CAST(p AS TIMESTAMP) AS p, CAST(q AS TIMESTAMP) AS q) FROM given"
+    )
     connection.execute(naive)
     columns = [f"{e.duckdb} AS e{i}, {e.duckdb_failed} AS f{i}" for i, e in enumerate(compiled.values())]
     return connection.sql(f"SELECT row, {', '.join(columns)} FROM nasty ORDER BY row").to_arrow_table()  # noqa: S608 -- our own text

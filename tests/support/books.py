@@ -8,7 +8,7 @@ from typing import Any
 import duckdb
 
 from cutover.definition import Pipeline
-from cutover.lake import tables, versions
+from cutover.lake import queries, tables, versions
 from cutover.lake.epochs import EpochLog, EpochRecord
 from cutover.log.kafka import RawRecord
 from cutover.records import reference
@@ -75,7 +75,7 @@ def hold(settings: Settings, pipeline: Pipeline, log: Sequence[RawRecord]) -> li
     records = epochs.records()
     if not records:
         return []
-    connection = tables.connect()
+    connection = queries.connect()
     epochs.relation(connection, "found", epoch=records[-1].epoch)
     _numbers(records, epochs.transaction(version.app_id))
     _books(connection, pipeline, records, log)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cutover.definition import Avg, Count, Fixed, Join, Lateness, Max, Min, Pipeline, SelfJoin, Sum, Topic
 from cutover.definition.joins import RIGHT, How
-from cutover.lake import tables
+from cutover.lake import queries
 from cutover.lake.schemas import partial_schema
 from cutover.records.fold import finished_sql, fold_sql
 from cutover.records.reference import joined
@@ -132,7 +132,7 @@ def table(pipeline: Pipeline, part: list[Row]) -> pa.Table:
 
 def fold(pipeline: Pipeline, parts: list[pa.Table]) -> pa.Table:
     """Return the fold of some partials as partial rows again."""
-    with tables.connect() as connection:
+    with queries.connect() as connection:
         connection.register("parts", pa.concat_tables(parts))
         found = connection.sql(
             f"SELECT 'accepted' AS _class, NULL AS _positions, NULL AS _partition, NULL AS _unknown, *"  # noqa: S608
@@ -144,7 +144,7 @@ def fold(pipeline: Pipeline, parts: list[pa.Table]) -> pa.Table:
 
 def finished(pipeline: Pipeline, parts: list[pa.Table]) -> dict[str | None, dict[str, Any]]:
     """Return the measures by key, from partials."""
-    with tables.connect() as connection:
+    with queries.connect() as connection:
         connection.register("parts", pa.concat_tables(parts))
         found = connection.sql(finished_sql(pipeline, "parts")).to_arrow_table().to_pylist()
     return {row["ad"]: {name: row[name] for name in pipeline.measures} for row in found}

@@ -13,7 +13,7 @@ from typing import Any
 
 from cutover.clock import SystemClock
 from cutover.definition import Pipeline
-from cutover.lake import tables
+from cutover.lake import queries, tables
 from cutover.lake.schemas import epoch_log_schema
 from cutover.lake.stages import Stage
 from cutover.settings import Settings
@@ -107,9 +107,9 @@ def _edit(rig: Rig) -> int:
     """Rewrite the partials with the edits, in one commit; return the number of rows that are gone as they were."""
     handle = tables.open_table(rig.version.uri)
     schema = epoch_log_schema(rig.pipeline)
-    with tables.connect() as connection:
+    with queries.connect() as connection:
         tables.bind(connection, "held", handle)
-        connection.execute("CREATE TABLE before AS SELECT * FROM held WHERE _kind = 'partial'")
+        connection.execute("CREATE TEMP TABLE before AS SELECT * FROM held WHERE _kind = 'partial'")
         place = f"(datediff('hour', TIMESTAMPTZ '{START.isoformat()}', window_start), shop, desk)"
         one, other = SWAPPED
         later = "window_start = window_start + INTERVAL 1 HOUR, window_end = window_end + INTERVAL 1 HOUR"
@@ -120,7 +120,7 @@ def _edit(rig: Rig) -> int:
             f"UPDATE rows SET {later} WHERE {place} = {MOVED}",
             f"UPDATE rows SET desk = {one[2] + other[2]} - desk WHERE {place} IN ({one}, {other})",
         )
-        connection.execute("CREATE TABLE rows AS SELECT * FROM before")
+        connection.execute("CREATE TEMP TABLE rows AS SELECT * FROM before")
         for edit in edits:
             connection.execute(edit)
         after = connection.sql("SELECT * FROM rows").to_arrow_table().cast(schema)

@@ -5,7 +5,7 @@ from functools import partial
 
 from cutover.clock import SystemClock
 from cutover.definition import Lateness
-from cutover.lake import losses, serving, tables, versions
+from cutover.lake import losses, queries, serving, tables, versions
 from cutover.lake.epochs import EpochLog
 from cutover.lake.losses import Loss
 from cutover.lake.paths import batch_uri
@@ -138,7 +138,7 @@ def _shape(loss: Loss) -> tuple[object, ...]:
 
 def _batch_rows(rig: Rig) -> dict[Cell, tuple[int, ...]]:
     """Return the batch table's rows of touched windows after the loss, of all windows before it."""
-    connection = tables.connect()
+    connection = queries.connect()
     tables.relation(connection, "batch", batch_uri(rig.settings, rig.pipeline))
     query = "SELECT epoch_us(window_start), k, _n, ids::BIGINT, squares::BIGINT FROM batch"
     return {(row[0], (row[1],)): tuple(map(int, row[2:])) for row in connection.execute(query).fetchall()}

@@ -30,7 +30,7 @@ from cutover.definition import (
 )
 from cutover.definition.bag import Bag
 from cutover.definition.measures import Measure
-from cutover.lake import tables
+from cutover.lake import queries, tables
 from cutover.lake.paths import batch_uri
 from cutover.records.classes import Class
 from cutover.records.fold import finished_sql
@@ -131,7 +131,7 @@ def bits(value: Any) -> Any:
 
 def rows_of(settings: Settings, pipeline: Pipeline) -> tuple[list[str], list[str]]:
     """Return the rows of the stream and of batch, in one order."""
-    connection, log = tables.connect(), small.epoch_log(settings, pipeline)
+    connection, log = queries.connect(), small.epoch_log(settings, pipeline)
     newest = log.newest()
     assert newest is not None
     log.relation(connection, "found", epoch=newest.epoch)

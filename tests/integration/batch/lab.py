@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 
 from cutover.clock import SystemClock
 from cutover.definition import Avg, Count, Fixed, Lateness, Max, Pipeline, Sum, Topic
-from cutover.lake import tables, versions, writing
+from cutover.lake import queries, tables, versions, writing
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.epochs import EpochRecord
 from cutover.lake.paths import BatchTable, batch_uri
@@ -114,7 +114,7 @@ class Lab:
 
 
 def rows_of(uri: str, version: int | None = None) -> list[dict[str, Any]]:
-    connection = tables.connect()
+    connection = queries.connect()
     tables.relation(connection, "found", uri, version=version)
     return list(connection.sql("SELECT * FROM found").to_arrow_table().to_pylist())
 

@@ -6,7 +6,7 @@ import pytest
 
 from cutover.engine import confs, readback
 from cutover.engine.in_force import InForce
-from cutover.lake import tables
+from cutover.lake import queries, tables
 from cutover.settings import Settings
 from reconcile.in_force import of_session
 from reconcile.result import Reconciliation, Verdict
@@ -120,7 +120,7 @@ def test_an_epoch_without_records_has_no_say(settings: Settings) -> None:
 
 
 def test_duckdb_is_read_back_from_the_connection_that_folds(monkeypatch: pytest.MonkeyPatch) -> None:
-    connect = tables.connect
+    connect = queries.connect
 
     def elsewhere() -> object:
         connection = connect()

@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka import Producer
 
 from cutover.definition import Count, Fixed, Join, Lateness, Max, Pipeline, Sum, Topic
-from cutover.lake import tables, versions
+from cutover.lake import queries, tables, versions
 from cutover.lake.epochs import EpochLog, EpochRecord
 from cutover.log.kafka import LogClient
 from cutover.settings import Settings
@@ -120,7 +120,7 @@ def counted(
 
 def ask(settings: Settings, definition: Pipeline, query: str, *, epoch: int | None = None) -> list[tuple[Any, ...]]:
     """Return the rows of a query over `rows`: partials and ledger up to an epoch."""
-    log, connection = epoch_log(settings, definition), tables.connect()
+    log, connection = epoch_log(settings, definition), queries.connect()
     newest = log.newest()
     log.relation(connection, "rows", epoch=epoch if epoch is not None else -1 if newest is None else newest.epoch)
     return list(connection.execute(query).fetchall())

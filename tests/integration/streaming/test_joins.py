@@ -16,7 +16,7 @@ from cutover.clock import SystemClock
 from cutover.definition import EachEpoch, Pipeline, Repeat
 from cutover.definition.joins import RIGHT
 from cutover.errors import LogError
-from cutover.lake import tables
+from cutover.lake import queries, tables
 from cutover.lake.paths import batch_uri
 from cutover.lake.serving import connect
 from cutover.log.kafka import LogClient, RawRecord
@@ -142,7 +142,7 @@ def test_every_epoch_is_what_plain_python_makes_of_both_topics(told: Told) -> No
 
 
 def test_the_batch_pairs_late_rows_of_either_side(told: Told) -> None:
-    connection = tables.connect()
+    connection = queries.connect()
     tables.relation(connection, "batch", batch_uri(told.settings, told.pipeline))
     found = rows_of(connection, told.pipeline, "SELECT * FROM batch")
 

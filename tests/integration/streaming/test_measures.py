@@ -11,7 +11,7 @@ import pytest
 
 from batch import recompute
 from cutover.definition import EachEpoch, Expect, Pipeline, Repeat, Sql
-from cutover.lake import tables, versions
+from cutover.lake import queries, tables, versions
 from cutover.lake.paths import batch_uri
 from cutover.lake.serving import connect
 from cutover.log.kafka import LogClient, RawRecord
@@ -161,7 +161,7 @@ def test_the_stream_shows_what_plain_python_makes_of_what_was_in_time(told: Told
 
 
 def test_the_batch_is_what_plain_python_makes_of_all(told: Told) -> None:
-    connection = tables.connect()
+    connection = queries.connect()
     tables.relation(connection, "batch", batch_uri(told.settings, told.pipeline))
 
     assert differing(told.pipeline, rows_of(connection, "batch"), LOG) == []

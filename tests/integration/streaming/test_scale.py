@@ -14,7 +14,7 @@ from cutover.definition import Avg, Count, Fixed, Max, Min, Pipeline, Sum
 from cutover.definition.durations import MICROSECONDS
 from cutover.definition.measures import Measure
 from cutover.definition.windows import Sliding
-from cutover.lake import tables, versions
+from cutover.lake import queries, tables, versions
 from cutover.lake.schemas import epoch_log_schema
 from cutover.records.fold import fold_sql
 from cutover.settings import Settings
@@ -109,7 +109,7 @@ def test_fold_in_little_memory_holds_what_a_query_over_all_rows_returns(quick: S
 
         assert len(group) > 1
         assert (made.first, made.last) == (min(file.first for file in group), max(file.last for file in group))
-        with tables.connect() as connection:
+        with queries.connect() as connection:
             files.read(connection, "before", version.uri, group, columns)
             files.read(connection, "after", version.uri, [made], columns)
             wanted = fold_sql(pipeline, "before") if kind == "partial" else "SELECT * FROM before"

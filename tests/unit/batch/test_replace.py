@@ -7,7 +7,7 @@ from deltalake import DeltaTable
 
 from batch.replace import replace_windows
 from cutover.errors import LakeError
-from cutover.lake import tables, writing
+from cutover.lake import queries, tables, writing
 
 START = datetime(2013, 1, 1, tzinfo=UTC)
 HOUR = 3_600_000_000
@@ -34,7 +34,7 @@ def table(tmp_path: Path) -> DeltaTable:
 
 
 def values(table: DeltaTable) -> dict[int, int]:
-    connection = tables.connect()
+    connection = queries.connect()
     tables.relation(connection, "found", table.table_uri)
     found = connection.execute("SELECT window_start, v FROM found ORDER BY ALL").fetchall()
     return {(start - START) // timedelta(hours=1): v for start, v in found}

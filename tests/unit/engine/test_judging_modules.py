@@ -22,8 +22,8 @@ NO_VALUE = {
     "files and their records: bytes are held to checksums, rows to what was recorded of them": """
         cutover.lake.batch_runs cutover.lake.checksums cutover.lake.control cutover.lake.datafiles
         cutover.lake.delivery cutover.lake.epochs cutover.lake.folder_names cutover.lake.losses cutover.lake.outcome
-        cutover.lake.paths cutover.lake.pins cutover.lake.scratch cutover.lake.tablelog cutover.lake.tables
-        cutover.lake.upkeep cutover.lake.versions cutover.lake.writing
+        cutover.lake.paths cutover.lake.pins cutover.lake.queries cutover.lake.scratch cutover.lake.tablelog
+        cutover.lake.tables cutover.lake.upkeep cutover.lake.versions cutover.lake.writing
         streaming.files streaming.forgetting batch.index batch.staging batch.target batch.work""",
     "which version of a dimension was joined: recorded, and part of the seal": """
         cutover.lake.dimensions batch.lookups""",

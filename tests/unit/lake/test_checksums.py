@@ -9,7 +9,7 @@ import pytest
 from deltalake import DeltaTable, QueryBuilder
 
 from cutover.errors import LakeError
-from cutover.lake import checksums, tables, upkeep, writing
+from cutover.lake import checksums, queries, tables, upkeep, writing
 
 SCHEMA = pa.schema([("_kind", pa.string()), ("n", pa.int64()), ("x", pa.float64()), ("text", pa.string())])
 FLIPS = 40
@@ -38,7 +38,7 @@ def flipped(content: bytes, seed: int) -> Iterator[bytes]:
 
 
 def read(table: DeltaTable, *kinds: str) -> list[tuple[int, float, str]]:
-    with tables.connect() as connection:
+    with queries.connect() as connection:
         tables.bind(connection, "t", table, kinds=kinds or None)
         found: list[tuple[int, float, str]] = connection.execute("SELECT n, x, text FROM t ORDER BY n").fetchall()
         return found

@@ -5,7 +5,7 @@ from decimal import Decimal
 import pytest
 
 from cutover.definition import catalogue
-from cutover.lake import serving, tables
+from cutover.lake import queries, serving
 from cutover.lake.commands import _show, sql
 
 
@@ -27,7 +27,7 @@ def test_a_list_is_json_in_one_cell(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_no_cell_of_the_csv_is_a_formula(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(catalogue, "get", lambda *_given: None)
-    monkeypatch.setattr(serving, "connect", lambda *_given, **_named: tables.connect())
+    monkeypatch.setattr(serving, "connect", lambda *_given, **_named: queries.connect())
 
     sql("orders", "SELECT chr(8203) || '\uff1dcmd' AS \"@k\", '-5' AS text, -5 AS n, ['=a'] AS list, NULL AS none")
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from cutover.errors import LakeError
-from cutover.lake import tables, writing
+from cutover.lake import queries, tables, writing
 from cutover.lake.epochs import EpochLog, EpochRecord
 
 SCHEMA = pa.schema({"_kind": pa.string(), "_epoch": pa.int64(), "_record": pa.string(), "n": pa.int64()})
@@ -40,7 +40,7 @@ def uri(tmp_path: Path) -> str:
 
 
 def rows(log: EpochLog, epoch: int) -> list[tuple[str, int]]:
-    with tables.connect() as connection:
+    with queries.connect() as connection:
         log.relation(connection, "rows", epoch=epoch)
         found = connection.execute("SELECT _kind, _epoch FROM rows ORDER BY _epoch, _kind").fetchall()
     return [(row[0], row[1]) for row in found]

@@ -2,15 +2,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-from cutover.lake import scratch, tables
+from cutover.lake import queries, scratch
 from cutover.settings import Read, Settings
 
 
 def test_what_does_not_fit_into_memory_goes_to_a_folder_of_the_connection_and_is_gone_with_it(tmp_path: Path) -> None:
     spilled = 0
-    with tables.connect(tables.Bounds(memory="40MB", home=tmp_path, threads=1)) as connection:
+    with queries.connect(queries.Bounds(memory="40MB", home=tmp_path, threads=1)) as connection:
         connection.execute("SET preserve_insertion_order = true")
-        connection.execute("CREATE TABLE large AS SELECT i, md5(i::VARCHAR) AS text FROM range(1000000) r(i)")
+        connection.execute("CREATE TEMP TABLE large AS SELECT i, md5(i::VARCHAR) AS text FROM range(1000000) r(i)")
         found = connection.execute(
             "SELECT count(*) FROM (SELECT * FROM large ORDER BY text, i LIMIT 900000)"
         ).fetchone()
@@ -24,7 +24,7 @@ def test_what_does_not_fit_into_memory_goes_to_a_folder_of_the_connection_and_is
 def test_bounds_of_a_reader_come_from_the_settings(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path, read=Read(memory="300MiB"))
 
-    with tables.connect(tables.reading(settings)) as connection:
+    with queries.connect(queries.reading(settings)) as connection:
         limit = connection.execute("SELECT current_setting('memory_limit')").fetchone()
 
     assert limit == ("300.0 MiB",)

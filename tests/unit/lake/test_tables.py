@@ -9,7 +9,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from cutover.errors import LakeError
-from cutover.lake import tables
+from cutover.lake import queries, tables
 
 SCHEMA = pa.schema(
     [pa.field("kind", pa.string()), pa.field("n", pa.int64()), pa.field("at", pa.timestamp("us", "UTC"))]
@@ -26,7 +26,7 @@ def made(uri: str, *rows: tuple[str | None, int], partition_by: tuple[str, ...] 
 
 
 def read(uri: str, version: int | None = None) -> list[tuple[str | None, int]]:
-    with tables.connect() as connection:
+    with queries.connect() as connection:
         tables.relation(connection, "t", uri, version=version)
         return [(row[0], row[1]) for row in connection.execute("SELECT kind, n FROM t ORDER BY n").fetchall()]
 
@@ -59,7 +59,7 @@ def test_an_older_version_is_read_as_it_was(tmp_path: Path) -> None:
 def test_an_empty_table_keeps_its_columns_and_types(tmp_path: Path, partition_by: tuple[str, ...]) -> None:
     uri = str(tmp_path / "t")
     made(uri, partition_by=partition_by)
-    connection = tables.connect()
+    connection = queries.connect()
     tables.relation(connection, "t", uri)
 
     assert [row[:2] for row in connection.execute("DESCRIBE t").fetchall()] == [

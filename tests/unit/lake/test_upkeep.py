@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction
 
-from cutover.lake import tables, upkeep, writing
+from cutover.lake import queries, tables, upkeep, writing
 
 SCHEMA = pa.schema([pa.field("n", pa.int64()), pa.field("text", pa.string())])
 
@@ -17,7 +17,7 @@ def append(table: DeltaTable, n: int) -> None:
 
 
 def numbers(uri: str, version: int | None = None) -> list[int]:
-    with tables.connect() as connection:
+    with queries.connect() as connection:
         tables.relation(connection, "t", uri, version=version)
         return [row[0] for row in connection.execute("SELECT n FROM t ORDER BY n").fetchall()]
 

@@ -21,8 +21,8 @@ TABLE = """
 
 def found(change: str = "SELECT 1", layout: Layout = LAYOUT, table: str = TABLE) -> Diff:
     with duckdb.connect() as connection:
-        connection.execute(f"CREATE TABLE e AS {table}")
-        connection.execute("CREATE TABLE a AS SELECT * FROM e ORDER BY hash(n)")
+        connection.execute(f"CREATE TEMP TABLE e AS {table}")
+        connection.execute("CREATE TEMP TABLE a AS SELECT * FROM e ORDER BY hash(n)")
         connection.execute(change)
         return diff(connection, layout, "e", "a", into="d")
 

@@ -21,7 +21,7 @@ def test_a_swap_is_believed_among_twins_alone(case: str) -> None:
     kinds = "window_start BIGINT, __partition INTEGER, __offset BIGINT, __event BIGINT, __id BIGINT"
     with duckdb.connect() as connection:
         for name in ("stream_twins", "batch_twins", "late_rows", "left_out"):
-            connection.execute(f"CREATE TABLE {name} ({kinds})")
+            connection.execute(f"CREATE TEMP TABLE {name} ({kinds})")
             for offset, number in given_rows.get(name, ()):
                 connection.execute(f"INSERT INTO {name} VALUES (0, 0, {offset}, 7, {number})")  # noqa: S608 -- ours
         twins.swap(connection)

@@ -27,7 +27,7 @@ HOUR = "TIMESTAMPTZ '2024-01-01 00:00:00+00', TIMESTAMPTZ '2024-01-01 01:00:00+0
 @pytest.fixture
 def lake() -> Iterator[duckdb.DuckDBPyConnection]:
     connection = duckdb.connect()
-    connection.execute(f"CREATE TABLE partials ({COLUMNS})")
+    connection.execute(f"CREATE TEMP TABLE partials ({COLUMNS})")
     for row in (
         f"('accepted', {HOUR}, 'x', 2, 1.50, 7, 3, 10, 2, 2)",
         f"('accepted', {HOUR}, 'x', 1, NULL, NULL, NULL, NULL, 0, 1)",

@@ -9,7 +9,7 @@ import pytest
 from cutover.definition import Count, Max, Sum
 from cutover.definition.joins import RIGHT, How
 from cutover.definition.measures import Measure
-from cutover.lake import tables
+from cutover.lake import queries
 from cutover.lake.schemas import partial_schema
 from cutover.records.fold import finished_sql
 from tests.support.joined import EPOCH, HOUR, JOIN, TWO, Row, finished, kept, table
@@ -52,10 +52,10 @@ def test_a_key_with_many_rows_on_both_sides_finishes_in_little_memory(rows: int,
         for name, kind, side in (("v", "INT", "__left"), ("c_n", "BIGINT", "__right"))
     )
     pipeline = replace(COUNTED, measures={**COUNTED.measures, "clicks": Sum("v + c_n")})
-    with tables.connect() as connection:
+    with queries.connect() as connection:
         connection.execute(f"SET memory_limit = '{memory}'; SET threads = 2")
         connection.execute(
-            "CREATE TABLE parts AS SELECT 'accepted' AS _class, TIMESTAMPTZ '2024-01-01' AS window_start,"
+            "CREATE TEMP TABLE parts AS SELECT 'accepted' AS _class, TIMESTAMPTZ '2024-01-01' AS window_start,"
             f" TIMESTAMPTZ '2024-01-02' AS window_end, 'a' AS ad, {of_left}, {of_right}, {2 * rows} AS _n"
         )
         found = connection.sql(f"SELECT pairs, clicks, worth FROM ({finished_sql(pipeline, 'parts')})").fetchall()  # noqa: S608
@@ -80,7 +80,7 @@ def test_no_name_of_a_key_is_taken_for_one_of_the_query(name: str) -> None:
             {"__left": [{"value": {"w": 1}, "count": 2}], "__right": [{"value": {"c_w": 4}, "count": 1}]},
         )
     ]
-    with tables.connect() as connection:
+    with queries.connect() as connection:
         connection.register("parts", pa.Table.from_pylist(rows, schema=partial_schema(pipeline)))
         finished_rows = connection.sql(finished_sql(pipeline, "parts")).to_arrow_table().to_pylist()
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cutover.definition import Count, Fixed, Pipeline, Topic
 from cutover.definition.ids import MINUTE, remembered_from
-from cutover.lake import tables, writing
+from cutover.lake import queries, tables, writing
 from cutover.lake.schemas import epoch_log_schema
 from cutover.settings import Settings
 from streaming import forgetting, ids
@@ -118,13 +118,15 @@ def test_a_start_takes_in_what_was_committed_and_is_not_forgotten(settings: Sett
 
 def test_a_fold_leaves_out_what_is_forgotten_and_says_how_far(settings: Settings) -> None:
     table = committed(settings, [(0, [("a", 0), ("b", MINUTE)]), (1, [("c", 7 * MINUTE)])])
-    connection, schema = tables.connect(), epoch_log_schema(PIPELINE)
+    connection, schema = queries.connect(), epoch_log_schema(PIPELINE)
     tables.bind(connection, "old", table)
 
     for minute in (MINUTE, 7 * MINUTE, MINUTE):  # a bound never goes back
         query = forgetting.kept_sql("old", schema, 0, minute)
-        connection.execute(f"CREATE OR REPLACE TABLE once AS {query}; CREATE OR REPLACE VIEW old AS FROM once")
-        connection.execute("CREATE OR REPLACE TABLE kept AS FROM once; CREATE OR REPLACE VIEW old AS FROM kept")
+        connection.execute(f"CREATE OR REPLACE TEMP TABLE once AS {query}")
+        connection.execute("CREATE OR REPLACE TEMP VIEW old AS FROM once")
+        connection.execute("CREATE OR REPLACE TEMP TABLE kept AS FROM once")
+        connection.execute("CREATE OR REPLACE TEMP VIEW old AS FROM kept")
 
     found = connection.execute("SELECT _class, epoch_us(window_start), len(_ids) FROM old ORDER BY ALL").fetchall()
     assert found == [("forgotten", 7 * MINUTE, None), (None, 7 * MINUTE, 1)]
@@ -132,7 +134,7 @@ def test_a_fold_leaves_out_what_is_forgotten_and_says_how_far(settings: Settings
 
 def test_without_a_bound_a_fold_keeps_all(settings: Settings) -> None:
     table = committed(settings, [(0, [("a", 0)]), (1, [("a", MINUTE)])])
-    connection = tables.connect()
+    connection = queries.connect()
     tables.bind(connection, "old", table)
 
     query = forgetting.kept_sql("old", epoch_log_schema(PIPELINE), 0, None)
