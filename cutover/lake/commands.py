@@ -1,4 +1,4 @@
-"""`cutover sql`, `cutover vacuum`: ask the lake of one pipeline, and take away what nobody needs, without Spark."""
+"""`cutover sql`, `vacuum`, `restore-control`: ask the lake, take away what nobody needs, undo what others did."""
 
 import json
 import sys
@@ -13,8 +13,8 @@ from rich.text import Text
 from cutover.cells import write_rows
 from cutover.clock import SystemClock
 from cutover.definition import catalogue
-from cutover.errors import DefinitionError
-from cutover.lake import overflowing, serving
+from cutover.errors import DefinitionError, LakeError
+from cutover.lake import overflowing, restoring, serving
 from cutover.lake.vacuum import vacuum as take_away
 from cutover.lake.versions import looking_at
 from cutover.records.classes import Class
@@ -68,6 +68,25 @@ def vacuum(
         sys.stdout.write(f"{name}: {files:,} files {'would go' if dry_run else 'went'}\n")
 
 
+def restore_control(
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what would be done.")] = False,
+) -> None:
+    """Write rows again that somebody else removed or changed in `_control`, for as long as their files are there."""
+    done = list(restoring.restore(load_settings(), dry_run=dry_run))
+    for found in done:
+        sys.stdout.write(
+            f"{found.table}: {found.rows:,} rows to write again, {found.files:,} files of others to leave\n"
+        )
+    gone = [f"{found.table} of {name}: {len(n):,} commits" for found in done for name, n in found.gone.items()]
+    if gone:
+        msg = f"Control tables: expected a file for every row that is gone, got none for {', '.join(gone)}."
+        hint = "\nHint: put the folder `_control` back from a copy, or begin with a new lake."
+        raise LakeError(msg + hint, runbook="ForeignWrite")
+    told = "Nothing was written; without --dry-run it is." if dry_run else "All of it was done; compare again."
+    sys.stdout.write(f"{told if done else 'The control tables hold all that was written to them.'}\n")
+
+
 def _show(names: list[str], rows: list[tuple[object, ...]]) -> None:
     table = Table(*(Column(_cell(name)) for name in names))
     for row in rows:
@@ -86,4 +105,4 @@ def _cell(value: object) -> Text:
     return Text("".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in shown))
 
 
-COMMANDS = {"sql": sql, "vacuum": vacuum}
+COMMANDS = {"sql": sql, "vacuum": vacuum, "restore-control": restore_control}

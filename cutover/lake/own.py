@@ -23,7 +23,7 @@ from cutover.settings import Settings
 LOOKS, BETWEEN = 4, 0.25
 """How often a table of the batch path is looked at that seems changed, and the seconds between two looks."""
 ANEW = "`cutover batch {name} --anew` computes everything from the log"
-CONTROL = "see docs/runbooks/ForeignWrite.md for what each table of `_control` decides"
+CONTROL = "`cutover restore-control` writes the rows again that stood there"
 ACCEPTED = "`cutover accept-loss {name}` leaves it as it is and reads the log into a new version"
 
 
@@ -50,8 +50,8 @@ def _of_control(settings: Settings, pipeline: Pipeline) -> Iterator[Change]:
         found = foreign.change(table, None)
         if found is None and control.lost(table, name, pipeline.name):
             found = foreign.removed(table)
-        if found is not None:
-            yield found
+        if found is not None:  # to restore the table as a whole would undo what ours did since
+            yield replace(found, base=None)
 
 
 def _of_batch(settings: Settings, pipeline: Pipeline) -> list[Change]:

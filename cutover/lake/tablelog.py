@@ -65,6 +65,27 @@ def read(uri: str, version: int) -> Entry | None:
     return _parsed(_text(uri, version) or "")
 
 
+def removed(uri: str) -> set[str]:
+    """Return the paths of the files that entries which are kept, or the newest checkpoint, say are listed no more."""
+    listing = _listed(uri)
+    kept = [entry for version in listing.sizes if (entry := read(uri, version)) is not None]
+    found = {str(action["remove"]["path"]) for entry in kept for action in entry if "remove" in action}
+    return found | set(_of_checkpoint(uri, listing.checkpoint))
+
+
+def _of_checkpoint(uri: str, version: int) -> Iterator[str]:
+    """Yield the paths that a checkpoint says were removed."""
+    import pyarrow.parquet as pq  # noqa: PLC0415 -- half a second that most commands need not pay
+
+    system, root = fs.FileSystem.from_uri(uri)
+    for info in system.get_file_info(fs.FileSelector(f"{root.rstrip('/')}/{FOLDER}")):
+        if info.base_name.startswith(f"{version:0{_DIGITS}d}.checkpoint") and info.base_name.endswith(".parquet"):
+            with pq.ParquetFile(info.path, filesystem=system) as file:
+                for action in file.read(columns=["remove"])["remove"].to_pylist():
+                    if action is not None:
+                        yield str(action["path"])
+
+
 def file_of(version: int) -> str:
     """Return the file of an entry, relative to the table's folder."""
     return f"{FOLDER}/{version:0{_DIGITS}d}.json"

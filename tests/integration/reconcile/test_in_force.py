@@ -6,7 +6,7 @@ import pytest
 
 from cutover.engine import confs, readback
 from cutover.engine.in_force import InForce
-from cutover.lake import queries, tables
+from cutover.lake import queries
 from cutover.settings import Settings
 from reconcile.in_force import of_session
 from reconcile.result import Reconciliation, Verdict
@@ -127,7 +127,7 @@ def test_duckdb_is_read_back_from_the_connection_that_folds(monkeypatch: pytest.
         connection.execute("SET TimeZone = 'Asia/Kolkata'")
         return connection
 
-    monkeypatch.setattr(tables, "connect", elsewhere)
+    monkeypatch.setattr(queries, "connect", elsewhere)
 
     assert readback.of_process(PIPELINE).families["duckdb"]["TimeZone"] == "Asia/Kolkata"
 

@@ -9,7 +9,7 @@ from deltalake import DeltaTable
 from cutover.cli import main
 from cutover.clock import SystemClock
 from cutover.definition.fingerprint import result_fingerprint
-from cutover.lake import control, pins, versions
+from cutover.lake import control, pins, restoring, versions
 from cutover.lake.paths import ControlTable, control_uri
 from cutover.probe import Point
 from cutover.settings import Settings
@@ -234,8 +234,13 @@ def test_rows_that_were_removed_from_a_control_table_are_named_and_come_back(
         "ForeignWrite",
     )
     assert f"_control/{table}" in breach.message
+    assert "`cutover restore-control` writes the rows again" in breach.message
     assert f"table version {handle.version()}, DELETE by" in breach.message
     assert [table in violation.text for violation in verified.violations] == [True]
+
+    list(restoring.restore(settings))
+
+    assert reconcile(settings, PIPELINE).verdict is Verdict.DIVERGED
 
 
 @pytest.mark.parametrize("table", ["gate", "versions"])

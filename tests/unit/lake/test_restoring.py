@@ -1,0 +1,133 @@
+"""Rows of control tables that somebody else took away come back, and nothing else does."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+from cutover.errors import LakeError
+from cutover.lake import checksums, control, datafiles, foreign, pins, restoring, tables, upkeep
+from cutover.lake.commands import restore_control
+from cutover.lake.paths import control_uri
+from cutover.lake.versions import Version
+from cutover.settings import Settings
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+NAMES = ("p", "q")
+
+
+def pin(settings: Settings, name: str, epoch: int) -> None:
+    version = Version(pipeline=name, result_fingerprint="f", lateness_fingerprint="l", number=0, uri="nowhere")
+    pins.pin(settings, version, epoch, holder="me", expires_at=NOW + timedelta(hours=1), now=NOW)
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    """Return an installation with six pins of two pipelines."""
+    found = Settings(home=tmp_path)
+    for epoch in range(3):
+        for name in NAMES:
+            pin(found, name, epoch)
+    return found
+
+
+def table(settings: Settings) -> DeltaTable:
+    return tables.open_table(control_uri(settings, "pins"))
+
+
+def held(settings: Settings) -> list[list[dict[str, Any]]]:
+    return [control.read(settings, "pins", name) for name in NAMES]
+
+
+def is_whole(settings: Settings) -> bool:
+    return foreign.change(table(settings), None) is None and not any(
+        control.lost(table(settings), "pins", name) for name in NAMES
+    )
+
+
+CHANGES: dict[str, Callable[[DeltaTable], object]] = {
+    "all rows": lambda one: one.delete(),
+    "rows of one pipeline": lambda one: one.delete("pipeline = 'p'"),
+    "one row": lambda one: one.delete("pipeline = 'p' AND epoch = 1"),
+    "other values": lambda one: one.update({"epoch": "9"}, predicate="pipeline = 'q'"),
+    "files rewritten, then fewer rows": lambda one: (one.optimize.compact(), one.delete("epoch = 2")),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
+@pytest.mark.parametrize("forgets", [False, True], ids=["by its log", "by its checkpoint"])
+def test_what_somebody_took_away_comes_back_beside_what_was_written_since(
+    settings: Settings, change: Callable[[DeltaTable], object], *, forgets: bool
+) -> None:
+    before = held(settings)
+    change(table(settings))
+    pin(settings, "p", 7)
+    if forgets:
+        table(settings).create_checkpoint()
+        for entry in sorted(Path(control_uri(settings, "pins"), "_delta_log").glob("*.json"))[:-1]:
+            entry.unlink()
+    assert not is_whole(settings)
+
+    (done,) = restoring.restore(settings)
+
+    newer = held(settings)
+    assert ([newer[0][:-1], newer[1]], newer[0][-1]["epoch"]) == (before, 7)
+    assert (done.table, done.gone, is_whole(settings)) == ("pins", {}, True)
+    assert list(restoring.restore(settings)) == []
+
+
+def test_rows_that_stood_in_files_before_and_behind_a_compaction_come_back_once(settings: Settings) -> None:
+    before = held(settings)
+    upkeep.compact(control_uri(settings, "pins"), files=2)
+    table(settings).delete()
+
+    list(restoring.restore(settings))
+
+    assert held(settings) == before
+
+
+def test_a_file_that_was_never_committed_is_not_believed(settings: Settings) -> None:
+    row = control.read(settings, "pins", "p")[0] | {"sequence": 3, "epoch": 99}
+    rows = pa.Table.from_pylist([row], schema=control.SCHEMAS["pins"])
+    datafiles.write(control_uri(settings, "pins"), rows, checksums.new_stem("rows"))
+    before = held(settings)
+    pin(settings, "p", 3)
+    table(settings).delete("pipeline = 'p' AND epoch = 3")
+
+    list(restoring.restore(settings))
+
+    assert [row["epoch"] for row in held(settings)[0]] == [0, 1, 2, 3]
+    assert held(settings)[1] == before[1]
+
+
+def test_a_dry_run_writes_nothing(settings: Settings) -> None:
+    table(settings).delete()
+    version = table(settings).version()
+
+    (told,) = restoring.restore(settings, dry_run=True)
+
+    assert (told.rows, table(settings).version()) == (6, version)
+
+
+def test_rows_that_no_file_holds_any_more_are_told(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    table(settings).delete("pipeline = 'p'")
+    table(settings).vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)
+    pin(settings, "p", 7)
+    monkeypatch.setattr("cutover.lake.commands.load_settings", lambda: settings)
+
+    with pytest.raises(LakeError, match="got none for pins of p: 3 commits"):
+        restore_control()
+
+
+def test_an_installation_that_is_whole_is_left_alone(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("cutover.lake.commands.load_settings", lambda: settings)
+
+    restore_control()
+
+    assert capsys.readouterr().out == "The control tables hold all that was written to them.\n"
