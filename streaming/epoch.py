@@ -9,14 +9,14 @@ import pyarrow.compute as pc
 
 from cutover.definition.pipeline import Pipeline
 from cutover.lake.schemas import partial_schema
-from cutover.records import classify, parse, partials, twins
+from cutover.records import classify, columns, parse, partials, twins
 from cutover.records.classes import Class
 from cutover.records.lookups import NONE, Dimensions
 from streaming import slices
 from streaming.ids import Ids, Looked
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, Observation
+    from pyspark.sql import DataFrame, Observation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +84,7 @@ def one_pass(
     if ids is not None:
         looked = ids.look_up(twins.candidates(rows, pipeline, plan.watermark).toArrow())
         rows, duplicate = twins.flagged(rows, looked.twins)
-    watched = rows.observe(seen, *_newest(pipeline, tuple(plan.end)))
+    watched = columns.observe(rows, seen, _newest(pipeline, tuple(plan.end)))
 
     def aggregated(*, by_slice: bool) -> "DataFrame":
         told = classify.classified(
@@ -146,13 +146,11 @@ def one_key_share(rows: pa.Table, pipeline: Pipeline) -> float | None:
     return float(pc.max(by_key).as_py() / pc.sum(by_key).as_py())
 
 
-def _newest(pipeline: Pipeline, partitions: tuple[int, ...]) -> "list[Column]":
+def _newest(pipeline: Pipeline, partitions: tuple[int, ...]) -> list[str]:
     """Return one maximum for each partition. Maxima only: a count doubles when an executor dies after its map task."""
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415 -- Spark's own name for it
-
-    valid = F.expr(f"_reason IS NULL AND NOT {classify.future_sql(pipeline, 'unix_micros(_event_time)')}")
-    micros = F.expr("unix_micros(_event_time)")
-    return [F.max(F.when(valid & (F.col("_partition") == p), micros)).alias(f"p{p}") for p in partitions]
+    micros = "unix_micros(_event_time)"
+    valid = f"_reason IS NULL AND NOT {classify.future_sql(pipeline, micros)}"
+    return [f"max(CASE WHEN {valid} AND _partition = {p} THEN {micros} END) AS p{p}" for p in partitions]
 
 
 def _clip(batch: "DataFrame", plan: Plan) -> "DataFrame":

@@ -48,6 +48,7 @@ SHARED = (
     "cutover.records.classes",
     "cutover.records.classify",
     "cutover.records.closing",
+    "cutover.records.columns",
     "cutover.records.fold",
     "cutover.records.limits",
     "cutover.records.lookups",

@@ -10,6 +10,7 @@ from cutover.definition.windows import Sliding
 from cutover.records import windowing
 from cutover.records.classes import Class
 from cutover.records.closing import grace
+from cutover.records.columns import select
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -47,7 +48,8 @@ def classified(
     length = windowing.slice_of(pipeline.window) if by_slice else None
     windows = _with_windows(parsed, rules, length)
     columns = [f"`{name}`" for name in parsed.columns if name not in _ONCE]
-    return windows.selectExpr(
+    return select(
+        windows,
         *columns,
         *(f"IF(__newest, {name}, 0) AS {name}" for name in _ONCE if name in parsed.columns),
         f"{rules.class_sql(by_slice=length is not None)} AS _class",
@@ -100,20 +102,20 @@ class _Rules:
 def _with_windows(parsed: "DataFrame", rules: _Rules, length: int | None) -> "DataFrame":
     """Add `__start`, `__end` (bigint, null without a window), `__newest` and, of slices, `__whole`; a row for each."""
     window = rules.pipeline.window
-    known = parsed.selectExpr("*", "IF(_filtered, NULL, unix_micros(_event_time)) AS __event")
+    known = select(parsed, "*", "IF(_filtered, NULL, unix_micros(_event_time)) AS __event")
     sql, end = windowing.sql_of(window, "__event"), windowing.end_of(window, "__start", "__event")
     if sql.back is None:
-        return known.selectExpr("*", f"{sql.start} AS __start", "true AS __newest").selectExpr("*", f"{end} AS __end")
+        begun = select(known, "*", f"{sql.start} AS __start", "true AS __newest")
+        return select(begun, "*", f"{end} AS __end")
     # Newest first, so that position 0 is the newest; a record without a window keeps its row, with position null.
     starts = f"sequence({sql.start}, {sql.start} - {sql.back}, {-sql.every}L)"
     if length is not None and isinstance(window, Sliding):
         oldest = windowing.end_of(window, f"{sql.start} - {sql.back}", "__event")
-        known = known.selectExpr("*", f"{rules.whole(oldest)} AS __whole")
+        known = select(known, "*", f"{rules.whole(oldest)} AS __whole")
         starts = f"IF(__whole, array({windowing.slice_start('__event', window, length)}), {starts})"
         end = f"IF(__whole, __start + {length}L, {end})"
-    return known.selectExpr("*", f"posexplode_outer({starts}) AS (__position, __start)").selectExpr(
-        "*", "coalesce(__position, 0) = 0 AS __newest", f"{end} AS __end"
-    )
+    begun = select(known, "*", f"posexplode_outer({starts}) AS (__position, __start)")
+    return select(begun, "*", "coalesce(__position, 0) = 0 AS __newest", f"{end} AS __end")
 
 
 def future_sql(pipeline: Pipeline, event: str) -> str:

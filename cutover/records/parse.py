@@ -23,6 +23,7 @@ from cutover.definition.types import column_types, left_of, own_types, right_of,
 from cutover.records import limits, lookups
 from cutover.records._fields import Reading, readings
 from cutover.records.classes import Reason
+from cutover.records.columns import select
 from cutover.records.lookups import Dimensions
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def parsed(records: "DataFrame", pipeline: Pipeline, dimensions: Dimensions = lo
 
 def _of_left(rows: "DataFrame", pipeline: Pipeline) -> "DataFrame":
     others = [f"CAST(NULL AS {kind}) AS `{name}`" for name, kind in right_types(pipeline).items()]
-    return rows.selectExpr(*JUDGED, *(f"`{name}`" for name in own_types(pipeline)), *others)
+    return select(rows, *JUDGED, *(f"`{name}`" for name in own_types(pipeline)), *others)
 
 
 def _of_right(rows: "DataFrame", pipeline: Pipeline) -> "DataFrame":
@@ -99,7 +100,7 @@ def _of_right(rows: "DataFrame", pipeline: Pipeline) -> "DataFrame":
         for name, kind in own_types(pipeline).items()
     ]
     own = (f"`{name}` AS `{shown}`" for name, shown in zip(own_types(side), right_types(pipeline), strict=True))
-    return rows.selectExpr(*JUDGED, *others, *own)
+    return select(rows, *JUDGED, *others, *own)
 
 
 def _decoded(records: "DataFrame", pipeline: Pipeline, found: tuple[Reading, ...]) -> "DataFrame":
@@ -107,7 +108,8 @@ def _decoded(records: "DataFrame", pipeline: Pipeline, found: tuple[Reading, ...
     shape = ", ".join(f"`{field.name}` {field.read_as}" for field in found)
     schema = f"{_NAMES.value} array<struct<{shape}, {_NAMES.end} int>>, __corrupt string"
     options = ", ".join(f"'{key}', '{value}'" for key, value in JSON_OPTIONS.items())
-    refused = records.selectExpr(
+    refused = select(
+        records,
         "partition AS _partition",
         "offset AS _offset",
         "timestamp AS _log_time",
@@ -117,7 +119,7 @@ def _decoded(records: "DataFrame", pipeline: Pipeline, found: tuple[Reading, ...
     wrapped = f"""IF(__refused IS NULL, concat('{{"{_NAMES.value}":[', __text, ',{{"{_NAMES.end}":1}}]}}'), NULL)"""
     # inline(array(..)) is a generator: the optimizer cannot copy the parse into each column that uses it.
     parse = f"inline(array(from_json({wrapped}, '{schema}', map({options})))) AS (__value, __corrupt)"
-    return refused.selectExpr(*OURS, "__text", "__refused", parse)
+    return select(refused, *OURS, "__text", "__refused", parse)
 
 
 def _refused(max_bytes: int) -> str:
@@ -145,12 +147,13 @@ def _raw(decoded: "DataFrame", found: tuple[Reading, ...]) -> "DataFrame":
         for field in found
         if field.is_variant
     )
-    return decoded.selectExpr(*OURS, "__text", bad, *values, *kinds)
+    return select(decoded, *OURS, "__text", bad, *values, *kinds)
 
 
 def _typed(raw: "DataFrame", found: tuple[Reading, ...]) -> "DataFrame":
     """Give each field its type; `__bad` now says all that bytes, JSON, types and `NOT NULL` have to say."""
-    values = raw.selectExpr(
+    values = select(
+        raw,
         *OURS,
         "__bad",
         _unknown(found),
@@ -165,7 +168,7 @@ def _typed(raw: "DataFrame", found: tuple[Reading, ...]) -> "DataFrame":
         WHEN {wrong} THEN '{Reason.TYPE}'
         WHEN {missing} THEN '{Reason.MISSING}'
     END AS __bad"""
-    return values.selectExpr(*OURS, bad, "__unknown", *(f"`{field.name}`" for field in found))
+    return select(values, *OURS, bad, "__unknown", *(f"`{field.name}`" for field in found))
 
 
 def _unknown(found: tuple[Reading, ...]) -> str:
@@ -189,7 +192,7 @@ def _colons(text: str) -> str:
 
 
 def _derived(typed: "DataFrame", pipeline: Pipeline) -> "DataFrame":
-    return typed.selectExpr("*", *(f"{text} AS `{name}`" for name, text in compiled.derive(pipeline).items()))
+    return select(typed, "*", *(f"{text} AS `{name}`" for name, text in compiled.derive(pipeline).items()))
 
 
 def _judged(derived: "DataFrame", pipeline: Pipeline) -> "DataFrame":
@@ -201,7 +204,9 @@ def _judged(derived: "DataFrame", pipeline: Pipeline) -> "DataFrame":
         WHEN {compiled.row_failed(pipeline)} THEN '{Reason.EXPRESSION}'
     END AS _reason"""
     passes = f"{compiled.passes(pipeline)} AS __passes"
-    return derived.selectExpr(*OURS, reason, passes, "__unknown", *columns).selectExpr(
+    judged = select(derived, *OURS, reason, passes, "__unknown", *columns)
+    return select(
+        judged,
         *OURS,
         f"IF(_reason IS NULL, {event_time}, NULL) AS _event_time",
         "_reason",

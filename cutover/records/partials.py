@@ -8,6 +8,7 @@ from cutover.definition import compiled
 from cutover.definition.pipeline import Pipeline
 from cutover.definition.windows import Sessions
 from cutover.records.classes import WITH_POSITIONS, Class
+from cutover.records.columns import aggregate, select
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -40,8 +41,6 @@ def aggregated(
         partition; left out where `by` names it), `_unknown bigint`, and the columns of `further`. Window, key and
         states are null for malformed and filtered, the position's event time for malformed. Unordered.
     """
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415 -- Spark's own alias; commands without Spark pay nothing
-
     states = compiled.states(pipeline)
     bounds = dict(zip(WINDOW, ("min(window_start)", "max(window_end)"), strict=True))
     aggregates = {
@@ -51,12 +50,13 @@ def aggregated(
         "__unknown": "sum(_unknown)",
         **further,
     }
-    grouped = (
-        _inputs(classified, pipeline, by)
-        .groupBy(*_grouping(pipeline, by))
-        .agg(*(F.expr(text).alias(name) for name, text in aggregates.items()))
+    grouped = aggregate(
+        _inputs(classified, pipeline, by),
+        _grouping(pipeline, by),
+        [f"{text} AS `{name}`" for name, text in aggregates.items()],
     )
-    return grouped.selectExpr(
+    return select(
+        grouped,
         *(f"`__by_{name}` AS `{name}`" for name in by),
         "_class",
         "window_start",
@@ -84,7 +84,8 @@ def _grouping(pipeline: Pipeline, by: tuple[str, ...]) -> list[str]:
 def _inputs(classified: "DataFrame", pipeline: Pipeline, by: tuple[str, ...]) -> "DataFrame":
     """Return the rows with what they are grouped by, under names that no user's column has."""
     keys = [f"`{name}`" for name in pipeline.key]
-    return classified.selectExpr(
+    return select(
+        classified,
         *(f"`{name}` AS `__by_{name}`" for name in by),
         *(f"IF(_class IN ({_WITHOUT_KEY}), NULL, {key}) AS `__key_{position}`" for position, key in enumerate(keys)),
         f"IF(_class = '{Class.FILTERED}', _partition, NULL) AS __partition",
