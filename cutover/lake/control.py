@@ -43,6 +43,7 @@ SCHEMAS: Mapping[ControlTable, pa.Schema] = {
             pa.field("who", pa.string()),
             pa.field("why", pa.string()),
             pa.field("evidence", pa.string()),
+            pa.field("seen", pa.int64()),  # sequence of the first comparison that a move knew nothing of
         ]
     ),
     "pins": pa.schema(

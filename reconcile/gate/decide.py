@@ -36,6 +36,7 @@ class Run:
     end: int | None = None  # sum of the cut's offsets; None: not known
     rows_by_cause: tuple[tuple[str, int], ...] = ()  # cause -> (window, key) rows
     watermark: int | None = None  # of the stream at the cut, microseconds
+    sequence: int = -1  # of its newest row in the history; -1: it is not from there
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,7 +183,7 @@ def is_ahead(run: Run, before: Run) -> bool:
 
 
 def _is_fresh(run: Run, now: datetime) -> bool:
-    return now - run.at <= EXPIRES_AFTER
+    return abs(now - run.at) <= EXPIRES_AFTER  # a clock that ran ahead must not make evidence that never expires
 
 
 def _enough(counted: tuple[Run, ...], runs: tuple[Run, ...], policy: Policy) -> Condition:

@@ -79,21 +79,26 @@ def runs(
 def since(found: tuple[Run, ...], history: Sequence[Mapping[str, Any]], version: Version) -> tuple[Run, ...]:
     """Return the runs that speak after the last move: good ones that no earlier move has used, and every bad one.
 
-    Unused is what was made after the last move, at a cut ahead of what was counted. A run that is not within policy
-    stays however old it is, unless an advance went by it: it counted a run that stands behind it.
+    Unused is what was recorded after the last move, at a cut ahead of what was counted. A run that is not within
+    policy stays however old it is, unless an advance went by it: it knew of it, and counted a run that stands behind
+    it. What a move knew is told by the history's own sequence, not by a clock.
     """
     moves = [row for row in history if row["event"] in {"advanced", "rolled_back"}]
     if not moves:
         return found
-    advances = [(row["at"], _used(row, version)) for row in moves if row["event"] == "advanced"]
+    advances = [(_seen(row), _used(row, version)) for row in moves if row["event"] == "advanced"]
     used = [run for _, counted in advances for run in counted]
 
     def speaks(run: Run) -> bool:
         if run.within:
-            return run.at > moves[-1]["at"] and all(is_ahead(run, before) for before in used)
-        return not any(run.at <= at and any(run.epoch <= one.epoch for one in counted) for at, counted in advances)
+            return run.sequence >= _seen(moves[-1]) and all(is_ahead(run, before) for before in used)
+        return not any(run.sequence < seen and any(run.epoch <= one.epoch for one in of) for seen, of in advances)
 
     return tuple(filter(speaks, found))
+
+
+def _seen(row: Mapping[str, Any]) -> int:
+    return int(row["seen"])
 
 
 def _used(row: Mapping[str, Any], version: Version) -> list[Run]:
@@ -130,6 +135,7 @@ def _run(one: Recorded, batch_definition: str | None, policy: Policy | None) -> 
         end=_end(one.result),
         rows_by_cause=tuple(sorted(causes.items())),
         watermark=_watermark(one.result),
+        sequence=one.sequence,
     )
 
 

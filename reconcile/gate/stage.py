@@ -36,20 +36,26 @@ def move(
     """
     given = reason(why, of="Gate")
     turn = len(control.read(settings, "gate", pipeline.name))  # read first: a move made from here on is refused
-    stage = current_stage(settings, pipeline)
+    stage, seen = current_stage(settings, pipeline), _recorded(settings, pipeline)
     evidence = _evidence(settings, pipeline, wanted)
     decision = decide(stage, evidence, wanted, pipeline.policy, clock.now())
     if decision.allowed and wanted == "advance":
         from reconcile.gate import present  # noqa: PLC0415 -- both paths and the log: only an advance needs them
 
         found = present.look(settings, pipeline, clock)
+        seen = _recorded(settings, pipeline)
         evidence = replace(evidence_of.read(settings, pipeline), present=found)
         decision = decide(stage, evidence, wanted, pipeline.policy, clock.now())
     if decision.allowed and decision.target is not None:
-        entry = {"at": clock.now(), "why": given, "who": user()}
+        entry = {"at": clock.now(), "why": given, "who": user(), "seen": seen}
         _append(settings, pipeline, decision, evidence, entry, turn=turn)
         probe("move.switched", -1)
     return decision
+
+
+def _recorded(settings: Settings, pipeline: Pipeline) -> int:
+    """Return the sequence of the next comparison; read before the evidence, which then holds all before it."""
+    return control.next_turn(settings, "reconciliations", pipeline.name)
 
 
 def _evidence(settings: Settings, pipeline: Pipeline, wanted: Move) -> Evidence:

@@ -50,6 +50,7 @@ def advance(*runs: Run, stage: Stage = Stage.LAMBDA, replay: Replay | None = ROO
         ),
         pytest.param([run(1, age=EXPIRES_AFTER + HOUR), run(2), run(3)], [2, 3], id="expired"),
         pytest.param([run(1, age=EXPIRES_AFTER), run(2), run(3)], [1, 2, 3], id="just not expired"),
+        pytest.param([run(1, age=-EXPIRES_AFTER - HOUR), run(2), run(3)], [2, 3], id="of a clock that ran ahead"),
     ],
 )
 def test_row_of_runs_that_count(runs: list[Run], expected: list[int]) -> None:

@@ -55,13 +55,13 @@ def cut(*offsets: int) -> dict[str, Any]:
     return {"logs": [{"cut": {str(partition): offset for partition, offset in enumerate(offsets)}}]}
 
 
-def move(event: str, minutes: int, counted: tuple[int, ...] = (), **of: Any) -> dict[str, Any]:
+def move(event: str, seen: int, counted: tuple[int, ...] = (), **of: Any) -> dict[str, Any]:
     kept = {
         "counted": [{"run_id": "r", "epoch": epoch, "at": AT.isoformat()} for epoch in counted],
         "result_fingerprint": "aa",
         "stream_version": 1,
     } | of
-    return {"event": event, "at": AT + timedelta(minutes=minutes), "evidence": json.dumps(kept)}
+    return {"event": event, "at": AT, "seen": seen, "evidence": json.dumps(kept)}
 
 
 def epoch(records: int, seconds: float) -> EpochRecord:
@@ -110,7 +110,7 @@ def test_runs_before_the_last_move_are_used_up() -> None:
 
 
 def test_run_at_a_cut_that_an_earlier_move_counted_is_no_news() -> None:
-    found = runs([row(2, at=AT + timedelta(hours=1)), row(3, at=AT + timedelta(hours=2))])
+    found = runs([row(2, sequence=4), row(3, sequence=5)])
 
     assert [r.epoch for r in evidence.since(found, [move("advanced", 3, counted=(1, 2))], VERSION)] == [3]
 
@@ -152,9 +152,19 @@ def test_runs_are_held_to_the_policy_in_force(policy: Policy, within: bool) -> N
 
 
 def test_bad_run_after_a_move_is_seen_whatever_its_cut() -> None:
-    found = runs([row(2, at=AT + timedelta(hours=1), exit_code=1)])
+    found = runs([row(2, sequence=4, exit_code=1)])
 
     assert [r.within for r in evidence.since(found, [move("advanced", 3, counted=(1, 2))], VERSION)] == [False]
+
+
+@pytest.mark.parametrize("hours", [-48, 48], ids=["a clock behind", "a clock ahead"])
+def test_what_a_move_knew_is_told_by_the_history_and_by_no_clock(hours: int) -> None:
+    at = AT + timedelta(hours=hours)
+    rows = [row(1, at=at), row(2, at=at), row(2, run_id="bad", at=at, sequence=3, exit_code=1), row(5, at=at)]
+
+    found = evidence.since(runs(rows), [move("advanced", 3, counted=(1, 2))], VERSION)
+
+    assert [(run.run_id == "bad", run.epoch) for run in found] == [(True, 2), (False, 5)]
 
 
 def test_differences_add_up_by_cause() -> None:
@@ -243,14 +253,14 @@ def test_run_knows_the_watermark_of_its_cut() -> None:
 
 
 def test_bad_run_before_a_way_back_stands_until_a_newer_cut_agrees() -> None:
-    rows = [row(2), row(9, exit_code=1, verdict="DIVERGED"), row(5, at=AT + timedelta(hours=2), sequence=10)]
-    history = [move("advanced", 3, counted=(1, 2)), move("rolled_back", 60)]
+    rows = [row(2), row(9, exit_code=1, verdict="DIVERGED"), row(5, sequence=10)]
+    history = [move("advanced", 3, counted=(1, 2)), move("rolled_back", 10)]
 
     assert [run.epoch for run in evidence.since(runs(rows), history, VERSION)] == [9, 5]
 
 
 def test_bad_run_that_an_advance_went_by_is_over() -> None:
-    rows = [row(2, exit_code=1), row(2, run_id="again", at=AT + timedelta(minutes=2, seconds=1))]
+    rows = [row(2, exit_code=1), row(2, run_id="again", sequence=3)]
 
     assert evidence.since(runs(rows), [move("advanced", 3, counted=(2,))], VERSION) == ()
 
