@@ -98,12 +98,15 @@ def _outcome(settings: Settings, file: Path, place: int, right: tuple[object, ..
     return "same result" if told(found) == right else f"WRONG: {at}: {found.sentence}"
 
 
-def campaign(home: Path, number: int, seed: int, only: Sequence[str] | None = None) -> dict[str, Counter[str]]:
-    """Flip so many bits in files of each kind, or of some; return kind -> outcome -> how often."""
+def campaign(
+    home: Path, number: int, seed: int, only: Sequence[str] | None = None
+) -> Iterator[tuple[str, Counter[str]]]:
+    """Flip so many bits in files of each kind, or of some; yield kind and outcome -> how often."""
     settings = made(home)
     right = told(reconcile(settings, PIPELINE))
     there = kinds(Path(settings.lake_uri))
-    return {kind: judged(settings, there[kind], number, seed, right) for kind in (there if only is None else only)}
+    for kind in there if only is None else only:
+        yield kind, judged(settings, there[kind], number, seed, right)
 
 
 def main() -> int:
@@ -112,11 +115,13 @@ def main() -> int:
     parser.add_argument("--flips", type=int, default=200)
     parser.add_argument("--seed", type=int, default=7)
     asked = parser.parse_args()
+    code = 0
     with tempfile.TemporaryDirectory() as home:
-        found = campaign(Path(home), asked.flips, asked.seed)
-    for kind, outcomes in found.items():
-        sys.stdout.write(json.dumps({"kind": kind, **outcomes}) + "\n")
-    return int(any(text.startswith("WRONG") for outcomes in found.values() for text in outcomes))
+        for kind, outcomes in campaign(Path(home), asked.flips, asked.seed):
+            sys.stdout.write(json.dumps({"kind": kind, **outcomes}) + "\n")
+            sys.stdout.flush()
+            code = max(code, int(any(text.startswith("WRONG") for text in outcomes)))
+    return code
 
 
 if __name__ == "__main__":

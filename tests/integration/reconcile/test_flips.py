@@ -14,7 +14,7 @@ LOGS = ("_delta_log of stream (.json)", "_delta_log of batch (.json)")
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Counter[str]]:
-    return flips.campaign(Path(tmp_path_factory.mktemp("lake")), FLIPS, SEED, (*DATA, *LOGS))
+    return dict(flips.campaign(Path(tmp_path_factory.mktemp("lake")), FLIPS, SEED, (*DATA, *LOGS)))
 
 
 def test_no_flipped_bit_gives_a_wrong_verdict_or_an_error_of_ours(found: dict[str, Counter[str]]) -> None:
