@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation
 
-_KEPT = 1_000
+_KEPT = 256
 """Lists; those with a watermark in them are of one epoch alone."""
 
 
