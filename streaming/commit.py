@@ -221,8 +221,8 @@ class Committer:
             LakeError: It does: a commit through it would no longer be refused.
         """
         newest = -1 if self.newest is None else self.newest.epoch
-        found = self.table.transaction_version(self.version.app_id)
-        if (-1 if found is None else int(found)) != newest:
+        found = tables.transaction(self.table, self.version.app_id)
+        if (-1 if found is None else found) != newest:
             raise self._fenced(epoch, None, self.table)
 
     def _properties(self, epoch: int, metadata: str, *, retries: int | None = None) -> CommitProperties:

@@ -156,7 +156,7 @@ def _copied(
 def _is_filled(version: Version) -> bool:
     if not tables.exists(version.uri):
         return False
-    return tables.open_table(version.uri).transaction_version(version.app_id) is not None
+    return tables.transaction(tables.open_table(version.uri), version.app_id) is not None
 
 
 def _current(settings: Settings, pipeline: Pipeline) -> Version:

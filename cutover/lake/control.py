@@ -178,8 +178,8 @@ def _append_once(settings: Settings, table: ControlTable, rows: Sequence[Mapping
     handle = tables.ensure(control_uri(settings, table), SCHEMAS[table])
     _check_columns(table, handle)
     name = str(rows[0]["pipeline"])
-    newest = handle.transaction_version(name)
-    sequence = 0 if newest is None else int(newest) + 1
+    newest = tables.transaction(handle, name)
+    sequence = 0 if newest is None else newest + 1
     if turn not in {None, sequence}:
         raise _overtaken(table, name, turn)
     numbered = pa.Table.from_pylist([{**row, "sequence": sequence} for row in rows], schema=SCHEMAS[table])
@@ -194,8 +194,8 @@ def _append_once(settings: Settings, table: ControlTable, rows: Sequence[Mapping
 def next_turn(settings: Settings, table: ControlTable, pipeline: str) -> int:
     """Return the sequence that a pipeline's next row gets; read it before what the row is decided by."""
     uri = control_uri(settings, table)
-    newest = tables.open_table(uri).transaction_version(pipeline) if tables.exists(uri) else None
-    return 0 if newest is None else int(newest) + 1
+    newest = tables.transaction(tables.open_table(uri), pipeline) if tables.exists(uri) else None
+    return 0 if newest is None else newest + 1
 
 
 def _overtaken(table: ControlTable, name: str, sequence: int | None) -> OvertakenError:
@@ -218,16 +218,20 @@ def lost(handle: DeltaTable, table: ControlTable, pipeline: str) -> list[int]:
     Raises:
         LakeError: The table cannot be read, or another release made it.
     """
-    newest = handle.transaction_version(pipeline)
-    if newest is None:
-        return []
+    newest = tables.transaction(handle, pipeline)
     _check_columns(table, handle)
     with queries.connect() as connection:
         tables.bind(connection, "control", handle)
         query = "SELECT DISTINCT sequence FROM control WHERE pipeline = ?"
         with tables.naming(handle):
             held = {int(row[0]) for row in connection.execute(query, [pipeline]).fetchall() if row[0] is not None}
-    return sorted(set(range(int(newest) + 1)) - held)
+    last = -1 if newest is None else newest
+    if max(held, default=-1) > last:
+        msg = f"Table `{table}` of `{pipeline}`: expected {max(held)} as its newest number, its log says {last}."
+        raise LakeError(
+            msg + "\nHint: the table's log was changed; put it back from a copy.", runbook="TableUnreadable"
+        )
+    return sorted(set(range(last + 1)) - held)
 
 
 def read(settings: Settings, table: ControlTable, pipeline: str) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from deltalake import DeltaTable
 
 from cutover.errors import LakeError
-from cutover.lake import tablelog, witnesses
+from cutover.lake import tablelog, tables, witnesses
 from cutover.lake.epochs import EpochRecord
 from cutover.lake.versions import Version
 from cutover.lake.witnesses import Witness
@@ -31,7 +31,7 @@ def doubts(
 
 def _rows(version: Version, table: DeltaTable, records: Sequence[EpochRecord]) -> Iterator[str]:
     """Compare the transaction with the newest row: a restore takes rows back and leaves the transaction."""
-    transaction = table.transaction_version(version.app_id)
+    transaction = tables.transaction(table, version.app_id)
     known = records[-1].epoch if records else None
     if transaction != known:
         yield (

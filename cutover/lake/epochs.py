@@ -129,8 +129,7 @@ class EpochLog:
 
     def transaction(self, app_id: str) -> int | None:
         """Return the number of the newest commit that carries an application id."""
-        number = self.table.transaction_version(app_id)
-        return None if number is None else int(number)
+        return tables.transaction(self.table, app_id)
 
     def records(self, *, after: int = -1) -> list[EpochRecord]:
         """Return the records of all epochs beyond `after`, in order of their numbers."""

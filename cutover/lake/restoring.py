@@ -71,9 +71,9 @@ def _restored(table: DeltaTable, name: ControlTable, *, dry_run: bool) -> Restor
 
 
 def _missing(table: DeltaTable, pipeline: str, numbers: Sequence[tuple[str, int]]) -> list[int]:
-    newest = table.transaction_version(pipeline)
+    newest = tables.transaction(table, pipeline)
     held = {sequence for name, sequence in numbers if name == pipeline}
-    return sorted(set(range(0 if newest is None else int(newest) + 1)) - held)
+    return sorted(set(range(0 if newest is None else newest + 1)) - held)
 
 
 def _removed(table: DeltaTable, listed: set[str]) -> pa.Table:

@@ -73,6 +73,36 @@ def open_table(uri: str, version: int | None = None) -> DeltaTable:
     return table
 
 
+def transaction(table: DeltaTable, app_id: str) -> int | None:
+    """Return the number of the newest commit that carries an application id; None: none does.
+
+    Raises:
+        LakeError: The table's log is damaged where it says so, which opening a table does not look at.
+    """
+    with _telling(table):
+        found = table.transaction_version(app_id)
+    return None if found is None else int(found)
+
+
+def history(table: DeltaTable) -> list[dict[str, Any]]:
+    """Return what the commits that a table's log still holds say of themselves, newest first.
+
+    Raises:
+        LakeError: As `transaction`.
+    """
+    with _telling(table):
+        return list(table.history())
+
+
+@contextmanager
+def _telling(table: DeltaTable) -> Iterator[None]:
+    try:
+        yield
+    except DeltaError as error:
+        msg = f"Table `{local_root(table) or table.table_uri}`: expected a log that can be read, got: "
+        raise LakeError(msg + f"{str(error).splitlines()[0]}.", runbook="TableUnreadable") from error
+
+
 def _refuse_damaged(uri: str, *, read: bool) -> None:
     """Refuse a table that a plain open cannot read, or reads as of an older version without a word."""
     broken = tablelog.damage(uri, read=read)

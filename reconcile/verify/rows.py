@@ -58,7 +58,7 @@ def commits(source: Source, facts: Facts) -> tuple[Commit, ...]:
             mark=c.get("userMetadata"),
             back_to=_brought_back(c),
         )
-        for c in source.log.table.history()
+        for c in tables.history(source.log.table)
     )
     return tuple(sorted((c for c in found if c.version <= source.log.version), key=lambda commit: commit.version))
 

@@ -3,6 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -115,3 +116,30 @@ def test_a_table_of_another_release_is_refused(settings: Settings) -> None:
 
     with pytest.raises(LakeError, match="`sequence` is not among them"):
         control.read(settings, "reconciliations", "p")
+
+
+@pytest.mark.parametrize("there", ['"version"', '"appId"'])
+def test_a_log_whose_transactions_are_damaged_is_an_error_of_the_table(settings: Settings, there: str) -> None:
+    control.append(settings, "gate", [gate_row("SHADOW")])
+    entry = max(Path(control_uri(settings, "gate"), "_delta_log").glob("*.json"))
+    lines = entry.read_text().splitlines()
+    damaged = [
+        line.replace(there, there.replace("e", "g", 1).replace("p", "q", 1)) if '"txn"' in line else line
+        for line in lines
+    ]
+    entry.write_text("\n".join(damaged))
+
+    with pytest.raises(LakeError, match="expected a log that can be read") as refused:
+        control.lost(tables.open_table(control_uri(settings, "gate")), "gate", "p")
+
+    assert refused.value.runbook == "TableUnreadable"
+
+
+def test_a_log_that_says_fewer_commits_than_there_are_is_damaged(settings: Settings) -> None:
+    for stage in ("SHADOW", "KAPPA"):
+        control.append(settings, "gate", [gate_row(stage)])
+    entry = max(Path(control_uri(settings, "gate"), "_delta_log").glob("*.json"))
+    entry.write_text(entry.read_text().replace('"version":1', '"version":0'))
+
+    with pytest.raises(LakeError, match="expected 1 as its newest number, its log says 0"):
+        control.lost(tables.open_table(control_uri(settings, "gate")), "gate", "p")
