@@ -2,7 +2,7 @@
 
 import os
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from threading import Lock
 
@@ -33,7 +33,7 @@ def connect(bounds: Bounds | None = None) -> duckdb.DuckDBPyConnection:
     """
     if bounds is None:
         with _ONE_AT_A_TIME:
-            return _settled(_shared(os.getpid()).cursor())
+            return _settled(_shared().cursor())
     connection = _settled(_engine())
     connection.execute(f"SET memory_limit = {_literal(bounds.memory)}")
     connection.execute(f"SET temp_directory = {_literal(str(scratch.folder(bounds.home)))}")
@@ -42,10 +42,18 @@ def connect(bounds: Bounds | None = None) -> duckdb.DuckDBPyConnection:
     return connection
 
 
-@lru_cache(maxsize=1)
-def _shared(_process: int) -> duckdb.DuckDBPyConnection:
-    """Return the engine of this process: a forked child has none of its parent's threads."""
+@cache
+def _shared() -> duckdb.DuckDBPyConnection:
     return _engine()
+
+
+def _before_fork() -> None:
+    """End the engine: a child has none of its threads, and would wait for them at its end."""
+    _ONE_AT_A_TIME.acquire()
+    _shared.cache_clear()
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_ONE_AT_A_TIME.release, after_in_child=_ONE_AT_A_TIME.release)
 
 
 def _engine() -> duckdb.DuckDBPyConnection:
