@@ -30,7 +30,7 @@ SALES = [
 
 def made(home: Path) -> Settings:
     """Write a lake with both sides of some sales and a checkpoint of its epoch log."""
-    settings = Settings(home=home, kafka=Kafka(bootstrap_servers="127.0.0.1:1", timeout_seconds=0.2))
+    settings = Settings(home=home, kafka=Kafka(bootstrap_servers="127.0.0.1:1", timeout_seconds=0.05))
     lake = lake_of(SALES)
     uri = write(settings, lake)
     DeltaTable(uri).create_checkpoint()
@@ -114,10 +114,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--flips", type=int, default=200)
     parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--only", action="append", help="A kind of file, such as `batch`; all if it is left out.")
     asked = parser.parse_args()
     code = 0
     with tempfile.TemporaryDirectory() as home:
-        for kind, outcomes in campaign(Path(home), asked.flips, asked.seed):
+        for kind, outcomes in campaign(Path(home), asked.flips, asked.seed, asked.only):
             sys.stdout.write(json.dumps({"kind": kind, **outcomes}) + "\n")
             sys.stdout.flush()
             code = max(code, int(any(text.startswith("WRONG") for text in outcomes)))
