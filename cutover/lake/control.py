@@ -234,6 +234,20 @@ def lost(handle: DeltaTable, table: ControlTable, pipeline: str) -> list[int]:
     return sorted(set(range(last + 1)) - held)
 
 
+def refuse_lost(settings: Settings, table: ControlTable, pipeline: str) -> None:
+    """Refuse to decide by a table of which rows are gone.
+
+    Raises:
+        LakeError: Somebody took rows of the pipeline away, or the table cannot be read.
+    """
+    uri = control_uri(settings, table)
+    gone = lost(tables.open_table(uri), table, pipeline) if tables.exists(uri) else []
+    if gone:
+        msg = f"Table `{table}` of `{pipeline}`: expected every row that was written, got all but {len(gone):,}."
+        hint = "\nHint: nothing is decided by the rest; `cutover restore-control` writes them again."
+        raise LakeError(msg + hint, runbook="ForeignWrite")
+
+
 def read(settings: Settings, table: ControlTable, pipeline: str) -> list[dict[str, Any]]:
     """Return all rows of a pipeline, in the order in which they were appended."""
     uri = control_uri(settings, table)

@@ -151,7 +151,12 @@ def _opened(settings: Settings, pipeline: Pipeline, clock: Clock) -> Version:
 
 
 def next_turn(settings: Settings, pipeline: Pipeline) -> int:
-    """Return the turn of the next registration; read it before what the version is decided by."""
+    """Return the turn of the next registration; read it before what the version is decided by.
+
+    Raises:
+        LakeError: Rows of the table of versions are gone: who served would be forgotten.
+    """
+    control.refuse_lost(settings, "versions", pipeline.name)
     return control.next_turn(settings, "versions", pipeline.name)
 
 

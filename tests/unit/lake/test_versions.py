@@ -9,7 +9,8 @@ import pytest
 
 from cutover.definition import Count, Fixed, Lateness, Pipeline, Topic
 from cutover.errors import DefinitionError, LakeError
-from cutover.lake import control, versions
+from cutover.lake import control, restoring, tables, versions
+from cutover.lake.paths import control_uri
 from cutover.settings import Settings
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -91,6 +92,18 @@ def test_version_that_was_decided_before_another_one_came_is_refused(settings: S
     with pytest.raises(LakeError, match="another process appended row"):
         versions.register(settings, FIRST, At(NOW), turn=turn)
     assert [version.number for version in versions.known(settings, FIRST)] == [0]
+
+
+def test_nothing_is_opened_where_rows_were_taken_away_until_they_are_back(settings: Settings) -> None:
+    for pipeline in (FIRST, SECOND):
+        opened(settings, pipeline)
+    tables.open_table(control_uri(settings, "versions")).delete("stream_version = 1")
+
+    with pytest.raises(LakeError, match="expected every row that was written, got all but 1") as refused:
+        opened(settings, SECOND)
+    list(restoring.restore(settings))
+
+    assert (refused.value.runbook, opened(settings, SECOND)) == ("ForeignWrite", 1)
 
 
 def beside(settings: Settings, pipeline: Pipeline = FIRST) -> int:
