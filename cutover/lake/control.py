@@ -1,7 +1,7 @@
 """The installation's own history: versions, gate, losses, what was compared, proven and checked. Appended only."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction
@@ -138,8 +138,9 @@ SCHEMAS: Mapping[ControlTable, pa.Schema] = {
     ),
 }
 
+Done = TypeVar("Done")
 _ATTEMPTS, _WAIT_SECONDS = 40, 0.1
-"""How often an append without a turn of its own is tried, and the longest wait between two."""
+"""How often a write without a turn of its own is tried, and the longest wait between two."""
 
 
 class OvertakenError(LakeError):
@@ -165,13 +166,22 @@ def append(
     """
     if turn is not None:
         return _append_once(settings, table, rows, turn)
+    return unless_overtaken(lambda: _append_once(settings, table, rows, None))
+
+
+def unless_overtaken(write: Callable[[], Done]) -> Done:
+    """Write, again and again while other processes are faster; each time on what is there then.
+
+    Raises:
+        OvertakenError: They always were.
+    """
     again = Retrying(
         retry=retry_if_exception_type(OvertakenError),
         stop=stop_after_attempt(_ATTEMPTS),
         wait=wait_random(0, _WAIT_SECONDS),
         reraise=True,
     )
-    return again(_append_once, settings, table, rows, None)
+    return again(write)
 
 
 def _append_once(settings: Settings, table: ControlTable, rows: Sequence[Mapping[str, Any]], turn: int | None) -> int:

@@ -7,13 +7,13 @@ the checksum of its bytes. A file that was never committed is not believed.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable
 from deltalake.exceptions import CommitFailedError
 from pyarrow import fs
 
-from cutover.errors import LakeError
 from cutover.events import log
 from cutover.lake import checksums, control, datafiles, queries, tablelog, tables, writing
 from cutover.lake.paths import ControlTable, control_uri
@@ -42,17 +42,18 @@ def restore(settings: Settings, *, dry_run: bool = False) -> Iterator[Restored]:
         dry_run: Only tell what would be done.
 
     Raises:
-        LakeError: A table cannot be read or written, or somebody wrote it meanwhile.
+        LakeError: A table cannot be read or written, or others write it without end.
     """
     for name in control.SCHEMAS:
         uri = control_uri(settings, name)
         if tables.exists(uri):
-            found = _restored(tables.open_table(uri), name, dry_run=dry_run)
+            found = control.unless_overtaken(partial(_restored, uri, name, dry_run=dry_run))
             if found.rows or found.files or found.gone:
                 yield found
 
 
-def _restored(table: DeltaTable, name: ControlTable, *, dry_run: bool) -> Restored:
+def _restored(uri: str, name: ControlTable, *, dry_run: bool) -> Restored:
+    table = tables.open_table(uri)
     listed = tables.actions(table)
     theirs = [action for action in listed if checksums.name_of(str(action["path"])) is None]
     ours = {str(action["path"]) for action in listed} - {str(action["path"]) for action in theirs}
@@ -96,4 +97,4 @@ def _write(table: DeltaTable, rows: pa.Table, theirs: Sequence[Mapping[str, obje
         writing.replace(table, theirs, made, commit=CommitProperties(max_commit_retries=0))
     except CommitFailedError as error:
         msg = f"Table `{table.table_uri}`: expected nobody else at work, got a commit meanwhile."
-        raise LakeError(msg + "\nHint: nothing was written; try again.", runbook="ForeignWrite") from error
+        raise control.OvertakenError(msg + "\nHint: nothing was written; try again.", runbook="ForeignWrite") from error
