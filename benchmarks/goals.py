@@ -30,11 +30,11 @@ class Goal:
 
 
 GOALS = (
-    Goal(name="epoch_noop", text="Epoch of 5,000 events: our trigger time / the same query to a noop sink", bound=1.3),
+    Goal(name="epoch_noop", text="Epoch of 5,000 events: our trigger time / the same query to a noop sink", bound=1.15),
     Goal(
         name="epoch_hand_written",
         text="Epoch of 5,000 events: our trigger time / native windows, RocksDB, MERGE into Delta",
-        bound=0.5,
+        bound=0.3,
     ),
     Goal(name="catchup_noop", text="Catch-up throughput: ours / the same query to a noop sink", bound=0.8, at="least"),
     Goal(name="catchup_hand_written", text="Catch-up throughput: ours / the hand-written job", bound=1.5, at="least"),
