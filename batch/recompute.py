@@ -5,33 +5,39 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
-from batch import contract, dirty, index, publish, retention, scan, sessions
-from batch.index import History
-from batch.judging import OtherSettings, are_apart
+from batch import sessions
+from batch.context import Found, Work
+from batch.cut import Target, check_log, check_offsets, pinned_target
 from batch.lock import writer_lock
-from batch.lookups import Lookups
-from batch.result import STAGED, stage_result, stage_rows
+from batch.plan import dirty, retention
+from batch.read import index, scan
+from batch.read.enrichment import Lookups
+from batch.read.index import History
+from batch.read.settings_in_force import OtherSettings, are_apart
 from batch.staging import staging
-from batch.target import Target, check_log, check_offsets, pinned_target
 from batch.windows import plan_windows
-from batch.work import Found, Work
+from batch.write import contract, publish
+from batch.write.result import STAGED, stage_result, stage_rows
 from cutover import probe as probes
-from cutover import spark
 from cutover.clock import Clock, SystemClock
-from cutover.definition.pipeline import Pipeline
-from cutover.definition.ranges import touched
-from cutover.definition.windows import Sessions
+from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.model.ranges import touched
+from cutover.definition.model.windows import Sessions
+from cutover.engine import queries, spark
 from cutover.errors import DefinitionError, LakeError
 from cutover.events import log
-from cutover.lake import batch_runs, losses, own, pins, queries, same_log, tables
+from cutover.lake import batch_runs
 from cutover.lake.batch_runs import BatchRun, Range
-from cutover.lake.foreign import Kind
+from cutover.lake.control import losses, pins
+from cutover.lake.control.stages import Stage, current_stage
+from cutover.lake.integrity import same_log, table_weights
+from cutover.lake.integrity.foreign_commits import Kind
 from cutover.lake.paths import BATCH_TABLES, batch_uri, version_uri
-from cutover.lake.stages import Stage, current_stage
+from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient
-from cutover.log.two import log_of
+from cutover.log.topic_partitions import log_of
 from cutover.records.closing import closed_by
-from cutover.records.read import Offsets
+from cutover.records.reading.scan import Offsets
 from cutover.settings import Settings
 
 CLOCK = SystemClock()
@@ -184,14 +190,14 @@ def begun(settings: Settings, pipeline: Pipeline) -> None:
     runs = batch_runs.runs(settings, pipeline)
     for name in BATCH_TABLES:
         uri = batch_uri(settings, pipeline, name)
-        if not tables.exists(uri):
+        if not delta.exists(uri):
             continue
-        table = tables.open_table(uri)
-        found = own.of_batch(table, name, runs)
+        table = delta.open_table(uri)
+        found = table_weights.of_batch(table, name, runs)
         if found is not None and found.kind is Kind.FOREIGN:
-            raise LakeError(found.message(own.ANEW.format(name=pipeline.name)), runbook=found.runbook)
+            raise LakeError(found.message(table_weights.ANEW.format(name=pipeline.name)), runbook=found.runbook)
         if found is not None and found.kind is Kind.HARMLESS:
-            own.adopt(table, found)
+            table_weights.adopt(table, found)
 
 
 def checked_log(client: LogClient, pipeline: Pipeline, target: Target) -> dict[int, int]:

@@ -13,21 +13,23 @@ wholly inside where it says what a run wrote (`computed`).
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from batch import index, retention, scan
-from batch.dirty import Plan
-from batch.scan import HOURS
+from batch.context import Work
+from batch.plan import retention
+from batch.plan.dirty import Plan
+from batch.read import index, scan
+from batch.read.scan import HOURS
 from batch.windows import frozen_before, whole_from
-from batch.work import Work
-from cutover.definition.windows import LATEST, Sessions
-from cutover.lake import tables
+from cutover.definition.model.windows import LATEST, Sessions
 from cutover.lake.batch_runs import Incomplete, Range
 from cutover.lake.paths import batch_uri
-from cutover.lake.schemas import batch_schema
-from cutover.records import limits, segments
+from cutover.lake.tables import delta
+from cutover.lake.tables.schemas import batch_schema
 from cutover.records.classes import Class
 from cutover.records.closing import closed_by
 from cutover.records.fold import SESSION, finished_sql, joined_sql
-from cutover.records.read import Offsets
+from cutover.records.parsing import limits
+from cutover.records.reading import segments
+from cutover.records.reading.scan import Offsets
 
 Read = Callable[[Work, tuple[Offsets, ...]], None]
 
@@ -143,10 +145,10 @@ def _changed_since(work: Work, last: int | None) -> int | None:
 
 def _touched_from(work: Work) -> int | None:
     """Return the start of the first session that the rows of this scan are in, with what the batch table has."""
-    keys = ", ".join(tables.identifier(name) for name in work.pipeline.key)
+    keys = ", ".join(delta.identifier(name) for name in work.pipeline.key)
     columns = f"{keys}, window_start, window_end"
     new = f"SELECT DISTINCT {columns}, true AS __new FROM {scan.SCAN} WHERE _class = '{Class.ACCEPTED}'"
-    same = " AND ".join(f"s.{key} IS NOT DISTINCT FROM f.{key}" for key in map(tables.identifier, work.pipeline.key))
+    same = " AND ".join(f"s.{key} IS NOT DISTINCT FROM f.{key}" for key in map(delta.identifier, work.pipeline.key))
     of_these_keys = f"EXISTS (SELECT 1 FROM {scan.SCAN} s WHERE {same})"
     both = f"(SELECT {columns}, false AS __new FROM found_sessions f WHERE {of_these_keys} UNION ALL {new})"
     joined = joined_sql(work.pipeline.key, both)
@@ -180,7 +182,7 @@ def _fold(work: Work, rows: str, computed: Sequence[Range], known: Sequence[Rang
         since: Microseconds.
     """
     inside = index.inside_sql(computed)
-    keys = " AND ".join(f"k.{key} IS NOT DISTINCT FROM f.{key}" for key in map(tables.identifier, work.pipeline.key))
+    keys = " AND ".join(f"k.{key} IS NOT DISTINCT FROM f.{key}" for key in map(delta.identifier, work.pipeline.key))
     touches = f"k.window_start <= f.window_end AND f.window_start <= k.window_end AND {keys}"
     holds = f"k.window_start <= f.window_start AND f.window_end <= k.window_end AND {keys}"
     work.connection.execute(
@@ -218,8 +220,8 @@ def _open_from(work: Work, since: int) -> int | None:
 def _bind_table(work: Work) -> None:
     """Bind the batch table as it is, as `found_sessions`."""
     uri = batch_uri(work.settings, work.pipeline)
-    if tables.exists(uri):
-        tables.relation(work.connection, "found_sessions", uri)
+    if delta.exists(uri):
+        delta.relation(work.connection, "found_sessions", uri)
     else:
         work.connection.register("found_sessions", batch_schema(work.pipeline).empty_table())
 

@@ -2,17 +2,18 @@
 
 from collections.abc import Callable
 
-from batch import dirty, index, retention
-from batch.dirty import Horizon, Plan
-from batch.work import Work
-from cutover.definition.windows import Aligned
+from batch.context import Work
+from batch.plan import dirty, retention
+from batch.plan.dirty import Horizon, Plan
+from batch.read import index
+from cutover.definition.model.windows import Aligned
 from cutover.events import log
 from cutover.lake.batch_runs import EXPIRED, Incomplete
-from cutover.lake.losses import is_touched
-from cutover.log.two import log_of
-from cutover.records import limits
+from cutover.lake.control.losses import is_touched
+from cutover.log.topic_partitions import log_of
 from cutover.records.closing import closed_by
-from cutover.records.read import Offsets
+from cutover.records.parsing import limits
+from cutover.records.reading.scan import Offsets
 
 
 def plan_windows(work: Work, window: Aligned, offsets: Offsets) -> tuple[Plan, tuple[Incomplete, ...]]:

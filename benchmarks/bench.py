@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 from pyspark.sql import SparkSession
 
 from benchmarks.figure import Figure
+from cutover.engine.spark import session
 from cutover.errors import DefinitionError
 from cutover.settings import Settings
-from cutover.spark import session
 
 Made = TypeVar("Made")
 BACKLOG_ROWS = 1_000_000  # partial rows that the driver takes

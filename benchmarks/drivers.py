@@ -9,11 +9,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.triggers import until
-from cutover.definition.pipeline import Pipeline
-from cutover.lake import tables, versions
-from cutover.lake.epochs import EpochLog, EpochRecord
+from cutover.definition.model.pipeline import Pipeline
+from cutover.lake.control import versions
+from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
+from cutover.lake.tables import delta
 from cutover.settings import Settings
-from streaming import attach
+from streaming.process import detached
 
 PATIENCE = 240.0  # seconds; the machine may be busy with other work
 
@@ -23,9 +24,11 @@ def driving(settings: Settings, pipeline: Pipeline) -> Iterator[None]:
     """Run a driver until the block ends; it is asked to stop then, after the epoch in hand."""
     process = started(settings, pipeline)
     try:
-        until(lambda: process.poll() is not None or attach.alive(settings, pipeline.name) is not None, within=PATIENCE)
+        until(
+            lambda: process.poll() is not None or detached.alive(settings, pipeline.name) is not None, within=PATIENCE
+        )
         yield
-        attach.stop(settings, pipeline, within=PATIENCE)
+        detached.stop(settings, pipeline, within=PATIENCE)
     finally:
         if process.poll() is None:
             killed(process)
@@ -33,7 +36,7 @@ def driving(settings: Settings, pipeline: Pipeline) -> Iterator[None]:
 
 def started(settings: Settings, pipeline: Pipeline) -> subprocess.Popen[bytes]:
     """Start a driver, and do not wait for it."""
-    file = attach.log_file(settings, pipeline.name)
+    file = detached.log_file(settings, pipeline.name)
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("ab") as out:
         return subprocess.Popen(
@@ -42,7 +45,7 @@ def started(settings: Settings, pipeline: Pipeline) -> subprocess.Popen[bytes]:
             stdout=out,
             stderr=out,
             start_new_session=True,
-            env=attach.environment(settings),
+            env=detached.environment(settings),
         )
 
 
@@ -55,7 +58,7 @@ def killed(process: subprocess.Popen[bytes]) -> None:
 def newest(settings: Settings, pipeline: Pipeline) -> EpochRecord | None:
     """Return the newest epoch's record; None before the first."""
     version = versions.current(settings, pipeline)
-    return None if version is None or not tables.exists(version.uri) else EpochLog(version.uri).newest()
+    return None if version is None or not delta.exists(version.uri) else EpochLog(version.uri).newest()
 
 
 def first_epoch(settings: Settings, pipeline: Pipeline) -> None:

@@ -21,9 +21,10 @@ from delta.tables import DeltaTable as SparkDeltaTable
 from deltalake import write_deltalake
 
 from cutover.definition import Count, Fixed, Max, Pipeline, Sum, Topic
-from cutover.records import classify, parse, partials
+from cutover.engine.spark import session
+from cutover.records import classify, partials
+from cutover.records.parsing import parser as parse
 from cutover.settings import load_settings
-from cutover.spark import session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 
-from cutover.definition import catalogue
-from cutover.definition.pipeline import Pipeline
+from cutover.definition.loading import catalogue
+from cutover.definition.model.pipeline import Pipeline
 from cutover.log.address import bootstrap_servers
 from cutover.log.kafka import LogClient
 from cutover.settings import Settings

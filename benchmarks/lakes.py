@@ -9,15 +9,18 @@ from batch import recompute
 from benchmarks import events
 from benchmarks.bench import Bench
 from benchmarks.drivers import newest
-from cutover.definition.pipeline import Pipeline
-from cutover.lake import tables, versions
+from cutover.definition.model.pipeline import Pipeline
+from cutover.lake.control import versions
+from cutover.lake.control.versions import Version
 from cutover.lake.paths import batch_uri
-from cutover.lake.versions import Version
+from cutover.lake.tables import delta
 from cutover.settings import Settings
-from streaming import compaction, driver, files, folding
-from streaming.commit import Committer
-from streaming.files import File
-from streaming.folding import Folded
+from streaming import driver
+from streaming.compaction import compactor, merge
+from streaming.compaction.merge import Folded
+from streaming.sink import files
+from streaming.sink.committer import Committer
+from streaming.sink.files import File
 
 CAP = 100_000
 PASSES = 3  # partial rows that each (window, key) has before it is folded
@@ -52,7 +55,7 @@ class Lake:
 
     def fold(self) -> Folded:
         """Write the one file that all accepted partials become; nobody sees it yet."""
-        return folding.folded(self.settings, self.pipeline, self.version.uri, self._partials())
+        return merge.folded(self.settings, self.pipeline, self.version.uri, self._partials())
 
     def compacted(self) -> "Lake":
         """Return a copy in which such a fold is committed, as the driver does between two epochs."""
@@ -65,14 +68,14 @@ class Lake:
 
     def compact(self) -> None:
         """Commit a fold of all accepted partials."""
-        committer = Committer(self.version, "benchmark", tables.open_table(self.version.uri), reload_every=100)
+        committer = Committer(self.version, "benchmark", delta.open_table(self.version.uri), reload_every=100)
         done = self.fold()
         if not committer.replace_files([done.action, *(files.remove(file) for file in done.group)], why="fold"):
             msg = f"Pipeline `{self.pipeline.name}`: expected the fold to be committed."
             raise AssertionError(msg)
 
     def _partials(self) -> list[File]:
-        listed = compaction.listed(tables.open_table(self.version.uri))
+        listed = compactor.listed(delta.open_table(self.version.uri))
         return [file for file in listed if file.kind == "partial"]
 
 

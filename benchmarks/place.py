@@ -10,8 +10,10 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from cutover.settings import Settings, Spark
-from infra import broker, files, ports
-from infra.child import end_with_parent
+from infra import files
+from infra.broker import server
+from infra.processes import ports
+from infra.processes.child import end_with_parent
 
 READY_SECONDS = 90.0
 STOP_SECONDS = 20.0
@@ -45,10 +47,10 @@ def installed(
 @contextmanager
 def _broker(home: Path) -> Iterator[None]:
     chosen = ports.settle(home / "run" / "ports.json", needed=("broker", "controller"))
-    broker.prepare(home, chosen)
+    server.prepare(home, chosen)
     with (home / "kafka" / "stdout.log").open("wb") as out:
         process = subprocess.Popen(
-            broker.command(home),
+            server.command(home),
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=out,
@@ -57,8 +59,8 @@ def _broker(home: Path) -> Iterator[None]:
             preexec_fn=end_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509 -- one call to the kernel
         )
     try:
-        broker.wait_ready(home, chosen, within=READY_SECONDS, alive=lambda: process.poll() is None)
-        broker.write_address(home / "run", chosen)
+        server.wait_ready(home, chosen, within=READY_SECONDS, alive=lambda: process.poll() is None)
+        server.write_address(home / "run", chosen)
         yield
     finally:
         _end(process)

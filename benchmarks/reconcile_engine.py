@@ -15,8 +15,8 @@ from pathlib import Path
 
 import duckdb
 
+from cutover.engine.spark import session
 from cutover.settings import load_settings
-from cutover.spark import session
 
 DUCKDB = """
     SELECT count(*) FROM (

@@ -21,9 +21,9 @@ from deltalake import write_deltalake
 from benchmarks import machine
 from benchmarks.many_keys import page
 from benchmarks.soak import workload
+from cutover.engine.spark import session
 from cutover.settings import Settings, Spark
-from cutover.spark import session
-from streaming import epoch
+from streaming.microbatch import aggregate
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -62,11 +62,11 @@ def records(spark: "SparkSession", folder: Path, name: str, count: int) -> "Data
 def one_epoch(batch: "DataFrame", table: Path, number: int, count: int) -> int:
     """Do what an epoch does from parsing to its commit; return the number of partial rows."""
     offsets = dict.fromkeys(range(PARTITIONS), count // PARTITIONS)
-    plan = epoch.Plan(epoch=number, start=dict.fromkeys(offsets, 0), end=offsets, clipped=False, watermark=None)
-    passed = epoch.one_pass(batch, PIPELINE, plan)
-    rows = epoch.collected(passed.partials, PIPELINE)
-    epoch.newest_events(passed)
-    counted = epoch.counted(rows, PIPELINE, plan)
+    plan = aggregate.Plan(epoch=number, start=dict.fromkeys(offsets, 0), end=offsets, clipped=False, watermark=None)
+    passed = aggregate.one_pass(batch, PIPELINE, plan)
+    rows = aggregate.collected(passed.partials, PIPELINE)
+    aggregate.newest_events(passed)
+    counted = aggregate.counted(rows, PIPELINE, plan)
     if counted.records != count:
         msg = f"expected {count} records, the epoch counted {counted.records}"
         raise AssertionError(msg)

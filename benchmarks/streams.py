@@ -12,14 +12,16 @@ from benchmarks import events
 from benchmarks.bench import Bench
 from benchmarks.peers import native, native_merge, noop
 from benchmarks.triggers import Trigger, Triggers, drained, listening, until
-from cutover.definition.pipeline import Pipeline
-from cutover.lake import queries, tables, versions
-from cutover.lake.epochs import EpochLog
+from cutover.definition.model.pipeline import Pipeline
+from cutover.engine import queries
+from cutover.lake.control import versions
+from cutover.lake.epochs.epoch_log import EpochLog
+from cutover.lake.tables import delta
 from cutover.log.address import bootstrap_servers
 from cutover.probe import Point
 from cutover.records.classes import Class
+from cutover.records.enrich import NONE, Dimensions
 from cutover.records.fold import finished_sql
-from cutover.records.lookups import NONE, Dimensions
 from cutover.settings import Settings
 from streaming import driver
 
@@ -161,7 +163,7 @@ class Streams:
         """
         with queries.connect() as connection:
             connection.register("ours", self.folded(number, columns))
-            tables.relation(connection, "theirs", str(self.place(f"hand-{self.pipeline.name}-{number}-table")))
+            delta.relation(connection, "theirs", str(self.place(f"hand-{self.pipeline.name}-{number}-table")))
             query = f"""
                 SELECT (SELECT count(*) FROM (SELECT {columns} FROM ours EXCEPT ALL SELECT {columns} FROM theirs)),
                        (SELECT count(*) FROM (SELECT {columns} FROM theirs EXCEPT ALL SELECT {columns} FROM ours)),

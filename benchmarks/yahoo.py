@@ -9,10 +9,10 @@ from benchmarks.bench import Bench
 from benchmarks.peers import native, native_yahoo
 from benchmarks.streams import Streams
 from benchmarks.triggers import listening
-from cutover.definition import catalogue
-from cutover.definition.pipeline import Pipeline
-from cutover.lake import dimension_frames, dimension_load, dimensions
-from cutover.records.lookups import Dimensions
+from cutover.definition.loading import catalogue
+from cutover.definition.model.pipeline import Pipeline
+from cutover.lake.dimensions import dimension, frames, load
+from cutover.records.enrich import Dimensions
 from cutover.settings import Settings
 from samples import ad_views
 
@@ -27,7 +27,7 @@ def define(settings: Settings, name: str, *, cap: int) -> Pipeline:
     file = settings.home / "ads.csv"
     if not file.is_file():
         file.write_text(ad_views.ads_csv(SEED), encoding="utf-8")
-        dimension_load.load(settings, "ads", file, key=["ad_id"])
+        load.load(settings, "ads", file, key=["ad_id"])
     return replace(
         sample,
         name=name,
@@ -44,13 +44,13 @@ class Yahoo(Streams):
     @property
     def job(self) -> native.Job:
         """Return the views by campaign, of the ads as they are now."""
-        return native_yahoo.job(self.bench.spark.read.format("delta").load(dimensions.own_uri(self.settings, "ads")))
+        return native_yahoo.job(self.bench.spark.read.format("delta").load(dimension.own_uri(self.settings, "ads")))
 
     @property
     def dimensions(self) -> Dimensions:
         """Return the ads."""
-        ads = dimensions.opened(self.settings, self.pipeline, "ads")
-        return {"ads": dimension_frames.one(self.bench.spark, ads, broadcast_rows=ads.size)}
+        ads = dimension.opened(self.settings, self.pipeline, "ads")
+        return {"ads": frames.one(self.bench.spark, ads, broadcast_rows=ads.size)}
 
     def check(self, number: int) -> tuple[str, ...]:
         """Compare what the variants left behind in a round with one another and with what was sent.

@@ -21,7 +21,7 @@ from airflow.sdk import CronTriggerTimetable, Param, dag, task
 from assets import batch_asset
 from definitions import pipelines
 
-from cutover.definition.pipeline import Pipeline
+from cutover.definition.model.pipeline import Pipeline
 
 PARAMS = {
     "from": Param(None, type=["null", "string"], description="Start of the range: a date, or a time (UTC)."),

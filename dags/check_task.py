@@ -6,7 +6,7 @@ from typing import Any
 from airflow.sdk.exceptions import AirflowFailException
 from task_errors import failing_plainly
 
-from cutover.definition import catalogue
+from cutover.definition.loading import catalogue
 from cutover.settings import load_settings
 
 log = logging.getLogger("airflow.task")
@@ -44,7 +44,7 @@ def scrubbed(pipeline: str) -> dict[str, Any]:
     Raises:
         AirflowFailException: A file does not hold what was committed.
     """
-    from cutover.lake.scrub import scrub  # noqa: PLC0415 -- brings duckdb and deltalake: only where a task runs
+    from cutover.lake.integrity.scrub import scrub  # noqa: PLC0415 -- brings duckdb and deltalake: only where a task runs
 
     with failing_plainly():
         settings = load_settings()

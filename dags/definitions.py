@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from croniter import croniter  # Airflow brings it
 
-from cutover.definition import catalogue
-from cutover.definition.pipeline import Pipeline
+from cutover.definition.loading import catalogue
+from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import DefinitionError
 from cutover.settings import load_settings
 

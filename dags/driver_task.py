@@ -9,12 +9,12 @@ from driver_end import MENDS_ITSELF, DriverEnd
 from heartbeat_trigger import HeartbeatTrigger, stop_driver
 from task_errors import failing_plainly
 
-from cutover.definition import catalogue
-from cutover.definition.pipeline import Pipeline
+from cutover.definition.loading import catalogue
+from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import CutoverError
 from cutover.settings import Settings, load_settings
-from streaming import attach
-from streaming.heartbeat import Heartbeat, read
+from streaming.process import detached
+from streaming.process.heartbeat import Heartbeat, read
 
 
 class DriverTask(BaseOperator):
@@ -58,13 +58,13 @@ class DriverTask(BaseOperator):
             pipeline = catalogue.get(settings, self.pipeline)
             before, epoch = read(settings, self.pipeline), newest_epoch(settings, pipeline)
             try:
-                self._announce(before, attach.ensure(settings, pipeline), epoch)
+                self._announce(before, detached.ensure(settings, pipeline), epoch)
             except CutoverError as error:
                 beat = read(settings, self.pipeline)
                 if error.runbook not in wait_for and not (beat is not None and beat.alive):
                     raise
                 self.log.warning("%s", error)  # it starts slowly, or the watch will count this and wait
-        self.log.info("the driver's own log: %s", attach.log_file(settings, self.pipeline))
+        self.log.info("the driver's own log: %s", detached.log_file(settings, self.pipeline))
         trigger = HeartbeatTrigger(pipeline=self.pipeline, epoch=epoch, failures=failures)
         self.defer(trigger=trigger, method_name="resume", timeout=None)
 
@@ -79,12 +79,12 @@ class DriverTask(BaseOperator):
 
 def newest_epoch(settings: Settings, pipeline: Pipeline) -> int | None:
     """Return the newest committed epoch, read from the lake; None before the first."""
-    from cutover.lake import tables  # noqa: PLC0415 -- brings deltalake, which no DAG file may load
-    from cutover.lake.epochs import EpochLog  # noqa: PLC0415 -- the same
-    from cutover.lake.versions import current  # noqa: PLC0415 -- the same
+    from cutover.lake.control.versions import current  # noqa: PLC0415 -- the same
+    from cutover.lake.epochs.epoch_log import EpochLog  # noqa: PLC0415 -- the same
+    from cutover.lake.tables import delta  # noqa: PLC0415 -- brings deltalake, which no DAG file may load
 
     version = current(settings, pipeline)
-    record = EpochLog(version.uri).newest() if version is not None and tables.exists(version.uri) else None
+    record = EpochLog(version.uri).newest() if version is not None and delta.exists(version.uri) else None
     return None if record is None else record.epoch
 
 

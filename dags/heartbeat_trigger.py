@@ -12,11 +12,11 @@ import psutil
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 from driver_end import DriverEnd, judge
 
-from cutover.definition import catalogue
+from cutover.definition.loading import catalogue
 from cutover.errors import CutoverError
 from cutover.settings import load_settings
-from streaming import attach
-from streaming.heartbeat import Heartbeat, read
+from streaming.process import detached
+from streaming.process.heartbeat import Heartbeat, read
 
 POLL = 2.0  # seconds
 STOP_WITHIN = 60.0  # seconds
@@ -82,7 +82,7 @@ def stop_driver(pipeline: str) -> None:
     """Stop a driver after the epoch in hand; one that does not listen is killed, which loses nothing."""
     settings = load_settings()
     try:
-        attach.stop(settings, catalogue.get(settings, pipeline), within=STOP_WITHIN)
+        detached.stop(settings, catalogue.get(settings, pipeline), within=STOP_WITHIN)
     except CutoverError:
         beat = read(settings, pipeline)
         if beat is not None and beat.alive:

@@ -22,7 +22,7 @@ from airflow.sdk import Param, dag, get_current_context, task
 from assets import batch_asset
 from definitions import pipelines
 
-from cutover.definition.pipeline import Pipeline
+from cutover.definition.model.pipeline import Pipeline
 
 PARAMS = {
     "from": Param(None, type=["null", "string"], description="Start of the range, UTC; empty: all closed windows."),

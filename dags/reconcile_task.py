@@ -8,7 +8,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from run_range import requested_range
 from task_errors import failing_plainly
 
-from cutover.definition import catalogue
+from cutover.definition.loading import catalogue
 from cutover.settings import Settings, load_settings
 
 log = logging.getLogger("airflow.task")

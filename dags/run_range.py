@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
-from cutover.definition.ranges import day as day_of
-from cutover.definition.ranges import moment
-from cutover.definition.windows import Window
+from cutover.definition.model.ranges import day as day_of
+from cutover.definition.model.ranges import moment
+from cutover.definition.model.windows import Window
 from cutover.errors import DefinitionError
 
 

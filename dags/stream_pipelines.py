@@ -20,7 +20,7 @@ from airflow.sdk import dag
 from definitions import pipelines
 from driver_task import DriverTask
 
-from cutover.definition.pipeline import Pipeline
+from cutover.definition.model.pipeline import Pipeline
 
 
 def stream_dag(pipeline: Pipeline) -> None:

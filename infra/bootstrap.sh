@@ -29,7 +29,7 @@ Hint: apt install python3 python3-venv | dnf install python3.11 | brew install p
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || fail "Python 3.11 or newer is needed, found: $("$python" -V).
 Hint: PYTHON=/path/to/python3.11 make setup"
 
-inputs=(infra/requirements.txt infra/*.sha256 infra/*-ivy.xml infra/bootstrap.sh pyproject.toml)
+inputs=(infra/requirements.txt infra/install/*.sha256 infra/install/*-ivy.xml infra/bootstrap.sh pyproject.toml)
 stamp="$(pwd) $(cat "${inputs[@]}" | "$python" -c 'import hashlib, sys; print(hashlib.sha256(sys.stdin.buffer.read()).hexdigest())')"
 [ "$(cat .venv/.cutover-stamp 2>/dev/null || true)" = "$stamp" ] && [ -x .venv/bin/cutover ] && exit 0
 
@@ -54,8 +54,8 @@ say "installing the packages of infra/requirements.txt (about 1 GB on disk; a fe
 .venv/bin/python -m compileall -q cutover streaming batch reconcile infra samples
 
 say "checking the JARs"
-.venv/bin/python -m infra.jars
+.venv/bin/python -m infra.install.jars
 say "archiving the JVM's classes, so that Spark starts faster (about half a minute)"
-.venv/bin/python -m infra.class_archive
+.venv/bin/python -m infra.install.class_archive
 printf '%s\n' "$stamp" >.venv/.cutover-stamp
 say "ready: .venv/bin/cutover"

@@ -20,8 +20,8 @@ import psutil
 
 from cutover.errors import CutoverError
 from cutover.process import Identity, identify
-from infra import processes
-from infra.ports import LOOPBACK, choose
+from infra.processes import family
+from infra.processes.ports import LOOPBACK, choose
 
 READY_SECONDS = 60.0
 STOP_SECONDS = 10.0
@@ -86,7 +86,7 @@ def running(folder: Path, *, workers: int = 2, cores: int = 1, memory: str = "15
 
 def executors(worker: Identity) -> list[Identity]:
     """Return the executors that a worker has started and that live."""
-    return [member for member in processes.family(worker) if member.pid != worker.pid and _is_executor(member)]
+    return [member for member in family.family(worker) if member.pid != worker.pid and _is_executor(member)]
 
 
 def _is_executor(member: Identity) -> bool:
@@ -131,7 +131,7 @@ def _await(process: "subprocess.Popen[bytes]", log: Path, ready: Callable[[], bo
     while process.poll() is None and time.monotonic() < deadline:
         if ready():
             return
-        time.sleep(processes.POLL_SECONDS)
+        time.sleep(family.POLL_SECONDS)
     state = "no answer" if process.poll() is None else f"its end with {process.returncode}"
     msg = f"Spark cluster, `{log.stem}`: expected it to be ready within {READY_SECONDS:.0f} s, got {state}."
     raise CutoverError(msg + f"\nHint: its log is `{log}`.")
@@ -150,6 +150,6 @@ def _stop(started: "list[subprocess.Popen[bytes]]") -> None:
     """End workers before the master, each with its executors."""
     for process in reversed(started):
         leader = identify(process.pid)
-        members = [] if leader is None else [*processes.session_of(leader), *processes.family(leader)]
-        processes.stop(members, within=STOP_SECONDS)
+        members = [] if leader is None else [*family.session_of(leader), *family.family(leader)]
+        family.stop(members, within=STOP_SECONDS)
         process.wait()

@@ -9,11 +9,15 @@ from pathlib import Path
 
 from cutover.errors import CutoverError, LogError
 from cutover.settings import Settings
-from infra import airflow, broker, files, jars, java, processes
-from infra import ports as ports_module
-from infra.ports import Ports
+from infra import files
+from infra.airflow import instance
+from infra.broker import server
+from infra.install import jars, java
+from infra.processes import family
+from infra.processes import ports as ports_module
+from infra.processes.ports import Ports
+from infra.processes.supervisor import Program, State, Supervisor, SupervisorError
 from infra.progress import Tell
-from infra.supervisor import Program, State, Supervisor, SupervisorError
 
 BROKER = "broker"
 READY_SECONDS = 240.0
@@ -45,7 +49,7 @@ def up(settings: Settings, *, broker_only: bool, tell: Tell) -> Running:
         if not broker_only:
             _await_airflow(settings, ports, tell)
         ports_module.mark_used(ports_path(settings), ports)
-    return Running(bootstrap=bootstrap, airflow=None if broker_only else airflow.address(ports), ports=ports)
+    return Running(bootstrap=bootstrap, airflow=None if broker_only else instance.address(ports), ports=ports)
 
 
 def ports_path(settings: Settings) -> Path:
@@ -56,31 +60,31 @@ def ports_path(settings: Settings) -> Path:
 def programs(settings: Settings) -> tuple[Program, ...]:
     """Return what the supervisor looks after; no broker when the settings name a cluster."""
     if settings.kafka.bootstrap_servers:
-        return airflow.programs()
+        return instance.programs()
     home = settings.home.resolve()
-    own = Program(name=BROKER, group="kafka", command=tuple(broker.command(home)), stop_seconds=30)
-    return (own, *airflow.programs())
+    own = Program(name=BROKER, group="kafka", command=tuple(server.command(home)), stop_seconds=30)
+    return (own, *instance.programs())
 
 
 def _start(settings: Settings, *, broker_only: bool, tell: Tell) -> Ports:
     supervisor = Supervisor(settings.home.resolve())
     own_broker = not settings.kafka.bootstrap_servers
     wanted = {"kafka"} if own_broker else set()
-    wanted |= set() if broker_only else {airflow.GROUP}
+    wanted |= set() if broker_only else {instance.GROUP}
     if supervisor.identity() is None:
         # A supervisor that was killed leaves its children: they would hold the ports.
-        processes.stop(supervisor.leftovers(), within=20)
+        family.stop(supervisor.leftovers(), within=20)
         supervisor.forget()
     missing = wanted - _up_groups(supervisor)
     ports = ports_module.settle(ports_path(settings), needed=_port_names(missing))
     if "kafka" in missing:
         tell("preparing the broker")
         _prepare_broker(settings, ports)
-    variables = airflow.current_environment(settings, ports)
-    airflow.password(settings)  # before Airflow starts: where it finds none, it makes one and prints it into its log
-    if airflow.GROUP in missing and not airflow.is_migrated(settings):
+    variables = instance.current_environment(settings, ports)
+    instance.password(settings)  # before Airflow starts: where it finds none, it makes one and prints it into its log
+    if instance.GROUP in missing and not instance.is_migrated(settings):
         tell("making Airflow's database (once, about 10 s)")
-        airflow.migrate(settings, variables)
+        instance.migrate(settings, variables)
     if missing:
         _launch(supervisor, programs(settings), variables)
     for group in sorted(missing, reverse=True):
@@ -102,10 +106,10 @@ def _prepare_broker(settings: Settings, ports: Ports) -> None:
     home = settings.home.resolve()
     wrong = jars.check("kafka")
     if wrong:
-        msg = "JARs of the broker are not as locked in `infra/kafka-jars.sha256`:\n  " + "\n  ".join(wrong[:5])
+        msg = "JARs of the broker are not as locked in `infra/install/kafka-jars.sha256`:\n  " + "\n  ".join(wrong[:5])
         raise CutoverError(msg + "\nHint: `make setup` fetches them.")
-    broker.prepare(home, ports)
-    broker.write_address(settings.run_dir, ports)
+    server.prepare(home, ports)
+    server.write_address(settings.run_dir, ports)
 
 
 def _launch(supervisor: Supervisor, wanted: tuple[Program, ...], variables: dict[str, str]) -> None:
@@ -120,12 +124,12 @@ def _launch(supervisor: Supervisor, wanted: tuple[Program, ...], variables: dict
 def _await_broker(settings: Settings, ports: Ports, tell: Tell) -> str:
     given = settings.kafka.bootstrap_servers
     if given is None:
-        tell(f"waiting for the broker at {broker.address(ports)}")
+        tell(f"waiting for the broker at {server.address(ports)}")
         alive = _watch(Supervisor(settings.home.resolve()), "kafka")
-        broker.wait_ready(settings.home.resolve(), ports, within=READY_SECONDS, alive=lambda: not alive())
-        return broker.address(ports)
+        server.wait_ready(settings.home.resolve(), ports, within=READY_SECONDS, alive=lambda: not alive())
+        return server.address(ports)
     tell(f"asking the cluster at {given}")
-    if not broker.answers(settings, given):
+    if not server.answers(settings, given):
         msg = f"Kafka at `{given}` (`kafka.bootstrap_servers`): expected an answer within "
         msg += f"{settings.kafka.timeout_seconds:.0f} s, got none.\nHint: unset it and `cutover up` runs a broker."
         raise LogError(msg, runbook="KafkaUnreachable")
@@ -133,18 +137,18 @@ def _await_broker(settings: Settings, ports: Ports, tell: Tell) -> str:
 
 
 def _await_airflow(settings: Settings, ports: Ports, tell: Tell) -> None:
-    client = airflow.api(settings, ports)
-    fallen = _watch(Supervisor(settings.home.resolve()), airflow.GROUP)
+    client = instance.api(settings, ports)
+    fallen = _watch(Supervisor(settings.home.resolve()), instance.GROUP)
     deadline = time.monotonic() + READY_SECONDS
     while not client.is_healthy():
         health = client.health()
         waiting = [name for name, status in health.items() if status != "healthy"] if health else ["its API"]
-        tell(f"waiting for Airflow at {airflow.address(ports)}: {', '.join(waiting)}")
+        tell(f"waiting for Airflow at {instance.address(ports)}: {', '.join(waiting)}")
         dead = fallen()
         if dead or time.monotonic() > deadline:
             raise SupervisorError(_not_up(settings, dead, waiting))
         time.sleep(POLL_SECONDS)
-    airflow.ensure_pool(client)
+    instance.ensure_pool(client)
 
 
 def _not_up(settings: Settings, dead: list[State], waiting: list[str]) -> str:
@@ -152,7 +156,7 @@ def _not_up(settings: Settings, dead: list[State], waiting: list[str]) -> str:
     lines = [f"Airflow: expected it healthy within {READY_SECONDS:.0f} s, still waiting for {', '.join(waiting)}."]
     for state in dead:
         log = logs / f"{state.name}.log"
-        lines.append(f"{state.name} is {state.state} ({state.detail}). Its log, `{log}`:\n{broker.tail(log)}")
+        lines.append(f"{state.name} is {state.state} ({state.detail}). Its log, `{log}`:\n{server.tail(log)}")
     return "\n".join(lines) + f"\nHint: the logs are in `{logs}`; `cutover down` stops what is left."
 
 

@@ -6,12 +6,14 @@ from pathlib import Path
 from cutover.errors import LogError
 from cutover.log.address import bootstrap_servers
 from cutover.settings import Settings
-from infra import airflow, broker, drivers
-from infra import ports as ports_module
-from infra.drivers import Driver
-from infra.ports import Ports
+from infra.airflow import instance
+from infra.broker import server
+from infra.processes import drivers
+from infra.processes import ports as ports_module
+from infra.processes.drivers import Driver
+from infra.processes.ports import Ports
+from infra.processes.supervisor import State, Supervisor
 from infra.start import ports_path
-from infra.supervisor import State, Supervisor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,17 +52,17 @@ def look(settings: Settings) -> Status:
     programs = tuple(Supervisor(settings.home.resolve()).states())
     kafka = _kafka(settings)
     asked = kafka if settings.kafka.bootstrap_servers or any(p.group == "kafka" and p.pid for p in programs) else None
-    scheduled = ports is not None and any(p.group == airflow.GROUP and p.pid for p in programs)
+    scheduled = ports is not None and any(p.group == instance.GROUP and p.pid for p in programs)
     return Status(
         home=settings.home.resolve(),
         programs=programs,
         drivers=tuple(drivers.recorded(settings.run_dir)),
         ports=ports,
         kafka=kafka,
-        kafka_answers=asked is not None and broker.answers(settings, asked),
-        airflow=None if ports is None else airflow.address(ports),
-        airflow_health=airflow.api(settings, ports).health() if ports is not None and scheduled else {},
-        password_file=airflow.passwords_file(settings),
+        kafka_answers=asked is not None and server.answers(settings, asked),
+        airflow=None if ports is None else instance.address(ports),
+        airflow_health=instance.api(settings, ports).health() if ports is not None and scheduled else {},
+        password_file=instance.passwords_file(settings),
     )
 
 

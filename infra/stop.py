@@ -5,9 +5,11 @@ from dataclasses import dataclass
 from cutover.errors import CutoverError
 from cutover.process import Identity
 from cutover.settings import Settings
-from infra import airflow, drivers, processes
+from infra.airflow import instance
+from infra.processes import drivers
+from infra.processes import family as processes
+from infra.processes.supervisor import Supervisor
 from infra.progress import Tell
-from infra.supervisor import Supervisor
 
 DRIVER_SECONDS = 30.0
 TASK_SECONDS = 15.0
@@ -52,7 +54,7 @@ def _stop_airflow(supervisor: Supervisor, tell: Tell) -> None:
         processes.stop(supervisor.leftovers(), within=TASK_SECONDS)
         return
     tell("stopping Airflow")
-    supervisor.stop_group(airflow.GROUP)
+    supervisor.stop_group(instance.GROUP)
     # A task runs in a process group of its own, so it may outlive its scheduler.
     kept = {member.pid for member in processes.family(identity)}
     processes.stop([p for p in supervisor.leftovers() if p.pid not in kept], within=TASK_SECONDS)

@@ -5,20 +5,22 @@
 from dataclasses import replace
 from statistics import median
 
-from cutover.definition.pipeline import Pipeline
-from cutover.lake.epochs import EpochRecord
+from cutover.definition.model.pipeline import Pipeline
+from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.records.classes import Class
 from cutover.settings import Settings
-from reconcile import cells, dimension, lost, proofs, query, series, verdict
-from reconcile.causes import UNEXPLAINED, Findings
-from reconcile.codec import scalar
-from reconcile.diff import Diff
-from reconcile.judgement import judge
-from reconcile.logrows import Log
-from reconcile.result import Events, Expectation, Reconciliation, Rows, Seal, Windows
-from reconcile.seal import Evidence, SealError
-from reconcile.sides import BATCH, DIMENSION, Sides, stage
-from reconcile.verdict import Judged
+from reconcile.attribution import cells, dimension, loss, proof_cache
+from reconcile.attribution.causes import UNEXPLAINED, Findings
+from reconcile.attribution.judgement import judge
+from reconcile.attribution.log_rows import Log
+from reconcile.comparison.diff import Diff
+from reconcile.comparison.sides import BATCH, DIMENSION, Sides, stage
+from reconcile.judgement import series, verdict
+from reconcile.judgement.verdict import Judged
+from reconcile.preconditions.seal import Evidence, SealError
+from reconcile.result import query
+from reconcile.result.codec import scalar
+from reconcile.result.outcome import Events, Expectation, Reconciliation, Rows, Seal, Windows
 
 _SECOND = 1_000_000
 
@@ -40,7 +42,7 @@ def compare(
         SealError: Whether causes hold can no longer be shown.
     """
     judgement = judge(settings, pipeline, evidence, sides, log)
-    proofs.remember(settings, pipeline, judgement.proven)
+    proof_cache.remember(settings, pipeline, judgement.proven)
     if judgement.unproven is not None:
         raise SealError(judgement.unproven)
     sides, findings = judgement.sides, judgement.findings
@@ -73,9 +75,9 @@ def compare(
             Expectation(expectation=c.expectation, severity=c.severity, success=c.success, observed=c.observed)
             for c in evidence.run.contract
         ),
-        losses=lost.ranges(evidence.losses),
-        loss=lost.sentence(evidence.losses, sides.incomplete),
-        notes=(*notes, *evidence.delivered.sentences, *dimension.notes(evidence), *lost.notes(evidence.losses)),
+        losses=loss.ranges(evidence.losses),
+        loss=loss.sentence(evidence.losses, sides.incomplete),
+        notes=(*notes, *evidence.delivered.sentences, *dimension.notes(evidence), *loss.notes(evidence.losses)),
         runbook=decision.runbook,
     )
 

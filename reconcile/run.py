@@ -10,22 +10,26 @@ import duckdb
 
 from cutover import events
 from cutover.clock import Clock, SystemClock
-from cutover.definition.fingerprint import result_fingerprint
-from cutover.definition.pipeline import Pipeline
-from cutover.definition.windows import EARLIEST, FOREVER, LATEST, Sessions, oldest
+from cutover.definition.compile.fingerprint import result_fingerprint
+from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.model.windows import EARLIEST, FOREVER, LATEST, Sessions, oldest
 from cutover.errors import DefinitionError, LakeError
-from cutover.lake import checksums, pins, versions
 from cutover.lake.batch_runs import Range
-from cutover.lake.control import OvertakenError
+from cutover.lake.control import pins, versions
+from cutover.lake.control.control_tables import OvertakenError
+from cutover.lake.tables import checksums
 from cutover.probe import Probe, silent
 from cutover.records.closing import closed_by
 from cutover.settings import Settings
-from reconcile import causes, damage, history, nothing, origin, seal, sides, verdict
+from reconcile.attribution import causes
+from reconcile.attribution.log_rows import Log
 from reconcile.compare import compare
-from reconcile.logrows import Log
+from reconcile.comparison import sides
+from reconcile.judgement import history, verdict
+from reconcile.preconditions import damage, log_origin, nothing_compared, seal
+from reconcile.preconditions.seal import Evidence
 from reconcile.report import files
-from reconcile.result import Cause, Reconciliation, Seal, SealBreach
-from reconcile.seal import Evidence
+from reconcile.result.outcome import Cause, Reconciliation, Seal, SealBreach
 
 TRIES = 20
 """Times that a row is decided anew since another run was recorded first."""
@@ -158,12 +162,12 @@ def judge(
     The log is asked before it and behind it: what was compared while it changed is no verdict. Nothing in it depends on
     the clock or on the order in which an engine reads rows: the same comparison gives the same bytes.
     """
-    before = origin.ask(settings, pipeline)
+    before = log_origin.ask(settings, pipeline)
     if before.breach is not None:
         found = seal.examine(settings, pipeline, epoch=epoch).seal
         return _refused(pipeline, replace(found, holds=False, breaches=(before.breach, *found.breaches))), ()
     result, unjudged = _compared(settings, pipeline, start, end, epoch, log)
-    after = origin.ask(settings, pipeline) if before.note is None else before
+    after = log_origin.ask(settings, pipeline) if before.note is None else before
     if after.breach is not None:
         return _refused(pipeline, _broken(result.seal, after.breach)), ()
     return result if after.note is None else replace(result, notes=(*result.notes, after.note)), unjudged
@@ -205,7 +209,7 @@ def _compared(
 def _empty(pipeline: Pipeline, evidence: Evidence, found: Reconciliation, asked: str | None) -> Reconciliation:
     """Return that nothing was compared: no window is closed, or batch vouches for none."""
     reasons = found.windows.incomplete_because
-    breach = _uncovered(evidence, reasons) if reasons else nothing.breach(found, asked=asked)
+    breach = _uncovered(evidence, reasons) if reasons else nothing_compared.breach(found, asked=asked)
     refused = _refused(pipeline, _broken(found.seal, breach))
     return replace(refused, windows=found.windows, events=found.events, losses=found.losses, loss=found.loss)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import get_args
 
 from cutover import events, terminal
-from cutover.definition import catalogue
+from cutover.definition.loading import catalogue
 from cutover.errors import CutoverError
 from cutover.settings import load_settings
 from streaming import driver

@@ -9,23 +9,29 @@ from pathlib import Path
 from typing import Literal
 
 from cutover.clock import Clock, SystemClock
-from cutover.definition.pipeline import Pipeline
+from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import CutoverError, LakeError
 from cutover.events import log
-from cutover.lake import dimensions, losses, same_log, tables, versions
-from cutover.lake.schemas import epoch_log_schema
+from cutover.lake.control import losses, versions
+from cutover.lake.dimensions import dimension
+from cutover.lake.integrity import same_log
+from cutover.lake.tables import delta
+from cutover.lake.tables.schemas import epoch_log_schema
 from cutover.log.kafka import LogClient
-from cutover.log.two import log_of
+from cutover.log.topic_partitions import log_of
 from cutover.probe import Probe, silent
 from cutover.settings import Settings
-from streaming import fork, history, reading, start
-from streaming.commit import Committer
-from streaming.failure import one_line
-from streaming.heartbeat import Beat, first_beat, folder, iso, replace_json
-from streaming.identity import new_run_id
-from streaming.lock import only_driver
-from streaming.rim import Rim
-from streaming.stream import Stream
+from streaming import reader
+from streaming.microbatch.engine import Stream
+from streaming.process.context import Rim
+from streaming.process.failure import one_line
+from streaming.process.heartbeat import Beat, first_beat, folder, iso, replace_json
+from streaming.process.lock import only_driver
+from streaming.recovery import fork
+from streaming.sink import fencing
+from streaming.sink.committer import Committer
+from streaming.sink.run_id import new_run_id
+from streaming.source import start_offsets
 
 INTERRUPTED = 130
 Until = Literal["forever", "drain", "final"]
@@ -98,33 +104,33 @@ def _drive(rim: Rim, until: Until) -> bool:
     """Return whether it came to where it was to stop; a wish to stop may be earlier than the cut of a drain."""
     with _signals(rim.stopping):
         committer, beginning = begin(rim)
-        if start.sealed(rim.pipeline, beginning.record, again=until == "final"):
+        if start_offsets.sealed(rim.pipeline, beginning.record, again=until == "final"):
             return True
         stream = Stream(rim, committer, beginning)
         if until != "forever":
             stream.limit = rim.client.latest(log_of(rim.pipeline), rim.pipeline.source.isolation)
         if not stream.drained:
-            reading.read(rim, stream)
+            reader.read(rim, stream)
         if until != "forever" and stream.drained:
             stream.finish(final=until == "final")
         return until == "forever" or stream.drained
 
 
-def begin(rim: Rim) -> tuple[Committer, start.Beginning]:
+def begin(rim: Rim) -> tuple[Committer, start_offsets.Beginning]:
     """Check settings, table and log, and only then make what is not there yet."""
-    start.refuse_unsafe(rim.settings, rim.pipeline)
-    dimensions.check(rim.settings, rim.pipeline)
-    reading.prepare(rim)
+    start_offsets.refuse_unsafe(rim.settings, rim.pipeline)
+    dimension.check(rim.settings, rim.pipeline)
+    reader.prepare(rim)
     version = versions.current(rim.settings, rim.pipeline)
     if version is not None:
         fork.fill(rim.settings, rim.pipeline, version)
-    table, record = (None, None) if version is None else history.opened(rim.settings, rim.pipeline, version)
+    table, record = (None, None) if version is None else fencing.opened(rim.settings, rim.pipeline, version)
     accepted = () if version is None else losses.losses(rim.settings, version)
     known = tuple if version is None else same_log.recorded(version.uri)
-    beginning = start.begin(rim.pipeline, rim.client, record, accepted, known)
+    beginning = start_offsets.begin(rim.pipeline, rim.client, record, accepted, known)
     schema = epoch_log_schema(rim.pipeline)
     version = versions.open_or_create(rim.settings, rim.pipeline, rim.clock)
-    table = table or tables.ensure(version.uri, schema, partition_by=["_kind"], configuration=tables.SHORT_LOG)
+    table = table or delta.ensure(version.uri, schema, partition_by=["_kind"], configuration=delta.SHORT_LOG)
     # The handle that was checked is the one that commits: a fresh one would accept what another driver has done.
     committer = Committer(
         version, rim.beat.now.run_id, table, reload_every=rim.settings.stream.reload_every, accepted=accepted
@@ -134,7 +140,7 @@ def begin(rim: Rim) -> tuple[Committer, start.Beginning]:
     return committer, beginning
 
 
-def _announce(rim: Rim, beginning: start.Beginning) -> None:
+def _announce(rim: Rim, beginning: start_offsets.Beginning) -> None:
     if beginning.record is None:
         log.info("stream_begins", pipeline=rim.pipeline.name, offsets=dict(beginning.offsets))
         return

@@ -5,13 +5,14 @@ heartbeat of its own. It serves nothing until somebody lets it.
 """
 
 from cutover.clock import Clock
-from cutover.definition.pipeline import Pipeline
+from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import DefinitionError, LakeError
-from cutover.lake import versions
-from cutover.lake.versions import Version
+from cutover.lake.control import versions
+from cutover.lake.control.versions import Version
 from cutover.probe import Probe, silent
 from cutover.settings import Settings
-from streaming import driver, fork
+from streaming import driver
+from streaming.recovery import fork
 
 
 def replay(

@@ -64,7 +64,7 @@ def topic_name(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
     """Return the session that the paths use, made once."""
-    from cutover.spark import session  # noqa: PLC0415 -- tests without Spark do not pay for it
+    from cutover.engine.spark import session  # noqa: PLC0415 -- tests without Spark do not pay for it
 
     home = tmp_path_factory.mktemp("spark")
     created = session(Settings(home=home, spark=Spark(master="local[2]", driver_memory="1g")), app="tests")

@@ -6,7 +6,7 @@ from benchmarks.figure import Figure, ratio
 from benchmarks.lakes import Lake
 from benchmarks.peers import batch_noop
 from benchmarks.rounds import interleaved, seconds
-from cutover.lake import serving
+from cutover.lake.serving import views
 from cutover.log.address import bootstrap_servers
 
 EVENTS = 1_000_000
@@ -41,7 +41,7 @@ def checked(lake: Lake) -> str:
         AssertionError: They differ.
     """
     columns = "window_start, window_end, k, n, total, worst, ids"
-    with serving.connect(lake.settings, lake.pipeline) as connection:
+    with views.connect(lake.settings, lake.pipeline) as connection:
         query = f"""
             SELECT (SELECT count(*) FROM (SELECT {columns} FROM batch EXCEPT ALL SELECT {columns} FROM streaming)),
                    (SELECT count(*) FROM (SELECT {columns} FROM streaming EXCEPT ALL SELECT {columns} FROM batch)),

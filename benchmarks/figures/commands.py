@@ -11,7 +11,8 @@ from benchmarks.bench import Bench
 from benchmarks.figure import Figure, value
 from benchmarks.rounds import interleaved
 from cutover.settings import Settings
-from streaming import attach, driver
+from streaming import driver
+from streaming.process import detached
 
 RECORDS = 5_000
 NAME = "commands"
@@ -49,6 +50,6 @@ def measure(bench: Bench) -> Figure:
 def _processor_time(settings: Settings, words: tuple[str, ...], _: int) -> float:
     command = Path(sys.executable).with_name("cutover")
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([command, *words], env=attach.environment(settings), stdout=subprocess.DEVNULL, check=True)
+    subprocess.run([command, *words], env=detached.environment(settings), stdout=subprocess.DEVNULL, check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime

@@ -15,13 +15,14 @@ from benchmarks.peers import batch_distinct
 from benchmarks.rounds import interleaved, seconds
 from benchmarks.streams import Run, Streams, streams_of
 from cutover.clock import SystemClock
-from cutover.definition.ids import MINUTE
-from cutover.definition.pipeline import Pipeline
-from cutover.lake import tables, versions, writing
-from cutover.lake.epochs import EpochLog
-from cutover.lake.schemas import epoch_log_schema
+from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.model.record_ids import MINUTE
+from cutover.lake.control import versions
+from cutover.lake.epochs.epoch_log import EpochLog
+from cutover.lake.tables import commits, delta
+from cutover.lake.tables.schemas import epoch_log_schema
 from cutover.settings import Settings
-from streaming import ids
+from streaming.microbatch import dedup_state
 
 EVENTS = 5_000  # an epoch, and a second of event time
 EPOCHS = 16
@@ -104,14 +105,12 @@ def _seeded(live: Streams, number: int, *, minutes: int) -> int:
     """Let the epoch log of a round hold the ids of the minutes before its events; return the round's number."""
     pipeline = live.renamed(number)
     version = versions.open_or_create(live.settings, pipeline, SystemClock())
-    table = tables.ensure(
-        version.uri, epoch_log_schema(pipeline), partition_by=["_kind"], configuration=tables.SHORT_LOG
-    )
+    table = delta.ensure(version.uri, epoch_log_schema(pipeline), partition_by=["_kind"], configuration=delta.SHORT_LOG)
     for minute in range(minutes):
         begins = events.START_MILLIS * 1_000 - (minute + 1) * MINUTE
         times = np.linspace(begins, begins + MINUTE - 1, EVENTS * 60, dtype=np.int64)
         numbers = -np.arange(minute * EVENTS * 60 + 1, (minute + 1) * EVENTS * 60 + 1, dtype=np.int64)
-        writing.append(table, ids.rows(pa.table({"id": numbers, "event_time": times}), pipeline, 0))
+        commits.append(table, dedup_state.rows(pa.table({"id": numbers, "event_time": times}), pipeline, 0))
     return number
 
 

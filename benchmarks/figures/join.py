@@ -13,9 +13,10 @@ from benchmarks.bench import BACKLOG_NOTE, Bench
 from benchmarks.figure import Figure, ratio
 from benchmarks.peers import batch_join
 from benchmarks.rounds import interleaved, seconds
-from cutover.definition import catalogue
-from cutover.definition.pipeline import Pipeline
-from cutover.lake import queries, serving
+from cutover.definition.loading import catalogue
+from cutover.definition.model.pipeline import Pipeline
+from cutover.engine import queries
+from cutover.lake.serving import views
 from cutover.log.address import bootstrap_servers
 from cutover.probe import Point
 from streaming import driver
@@ -121,7 +122,7 @@ class Joined:
     def read(self, number: int) -> pa.Table:
         """Return the result of a round."""
         pipeline = replace(self.pipeline, name=f"{self.pipeline.name}_{number}")
-        with serving.connect(self.bench.settings, pipeline) as connection:
+        with views.connect(self.bench.settings, pipeline) as connection:
             found = "SELECT window_start, k, n, worth, worst, apart FROM streaming WHERE n > 0"
             return connection.sql(found).to_arrow_table()
 

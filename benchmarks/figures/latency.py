@@ -14,9 +14,10 @@ from benchmarks.bench import Bench
 from benchmarks.drivers import commit_file, driving, first_epoch
 from benchmarks.figure import Curve, Figure, Points, Value
 from benchmarks.live import Live
-from cutover.definition.pipeline import Pipeline
-from cutover.lake import serving, versions
-from cutover.lake.epochs import EpochLog
+from cutover.definition.model.pipeline import Pipeline
+from cutover.lake.control import versions
+from cutover.lake.epochs.epoch_log import EpochLog
+from cutover.lake.serving import views
 from cutover.settings import Settings
 
 RATE = 5_000
@@ -57,7 +58,7 @@ class Reader:
                 self._read()
 
     def _read(self) -> None:
-        with serving.connect(self._settings, self._pipeline) as connection:
+        with views.connect(self._settings, self._pipeline) as connection:
             query = "SELECT coalesce(max(epoch), -1), (SELECT coalesce(sum(n), 0)::BIGINT FROM streaming) FROM epochs"
             epoch, counted = connection.execute(query).fetchall()[0]
         self.seen.append(Seen(at=time.monotonic(), epoch=epoch, events=counted))

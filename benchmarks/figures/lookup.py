@@ -14,8 +14,8 @@ from benchmarks.figures.epoch import EPOCHS, EVENTS, WARM_UP
 from benchmarks.rounds import interleaved
 from benchmarks.streams import Streams
 from cutover.definition import Lookup
-from cutover.definition.pipeline import Pipeline
-from cutover.lake import dimensions
+from cutover.definition.model.pipeline import Pipeline
+from cutover.lake.dimensions import dimension
 from cutover.settings import Settings
 from samples import ad_views
 
@@ -60,4 +60,4 @@ def _write(settings: Settings, name: str, size: int) -> None:
     known = ad_views.world(yahoo.SEED)
     ids = [*known.ads, *(f"other-{number}" for number in range(size - len(known.ads)))]
     campaigns = [known.campaign_of(number % len(known.ads)) for number in range(size)]
-    write_deltalake(dimensions.own_uri(settings, name), pa.table({"ad_id": ids, "campaign_id": campaigns}))
+    write_deltalake(dimension.own_uri(settings, name), pa.table({"ad_id": ids, "campaign_id": campaigns}))

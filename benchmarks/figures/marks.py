@@ -10,8 +10,9 @@ from benchmarks.figure import Figure, ratio, value
 from benchmarks.figures.epoch import EPOCHS, EVENTS, WARM_UP
 from benchmarks.rounds import interleaved, seconds
 from benchmarks.streams import Streams, streams
-from cutover.lake import same_log, versions
-from cutover.lake.epochs import EpochLog
+from cutover.lake.control import versions
+from cutover.lake.epochs.epoch_log import EpochLog
+from cutover.lake.integrity import same_log
 from cutover.log.kafka import LogClient
 from cutover.log.marks import MarkReader
 

@@ -13,13 +13,14 @@ from benchmarks.drivers import driving, first_epoch, newest
 from benchmarks.figure import Curve, Figure, Marked, Points, Value
 from benchmarks.figures.sustained import CAP
 from benchmarks.live import Live
-from cutover.definition.pipeline import Pipeline
-from cutover.lake import queries, versions
-from cutover.lake.epochs import EpochLog
+from cutover.definition.model.pipeline import Pipeline
+from cutover.engine import queries
+from cutover.lake.control import versions
+from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.records.classes import Class
 from cutover.records.fold import finished_sql
 from cutover.settings import Settings
-from streaming import heartbeat
+from streaming.process import heartbeat
 
 AFTER = 1_000  # events a second once the overload is over
 BACK = 2.0  # seconds' worth of the sustained rate: a backlog that small counts as caught up

@@ -16,7 +16,7 @@ from benchmarks.lakes import Lake
 from benchmarks.peers import datacompy_spark
 from benchmarks.rounds import Samples, interleaved, seconds
 from cutover.lake.paths import batch_uri
-from reconcile.result import Verdict
+from reconcile.result.outcome import Verdict
 from reconcile.run import reconcile
 
 CELLS = 1_000_000

@@ -9,11 +9,12 @@ from benchmarks.bench import Bench
 from benchmarks.drivers import commit_file, killed, newest, started
 from benchmarks.figure import Figure, value
 from benchmarks.rounds import interleaved
-from cutover.definition.pipeline import Pipeline
-from cutover.lake import tables, versions
-from cutover.lake.epochs import EpochLog
+from cutover.definition.model.pipeline import Pipeline
+from cutover.lake.control import versions
+from cutover.lake.epochs.epoch_log import EpochLog
+from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient
-from streaming import attach
+from streaming.process import detached
 
 BACKLOG = 1_000_000
 CAP = 50_000
@@ -29,7 +30,7 @@ def measure(bench: Bench) -> Figure:
     def again(_: int) -> float:
         _top_up(bench, pipeline, backlog)
         version = versions.current(bench.settings, pipeline)
-        known = -1 if version is None else int(tables.open_table(version.uri).version())
+        known = -1 if version is None else int(delta.open_table(version.uri).version())
         began = time.perf_counter()
         process = started(bench.settings, pipeline)
         try:
@@ -61,7 +62,7 @@ def first_commit(process: subprocess.Popen[bytes], bench: Bench, pipeline: Pipel
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not _committed(bench, pipeline, known):
         if process.poll() is not None or time.monotonic() > deadline:
-            said = attach.log_file(bench.settings, pipeline.name).read_text(encoding="utf-8").strip()[-2_000:]
+            said = detached.log_file(bench.settings, pipeline.name).read_text(encoding="utf-8").strip()[-2_000:]
             msg = f"Driver of `{pipeline.name}`: expected a commit, got exit {process.returncode}: {said}"
             raise AssertionError(msg)
         time.sleep(0.01)

@@ -12,7 +12,7 @@ from benchmarks.bench import Bench
 from benchmarks.drivers import driving, first_epoch, newest
 from benchmarks.figure import Curve, Figure, Marked, Value
 from benchmarks.live import Live
-from cutover.definition.pipeline import Pipeline
+from cutover.definition.model.pipeline import Pipeline
 from cutover.settings import Settings
 
 STEPS = (10_000, 20_000, 30_000, 40_000, 50_000, 60_000, 75_000, 90_000, 110_000)

@@ -21,11 +21,12 @@ from benchmarks.figures.latency import percentile
 from benchmarks.live import Live
 from benchmarks.triggers import listening, until
 from benchmarks.yahoo import Yahoo
-from cutover.lake import versions
-from cutover.lake.epochs import EpochLog
+from cutover.lake.control import versions
+from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.probe import Point
 from samples.ad_views import Events
-from streaming import driver, heartbeat
+from streaming import driver
+from streaming.process import heartbeat
 
 RATES = (2_000, 5_000, 10_000)
 COMPARED = 5_000  # the rate whose p99 is the figure's value

@@ -5,7 +5,7 @@ import json
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own name
 
-from cutover.definition.pipeline import Pipeline
+from cutover.definition.model.pipeline import Pipeline
 from cutover.log.address import bootstrap_servers
 from cutover.log.kafka import LogClient
 from cutover.settings import Settings

@@ -2,9 +2,9 @@
 
 from pyspark.sql import SparkSession
 
-from cutover.definition.pipeline import Pipeline
+from cutover.definition.model.pipeline import Pipeline
 from cutover.records.classify import classified
-from cutover.records.parse import parsed
+from cutover.records.parsing.parser import parsed
 from cutover.records.partials import aggregated
 
 

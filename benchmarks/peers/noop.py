@@ -8,10 +8,10 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from cutover.definition.pipeline import Pipeline
+from cutover.definition.model.pipeline import Pipeline
 from cutover.records.classify import classified
-from cutover.records.lookups import Dimensions
-from cutover.records.parse import parsed
+from cutover.records.enrich import Dimensions
+from cutover.records.parsing.parser import parsed
 from cutover.records.partials import aggregated
 
 

@@ -22,10 +22,11 @@ from benchmarks.soak import publish, workload
 from benchmarks.soak.driver import settings_of
 from benchmarks.soak.processes import broker, child
 from cutover.errors import LakeError
-from cutover.lake import tables, versions
+from cutover.lake.control import versions
+from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient
 from cutover.settings import Settings
-from infra.memory import proportional_set_size
+from infra.processes.memory import proportional_set_size
 
 SAMPLE_SECONDS = 5.0
 
@@ -62,11 +63,11 @@ def sample(settings: Settings, topic: str, driver: psutil.Popen) -> dict[str, ob
         "jvm_pss": sum(proportional_set_size(each.pid) for each in java),
     }
     version = versions.current(settings, workload.pipeline(topic))
-    if version is None or not tables.exists(version.uri):
+    if version is None or not delta.exists(version.uri):
         return found
     root = Path(version.uri)
     try:
-        listed = len(pa.table(tables.open_table(version.uri).get_add_actions()))
+        listed = len(pa.table(delta.open_table(version.uri).get_add_actions()))
     except LakeError:
         listed = None  # its log was tidied between listing and reading
     data = sum(len(files) for folder, _, files in os.walk(root) if "_delta_log" not in folder)

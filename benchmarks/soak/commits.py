@@ -19,17 +19,18 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from benchmarks.soak import workload
 from cutover.clock import SystemClock
-from cutover.definition.pipeline import Pipeline
-from cutover.lake import tables, versions
-from cutover.lake.epochs import EpochRecord
-from cutover.lake.schemas import epoch_log_schema
-from cutover.lake.versions import Version
+from cutover.definition.model.pipeline import Pipeline
+from cutover.lake.control import versions
+from cutover.lake.control.versions import Version
+from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.lake.tables import delta
+from cutover.lake.tables.schemas import epoch_log_schema
 from cutover.log.kafka import LogClient
 from cutover.settings import Kafka, Settings
-from streaming.commit import NO_HOOKS, Committer
-from streaming.compaction import Compactor
-from streaming.heartbeat import Beat, first_beat
-from streaming.rim import Rim
+from streaming.compaction.compactor import Compactor
+from streaming.process.context import Rim
+from streaming.process.heartbeat import Beat, first_beat
+from streaming.sink.committer import NO_HOOKS, Committer
 
 SAMPLE_EVERY = 20
 CONTROL_EVERY, YOUNG_EPOCHS = 4, 200
@@ -47,7 +48,7 @@ def run(settings: Settings, epochs: int, out: Path) -> None:
     rim = Rim(settings=settings, pipeline=pipeline, client=client, clock=clock, probe=notes, beat=beat, place=place)
     version = versions.open_or_create(settings, pipeline, clock)
     schema = epoch_log_schema(pipeline)
-    table = tables.ensure(version.uri, schema, partition_by=["_kind"], configuration=SCALED_LOG)
+    table = delta.ensure(version.uri, schema, partition_by=["_kind"], configuration=SCALED_LOG)
     committer = Committer(version, "soak", table, reload_every=settings.stream.reload_every)
     compactor = Compactor(rim, committer)
     prepared, control = workload.Prepared(pipeline), Control(settings, pipeline)
@@ -79,7 +80,7 @@ class Control:
         """Append rows and return the seconds that it took."""
         if self._table is None or self._number % (YOUNG_EPOCHS // CONTROL_EVERY) == 0:
             shutil.rmtree(self._home, ignore_errors=True)
-            self._table = tables.ensure(str(self._home), self._schema, partition_by=["_kind"])
+            self._table = delta.ensure(str(self._home), self._schema, partition_by=["_kind"])
         self._number += 1
         properties = CommitProperties(app_transactions=[Transaction("control", self._number)])
         began = time.perf_counter()

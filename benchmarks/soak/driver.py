@@ -12,7 +12,7 @@ from cutover import events
 from cutover.probe import Point
 from cutover.settings import Kafka, Settings, Spark, Stream
 from streaming import driver
-from streaming.heartbeat import folder
+from streaming.process.heartbeat import folder
 
 TRIGGER_SECONDS = 0.05  # micro-batches follow one another almost at once: many epochs in little time
 

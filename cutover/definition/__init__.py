@@ -1,16 +1,17 @@
 """What is computed: one typed, frozen definition, compiled to the streaming path, the batch path and the reference."""
 
-from cutover.definition.bag import Bag
-from cutover.definition.counted import Quantile, TopK
-from cutover.definition.distinct import ApproxDistinct
-from cutover.definition.joins import Join, SelfJoin
-from cutover.definition.lateness import Lateness
-from cutover.definition.lookups import Lookup
-from cutover.definition.measures import Avg, Count, Max, Min, Sum
-from cutover.definition.pipeline import Expect, Pipeline, Policy, SameDefinition, Sql, Topic
-from cutover.definition.places import First, Last
-from cutover.definition.spread import Stddev, Variance
-from cutover.definition.triggers import (
+from cutover.definition.measures.bag import Bag
+from cutover.definition.measures.counted import Quantile, TopK
+from cutover.definition.measures.distinct import ApproxDistinct
+from cutover.definition.measures.kinds import Avg, Count, Max, Min, Sum
+from cutover.definition.measures.places import First, Last
+from cutover.definition.measures.spread import Stddev, Variance
+from cutover.definition.model.joins import Join, SelfJoin
+from cutover.definition.model.lateness import Lateness
+from cutover.definition.model.lookups import Lookup
+from cutover.definition.model.pipeline import Expect, Pipeline, Policy, SameDefinition, Sql
+from cutover.definition.model.topic import Topic
+from cutover.definition.model.triggers import (
     Accumulation,
     AfterCount,
     AfterDelay,
@@ -22,7 +23,7 @@ from cutover.definition.triggers import (
     Sequence,
     Until,
 )
-from cutover.definition.windows import Daily, Fixed, Global, Sessions, Sliding
+from cutover.definition.model.windows import Daily, Fixed, Global, Sessions, Sliding
 
 __all__ = [
     "Accumulation",

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from cutover.definition.pipeline import Pipeline
-from cutover.engine import code, confs
+from cutover.definition.model.pipeline import Pipeline
+from cutover.engine import code, confs, queries
 from cutover.engine.in_force import InForce
-from cutover.lake import queries
-from cutover.records import classify, limits, parse
+from cutover.records import classify
+from cutover.records.parsing import limits, parser
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -87,7 +87,7 @@ def isolation(records: "DataFrame", session: "SparkSession | None" = None, query
 
 def _records(pipeline: Pipeline) -> dict[str, str]:
     """Return what decides how a record is parsed and classified, as the expressions that do it have it."""
-    options = {f"json {name}": value for name, value in parse.JSON_OPTIONS.items()}
+    options = {f"json {name}": value for name, value in parser.JSON_OPTIONS.items()}
     bounds = {name.lower(): str(value) for name, value in vars(limits).items() if name.isupper()}
     return {**options, **bounds, "max_ahead": classify.future_sql(pipeline, "unix_micros(_event_time)")}
 

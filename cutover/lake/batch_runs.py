@@ -5,12 +5,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
-from cutover.definition.pipeline import Pipeline
+from cutover.definition.model.pipeline import Pipeline
+from cutover.engine import queries
 from cutover.engine.in_force import InForce
 from cutover.errors import LakeError
-from cutover.lake import queries, tables
-from cutover.lake.joined import Span
+from cutover.lake.dimensions.joined_versions import Span
 from cutover.lake.paths import batch_uri
+from cutover.lake.tables import delta
 from cutover.log import mark
 from cutover.log.mark import Marks
 from cutover.settings import Settings
@@ -122,11 +123,11 @@ def in_force(known: Iterable[BatchRun], run: BatchRun) -> InForce | None:
 def runs(settings: Settings, pipeline: Pipeline) -> list[BatchRun]:
     """Return all runs under the definition's result fingerprint, oldest first."""
     uri = batch_uri(settings, pipeline, "batch_index")
-    if not tables.exists(uri):
+    if not delta.exists(uri):
         return []
     connection = queries.connect()
-    index = tables.open_table(uri)
-    tables.bind(connection, "batch_index", index)
-    with tables.naming(index):
+    index = delta.open_table(uri)
+    delta.bind(connection, "batch_index", index)
+    with delta.naming(index):
         rows = connection.execute("SELECT _record FROM batch_index WHERE _kind = 'run'").fetchall()
     return sorted((BatchRun.from_json(row[0]) for row in rows), key=lambda run: run.finished)

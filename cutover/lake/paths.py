@@ -5,8 +5,8 @@
 
 from typing import Literal
 
-from cutover.definition.fingerprint import result_fingerprint
-from cutover.definition.pipeline import Pipeline
+from cutover.definition.compile.fingerprint import result_fingerprint
+from cutover.definition.model.pipeline import Pipeline
 from cutover.settings import Settings
 
 ControlTable = Literal[

@@ -28,10 +28,10 @@ from confluent_kafka.admin import (
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from cutover.errors import DefinitionError, LogError
-from cutover.log import options, two
+from cutover.log import options, topic_partitions
 from cutover.log.address import bootstrap_servers
 from cutover.log.cut import LogEnd, LogId
-from cutover.log.passing import REFUSALS, is_cut, patiently, unanswered, unknown
+from cutover.log.transient_errors import REFUSALS, is_cut, patiently, unanswered, unknown
 from cutover.settings import Settings
 
 Result = TypeVar("Result")
@@ -105,9 +105,9 @@ class LogClient:
         """
 
         def ask() -> str:
-            names = two.topics_of(topic)
+            names = topic_partitions.topics_of(topic)
             asked = self._admin.describe_topics(TopicCollection(list(names)), request_timeout=self.timeout)
-            return two.BETWEEN.join(str(asked[name].result().topic_id) for name in names)
+            return topic_partitions.BETWEEN.join(str(asked[name].result().topic_id) for name in names)
 
         try:
             return self._patiently(ask)
@@ -123,11 +123,15 @@ class LogClient:
             LogError: No broker answers, or it knows no such topic.
         """
         found = self._metadata()
-        for name in two.topics_of(topic):
+        for name in topic_partitions.topics_of(topic):
             if name not in found:
                 self._refuse_hidden(name)
                 raise unknown(name, tuple(known for known in found if not known.startswith("__")))
-        return tuple(two.numbered(i, p) for i, name in enumerate(two.topics_of(topic)) for p in found[name])
+        return tuple(
+            topic_partitions.numbered(i, p)
+            for i, name in enumerate(topic_partitions.topics_of(topic))
+            for p in found[name]
+        )
 
     def earliest(self, topic: str) -> dict[int, int]:
         """Return the first offset that each partition still holds."""
@@ -157,7 +161,7 @@ class LogClient:
 
         Exact on unordered timestamps too. Before 1970 is as 1970: brokers take a negative one for a command.
         """
-        wanted = [two.place(topic, p, max(0, micros // 1000)) for p in self.partitions(topic)]
+        wanted = [topic_partitions.place(topic, p, max(0, micros // 1000)) for p in self.partitions(topic)]
         consumer = self.consumer()
         try:
             found = self._ask(lambda: consumer.offsets_for_times(wanted, timeout=self.timeout))
@@ -166,7 +170,7 @@ class LogClient:
         failed = next((tp.error for tp in found if tp.error is not None), None)
         if failed is not None:
             raise self.unreachable(KafkaException(failed))
-        return {two.of_place(topic, tp): None if tp.offset == OFFSET_END else tp.offset for tp in found}
+        return {topic_partitions.of_place(topic, tp): None if tp.offset == OFFSET_END else tp.offset for tp in found}
 
     def create_topic(self, topic: str, *, partitions: int, config: Mapping[str, str]) -> None:
         """Create a topic, and wait until the cluster tells of it.
@@ -212,7 +216,7 @@ class LogClient:
         try:
             for partition, offsets in sorted(positions.items()):
                 for offset in sorted(offsets):
-                    record = self._read_one(consumer, topic, two.place(topic, partition, offset))
+                    record = self._read_one(consumer, topic, topic_partitions.place(topic, partition, offset))
                     if record is not None:
                         yield record
         finally:
@@ -225,7 +229,7 @@ class LogClient:
             LogError: No broker answers, or the log no longer holds `start`.
         """
         consumer = self.consumer()
-        consumer.assign([two.place(topic, partition, start)])
+        consumer.assign([topic_partitions.place(topic, partition, start)])
         try:
             while start < end:
                 message = self._poll(consumer, _AT_END)
@@ -253,12 +257,12 @@ class LogClient:
             LogError: As `read_ranges`.
         """
         for message in self._sweep(topic, ranges, isolation):
-            yield two.of_message(topic, message), message.offset(), message.timestamp()[1] * 1000
+            yield topic_partitions.of_message(topic, message), message.offset(), message.timestamp()[1] * 1000
 
     def _sweep(self, topic: str, ranges: Ranges, isolation: str) -> Iterator[Message]:
         unread = {p: end for p, (start, end) in ranges.items() if start < end}
         consumer = self.consumer(isolation)
-        consumer.assign([two.place(topic, p, ranges[p][0]) for p in unread])
+        consumer.assign([topic_partitions.place(topic, p, ranges[p][0]) for p in unread])
         silent_since = time.monotonic()
         try:
             while unread:
@@ -268,11 +272,11 @@ class LogClient:
                 elif time.monotonic() - silent_since > self.timeout:
                     raise self.unreachable(KafkaException(KafkaError(KafkaError._TIMED_OUT)))  # noqa: SLF001 -- its only name
                 for message in found:
-                    partition = two.of_message(topic, message)
+                    partition = topic_partitions.of_message(topic, message)
                     if self._is_inside(message, unread.get(partition, 0)):
                         yield message
                     elif unread.pop(partition, None) is not None:
-                        consumer.pause([two.place(topic, partition)])
+                        consumer.pause([topic_partitions.place(topic, partition)])
         finally:
             consumer.close()
 
@@ -335,11 +339,11 @@ class LogClient:
 
     def _listed(self, topic: str, spec: OffsetSpec, *, committed: bool) -> dict[int, ListOffsetsResultInfo]:
         level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
-        wanted = {two.place(topic, p): spec for p in self.partitions(topic)}
+        wanted = {topic_partitions.place(topic, p): spec for p in self.partitions(topic)}
 
         def ask() -> dict[int, ListOffsetsResultInfo]:
             futures = self._admin.list_offsets(wanted, isolation_level=level, request_timeout=self.timeout)
-            found = {two.of_place(topic, tp): future.result() for tp, future in futures.items()}
+            found = {topic_partitions.of_place(topic, tp): future.result() for tp, future in futures.items()}
             if any(info.offset == OFFSET_INVALID for info in found.values()):
                 # A line that was cut at the wrong moment: librdkafka calls it an answer, without an offset.
                 raise KafkaException(KafkaError(KafkaError._TRANSPORT))  # noqa: SLF001 -- its only name
@@ -378,7 +382,7 @@ class LogClient:
 
 def _raw(log: str, message: Message) -> RawRecord:
     return RawRecord(
-        partition=two.of_message(log, message),
+        partition=topic_partitions.of_message(log, message),
         offset=int(message.offset() or 0),
         log_time_micros=int(message.timestamp()[1]) * 1000,
         value=message.value(),

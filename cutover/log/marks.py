@@ -10,10 +10,10 @@ from contextlib import suppress
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 
-from cutover.log import two
+from cutover.log import topic_partitions
 from cutover.log.kafka import LogClient, Ranges
 from cutover.log.mark import Mark, digest
-from cutover.log.passing import is_cut
+from cutover.log.transient_errors import is_cut
 
 KEPT = 4
 """Marks of each partition."""
@@ -68,7 +68,7 @@ class MarkReader:
         unread = {p: span[1] for p, span in ranges.items() if span[0] < span[1]}
         consumer = self._consumer()
         try:
-            consumer.assign([two.place(self._topic, p, ranges[p][0]) for p in unread])
+            consumer.assign([topic_partitions.place(self._topic, p, ranges[p][0]) for p in unread])
             yield from self._unread(consumer, unread)
             consumer.unassign()
         except KafkaException as error:
@@ -82,12 +82,12 @@ class MarkReader:
                 if time.monotonic() - heard > self._client.timeout:
                     raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001 -- its only name
                 continue
-            heard, partition = time.monotonic(), two.of_message(self._topic, message)
+            heard, partition = time.monotonic(), topic_partitions.of_message(self._topic, message)
             if self._is_record(message) and int(message.offset() or 0) < unread.get(partition, 0):
                 yield partition, message
             elif unread.pop(partition, None) is not None:
                 # Not paused: behind `resume` librdkafka may ask the broker for nothing during a whole second.
-                consumer.incremental_unassign([two.place(self._topic, partition)])
+                consumer.incremental_unassign([topic_partitions.place(self._topic, partition)])
 
     @staticmethod
     def _is_record(message: Message) -> bool:

@@ -3,8 +3,8 @@
 from bisect import bisect_right
 from collections.abc import Sequence
 
-from cutover.definition.measures import Measure
-from cutover.definition.windows import Interval, Sessions, merged
+from cutover.definition.measures.kinds import Measure
+from cutover.definition.model.windows import Interval, Sessions, merged
 from cutover.panes.model import Key, Outcome, Pane, Row, Setting, Timing, in_order
 from cutover.panes.watermarks import all_in
 from cutover.records.reference.measures import finish, value_of

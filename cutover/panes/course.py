@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from cutover.definition.windows import FOREVER
+from cutover.definition.model.windows import FOREVER
 from cutover.panes.model import Row, Setting, Step
 from cutover.panes.watermarks import estimated, steps
 

@@ -6,8 +6,8 @@ from functools import reduce
 from operator import add
 from typing import Any
 
-from cutover.definition.triggers import Accumulation, Trigger
-from cutover.definition.windows import Interval, merged
+from cutover.definition.model.triggers import Accumulation, Trigger
+from cutover.definition.model.windows import Interval, merged
 from cutover.panes.machine import Ended, Machine, Moment, merge
 from cutover.panes.model import Key, Pane, Timing, has_passed, in_order
 

@@ -1,8 +1,8 @@
 """A trigger at work in one window: how far it is. Frozen; each step returns the next machine.
 
-The rules are those of `cutover.definition.triggers`. `merged` adds what happens when sessions become one: the session
-stands where the one stood that was least far, counts add up, and the earliest period counts. A session that grows
-beyond the watermark is incomplete again: what had ended by the watermark begins anew.
+The rules are those of `cutover.definition.model.triggers`. `merged` adds what happens when sessions become one: the
+session stands where the one stood that was least far, counts add up, and the earliest period counts. A session that
+grows beyond the watermark is incomplete again: what had ended by the watermark begins anew.
 
 Source:
     Akidau et al., The Dataflow Model, VLDB 2015, section 2.3; Apache Beam's `onMerge` of `AfterWatermark` (a merged
@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Any, Protocol, Self
 
-from cutover.definition.triggers import (
+from cutover.definition.model.triggers import (
     AfterCount,
     AfterDelay,
     AtWatermark,

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from cutover.definition.measures import Measure
-from cutover.definition.triggers import Accumulation, Trigger
-from cutover.definition.windows import FOREVER, Interval, Sessions, Window
+from cutover.definition.measures.kinds import Measure
+from cutover.definition.model.triggers import Accumulation, Trigger
+from cutover.definition.model.windows import FOREVER, Interval, Sessions, Window
 
 Key = Hashable  # of a scenario a text, a whole number or None; of a pipeline what its column holds, a tuple of several
 

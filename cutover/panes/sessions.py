@@ -3,7 +3,7 @@
 from bisect import bisect_left, bisect_right, insort
 from dataclasses import dataclass, field
 
-from cutover.definition.windows import LATEST, Interval, touch
+from cutover.definition.model.windows import LATEST, Interval, touch
 
 
 @dataclass(slots=True)

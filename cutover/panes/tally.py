@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from cutover.definition.measures import Avg, Count, Max, Measure, Min, Sum
+from cutover.definition.measures.kinds import Avg, Count, Max, Measure, Min, Sum
 from cutover.errors import DefinitionError
 from cutover.panes.model import Row
 from cutover.records.reference.measures import EXACT, finish

@@ -7,7 +7,7 @@ Source:
 
 from collections.abc import Sequence
 
-from cutover.definition.windows import FOREVER
+from cutover.definition.model.windows import FOREVER
 from cutover.panes.model import Estimator, Ideal, Row, Setting, Step, Watermark
 
 

@@ -25,7 +25,7 @@ class Reason(StrEnum):
     EMPTY = "empty"  # zero bytes
     TOO_LARGE = "too_large"  # more bytes than the topic's `max_value_bytes`
     UTF8 = "utf8"  # not valid UTF-8
-    JSON = "json"  # not exactly one JSON object by RFC 8259, or beyond `cutover.records.limits`
+    JSON = "json"  # not exactly one JSON object by RFC 8259, or beyond `cutover.records.parsing.limits`
     TYPE = "type"  # a field is not written as its type is, or does not fit into it
     MISSING = "missing"  # a `NOT NULL` field is absent or null
     EVENT_TIME = "event_time"  # the event time is absent, null, not a time, or out of range

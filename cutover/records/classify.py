@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cutover.definition.ids import remembered_from
-from cutover.definition.pipeline import Pipeline
-from cutover.definition.windows import Sliding
+from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.model.record_ids import remembered_from
+from cutover.definition.model.windows import Sliding
 from cutover.records import windowing
 from cutover.records.classes import Class
 from cutover.records.closing import grace

@@ -6,9 +6,9 @@ once the watermark is beyond `t + gap + allowed`. A row exactly at a session's e
 until the watermark is beyond that end, a further gap and the allowed lateness: only then is the session closed.
 """
 
-from cutover.definition.lateness import Lateness
-from cutover.definition.pipeline import Pipeline
-from cutover.definition.windows import Sessions, Window
+from cutover.definition.model.lateness import Lateness
+from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.model.windows import Sessions, Window
 
 
 def closing(window: Window, lateness: Lateness, end: int) -> int:

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 
-from cutover.definition import compiled, doubles
-from cutover.definition.pipeline import Pipeline
-from cutover.definition.states import State
-from cutover.definition.windows import Sessions
-from cutover.records import pairs
+from cutover.definition.compile import compiled
+from cutover.definition.measures import doubles
+from cutover.definition.measures.states import State
+from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.model.windows import Sessions
+from cutover.records import join_pairs
 from cutover.records.classes import Class
 
 WINDOW = ("window_start", "window_end")
@@ -93,7 +94,7 @@ def finished_sql(pipeline: Pipeline, relation: str, *, keep: Sequence[str] = (Cl
 
 def finishable(pipeline: Pipeline, relation: str) -> str:
     """Return the relation that `finished_columns` is written over, from rows of states: of a join it has the pairs."""
-    return relation if pipeline.join is None else pairs.with_pairs(pipeline, relation)
+    return relation if pipeline.join is None else join_pairs.with_pairs(pipeline, relation)
 
 
 def finished_columns(pipeline: Pipeline) -> dict[str, str]:

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from cutover.definition import compiled
-from cutover.definition.pipeline import Pipeline
-from cutover.definition.windows import Sessions
+from cutover.definition.compile import compiled
+from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.model.windows import Sessions
 from cutover.records.classes import WITH_POSITIONS, Class
 from cutover.records.columns import aggregate, select
 

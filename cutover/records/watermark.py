@@ -18,8 +18,8 @@ Source:
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from cutover.definition.lateness import Lateness
-from cutover.definition.windows import Window, newest
+from cutover.definition.model.lateness import Lateness
+from cutover.definition.model.windows import Window, newest
 from cutover.records.closing import closing
 
 MICROS = 1_000_000

@@ -7,8 +7,8 @@ as Python does: a time that it skips as before the change, of one that it shows 
 from dataclasses import dataclass
 from math import gcd
 
-from cutover.definition.durations import MICROSECONDS
-from cutover.definition.windows import EARLIEST, LATEST, Daily, Sessions, Sliding, Window
+from cutover.definition.model.durations import MICROSECONDS
+from cutover.definition.model.windows import EARLIEST, LATEST, Daily, Sessions, Sliding, Window
 
 _DAYS_NEAR = range(-2, 3)  # of a date: its day begins less than a day after midnight, and a zone may skip a date
 

@@ -11,12 +11,12 @@ from difflib import SequenceMatcher
 from itertools import zip_longest
 from typing import Any
 
-from cutover.definition.measures import Count, Sum
-from cutover.definition.windows import EARLIEST, FOREVER, LATEST
+from cutover.definition.measures.kinds import Count, Sum
+from cutover.definition.model.windows import EARLIEST, FOREVER, LATEST
 from cutover.panes.model import Dropped, Outcome, Pane, Waiting
-from cutover.scenarios.file_form import DroppedForm, PaneForm, WaitingForm
-from cutover.scenarios.model import Expected, Scenario
-from cutover.scenarios.times import Style, write
+from cutover.scenarios.reading.file_form import DroppedForm, PaneForm, WaitingForm
+from cutover.scenarios.reading.scenario import Expected, Scenario
+from cutover.scenarios.reading.times import Style, write
 
 ALIGNED = 2_000
 """Panes up to which a missing one does not shift all that follow; more are held against one another in order."""

@@ -15,13 +15,13 @@ from typing import NoReturn
 from markupsafe import Markup
 
 from cutover import svg
-from cutover.definition.windows import EARLIEST, FOREVER, LATEST
+from cutover.definition.model.windows import EARLIEST, FOREVER, LATEST
 from cutover.errors import DefinitionError
 from cutover.panes.model import Estimator, Ideal, Key, Outcome, Pane, Row
 from cutover.scenarios import ruler
 from cutover.scenarios.compare import value_of
-from cutover.scenarios.model import Scenario
-from cutover.scenarios.times import Style
+from cutover.scenarios.reading.scenario import Scenario
+from cutover.scenarios.reading.times import Style
 from cutover.svg import Box, Scale
 
 MOST_POINTS, MOST_KEYS, MOST_PANES = 2_000, 8, 2_000

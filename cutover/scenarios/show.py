@@ -8,11 +8,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from cutover.definition.measures import Count, Sum
+from cutover.definition.measures.kinds import Count, Sum
 from cutover.panes.model import Dropped, Outcome, Pane, Waiting
 from cutover.scenarios.compare import Difference
-from cutover.scenarios.model import Scenario
-from cutover.scenarios.times import write
+from cutover.scenarios.reading.scenario import Scenario
+from cutover.scenarios.reading.times import write
 
 SCHEMA = 2
 """Of the object that `--json` prints."""

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import duckdb
 
-from cutover.definition import compiled
-from cutover.definition.pipeline import Pipeline
-from cutover.definition.windows import Sessions
-from cutover.lake.tables import identifier
-from reconcile.layout import Value, agreed, value_of
+from cutover.definition.compile import compiled
+from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.model.windows import Sessions
+from cutover.lake.tables.delta import identifier
+from reconcile.comparison.layout import Value, agreed, value_of
 
 FIRST = "answer_0"
 _ROWS = "windows and keys"

@@ -4,7 +4,7 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cutover.records.read import Offsets
+from cutover.records.reading.scan import Offsets
 
 MOST_EPOCHS = 6
 MOST_TASKS = 7

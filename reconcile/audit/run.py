@@ -12,24 +12,26 @@ from typing import TYPE_CHECKING
 import duckdb
 import pyarrow as pa
 
-from cutover.definition.pipeline import Pipeline
+from cutover.definition.model.pipeline import Pipeline
+from cutover.engine import queries
+from cutover.engine.spark import session
 from cutover.errors import LogError
-from cutover.lake import queries, tables, versions
-from cutover.lake.epochs import EpochLog, EpochRecord
-from cutover.lake.rejoin import Rejoin
-from cutover.lake.schemas import partial_schema
+from cutover.lake.control import versions
+from cutover.lake.dimensions.rejoin import Rejoin
+from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
+from cutover.lake.tables import delta
+from cutover.lake.tables.schemas import partial_schema
 from cutover.log.kafka import LogClient
-from cutover.log.two import log_of
-from cutover.records import twins
+from cutover.log.topic_partitions import log_of
+from cutover.records import duplicates
 from cutover.records.classes import Class
 from cutover.records.classify import classified
 from cutover.records.fold import finished_sql
-from cutover.records.parse import parsed
+from cutover.records.parsing.parser import parsed
 from cutover.records.partials import aggregated
-from cutover.records.read import Offsets, read
+from cutover.records.reading.scan import Offsets, read
 from cutover.records.watermark import Observation, WatermarkState, advance
 from cutover.settings import Settings
-from cutover.spark import session
 from reconcile.audit import blame
 from reconcile.audit.blame import Blamed
 from reconcile.audit.replays import Replay, drawn, whole
@@ -91,7 +93,7 @@ def determinism(settings: Settings, pipeline: Pipeline, *, replays: int, seed: i
             connection=connection,
             rejoin=Rejoin(settings, pipeline),
             records=_records(settings, pipeline),
-            twins=_twins(settings, pipeline, span, spark),
+            duplicates=_duplicates(settings, pipeline, span, spark),
         )
         replayed.make(whole(span))
         (rows,) = connection.execute("SELECT count(*) FROM answer_0").fetchall()[0]
@@ -103,7 +105,7 @@ def determinism(settings: Settings, pipeline: Pipeline, *, replays: int, seed: i
 def _records(settings: Settings, pipeline: Pipeline) -> Sequence[EpochRecord]:
     """Return the epochs that say with which version of a dimension a record is joined; none without lookups."""
     version = versions.current(settings, pipeline) if pipeline.lookups else None
-    return () if version is None or not tables.exists(version.uri) else EpochLog(version.uri).records()
+    return () if version is None or not delta.exists(version.uri) else EpochLog(version.uri).records()
 
 
 def _span(settings: Settings, pipeline: Pipeline) -> Offsets:
@@ -116,13 +118,13 @@ def _span(settings: Settings, pipeline: Pipeline) -> Offsets:
     return span
 
 
-def _twins(settings: Settings, pipeline: Pipeline, span: Offsets, spark: "SparkSession") -> pa.Table:
+def _duplicates(settings: Settings, pipeline: Pipeline, span: Offsets, spark: "SparkSession") -> pa.Table:
     """Return the records of which a twin counts; the same in every replay, since the answer does not depend on it."""
     if pipeline.source.record_id is None:
         fields = [pa.field("partition", pa.int32()), pa.field("offset", pa.int64())]
         return pa.schema(fields).empty_table()
-    rows = twins.marked(parsed(read(spark, settings, pipeline, (span,)), pipeline), pipeline)
-    found = rows.where(twins.IS_TWIN).selectExpr("_partition AS partition", "_offset AS offset")
+    rows = duplicates.marked(parsed(read(spark, settings, pipeline, (span,)), pipeline), pipeline)
+    found = rows.where(duplicates.IS_TWIN).selectExpr("_partition AS partition", "_offset AS offset")
     return found.toArrow()
 
 
@@ -137,7 +139,7 @@ class _Replayed:
     connection: duckdb.DuckDBPyConnection
     rejoin: Rejoin
     records: Sequence[EpochRecord]
-    twins: pa.Table  # `partition`, `offset` of records with an id that do not count, as batch has it
+    duplicates: pa.Table  # `partition`, `offset` of records with an id that do not count, as batch has it
 
     def make(self, replay: Replay) -> int:
         """Make the answer of a replay and return how many (record, window) pairs it judged late."""
@@ -170,7 +172,7 @@ class _Replayed:
         dealt = records.repartition(replay.tasks, F.xxhash64("partition", "offset", F.lit(replay.seed)))
         spans = self.rejoin.resolved(self.rejoin.recorded(self.records), (offsets,))
         whole_rows = parsed(dealt, self.pipeline, self.rejoin.frames(self.spark, spans))
-        told, duplicate = twins.flagged(whole_rows, self.twins)
+        told, duplicate = duplicates.flagged(whole_rows, self.duplicates)
         rows = classified(told, self.pipeline, watermark_micros=watermark, duplicate=duplicate)
         ahead = self.pipeline.lateness.max_ahead_micros
         valid = f"_reason IS NULL AND unix_micros(_event_time) <= unix_micros(_log_time) + {ahead}L"

@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Literal, NamedTuple
 
-from cutover.definition.pipeline import Policy
-from cutover.lake.stages import Stage
-from reconcile.report.text import duration
+from cutover.definition.model.pipeline import Policy
+from cutover.lake.control.stages import Stage
+from reconcile.result.text import duration
 
 Move = Literal["advance", "rollback"]
 

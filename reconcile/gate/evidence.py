@@ -8,24 +8,27 @@ from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any
 
-from cutover.definition.fingerprint import batch_fingerprint, result_fingerprint
-from cutover.definition.pipeline import Pipeline, Policy
-from cutover.definition.windows import newest
+from cutover.definition.compile.fingerprint import batch_fingerprint, result_fingerprint
+from cutover.definition.model.pipeline import Pipeline, Policy
+from cutover.definition.model.windows import newest
 from cutover.errors import LogError
-from cutover.lake import control, losses, own, tables, versions
-from cutover.lake.epochs import EpochLog, EpochRecord
-from cutover.lake.foreign import Kind
-from cutover.lake.losses import Loss
-from cutover.lake.versions import Version
+from cutover.lake.control import control_tables, losses, versions
+from cutover.lake.control.losses import Loss
+from cutover.lake.control.versions import Version
+from cutover.lake.epochs.epoch_log import EpochLog
+from cutover.lake.integrity import table_weights
+from cutover.lake.integrity.foreign_commits import Kind
+from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient
-from cutover.log.two import log_of, topics_of
+from cutover.log.topic_partitions import log_of, topics_of
 from cutover.records.closing import closing
 from cutover.settings import Settings
-from reconcile import recorded
 from reconcile.gate.decide import Decision, Evidence, Lost, Replay, Run, is_ahead
-from reconcile.recorded import Recorded
+from reconcile.judgement import records as recorded
+from reconcile.judgement.records import Recorded
 from reconcile.report.verdicts import EXPLAINED_BEYOND_POLICY
-from reconcile.result import Verdict
+from reconcile.result.outcome import Verdict
+from reconcile.watch.retention import replay_time, retention, shortest
 
 
 def read(settings: Settings, pipeline: Pipeline) -> Evidence:
@@ -39,14 +42,16 @@ def read(settings: Settings, pipeline: Pipeline) -> Evidence:
         nothing = Replay(retention=None, needed=None)
         return Evidence(result_fingerprint=result_fingerprint(pipeline), replay=nothing)
     lines = recorded.read(settings, pipeline.name)
-    moves = control.read(settings, "gate", pipeline.name)
+    moves = control_tables.read(settings, "gate", pipeline.name)
     found = runs(lines, version, batch_definition=batch_fingerprint(pipeline), policy=pipeline.policy)
     return Evidence(
         runs=since(found, moves, version),
         replay=_replay(settings, pipeline, version),
         losses=lost(pipeline, losses.up_to(settings, version)),
         foreign=tuple(
-            change.sentence for change, _ in own.changes(settings, pipeline) if change.kind is not Kind.HARMLESS
+            change.sentence
+            for change, _ in table_weights.changes(settings, pipeline)
+            if change.kind is not Kind.HARMLESS
         ),
         result_fingerprint=version.result_fingerprint,
         stream_version=version.number,
@@ -196,29 +201,8 @@ def _replay(settings: Settings, pipeline: Pipeline, version: Version) -> Replay 
     except LogError:
         return None
     unread = sum(latest[p] - earliest.get(p, 0) for p in latest)
-    records = EpochLog(version.uri).records() if tables.exists(version.uri) else []
+    records = EpochLog(version.uri).records() if delta.exists(version.uri) else []
     return Replay(retention=shortest(map(retention, configs)), needed=replay_time(records, unread))
-
-
-def shortest(times: Iterable[timedelta | None]) -> timedelta | None:
-    """Return the shortest of the times for which topics keep their records; None: for ever."""
-    return min((time for time in times if time is not None), default=None)
-
-
-def retention(config: Mapping[str, str]) -> timedelta | None:
-    """Return how long a topic keeps every record: None for ever, zero if it is compacted or bounded by size."""
-    is_bounded = int(config.get("retention.bytes", "-1")) >= 0
-    if "compact" in config.get("cleanup.policy", "delete") or is_bounded:
-        return timedelta(0)
-    kept = int(config.get("retention.ms", "-1"))
-    return None if kept < 0 else timedelta(milliseconds=kept)
-
-
-def replay_time(records: Sequence[EpochRecord], to_read: int) -> timedelta | None:
-    """Return how long reading a number of records takes, at the pace of the epochs so far; None before the first."""
-    read = sum(record.records for record in records)
-    spent = sum(record.seconds for record in records if record.records)
-    return None if read == 0 or spent == 0 else timedelta(seconds=spent / read * to_read)
 
 
 def record(decision: Decision, evidence: Evidence) -> str:

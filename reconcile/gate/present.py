@@ -7,13 +7,13 @@ log, the stream may stand.
 from collections.abc import Iterator
 
 from cutover.clock import Clock
-from cutover.definition.pipeline import Pipeline
+from cutover.definition.model.pipeline import Pipeline
 from cutover.settings import Settings
 from reconcile.gate.decide import Present, Run
 from reconcile.report import verdicts
 from reconcile.run import reconcile
 from reconcile.verify.record import verify_and_record
-from reconcile.watch.alerts import alerts
+from reconcile.watch.alerts.rules import alerts
 from reconcile.watch.gather import Gathering
 
 

@@ -6,11 +6,11 @@ The serving view reads the newest row, so it follows in the same commit.
 from dataclasses import replace
 
 from cutover.clock import Clock
-from cutover.definition.fingerprint import result_fingerprint
-from cutover.definition.pipeline import Pipeline
+from cutover.definition.compile.fingerprint import result_fingerprint
+from cutover.definition.model.pipeline import Pipeline
 from cutover.events import log
-from cutover.lake import control
-from cutover.lake.stages import current_stage
+from cutover.lake.control import control_tables
+from cutover.lake.control.stages import current_stage
 from cutover.probe import Probe, silent
 from cutover.settings import Settings
 from cutover.signature import reason, user
@@ -35,7 +35,7 @@ def move(
         LakeError: Another move was made at the same time; nothing was written.
     """
     given = reason(why, of="Gate")
-    turn = len(control.read(settings, "gate", pipeline.name))  # read first: a move made from here on is refused
+    turn = len(control_tables.read(settings, "gate", pipeline.name))  # read first: a move made from here on is refused
     stage, seen = current_stage(settings, pipeline), _recorded(settings, pipeline)
     evidence = _evidence(settings, pipeline, wanted)
     decision = decide(stage, evidence, wanted, pipeline.policy, clock.now())
@@ -55,7 +55,7 @@ def move(
 
 def _recorded(settings: Settings, pipeline: Pipeline) -> int:
     """Return the sequence of the next comparison; read before the evidence, which then holds all before it."""
-    return control.next_turn(settings, "reconciliations", pipeline.name)
+    return control_tables.next_turn(settings, "reconciliations", pipeline.name)
 
 
 def _evidence(settings: Settings, pipeline: Pipeline, wanted: Move) -> Evidence:
@@ -80,6 +80,6 @@ def _append(
         "stream_version": evidence.stream_version,
         "evidence": evidence_of.record(decision, evidence),
     }
-    sequence = control.append(settings, "gate", [row], turn=turn)
+    sequence = control_tables.append(settings, "gate", [row], turn=turn)
     names = {"pipeline": pipeline.name, "before": str(decision.stage), "after": str(decision.target)}
     log.info("stage_changed", **names, sequence=sequence, who=entry["who"])

@@ -6,7 +6,7 @@ from markupsafe import Markup
 
 from cutover import svg
 from cutover.svg import Box, Scale
-from reconcile.report.text import number
+from reconcile.result.text import number
 
 Parts = list[Markup]
 

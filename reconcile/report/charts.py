@@ -9,8 +9,8 @@ from markupsafe import Markup
 
 from cutover.svg import NARROW, WIDE, element
 from reconcile.report import epochs, lateness, waterfall, windows
-from reconcile.report.text import numeric
-from reconcile.result import Reconciliation, Waterfall
+from reconcile.result.outcome import Reconciliation, Waterfall
+from reconcile.result.text import numeric
 
 
 def both(draw: Callable[[int], Markup]) -> Markup:

@@ -3,8 +3,8 @@
 import shlex
 
 from cutover.cells import visible
-from reconcile.codec import Scalar
-from reconcile.result import Difference, Reconciliation
+from reconcile.result.codec import Scalar
+from reconcile.result.outcome import Difference, Reconciliation
 
 Command = tuple[str, str]
 """What it shows, and the line."""

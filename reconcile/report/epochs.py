@@ -8,8 +8,8 @@ from markupsafe import Markup
 from cutover import svg
 from cutover.svg import NARROW, Box, Scale
 from reconcile.report import axes
-from reconcile.report.text import duration, moment, numeric
-from reconcile.result import EpochPoint
+from reconcile.result.outcome import EpochPoint
+from reconcile.result.text import duration, moment, numeric
 
 _PLACES = 400
 UNITS = ((86_400, "days"), (3600, "hours"), (60, "minutes"), (1, "seconds"))

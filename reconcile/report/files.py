@@ -17,9 +17,9 @@ from cutover.errors import DefinitionError, LakeError
 from cutover.events import log
 from cutover.probe import Probe, silent
 from cutover.settings import Settings
-from reconcile.recorded import Recorded
+from reconcile.judgement.records import Recorded
 from reconcile.report import page, sheet
-from reconcile.result import Reconciliation
+from reconcile.result.outcome import Reconciliation
 
 _ENDINGS = (".html", ".csv", ".json")
 LOCK = ".lock"

@@ -7,8 +7,8 @@ from markupsafe import Markup
 from cutover import svg
 from cutover.svg import NARROW, Box
 from reconcile.report import axes
-from reconcile.report.text import minutes, number
-from reconcile.result import LatenessBin
+from reconcile.result.outcome import LatenessBin
+from reconcile.result.text import minutes, number
 
 
 def draw(histogram: Sequence[LatenessBin], width: int) -> Markup:

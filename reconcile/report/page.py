@@ -12,8 +12,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from cutover.cells import visible
-from reconcile.report import charts, deeper, runbooks, text, verdicts
-from reconcile.result import Reconciliation, Sides
+from reconcile.report import charts, deeper, runbooks, verdicts
+from reconcile.result import text
+from reconcile.result.outcome import Reconciliation, Sides
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _SHOWN = 20  # differences before the fold

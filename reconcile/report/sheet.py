@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from itertools import chain
 
 from cutover.cells import write_rows
-from reconcile.codec import Scalar
-from reconcile.result import Difference, Reconciliation
+from reconcile.result.codec import Scalar
+from reconcile.result.outcome import Difference, Reconciliation
 
 
 def differences(result: Reconciliation) -> str:

@@ -12,8 +12,8 @@ from markupsafe import Markup
 from cutover import svg
 from cutover.svg import NARROW, Box, Scale
 from reconcile.report import axes
-from reconcile.report.text import number, numeric, signed
-from reconcile.result import Sides, Waterfall, WaterfallStep
+from reconcile.result.outcome import Sides, Waterfall, WaterfallStep
+from reconcile.result.text import number, numeric, signed
 
 ROW, BAR = 36, 18
 

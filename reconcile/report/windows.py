@@ -10,8 +10,8 @@ from markupsafe import Markup
 from cutover import svg
 from cutover.svg import NARROW, Box, Scale
 from reconcile.report import axes
-from reconcile.report.text import duration, moment, number, numeric
-from reconcile.result import Sides, WindowPoint
+from reconcile.result.outcome import Sides, WindowPoint
+from reconcile.result.text import duration, moment, number, numeric
 
 _SIZES = [timedelta(minutes=m) for m in (1, 5, 15, 30, 60, 180, 360, 720, 1440, 10080, 40320)]
 _DAY = timedelta(days=1)

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from reconcile.preconditions.seal import iso
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Violation:
@@ -106,3 +108,8 @@ def capped(check: str, texts: Sequence[str]) -> Iterable[Violation]:
         yield Violation(check=check, text=text)
     if len(texts) > MOST:
         yield Violation(check=check, text=f"... and {len(texts) - MOST:,} more like the last one.")
+
+
+def moment(micros: int | None) -> str:
+    """Return microseconds since 1970 as ISO text in UTC."""
+    return iso(micros) or "none"

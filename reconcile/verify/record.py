@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from cutover.clock import Clock, SystemClock
-from cutover.definition.fingerprint import result_fingerprint
-from cutover.definition.pipeline import Pipeline
+from cutover.definition.compile.fingerprint import result_fingerprint
+from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import LakeError
 from cutover.events import log
-from cutover.lake import control, versions
+from cutover.lake.control import control_tables, versions
 from cutover.settings import Settings
 from reconcile.verify.model import State, Verification
-from reconcile.verify.run import verify
+from reconcile.verify.runner import verify
 
 SAMPLED = frozenset({"N1", "N4", "N6"})
 """Checks that look at a part of what the log holds, unless all is asked for."""
@@ -52,7 +52,7 @@ def verify_and_record(
     found = verify(settings, pipeline, only=only, every=every, seed=seed, clock=clock)
     if found.error is None:
         try:
-            control.append(settings, "verifications", [_row(settings, pipeline, found, clock, every=every)])
+            control_tables.append(settings, "verifications", [_row(settings, pipeline, found, clock, every=every)])
         except (LakeError, OSError) as error:
             log.warning("checks_not_recorded", pipeline=pipeline.name, error=str(error))
     return found
@@ -65,7 +65,7 @@ def standing(settings: Settings, pipeline: Pipeline) -> tuple[Standing, ...]:
         LakeError: The record of the checks cannot be read.
     """
     version = versions.current(settings, pipeline)
-    rows = control.read(settings, "verifications", pipeline.name)
+    rows = control_tables.read(settings, "verifications", pipeline.name)
     number = None if version is None else version.number
     wanted = (result_fingerprint(pipeline), number)
     return folded(row for row in rows if (row["result_fingerprint"], row["stream_version"]) == wanted)

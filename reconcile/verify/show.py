@@ -5,7 +5,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from cutover.cells import visible
-from cutover.lake.scrub import Scrubbed
+from cutover.lake.integrity.scrub import Scrubbed
 from reconcile.verify.model import Checked, State, Verification
 
 _WORDS = {

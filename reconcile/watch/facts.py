@@ -4,10 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from cutover.definition.pipeline import Pipeline
-from cutover.lake.epochs import EpochRecord
+from cutover.definition.model.pipeline import Pipeline
+from cutover.driver_state import DriverState
+from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.settings import Alerts
-from reconcile.watch.lag import Driver, Sample
+from reconcile.watch.lag import Sample
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +62,7 @@ class Facts:
     pipeline: Pipeline
     limits: Alerts
     at: datetime
-    driver: Driver = field(default_factory=Driver)
+    driver: DriverState = field(default_factory=DriverState)
     trigger_seconds: float = 0.5
     records: Sequence[EpochRecord] = ()  # newest epochs, oldest first
     samples: Sequence[Sample] = ()  # looks at which log and table answered, in order of time

@@ -13,20 +13,24 @@ from croniter import croniter
 
 from cutover.cells import visible
 from cutover.clock import Clock
-from cutover.definition.pipeline import Pipeline
+from cutover.definition.model.pipeline import Pipeline
+from cutover.driver_state import read_driver_state
 from cutover.errors import LakeError, LogError
-from cutover.lake import batch_runs, control, epoch_history, losses, same_log, tables, versions, witnesses
-from cutover.lake.epochs import EpochLog, EpochRecord
-from cutover.lake.stages import Stage, current_stage
-from cutover.log.two import log_of, shown, topics_of
+from cutover.lake import batch_runs
+from cutover.lake.control import control_tables, losses, versions
+from cutover.lake.control.stages import Stage, current_stage
+from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
+from cutover.lake.integrity import epoch_history, high_water, same_log
+from cutover.lake.tables import delta
+from cutover.log.topic_partitions import log_of, shown, topics_of
 from cutover.settings import Settings
-from reconcile import history
-from reconcile.gate.evidence import replay_time, retention, shortest
+from reconcile.judgement import history
 from reconcile.watch import lag, troubles
 from reconcile.watch.facts import Facts, Freshness, Growth, Trouble, Unfit, seconds_since
 from reconcile.watch.growth import growth
 from reconcile.watch.lag import Sample
-from reconcile.watch.observe import Observer, driver, recent
+from reconcile.watch.observe import Observer, recent
+from reconcile.watch.retention import replay_time, retention, shortest
 from reconcile.watch.unfit import unfit
 
 Value = TypeVar("Value")
@@ -61,7 +65,7 @@ class Gathering:
             pipeline=self.pipeline,
             limits=self.settings.alerts,
             at=at,
-            driver=driver(self.settings, self.pipeline.name),
+            driver=read_driver_state(self.settings, self.pipeline.name),
             trigger_seconds=self.settings.stream.trigger_seconds,
             records=records,
             free=free(self.settings),
@@ -87,9 +91,9 @@ class Gathering:
     def _records(self) -> Sequence[EpochRecord]:
         """Return the records of the newest epochs; what contradicts them goes to the troubles."""
         version = versions.current(self.settings, self.pipeline)
-        if version is None or not tables.exists(version.uri):
+        if version is None or not delta.exists(version.uri):
             return ()
-        seen = witnesses.all_of(self.settings, self.pipeline, version)  # before the table: it only goes on
+        seen = high_water.all_of(self.settings, self.pipeline, version)  # before the table: it only goes on
         epochs = EpochLog(version.uri)
         found = recent(epochs)
         doubts = epoch_history.doubts(version, epochs.table, found[-1:], seen)
@@ -98,7 +102,7 @@ class Gathering:
 
     def _epochs(self) -> EpochLog | None:
         version = versions.current(self.settings, self.pipeline)
-        return EpochLog(version.uri) if version is not None and tables.exists(version.uri) else None
+        return EpochLog(version.uri) if version is not None and delta.exists(version.uri) else None
 
     def _log(self, facts: Facts) -> dict[str, Any]:
         """Return the facts of the log: how long it has been silent, where it does not answer."""
@@ -161,7 +165,7 @@ class Gathering:
 
     def _grown(self, records: Sequence[EpochRecord], at: datetime) -> int:
         epochs = self._epochs()
-        if epochs is None or not records or tables.local_root(epochs.table) is None:
+        if epochs is None or not records or delta.local_root(epochs.table) is None:
             return 0
         ages = ((r.epoch, seconds_since(r.processing_time, at)) for r in records)
         late = [number for number, age in ages if age is not None and age < SECONDS]
@@ -178,7 +182,7 @@ class Gathering:
 
     def _batch(self) -> Freshness | None:
         """Return how fresh the batch path has to be; None where it does not run, or before the stream began."""
-        made = control.read(self.settings, "versions", self.pipeline.name)
+        made = control_tables.read(self.settings, "versions", self.pipeline.name)
         if not made or current_stage(self.settings, self.pipeline) is Stage.KAPPA:
             return None
         runs = batch_runs.runs(self.settings, self.pipeline)
@@ -228,7 +232,7 @@ def period(schedule: str, now: datetime) -> timedelta:
 
 def _files(epochs: EpochLog) -> Iterable[tuple[int, int]]:
     """Yield the newest epoch and the size of each file of an epoch log."""
-    for action in tables.actions(epochs.table):
+    for action in delta.actions(epochs.table):
         newest = action.get("max._epoch")
         yield -1 if newest is None else int(newest), int(action["size_bytes"])
 

@@ -3,8 +3,9 @@
 from datetime import datetime
 from statistics import median
 
-from cutover.lake import queries, tables
-from cutover.lake.epochs import EpochLog
+from cutover.engine import queries
+from cutover.lake.epochs.epoch_log import EpochLog
+from cutover.lake.tables import delta
 from reconcile.watch.facts import Growth
 
 HOURS = 7 * 24
@@ -27,8 +28,8 @@ def growth(epochs: EpochLog, now: datetime) -> Growth:
         LakeError: A file cannot be read.
     """
     with queries.connect() as connection:
-        tables.bind(connection, "epochs_by_hour", epochs.table, kinds=("epoch",))
-        with tables.naming(epochs.table):
+        delta.bind(connection, "epochs_by_hour", epochs.table, kinds=("epoch",))
+        with delta.naming(epochs.table):
             rows = connection.execute(_BY_HOUR, [now.timestamp(), HOURS]).fetchall()
     by_hour = {int(ago): int(number) for ago, number in rows if number}
     newest = by_hour.pop(0, 0)

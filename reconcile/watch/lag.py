@@ -9,8 +9,9 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import pairwise
 
-from cutover.definition.pipeline import Pipeline
-from cutover.lake.epochs import EpochRecord
+from cutover.definition.model.pipeline import Pipeline
+from cutover.driver_state import DriverState
+from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.settings import Alerts
 
 
@@ -37,22 +38,6 @@ class Time(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Driver:
-    """What the driver's heartbeat says."""
-
-    alive: bool = False
-    state: str = "STOPPED"
-    error: str | None = None
-    runbook: str | None = None
-    at: str | None = None  # ISO 8601, UTC: when it said so, by its clock; None: no driver ever ran here
-    ahead: float = 0.0  # seconds that the driver's clock is ahead of the file that tells of it
-    unread_since: str | None = None  # ISO 8601, UTC, by the driver's clock, as the next two
-    silent_since: str | None = None
-    open_since: Mapping[str, str] = field(default_factory=dict)  # partition -> a transaction holds its end since
-    skew: Mapping[str, float] = field(default_factory=dict)  # partition -> driver clock - newest log time, seconds
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
     """What was seen at one moment."""
 
@@ -62,7 +47,7 @@ class Sample:
     high: Mapping[int, int] = field(default_factory=dict)  # partition -> high watermark
     earliest: Mapping[int, int] = field(default_factory=dict)  # partition -> first offset that is still there
     topic_id: str | None = None
-    driver: Driver = field(default_factory=Driver)
+    driver: DriverState = field(default_factory=DriverState)
     unread_since: Mapping[int, int] = field(default_factory=dict)  # partition -> log time of the first unread, micros
     newest: Mapping[int, int] = field(default_factory=dict)  # partition -> newest log time, micros
 
@@ -96,7 +81,7 @@ def ahead_micros(pipeline: Pipeline, limits: Alerts) -> int:
     )
 
 
-def lasting(driver: Driver, since: str | None, now: datetime) -> float:
+def lasting(driver: DriverState, since: str | None, now: datetime) -> float:
     """Return the seconds that something has lasted which a driver told, whatever its clock says; 0 if it told none."""
     return 0.0 if since is None else (now - datetime.fromisoformat(since)).total_seconds() + driver.ahead
 

@@ -1,25 +1,19 @@
 """One look at a stream: newest epochs, log ends, heartbeat. Reads only; joins no consumer group."""
 
-import json
-from datetime import datetime
-from typing import Any
-
 from cutover.clock import Clock
-from cutover.definition.pipeline import Pipeline
+from cutover.definition.model.pipeline import Pipeline
+from cutover.driver_state import read_driver_state
 from cutover.errors import LakeError
-from cutover.lake import tables, versions
-from cutover.lake.epochs import EpochLog, EpochRecord
+from cutover.lake.control import versions
+from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
+from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient
-from cutover.log.two import log_of
-from cutover.process import is_alive, parse_identity
+from cutover.log.topic_partitions import log_of
 from cutover.settings import Settings
-from reconcile.watch.lag import Driver, Sample
+from reconcile.watch.lag import Sample
 
 RECENT = 1_500
 """Epochs that are read: ten minutes at two a second, and some."""
-
-_ENDED = {"FAILED", "STOPPED"}
-_TOLD = ("at", "error", "runbook", "unread_since", "silent_since")
 
 
 class Observer:
@@ -51,7 +45,7 @@ class Observer:
             high=self.log.high_watermarks(topic),
             earliest=self.log.earliest(topic),
             topic_id=self.log.topic_id(topic),
-            driver=driver(self._settings, self._pipeline.name),
+            driver=read_driver_state(self._settings, self._pipeline.name),
             unread_since={r.partition: r.log_time_micros for r in self.log.read(topic, first)},
             newest=self.log.newest_times(topic),
         )
@@ -59,7 +53,7 @@ class Observer:
     def records(self) -> list[EpochRecord]:
         """Return the records of the newest epochs, oldest first."""
         version = versions.current(self._settings, self._pipeline)
-        epochs = EpochLog(version.uri) if version is not None and tables.exists(version.uri) else None
+        epochs = EpochLog(version.uri) if version is not None and delta.exists(version.uri) else None
         found = [] if epochs is None else recent(epochs)
         if not found:
             raise no_epoch(self._pipeline.name)
@@ -75,32 +69,3 @@ def no_epoch(name: str) -> LakeError:
     """Return the message that there is nothing to watch yet."""
     msg = f"Stream of {name}: expected at least one committed epoch under this definition, got none."
     return LakeError(msg + f"\nHint: `cutover stream {name}` starts it.", runbook="StreamNotRunning")
-
-
-def driver(settings: Settings, name: str) -> Driver:
-    """Return what the heartbeat says, and whether the process that wrote it still lives."""
-    file = settings.run_dir / name / "heartbeat.json"
-    try:
-        raw: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-        alive = raw["state"] not in _ENDED and _lives(raw)
-        state = raw["state"] if alive or raw["state"] in _ENDED else "DIED"
-        told = {key: raw.get(key) for key in _TOLD}
-        return Driver(
-            alive=alive,
-            state=state,
-            ahead=_ahead(raw.get("at"), file.stat().st_mtime),
-            open_since=raw.get("open_since") or {},
-            skew=raw.get("skew") or {},
-            **told,
-        )
-    except (OSError, ValueError, KeyError, TypeError):
-        return Driver()
-
-
-def _ahead(told: str | None, written: float) -> float:
-    return 0.0 if told is None else datetime.fromisoformat(told).timestamp() - written
-
-
-def _lives(raw: object) -> bool:
-    identity = parse_identity(raw)
-    return identity is not None and is_alive(identity)

@@ -5,13 +5,14 @@ from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import Any
 
-from cutover.definition.pipeline import Pipeline
-from cutover.lake.epochs import EpochRecord
+from cutover.definition.model.pipeline import Pipeline
+from cutover.driver_state import DriverState
+from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.settings import Alerts
 from reconcile.watch import lag
-from reconcile.watch.alerts import Alert, alerts
+from reconcile.watch.alerts.rules import Alert, alerts
 from reconcile.watch.facts import Facts
-from reconcile.watch.lag import Driver, Lag, Limits, PartitionLag, Time
+from reconcile.watch.lag import Lag, Limits, PartitionLag, Time
 
 SHARED = 200
 """Epochs over which the late share is told."""
@@ -36,7 +37,7 @@ class Status:
     watermark_lag_seconds: float | None  # newest event seen - watermark
     late_share: float  # late / (accepted + late), of the newest epochs
     late_epochs: int  # how many those are
-    driver: Driver
+    driver: DriverState
     alerts: tuple[Alert, ...] = ()  # that fire now, the most urgent first
 
     def to_json(self) -> dict[str, Any]:

@@ -6,15 +6,17 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from cutover.cells import visible
-from cutover.definition.pipeline import Pipeline
-from cutover.lake import control, own, tables, versions
-from cutover.lake.foreign import Kind
+from cutover.definition.model.pipeline import Pipeline
+from cutover.lake.control import control_tables, versions
+from cutover.lake.integrity import table_weights
+from cutover.lake.integrity.foreign_commits import Kind
+from cutover.lake.tables import delta
 from cutover.settings import Settings
-from reconcile import history, life, recorded
-from reconcile.report.text import number
-from reconcile.result import Verdict
+from reconcile.judgement import history, lifecycle, records
+from reconcile.result.outcome import Verdict
+from reconcile.result.text import number
 from reconcile.verify import record
-from reconcile.watch.alert import SEVERITIES
+from reconcile.watch.alerts.alert import SEVERITIES
 from reconcile.watch.facts import Pin, Trouble
 
 _INTERVAL = re.compile(r"interval (\d+) (hour|day|week)s?\Z", re.IGNORECASE)
@@ -29,17 +31,17 @@ def of_comparison(settings: Settings, pipeline: Pipeline) -> Iterator[Trouble]:
         LakeError: The history cannot be read.
     """
     lines, version = history.of_now(settings, pipeline)
-    standing = recorded.standing(lines, version)
+    standing = records.standing(lines, version)
     uncompared = [one for one in standing if not one.is_comparable]
     diverged = [one for one in standing if one.verdict is Verdict.DIVERGED]
     if uncompared:
         yield from _breaches(uncompared[-1].result)
     if diverged:
         newest = diverged[-1]
-        text = f"{number(recorded.unexplained(newest))} (window, key) rows of final windows differ without a cause"
+        text = f"{number(records.unexplained(newest))} (window, key) rows of final windows differ without a cause"
         yield Trouble(runbook="DivergenceUnexplained", text=f"{text}, epoch {newest.epoch}, run {newest.run_id}")
         return
-    left = life.open_differences(settings, pipeline.name, lines, version)
+    left = lifecycle.open_differences(settings, pipeline.name, lines, version)
     if left:
         first = min(one.window_start for one in left.values())
         text = f"{number(len(left))} (window, key) rows differed without a cause and were not compared since"
@@ -70,7 +72,7 @@ def of_others(settings: Settings, pipeline: Pipeline) -> Iterator[Trouble]:
     Raises:
         LakeError: A table cannot be read.
     """
-    for change, _ in own.changes(settings, pipeline):
+    for change, _ in table_weights.changes(settings, pipeline):
         if change.kind is Kind.FOREIGN:
             yield Trouble(runbook=change.runbook, text=visible(change.sentence))
 
@@ -83,12 +85,12 @@ def pins(settings: Settings, pipeline: Pipeline, *, now: datetime) -> Iterator[P
     """
     version = versions.current(settings, pipeline)
     last: dict[tuple[int, str], dict[str, Any]] = {}
-    for row in control.read(settings, "pins", pipeline.name):
+    for row in control_tables.read(settings, "pins", pipeline.name):
         last[row["epoch"], row["holder"]] = row
     held = [row for row in last.values() if not row["released"] and row["expires_at"] > now]
-    if version is None or not held or not tables.exists(version.uri):
+    if version is None or not held or not delta.exists(version.uri):
         return
-    kept = _kept(tables.open_table(version.uri).metadata().configuration)
+    kept = _kept(delta.open_table(version.uri).metadata().configuration)
     for row in held:
         yield Pin(
             holder=row["holder"],

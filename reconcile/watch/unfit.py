@@ -5,11 +5,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from cutover.cells import visible
-from cutover.definition.pipeline import Pipeline, Topic
-from cutover.definition.schema import Field, fields
-from cutover.lake import queries
-from cutover.lake.epochs import EpochLog, EpochRecord
-from cutover.log import two
+from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.model.schema import Field, fields
+from cutover.definition.model.topic import Topic
+from cutover.engine import queries
+from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
+from cutover.log import topic_partitions
 from cutover.log.kafka import LogClient, RawRecord
 from cutover.records.classes import Class, Reason
 from cutover.records.reference.parse import parse
@@ -77,8 +78,8 @@ def _malformed(pipeline: Pipeline, epochs: EpochLog, log: LogClient, since: int)
     if row is None:
         return
     _, partition, offset, reason = row
-    found = next(iter(log.read(two.log_of(pipeline), {partition: [offset]})), None)
-    what = None if found is None else misfit(found.value, two.source_of(pipeline, partition))
+    found = next(iter(log.read(topic_partitions.log_of(pipeline), {partition: [offset]})), None)
+    what = None if found is None else misfit(found.value, topic_partitions.source_of(pipeline, partition))
     yield Unfit(what=what or f"a field does not fit ({reason})", partition=partition, offset=offset)
 
 
@@ -86,7 +87,7 @@ def _unknown(pipeline: Pipeline, log: LogClient, record: EpochRecord) -> Iterato
     ranges = {p: (record.start.get(p, 0), end) for p, end in record.end.items()}
     found = _first_unknown(log.read_ranges(record.topic, ranges), pipeline)
     if found is not None:
-        what = misfit(found.value, two.source_of(pipeline, found.partition)) or "an unknown field"
+        what = misfit(found.value, topic_partitions.source_of(pipeline, found.partition)) or "an unknown field"
         yield Unfit(what=what, partition=found.partition, offset=found.offset)
 
 
@@ -94,6 +95,9 @@ def _first_unknown(records: Iterable[RawRecord], pipeline: Pipeline) -> RawRecor
     """Return the first record of the lowest partition that has one, among those looked through."""
     first: dict[int, RawRecord] = {}
     for _, record in zip(range(MOST), records, strict=False):
-        if record.partition not in first and parse(record.value, two.source_of(pipeline, record.partition)).unknown:
+        if (
+            record.partition not in first
+            and parse(record.value, topic_partitions.source_of(pipeline, record.partition)).unknown
+        ):
             first[record.partition] = record
     return first[min(first)] if first else None

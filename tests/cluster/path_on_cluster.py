@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from batch import recompute
-from cutover import events, spark
+from cutover import events
+from cutover.engine import spark
 from cutover.probe import Point
 from cutover.settings import Kafka, Settings, Spark, Stream
 from streaming import driver

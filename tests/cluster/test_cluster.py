@@ -14,13 +14,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from batch import recompute
-from cutover.lake import queries, tables
+from cutover.engine import queries
 from cutover.lake.paths import batch_uri
+from cutover.lake.tables import delta
 from cutover.process import Identity, is_alive
 from cutover.settings import Settings
 from infra import cluster
 from infra.cluster import Cluster
-from reconcile.result import Verdict
+from reconcile.result.outcome import Verdict
 from reconcile.run import reconcile
 from streaming import driver
 from tests.integration.streaming import rig
@@ -45,7 +46,7 @@ def workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 def batch_rows(settings: Settings, topic: str) -> list[tuple[Any, ...]]:
     """Return the batch table, in order."""
     connection = queries.connect()
-    tables.relation(connection, "batch", batch_uri(settings, rig.pipeline(topic)))
+    delta.relation(connection, "batch", batch_uri(settings, rig.pipeline(topic)))
     query = "SELECT epoch_us(window_start), k, clicks, ids, squares, newest FROM batch ORDER BY ALL"
     return list(connection.execute(query).fetchall())
 

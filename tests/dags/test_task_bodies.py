@@ -12,12 +12,12 @@ from reconcile_task import address, label, requests
 from run_range import RunRange
 from task_errors import failing_plainly
 
-from cutover.definition import catalogue
-from cutover.definition.fingerprint import result_fingerprint
+from cutover.definition.compile.fingerprint import result_fingerprint
+from cutover.definition.loading import catalogue
 from cutover.errors import LogError
-from cutover.lake import control
+from cutover.lake.control import control_tables
 from cutover.settings import Settings, load_settings
-from infra.child import ChildEnd
+from infra.processes.child import ChildEnd
 
 if TYPE_CHECKING:
     from airflow.dag_processing.dagbag import DagBag
@@ -122,7 +122,7 @@ def test_batch_is_skipped_in_kappa(bag: "DagBag", home: Path) -> None:
     row = {"pipeline": "flights", "sequence": 1, "at": FEB_8, "event": "advanced", "stage": "KAPPA"}
     fingerprint = result_fingerprint(catalogue.get(load_settings(), "flights"))
     rest = {"result_fingerprint": fingerprint, "stream_version": 0, "who": "me", "why": "test", "evidence": "{}"}
-    control.append(Settings(home=home), "gate", [row | rest])
+    control_tables.append(Settings(home=home), "gate", [row | rest])
 
     run = bag.dags["flights_batch"].test()
 

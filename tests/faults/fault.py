@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from reconcile.result import Verdict
+from reconcile.result.outcome import Verdict
 
 if TYPE_CHECKING:
     from tests.faults.rig import Rig

@@ -9,7 +9,7 @@ from typing import Literal
 from confluent_kafka import KafkaError, Message, Producer
 
 from cutover.definition import Pipeline
-from cutover.definition.windows import newest
+from cutover.definition.model.windows import newest
 from reconcile.verify.oracle import Sent, append
 from tests.integration.streaming.rig import MINUTE, NOON, Event
 

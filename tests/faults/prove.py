@@ -8,7 +8,7 @@ from pathlib import Path
 from cutover.errors import CutoverError
 from cutover.records.classes import Class
 from reconcile.verify.model import State
-from reconcile.watch.alert import SEVERITIES
+from reconcile.watch.alerts.alert import SEVERITIES
 from tests.faults.fault import Fault
 from tests.faults.result import Result
 from tests.faults.rig import Rig

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
-from cutover.lake import serving
+from cutover.lake.serving import views
 from cutover.records.classes import Class
 from tests.faults.fault import Hold
 from tests.faults.rig import Rig
@@ -13,7 +13,7 @@ Position = tuple[int, int]
 def positions(rig: Rig, view: str, kind: str) -> set[Position]:
     """Return partition and offset of the records of a class in `ledger` or `batch_ledger`."""
     query = f"SELECT DISTINCT _partition, _offset FROM {view} WHERE _class = ?"  # noqa: S608 -- a name of ours
-    rows = serving.connect(rig.settings, rig.pipeline).execute(query, [kind]).fetchall()
+    rows = views.connect(rig.settings, rig.pipeline).execute(query, [kind]).fetchall()
     return {(int(row[0]), int(row[1])) for row in rows}
 
 

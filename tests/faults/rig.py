@@ -15,21 +15,23 @@ from batch.recompute import run as run_batch
 from cutover.clock import Clock, SystemClock
 from cutover.definition import Pipeline
 from cutover.errors import CutoverError
-from cutover.lake import tables, versions
 from cutover.lake.batch_runs import BatchRun
-from cutover.lake.epochs import EpochRecord
-from cutover.lake.versions import Version
+from cutover.lake.control import versions
+from cutover.lake.control.versions import Version
+from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient
 from cutover.probe import Probe, silent
 from cutover.settings import Kafka, Settings
-from reconcile.result import Reconciliation
+from reconcile.result.outcome import Reconciliation
 from reconcile.verify.model import Verification
 from reconcile.verify.oracle import Oracle, Sent
-from reconcile.verify.run import verify
-from reconcile.watch.alerts import Alert, alerts
+from reconcile.verify.runner import verify
+from reconcile.watch.alerts.rules import Alert, alerts
 from reconcile.watch.gather import Gathering
-from streaming import driver, heartbeat
-from streaming.heartbeat import Heartbeat
+from streaming import driver
+from streaming.process import heartbeat
+from streaming.process.heartbeat import Heartbeat
 from tests.faults import producer
 from tests.faults.child import Child
 from tests.faults.definition import definition
@@ -284,7 +286,7 @@ class Rig:
     def records(self) -> list[EpochRecord]:
         """Return the records of all committed epochs; none before the first start."""
         version = versions.current(self.settings, self.pipeline)
-        if version is None or not tables.exists(version.uri):
+        if version is None or not delta.exists(version.uri):
             return []
         return small.records(self.settings, self.pipeline)
 
@@ -295,7 +297,7 @@ class Rig:
 
     def transaction(self) -> int | None:
         """Return the transaction number of the epoch log: the newest epoch, as the table's own log says it."""
-        number = tables.open_table(self.version.uri).transaction_version(self.version.app_id)
+        number = delta.open_table(self.version.uri).transaction_version(self.version.app_id)
         return None if number is None else int(number)
 
     def counted(self, classes: Sequence[str] = ("accepted", "late")) -> dict[small.Cell, small.Value]:

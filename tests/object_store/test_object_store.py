@@ -6,9 +6,10 @@ from deltalake import CommitProperties, Transaction
 from deltalake.exceptions import CommitFailedError
 
 from batch import recompute
-from cutover.lake import tables, versions, writing
+from cutover.lake.control import versions
+from cutover.lake.tables import commits, delta
 from cutover.settings import Settings
-from reconcile.result import Verdict
+from reconcile.result.outcome import Verdict
 from reconcile.run import reconcile
 from streaming import driver
 from tests.integration.streaming import rig
@@ -43,10 +44,10 @@ def test_an_overtaken_handle_is_refused(store_settings: Settings, topic_name: st
     driver.run(settings, pipeline, until="drain")
     version = versions.current(settings, pipeline)
     assert version is not None
-    first, second = tables.open_table(version.uri), tables.open_table(version.uri)
+    first, second = delta.open_table(version.uri), delta.open_table(version.uri)
     commit = CommitProperties(app_transactions=[Transaction(version.app_id, 1)])
     empty = pa.schema(second.schema().to_arrow()).empty_table()
-    writing.append(first, empty, commit=commit)
+    commits.append(first, empty, commit=commit)
 
     with pytest.raises(CommitFailedError, match="Concurrent transaction"):
-        writing.append(second, empty, commit=commit)
+        commits.append(second, empty, commit=commit)

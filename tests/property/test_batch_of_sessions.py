@@ -13,26 +13,28 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batch import index, scan, sessions
-from batch.index import History
-from batch.lookups import Lookups
-from batch.replace import replace_windows
-from batch.scan import AGAIN, FIRST, LAST, SCAN
+from batch import sessions
+from batch.context import Work
+from batch.cut import Target
+from batch.read import index, scan
+from batch.read.enrichment import Lookups
+from batch.read.index import History
+from batch.read.scan import AGAIN, FIRST, LAST, SCAN
 from batch.staging import Staging
-from batch.target import Target
-from batch.work import Work
+from batch.write.replace import replace_windows
 from cutover.definition import Count, Lateness, Pipeline, Sessions, Sum, Topic
-from cutover.definition.windows import Interval, merged
-from cutover.lake import queries, tables
+from cutover.definition.model.windows import Interval, merged
+from cutover.engine import queries
 from cutover.lake.batch_runs import BatchRun
-from cutover.lake.epochs import EpochRecord
+from cutover.lake.control.versions import Version
+from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.paths import batch_uri
-from cutover.lake.schemas import batch_schema, partial_schema
-from cutover.lake.spans import is_affected
-from cutover.lake.versions import Version
+from cutover.lake.serving.spans import is_affected
+from cutover.lake.tables import delta
+from cutover.lake.tables.schemas import batch_schema, partial_schema
 from cutover.log.kafka import LogClient
 from cutover.records.closing import closed_by
-from cutover.records.read import Offsets
+from cutover.records.reading.scan import Offsets
 from cutover.settings import Kafka, Settings
 from tests.support.depth import depth
 
@@ -100,7 +102,7 @@ class Batch:
             "CREATE TEMP TABLE ranges (scan INTEGER, _partition INTEGER, window_start BIGINT, window_end BIGINT,"
             " first_offset BIGINT, last_offset BIGINT)"
         )
-        tables.ensure(batch_uri(self.settings, PIPELINE), batch_schema(PIPELINE))
+        delta.ensure(batch_uri(self.settings, PIPELINE), batch_schema(PIPELINE))
 
     def run(self, watermark: int | None, earliest: dict[int, int]) -> BatchRun:
         """Do what a run does between its scan and its record."""
@@ -116,7 +118,7 @@ class Batch:
         rows = schema.empty_table()
         if found.query:
             rows = self.connection.sql(found.query).to_arrow_table().select(schema.names).cast(schema)
-        version = replace_windows(tables.open_table(uri), rows, found.plan.computed, of="r")
+        version = replace_windows(delta.open_table(uri), rows, found.plan.computed, of="r")
         self.runs.append(
             BatchRun(
                 run_id=str(len(self.runs)),
@@ -141,7 +143,7 @@ class Batch:
         return self.runs[-1]
 
     def table(self) -> Found:
-        tables.relation(self.connection, "now", batch_uri(self.settings, PIPELINE))
+        delta.relation(self.connection, "now", batch_uri(self.settings, PIPELINE))
         rows = self.connection.sql("SELECT k, epoch_us(window_start), epoch_us(window_end), n, v FROM now").fetchall()
         assert len({row[:2] for row in rows}) == len(rows)
         return {(k, Interval(start, end)): (n, int(v)) for k, start, end, n, v in rows}

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cutover.definition import Topic
-from cutover.definition.pipeline import TimeFormat
+from cutover.definition.model.topic import TimeFormat
 from cutover.records import reference
 from cutover.records.reference.parse import parse
-from reconcile import claims, logrows
+from reconcile.attribution import claims, log_rows
 from tests.support.claimed import rows_at, told
 from tests.support.depth import depth
 from tests.support.logs import JOINS, WINDOWS, Joined, borders, ends_split, event_logs, pipelines, split
@@ -55,6 +55,6 @@ def test_no_record_is_passed_over_that_the_strict_parser_puts_elsewhere(
     topic = Topic(name="t", schema="at timestamp, v int", event_time="at", time_format=time_format)
     value = f'{spaces}{{"v": 1, "at": 7, "at":{json.dumps(time)}}}{end}'.encode()
 
-    guessed, strict = logrows.event_time(value, topic), parse(value, topic)
+    guessed, strict = log_rows.event_time(value, topic), parse(value, topic)
 
     assert strict.reason is not None or guessed in {None, strict.values["at"]}

@@ -12,18 +12,19 @@ from typing import Any
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from batch.scan import HOURS
+from batch.read.scan import HOURS
 from cutover.definition import Count, Pipeline, Policy, Sessions, Sum, Topic
-from cutover.definition.fingerprint import lateness_fingerprint, result_fingerprint
-from cutover.definition.windows import Interval, merged
+from cutover.definition.compile.fingerprint import lateness_fingerprint, result_fingerprint
+from cutover.definition.model.windows import Interval, merged
 from cutover.lake.batch_runs import EXPIRED, BatchRun, Incomplete
-from cutover.lake.epochs import EpochRecord
+from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.log.kafka import RawRecord
-from cutover.records import limits
 from cutover.records.closing import closed_by, grace
+from cutover.records.parsing import limits
 from cutover.settings import Settings
-from reconcile import seal, sides
-from reconcile.judgement import judge as judgement_of
+from reconcile.attribution.judgement import judge as judgement_of
+from reconcile.comparison import sides
+from reconcile.preconditions import seal
 from tests.integration.reconcile.lake_of import Lake, held, in_force, write
 from tests.support.depth import depth
 

@@ -21,18 +21,19 @@ from pyspark.sql import SparkSession
 
 from batch import recompute
 from cutover.definition import Pipeline
+from cutover.engine import queries
 from cutover.errors import LakeError
-from cutover.lake import queries, tables
-from cutover.lake.epochs import EpochRecord
+from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.paths import batch_uri
+from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient, RawRecord
 from cutover.probe import Point
 from cutover.records import reference
 from cutover.settings import Kafka, Settings, Spark, Stream
-from reconcile.result import Verdict
+from reconcile.result.outcome import Verdict
 from reconcile.run import reconcile
 from reconcile.verify.model import State
-from reconcile.verify.run import verify
+from reconcile.verify.runner import verify
 from streaming import driver
 from tests.integration.streaming.rig import renamed
 from tests.support.books import expected_rows, hold, rows_of
@@ -192,7 +193,7 @@ class Actions(RuleBasedStateMachine):
         self.cut = self.records[-1]
         read = [r for r in self.log if r.offset < self.cut.end.get(r.partition, 0)]
         connection = queries.connect()
-        tables.relation(connection, "batch", batch_uri(self.settings, self.pipeline))
+        delta.relation(connection, "batch", batch_uri(self.settings, self.pipeline))
         found = rows_of(connection, self.pipeline, "SELECT * FROM batch")
         assert {
             cell: row for cell, row in expected_rows(reference.run(self.pipeline, read)).items() if cell in found

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cutover.records.reference import measures as reference
-from reconcile.verify.equal import plain, same
+from reconcile.comparison.equal import plain, same
 from tests.support.measured import COLUMNS, MEASURES, PIPELINE, Taken, finished, fold, table, taken
 
 FEW = settings(max_examples=25, deadline=None, derandomize=True)

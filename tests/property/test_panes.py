@@ -32,9 +32,9 @@ from cutover.definition import (
     Until,
 )
 from cutover.definition import Sequence as InTurn
-from cutover.definition.measures import Measure
-from cutover.definition.triggers import Trigger
-from cutover.definition.windows import FOREVER, Interval, Window
+from cutover.definition.measures.kinds import Measure
+from cutover.definition.model.triggers import Trigger
+from cutover.definition.model.windows import FOREVER, Interval, Window
 from cutover.panes import batch, reference
 from cutover.panes.model import Estimator, Ideal, Key, Outcome, Pane, Row, Setting, Step, Timing, Watermark
 

@@ -15,8 +15,8 @@ from cutover.definition import (
     Sliding,
     Sum,
 )
-from cutover.definition.triggers import Trigger
-from cutover.definition.windows import FOREVER, Window
+from cutover.definition.model.triggers import Trigger
+from cutover.definition.model.windows import FOREVER, Window
 from cutover.panes import reference
 from cutover.panes.model import Outcome, Row, Setting, Step, Watermark
 

@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 
 from batch import recompute
 from cutover.definition import Pipeline
-from cutover.lake import queries, tables
+from cutover.engine import queries
 from cutover.lake.paths import batch_uri
+from cutover.lake.tables import delta
 from cutover.log.kafka import RawRecord
 from cutover.records import reference
 from cutover.settings import Kafka, Settings, Spark, Stream
-from reconcile.result import Reconciliation, Verdict
+from reconcile.result.outcome import Reconciliation, Verdict
 from reconcile.run import reconcile
 from streaming import driver
 from tests.integration.streaming.rig import renamed
@@ -137,7 +138,7 @@ def test_reference_stream_and_batch_agree_wherever_epochs_end(
     records = hold(settings, pipeline, story.log)
     truth = expected_rows(reference.run(pipeline, story.log))
     connection = queries.connect()
-    tables.relation(connection, "batch", batch_uri(settings, pipeline))
+    delta.relation(connection, "batch", batch_uri(settings, pipeline))
     epochs = [record for record in records if not record.final]
     alone = reference.run(pipeline, story.log, epochs=[record.end for record in epochs])
     assert dict(story.ends[-1]) == dict(records[-1].end)

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from cutover.definition import Pipeline
 from cutover.log.kafka import RawRecord
-from cutover.records import reference, twins
+from cutover.records import duplicates, reference
 from cutover.records.classes import Class
 from cutover.records.classify import classified
 from cutover.records.fold import finished_sql
-from cutover.records.parse import parsed
+from cutover.records.parsing.parser import parsed
 from cutover.records.partials import aggregated
 from cutover.records.watermark import Observation, WatermarkState, advance
 from tests.support.logs import borders, event_logs, pipelines
@@ -40,7 +40,7 @@ def parse(spark: "SparkSession", pipeline: Pipeline, records: Iterable[RawRecord
 def whole(spark: "SparkSession", pipeline: Pipeline, records: Iterable[RawRecord]) -> pa.Table:
     found, twin = parse(spark, pipeline, records), "false"
     if pipeline.source.record_id is not None:
-        found, twin = twins.marked(found, pipeline), twins.IS_TWIN
+        found, twin = duplicates.marked(found, pipeline), duplicates.IS_TWIN
     return partials(found, pipeline, None, twin)
 
 
@@ -60,7 +60,7 @@ def stream(
     for end in ends:
         inside = [r for r in log if before[r.partition] <= r.offset < end[r.partition]]
         rows = parse(spark, pipeline, inside)
-        duplicate = twins.listed_sql(repeated(rows, pipeline, state.watermark, ids))
+        duplicate = duplicates.listed_sql(repeated(rows, pipeline, state.watermark, ids))
         found.append(partials(rows, pipeline, state.watermark, duplicate))
         newest: dict[int, int] = {}
         for row in found[-1].select(["_partition", "newest"]).to_pylist():
@@ -79,7 +79,7 @@ def repeated(
     if pipeline.source.record_id is None:
         return []
     found = []
-    known = twins.candidates(rows, pipeline, watermark).collect()
+    known = duplicates.candidates(rows, pipeline, watermark).collect()
     for row in sorted(known, key=lambda row: (row["partition"], row["offset"])):
         found += [(row["partition"], row["offset"])] if (row["id"], row["event_time"]) in seen else []
         seen.add((row["id"], row["event_time"]))

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from cutover.errors import DefinitionError
 from cutover.panes import batch, reference
 from cutover.scenarios.compare import differences
-from cutover.scenarios.file_form import ScenarioForm
-from cutover.scenarios.parse import parse, parse_cases
 from cutover.scenarios.plot import draw
+from cutover.scenarios.reading.file_form import ScenarioForm
+from cutover.scenarios.reading.parse import parse, parse_cases
 from cutover.scenarios.show import to_json
 from tests.support import figures
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cutover.definition import Count, Pipeline, Sessions, Sum, Topic, TopK
-from cutover.definition.windows import Interval, merged
-from cutover.lake.schemas import partial_schema
+from cutover.definition.model.windows import Interval, merged
+from cutover.lake.tables.schemas import partial_schema
 from cutover.records.fold import fold_sql
 from tests.support.depth import depth
 

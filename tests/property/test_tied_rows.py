@@ -16,14 +16,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cutover.definition import Accumulation, AtWatermark, Count, Max, Min, Repeat, Sum
-from cutover.definition.measures import Measure
-from cutover.definition.windows import Window
+from cutover.definition.measures.kinds import Measure
+from cutover.definition.model.windows import Window
 from cutover.log.kafka import RawRecord
 from cutover.panes import batch, reference
 from cutover.panes.model import Row, Setting
 from cutover.records import reference as paths
-from reconcile.diff import diff
-from reconcile.layout import Layout, Value
+from reconcile.comparison.diff import diff
+from reconcile.comparison.layout import Layout, Value
 from tests.property.test_panes import MILLISECOND, TO_THE_END, WINDOWS, last_values
 from tests.support.claimed import told
 from tests.support.depth import depth

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pytest
 
 from cutover.definition import Count, Pipeline, Sessions, Sum, Topic
-from cutover.definition.windows import Interval, merged
+from cutover.definition.model.windows import Interval, merged
 from cutover.records.fold import fold_sql, joined_sql
-from reconcile.diff import diff
-from reconcile.layout import Layout, Value
+from reconcile.comparison.diff import diff
+from reconcile.comparison.layout import Layout, Value
 
 GAP = 500
 SIDES = 4  # as many as a comparison has: batch, and the stream after each class

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cutover.definition import Lateness
-from cutover.definition.windows import Sliding
+from cutover.definition.model.windows import Sliding
 from cutover.records.watermark import Observation, WatermarkState, advance, final_watermark
 
 LATENESS = Lateness(out_of_orderness="2 seconds", idle_after="10 seconds")

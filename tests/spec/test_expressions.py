@@ -9,7 +9,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from cutover.definition.expressions import Expression, compile_expression
+from cutover.definition.expressions.compiler import Expression, compile_expression
 from tests.spec.nasty import TYPES, nasty_table
 
 if TYPE_CHECKING:

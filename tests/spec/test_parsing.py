@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from cutover.definition import Count, Fixed, Pipeline, Topic
-from cutover.records.parse import parsed
+from cutover.records.parsing.parser import parsed
 from cutover.records.reference.parse import parse
 
 if TYPE_CHECKING:

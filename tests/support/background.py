@@ -7,7 +7,7 @@ from cutover.definition import Pipeline
 from cutover.probe import Probe, silent
 from cutover.settings import Settings
 from streaming import driver
-from streaming.heartbeat import folder
+from streaming.process.heartbeat import folder
 
 WITHIN = 90.0
 

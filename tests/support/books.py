@@ -8,8 +8,10 @@ from typing import Any
 import duckdb
 
 from cutover.definition import Pipeline
-from cutover.lake import queries, tables, versions
-from cutover.lake.epochs import EpochLog, EpochRecord
+from cutover.engine import queries
+from cutover.lake.control import versions
+from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
+from cutover.lake.tables import delta
 from cutover.log.kafka import RawRecord
 from cutover.records import reference
 from cutover.records.classes import Class
@@ -69,7 +71,7 @@ def hold(settings: Settings, pipeline: Pipeline, log: Sequence[RawRecord]) -> li
         log: The whole log; what the newest epoch has not read is left out.
     """
     version = versions.current(settings, pipeline)
-    if version is None or not tables.exists(version.uri):
+    if version is None or not delta.exists(version.uri):
         return []
     epochs = EpochLog(version.uri)
     records = epochs.records()

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from infra import broker, ports
-from infra.child import end_with_parent
+from infra.broker import server
+from infra.processes import ports
+from infra.processes.child import end_with_parent
 
 READY_SECONDS = 90.0
 STOP_SECONDS = 20.0
@@ -21,26 +22,26 @@ class Broker:
         self.home = home
         self.ports = ports.settle(home / "run" / "ports.json", needed=("broker", "controller"))
         self.process: subprocess.Popen[bytes] | None = None
-        broker.prepare(home, self.ports)
+        server.prepare(home, self.ports)
 
     @property
     def bootstrap(self) -> str:
         """Return `host:port`."""
-        return broker.address(self.ports)
+        return server.address(self.ports)
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
         with (self.home / "kafka" / "stdout.log").open("ab") as out:
             self.process = process = subprocess.Popen(
-                broker.command(self.home),
+                server.command(self.home),
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,
                 start_new_session=True,
                 preexec_fn=end_with_parent,  # noqa: PLW1509 -- one call to the kernel; a killed test run leaves none
             )
-        broker.wait_ready(self.home, self.ports, within=READY_SECONDS, alive=lambda: process.poll() is None)
-        broker.write_address(self.home / "run", self.ports)
+        server.wait_ready(self.home, self.ports, within=READY_SECONDS, alive=lambda: process.poll() is None)
+        server.write_address(self.home / "run", self.ports)
 
     def signal(self, sign: signal.Signals) -> None:
         """Send a signal to its group."""

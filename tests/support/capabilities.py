@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
-from cutover.definition.measures import Measure
-from cutover.definition.windows import Sliding, Window
+from cutover.definition.measures.kinds import Measure
+from cutover.definition.model.windows import Sliding, Window
 from cutover.panes.model import Setting
 
 Runner = Literal["reference", "streaming", "batch"]

@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 
 from cutover.definition import Pipeline, Sessions
-from cutover.definition.windows import Interval, merged
+from cutover.definition.model.windows import Interval, merged
 from cutover.log.kafka import RawRecord
 from cutover.records.classes import Class
 from cutover.records.reference import Result, Row
 from cutover.records.reference.place import placed
-from reconcile import claims
-from reconcile.claims import Place, Told
+from reconcile.attribution import claims
+from reconcile.attribution.claims import Place, Told
 
 
 def ledger_of(stream: Result) -> dict[claims.Position, str]:

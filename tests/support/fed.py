@@ -11,17 +11,17 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Self
 
 from cutover.definition import Pipeline
-from cutover.lake.epochs import EpochRecord
-from cutover.log import two
+from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.log import topic_partitions
 from cutover.log.kafka import LogClient
 from cutover.probe import Point
-from cutover.records.read import read
+from cutover.records.reading.scan import read
 from cutover.settings import Settings
 from streaming import driver
-from streaming.heartbeat import Beat, first_beat, folder
-from streaming.identity import new_run_id
-from streaming.rim import Rim
-from streaming.stream import Stream
+from streaming.microbatch.engine import Stream
+from streaming.process.context import Rim
+from streaming.process.heartbeat import Beat, first_beat, folder
+from streaming.sink.run_id import new_run_id
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,9 +47,9 @@ class HandClock:
 
 def _noted(log: str, end: Mapping[int, int]) -> dict[str, dict[str, int]]:
     """Return the offsets as Spark notes them: by topic."""
-    found: dict[str, dict[str, int]] = {topic: {} for topic in two.topics_of(log)}
+    found: dict[str, dict[str, int]] = {topic: {} for topic in topic_partitions.topics_of(log)}
     for partition, offset in end.items():
-        place = two.place(log, partition)
+        place = topic_partitions.place(log, partition)
         found[place.topic][str(place.partition)] = offset
     return found
 

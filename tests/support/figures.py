@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cutover.scenarios.model import Scenario
-from cutover.scenarios.parse import parse
+from cutover.scenarios.reading.parse import parse
+from cutover.scenarios.reading.scenario import Scenario
 
 DOCS = Path(__file__).parents[2] / "docs" / "scenarios"
 FILE = DOCS / "dataflow-figures.json"

@@ -17,9 +17,9 @@ from pathlib import Path
 from deltalake import DeltaTable
 
 from cutover.errors import CutoverError
-from cutover.lake import control
+from cutover.lake.control import control_tables
 from cutover.settings import Kafka, Settings
-from reconcile.result import Reconciliation, Verdict
+from reconcile.result.outcome import Reconciliation, Verdict
 from tests.integration.reconcile.lake_of import PIPELINE, START, Sale, lake_of, reconcile, write
 
 SALES = [
@@ -36,7 +36,7 @@ def made(home: Path) -> Settings:
     DeltaTable(uri).create_checkpoint()
     row = {"pipeline": PIPELINE.name, "at": START, "event": "rolled_back", "stage": "LAMBDA", "who": "me", "why": "so"}
     truth = {"result_fingerprint": lake.run.result_fingerprint, "stream_version": 0, "evidence": "{}"}
-    control.append(settings, "gate", [row | truth])
+    control_tables.append(settings, "gate", [row | truth])
     return settings
 
 

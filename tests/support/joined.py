@@ -10,9 +10,9 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from cutover.definition import Avg, Count, Fixed, Join, Lateness, Max, Min, Pipeline, SelfJoin, Sum, Topic
-from cutover.definition.joins import RIGHT, How
-from cutover.lake import queries
-from cutover.lake.schemas import partial_schema
+from cutover.definition.model.joins import RIGHT, How
+from cutover.engine import queries
+from cutover.lake.tables.schemas import partial_schema
 from cutover.records.fold import finished_sql, fold_sql
 from cutover.records.reference import joined
 

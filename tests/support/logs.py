@@ -24,9 +24,9 @@ from cutover.definition import (
     Sum,
     Topic,
 )
-from cutover.definition.joins import RIGHT, How
-from cutover.definition.measures import Measure
-from cutover.definition.windows import Window
+from cutover.definition.measures.kinds import Measure
+from cutover.definition.model.joins import RIGHT, How
+from cutover.definition.model.windows import Window
 from cutover.log.kafka import RawRecord
 
 MICROS = 1_000_000

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from cutover.lake.losses import Loss
+from cutover.lake.control.losses import Loss
 
 LOSS = Loss(
     pipeline="clicks",

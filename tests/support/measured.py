@@ -27,12 +27,12 @@ from cutover.definition import (
     Topic,
     TopK,
     Variance,
-    doubles,
 )
-from cutover.definition.counted import LOWEST
-from cutover.definition.measures import Measure
-from cutover.definition.types import measure_type
-from cutover.lake.schemas import partial_schema
+from cutover.definition.compile.types import measure_type
+from cutover.definition.measures import doubles
+from cutover.definition.measures.counted import LOWEST
+from cutover.definition.measures.kinds import Measure
+from cutover.lake.tables.schemas import partial_schema
 from cutover.log.kafka import RawRecord
 from cutover.records.fold import finished_sql, fold_sql
 from cutover.records.reference.hashes import spark_hash

@@ -7,15 +7,17 @@ import pyarrow as pa
 from deltalake import write_deltalake
 
 from cutover.definition import Pipeline
-from cutover.definition.fingerprint import panes_fingerprint
-from cutover.definition.windows import FOREVER
-from cutover.lake import tables
-from cutover.lake.epochs import EpochLog, EpochRecord
-from cutover.lake.schemas import epoch_log_schema, partial_schema
+from cutover.definition.compile.fingerprint import panes_fingerprint
+from cutover.definition.model.windows import FOREVER
+from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
+from cutover.lake.tables import delta
+from cutover.lake.tables.schemas import epoch_log_schema, partial_schema
 from cutover.panes.course import Comes, Ends, course
 from cutover.panes.model import Outcome, Row, Setting, is_too_late
-from streaming import pane_rows, pane_values, scenario
-from streaming.panes import Panes, Passing
+from streaming.panes import rows as pane_rows
+from streaming.panes import values
+from streaming.panes.operator import Panes, Passing
+from streaming.simulation import scenario
 
 
 class PaneDriver:
@@ -25,7 +27,7 @@ class PaneDriver:
         self.setting, self.uri = setting, str(folder / "log")
         self.pipeline: Pipeline = scenario.pipeline_of(setting, "t")
         self.schema = epoch_log_schema(self.pipeline)
-        tables.ensure(self.uri, self.schema, partition_by=["_kind"])
+        delta.ensure(self.uri, self.schema, partition_by=["_kind"])
         self.epoch, self.offset, self.watermark = 0, 0, -FOREVER
         self.panes = self.started()
 
@@ -34,7 +36,7 @@ class PaneDriver:
         trigger = self.pipeline.trigger
         assert trigger is not None
         panes = Panes(self.pipeline, trigger, forgets=self.setting.allowed_lateness is not None)
-        table = tables.open_table(self.uri)
+        table = delta.open_table(self.uri)
         known = pane_rows.read(table, self.pipeline, trigger, watermark=self._closing(), is_same=True)
         panes.go_on(known)
         return panes
@@ -78,11 +80,11 @@ class PaneDriver:
             position = {"partition": 0, "offset": self.offset - 1, "event_time": row.event_time, "reason": None}
             about = {"_class": "late", "_positions": [position]} if late else {"_class": "accepted"}
             key = {"key": scenario._key_text(row.key)}
-            found.append({**states, **about, **pane_values.bounds(window), **key, "_n": 1})
+            found.append({**states, **about, **values.bounds(window), **key, "_n": 1})
         return found
 
     def _commit(self, rows: pa.Table, passing: Passing, *, came: int = 0) -> None:
-        found = self.panes.end_epoch(pane_values.accepted(rows), passing)
+        found = self.panes.end_epoch(values.accepted(rows), passing)
         kinds = ["partial" if name == "accepted" else "ledger" for name in rows["_class"].to_pylist()]
         own = [{**row, "_kind": kind, "_epoch": self.epoch} for row, kind in zip(rows.to_pylist(), kinds, strict=True)]
         own.append({"_kind": "epoch", "_epoch": self.epoch, "_record": self._record(came).to_json()})

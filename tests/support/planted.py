@@ -4,20 +4,20 @@ from typing import Any
 
 import pyarrow as pa
 
-from cutover.lake import checksums, datafiles, tables, writing
+from cutover.lake.tables import checksums, commits, data_files, delta
 
 Values = dict[str, str | None]
 
 
 def put_rows(uri: str, rows: pa.Table, *, kind: str | None = None) -> int:
     """Put rows in place of all of a table, or of all of one kind; return the version."""
-    table = tables.open_table(uri)
-    listed = [action for action in tables.actions(table) if kind is None or action["partition._kind"] == kind]
+    table = delta.open_table(uri)
+    listed = [action for action in delta.actions(table) if kind is None or action["partition._kind"] == kind]
     weight = checksums.weighted(checksums.total(str(action["path"]) for action in listed))
     partition: Values = {} if kind is None else {"_kind": kind}
     data = rows if kind is None else rows.drop_columns(["_kind"])
     schema: Any = pa.schema(table.schema().to_arrow())
     own = pa.schema([field for field in schema if field.name != "_kind" or kind is None])
-    made = datafiles.write(uri, data.cast(own), checksums.new_stem("planted", weight), partition=partition)
-    writing.replace(table, listed, [made])
+    made = data_files.write(uri, data.cast(own), checksums.new_stem("planted", weight), partition=partition)
+    commits.replace(table, listed, [made])
     return int(table.version())

@@ -7,8 +7,8 @@ from dataclasses import replace
 from confluent_kafka import Producer
 
 from cutover.definition import Pipeline
-from cutover.definition.joins import RIGHT
-from cutover.log import two
+from cutover.definition.model.joins import RIGHT
+from cutover.log import topic_partitions
 from cutover.log.kafka import LogClient, RawRecord
 from cutover.settings import Settings
 from tests.support.logs import GAP, PARTITIONS
@@ -47,7 +47,7 @@ class Writer:
 
     def fill(self, pipeline: Pipeline, records: Sequence[RawRecord]) -> None:
         """Make the topics of a pipeline and write a whole log to them."""
-        for turn, topic in enumerate(two.topics_of(two.log_of(pipeline))):
+        for turn, topic in enumerate(topic_partitions.topics_of(topic_partitions.log_of(pipeline))):
             self.make(topic)
             own = [replace(r, partition=r.partition % RIGHT) for r in records if r.partition // RIGHT == turn]
             self.write(topic, own)

@@ -5,11 +5,11 @@ import random
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from cutover.definition.fingerprint import result_fingerprint
-from cutover.definition.pipeline import Pipeline
-from cutover.lake import control
+from cutover.definition.compile.fingerprint import result_fingerprint
+from cutover.definition.model.pipeline import Pipeline
+from cutover.lake.control import control_tables
 from cutover.settings import Settings
-from reconcile.result import (
+from reconcile.result.outcome import (
     Cause,
     Difference,
     EpochPoint,
@@ -228,4 +228,4 @@ def record_line(settings: Settings, pipeline: Pipeline, epoch: int, **changes: A
         "result": json.dumps({"windows": {"compared": 2}, "causes": {}}),
         "report": None,
     }
-    control.append(settings, "reconciliations", [row | changes])
+    control_tables.append(settings, "reconciliations", [row | changes])

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from cutover.scenarios.parse import parse
+from cutover.scenarios.reading.parse import parse
 
 SECOND = 1_000_000
 NOON = 12 * 3600 * SECOND

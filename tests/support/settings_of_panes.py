@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from cutover.definition import Accumulation, Sum
-from cutover.definition.measures import Measure
-from cutover.definition.triggers import DEFAULT, Trigger
-from cutover.definition.windows import EARLIEST, FOREVER, LATEST, Sliding, Window
+from cutover.definition.measures.kinds import Measure
+from cutover.definition.model.triggers import DEFAULT, Trigger
+from cutover.definition.model.windows import EARLIEST, FOREVER, LATEST, Sliding, Window
 from cutover.panes.model import Outcome, Row, Setting, Step, Watermark
 
 SECOND = 1_000_000

@@ -6,36 +6,36 @@ from importlib.metadata import entry_points
 import pytest
 import typer
 
-from cutover import cli
+from cutover.cli import app
 from cutover.errors import LakeError
 
 
 def test_no_arguments_show_the_help_and_are_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main([]) == 2
+    assert app.main([]) == 2
     assert "reconcile" in capsys.readouterr().out
 
 
 def test_unknown_command_is_bad_usage(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["nosuch"]) == 2
+    assert app.main(["nosuch"]) == 2
     assert "nosuch" in capsys.readouterr().err
 
 
 def test_every_command_is_in_the_room_that_its_entry_names() -> None:
     for entry in entry_points(group="cutover.commands"):
-        commands = vars(typer.main.get_command(cli.build_app(entry.name)))["commands"]
+        commands = vars(typer.main.get_command(app.build_app(entry.name)))["commands"]
         assert entry.name in commands
 
 
 def test_the_list_of_commands_says_what_each_says_of_itself() -> None:
-    listed = vars(typer.main.get_command(cli.build_app()))["commands"]
+    listed = vars(typer.main.get_command(app.build_app()))["commands"]
 
     for entry in entry_points(group="cutover.commands"):
-        itself = vars(typer.main.get_command(cli.build_app(entry.name)))["commands"][entry.name]
+        itself = vars(typer.main.get_command(app.build_app(entry.name)))["commands"][entry.name]
         assert (itself.help or "").splitlines()[0] == listed[entry.name].help
 
 
 def test_a_command_behind_two_dashes_is_no_silent_success(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["--", "status"]) == 2
+    assert app.main(["--", "status"]) == 2
     assert "name first" in capsys.readouterr().err
 
 
@@ -49,9 +49,9 @@ def test_a_failure_that_can_be_acted_on_is_one_message(
 
         return run
 
-    monkeypatch.setattr(cli, "build_app", build_app)
+    monkeypatch.setattr(app, "build_app", build_app)
 
-    assert cli.main(["anything"]) == 2
+    assert app.main(["anything"]) == 2
     assert capsys.readouterr().err == "Table `x` is gone.\nHint: look.\nRunbook: docs/runbooks/TableUnreadable.md\n"
 
 
@@ -62,9 +62,9 @@ def test_an_interrupt_is_130(monkeypatch: pytest.MonkeyPatch) -> None:
 
         return run
 
-    monkeypatch.setattr(cli, "build_app", build_app)
+    monkeypatch.setattr(app, "build_app", build_app)
 
-    assert cli.main(["anything"]) == 130
+    assert app.main(["anything"]) == 130
 
 
 def test_a_defect_is_no_verdict(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -75,9 +75,9 @@ def test_a_defect_is_no_verdict(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
 
         return run
 
-    monkeypatch.setattr(cli, "build_app", build_app)
+    monkeypatch.setattr(app, "build_app", build_app)
 
-    assert cli.main(["anything"]) == 2
+    assert app.main(["anything"]) == 2
     assert "ValueError: unforeseen" in capsys.readouterr().err
 
 
@@ -90,9 +90,9 @@ def test_what_the_machine_refuses_is_no_defect(
 
         return run
 
-    monkeypatch.setattr(cli, "build_app", build_app)
+    monkeypatch.setattr(app, "build_app", build_app)
 
-    assert cli.main(["anything"]) == 2
+    assert app.main(["anything"]) == 2
     said = capsys.readouterr().err
     assert said.startswith("`/reports/x.html`: expected it to be usable, got: No space left on device.\nHint: ")
     assert "Traceback" not in said

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 import pytest
 
 from cutover.errors import DefinitionError
-from cutover.log.produced import Sent
-from infra.demo_sample import Part, missing, parts
+from cutover.log.sending.produced import Sent
+from infra.demo.sample import Part, missing, parts
 
 
 def sent(start: int | None, end: int | None, *, finished: bool = True) -> Sent:

@@ -25,7 +25,7 @@ HEAVY = {
 ROOMS = {"batch", "infra", "reconcile", "streaming"}
 SEEN = """
 import sys
-from cutover.cli import main
+from cutover.cli.app import main
 code = main(sys.argv[1:])
 print(*sorted(sys.modules))
 sys.exit(code)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from cutover import spark
+from cutover.engine import spark
+from cutover.engine.spark import archive, configuration, cores
 from cutover.errors import DefinitionError, LakeError
 from cutover.settings import Settings, Spark
-from cutover.spark import archive, configuration, cores
 
 
 def settings(home: Path, *, master: str = "local[2]", conf: dict[str, str] | None = None) -> Settings:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cutover import storage
+from cutover.engine import storage
 from cutover.errors import DefinitionError
 
 

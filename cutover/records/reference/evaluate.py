@@ -7,11 +7,11 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from cutover.definition import compiled
-from cutover.definition._terms import duckdb_type
-from cutover.definition.pipeline import Pipeline
-from cutover.definition.schema import decimal_parts
-from cutover.definition.types import derived, measured, row_types
+from cutover.definition.compile import compiled
+from cutover.definition.compile.types import derived, measured, row_types
+from cutover.definition.expressions.terms import duckdb_type
+from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.model.schema import decimal_parts
 
 ARROW = {
     "boolean": pa.bool_(),

@@ -6,12 +6,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-from cutover.definition.bag import Bag
-from cutover.definition.counted import MILLION, Quantile, TopK
-from cutover.definition.distinct import HASHES, LOWEST, ApproxDistinct
-from cutover.definition.measures import Measure
-from cutover.definition.places import First, Last
-from cutover.definition.spread import Stddev, Variance
+from cutover.definition.measures.bag import Bag
+from cutover.definition.measures.counted import MILLION, Quantile, TopK
+from cutover.definition.measures.distinct import HASHES, LOWEST, ApproxDistinct
+from cutover.definition.measures.kinds import Measure
+from cutover.definition.measures.places import First, Last
+from cutover.definition.measures.spread import Stddev, Variance
 from cutover.records.reference import spread
 from cutover.records.reference.hashes import spark_hash
 

@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
-from cutover.definition import pairs
-from cutover.definition.joins import RIGHT, SelfJoin
-from cutover.definition.measures import Avg, Count, Max, Measure, Min
-from cutover.definition.pipeline import Pipeline, Topic
-from cutover.definition.types import left_of, right_of
+from cutover.definition.compile import pairs
+from cutover.definition.compile.types import left_of, right_of
+from cutover.definition.measures.kinds import Avg, Count, Max, Measure, Min
+from cutover.definition.model.joins import RIGHT, SelfJoin
+from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.model.topic import Topic
 from cutover.records.reference.evaluate import Evaluated, evaluate
 from cutover.records.reference.further import Place
 from cutover.records.reference.measures import EXACT, finish

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from cutover.definition.pipeline import Pipeline
+from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import DefinitionError
 from cutover.log.kafka import RawRecord
 

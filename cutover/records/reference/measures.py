@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from decimal import Context, Decimal
 from typing import Any
 
-from cutover.definition import doubles
-from cutover.definition.measures import Avg, Count, Max, Measure, Min, Sum
-from cutover.definition.pipeline import Pipeline
-from cutover.definition.types import measure_type
+from cutover.definition.compile.types import measure_type
+from cutover.definition.measures import doubles
+from cutover.definition.measures.kinds import Avg, Count, Max, Measure, Min, Sum
+from cutover.definition.model.pipeline import Pipeline
 from cutover.records.reference import further
 from cutover.records.reference.further import Place
 

@@ -1,4 +1,4 @@
-"""One record from its bytes, by Python's own JSON parser and the rules of `cutover.records.limits`."""
+"""One record from its bytes, by Python's own JSON parser and the rules of `cutover.records.parsing.limits`."""
 
 import json
 import re
@@ -6,10 +6,10 @@ import sys
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from cutover.definition.pipeline import Topic
-from cutover.definition.schema import Field, fields
-from cutover.records import limits
+from cutover.definition.model.schema import Field, fields
+from cutover.definition.model.topic import Topic
 from cutover.records.classes import Reason
+from cutover.records.parsing import limits
 from cutover.records.reference.values import Number, Pairs, UnfitError, check_kind, value_of
 
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)

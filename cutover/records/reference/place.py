@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from cutover.definition.pipeline import Pipeline
-from cutover.definition.windows import Sessions
+from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.model.windows import Sessions
 from cutover.log.kafka import RawRecord
 from cutover.records.reference.joined import Counted
 from cutover.records.reference.lookups import At, nothing

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from cutover.definition.ids import remembered_from
-from cutover.definition.joins import RIGHT
-from cutover.definition.pipeline import Pipeline
-from cutover.definition.windows import Interval, Sessions, merged
+from cutover.definition.model.joins import RIGHT
+from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.model.record_ids import remembered_from
+from cutover.definition.model.windows import Interval, Sessions, merged
 from cutover.log.kafka import RawRecord
 from cutover.records.classes import WITH_POSITIONS, Class, Reason
 from cutover.records.closing import grace

@@ -8,9 +8,9 @@ from datetime import date
 from decimal import Context, Decimal
 from typing import Any
 
-from cutover.definition.instants import UNITS, iso_micros
-from cutover.definition.schema import decimal_parts
-from cutover.records import limits
+from cutover.definition.model.instants import UNITS, iso_micros
+from cutover.definition.model.schema import decimal_parts
+from cutover.records.parsing import limits
 
 FIRST_DATE, AFTER_LAST_DATE = date(1000, 1, 1), date(9000, 1, 1)
 DIGITS = 38

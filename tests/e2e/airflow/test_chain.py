@@ -16,9 +16,10 @@ from cutover.errors import CutoverError
 from cutover.log.kafka import LogClient
 from cutover.process import is_alive, parse_identity
 from cutover.settings import Kafka, Settings
-from infra import airflow, start, stop
-from infra.demo_runs import Runs
-from infra.supervisor import Supervisor
+from infra import start, stop
+from infra.airflow import instance
+from infra.demo.runs import Runs
+from infra.processes.supervisor import Supervisor
 from tests.support.until import until
 
 MINUTE = 60.0
@@ -50,7 +51,7 @@ def runs(kafka_bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iter
         LogClient(settings).create_topic(TOPIC, partitions=2, config={"retention.ms": "-1"})
     send(settings, first=0, count=1_000)
     running = start.up(settings, broker_only=False, tell=lambda _: None)
-    found = Runs(api=airflow.api(settings, running.ports), settings=settings, pipeline="chain")
+    found = Runs(api=instance.api(settings, running.ports), settings=settings, pipeline="chain")
     try:
         streaming(found)
         yield found

@@ -5,9 +5,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from cutover.definition import catalogue
+from cutover.definition.loading import catalogue
 from cutover.settings import Settings
-from streaming import attach, heartbeat
+from streaming.process import detached, heartbeat
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import Event
 from tests.support.until import until
@@ -32,13 +32,13 @@ def installed(kafka_settings: Settings, topic_name: str, tmp_path: Path, monkeyp
 
 def test_detached_driver_is_found_again_and_stops_when_asked(installed: Settings) -> None:
     pipeline = catalogue.get(installed, "clicks")
-    first = attach.ensure(installed, pipeline)
+    first = detached.ensure(installed, pipeline)
     try:
-        again = attach.ensure(installed, pipeline)
+        again = detached.ensure(installed, pipeline)
         environment = psutil.Process(first.pid).environ()
         until(lambda: (beat := heartbeat.read(installed, "clicks")) is not None and (beat.epoch or 0) >= 2, 60)
     finally:
-        last = attach.stop(installed, pipeline)
+        last = detached.stop(installed, pipeline)
 
     assert first.identity == again.identity
     assert "AIRFLOW_HOME" not in environment

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from cutover.definition import Accumulation, EachEpoch, Pipeline, Repeat
-from cutover.lake import serving
+from cutover.lake.serving import views
 from cutover.settings import Settings
 from tests.faults.child import Child
 from tests.faults.task import Place, Task
@@ -43,7 +43,7 @@ def test_panes_of_a_driver_that_is_killed_again_and_again_come_once(
     last = Child(Task(role="stream", settings=settings, make=make, trace=tmp_path / "last", until="drain"))
 
     assert last.wait() == 0
-    with serving.connect(settings, make()) as connection:
+    with views.connect(settings, make()) as connection:
         panes = connection.execute(
             "SELECT epoch_us(window_start), k, _pane, _index, ids::BIGINT, _n FROM panes ORDER BY _epoch, _order"
         ).fetchall()

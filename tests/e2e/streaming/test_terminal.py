@@ -31,7 +31,7 @@ def drained(kafka_settings: Settings, topic_name: str, tmp_path: Path) -> "subpr
         "PYTHONPATH": str(Path(rig.__file__).parents[3]),
     }
     return subprocess.run(
-        [sys.executable, "-m", "cutover.cli", "stream", "clicks", "--drain"],
+        [sys.executable, "-m", "cutover.cli.app", "stream", "clicks", "--drain"],
         env=os.environ | named,
         capture_output=True,
         text=True,

@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from cutover.lake import batch_runs
 from cutover.lake.paths import batch_uri
-from cutover.lake.schemas import batch_schema
+from cutover.lake.tables.schemas import batch_schema
 from cutover.probe import Point
-from reconcile import recorded
+from reconcile.judgement import records
 from reconcile.report import files
 from tests.faults.fault import AGREE, Fault
 from tests.faults.rig import Rig
@@ -161,7 +161,7 @@ def kill_reconcile(rig: Rig, *, point: Point) -> None:
     child = rig.start(role="reconcile", block=(point, None))
     rig.note("point", child.marker().point)
     rig.note("status", child.kill())
-    lines = recorded.read(rig.settings, rig.pipeline.name)
+    lines = records.read(rig.settings, rig.pipeline.name)
     rig.note("recorded", sum(line.times for line in lines))
     rig.note("lines", len(lines))
     rig.note("reports", len(_reports(rig)))
@@ -185,7 +185,7 @@ def every_report_is_whole(rig: Rig) -> Iterator[str]:
     for stem in _reports(rig):
         if files.load(rig.settings, name, stem).run_id != stem:
             yield f"report {stem} holds another run"
-    pages = [folder / f"{line.run_id}.html" for line in recorded.read(rig.settings, name)]
+    pages = [folder / f"{line.run_id}.html" for line in records.read(rig.settings, name)]
     for page in (*pages, folder / "latest.html"):
         if not page.is_file() or "</html>" not in page.read_text(encoding="utf-8")[-20:]:
             yield f"page {page.name} is not whole"

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 
 from cutover.definition import Pipeline
-from cutover.definition.pipeline import Delivery
+from cutover.definition.model.pipeline import Delivery
 from tests.faults.definition import CAP, definition
 from tests.faults.fault import Fault
 from tests.faults.rig import Rig

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from cutover.lake import tables
-from streaming import compaction, query
+from cutover.lake.tables import delta
+from streaming.compaction import compactor
+from streaming.source import query
 from tests.faults.child import Child, Whom
 from tests.faults.definition import CAP
 from tests.faults.fault import Fault, Hold
@@ -142,7 +143,7 @@ def _planned_end(rig: Rig) -> dict[int, int]:
 
 def _unlisted(rig: Rig) -> list[Path]:
     """Return the data files in the table's folder that its log does not list."""
-    listed = {file.path for file in compaction.listed(tables.open_table(rig.version.uri))}
+    listed = {file.path for file in compactor.listed(delta.open_table(rig.version.uri))}
     data = [file for file in rig.table.rglob("*.parquet") if "_delta_log" not in file.parts]
     return [file for file in data if file.relative_to(rig.table).as_posix() not in listed]
 
@@ -171,7 +172,7 @@ def vacuum_takes_what_was_left_behind(rig: Rig) -> Iterator[str]:
     before, old = rig.counted(), time.time() - DAY
     for file in left:
         os.utime(file, (old, old))
-    compaction.tidy(tables.open_table(rig.version.uri), sweep=True)
+    compactor.tidy(delta.open_table(rig.version.uri), sweep=True)
     yield from (f"{file.name} is still there" for file in left if file.exists())
     if rig.counted() != before:
         yield "the vacuum changed what readers see"

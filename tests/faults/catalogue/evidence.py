@@ -9,14 +9,14 @@ import pyarrow as pa
 
 from cutover.clock import SystemClock
 from cutover.definition import Policy
-from cutover.lake import tables
-from cutover.lake.stages import Stage, current_stage
+from cutover.lake.control.stages import Stage, current_stage
+from cutover.lake.tables import delta
 from cutover.probe import Point
-from reconcile import history
 from reconcile.gate import evidence as evidence_of
 from reconcile.gate import present, stage
 from reconcile.gate.decide import decide
-from reconcile.result import Reconciliation, Verdict
+from reconcile.judgement import history
+from reconcile.result.outcome import Reconciliation, Verdict
 from reconcile.verify.record import verify_and_record
 from tests.faults.fault import ALWAYS, Fault, Part
 from tests.faults.rig import Rig
@@ -115,7 +115,7 @@ def plant_behind_the_last_run(rig: Rig, *, by_hand: bool) -> None:
     By hand: another writer's commit, which its name gives away. Else as a defect of ours would: only rows are wrong.
     """
     _open_the_gate(rig)
-    handle = tables.open_table(rig.version.uri)
+    handle = delta.open_table(rig.version.uri)
     rig.note("version", int(handle.version()))
     if by_hand:
         handle.update(updates={"_n": "_n + 1"}, predicate="_kind = 'partial' AND _epoch = 0")
@@ -124,7 +124,7 @@ def plant_behind_the_last_run(rig: Rig, *, by_hand: bool) -> None:
         rig.note("rows before", before)
         changed = [row | {"_n": row["_n"] + (row["_epoch"] == 0)} for row in before.to_pylist()]
         put_rows(rig.version.uri, pa.Table.from_pylist(changed, schema=before.schema), kind="partial")
-    rig.note("version after", int(tables.open_table(rig.version.uri).version()))
+    rig.note("version after", int(delta.open_table(rig.version.uri).version()))
     _advance(rig)
 
 
@@ -190,7 +190,7 @@ def the_move_is_refused_with_the_reason(rig: Rig, *, reason: str) -> Iterator[st
 
 def restore(rig: Rig) -> None:
     """Undo the change, in a version of its own."""
-    tables.open_table(rig.version.uri).restore(rig.evidence["version"])
+    delta.open_table(rig.version.uri).restore(rig.evidence["version"])
 
 
 def put_back(rig: Rig) -> None:

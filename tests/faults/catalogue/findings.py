@@ -13,13 +13,14 @@ from typing import Any
 
 from cutover.clock import SystemClock
 from cutover.definition import Pipeline
-from cutover.lake import queries, tables
-from cutover.lake.schemas import epoch_log_schema
-from cutover.lake.stages import Stage
+from cutover.engine import queries
+from cutover.lake.control.stages import Stage
+from cutover.lake.tables import delta
+from cutover.lake.tables.schemas import epoch_log_schema
 from cutover.settings import Settings
 from reconcile.gate import evidence as evidence_of
 from reconcile.gate.decide import decide
-from reconcile.result import Reconciliation, Verdict
+from reconcile.result.outcome import Reconciliation, Verdict
 from tests.faults.fault import Fault, Part
 from tests.faults.rig import Rig
 from tests.integration.reconcile.lake_of import PIPELINE, START, Lake, Raw, Sale, lake_of, write
@@ -91,10 +92,10 @@ def _take(rig: Rig) -> None:
 def plant(rig: Rig) -> None:
     """Edit five things of the stream table by hand, and compare."""
     _take(rig)
-    handle = tables.open_table(rig.version.uri)
+    handle = delta.open_table(rig.version.uri)
     rig.note("version before", int(handle.version()))
     rig.note("edits", _edit(rig))
-    rig.note("version after", int(tables.open_table(rig.version.uri).version()))
+    rig.note("version after", int(delta.open_table(rig.version.uri).version()))
     found = rig.reconcile()
     rig.exit_code = found.exit_code
     rig.note("findings", sorted(map(str, _findings(found))))
@@ -105,10 +106,10 @@ def plant(rig: Rig) -> None:
 
 def _edit(rig: Rig) -> int:
     """Rewrite the partials with the edits, in one commit; return the number of rows that are gone as they were."""
-    handle = tables.open_table(rig.version.uri)
+    handle = delta.open_table(rig.version.uri)
     schema = epoch_log_schema(rig.pipeline)
     with queries.connect() as connection:
-        tables.bind(connection, "held", handle)
+        delta.bind(connection, "held", handle)
         connection.execute("CREATE TEMP TABLE before AS SELECT * FROM held WHERE _kind = 'partial'")
         place = f"(datediff('hour', TIMESTAMPTZ '{START.isoformat()}', window_start), shop, desk)"
         one, other = SWAPPED
@@ -165,7 +166,7 @@ def gate_is_blocked(rig: Rig) -> Iterator[str]:
 
 def take_back(rig: Rig) -> None:
     """Undo the edits, in a version of their own; an older copy of the folder would be a broken history."""
-    tables.open_table(rig.version.uri).restore(rig.evidence["version before"])
+    delta.open_table(rig.version.uri).restore(rig.evidence["version before"])
 
 
 def compare(rig: Rig) -> None:

@@ -8,9 +8,10 @@ from pathlib import Path
 
 from cutover.clock import SystemClock
 from cutover.definition import Pipeline
-from cutover.lake import pins, tables
+from cutover.lake.control import pins
 from cutover.lake.paths import batch_uri
-from cutover.lake.vacuum import vacuum
+from cutover.lake.serving.vacuum import vacuum
+from cutover.lake.tables import delta
 from tests.faults.catalogue.lake import SAID, told
 from tests.faults.fault import Fault, Part
 from tests.faults.rig import Rig
@@ -39,7 +40,7 @@ def vacuum_by_hand(rig: Rig) -> None:
     """The same by delta-rs itself, which knows no pins; then reconcile at the older cut."""
     _hold(rig)
     files = _batch_files(rig)
-    handle = tables.open_table(batch_uri(rig.settings, rig.pipeline))
+    handle = delta.open_table(batch_uri(rig.settings, rig.pipeline))
     handle.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
     rig.note("files", [len(files), len(_batch_files(rig))])
     found = reconcile(rig.settings, rig.pipeline, epoch=OLD_CUT)

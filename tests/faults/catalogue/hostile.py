@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from cutover import cli, events
+from cutover import events
+from cutover.cli import app
 from cutover.settings import Kafka
-from reconcile.result import Reconciliation, Verdict
+from reconcile.result.outcome import Reconciliation, Verdict
 from tests.faults.catalogue.findings import LAKE_ALONE, OLD_BATCH, nothing, sales
 from tests.faults.fault import Fault
 from tests.faults.rig import Rig
@@ -87,13 +88,13 @@ def _terminal(rig: Rig) -> str:
     """Return what `cutover sql` and `cutover explain` print of the hostile keys, as people and as programs read it."""
     said = io.StringIO()
     with _installed(rig), redirect_stdout(said), redirect_stderr(said):
-        cli.main(["sql", "sales", "SELECT * FROM serving"])
-        cli.main(["sql", "sales", "SELECT * FROM serving", "--json"])
+        app.main(["sql", "sales", "SELECT * FROM serving"])
+        app.main(["sql", "sales", "SELECT * FROM serving", "--json"])
         for i, key in enumerate(HOSTILE):
             at = (START + timedelta(hours=i)).isoformat()
-            cli.main(["explain", "sales", at, f"{json.dumps(key)},1"])
-        cli.main(["reconcile", "sales"])
-        cli.main(["gate", "sales"])
+            app.main(["explain", "sales", at, f"{json.dumps(key)},1"])
+        app.main(["reconcile", "sales"])
+        app.main(["gate", "sales"])
     return said.getvalue()
 
 

@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any
 
 from cutover.definition import Lateness, Policy
-from cutover.lake import tables
-from cutover.lake.schemas import epoch_log_schema
+from cutover.lake.tables import delta
+from cutover.lake.tables.schemas import epoch_log_schema
 from cutover.records.classes import Class
 from tests.faults import producer
 from tests.faults.fault import Fault
@@ -216,7 +216,7 @@ def ids_lie_on_both_sides(rig: Rig) -> bool:
 def table_schema_is_unchanged(rig: Rig) -> Iterator[str]:
     """Nothing that a record says becomes a column, or another type."""
     wanted = set(epoch_log_schema(rig.pipeline).names)
-    found = {f.name for f in tables.open_table(rig.version.uri).schema().fields}
+    found = {f.name for f in delta.open_table(rig.version.uri).schema().fields}
     if found != wanted:
         yield f"the table's columns changed: {sorted(found ^ wanted)}"
 

@@ -11,10 +11,12 @@ from deltalake import DeltaTable
 
 from cutover.clock import SystemClock
 from cutover.errors import CutoverError
-from cutover.lake import tables, witnesses
+from cutover.lake.integrity import high_water
 from cutover.lake.paths import batch_uri
-from reconcile.result import Reconciliation, Verdict
-from streaming import accept, compaction
+from cutover.lake.tables import delta
+from reconcile.result.outcome import Reconciliation, Verdict
+from streaming.compaction import compactor
+from streaming.recovery import accept_loss
 from tests.faults import healthy
 from tests.faults.fault import Fault
 from tests.faults.rig import Rig
@@ -51,7 +53,7 @@ def remove(table: Path, *, last: int = 1, note: bool = True) -> None:
     for file in commits(table)[-last:]:
         file.unlink()
     if not note:
-        (table.parent / witnesses.NOTE).unlink()
+        (table.parent / high_water.NOTE).unlink()
 
 
 def remove_covered(table: Path) -> None:
@@ -162,8 +164,8 @@ def _file_of(rig: Rig, which: str) -> Path:
     """Return a file of an old epoch, of the newest one, or of the batch table."""
     if which == "batch":
         folder = Path(batch_uri(rig.settings, rig.pipeline))
-        return tables.file_path(folder, {"path": tables.open_table(str(folder)).file_uris()[0].removeprefix("file://")})
-    listed = compaction.listed(tables.open_table(rig.version.uri))
+        return delta.file_path(folder, {"path": delta.open_table(str(folder)).file_uris()[0].removeprefix("file://")})
+    listed = compactor.listed(delta.open_table(rig.version.uri))
     wanted = {"old": ("partial", 1), "newest": ("epoch", rig.newest())}[which]
     return rig.table / next(file.path for file in listed if (file.kind, file.last) == wanted)
 
@@ -174,7 +176,7 @@ def lose_a_file(rig: Rig, *, which: str) -> None:
     file = _file_of(rig, which)
     rig.note("file", file.name)
     rig.note("held", ["epochs"] if "_kind=epoch" in file.parts else ["epochs", "windows"])
-    rig.note("listed", any(file.name in uri for uri in tables.open_table(str(_table_of(file))).file_uris()))
+    rig.note("listed", any(file.name in uri for uri in delta.open_table(str(_table_of(file))).file_uris()))
     file.unlink()
     rig.note("there", file.exists())
     rig.note("runbook", _runbook(rig.drain))
@@ -218,7 +220,7 @@ def stream_went_on(rig: Rig) -> Iterator[str]:
 
 def replay(rig: Rig) -> None:
     """Record the loss of the table, so that a new version replays the log."""
-    accept.accept(rig.settings, rig.pipeline, "a data file is gone", SystemClock())
+    accept_loss.accept(rig.settings, rig.pipeline, "a data file is gone", SystemClock())
 
 
 def compute_anew(rig: Rig) -> None:

@@ -5,15 +5,18 @@ from functools import partial
 
 from cutover.clock import SystemClock
 from cutover.definition import Lateness
-from cutover.lake import losses, queries, serving, tables, versions
-from cutover.lake.epochs import EpochLog
-from cutover.lake.losses import Loss
+from cutover.engine import queries
+from cutover.lake.control import losses, versions
+from cutover.lake.control.losses import Loss
+from cutover.lake.control.stages import Stage
+from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.lake.paths import batch_uri
-from cutover.lake.stages import Stage
+from cutover.lake.serving import views
+from cutover.lake.tables import delta
 from reconcile.gate import evidence
 from reconcile.gate.decide import decide
 from reconcile.verify.oracle import Sent
-from streaming import accept
+from streaming.recovery import accept_loss
 from tests.faults.fault import Fault
 from tests.faults.refused import text_of
 from tests.faults.rig import Rig
@@ -119,11 +122,11 @@ def the_topic_is_another(rig: Rig, *, longer: bool) -> bool:
 
 def go_on(rig: Rig) -> None:
     """Look at the step, find nothing recorded by that, find the stream refused still; take it; read on."""
-    shown = accept.look(rig.settings, rig.pipeline, CLOCK)
+    shown = accept_loss.look(rig.settings, rig.pipeline, CLOCK)
     rig.note("recorded by a look", len(losses.known(rig.settings, rig.pipeline)))
     refuse(rig)
     rig.note("batch before", _batch_rows(rig))
-    step = accept.accept(rig.settings, rig.pipeline, WHY, CLOCK)
+    step = accept_loss.accept(rig.settings, rig.pipeline, WHY, CLOCK)
     rig.note("shown as recorded", [_shape(one) for one in shown.losses] == [_shape(one) for one in step.losses])
     found = evidence.read(rig.settings, rig.pipeline)
     decision = decide(Stage.LAMBDA, found, "advance", rig.pipeline.policy, CLOCK.now())
@@ -139,7 +142,7 @@ def _shape(loss: Loss) -> tuple[object, ...]:
 def _batch_rows(rig: Rig) -> dict[Cell, tuple[int, ...]]:
     """Return the batch table's rows of touched windows after the loss, of all windows before it."""
     connection = queries.connect()
-    tables.relation(connection, "batch", batch_uri(rig.settings, rig.pipeline))
+    delta.relation(connection, "batch", batch_uri(rig.settings, rig.pipeline))
     query = "SELECT epoch_us(window_start), k, _n, ids::BIGINT, squares::BIGINT FROM batch"
     return {(row[0], (row[1],)): tuple(map(int, row[2:])) for row in connection.execute(query).fetchall()}
 
@@ -213,7 +216,7 @@ def _states(rig: Rig, ranges: Iterable[tuple[int, int]]) -> Iterator[str]:
     spans = tuple(ranges)
     for view in ("serving", "streaming"):
         query = f"SELECT DISTINCT epoch_us(window_start), state FROM {view}"  # noqa: S608 -- one of two names of ours
-        for start, state in serving.connect(rig.settings, rig.pipeline).execute(query).fetchall():
+        for start, state in views.connect(rig.settings, rig.pipeline).execute(query).fetchall():
             if losses.is_touched(start, spans) != (state == "incomplete(lost)"):
                 yield f"{view}, window {start}: reads {state}"
 

@@ -28,14 +28,15 @@ from cutover.definition import (
     TopK,
     Variance,
 )
-from cutover.definition.bag import Bag
-from cutover.definition.measures import Measure
-from cutover.lake import queries, tables
+from cutover.definition.measures.bag import Bag
+from cutover.definition.measures.kinds import Measure
+from cutover.engine import queries
 from cutover.lake.paths import batch_uri
+from cutover.lake.tables import delta
 from cutover.records.classes import Class
 from cutover.records.fold import finished_sql
 from cutover.settings import Settings
-from reconcile.result import Verdict
+from reconcile.result.outcome import Verdict
 from streaming import driver
 from tests.faults.fault import Fault
 from tests.faults.rig import Rig
@@ -135,7 +136,7 @@ def rows_of(settings: Settings, pipeline: Pipeline) -> tuple[list[str], list[str
     newest = log.newest()
     assert newest is not None
     log.relation(connection, "found", epoch=newest.epoch)
-    tables.relation(connection, "batch", batch_uri(settings, pipeline))
+    delta.relation(connection, "batch", batch_uri(settings, pipeline))
     names = ["window_start", "window_end", *pipeline.key, *pipeline.measures]
 
     def rows(query: str) -> list[str]:

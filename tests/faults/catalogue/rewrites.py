@@ -8,10 +8,12 @@ from functools import partial
 from deltalake import DeltaTable
 
 from cutover.clock import SystemClock
-from cutover.lake import pins, tables
-from streaming import compaction, files
-from streaming.commit import Committer
-from streaming.folding import folded
+from cutover.lake.control import pins
+from cutover.lake.tables import delta
+from streaming.compaction import compactor
+from streaming.compaction.merge import folded
+from streaming.sink import files
+from streaming.sink.committer import Committer
 from tests.faults.definition import CAP
 from tests.faults.fault import Fault
 from tests.faults.rig import Rig
@@ -71,7 +73,7 @@ def _at_pin(rig: Rig) -> list[str]:
 
 
 def _version(rig: Rig) -> int:
-    return int(tables.open_table(rig.version.uri).version())
+    return int(delta.open_table(rig.version.uri).version())
 
 
 def optimize(rig: Rig) -> None:
@@ -81,8 +83,8 @@ def optimize(rig: Rig) -> None:
 
 def fold(rig: Rig) -> None:
     """Fold as another driver's compaction does: the files of all epochs beyond the pin, under the stream's number."""
-    committer = Committer(rig.version, "pid-0-other", tables.open_table(rig.version.uri), reload_every=100)
-    listed = compaction.listed(committer.table)
+    committer = Committer(rig.version, "pid-0-other", delta.open_table(rig.version.uri), reload_every=100)
+    listed = compactor.listed(committer.table)
     group = [file for file in listed if file.kind == "partial" and file.first > PINNED]
     made = folded(rig.settings, rig.pipeline, rig.version.uri, group)
     assert committer.replace_files([made.action, *map(files.remove, group)], why="fold")

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
-from cutover.lake import losses
-from reconcile.result import Verdict
+from cutover.lake.control import losses
+from reconcile.result.outcome import Verdict
 from reconcile.verify.oracle import append
 from tests.faults.catalogue import loss
 from tests.faults.fault import STREAM, Fault, Part

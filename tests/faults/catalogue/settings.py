@@ -5,15 +5,17 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from cutover.definition.pipeline import Pipeline
+from cutover.definition.model.pipeline import Pipeline
 from cutover.engine import confs
 from cutover.lake import batch_runs
-from cutover.lake.epochs import EpochLog
-from cutover.records import classify, limits, parse, read
+from cutover.lake.epochs.epoch_log import EpochLog
+from cutover.records import classify
+from cutover.records.parsing import limits, parser
+from cutover.records.reading import scan
 from cutover.settings import Settings
-from reconcile.result import Reconciliation, Verdict
-from streaming import query
-from streaming.query import Reading
+from reconcile.result.outcome import Reconciliation, Verdict
+from streaming.source import query
+from streaming.source.query import Reading
 from tests.faults.fault import ALWAYS, Fault, settle
 from tests.faults.rig import Rig
 from tests.faults.task import Role
@@ -40,13 +42,13 @@ def conf(key: str, value: str) -> None:
 
 def uncommitted() -> None:
     """Let the clients of both kinds of read be told nothing of transactions."""
-    asked, isolation = query.source_options, read.ISOLATION
+    asked, isolation = query.source_options, scan.ISOLATION
 
     def otherwise(settings: Settings, reading: Reading) -> dict[str, str]:
         return {**asked(settings, reading), isolation: "read_uncommitted"}
 
     query.source_options = otherwise
-    read.ISOLATION = "kafka.client.rack"  # so that the batch read's option is another one
+    scan.ISOLATION = "kafka.client.rack"  # so that the batch read's option is another one
 
 
 def farther_ahead() -> None:
@@ -57,12 +59,12 @@ def farther_ahead() -> None:
 
 
 def single_quotes() -> None:
-    parse.JSON_OPTIONS["allowSingleQuotes"] = "true"
+    parser.JSON_OPTIONS["allowSingleQuotes"] = "true"
 
 
 def shorter_numbers() -> None:
     limits.MAX_NUMBER = 999
-    parse.JSON_OPTIONS["maxNumLen"] = "999"
+    parser.JSON_OPTIONS["maxNumLen"] = "999"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,13 +9,13 @@ from deltalake import DeltaTable, write_deltalake
 
 from cutover.clock import SystemClock
 from cutover.definition import EachEpoch, Pipeline, Repeat
-from cutover.lake import tables
+from cutover.lake.control.stages import Stage
 from cutover.lake.paths import BatchTable, batch_uri
-from cutover.lake.stages import Stage
+from cutover.lake.tables import delta
 from reconcile.gate import evidence as evidence_of
 from reconcile.gate.decide import decide
-from reconcile.result import Verdict
-from reconcile.verify.run import verify
+from reconcile.result.outcome import Verdict
+from reconcile.verify.runner import verify
 from tests.faults.definition import definition
 from tests.faults.fault import Fault, Part
 from tests.faults.rig import Rig
@@ -167,7 +167,7 @@ def undo(rig: Rig) -> None:
 
 
 def _is_changed(uri: str) -> bool:
-    return any(".parquet" in path and path.split("/")[-1].startswith("part-") for path in tables.paths(DeltaTable(uri)))
+    return any(".parquet" in path and path.split("/")[-1].startswith("part-") for path in delta.paths(DeltaTable(uri)))
 
 
 def compare(rig: Rig) -> None:

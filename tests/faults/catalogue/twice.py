@@ -6,7 +6,7 @@ from functools import partial
 
 from cutover.definition import Policy
 from cutover.records.classes import Class
-from reconcile.result import Verdict
+from reconcile.result.outcome import Verdict
 from tests.faults.fault import Fault
 from tests.faults.refused import count_of, positions
 from tests.faults.rig import Rig

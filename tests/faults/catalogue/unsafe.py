@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from cutover.errors import CutoverError
-from cutover.lake import tables
+from cutover.lake.tables import delta
 from cutover.settings import Settings
 from tests.faults.fault import Fault
 from tests.faults.rig import Rig
@@ -40,7 +40,7 @@ def start_under(rig: Rig, *, key: str, change: Change) -> None:
     rig.send(rig.draw(40))
     good, rig.settings = rig.settings, change(rig.settings)
     rig.note("key", key)
-    rig.note("version", tables.open_table(rig.version.uri).version())
+    rig.note("version", delta.open_table(rig.version.uri).version())
     try:
         said = [str(rig.refused(act)) for act in (rig.drain, rig.batch)]
     finally:
@@ -50,7 +50,7 @@ def start_under(rig: Rig, *, key: str, change: Change) -> None:
 
 def both_paths_refused_it(rig: Rig) -> bool:
     """Two refusals, and no version of the table came of them."""
-    return len(rig.evidence["said"]) == 2 and tables.open_table(rig.version.uri).version() == rig.evidence["version"]
+    return len(rig.evidence["said"]) == 2 and delta.open_table(rig.version.uri).version() == rig.evidence["version"]
 
 
 def the_key_is_named(rig: Rig) -> Iterator[str]:

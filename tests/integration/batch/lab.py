@@ -11,11 +11,13 @@ from confluent_kafka import Producer
 
 from cutover.clock import SystemClock
 from cutover.definition import Avg, Count, Fixed, Lateness, Max, Pipeline, Sum, Topic
-from cutover.lake import queries, tables, versions, writing
+from cutover.engine import queries
 from cutover.lake.batch_runs import BatchRun
-from cutover.lake.epochs import EpochRecord
+from cutover.lake.control import versions
+from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.paths import BatchTable, batch_uri
-from cutover.lake.schemas import batch_schema, epoch_log_schema
+from cutover.lake.tables import commits, delta
+from cutover.lake.tables.schemas import batch_schema, epoch_log_schema
 from cutover.log.kafka import LogClient
 from cutover.settings import Settings
 
@@ -69,7 +71,7 @@ class Lab:
         """Commit an epoch that ends at the end of the log; the watermark in seconds after BASE."""
         version = versions.open_or_create(self.settings, self.pipeline, SystemClock())
         schema = epoch_log_schema(self.pipeline)
-        table = tables.ensure(version.uri, schema, partition_by=["_kind"])
+        table = delta.ensure(version.uri, schema, partition_by=["_kind"])
         client = LogClient(self.settings)
         identity = client.describe(self.topic)
         number = len(self.epochs(version.uri))
@@ -86,7 +88,7 @@ class Lab:
             watermark_after=None if watermark is None else (BASE + watermark) * 1_000_000,
         )
         row = {"_kind": "epoch", "_epoch": number, "_record": record.to_json()}
-        writing.append(table, pa.Table.from_pylist([row], schema=schema))
+        commits.append(table, pa.Table.from_pylist([row], schema=schema))
         return record
 
     def epochs(self, uri: str) -> list[int]:
@@ -107,7 +109,7 @@ class Lab:
         row = rows_of(uri, like.batch_version)[0]
         planted = row | {"carrier": "planted", "window_start": start, "window_end": start + timedelta(hours=1)}
         schema = batch_schema(self.pipeline)
-        writing.append(tables.open_table(uri), pa.Table.from_pylist([planted], schema=schema))
+        commits.append(delta.open_table(uri), pa.Table.from_pylist([planted], schema=schema))
 
     def rows(self, name: BatchTable, version: int | None = None) -> list[dict[str, Any]]:
         return rows_of(batch_uri(self.settings, self.pipeline, name), version)
@@ -115,7 +117,7 @@ class Lab:
 
 def rows_of(uri: str, version: int | None = None) -> list[dict[str, Any]]:
     connection = queries.connect()
-    tables.relation(connection, "found", uri, version=version)
+    delta.relation(connection, "found", uri, version=version)
     return list(connection.sql("SELECT * FROM found").to_arrow_table().to_pylist())
 
 

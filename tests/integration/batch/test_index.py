@@ -3,9 +3,9 @@
 from dataclasses import replace
 from pathlib import Path
 
-from batch import index
+from batch.read import index
 from cutover.definition import Pipeline, Sql
-from cutover.definition.fingerprint import batch_fingerprint
+from cutover.definition.compile.fingerprint import batch_fingerprint
 from cutover.log.cut import LogId
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import PIPELINE, Sale, lake_of, write_run

@@ -7,9 +7,9 @@ import pytest
 from batch.recompute import run
 from cutover.definition import Expect
 from cutover.errors import ContractError, DefinitionError
-from cutover.lake import tables
 from cutover.lake.batch_runs import runs
 from cutover.lake.paths import batch_uri
+from cutover.lake.tables import delta
 from cutover.probe import Point
 from tests.integration.batch.lab import BASE, HOUR, Lab
 
@@ -48,7 +48,7 @@ def test_a_critical_expectation_that_fails_publishes_nothing(lab: Lab) -> None:
 
     assert failure.value.runbook == "ContractFailed"
     assert runs(lab.settings, strict) == []
-    assert not tables.exists(batch_uri(lab.settings, strict))
+    assert not delta.exists(batch_uri(lab.settings, strict))
 
 
 def test_a_warning_that_fails_is_recorded_and_published(lab: Lab) -> None:

@@ -5,17 +5,17 @@ from typing import Any
 
 import pytest
 
-from batch import work
-from batch.commands import nothing_computed
+from batch import context
+from batch.cli import nothing_computed
 from batch.recompute import CLOCK, run
 from cutover.definition import Fixed, Pipeline, Sliding
-from cutover.definition.fingerprint import result_fingerprint
-from cutover.definition.windows import Window
+from cutover.definition.compile.fingerprint import result_fingerprint
+from cutover.definition.model.windows import Window
 from cutover.errors import LogError
-from cutover.lake import control, pins, versions
 from cutover.lake.batch_runs import runs
+from cutover.lake.control import control_tables, pins, versions
 from cutover.probe import Point
-from cutover.records.read import Offsets, read
+from cutover.records.reading.scan import Offsets, read
 from cutover.settings import Settings
 from tests.integration.batch.lab import BASE, HOUR, Lab, hours
 
@@ -79,7 +79,7 @@ def test_a_late_record_makes_its_window_dirty_and_only_its_ranges_are_read_again
         seen.append(reads)
         return reader(spark, settings, pipeline, reads)
 
-    monkeypatch.setattr(work, "read", note)
+    monkeypatch.setattr(context, "read", note)
 
     done = run(lab.settings, lab.pipeline)
 
@@ -203,6 +203,6 @@ def test_the_cut_is_pinned_from_the_start_until_it_is_compared(lab: Lab) -> None
 
 def test_in_kappa_batch_does_not_run(lab: Lab) -> None:
     row = {"pipeline": lab.pipeline.name, "at": CLOCK.now(), "event": "advanced", "stage": "KAPPA"}
-    control.append(lab.settings, "gate", [row | {"result_fingerprint": result_fingerprint(lab.pipeline)}])
+    control_tables.append(lab.settings, "gate", [row | {"result_fingerprint": result_fingerprint(lab.pipeline)}])
 
     assert run(lab.settings, lab.pipeline) is None

@@ -6,7 +6,7 @@ from batch.recompute import run
 from cutover.errors import LogError
 from cutover.lake.batch_runs import runs
 from cutover.log.kafka import LogClient
-from cutover.records.limits import MIN_MICROS
+from cutover.records.parsing.limits import MIN_MICROS
 from tests.integration.batch.lab import BASE, HOUR, PARTITIONS, Lab, hours
 from tests.support.until import until
 

@@ -10,7 +10,7 @@ from cutover.definition import Lateness, Sessions
 from cutover.errors import DefinitionError
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.paths import batch_uri
-from cutover.records.limits import MIN_MICROS
+from cutover.records.parsing.limits import MIN_MICROS
 from tests.integration.batch.lab import BASE, HOUR, Lab, rows_of
 from tests.integration.batch.test_retention import expire
 

@@ -5,8 +5,8 @@ import pytest
 
 from batch.recompute import run
 from cutover.definition import Daily, Fixed, Sliding
-from cutover.definition.durations import MICROSECONDS
-from cutover.definition.windows import Aligned
+from cutover.definition.model.durations import MICROSECONDS
+from cutover.definition.model.windows import Aligned
 from cutover.log.kafka import LogClient
 from cutover.records import reference
 from cutover.records.classes import Class

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from cutover.cli import main
+from cutover.cli.app import main
 from cutover.clock import SystemClock
-from cutover.definition import catalogue
-from cutover.definition.fingerprint import result_fingerprint
-from cutover.definition.pipeline import Pipeline
+from cutover.definition.compile.fingerprint import result_fingerprint
+from cutover.definition.loading import catalogue
+from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import DefinitionError, LakeError
-from cutover.lake import control, versions
-from cutover.lake.stages import Stage, current_stage
+from cutover.lake.control import control_tables, versions
+from cutover.lake.control.stages import Stage, current_stage
 from cutover.settings import Settings
 from cutover.signature import user
 from reconcile.gate import evidence, stage
@@ -60,7 +60,7 @@ def put(settings: Settings, pipeline: Pipeline, name: str) -> None:
     """Append a move, as if it had been allowed."""
     entry = {"pipeline": pipeline.name, "at": CLOCK.now(), "event": "advanced", "stage": name, "why": "", "who": "test"}
     rest = {"result_fingerprint": result_fingerprint(pipeline), "stream_version": 0, "evidence": "{}"}
-    control.append(settings, "gate", [entry | rest])
+    control_tables.append(settings, "gate", [entry | rest])
 
 
 def test_pipeline_without_history_is_in_lambda(place: Settings, clicks: Pipeline) -> None:
@@ -70,14 +70,14 @@ def test_pipeline_without_history_is_in_lambda(place: Settings, clicks: Pipeline
 def test_advance_without_evidence_is_refused_and_writes_nothing(place: Settings, clicks: Pipeline) -> None:
     decision = stage.move(place, clicks, "advance", "because", CLOCK)
 
-    assert (decision.allowed, control.read(place, "gate", "clicks")) == (False, [])
+    assert (decision.allowed, control_tables.read(place, "gate", "clicks")) == (False, [])
 
 
 def test_rollback_needs_no_log_and_keeps_who_why_and_hash(place: Settings, clicks: Pipeline) -> None:
     put(place, clicks, "SHADOW")
     stage.move(place, clicks, "rollback", " late burst ", CLOCK)
 
-    row = control.read(place, "gate", "clicks")[-1]
+    row = control_tables.read(place, "gate", "clicks")[-1]
     kept = json.loads(row["evidence"])
     assert (row["stage"], row["event"], row["why"], row["sequence"]) == ("LAMBDA", "rolled_back", "late burst", 1)
     assert (row["who"], evidence.digest(kept)) == (user(), kept["hash"])
@@ -96,7 +96,7 @@ def test_move_is_dated_by_the_clock(place: Settings, clicks: Pipeline) -> None:
     before = CLOCK.now()
     stage.move(place, clicks, "rollback", "drill", CLOCK)
 
-    assert timedelta(0) <= control.read(place, "gate", "clicks")[-1]["at"] - before < timedelta(minutes=5)
+    assert timedelta(0) <= control_tables.read(place, "gate", "clicks")[-1]["at"] - before < timedelta(minutes=5)
 
 
 def test_a_move_that_was_decided_before_another_one_is_refused(place: Settings, clicks: Pipeline) -> None:

@@ -7,7 +7,8 @@ import pytest
 
 from cutover.process import Identity, identify, is_alive
 from cutover.settings import Settings
-from infra import drivers, files, processes, stop
+from infra import files, stop
+from infra.processes import drivers, family
 
 DRIVER = """
 import subprocess, sys, time
@@ -25,7 +26,7 @@ def driver() -> Iterator[Identity]:
     identity = identify(process.pid)
     assert identity is not None
     yield identity
-    processes.stop(processes.session_of(identity), within=1)
+    family.stop(family.session_of(identity), within=1)
     process.wait()
     process.stdout.close()
 
@@ -40,7 +41,7 @@ def test_down_ends_a_driver_and_what_it_started(settings: Settings, driver: Iden
     stopped = stop.down(settings, tell=lambda _text: None)
 
     assert stopped.drivers == ("flights",)
-    assert processes.session_of(driver) == []
+    assert family.session_of(driver) == []
 
 
 def test_down_leaves_a_process_alone_that_was_given_the_drivers_pid(settings: Settings, driver: Identity) -> None:

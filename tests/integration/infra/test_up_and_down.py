@@ -6,8 +6,10 @@ import pytest
 
 from cutover.process import identify, is_alive
 from cutover.settings import Settings
-from infra import broker, processes, start, stop
-from infra.supervisor import State, Supervisor
+from infra import start, stop
+from infra.broker import server
+from infra.processes import family
+from infra.processes.supervisor import State, Supervisor
 from tests.support.until import until
 
 
@@ -32,7 +34,7 @@ def test_broker_comes_back_when_it_is_killed_and_leaves_nothing_when_stopped(
     os.kill(first.pid, signal.SIGKILL)
 
     second = until(lambda: (s := broker_state(settings)).pid not in {0, first.pid} and s, within=60)
-    assert until(lambda: broker.reachable(running.bootstrap), within=90) == 1
+    assert until(lambda: server.reachable(running.bootstrap), within=90) == 1
 
     leader = Supervisor(settings.home).identity()
     assert leader is not None
@@ -40,8 +42,8 @@ def test_broker_comes_back_when_it_is_killed_and_leaves_nothing_when_stopped(
 
     assert stopped.programs == ("broker",)
     assert second
-    assert processes.session_of(leader) == []
-    assert broker.reachable(running.bootstrap) is None
+    assert family.session_of(leader) == []
+    assert server.reachable(running.bootstrap) is None
 
 
 def test_a_second_start_changes_nothing(settings: Settings, running: start.Running) -> None:
@@ -61,7 +63,7 @@ def test_what_a_killed_supervisor_left_is_cleared_before_the_next_start(
     assert leader is not None
     assert orphan is not None
     os.kill(leader.pid, signal.SIGKILL)
-    assert processes.wait_gone([leader], within=10) == []
+    assert family.wait_gone([leader], within=10) == []
 
     again = start.up(settings, broker_only=True, tell=quiet)
 

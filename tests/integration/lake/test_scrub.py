@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from cutover import cli
-from cutover.lake import control, scrub, tables
+from cutover.cli import app
+from cutover.lake.control import control_tables
+from cutover.lake.integrity import scrub
 from cutover.lake.paths import batch_uri
+from cutover.lake.tables import delta
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import PIPELINE, START, lake_of, write
 from tests.integration.reconcile.test_commands import DEFINITION, SALES
@@ -28,14 +30,14 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     write(settings, made)
     row = {"pipeline": PIPELINE.name, "at": START, "event": "rolled_back", "stage": "LAMBDA", "who": "me", "why": "so"}
     truth = {"result_fingerprint": made.run.result_fingerprint, "stream_version": 0, "evidence": "{}"}
-    control.append(settings, "gate", [row | truth])
+    control_tables.append(settings, "gate", [row | truth])
     return settings
 
 
 def listed(settings: Settings) -> Iterator[Path]:
     """Yield the data files that the lake's tables list."""
     for folder in sorted(Path(settings.lake_uri).rglob("_delta_log")):
-        yield from (folder.parent / path for path in tables.paths(DeltaTable(str(folder.parent))))
+        yield from (folder.parent / path for path in delta.paths(DeltaTable(str(folder.parent))))
 
 
 def one_of(settings: Settings, kind: str) -> Path:
@@ -51,7 +53,7 @@ def flip(file: Path) -> None:
 def test_sound_files_are_all_looked_at(lake: Settings, capsys: pytest.CaptureFixture[str]) -> None:
     files = list(listed(lake))
 
-    exit_code = cli.main(["verify", "sales", "--files", "--json"])
+    exit_code = app.main(["verify", "sales", "--files", "--json"])
 
     printed = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert exit_code == 0
@@ -70,7 +72,7 @@ def test_one_flipped_bit_names_the_file(lake: Settings, capsys: pytest.CaptureFi
     file = one_of(lake, kind)
     flip(file)
 
-    exit_code = cli.main(["verify", "sales", "--files"])
+    exit_code = app.main(["verify", "sales", "--files"])
 
     assert (exit_code, file.name in "".join(capsys.readouterr().out.split())) == (2, True)
 
@@ -80,7 +82,7 @@ def test_a_file_that_was_removed_is_named(lake: Settings, capsys: pytest.Capture
     file = one_of(lake, kind)
     file.unlink()
 
-    exit_code = cli.main(["verify", "sales", "--files"])
+    exit_code = app.main(["verify", "sales", "--files"])
 
     assert (exit_code, file.name in "".join(capsys.readouterr().out.split())) == (2, True)
 

@@ -6,12 +6,14 @@ from datetime import UTC, datetime
 
 import pytest
 
-from cutover.definition.fingerprint import result_fingerprint
+from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.errors import LakeError
-from cutover.lake import control, losses, serving, tables
 from cutover.lake.batch_runs import Incomplete
+from cutover.lake.control import control_tables, losses
 from cutover.lake.paths import batch_uri
-from cutover.lake.schemas import batch_ledger_schema
+from cutover.lake.serving import views
+from cutover.lake.tables import delta
+from cutover.lake.tables.schemas import batch_ledger_schema
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import PIPELINE, Sale, lake_of, micros, write, write_run
 from tests.support.losses import LOSS
@@ -21,12 +23,12 @@ SALES = tuple(Sale(epoch=hour % 2, hour=hour) for hour in range(6))
 
 @pytest.fixture(autouse=True)
 def ledger(settings: Settings) -> None:
-    tables.ensure(batch_uri(settings, PIPELINE, "batch_ledger"), batch_ledger_schema(PIPELINE))
+    delta.ensure(batch_uri(settings, PIPELINE, "batch_ledger"), batch_ledger_schema(PIPELINE))
 
 
 def served(settings: Settings) -> list[str]:
     """Return who serves each hour, in order."""
-    with serving.connect(settings, PIPELINE) as connection:
+    with views.connect(settings, PIPELINE) as connection:
         return [row[0] for row in connection.execute("SELECT served_by FROM serving ORDER BY window_start").fetchall()]
 
 
@@ -56,7 +58,7 @@ def test_lambda_serves_every_window_once(
 def test_the_stage_says_who_serves(settings: Settings, stage: str, expected: str) -> None:
     write(settings, lake_of(SALES))
     row = {"pipeline": PIPELINE.name, "at": datetime.now(UTC), "event": "advanced", "stage": stage}
-    control.append(settings, "gate", [row | {"result_fingerprint": result_fingerprint(PIPELINE)}])
+    control_tables.append(settings, "gate", [row | {"result_fingerprint": result_fingerprint(PIPELINE)}])
 
     assert served(settings) == [expected] * 6
 
@@ -74,13 +76,13 @@ def test_without_a_batch_run_the_stream_serves_all(settings: Settings) -> None:
     uri = write(settings, lake_of(SALES))
     shutil.rmtree(batch_uri(settings, PIPELINE, "batch_index"))
 
-    assert tables.exists(uri)
+    assert delta.exists(uri)
     assert served(settings) == ["streaming"] * 6
 
 
 def states(settings: Settings) -> list[str]:
     """Return what the view says of each hour, in order."""
-    with serving.connect(settings, PIPELINE) as connection:
+    with views.connect(settings, PIPELINE) as connection:
         return [row[0] for row in connection.execute("SELECT state FROM serving ORDER BY window_start").fetchall()]
 
 
@@ -96,7 +98,7 @@ def lose(settings: Settings, first: int, end: int) -> None:
         windows_to=micros(end),
         at=datetime.now(UTC),
     )
-    losses.record(settings, [loss], turn=control.next_turn(settings, "losses", PIPELINE.name))
+    losses.record(settings, [loss], turn=control_tables.next_turn(settings, "losses", PIPELINE.name))
 
 
 @pytest.mark.parametrize("stage", ["LAMBDA", "KAPPA"])
@@ -105,7 +107,7 @@ def test_every_window_says_what_it_is(settings: Settings, stage: str) -> None:
     at_three = replace(lake.epochs[-1], watermark_after=micros(4) + PIPELINE.lateness.allowed_micros)
     write(settings, replace(lake, epochs=(*lake.epochs[:-1], at_three)))
     row = {"pipeline": PIPELINE.name, "at": datetime.now(UTC), "event": "advanced", "stage": stage}
-    control.append(settings, "gate", [row | {"result_fingerprint": result_fingerprint(PIPELINE)}])
+    control_tables.append(settings, "gate", [row | {"result_fingerprint": result_fingerprint(PIPELINE)}])
     assert states(settings) == ["final"] * 4 + ["open"] * 2
 
     lose(settings, 3, 5)
@@ -127,4 +129,4 @@ def test_window_that_batch_let_expire_says_so_where_batch_serves_it(settings: Se
 
 def test_before_the_first_epoch_it_says_what_makes_one(settings: Settings) -> None:
     with pytest.raises(LakeError, match="expected an epoch log under this definition, found none"):
-        serving.connect(settings, PIPELINE)
+        views.connect(settings, PIPELINE)

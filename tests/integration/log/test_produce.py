@@ -5,13 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from cutover.cli.init import init
 from cutover.clock import SystemClock
-from cutover.definition import Count, Fixed, Pipeline, Topic, catalogue
+from cutover.definition import Count, Fixed, Pipeline, Topic
+from cutover.definition.loading import catalogue
 from cutover.errors import DefinitionError, LogError
-from cutover.log import topic as topics
-from cutover.log.init import init
 from cutover.log.kafka import LogClient, RawRecord
-from cutover.log.produce import Progress, Request, produce
+from cutover.log.sending import topic as topics
+from cutover.log.sending.produce import Progress, Request, produce
 from cutover.settings import Kafka, Settings
 
 LINES = b"""at,seen,k,i

@@ -15,10 +15,10 @@ from confluent_kafka.admin import (
 )
 
 from cutover.errors import LogError
-from cutover.lake import versions
+from cutover.lake.control import versions
 from cutover.log.kafka import LogClient
 from cutover.settings import Kafka, Settings
-from infra import broker as brokers
+from infra.broker import server as brokers
 from streaming import driver
 from tests.integration.streaming import rig
 from tests.support.broker import Broker

@@ -7,8 +7,8 @@ import pytest
 from confluent_kafka import Producer
 
 from cutover.errors import LogError
-from cutover.lake import same_log
-from cutover.lake.epochs import EpochRecord
+from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.lake.integrity import same_log
 from cutover.log.kafka import LogClient
 from cutover.log.mark import Mark
 from cutover.log.marks import MarkReader

@@ -12,25 +12,26 @@ from typing import Any
 import pyarrow as pa
 from deltalake import CommitProperties, Transaction
 
-from batch import index
+from batch.read import index
 from cutover.clock import SystemClock
 from cutover.definition import Avg, Count, Fixed, Lateness, Max, Min, Pipeline, Policy, Sum, Topic
-from cutover.definition.fingerprint import batch_fingerprint, lateness_fingerprint, result_fingerprint
-from cutover.definition.pipeline import SameDefinition
-from cutover.definition.windows import newest
+from cutover.definition.compile.fingerprint import batch_fingerprint, lateness_fingerprint, result_fingerprint
+from cutover.definition.model.pipeline import SameDefinition
+from cutover.definition.model.windows import newest
 from cutover.engine import confs, readback
 from cutover.engine.in_force import InForce
-from cutover.lake import checksums, tables, versions, writing
 from cutover.lake.batch_runs import BatchRun
-from cutover.lake.epochs import EpochRecord
+from cutover.lake.control import versions
+from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.paths import batch_uri
-from cutover.lake.schemas import BATCH_INDEX, batch_schema, epoch_log_schema
+from cutover.lake.tables import checksums, commits, delta
+from cutover.lake.tables.schemas import BATCH_INDEX, batch_schema, epoch_log_schema
 from cutover.log.kafka import RawRecord
 from cutover.process import current
 from cutover.settings import Settings
 from reconcile import run
-from reconcile.result import Reconciliation
-from streaming import heartbeat
+from reconcile.result.outcome import Reconciliation
+from streaming.process import heartbeat
 from tests.support.held_log import HeldLog
 from tests.support.planted import put_rows
 
@@ -147,7 +148,7 @@ def write(settings: Settings, lake: Lake, pipeline: Pipeline = PIPELINE) -> str:
     leave_word(settings, pipeline)  # tests of tables have no broker
     version = versions.open_or_create(settings, pipeline, SystemClock())
     schema = epoch_log_schema(pipeline)
-    log = tables.ensure(version.uri, schema, partition_by=["_kind"])
+    log = delta.ensure(version.uri, schema, partition_by=["_kind"])
     stem = checksums.new_stem("epoch", len(lake.epochs))
     kinds = {"epoch", *(row["_kind"] for row in lake.partials)}
     weight = checksums.text_of(sum(checksums.weight_of(f"_kind={kind}", stem) for kind in kinds))
@@ -156,12 +157,12 @@ def write(settings: Settings, lake: Lake, pipeline: Pipeline = PIPELINE) -> str:
     records = [{"_kind": "epoch", "_epoch": e.epoch, "_record": e.to_json()} for e in epochs]
     note = {"userMetadata": epochs[-1].to_json()}
     commit = CommitProperties(app_transactions=[Transaction(version.app_id, lake.transaction)], custom_metadata=note)
-    writing.append(log, pa.Table.from_pylist([*lake.partials, *records], schema=schema), stem=stem, commit=commit)
-    batch = tables.ensure(batch_uri(settings, pipeline), batch_schema(pipeline))
-    writing.append(batch, pa.Table.from_pylist(list(lake.batch), schema=batch_schema(pipeline)))
-    spans = tables.ensure(batch_uri(settings, pipeline, "batch_index"), BATCH_INDEX)
+    commits.append(log, pa.Table.from_pylist([*lake.partials, *records], schema=schema), stem=stem, commit=commit)
+    batch = delta.ensure(batch_uri(settings, pipeline), batch_schema(pipeline))
+    commits.append(batch, pa.Table.from_pylist(list(lake.batch), schema=batch_schema(pipeline)))
+    spans = delta.ensure(batch_uri(settings, pipeline, "batch_index"), BATCH_INDEX)
     ranges = [row | {"_kind": "range", "_run": lake.run.run_id, "_epoch": lake.run.epoch} for row in lake.ranges]
-    writing.append(spans, pa.Table.from_pylist(ranges, schema=BATCH_INDEX))
+    commits.append(spans, pa.Table.from_pylist(ranges, schema=BATCH_INDEX))
     write_run(settings, replace(lake.run, batch_version=int(batch.version())), pipeline)
     return version.uri
 

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from cutover.cli import main
+from cutover.cli.app import main
 from cutover.definition import Avg, Count, Fixed, Max, Min, Pipeline, Sliding, Sum, Variance
-from cutover.definition.durations import MICROSECONDS
-from cutover.definition.measures import Measure
-from cutover.definition.states import State
+from cutover.definition.measures.kinds import Measure
+from cutover.definition.measures.states import State
+from cutover.definition.model.durations import MICROSECONDS
 from cutover.errors import LogError
 from cutover.settings import Settings
 from reconcile.audit import run

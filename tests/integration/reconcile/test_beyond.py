@@ -8,8 +8,8 @@ import pytest
 
 from cutover.errors import LakeError
 from cutover.settings import Settings
-from reconcile.explain import explain
-from reconcile.result import Verdict
+from reconcile.attribution.explain import explain
+from reconcile.result.outcome import Verdict
 from tests.integration.reconcile.lake_of import PIPELINE, START, Lake, Sale, edited, lake_of, micros, reconcile, write
 
 HUGE = Decimal("9" * 38)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cutover import cli
+from cutover.cli import app
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import PIPELINE, Sale, edited, lake_of, write
 from tests.integration.reconcile.test_tables import ROWS, changed, parquet
@@ -38,7 +38,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
 def test_reconcile_prints_one_object_and_exits_zero(home: Settings, capsys: pytest.CaptureFixture[str]) -> None:
     write(home, lake_of(SALES[:-1]))
 
-    exit_code = cli.main(["reconcile", "sales", "--json"])
+    exit_code = app.main(["reconcile", "sales", "--json"])
 
     printed = capsys.readouterr().out.splitlines()[-1]
     assert (exit_code, json.loads(printed)["verdict"]) == (0, "CONSISTENT")
@@ -47,7 +47,7 @@ def test_reconcile_prints_one_object_and_exits_zero(home: Settings, capsys: pyte
 def test_a_cause_that_no_log_bears_out_exits_two(home: Settings, capsys: pytest.CaptureFixture[str]) -> None:
     write(home, lake_of(SALES))
 
-    exit_code = cli.main(["reconcile", "sales"])
+    exit_code = app.main(["reconcile", "sales"])
 
     said = " ".join(capsys.readouterr().out.split())
     assert (exit_code, "whether their causes hold cannot be shown" in said) == (2, True)
@@ -56,43 +56,43 @@ def test_a_cause_that_no_log_bears_out_exits_two(home: Settings, capsys: pytest.
 def test_a_divergence_exits_one(home: Settings, capsys: pytest.CaptureFixture[str]) -> None:
     write(home, edited(lake_of(SALES), 0, lambda _: None))
 
-    assert (cli.main(["reconcile", "sales"]), "DIVERGED" in capsys.readouterr().out) == (1, True)
+    assert (app.main(["reconcile", "sales"]), "DIVERGED" in capsys.readouterr().out) == (1, True)
 
 
 def test_what_cannot_be_compared_exits_two(home: Settings) -> None:
     lake = lake_of(SALES)
     write(home, replace(lake, run=replace(lake.run, topic_id="another")))
 
-    assert cli.main(["reconcile", "sales", "--json"]) == 2
+    assert app.main(["reconcile", "sales", "--json"]) == 2
 
 
 def test_a_bad_time_exits_two_and_writes_nothing(home: Settings, capsys: pytest.CaptureFixture[str]) -> None:
     write(home, lake_of(SALES))
 
-    exit_code = cli.main(["reconcile", "sales", "--from", "soon"])
+    exit_code = app.main(["reconcile", "sales", "--from", "soon"])
 
     assert (exit_code, "--from" in capsys.readouterr().err, home.reports_dir.exists()) == (2, True, False)
 
 
 def test_report_prints_the_address_of_the_newest(home: Settings, capsys: pytest.CaptureFixture[str]) -> None:
     write(home, lake_of(SALES))
-    cli.main(["reconcile", "sales"])
+    app.main(["reconcile", "sales"])
     capsys.readouterr()
 
-    exit_code = cli.main(["report", "sales"])
+    exit_code = app.main(["report", "sales"])
 
     address = capsys.readouterr().out.replace("\n", "")
     assert (exit_code, Path(address.removeprefix("file://")).is_file()) == (0, True)
 
 
 def test_no_report_yet_exits_two(home: Settings) -> None:  # noqa: ARG001 -- sets the environment
-    assert cli.main(["report", "sales"]) == 2
+    assert app.main(["report", "sales"]) == 2
 
 
 def test_explain_prints_the_rows_behind_a_cell(home: Settings, capsys: pytest.CaptureFixture[str]) -> None:
     write(home, lake_of(SALES))
 
-    exit_code = cli.main(["explain", "sales", "2026-01-01T02:00:00Z", "null,1", "--json"])
+    exit_code = app.main(["explain", "sales", "2026-01-01T02:00:00Z", "null,1", "--json"])
 
     found = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert (exit_code, [(row["class"], row["partition"], row["offset"]) for row in found["rows"]]) == (
@@ -105,14 +105,14 @@ def test_explain_prints_the_rows_behind_a_cell(home: Settings, capsys: pytest.Ca
 def test_explain_refuses_a_key_that_is_not_there(home: Settings, key: str) -> None:
     write(home, lake_of(SALES))
 
-    assert cli.main(["explain", PIPELINE.name, "2026-01-01T02:00:00Z", key]) == 2
+    assert app.main(["explain", PIPELINE.name, "2026-01-01T02:00:00Z", key]) == 2
 
 
 def test_diff_writes_its_report(tmp_path: Path) -> None:
     left, right = parquet(tmp_path / "l.parquet", ROWS), parquet(tmp_path / "r.parquet", changed(0, amount=1))
     page = tmp_path / "report.html"
 
-    exit_code = cli.main(["diff", left, right, "--key", "day,shop", "--window-column", "day", "--report", str(page)])
+    exit_code = app.main(["diff", left, right, "--key", "day,shop", "--window-column", "day", "--report", str(page)])
 
     assert (exit_code, page.read_text(encoding="utf-8").startswith("<!")) == (1, True)
 
@@ -121,4 +121,4 @@ def test_diff_writes_its_report(tmp_path: Path) -> None:
 def test_diff_refuses_a_bad_tolerance(tmp_path: Path, tolerance: str) -> None:
     table = parquet(tmp_path / "l.parquet", ROWS)
 
-    assert cli.main(["diff", table, table, "--key", "day,shop", "--tolerance", tolerance]) == 2
+    assert app.main(["diff", table, table, "--key", "day,shop", "--tolerance", tolerance]) == 2

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cutover import cli
-from cutover.lake import control
+from cutover.cli import app
+from cutover.lake.control import control_tables
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import PIPELINE, START, lake_of, write
 from tests.integration.reconcile.test_commands import DEFINITION, SALES
@@ -67,7 +67,7 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write(settings, lake)
     row = {"pipeline": PIPELINE.name, "at": START, "event": "rolled_back", "stage": "LAMBDA", "who": "me", "why": "so"}
     truth = {"result_fingerprint": lake.run.result_fingerprint, "stream_version": 0, "evidence": "{}"}
-    control.append(settings, "gate", [row | truth])
+    control_tables.append(settings, "gate", [row | truth])
     return Path(settings.lake_uri)
 
 
@@ -79,7 +79,7 @@ def test_damage_is_said_without_a_stack(
     folder = next(found for found in lake.rglob("_delta_log") if found.parent.as_posix().endswith(table)).parent
     DAMAGES[damage](folder)
 
-    codes = {command[0]: cli.main(command) for command in COMMANDS}
+    codes = {command[0]: app.main(command) for command in COMMANDS}
 
     said = capsys.readouterr().err
     assert "Traceback" not in said

@@ -4,12 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from cutover.engine import confs, readback
+from cutover.engine import confs, queries, readback
 from cutover.engine.in_force import InForce
-from cutover.lake import queries
 from cutover.settings import Settings
-from reconcile.in_force import of_session
-from reconcile.result import Reconciliation, Verdict
+from reconcile.preconditions.settings_in_force import of_session
+from reconcile.result.outcome import Reconciliation, Verdict
 from tests.integration.reconcile.lake_of import PIPELINE, Lake, Sale, in_force, lake_of, reconcile, write
 
 SALES = tuple(Sale(epoch=i % 4, hour=i % 5, shop=("a", None)[i % 2], amount=i) for i in range(40))

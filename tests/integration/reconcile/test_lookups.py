@@ -15,21 +15,24 @@ from batch import recompute
 from cutover.clock import SystemClock
 from cutover.definition import Count, Fixed, Lateness, Lookup, Pipeline, Sql, Sum, Topic
 from cutover.errors import LakeError
-from cutover.lake import batch_runs, dimension_load, dimensions, serving
+from cutover.lake import batch_runs
 from cutover.lake.batch_runs import BatchRun
-from cutover.lake.rejoin import Rejoin
-from cutover.lake.versions import looking_at
+from cutover.lake.control.versions import looking_at
+from cutover.lake.dimensions import dimension, load
+from cutover.lake.dimensions.rejoin import Rejoin
+from cutover.lake.serving import views
 from cutover.log.kafka import LogClient
 from cutover.probe import Point
 from cutover.records import reference
 from cutover.settings import Dimensions, Kafka, Settings
+from reconcile.attribution.explain import explain
 from reconcile.audit.run import determinism
-from reconcile.explain import explain
-from reconcile.result import Reconciliation, Verdict
+from reconcile.result.outcome import Reconciliation, Verdict
 from reconcile.run import reconcile
 from reconcile.verify.model import State
-from reconcile.verify.run import verify
-from streaming import driver, fork
+from reconcile.verify.runner import verify
+from streaming import driver
+from streaming.recovery import fork
 from streaming.replay import replay
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import Event
@@ -81,7 +84,7 @@ def write(settings: Settings, version: int) -> None:
     rows = pa.table({"ad": [ad for ad, _ in known], "campaign": pa.array([c for _, c in known], pa.string())})
     with tempfile.TemporaryDirectory() as folder:
         parquet.write_table(rows, Path(folder) / "ads.parquet")
-        dimension_load.load(settings, "ads", Path(folder) / "ads.parquet")
+        load.load(settings, "ads", Path(folder) / "ads.parquet")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,7 +160,7 @@ def test_plain_python_gives_what_both_paths_have(lab: Lab) -> None:
     )
     rows = {(start, key): (row.n, row.measures["ids"]) for (start, _, (key,)), row in expected.rows.items()}
     assert rows == {(start, key): (n, ids) for start, key, n, ids in found}
-    with serving.connect(lab.settings, lab.pipeline) as connection:
+    with views.connect(lab.settings, lab.pipeline) as connection:
         batch = connection.sql("SELECT epoch_us(window_start), campaign, _n, ids FROM batch").fetchall()
     closed = {cell: value for cell, value in rows.items() if cell[0] < rig.NOON + 120 * rig.MINUTE}
     assert closed == {(start, key): (n, ids) for start, key, n, ids in batch}
@@ -223,7 +226,7 @@ def test_a_replay_joins_what_is_there_now_and_batch_follows_it(lab: Lab) -> None
 
 
 def test_a_version_that_was_vacuumed_is_no_verdict_on_the_data(lab: Lab) -> None:
-    for file in dimensions.opened(lab.settings, lab.pipeline, "ads", 0).table.file_uris():
+    for file in dimension.opened(lab.settings, lab.pipeline, "ads", 0).table.file_uris():
         Path(file.removeprefix("file://")).unlink()
 
     run = recompute.run(lab.settings, lab.pipeline, start=moment(0), end=moment(130))

@@ -8,20 +8,21 @@ import jsonschema
 import pyarrow as pa
 import pytest
 
-from cutover.cli import main
-from cutover.definition.fingerprint import result_fingerprint
-from cutover.lake import control, losses, tables, writing
-from cutover.lake.epochs import EpochRecord
-from cutover.lake.losses import Loss
+from cutover.cli.app import main
+from cutover.definition.compile.fingerprint import result_fingerprint
+from cutover.lake.control import control_tables, losses
+from cutover.lake.control.losses import Loss
+from cutover.lake.control.stages import Stage
+from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.paths import batch_uri
-from cutover.lake.schemas import BATCH_INDEX
-from cutover.lake.stages import Stage
+from cutover.lake.tables import commits, delta
+from cutover.lake.tables.schemas import BATCH_INDEX
 from cutover.settings import Settings
-from reconcile.explain import explain
+from reconcile.attribution.explain import explain
+from reconcile.attribution.loss import sentence
 from reconcile.gate import evidence
 from reconcile.gate.decide import decide
-from reconcile.lost import sentence
-from reconcile.result import Reconciliation, Verdict
+from reconcile.result.outcome import Reconciliation, Verdict
 from tests.integration.reconcile.lake_of import PIPELINE, START, Lake, Sale, edited, lake_of, micros, reconcile, write
 from tests.integration.reconcile.test_run import CLEAN, SCHEMA
 from tests.support.losses import LOSS as A_LOSS
@@ -42,7 +43,7 @@ LOSS = replace(
 
 
 def record(settings: Settings, *rows: Loss) -> None:
-    losses.record(settings, rows, turn=control.next_turn(settings, "losses", PIPELINE.name))
+    losses.record(settings, rows, turn=control_tables.next_turn(settings, "losses", PIPELINE.name))
 
 
 def behind(lake: Lake, skipped: int) -> Lake:
@@ -145,7 +146,7 @@ def test_seal_holds_over_a_gap_only_as_far_as_it_was_recorded(settings: Settings
 
 def scanned(settings: Settings, lake: Lake, **first_offsets: int) -> None:
     """Write the batch index: each hour's window with the first offset that holds it."""
-    index = tables.ensure(batch_uri(settings, PIPELINE, "batch_index"), BATCH_INDEX)
+    index = delta.ensure(batch_uri(settings, PIPELINE, "batch_index"), BATCH_INDEX)
     rows = [
         {
             "_kind": "range",
@@ -157,7 +158,7 @@ def scanned(settings: Settings, lake: Lake, **first_offsets: int) -> None:
         }
         for hour, first in first_offsets.items()
     ]
-    writing.append(index, pa.Table.from_pylist(rows, schema=BATCH_INDEX))
+    commits.append(index, pa.Table.from_pylist(rows, schema=BATCH_INDEX))
 
 
 def test_window_whose_records_went_before_the_version_began_is_not_compared(settings: Settings) -> None:

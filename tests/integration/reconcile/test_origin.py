@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from cutover.settings import Settings
-from reconcile.result import Verdict
+from reconcile.result.outcome import Verdict
 from reconcile.run import reconcile
 from tests.integration.reconcile.lake_of import PIPELINE, lake_of, leave_word, write
 from tests.integration.reconcile.test_lost import LOSS, record

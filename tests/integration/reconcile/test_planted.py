@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cutover.settings import Settings
-from reconcile.result import Reconciliation, Verdict
+from reconcile.result.outcome import Reconciliation, Verdict
 from tests.integration.reconcile.lake_of import PIPELINE, START, Lake, Raw, Sale, edited, lake_of, reconcile, write
 
 HOUR = timedelta(hours=1)

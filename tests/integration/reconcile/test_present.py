@@ -6,17 +6,17 @@ from datetime import timedelta
 import pytest
 from deltalake import DeltaTable
 
-from cutover.cli import main
+from cutover.cli.app import main
 from cutover.clock import SystemClock
-from cutover.definition.fingerprint import result_fingerprint
-from cutover.lake import control, pins, restoring, versions
+from cutover.definition.compile.fingerprint import result_fingerprint
+from cutover.lake.control import control_tables, pins, restore, versions
 from cutover.lake.paths import ControlTable, control_uri
 from cutover.probe import Point
 from cutover.settings import Settings
-from reconcile import history, recorded
-from reconcile.result import Reconciliation, Verdict
-from reconcile.verify.run import verify
-from reconcile.watch.alerts import alerts
+from reconcile.judgement import history, records
+from reconcile.result.outcome import Reconciliation, Verdict
+from reconcile.verify.runner import verify
+from reconcile.watch.alerts.rules import alerts
 from reconcile.watch.gather import Gathering
 from tests.integration.reconcile.lake_of import (
     CLOSED_UNTIL,
@@ -105,7 +105,7 @@ def test_a_repeat_is_a_repeat_of_its_line(settings: Settings) -> None:
     write(settings, lake_of(SALES))
     first, second = reconcile(settings, PIPELINE), reconcile(settings, PIPELINE)
 
-    (line,) = recorded.read(settings, PIPELINE.name)
+    (line,) = records.read(settings, PIPELINE.name)
     assert (line.times, second.repeats, second.run_id, second.at) == (2, 1, first.run_id, first.at)
     assert len(list((settings.reports_dir / PIPELINE.name).glob("*.json"))) == 1
 
@@ -118,7 +118,7 @@ def test_a_contradiction_at_the_same_cut_is_a_verdict_of_its_own(settings: Setti
 
     found = reconcile(settings, PIPELINE)
 
-    verdicts = [line.verdict for line in recorded.read(settings, PIPELINE.name)]
+    verdicts = [line.verdict for line in records.read(settings, PIPELINE.name)]
     assert (found.speaks_for, verdicts) == (None, [Verdict.CONSISTENT, Verdict.DIVERGED])
     assert "DivergenceUnexplained" in firing(settings)
 
@@ -149,8 +149,8 @@ def test_a_report_without_a_verdict_row_is_not_listed(
     def killed(*_: object) -> None:
         raise KilledError
 
-    monkeypatch.setattr("reconcile.commands.load_settings", lambda: settings)
-    monkeypatch.setattr("cutover.definition.catalogue.get", lambda *_: PIPELINE)
+    monkeypatch.setattr("reconcile.cli.reconcile.load_settings", lambda: settings)
+    monkeypatch.setattr("cutover.definition.loading.catalogue.get", lambda *_: PIPELINE)
     write(settings, lake_of(SALES))
     assert main(["report", "sales"]) == 2
     monkeypatch.setattr(history, "record", killed)
@@ -207,7 +207,7 @@ def test_differences_of_a_killed_run_do_not_stay(settings: Settings) -> None:
     write(settings, lake_of(SALES))
     place = {"window_start": START, "key": "{}", "kind": "changed", "cause": "unexplained", "state": "open"}
     row = {"pipeline": PIPELINE.name, "result_fingerprint": lake_of(SALES).run.result_fingerprint, "run_id": "killed"}
-    control.append(settings, "differences", [row | place | {"at": START, "detail": None}])
+    control_tables.append(settings, "differences", [row | place | {"at": START, "detail": None}])
 
     assert history.open_differences(settings, PIPELINE) == {}
 
@@ -218,7 +218,7 @@ def test_rows_that_were_removed_from_a_control_table_are_named_and_come_back(
 ) -> None:
     row = {"pipeline": PIPELINE.name, "at": START, "event": "rolled_back", "stage": "LAMBDA", "who": "me", "why": "so"}
     truth = {"result_fingerprint": result_fingerprint(PIPELINE), "stream_version": 0, "evidence": "{}"}
-    control.append(settings, "gate", [row | truth])
+    control_tables.append(settings, "gate", [row | truth])
     (version,) = versions.known(settings, PIPELINE)
     pins.pin(settings, version, 0, holder="a", expires_at=START, now=START)
     handle = DeltaTable(control_uri(settings, table))
@@ -238,7 +238,7 @@ def test_rows_that_were_removed_from_a_control_table_are_named_and_come_back(
     assert f"table version {handle.version()}, DELETE by" in breach.message
     assert [table in violation.text for violation in verified.violations] == [True]
 
-    list(restoring.restore(settings))
+    list(restore.restore(settings))
 
     assert reconcile(settings, PIPELINE).verdict is Verdict.DIVERGED
 
@@ -247,7 +247,7 @@ def test_rows_that_were_removed_from_a_control_table_are_named_and_come_back(
 def test_a_restore_brings_removed_rows_of_a_control_table_back(settings: Settings, table: ControlTable) -> None:
     write(settings, lake_of(SALES))
     row = {"pipeline": PIPELINE.name, "at": START, "event": "rolled_back", "stage": "LAMBDA", "who": "me", "why": "so"}
-    control.append(settings, "gate", [row | {"result_fingerprint": result_fingerprint(PIPELINE)}])
+    control_tables.append(settings, "gate", [row | {"result_fingerprint": result_fingerprint(PIPELINE)}])
     handle = DeltaTable(control_uri(settings, table))
     before = handle.version()
     handle.delete()

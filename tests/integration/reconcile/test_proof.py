@@ -9,13 +9,13 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import Producer
 
-from cutover.lake import control
+from cutover.lake.control import control_tables
 from cutover.log.cut import LogId
 from cutover.log.kafka import LogClient, RawRecord
 from cutover.settings import Settings
 from reconcile import run
-from reconcile.explain import explain
-from reconcile.result import Reconciliation, Verdict
+from reconcile.attribution.explain import explain
+from reconcile.result.outcome import Reconciliation, Verdict
 from tests.integration.reconcile.lake_of import PIPELINE, START, Lake, Raw, Sale, held, lake_of, write
 from tests.support.held_log import HeldLog
 
@@ -124,8 +124,8 @@ def test_proof_speaks_of_the_values_that_it_saw(settings: Settings) -> None:
     later = settings.model_copy(update={"home": settings.home / "later"})
     spoilt = of_stream(lake_of(BETWEEN), {"least": 3})
     write(later, spoilt)
-    for row in control.read(settings, "proofs", PIPELINE.name):
-        control.append(later, "proofs", [row])
+    for row in control_tables.read(settings, "proofs", PIPELINE.name):
+        control_tables.append(later, "proofs", [row])
 
     found = run.reconcile(later, PIPELINE, log=held(spoilt))
 

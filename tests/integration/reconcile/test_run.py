@@ -13,11 +13,11 @@ import pytest
 from cutover.clock import SystemClock
 from cutover.definition import Sliding
 from cutover.errors import DefinitionError
-from cutover.lake import control, pins, versions
+from cutover.lake.control import control_tables, pins, versions
 from cutover.probe import Point
 from cutover.settings import Settings
-from reconcile import history, recorded
-from reconcile.result import CellStep, Reconciliation, Verdict
+from reconcile.judgement import history, records
+from reconcile.result.outcome import CellStep, Reconciliation, Verdict
 from tests.integration.reconcile.lake_of import (
     HOUR,
     PIPELINE,
@@ -221,7 +221,7 @@ def test_the_object_fits_the_published_schema_and_comes_back(settings: Settings)
 def test_every_run_is_recorded_with_its_report(settings: Settings) -> None:
     result = run(settings, lake_of(CLEAN))
 
-    row = recorded.read(settings, PIPELINE.name)[0]
+    row = records.read(settings, PIPELINE.name)[0]
     assert (row.run_id, row.verdict, (settings.reports_dir / str(row.report)).is_file()) == (
         result.run_id,
         "CONSISTENT",
@@ -236,7 +236,7 @@ def test_the_verdict_is_recorded_after_its_report_was_rendered(settings: Setting
     reconcile(
         settings,
         PIPELINE,
-        probe=lambda point, epoch: seen.append((point, epoch, len(recorded.read(settings, PIPELINE.name)))),
+        probe=lambda point, epoch: seen.append((point, epoch, len(records.read(settings, PIPELINE.name)))),
     )
 
     assert seen == [("report.rendered", 2, 0), ("verdict.recorded", 2, 1)]
@@ -251,7 +251,7 @@ def test_an_unexplained_difference_opens_and_is_resolved_when_it_is_gone(setting
 
     reconcile(settings, PIPELINE)
 
-    states = [row["state"] for row in control.read(settings, "differences", PIPELINE.name)]
+    states = [row["state"] for row in control_tables.read(settings, "differences", PIPELINE.name)]
     assert (opened, states) == (1, ["open", "resolved"])
 
 
@@ -277,7 +277,7 @@ def test_an_empty_range_is_refused(settings: Settings) -> None:
 
     with pytest.raises(DefinitionError, match="expected a start before an end"):
         reconcile(settings, PIPELINE, start=START + timedelta(hours=2), end=START + timedelta(hours=2))
-    assert recorded.read(settings, PIPELINE.name) == ()
+    assert records.read(settings, PIPELINE.name) == ()
 
 
 def test_a_difference_in_a_window_that_was_not_judged_stays_open(settings: Settings) -> None:

@@ -8,11 +8,12 @@ import pytest
 
 from cutover.clock import SystemClock
 from cutover.definition import Lateness, Sum
-from cutover.lake import tables, versions
+from cutover.lake.control import versions
 from cutover.lake.paths import batch_uri
-from cutover.lake.schemas import epoch_log_schema
+from cutover.lake.tables import delta
+from cutover.lake.tables.schemas import epoch_log_schema
 from cutover.settings import Settings
-from reconcile.result import Reconciliation, Verdict
+from reconcile.result.outcome import Reconciliation, Verdict
 from tests.integration.reconcile.lake_of import PIPELINE, Lake, Sale, lake_of, micros, reconcile, write, write_run
 from tests.support.reconciliations import record_line
 
@@ -158,7 +159,7 @@ def test_fork_that_batch_has_not_computed_for_is_named(settings: Settings) -> No
     write(settings, lake_of(SALES))
     turn = versions.next_turn(settings, PIPELINE)
     forked = versions.register(settings, PIPELINE, SystemClock(), turn=turn, fork=versions.Fork(version=0, epoch=1))
-    tables.ensure(forked.uri, epoch_log_schema(PIPELINE), partition_by=["_kind"])
+    delta.ensure(forked.uri, epoch_log_schema(PIPELINE), partition_by=["_kind"])
 
     found = reconcile(settings, PIPELINE)
 
@@ -263,7 +264,7 @@ def test_a_batch_table_whose_last_entry_is_empty_is_unreadable(settings: Setting
 
 def test_a_table_log_that_was_cleaned_up_is_no_damage(settings: Settings) -> None:
     log = Path(write(settings, lake_of(SALES)))
-    tables.open_table(str(log)).create_checkpoint()
+    delta.open_table(str(log)).create_checkpoint()
     for file in (log / "_delta_log").glob("*.json"):
         file.unlink()
 

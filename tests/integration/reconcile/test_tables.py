@@ -11,9 +11,9 @@ import pytest
 from deltalake import write_deltalake
 
 from cutover.errors import DefinitionError, LakeError
+from reconcile.external.tables import Asked, compare_tables
 from reconcile.report import page
-from reconcile.result import Reconciliation, Verdict
-from reconcile.tables import Asked, compare_tables
+from reconcile.result.outcome import Reconciliation, Verdict
 from tests.integration.reconcile.test_run import SCHEMA
 
 ROWS: tuple[dict[str, Any], ...] = (

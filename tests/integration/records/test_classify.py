@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from cutover.definition import Count, Daily, Fixed, Global, Lateness, Pipeline, Topic
-from cutover.definition.durations import MICROSECONDS
-from cutover.definition.windows import Aligned, Sliding
+from cutover.definition.model.durations import MICROSECONDS
+from cutover.definition.model.windows import Aligned, Sliding
 from cutover.records.classify import classified
 from cutover.records.windowing import slice_of
 

@@ -11,13 +11,14 @@ import pytest
 from deltalake import write_deltalake
 
 from cutover.definition import Count, Fixed, Lookup, Max, Pipeline, Sum, Topic
-from cutover.lake import dimension_frames, dimensions
-from cutover.lake.joined import Span
+from cutover.lake.dimensions import dimension
+from cutover.lake.dimensions import frames as dimension_frames
+from cutover.lake.dimensions.joined_versions import Span
 from cutover.log.kafka import RawRecord
 from cutover.records import reference
 from cutover.records.classes import Class
 from cutover.records.classify import classified
-from cutover.records.parse import parsed
+from cutover.records.parsing.parser import parsed
 from cutover.records.partials import aggregated
 from cutover.settings import Settings
 from tests.property.test_records import counts, expected_rows, folded
@@ -59,10 +60,10 @@ def write(settings: Settings, campaigns: Sequence[int | None], rates: Sequence[s
     ads = {"id": [*ADS[:4], None], "v": [1] * 5, "campaign": [*campaigns, 9], "factor": [2, 5, 1, 0, 1]}
     kinds = {"id": pa.string(), "v": pa.int32(), "campaign": pa.int64(), "factor": pa.int32()}
     table = pa.table({name: pa.array(values, kinds[name]) for name, values in ads.items()})
-    write_deltalake(dimensions.own_uri(settings, "ads"), table, mode="overwrite")
+    write_deltalake(dimension.own_uri(settings, "ads"), table, mode="overwrite")
     paid = pa.array(rates, pa.string()).cast(pa.decimal128(4, 2))
     known = pa.table({"campaign": pa.array(range(1, len(rates) + 1), pa.int64()), "rate": paid})
-    write_deltalake(dimensions.own_uri(settings, "campaigns"), known, mode="overwrite")
+    write_deltalake(dimension.own_uri(settings, "campaigns"), known, mode="overwrite")
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +82,7 @@ def joined(spark: "SparkSession", settings: Settings, versions: Sequence[int], l
     ]
     frames = {
         name: dimension_frames.several(
-            spark, [dimensions.opened(settings, PIPELINE, name, v) for v in versions], spans, broadcast_rows=limit
+            spark, [dimension.opened(settings, PIPELINE, name, v) for v in versions], spans, broadcast_rows=limit
         )
         for name in PIPELINE.lookups
     }
@@ -97,7 +98,7 @@ def test_rows_take_columns_as_plain_python_says_also_with_one_key_above_all(
     spark: "SparkSession", settings: Settings, versions: tuple[int, ...], limit: int
 ) -> None:
     plain = {
-        v: {name: dimensions.plain(dimensions.opened(settings, PIPELINE, name, v)) for name in PIPELINE.lookups}
+        v: {name: dimension.plain(dimension.opened(settings, PIPELINE, name, v)) for name in PIPELINE.lookups}
         for v in versions
     }
     expected = reference.run(

@@ -10,13 +10,13 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own alias
 
 from cutover.definition import Quantile
-from cutover.lake.schemas import partial_schema
+from cutover.lake.tables.schemas import partial_schema
 from cutover.log.kafka import RawRecord
 from cutover.records import reference
 from cutover.records.classify import classified
-from cutover.records.parse import parsed
+from cutover.records.parsing.parser import parsed
 from cutover.records.partials import aggregated
-from reconcile.verify.equal import plain, same
+from reconcile.comparison.equal import plain, same
 from tests.support.measured import EPOCH, PIPELINE, bucket, finished, micros, raw_records
 
 if TYPE_CHECKING:

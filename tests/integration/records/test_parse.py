@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cutover.records.parse import parsed
+from cutover.records.parsing.parser import parsed
 from cutover.records.reference.parse import parse
 from tests.integration.records.nasty import PIPELINE, RECORDS, Nasty
 

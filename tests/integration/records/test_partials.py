@@ -15,7 +15,7 @@ from cutover.log.kafka import RawRecord
 from cutover.records import reference
 from cutover.records.classify import classified
 from cutover.records.fold import finished_sql
-from cutover.records.parse import parsed
+from cutover.records.parsing.parser import parsed
 from cutover.records.partials import aggregated
 from tests.integration.records.nasty import AT, PIPELINE, RECORDS
 

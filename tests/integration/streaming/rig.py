@@ -15,8 +15,10 @@ import pytest
 from confluent_kafka import Producer
 
 from cutover.definition import Count, Fixed, Join, Lateness, Max, Pipeline, Sum, Topic
-from cutover.lake import queries, tables, versions
-from cutover.lake.epochs import EpochLog, EpochRecord
+from cutover.engine import queries
+from cutover.lake.control import versions
+from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
+from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient
 from cutover.settings import Settings
 
@@ -136,8 +138,8 @@ def epoch_log(settings: Settings, definition: Pipeline) -> EpochLog:
 def by_spark(settings: Settings, definition: Pipeline) -> list[str]:
     """Return the listed files of the epoch log that Spark's executors wrote, as their footers say."""
     table = epoch_log(settings, definition).table
-    root = Path(tables.local_root(table) or "")
-    found = sorted(str(action["path"]) for action in tables.actions(table))
+    root = Path(delta.local_root(table) or "")
+    found = sorted(str(action["path"]) for action in delta.actions(table))
     return [path for path in found if is_by_spark(root / unquote(path))]
 
 

@@ -9,21 +9,25 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from cutover.cli import main
+from cutover.cli.app import main
 from cutover.clock import SystemClock
 from cutover.definition import Count, Join, Pipeline
-from cutover.definition.joins import RIGHT
+from cutover.definition.model.joins import RIGHT
 from cutover.errors import CutoverError, DefinitionError, LakeError, LogError
-from cutover.lake import losses, tables, versions
-from cutover.lake.epochs import EpochRecord
-from cutover.lake.losses import Loss
-from cutover.lake.schemas import epoch_log_schema
+from cutover.lake.control import losses, versions
+from cutover.lake.control.losses import Loss
+from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.lake.tables import delta
+from cutover.lake.tables.schemas import epoch_log_schema
 from cutover.log.kafka import LogClient
 from cutover.settings import Settings
-from streaming import accept, driver, history, start
-from streaming.commit import Committer
-from streaming.heartbeat import folder
-from streaming.lock import only_driver
+from streaming import driver
+from streaming.process.heartbeat import folder
+from streaming.process.lock import only_driver
+from streaming.recovery import accept_loss
+from streaming.sink import fencing
+from streaming.sink.committer import Committer
+from streaming.source import start_offsets
 from tests.integration.streaming import rig
 from tests.integration.streaming.loss import cut_away, delete, recreate
 from tests.integration.streaming.rig import MINUTE, NOON, Event
@@ -51,9 +55,9 @@ def commit(settings: Settings, pipeline: Pipeline) -> EpochRecord:
     """Commit an epoch that ends at the end of the log; of its rows only its record is written."""
     version = versions.open_or_create(settings, pipeline, CLOCK)
     schema = epoch_log_schema(pipeline)
-    table = tables.ensure(version.uri, schema, partition_by=["_kind"])
+    table = delta.ensure(version.uri, schema, partition_by=["_kind"])
     client = LogClient(settings)
-    begun = start.begin(pipeline, client, history.check(table, version), losses.losses(settings, version))
+    begun = start_offsets.begin(pipeline, client, fencing.check(table, version), losses.losses(settings, version))
     committer = Committer(version, "pid-1-hand", table, reload_every=100, accepted=begun.accepted)
     before, end = committer.newest, client.latest(begun.log.topic)
     seen = dict(before.max_event) if before else {}
@@ -103,11 +107,11 @@ def recorded(settings: Settings, pipeline: Pipeline) -> tuple[Loss, ...]:
 def test_stream_goes_on_behind_a_gap_only_after_the_step(home: Settings, log: str) -> None:
     pipeline = cut_stream(home, log)
     assert refused(home, pipeline).runbook == "LogDataLost"
-    shown = accept.look(home, pipeline, CLOCK)
+    shown = accept_loss.look(home, pipeline, CLOCK)
     assert recorded(home, pipeline) == ()
     assert refused(home, pipeline).runbook == "LogDataLost"
 
-    step = accept.accept(home, pipeline, "retention was too short", CLOCK)
+    step = accept_loss.accept(home, pipeline, "retention was too short", CLOCK)
     commit(home, pipeline)
 
     assert recorded(home, pipeline) == step.losses
@@ -124,7 +128,7 @@ def test_touched_windows_are_those_open_at_the_last_epoch_up_to_the_first_record
     watermark = rig.records(home, pipeline)[-1].watermark_after
     assert watermark == NOON + 33 * MINUTE
 
-    found = accept.look(home, pipeline, CLOCK)
+    found = accept_loss.look(home, pipeline, CLOCK)
 
     # 30 to 40 was open; the first records left are of minutes 60 and 61, and 60 minutes ahead are allowed
     assert {loss.windows for loss in found.losses} == {(NOON + 30 * MINUTE, NOON + 130 * MINUTE)}
@@ -132,21 +136,21 @@ def test_touched_windows_are_those_open_at_the_last_epoch_up_to_the_first_record
 
 def test_step_is_recorded_once_and_then_there_is_nothing_to_accept(home: Settings, log: str) -> None:
     pipeline = cut_stream(home, log)
-    accept.accept(home, pipeline, "first", CLOCK)
+    accept_loss.accept(home, pipeline, "first", CLOCK)
 
     with pytest.raises(LogError, match="expected a loss to accept, got none") as nothing:
-        accept.accept(home, pipeline, "second", CLOCK)
+        accept_loss.accept(home, pipeline, "second", CLOCK)
 
     assert (nothing.value.exit_code, len(recorded(home, pipeline))) == (2, 2)
 
 
 def test_log_that_loses_more_before_the_next_start_asks_for_another_step(home: Settings, log: str) -> None:
     pipeline = cut_stream(home, log)
-    accept.accept(home, pipeline, "first", CLOCK)
+    accept_loss.accept(home, pipeline, "first", CLOCK)
     cut_away(home, log, {0: 45})
 
     assert "partition 0: expected offset 40, log starts at 45" in str(refused(home, pipeline))
-    accept.accept(home, pipeline, "again", CLOCK)
+    accept_loss.accept(home, pipeline, "again", CLOCK)
     commit(home, pipeline)
 
     found = [(loss.partition, loss.first, loss.next, loss.sequence) for loss in recorded(home, pipeline)]
@@ -157,9 +161,9 @@ def test_step_is_refused_while_a_driver_lives_and_without_a_reason(home: Setting
     pipeline = cut_stream(home, log)
 
     with only_driver(folder(home, pipeline.name), pipeline.name), pytest.raises(LakeError, match="expected no driver"):
-        accept.accept(home, pipeline, "why", CLOCK)
+        accept_loss.accept(home, pipeline, "why", CLOCK)
     with pytest.raises(DefinitionError, match="expected a reason"):
-        accept.accept(home, pipeline, "  ", CLOCK)
+        accept_loss.accept(home, pipeline, "  ", CLOCK)
 
     assert recorded(home, pipeline) == ()
 
@@ -167,12 +171,12 @@ def test_step_is_refused_while_a_driver_lives_and_without_a_reason(home: Setting
 def test_whole_log_has_no_loss_to_accept(home: Settings, log: str) -> None:
     pipeline = rig.pipeline(log)
     with pytest.raises(LogError, match="no stream has begun"):
-        accept.look(home, pipeline, CLOCK)
+        accept_loss.look(home, pipeline, CLOCK)
     rig.send(home, log, EVENTS)
     commit(home, pipeline)
 
     with pytest.raises(LogError, match="table and log hold what comes next"):
-        accept.look(home, pipeline, CLOCK)
+        accept_loss.look(home, pipeline, CLOCK)
 
 
 @pytest.mark.parametrize("events", [10, 80], ids=["shorter", "longer"])
@@ -186,7 +190,7 @@ def test_topic_made_again_is_read_by_a_new_version(home: Settings, log: str, eve
     rig.send(home, log, again)
     assert refused(home, pipeline).runbook == "TopicIdentityChanged"
 
-    step = accept.accept(home, pipeline, "somebody deleted it", CLOCK)
+    step = accept_loss.accept(home, pipeline, "somebody deleted it", CLOCK)
     commit(home, pipeline)
 
     assert (step.kind, step.version) == ("anew", 1)
@@ -202,11 +206,11 @@ def test_topic_made_again_twice_asks_for_two_steps(home: Settings, log: str) -> 
     rig.send(home, log, EVENTS)
     commit(home, pipeline)
     recreate(home, log)
-    accept.accept(home, pipeline, "once", CLOCK)
+    accept_loss.accept(home, pipeline, "once", CLOCK)
     recreate(home, log)
 
     assert refused(home, pipeline).runbook == "TopicIdentityChanged"
-    assert accept.accept(home, pipeline, "twice", CLOCK).version == 2
+    assert accept_loss.accept(home, pipeline, "twice", CLOCK).version == 2
 
 
 def test_topic_that_is_gone_can_not_be_gone_on_with(home: Settings, log: str) -> None:
@@ -216,7 +220,7 @@ def test_topic_that_is_gone_can_not_be_gone_on_with(home: Settings, log: str) ->
     delete(home, log)
 
     with pytest.raises(LogError, match="is not there") as gone:
-        accept.look(home, pipeline, CLOCK)
+        accept_loss.look(home, pipeline, CLOCK)
 
     assert gone.value.runbook == "TopicIdentityChanged"
 
@@ -247,7 +251,7 @@ def test_broken_table_is_left_and_the_log_read_again(
     commit(home, pipeline)
     harm(rig.epoch_log(home, pipeline).uri)
 
-    step = accept.accept(home, pipeline, "restored by hand", CLOCK)
+    step = accept_loss.accept(home, pipeline, "restored by hand", CLOCK)
     commit(home, pipeline)
 
     assert (step.kind, step.runbook, step.version) == ("anew", runbook, 1)
@@ -261,7 +265,7 @@ def test_broken_table_over_a_log_that_lost_its_beginning_touches_all_that_it_fed
     lose_a_file(rig.epoch_log(home, pipeline).uri)
     cut_away(home, log, {0: 10})
 
-    step = accept.accept(home, pipeline, "both", CLOCK)
+    step = accept_loss.accept(home, pipeline, "both", CLOCK)
     commit(home, pipeline)
 
     assert [(loss.partition, loss.first, loss.next) for loss in step.losses] == [(0, 0, 10), (1, 0, 0)]
@@ -273,16 +277,16 @@ def test_step_that_was_cut_off_before_it_opened_the_version_is_finished(home: Se
     rig.send(home, log, EVENTS)
     commit(home, pipeline)
     recreate(home, log)
-    rows = accept.look(home, pipeline, CLOCK)
+    rows = accept_loss.look(home, pipeline, CLOCK)
     losses.record(home, rows.losses, turn=rows.turn)  # and then the process died
 
     assert refused(home, pipeline).runbook == "TopicIdentityChanged"
-    step = accept.accept(home, pipeline, "again", CLOCK)
+    step = accept_loss.accept(home, pipeline, "again", CLOCK)
 
     assert step.is_recorded
     assert len(losses.known(home, pipeline)) == len(rows.losses)
     assert [version.number for version in versions.known(home, pipeline)] == [0, 1]
-    assert start.expected_log(None, recorded(home, pipeline)) == LogClient(home).topic_id(log)
+    assert start_offsets.expected_log(None, recorded(home, pipeline)) == LogClient(home).topic_id(log)
 
 
 def said(captured: str) -> str:
@@ -329,7 +333,7 @@ def test_loss_in_the_right_topic_of_a_join_is_told_and_accepted_alone(home: Sett
     cut_away(home, right, {1: 40})
 
     failure = refused(home, pipeline)
-    step = accept.accept(home, pipeline, "retention of the right topic was too short", CLOCK)
+    step = accept_loss.accept(home, pipeline, "retention of the right topic was too short", CLOCK)
     commit(home, pipeline)
 
     assert failure.runbook == "LogDataLost"

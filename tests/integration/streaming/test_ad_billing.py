@@ -16,13 +16,14 @@ from confluent_kafka import Producer
 
 from batch import recompute
 from cutover.definition import Join, Pipeline
-from cutover.definition.catalogue import get
-from cutover.lake import dimension_load, serving
+from cutover.definition.loading.catalogue import get
+from cutover.lake.dimensions import load
+from cutover.lake.serving import views
 from cutover.settings import Kafka, Settings
-from reconcile.result import Reconciliation, Verdict
+from reconcile.result.outcome import Reconciliation, Verdict
 from reconcile.run import reconcile
 from reconcile.verify.model import State
-from reconcile.verify.run import verify
+from reconcile.verify.runner import verify
 from samples import ad_billing
 from samples.ad_billing import Record, Sample
 from streaming import driver
@@ -79,7 +80,7 @@ def shown(
     settings = rig.fast(Settings(home=home, kafka=Kafka(bootstrap_servers=kafka_bootstrap)))
     ad_billing.write(home / "files", MADE)
     budgets = home / "files" / "advertisers.csv"
-    dimension_load.load(settings, "advertisers", budgets, key=["advertiser"], schema=ad_billing.DIMENSION)
+    load.load(settings, "advertisers", budgets, key=["advertiser"], schema=ad_billing.DIMENSION)
     for topic, rows in (("ad_impressions", MADE.impressions), ("ad_clicks", MADE.clicks)):
         fill(settings, f"{home.name}-{topic}", rows)
     return {name: told(settings, over(get(settings, name), home.name)) for name in ("ad_billing", "ad_budgets")}
@@ -109,7 +110,7 @@ def told(settings: Settings, pipeline: Pipeline) -> tuple[Settings, Pipeline, Re
 
 
 def asked(settings: Settings, pipeline: Pipeline, query: str) -> list[tuple[Any, ...]]:
-    with serving.connect(settings, pipeline) as connection:
+    with views.connect(settings, pipeline) as connection:
         return list(connection.execute(query).fetchall())
 
 

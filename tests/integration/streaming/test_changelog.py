@@ -12,10 +12,10 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, To
 from pyspark.sql import SparkSession
 
 from cutover.definition import Accumulation, EachEpoch, Pipeline, Repeat, Sessions
-from cutover.lake import serving
+from cutover.lake.serving import views
 from cutover.log.kafka import LogClient
 from cutover.settings import Settings
-from streaming import changelog
+from streaming.panes import changelog
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import NOON, Event
 from tests.support.fed import Fed, HandClock
@@ -74,7 +74,7 @@ def standing(settings: Settings, pipeline: Pipeline) -> dict[rig.Cell, tuple[int
     """Return the same by the table."""
     query = "SELECT epoch_us(window_start), k, _pane, ids::BIGINT, _index FROM panes ORDER BY _epoch, _order"
     found: dict[rig.Cell, tuple[int, int]] = {}
-    with serving.connect(settings, pipeline) as connection:
+    with views.connect(settings, pipeline) as connection:
         for start, key, kind, ids, index in connection.execute(query).fetchall():
             if kind == "retraction":
                 del found[start, key]

@@ -6,15 +6,15 @@ import pytest
 
 from batch import recompute
 from cutover.clock import SystemClock
-from cutover.definition.pipeline import Delivery
+from cutover.definition.model.pipeline import Delivery
 from cutover.errors import CutoverError
-from cutover.lake import serving
+from cutover.lake.serving import views
 from cutover.probe import Point
 from cutover.settings import Settings
-from reconcile.result import Verdict
+from reconcile.result.outcome import Verdict
 from reconcile.run import reconcile
 from reconcile.verify.model import State
-from reconcile.verify.run import verify
+from reconcile.verify.runner import verify
 from streaming import driver
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import Event
@@ -73,7 +73,7 @@ def test_driver_that_dies_doubles_or_loses_what_its_delivery_allows_and_it_is_na
     assert found.windows.compared > 0
     named = [note for note in found.notes if note.startswith(("Doubled: epoch 1, ", "Lost: epoch 1, "))]
     assert len(named) == (0 if case.reason is None else 1)
-    with serving.connect(settings, pipeline, epoch=DIES) as connection:  # its rows add up to what was written of them
+    with views.connect(settings, pipeline, epoch=DIES) as connection:  # its rows add up to what was written of them
         states = {str(row[0]) for row in connection.execute("SELECT DISTINCT state FROM streaming").fetchall()}
     assert {state for state in states if "(" in state} == ({f"incomplete({case.reason})"} if case.reason else set())
     checks = verify(settings, pipeline, clock=SystemClock()).checks

@@ -8,9 +8,10 @@ from pyspark.sql import SparkSession
 
 from cutover.definition import Pipeline
 from cutover.errors import LakeError
-from cutover.lake.epochs import EpochRecord
+from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.settings import Kafka, Settings
-from streaming import driver, heartbeat
+from streaming import driver
+from streaming.process import heartbeat
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import Event
 

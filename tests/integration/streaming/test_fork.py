@@ -6,20 +6,22 @@ from dataclasses import replace
 
 import pytest
 
-from cutover.cli import main
+from cutover.cli.app import main
 from cutover.clock import SystemClock
 from cutover.definition import Pipeline
 from cutover.errors import DefinitionError, LakeError
-from cutover.lake import savepoints, tables, versions
-from cutover.lake.epochs import EpochLog
-from cutover.lake.versions import Fork, Version
+from cutover.lake.control import savepoints, versions
+from cutover.lake.control.versions import Fork, Version
+from cutover.lake.epochs.epoch_log import EpochLog
+from cutover.lake.tables import delta
 from cutover.probe import Point, Probe, silent
 from cutover.settings import Settings
 from reconcile.verify.model import State
-from reconcile.verify.run import verify
-from streaming import driver, fork
-from streaming.heartbeat import folder
-from streaming.lock import only_driver
+from reconcile.verify.runner import verify
+from streaming import driver
+from streaming.process.heartbeat import folder
+from streaming.process.lock import only_driver
+from streaming.recovery import fork
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import Event
 from tests.support.background import WITHIN
@@ -99,7 +101,7 @@ def test_fork_that_was_killed_before_its_rows_were_copied_is_filled_by_its_drive
         patched.setattr(fork, "fill", interrupted)
         with pytest.raises(KeyboardInterrupt):
             fork.fork(settings, pipeline, 2, CLOCK)
-    assert not tables.exists(current(settings, pipeline).uri)
+    assert not delta.exists(current(settings, pipeline).uri)
 
     go_on(settings, pipeline)
 

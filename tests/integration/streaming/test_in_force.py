@@ -5,13 +5,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from batch import recompute
-from cutover.definition.pipeline import Pipeline
+from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import CutoverError
 from cutover.lake import batch_runs
 from cutover.settings import Settings
-from reconcile.result import Reconciliation, Verdict
+from reconcile.result.outcome import Reconciliation, Verdict
 from reconcile.run import reconcile
-from streaming import driver, query
+from streaming import driver
+from streaming.source import query
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import Event
 
@@ -102,7 +103,7 @@ def test_isolation_is_that_of_the_client_and_not_of_the_definition(
         driver.run(quick, pipeline, until="drain")
     else:
         driver.run(quick, pipeline, until="drain")
-        monkeypatch.setattr("cutover.records.read.ISOLATION", "kafka.made.up")
+        monkeypatch.setattr("cutover.records.reading.scan.ISOLATION", "kafka.made.up")
 
     found = judged(quick, pipeline)
 

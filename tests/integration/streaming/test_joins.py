@@ -14,22 +14,24 @@ import pytest
 from batch import recompute
 from cutover.clock import SystemClock
 from cutover.definition import EachEpoch, Pipeline, Repeat
-from cutover.definition.joins import RIGHT
+from cutover.definition.model.joins import RIGHT
+from cutover.engine import queries
 from cutover.errors import LogError
-from cutover.lake import queries, tables
 from cutover.lake.paths import batch_uri
-from cutover.lake.serving import connect
+from cutover.lake.serving.views import connect
+from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient, RawRecord
-from cutover.log.two import log_of, topics_of
+from cutover.log.topic_partitions import log_of, topics_of
 from cutover.records import reference
 from cutover.settings import Kafka, Settings, Spark, Stream
+from reconcile.attribution.explain import explain
 from reconcile.audit.run import determinism
-from reconcile.explain import explain
-from reconcile.result import Reconciliation, Verdict
+from reconcile.result.outcome import Reconciliation, Verdict
 from reconcile.run import reconcile
 from reconcile.verify.model import State
-from reconcile.verify.run import verify
-from streaming import accept, driver
+from reconcile.verify.runner import verify
+from streaming import driver
+from streaming.recovery import accept_loss
 from tests.integration.streaming import rig
 from tests.support.books import expected_rows, hold, rows_of
 from tests.support.capabilities import shown
@@ -143,7 +145,7 @@ def test_every_epoch_is_what_plain_python_makes_of_both_topics(told: Told) -> No
 
 def test_the_batch_pairs_late_rows_of_either_side(told: Told) -> None:
     connection = queries.connect()
-    tables.relation(connection, "batch", batch_uri(told.settings, told.pipeline))
+    delta.relation(connection, "batch", batch_uri(told.settings, told.pipeline))
     found = rows_of(connection, told.pipeline, "SELECT * FROM batch")
 
     assert expected_rows(reference.run(told.pipeline, LOG)) == found
@@ -224,7 +226,7 @@ def test_a_right_topic_made_again_stops_the_stream_before_it_writes(
     with pytest.raises(LogError, match="the epoch log was built from") as refused:
         driver.run(settings, pipeline, until="drain")
     with pytest.raises(LogError, match="of which one was made again") as not_accepted:
-        accept.look(settings, pipeline, SystemClock())
+        accept_loss.look(settings, pipeline, SystemClock())
 
     assert (refused.value.runbook, not_accepted.value.runbook) == ("TopicIdentityChanged", "TopicIdentityChanged")
     assert before == rig.epoch_log(settings, pipeline).version

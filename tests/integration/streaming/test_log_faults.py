@@ -7,7 +7,7 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from cutover.errors import CutoverError, LogError
-from cutover.lake import versions
+from cutover.lake.control import versions
 from cutover.log.kafka import LogClient
 from cutover.probe import Point, Probe
 from cutover.settings import Settings

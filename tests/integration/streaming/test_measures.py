@@ -11,20 +11,22 @@ import pytest
 
 from batch import recompute
 from cutover.definition import EachEpoch, Expect, Pipeline, Repeat, Sql
-from cutover.lake import queries, tables, versions
+from cutover.engine import queries
+from cutover.lake.control import versions
 from cutover.lake.paths import batch_uri
-from cutover.lake.serving import connect
+from cutover.lake.serving.views import connect
+from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient, RawRecord
 from cutover.records import reference
 from cutover.settings import Kafka, Settings, Spark, Stream
-from reconcile.explain import explain
-from reconcile.result import Reconciliation, Verdict
+from reconcile.attribution.explain import explain
+from reconcile.comparison.equal import plain, same
+from reconcile.result.outcome import Reconciliation, Verdict
 from reconcile.run import reconcile
-from reconcile.verify.equal import plain, same
 from reconcile.verify.model import State
-from reconcile.verify.run import verify
+from reconcile.verify.runner import verify
 from streaming import driver
-from streaming.changelog import newest_epoch
+from streaming.panes.changelog import newest_epoch
 from tests.integration.streaming.rig import renamed
 from tests.support.capabilities import shown_measures
 from tests.support.fed import Fed, HandClock
@@ -162,7 +164,7 @@ def test_the_stream_shows_what_plain_python_makes_of_what_was_in_time(told: Told
 
 def test_the_batch_is_what_plain_python_makes_of_all(told: Told) -> None:
     connection = queries.connect()
-    tables.relation(connection, "batch", batch_uri(told.settings, told.pipeline))
+    delta.relation(connection, "batch", batch_uri(told.settings, told.pipeline))
 
     assert differing(told.pipeline, rows_of(connection, "batch"), LOG) == []
     shown_measures(told.pipeline.measures.values(), "batch")

@@ -20,11 +20,11 @@ from cutover.definition import (
     Pipeline,
     Repeat,
 )
-from cutover.definition.triggers import Trigger
-from cutover.lake import serving
+from cutover.definition.model.triggers import Trigger
+from cutover.lake.serving import views
 from cutover.probe import Point
 from cutover.settings import Settings
-from streaming import compaction
+from streaming.compaction import compactor
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import MINUTE, NOON, Event
 from tests.support.fed import Fed, HandClock
@@ -71,7 +71,7 @@ def fed(spark: SparkSession, settings: Settings, pipeline: Pipeline, clock: Hand
 
 def shown(settings: Settings, pipeline: Pipeline) -> list[Shown]:
     query = "SELECT epoch_us(window_start), k, ids::BIGINT, _pane, _index FROM panes ORDER BY _epoch, _order"
-    with serving.connect(settings, pipeline) as connection:
+    with views.connect(settings, pipeline) as connection:
         rows = connection.execute(query).fetchall()
     return [Shown((row[0] - NOON) // MINUTE, *row[1:]) for row in rows]
 
@@ -198,7 +198,7 @@ def test_pane_comes_on_time_always_though_nothing_has_come_since_the_start(
 
     driver.feed(ends(24))
 
-    with serving.connect(quick, pipeline) as connection:
+    with views.connect(quick, pipeline) as connection:
         found = connection.execute(
             "SELECT k, _n, ids::BIGINT FROM panes WHERE _pane = 'on_time' ORDER BY _order"
         ).fetchall()
@@ -214,7 +214,7 @@ def test_rows_that_no_pane_shows_are_counted_in_the_table(spark: SparkSession, q
     for number in (24, 26):
         driver.feed(ends(number))
 
-    with serving.connect(quick, pipeline) as connection:
+    with views.connect(quick, pipeline) as connection:
         found = connection.execute("SELECT k, _n, ids::BIGINT FROM panes WHERE _pane = 'dropped'").fetchall()
     assert found == [("a", 2, 100 + 101)]
 
@@ -258,7 +258,7 @@ def test_pipeline_without_a_trigger_keeps_nothing_for_panes(spark: SparkSession,
     rig.send(quick, topic, EVENTS)
     fed(spark, quick, pipeline).feed(ends(28))
 
-    found = compaction.listed(rig.epoch_log(quick, pipeline).table)
+    found = compactor.listed(rig.epoch_log(quick, pipeline).table)
 
     assert {file.kind for file in found} <= {"partial", "ledger", "epoch"}
     assert shown(quick, pipeline) == []
@@ -274,7 +274,7 @@ def test_folds_keep_panes_and_what_is_held(spark: SparkSession, quick: Settings,
     before = shown(settings, pipeline)
 
     driver.compact()
-    folded = {file.kind for file in compaction.listed(rig.epoch_log(settings, pipeline).table) if file.span > 1}
+    folded = {file.kind for file in compactor.listed(rig.epoch_log(settings, pipeline).table) if file.span > 1}
     kept = shown(settings, pipeline)
     driver = driver.anew()
     for number in (26, 28):

@@ -9,11 +9,11 @@ import pytest
 from deltalake import DeltaTable
 
 from cutover.definition import Pipeline
-from cutover.lake import versions
-from cutover.lake.schemas import epoch_log_schema
+from cutover.lake.control import versions
+from cutover.lake.tables.schemas import epoch_log_schema
 from cutover.settings import Settings
 from reconcile.verify.model import State
-from reconcile.verify.run import verify
+from reconcile.verify.runner import verify
 from streaming import driver
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import Event

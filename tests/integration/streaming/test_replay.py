@@ -3,20 +3,20 @@
 import pytest
 
 from batch import recompute
-from cutover.cli import main
+from cutover.cli.app import main
 from cutover.clock import SystemClock
 from cutover.definition import Pipeline
 from cutover.errors import CutoverError, DefinitionError
-from cutover.lake import versions
-from cutover.lake.versions import looking_at
+from cutover.lake.control import versions
+from cutover.lake.control.versions import looking_at
 from cutover.settings import Settings
-from reconcile.result import Verdict
+from reconcile.result.outcome import Verdict
 from reconcile.run import reconcile
 from reconcile.verify.model import State
-from reconcile.verify.run import verify
+from reconcile.verify.runner import verify
 from streaming import driver
-from streaming.heartbeat import folder
-from streaming.lock import only_driver
+from streaming.process.heartbeat import folder
+from streaming.process.lock import only_driver
 from streaming.replay import replay
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import Event

@@ -9,13 +9,13 @@ from pyspark.sql import SparkSession
 
 from batch import recompute
 from cutover.definition import Pipeline
-from cutover.definition.joins import RIGHT
+from cutover.definition.model.joins import RIGHT
 from cutover.errors import LogError
-from cutover.lake import versions
+from cutover.lake.control import versions
 from cutover.log.kafka import RawRecord
-from cutover.log.two import log_of, topics_of
+from cutover.log.topic_partitions import log_of, topics_of
 from cutover.settings import Kafka, Settings
-from reconcile.result import Verdict
+from reconcile.result.outcome import Verdict
 from reconcile.run import reconcile
 from streaming import driver
 from tests.integration.streaming import rig

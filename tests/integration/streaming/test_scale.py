@@ -11,15 +11,20 @@ import pyarrow.parquet as pq
 import pytest
 
 from cutover.definition import Avg, Count, Fixed, Max, Min, Pipeline, Sum
-from cutover.definition.durations import MICROSECONDS
-from cutover.definition.measures import Measure
-from cutover.definition.windows import Sliding
-from cutover.lake import queries, tables, versions
-from cutover.lake.schemas import epoch_log_schema
+from cutover.definition.measures.kinds import Measure
+from cutover.definition.model.durations import MICROSECONDS
+from cutover.definition.model.windows import Sliding
+from cutover.engine import queries
+from cutover.lake.control import versions
+from cutover.lake.tables import delta
+from cutover.lake.tables.schemas import epoch_log_schema
 from cutover.records.fold import fold_sql
 from cutover.settings import Settings
-from streaming import compaction, driver, epoch, files, folding
-from streaming.files import File
+from streaming import driver
+from streaming.compaction import compactor, merge
+from streaming.microbatch import aggregate
+from streaming.sink import files
+from streaming.sink.files import File
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import Event
 
@@ -70,14 +75,14 @@ def test_epochs_that_overflow_hold_the_rows_of_plain_ones(
     rig.send(quick, topic, EVENTS)
 
     driver.run(plain, pipeline, until="drain")
-    collect, brought = epoch.collected, list[int]()
+    collect, brought = aggregate.collected, list[int]()
 
     def collected(frame: "DataFrame", definition: Pipeline) -> pa.Table:
         made = collect(frame, definition)
         brought.append(made.num_rows)
         return made
 
-    monkeypatch.setattr(epoch, "collected", collected)
+    monkeypatch.setattr(aggregate, "collected", collected)
     driver.run(overflowing, pipeline, until="drain")
 
     assert max(brought, default=0) <= overflowing.stream.overflow_rows + 1  # what the driver ever held
@@ -87,7 +92,7 @@ def test_epochs_that_overflow_hold_the_rows_of_plain_ones(
     assert found == rows(plain, pipeline)
     assert told(overflowing, pipeline) == told(plain, pipeline)
     assert found.total() > len(EVENTS) // 2
-    root = tables.local_root(rig.epoch_log(overflowing, pipeline).table)
+    root = delta.local_root(rig.epoch_log(overflowing, pipeline).table)
     assert root is not None
     assert list(root.glob("overflow-*")) == []
 
@@ -101,11 +106,11 @@ def test_fold_in_little_memory_holds_what_a_query_over_all_rows_returns(quick: S
     log = rig.epoch_log(settings, pipeline)
     schema = epoch_log_schema(pipeline)
     columns = schema.remove(schema.get_field_index("_kind"))
-    listed = compaction.listed(log.table)
+    listed = compactor.listed(log.table)
 
     for kind in ("partial", "ledger", "epoch"):
         group = [file for file in listed if file.kind == kind]
-        made = folding.folded(settings, pipeline, version.uri, group).made
+        made = merge.folded(settings, pipeline, version.uri, group).made
 
         assert len(group) > 1
         assert (made.first, made.last) == (min(file.first for file in group), max(file.last for file in group))

@@ -9,14 +9,14 @@ import pytest
 
 from batch import recompute
 from cutover.definition import Accumulation, Count, EachEpoch, Lateness, Pipeline, Repeat, Sessions, Sum, Topic
-from cutover.lake.serving import connect
+from cutover.lake.serving.views import connect
 from cutover.settings import Kafka, Settings, Spark, Stream
+from reconcile.attribution.explain import explain
 from reconcile.audit.run import determinism
-from reconcile.explain import explain
-from reconcile.result import Reconciliation, Verdict
+from reconcile.result.outcome import Reconciliation, Verdict
 from reconcile.run import reconcile
 from reconcile.verify.model import State
-from reconcile.verify.run import verify
+from reconcile.verify.runner import verify
 from streaming import driver
 from tests.support.fed import Fed, HandClock
 from tests.support.logs import START, Send, ends_of, log_of

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from cutover import cli
+from cutover.cli import app
 from cutover.log.kafka import LogClient
 from cutover.panes import reference
-from cutover.scenarios.parse import parse_cases, parse_file
+from cutover.scenarios.reading.parse import parse_cases, parse_file
 from cutover.settings import Settings
-from streaming.simulate import simulated
+from streaming.simulation.runner import simulated
 from tests.support import figures
 from tests.support.capabilities import shown, shown_setting
 from tests.support.figures import FIGURES, given, scenario
@@ -57,7 +57,7 @@ def test_command_prints_what_the_reference_prints_and_leaves_nothing_behind(
     printed = {}
 
     for runner in ("reference", "streaming"):
-        assert cli.main(["simulate", str(tmp_path / "figure.json"), "--runner", runner, "--json"]) == 0
+        assert app.main(["simulate", str(tmp_path / "figure.json"), "--runner", runner, "--json"]) == 0
         printed[runner] = json.loads(capsys.readouterr().out)
 
     assert printed["streaming"] == printed["reference"] | {"runner": "streaming"}

@@ -13,13 +13,13 @@ from confluent_kafka import Producer
 
 from batch import recompute
 from cutover.definition import Pipeline
-from cutover.definition.catalogue import get
+from cutover.definition.loading.catalogue import get
 from cutover.errors import CutoverError, DefinitionError
-from cutover.lake import serving
+from cutover.lake.serving import views
 from cutover.probe import Point, Probe, silent
 from cutover.settings import Settings
 from pipelines.transfers import BALANCES
-from reconcile.result import Verdict
+from reconcile.result.outcome import Verdict
 from reconcile.run import reconcile
 from samples.transfers import records
 from streaming import driver
@@ -68,7 +68,7 @@ def balances(sent: Sent, end: Mapping[int, int]) -> dict[str, Decimal]:
 
 
 def shown(settings: Settings, pipeline: Pipeline, epoch: int) -> dict[str, Decimal]:
-    with serving.connect(settings, pipeline, epoch=epoch) as connection:
+    with views.connect(settings, pipeline, epoch=epoch) as connection:
         return dict(connection.execute(BALANCES).fetchall())
 
 

@@ -6,10 +6,12 @@ from datetime import timedelta
 import pytest
 
 from cutover.clock import SystemClock
-from cutover.lake import pins, versions
+from cutover.lake.control import pins, versions
 from cutover.probe import Point
 from cutover.settings import Settings
-from streaming import compaction, driver, history
+from streaming import driver
+from streaming.compaction import compactor
+from streaming.sink import fencing
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import Event
 from tests.support.background import WITHIN
@@ -54,7 +56,7 @@ def test_fold_keeps_every_cell_and_every_pinned_epoch(quick: Settings, topic: st
     driver.run(settings, pipeline, until="drain", probe=folds)
 
     table = rig.epoch_log(settings, pipeline).table
-    found = compaction.listed(table)
+    found = compactor.listed(table)
     epochs = rig.records(settings, pipeline)
     assert len(epochs) > LAST_WAIT
     assert folds.committed
@@ -65,7 +67,7 @@ def test_fold_keeps_every_cell_and_every_pinned_epoch(quick: Settings, topic: st
     assert any(f.kind == "partial" and f.span > 1 for f in found)
     assert list(range(len(epochs))) == [e.epoch for e in epochs]
     assert (len(epochs) - 1) == table.transaction_version(version.app_id)
-    assert epochs[-1] == history.newest(table)
+    assert epochs[-1] == fencing.newest(table)
 
 
 def test_epoch_with_many_partial_rows_is_written_by_spark_and_listed_by_the_driver(quick: Settings, topic: str) -> None:

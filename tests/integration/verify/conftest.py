@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cutover.settings import Kafka, Settings
-from reconcile.result import Verdict
+from reconcile.result.outcome import Verdict
 from reconcile.run import reconcile
 from tests.integration.verify.lab import EPOCHS, Lab, build
 

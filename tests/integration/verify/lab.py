@@ -11,14 +11,15 @@ from deltalake import DeltaTable
 
 from cutover.clock import SystemClock
 from cutover.definition import Pipeline
-from cutover.definition.fingerprint import batch_fingerprint
-from cutover.definition.windows import newest
-from cutover.lake import tables, versions, writing
+from cutover.definition.compile.fingerprint import batch_fingerprint
+from cutover.definition.model.windows import newest
 from cutover.lake.batch_runs import BatchRun
-from cutover.lake.epochs import EpochRecord
+from cutover.lake.control import versions
+from cutover.lake.control.versions import Version
+from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.paths import batch_uri
-from cutover.lake.schemas import BATCH_INDEX, batch_schema, epoch_log_schema
-from cutover.lake.versions import Version
+from cutover.lake.tables import commits, delta
+from cutover.lake.tables.schemas import BATCH_INDEX, batch_schema, epoch_log_schema
 from cutover.log.cut import LogId
 from cutover.log.kafka import LogClient, RawRecord
 from cutover.records import reference
@@ -26,11 +27,11 @@ from cutover.records.classes import Class
 from cutover.records.watermark import Observation, WatermarkState, advance
 from cutover.settings import Settings
 from reconcile.verify.model import State, Verification
-from reconcile.verify.run import verify
-from streaming import files
-from streaming.commit import Committer
-from streaming.compaction import listed
-from streaming.folding import folded
+from reconcile.verify.runner import verify
+from streaming.compaction.compactor import listed
+from streaming.compaction.merge import folded
+from streaming.sink import files
+from streaming.sink.committer import Committer
 from tests.integration.reconcile.lake_of import in_force, write_run
 from tests.integration.streaming.rig import Event, make_topic, pipeline, send
 from tests.support.planted import put_rows
@@ -59,7 +60,7 @@ def build(settings: Settings, topic: str, epochs: Sequence[Sequence[Event]]) -> 
     log = client.describe(topic)
     version = versions.open_or_create(settings, definition, SystemClock())
     schema = epoch_log_schema(definition)
-    table = tables.ensure(version.uri, schema, partition_by=["_kind"])
+    table = delta.ensure(version.uri, schema, partition_by=["_kind"])
     committer = Committer(version, RUN_ID, table, reload_every=100)
     time = WatermarkState()
     records: list[EpochRecord] = []
@@ -77,8 +78,8 @@ def build(settings: Settings, topic: str, epochs: Sequence[Sequence[Event]]) -> 
 def write_batch(settings: Settings, definition: Pipeline, record: EpochRecord, raw: Sequence[RawRecord]) -> BatchRun:
     """Write the batch truth of records and the run at an epoch's cut."""
     rows = [_row(group, row) | {"_epoch": record.epoch} for group, row in reference.run(definition, raw).rows.items()]
-    batch = tables.ensure(batch_uri(settings, definition), batch_schema(definition))
-    writing.append(batch, pa.Table.from_pylist(rows, schema=batch_schema(definition)))
+    batch = delta.ensure(batch_uri(settings, definition), batch_schema(definition))
+    commits.append(batch, pa.Table.from_pylist(rows, schema=batch_schema(definition)))
     starts = [round(row["window_start"].timestamp() * 1_000_000) for row in rows]
     run = BatchRun(
         run_id="batch-1",
@@ -99,9 +100,9 @@ def write_batch(settings: Settings, definition: Pipeline, record: EpochRecord, r
         in_force=in_force(definition).digest,
         in_force_items=in_force(definition).families,
     )
-    spans = tables.ensure(batch_uri(settings, definition, "batch_index"), BATCH_INDEX)
+    spans = delta.ensure(batch_uri(settings, definition, "batch_index"), BATCH_INDEX)
     ranges = [_range(definition, one) | {"_run": run.run_id, "_epoch": run.epoch} for one in raw]
-    writing.append(spans, pa.Table.from_pylist([row for row in ranges if "_kind" in row], schema=BATCH_INDEX))
+    commits.append(spans, pa.Table.from_pylist([row for row in ranges if "_kind" in row], schema=BATCH_INDEX))
     write_run(settings, run, definition)
     return run
 
@@ -254,7 +255,7 @@ def of_class(name: str, epoch: int) -> Callable[[Raw], bool]:
 
 def fold(lab: Lab, *, upto: int, forget: int = 0) -> None:
     """Fold the partials of epochs up to one, as the driver's compaction does; some files may be forgotten."""
-    committer = Committer(lab.version, RUN_ID, tables.open_table(lab.version.uri), reload_every=100)
+    committer = Committer(lab.version, RUN_ID, delta.open_table(lab.version.uri), reload_every=100)
     group = [file for file in listed(committer.table) if file.kind == "partial" and file.last <= upto]
     done = folded(lab.settings, lab.pipeline, lab.version.uri, group[forget:])
     assert committer.replace_files([done.action, *(files.remove(file) for file in group)], why="fold")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cutover import cli
+from cutover.cli import app
 from reconcile.verify.oracle import Oracle, Sent
 from tests.integration.streaming.rig import MINUTE
 from tests.integration.verify.lab import ALL, EPOCHS, Lab, judged, of_class, rewrite, row_edit, violated
@@ -42,7 +42,7 @@ def command(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
 def test_the_command_exits_zero_where_all_holds(command: Lab, capsys: pytest.CaptureFixture[str]) -> None:
     assert command.records
 
-    exit_code = cli.main(["verify", "clicks", "--json", "--all"])
+    exit_code = app.main(["verify", "clicks", "--json", "--all"])
 
     printed = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert (exit_code, {one["check"]: one["state"] for one in printed["checks"]}) == (
@@ -54,7 +54,7 @@ def test_the_command_exits_zero_where_all_holds(command: Lab, capsys: pytest.Cap
 def test_the_command_exits_one_and_names_the_violation(command: Lab, capsys: pytest.CaptureFixture[str]) -> None:
     rewrite(command, row_edit(of_class("accepted", 0), lambda row: [row, row]))
 
-    exit_code = cli.main(["verify", "clicks", "--only", "n1"])
+    exit_code = app.main(["verify", "clicks", "--only", "n1"])
 
     printed = " ".join(capsys.readouterr().out.split())
     assert exit_code == 1
@@ -65,7 +65,7 @@ def test_the_command_exits_one_and_names_the_violation(command: Lab, capsys: pyt
 @pytest.mark.parametrize("words", [["nowhere"], ["clicks", "--only", "N7"]])
 def test_the_command_exits_two_where_it_cannot_tell(command: Lab, words: list[str]) -> None:
     assert command.records
-    assert cli.main(["verify", *words]) == 2
+    assert app.main(["verify", *words]) == 2
 
 
 def told() -> Oracle:

@@ -10,12 +10,12 @@ import pytest
 from deltalake import DeltaTable
 
 from cutover.lake.batch_runs import BatchRun
-from cutover.lake.epochs import EpochRecord
+from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.paths import batch_uri
-from cutover.lake.schemas import batch_schema
+from cutover.lake.tables.schemas import batch_schema
 from cutover.settings import Kafka
 from reconcile.verify.model import State
-from reconcile.verify.run import verify
+from reconcile.verify.runner import verify
 from tests.integration.reconcile.lake_of import write_run
 from tests.integration.streaming.rig import MINUTE, NOON
 from tests.integration.verify.lab import ALL, LATE, Lab, Raw, Rows, fold, judged, of_class, rewrite, row_edit, violated

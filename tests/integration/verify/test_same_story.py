@@ -10,7 +10,7 @@ from batch.recompute import run
 from cutover.log.kafka import LogClient
 from cutover.settings import Settings
 from reconcile.run import reconcile
-from reconcile.verify.run import verify
+from reconcile.verify.runner import verify
 from tests.integration.batch.lab import BASE, HOUR, PARTITIONS, Lab, pipeline_of
 
 if TYPE_CHECKING:

@@ -11,21 +11,24 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from deltalake import CommitProperties, DeltaTable, Transaction
 
-from cutover.cli import main
+from cutover.cli.app import main
 from cutover.clock import SystemClock
-from cutover.definition import catalogue
-from cutover.definition.pipeline import Pipeline, Topic
+from cutover.definition.loading import catalogue
+from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.model.topic import Topic
+from cutover.driver_state import read_driver_state
 from cutover.errors import LakeError, LogError
-from cutover.lake import checksums, tables, versions, writing
-from cutover.lake.epochs import EpochLog, EpochRecord
-from cutover.lake.schemas import epoch_log_schema
+from cutover.lake.control import versions
+from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
+from cutover.lake.tables import checksums, commits, delta
+from cutover.lake.tables.schemas import epoch_log_schema
 from cutover.log.kafka import LogClient
 from cutover.process import current
 from cutover.settings import Kafka, Settings
-from reconcile.watch.alerts import alerts
+from reconcile.watch.alerts.rules import alerts
 from reconcile.watch.facts import Unfit
 from reconcile.watch.gather import Gathering, period
-from reconcile.watch.observe import Observer, driver
+from reconcile.watch.observe import Observer
 from reconcile.watch.unfit import misfit, unfit
 from tests.support.until import until
 
@@ -83,12 +86,12 @@ def clicks(place: Settings) -> Pipeline:
         processing_time=CLOCK.now().isoformat(),
     )
     schema = epoch_log_schema(pipeline)
-    table = tables.ensure(version.uri, schema, partition_by=["_kind"])
+    table = delta.ensure(version.uri, schema, partition_by=["_kind"])
     row = {"_kind": "epoch", "_epoch": 0, "_record": record.to_json()}
     commit = CommitProperties(
         custom_metadata={"userMetadata": record.to_json()}, app_transactions=[Transaction(version.app_id, 0)]
     )
-    writing.append(table, pa.Table.from_pylist([row], schema=schema), stem=stem, commit=commit)
+    commits.append(table, pa.Table.from_pylist([row], schema=schema), stem=stem, commit=commit)
     return pipeline
 
 
@@ -149,7 +152,7 @@ def test_command_says_stopped_when_no_driver_lives(
 def test_heartbeat_of_a_process_that_is_gone_is_not_alive(place: Settings) -> None:
     beat(place, started=0.0)
 
-    assert (driver(place, "clicks").alive, driver(place, "clicks").state) == (False, "DIED")
+    assert (read_driver_state(place, "clicks").alive, read_driver_state(place, "clicks").state) == (False, "DIED")
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"state": 1}'])
@@ -158,7 +161,7 @@ def test_half_a_heartbeat_is_no_driver(settings: Settings, text: str) -> None:
     folder.mkdir(parents=True)
     (folder / "heartbeat.json").write_text(text)
 
-    assert driver(settings, "clicks").alive is False
+    assert read_driver_state(settings, "clicks").alive is False
 
 
 def test_pipeline_without_an_epoch_is_one_clear_message(place: Settings) -> None:
@@ -280,7 +283,7 @@ def test_transaction_ahead_of_the_newest_row_is_an_alert(place: Settings, clicks
     assert version is not None
     ahead = CommitProperties(app_transactions=[Transaction(version.app_id, 1)])
     schema = epoch_log_schema(clicks)
-    writing.append(DeltaTable(version.uri), schema.empty_table(), commit=ahead)
+    commits.append(DeltaTable(version.uri), schema.empty_table(), commit=ahead)
 
     texts = {one.name: one.text for one in alerts(Gathering(place, clicks, CLOCK).facts())}
     assert "transaction says 1, newest epoch row is 0" in texts["EpochHistoryBroken"]

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cutover.records.read import Offsets
+from cutover.records.reading.scan import Offsets
 from reconcile.audit.replays import MOST_EPOCHS, drawn, whole
 
 SPANS = st.dictionaries(

@@ -2,8 +2,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from batch.dirty import Horizon, Plan, Touch, cover, plan
-from cutover.definition.windows import Interval, Sliding
+from batch.plan.dirty import Horizon, Plan, Touch, cover, plan
+from cutover.definition.model.windows import Interval, Sliding
 from cutover.lake.batch_runs import Range
 
 TEN = Sliding(size=10, every=10)

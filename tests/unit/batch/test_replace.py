@@ -5,9 +5,10 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from batch.replace import replace_windows
+from batch.write.replace import replace_windows
+from cutover.engine import queries
 from cutover.errors import LakeError
-from cutover.lake import queries, tables, writing
+from cutover.lake.tables import commits, delta
 
 START = datetime(2013, 1, 1, tzinfo=UTC)
 HOUR = 3_600_000_000
@@ -28,14 +29,14 @@ def ranges(*pairs: tuple[int, int]) -> list[tuple[int, int]]:
 
 @pytest.fixture
 def table(tmp_path: Path) -> DeltaTable:
-    made = tables.ensure(str(tmp_path / "batch"), SCHEMA)
-    writing.append(made, rows(dict.fromkeys(range(6), 1)))
+    made = delta.ensure(str(tmp_path / "batch"), SCHEMA)
+    commits.append(made, rows(dict.fromkeys(range(6), 1)))
     return made
 
 
 def values(table: DeltaTable) -> dict[int, int]:
     connection = queries.connect()
-    tables.relation(connection, "found", table.table_uri)
+    delta.relation(connection, "found", table.table_uri)
     found = connection.execute("SELECT window_start, v FROM found ORDER BY ALL").fetchall()
     return {(start - START) // timedelta(hours=1): v for start, v in found}
 
@@ -62,10 +63,10 @@ def test_windows_between_two_ranges_stay(table: DeltaTable) -> None:
 
 def test_files_without_a_window_of_the_ranges_stay_as_they_are(table: DeltaTable) -> None:
     replace_windows(table, rows({7: 2}), ranges((7, 8)), of="r")
-    first = set(tables.paths(table))
+    first = set(delta.paths(table))
     replace_windows(table, rows({7: 3}), ranges((7, 8)), of="r")
 
-    assert len(first & set(tables.paths(table))) == 1
+    assert len(first & set(delta.paths(table))) == 1
     assert values(table) == dict.fromkeys(range(6), 1) | {7: 3}
 
 
@@ -74,4 +75,4 @@ def test_other_columns_rewrite_the_table_and_keep_the_windows_outside(table: Del
 
     replace_windows(table, wider, ranges((1, 2)), of="r")
 
-    assert values(tables.open_table(table.table_uri)) == {0: 1, 1: 2, 2: 1, 3: 1, 4: 1, 5: 1}
+    assert values(delta.open_table(table.table_uri)) == {0: 1, 1: 2, 2: 1, 3: 1, 4: 1, 5: 1}

@@ -3,10 +3,10 @@ from dataclasses import replace
 
 import pytest
 
-from batch.retention import frozen, frozen_before, left, lost, lost_windows, outdated, unrecorded, whole_from
+from batch.plan.retention import frozen, frozen_before, left, lost, lost_windows, outdated, unrecorded, whole_from
 from cutover.definition import Count, Fixed, Lateness, Pipeline, Topic
 from cutover.lake.batch_runs import BatchRun, Incomplete
-from cutover.records import limits
+from cutover.records.parsing import limits
 from tests.support.losses import LOSS as A_LOSS
 
 HOUR = 3_600_000_000

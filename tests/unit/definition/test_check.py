@@ -26,9 +26,9 @@ from cutover.definition import (
     Topic,
     TopK,
     Variance,
-    catalogue,
 )
-from cutover.definition.check import check
+from cutover.definition.checks.definition import check
+from cutover.definition.loading import catalogue
 from cutover.errors import DefinitionError
 from cutover.settings import Settings
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cutover.definition import doubles
+from cutover.definition.measures import doubles
 
 BELOW = math.nextafter(doubles.SUMMED, 0.0)
 HOSTILE = [0.0, 0.1, -0.1, 1e16, -1e16, 5e-324, 1e-300, 2.0**-180, 2.0**-181, BELOW, -BELOW, 1e15 + 0.3, 1 / 3]

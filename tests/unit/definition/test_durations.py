@@ -3,7 +3,7 @@
 import pytest
 
 from cutover.definition import Fixed, Lateness, Sliding
-from cutover.definition.durations import parse_duration
+from cutover.definition.model.durations import parse_duration
 from cutover.errors import DefinitionError
 
 DAY = 86_400_000_000

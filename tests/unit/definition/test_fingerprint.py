@@ -25,7 +25,7 @@ from cutover.definition import (
     Topic,
     Variance,
 )
-from cutover.definition.fingerprint import (
+from cutover.definition.compile.fingerprint import (
     batch_fingerprint,
     lateness_fingerprint,
     panes_fingerprint,

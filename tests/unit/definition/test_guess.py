@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
-from cutover.definition import Avg, Count, Fixed, Max, Pipeline, Sql, catalogue, template
-from cutover.definition.guess import Guess, guess
-from cutover.definition.lint import warnings
+from cutover.definition import Avg, Count, Fixed, Max, Pipeline, Sql
+from cutover.definition.checks.lint import warnings
+from cutover.definition.loading import catalogue
+from cutover.definition.proposal import template
+from cutover.definition.proposal.guess import Guess, guess
 
 AT = "2013-01-31T10:00:00Z"
 Sample = list[dict[str, Any]]

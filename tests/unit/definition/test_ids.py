@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cutover.definition import Count, Daily, Fixed, Global, Lateness, Pipeline, Sliding, Topic
-from cutover.definition.ids import MINUTE, horizon, remembered_from
-from cutover.definition.windows import Aligned, Window
+from cutover.definition.model.record_ids import MINUTE, horizon, remembered_from
+from cutover.definition.model.windows import Aligned, Window
 from cutover.errors import DefinitionError
 
 HOUR = 60 * MINUTE

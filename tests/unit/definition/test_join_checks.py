@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from cutover.definition import Bag, Fixed, Last, Pipeline, Sql, Sum, Topic
-from cutover.definition.check import check
-from cutover.definition.compiled import states
-from cutover.definition.fingerprint import result_fingerprint
-from cutover.definition.lint import warnings
-from cutover.definition.lookups import Lookup
+from cutover.definition.checks.definition import check
+from cutover.definition.checks.lint import warnings
+from cutover.definition.compile.compiled import states
+from cutover.definition.compile.fingerprint import result_fingerprint
+from cutover.definition.model.lookups import Lookup
 from cutover.errors import DefinitionError
 from tests.support.joined import JOIN, ONE, SELF, TWO
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from cutover.cli import main
+from cutover.cli.app import main
 from cutover.definition import AfterCount, AtWatermark, Count, Fixed, Global, Pipeline, Repeat, Topic
-from cutover.definition.lint import kafka_warnings, warnings
-from cutover.definition.triggers import Trigger
-from cutover.definition.windows import Window
+from cutover.definition.checks.lint import kafka_warnings, warnings
+from cutover.definition.model.triggers import Trigger
+from cutover.definition.model.windows import Window
 from cutover.settings import Kafka
 
 CSV = """event_time,arrival_time,shop,paid

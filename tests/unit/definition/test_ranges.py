@@ -5,8 +5,8 @@ from datetime import UTC, date, datetime
 import pytest
 
 from cutover.definition import Daily, Fixed, Global, Sliding
-from cutover.definition.ranges import day, moment, touched
-from cutover.definition.windows import EARLIEST, LATEST, Aligned, newest
+from cutover.definition.model.ranges import day, moment, touched
+from cutover.definition.model.windows import EARLIEST, LATEST, Aligned, newest
 from cutover.errors import DefinitionError
 
 HOUR = 3_600_000_000

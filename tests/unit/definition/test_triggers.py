@@ -16,7 +16,7 @@ from cutover.definition import (
     Sequence,
     Until,
 )
-from cutover.definition.triggers import Trigger, ends, uses_epochs, waits_for_watermark
+from cutover.definition.model.triggers import Trigger, ends, uses_epochs, waits_for_watermark
 from cutover.errors import DefinitionError
 
 NOT_ONCE: Any = Repeat(AfterCount(2))

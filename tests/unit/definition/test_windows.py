@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cutover.definition import Count, Daily, Fixed, Global, Pipeline, Sessions, Sliding, Sql, Topic
-from cutover.definition.check import check
-from cutover.definition.fingerprint import result_fingerprint
-from cutover.definition.windows import Aligned, Interval, Window, merged, newest, oldest
+from cutover.definition.checks.definition import check
+from cutover.definition.compile.fingerprint import result_fingerprint
+from cutover.definition.model.windows import Aligned, Interval, Window, merged, newest, oldest
 from cutover.errors import DefinitionError
 
 SECOND = 1_000_000

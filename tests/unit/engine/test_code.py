@@ -7,10 +7,11 @@ import types
 
 import pytest
 
-import batch.judging
-import streaming.judging
+from batch.read import settings_in_force as batch_settings
 from cutover.engine.code import SHARED, hashes
-from cutover.records import classify, fold, limits, parse
+from cutover.records import classify, fold
+from cutover.records.parsing import limits, parser
+from streaming.microbatch import settings_in_force as streaming_settings
 
 PRINT = "import json; from cutover.engine.code import hashes; print(json.dumps(hashes()))"
 
@@ -38,7 +39,7 @@ def test_two_processes_find_the_same_hashes() -> None:
 
 
 def test_modules_of_one_path_are_there() -> None:
-    names = (*streaming.judging.OWN, *batch.judging.OWN)
+    names = (*streaming_settings.OWN, *batch_settings.OWN)
 
     assert hashes(names).keys() == set(names)
 
@@ -83,8 +84,8 @@ def test_text_for_people_changes_no_hash(change: tuple[str, str]) -> None:
     ("module", "name", "value"),
     [
         (classify, "future_sql", lambda pipeline, event: "false"),  # noqa: ARG005 -- in its place
-        (parse, "JSON_OPTIONS", {**parse.JSON_OPTIONS, "allowSingleQuotes": "true"}),
-        (parse, "readings", lambda topic: ()),  # noqa: ARG005 -- in its place
+        (parser, "JSON_OPTIONS", {**parser.JSON_OPTIONS, "allowSingleQuotes": "true"}),
+        (parser, "readings", lambda topic: ()),  # noqa: ARG005 -- in its place
         (limits, "MAX_DEPTH", 10),
         (fold, "finished_sql", lambda pipeline, rows: "SELECT 1"),  # noqa: ARG005 -- in its place
     ],

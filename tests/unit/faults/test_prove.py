@@ -10,7 +10,7 @@ import pytest
 
 from cutover.errors import LakeError
 from cutover.settings import Settings
-from streaming import heartbeat
+from streaming.process import heartbeat
 from tests.faults import prove as proving
 from tests.faults.fault import Fault, Part, nothing
 from tests.faults.prove import prove

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from cutover.definition.pipeline import Policy
-from cutover.lake.stages import Stage
+from cutover.definition.model.pipeline import Policy
+from cutover.lake.control.stages import Stage
 from reconcile.gate.decide import EXPIRES_AFTER, Decision, Evidence, Lost, Present, Replay, Run, consecutive, decide
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

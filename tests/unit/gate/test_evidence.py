@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from cutover.definition import Lateness
-from cutover.definition.pipeline import Policy
-from cutover.lake.epochs import EpochRecord
-from cutover.lake.stages import Stage
-from cutover.lake.versions import Version
+from cutover.definition.model.pipeline import Policy
+from cutover.lake.control.stages import Stage
+from cutover.lake.control.versions import Version
+from cutover.lake.epochs.epoch_log import EpochRecord
 from reconcile.gate import evidence
 from reconcile.gate.decide import Decision, Evidence, Run
-from reconcile.recorded import lines
+from reconcile.judgement.records import lines
+from reconcile.watch import retention
 from tests.integration.streaming import rig
 from tests.support.losses import LOSS as A_LOSS
 
@@ -184,17 +185,17 @@ def test_differences_add_up_by_cause() -> None:
     ],
 )
 def test_retention_of_a_topic(config: dict[str, str], expected: timedelta | None) -> None:
-    assert evidence.retention(config) == expected
+    assert retention.retention(config) == expected
 
 
 def test_replay_time_is_the_pace_of_epochs_times_what_the_log_holds() -> None:
-    assert evidence.replay_time([epoch(100, 2.0), epoch(300, 2.0), epoch(0, 9.0)], 1000) == timedelta(
+    assert retention.replay_time([epoch(100, 2.0), epoch(300, 2.0), epoch(0, 9.0)], 1000) == timedelta(
         seconds=1000 * (2 + 2) / (100 + 300)
     )
 
 
 def test_replay_time_is_unknown_before_an_epoch_with_records() -> None:
-    assert evidence.replay_time([epoch(0, 1.0)], 1000) is None
+    assert retention.replay_time([epoch(0, 1.0)], 1000) is None
 
 
 def test_hash_changes_with_the_evidence() -> None:

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from cutover.settings import Kafka, Settings
-from infra import airflow
-from infra.ports import Ports
+from infra.airflow import instance as airflow
+from infra.processes.ports import Ports
 
 PORTS = Ports(broker=20_001, controller=20_002, airflow=20_003)
 

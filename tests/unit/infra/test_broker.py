@@ -1,13 +1,13 @@
 from pathlib import Path
 
-from infra import broker
-from infra.ports import Ports
+from infra.broker import server
+from infra.processes.ports import Ports
 
 PORTS = Ports(broker=20_001, controller=20_002, airflow=20_003)
 
 
 def properties(home: Path) -> dict[str, str]:
-    lines = broker.server_properties(home, PORTS).splitlines()
+    lines = server.server_properties(home, PORTS).splitlines()
     return dict(line.split("=", 1) for line in lines if not line.startswith("#"))
 
 
@@ -30,11 +30,11 @@ def test_the_data_lie_under_the_home() -> None:
 
 
 def test_the_heap_is_bounded() -> None:
-    assert "-Xmx512m" in broker.command(Path("/home"))
+    assert "-Xmx512m" in server.command(Path("/home"))
 
 
 def test_a_cluster_id_never_reads_as_an_option() -> None:
-    ids = [broker.new_cluster_id() for _ in range(300)]
+    ids = [server.new_cluster_id() for _ in range(300)]
 
     assert {len(text) for text in ids} == {22}
     assert not [text for text in ids if text.startswith("-")]

@@ -3,8 +3,9 @@ from pathlib import Path
 import pytest
 
 from cutover.errors import DefinitionError
-from infra import doctor, java
-from infra.timestamps import LONG, Topic
+from infra import doctor
+from infra.broker.timestamps import LONG, Topic
+from infra.install import java
 
 
 @pytest.mark.parametrize(("gib", "grade"), [(20, "ok"), (3, "note"), (0.5, "broken")])

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cutover import storage
+from cutover.engine import storage
 from cutover.settings import Settings
 
 EXAMPLES = sorted(Path("infra/examples").glob("*.toml"))

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from infra import ports
+from infra.processes import ports
 
 
 def all_free(_port: int) -> bool:

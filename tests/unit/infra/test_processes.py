@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from cutover.process import Identity, identify, is_alive
-from infra import processes
+from infra.processes import family
 
 STUBBORN = """
 import signal, time
@@ -41,7 +41,7 @@ def identity(process: subprocess.Popen[bytes]) -> Identity:
 def test_a_process_that_ignores_the_request_is_ended_by_force(stubborn: subprocess.Popen[bytes]) -> None:
     who = identity(stubborn)
 
-    assert processes.stop([who], within=0.2) == []
+    assert family.stop([who], within=0.2) == []
     assert not is_alive(who)
 
 
@@ -49,7 +49,7 @@ def test_a_pid_that_was_given_to_somebody_else_is_not_the_same_process(stubborn:
     earlier = replace(identity(stubborn), started=identity(stubborn).started - 60)
 
     assert not is_alive(earlier)
-    assert processes.stop([earlier], within=0.1) == []
+    assert family.stop([earlier], within=0.1) == []
     assert stubborn.poll() is None
 
 
@@ -61,11 +61,11 @@ def test_members_of_a_session_are_found_though_their_leader_died() -> None:
     leader.wait()
     leader.stdout.close()
 
-    members = processes.session_of(who)
+    members = family.session_of(who)
 
     assert [member.pid for member in members] == [child]
-    assert processes.stop(members, within=5) == []
+    assert family.stop(members, within=5) == []
 
 
 def test_a_session_of_another_boot_has_no_members() -> None:
-    assert processes.session_of(Identity(pid=os.getsid(0), boot="another", started=0.0)) == []
+    assert family.session_of(Identity(pid=os.getsid(0), boot="another", started=0.0)) == []

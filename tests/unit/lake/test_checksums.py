@@ -8,8 +8,9 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, QueryBuilder
 
+from cutover.engine import queries
 from cutover.errors import LakeError
-from cutover.lake import checksums, queries, tables, upkeep, writing
+from cutover.lake.tables import checksums, commits, delta, upkeep
 
 SCHEMA = pa.schema([("_kind", pa.string()), ("n", pa.int64()), ("x", pa.float64()), ("text", pa.string())])
 FLIPS = 40
@@ -21,8 +22,8 @@ def row(n: int, kind: str = "a") -> pa.Table:
 
 @pytest.fixture
 def table(tmp_path: Path) -> DeltaTable:
-    made = tables.ensure(str(tmp_path / "a folder" / "t"), SCHEMA, partition_by=["_kind"])
-    writing.append(made, pa.concat_tables([row(1), row(2, "b")]))
+    made = delta.ensure(str(tmp_path / "a folder" / "t"), SCHEMA, partition_by=["_kind"])
+    commits.append(made, pa.concat_tables([row(1), row(2, "b")]))
     return made
 
 
@@ -39,7 +40,7 @@ def flipped(content: bytes, seed: int) -> Iterator[bytes]:
 
 def read(table: DeltaTable, *kinds: str) -> list[tuple[int, float, str]]:
     with queries.connect() as connection:
-        tables.bind(connection, "t", table, kinds=kinds or None)
+        delta.bind(connection, "t", table, kinds=kinds or None)
         found: list[tuple[int, float, str]] = connection.execute("SELECT n, x, text FROM t ORDER BY n").fetchall()
         return found
 
@@ -89,7 +90,7 @@ def test_a_file_that_is_listed_under_another_kind_is_refused(table: DeltaTable) 
 
 
 def test_statistics_let_no_reader_miss_a_row(table: DeltaTable) -> None:
-    writing.append(table, row(3).set_column(2, "x", pa.array([float("nan")])))
+    commits.append(table, row(3).set_column(2, "x", pa.array([float("nan")])))
     found = QueryBuilder().register("t", DeltaTable(table.table_uri))
 
     assert found.execute("SELECT n FROM t WHERE x >= 0.5 AND text > 'row 0' ORDER BY n").read_all().num_rows == 3
@@ -97,20 +98,20 @@ def test_statistics_let_no_reader_miss_a_row(table: DeltaTable) -> None:
 
 
 def test_the_weight_of_all_files_stays_when_they_are_merged(tmp_path: Path) -> None:
-    plain = tables.ensure(str(tmp_path / "t"), SCHEMA)
+    plain = delta.ensure(str(tmp_path / "t"), SCHEMA)
     for n in range(5):
-        writing.append(plain, row(n))
-    before = checksums.total(tables.paths(plain))
+        commits.append(plain, row(n))
+    before = checksums.total(delta.paths(plain))
 
     assert upkeep.compact(str(tmp_path / "t"), files=2)
-    after = tables.paths(tables.open_table(str(tmp_path / "t")))
+    after = delta.paths(delta.open_table(str(tmp_path / "t")))
     assert (len(after), checksums.total(after)) == (1, before)
 
 
 def test_files_of_others_are_not_merged_under_our_names(tmp_path: Path) -> None:
-    plain = tables.ensure(str(tmp_path / "t"), SCHEMA)
+    plain = delta.ensure(str(tmp_path / "t"), SCHEMA)
     for n in range(5):
-        writing.append(plain, row(n))
+        commits.append(plain, row(n))
     DeltaTable(str(tmp_path / "t")).optimize.compact()
 
     assert not upkeep.compact(str(tmp_path / "t"), files=0)

@@ -4,9 +4,10 @@ from decimal import Decimal
 
 import pytest
 
-from cutover.definition import catalogue
-from cutover.lake import queries, serving
-from cutover.lake.commands import _show, sql
+from cutover.cli.lake import _show, sql
+from cutover.definition.loading import catalogue
+from cutover.engine import queries
+from cutover.lake.serving import views
 
 
 def test_markup_and_control_characters_are_text(capsys: pytest.CaptureFixture[str]) -> None:
@@ -27,7 +28,7 @@ def test_a_list_is_json_in_one_cell(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_no_cell_of_the_csv_is_a_formula(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(catalogue, "get", lambda *_given: None)
-    monkeypatch.setattr(serving, "connect", lambda *_given, **_named: queries.connect())
+    monkeypatch.setattr(views, "connect", lambda *_given, **_named: queries.connect())
 
     sql("orders", "SELECT chr(8203) || '\uff1dcmd' AS \"@k\", '-5' AS text, -5 AS n, ['=a'] AS list, NULL AS none")
 

@@ -10,12 +10,13 @@ import pytest
 from deltalake import DeltaTable
 
 from cutover.definition import Count, Fixed, Pipeline, Topic
-from cutover.definition.fingerprint import result_fingerprint
+from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.errors import LakeError
-from cutover.lake import control, pins, tables
+from cutover.lake.control import control_tables, pins
+from cutover.lake.control.stages import Stage, current_stage
+from cutover.lake.control.versions import Version
 from cutover.lake.paths import control_uri
-from cutover.lake.stages import Stage, current_stage
-from cutover.lake.versions import Version
+from cutover.lake.tables import delta
 from cutover.settings import Settings
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -38,10 +39,10 @@ def gate_row(stage: str) -> dict[str, object]:
 
 def test_rows_of_one_pipeline_come_back_in_their_order(settings: Settings) -> None:
     for stage in ("LAMBDA", "SHADOW", "KAPPA"):
-        control.append(settings, "gate", [gate_row(stage)])
-    control.append(settings, "gate", [{**gate_row("LAMBDA"), "pipeline": "other"}])
+        control_tables.append(settings, "gate", [gate_row(stage)])
+    control_tables.append(settings, "gate", [{**gate_row("LAMBDA"), "pipeline": "other"}])
 
-    rows = control.read(settings, "gate", "p")
+    rows = control_tables.read(settings, "gate", "p")
 
     assert [(r["sequence"], r["stage"]) for r in rows] == [(0, "LAMBDA"), (1, "SHADOW"), (2, "KAPPA")]
 
@@ -51,25 +52,25 @@ def test_a_pipeline_without_history_is_in_lambda(settings: Settings) -> None:
 
 
 def test_the_newest_row_is_the_stage(settings: Settings) -> None:
-    control.append(settings, "gate", [gate_row("SHADOW")])
+    control_tables.append(settings, "gate", [gate_row("SHADOW")])
 
     assert current_stage(settings, PIPELINE) is Stage.SHADOW
 
 
 def test_a_changed_definition_begins_in_lambda(settings: Settings) -> None:
-    control.append(settings, "gate", [gate_row("KAPPA")])
+    control_tables.append(settings, "gate", [gate_row("KAPPA")])
 
     assert current_stage(settings, replace(PIPELINE, where="v > 0")) is Stage.LAMBDA
 
 
 def test_the_slower_of_two_writers_is_refused(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    control.append(settings, "gate", [gate_row("SHADOW")])
+    control_tables.append(settings, "gate", [gate_row("SHADOW")])
     stale = DeltaTable(control_uri(settings, "gate"))
-    control.append(settings, "gate", [gate_row("KAPPA")])
-    monkeypatch.setattr(tables, "ensure", lambda *_: stale)
+    control_tables.append(settings, "gate", [gate_row("KAPPA")])
+    monkeypatch.setattr(delta, "ensure", lambda *_: stale)
 
     with pytest.raises(LakeError, match="appended row 1 first"):
-        control.append(settings, "gate", [gate_row("LAMBDA")], turn=1)
+        control_tables.append(settings, "gate", [gate_row("LAMBDA")], turn=1)
 
 
 def test_appends_without_a_turn_of_their_own_wait_for_one_another(settings: Settings) -> None:
@@ -81,7 +82,7 @@ def test_appends_without_a_turn_of_their_own_wait_for_one_another(settings: Sett
         list(beside.map(pin, range(1, 13)))
 
     assert pins.pinned_epochs(settings, VERSION, now=NOW) == tuple(range(13))
-    assert [row["sequence"] for row in control.read(settings, "pins", PIPELINE.name)] == list(range(13))
+    assert [row["sequence"] for row in control_tables.read(settings, "pins", PIPELINE.name)] == list(range(13))
 
 
 def test_a_pin_that_was_let_go_and_taken_again_at_one_moment_holds(settings: Settings) -> None:
@@ -112,15 +113,15 @@ def test_a_pin_ends_when_it_expires(settings: Settings) -> None:
 
 def test_a_table_of_another_release_is_refused(settings: Settings) -> None:
     uri = control_uri(settings, "reconciliations")
-    tables.ensure(uri, pa.schema([pa.field("run_id", pa.string()), pa.field("pipeline", pa.string())]))
+    delta.ensure(uri, pa.schema([pa.field("run_id", pa.string()), pa.field("pipeline", pa.string())]))
 
     with pytest.raises(LakeError, match="`sequence` is not among them"):
-        control.read(settings, "reconciliations", "p")
+        control_tables.read(settings, "reconciliations", "p")
 
 
 @pytest.mark.parametrize("there", ['"version"', '"appId"'])
 def test_a_log_whose_transactions_are_damaged_is_an_error_of_the_table(settings: Settings, there: str) -> None:
-    control.append(settings, "gate", [gate_row("SHADOW")])
+    control_tables.append(settings, "gate", [gate_row("SHADOW")])
     entry = max(Path(control_uri(settings, "gate"), "_delta_log").glob("*.json"))
     lines = entry.read_text().splitlines()
     damaged = [
@@ -130,16 +131,16 @@ def test_a_log_whose_transactions_are_damaged_is_an_error_of_the_table(settings:
     entry.write_text("\n".join(damaged))
 
     with pytest.raises(LakeError, match="expected a log that can be read") as refused:
-        control.lost(tables.open_table(control_uri(settings, "gate")), "gate", "p")
+        control_tables.lost(delta.open_table(control_uri(settings, "gate")), "gate", "p")
 
     assert refused.value.runbook == "TableUnreadable"
 
 
 def test_a_log_that_says_fewer_commits_than_there_are_is_damaged(settings: Settings) -> None:
     for stage in ("SHADOW", "KAPPA"):
-        control.append(settings, "gate", [gate_row(stage)])
+        control_tables.append(settings, "gate", [gate_row(stage)])
     entry = max(Path(control_uri(settings, "gate"), "_delta_log").glob("*.json"))
     entry.write_text(entry.read_text().replace('"version":1', '"version":0'))
 
     with pytest.raises(LakeError, match="expected 1 as its newest number, its log says 0"):
-        control.lost(tables.open_table(control_uri(settings, "gate")), "gate", "p")
+        control_tables.lost(delta.open_table(control_uri(settings, "gate")), "gate", "p")

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from cutover.definition.pipeline import Delivery
-from cutover.lake.delivery import Attempt, Delivered, delivered, effective
-from cutover.lake.epochs import EpochRecord
+from cutover.definition.model.pipeline import Delivery
+from cutover.lake.epochs.delivery import Attempt, Delivered, delivered, effective
+from cutover.lake.epochs.epoch_log import EpochRecord
 
 COUNTS = {"accepted": 3, "late": 1}
 

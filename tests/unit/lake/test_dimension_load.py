@@ -9,9 +9,9 @@ import pytest
 from deltalake import DeltaTable
 from pyarrow import parquet
 
-from cutover.cli import main
+from cutover.cli.app import main
 from cutover.errors import DefinitionError
-from cutover.lake.dimension_load import load
+from cutover.lake.dimensions.load import load
 from cutover.settings import Settings
 
 CSV = "ad,budget,since,live\n007,1.50,2020-01-31 23:59:59.5,true\n8,,,\n"

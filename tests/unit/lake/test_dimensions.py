@@ -13,7 +13,7 @@ from deltalake import write_deltalake
 
 from cutover.definition import Count, Fixed, Lookup, Pipeline, Topic
 from cutover.errors import LakeError
-from cutover.lake import dimensions
+from cutover.lake.dimensions import dimension
 from cutover.settings import Settings
 
 KINDS: Mapping[str, tuple[str, pa.DataType, Any, Any]] = {
@@ -41,7 +41,7 @@ COLUMNS = {name: (arrow, value) for name, (_, arrow, value, _) in KINDS.items()}
 def written(settings: Settings, *, ids: tuple[str | None, ...] = ("a",), **changed: tuple[pa.DataType, Any]) -> None:
     columns = {"id": pa.array(ids, pa.string())}
     columns |= {n: pa.array([value] * len(ids), kind) for n, (kind, value) in {**COLUMNS, **changed}.items()}
-    write_deltalake(dimensions.own_uri(settings, "ads"), pa.table(columns), mode="overwrite", schema_mode="overwrite")
+    write_deltalake(dimension.own_uri(settings, "ads"), pa.table(columns), mode="overwrite", schema_mode="overwrite")
 
 
 @pytest.fixture
@@ -51,27 +51,27 @@ def settings(tmp_path: Path) -> Settings:
 
 def test_rows_of_a_version_are_read_whatever_is_written_meanwhile(settings: Settings) -> None:
     written(settings)
-    first = dimensions.opened(settings, PIPELINE, "ads")
+    first = dimension.opened(settings, PIPELINE, "ads")
     written(settings, ids=("a", "b"))
 
-    assert dimensions.plain(first) == {("a",): {name: plain for name, (*_, plain) in KINDS.items()}}
-    assert [dimensions.opened(settings, PIPELINE, "ads", v).size for v in (0, 1)] == [1, 2]
-    assert dimensions.opened(settings, PIPELINE, "ads").version == 1
+    assert dimension.plain(first) == {("a",): {name: plain for name, (*_, plain) in KINDS.items()}}
+    assert [dimension.opened(settings, PIPELINE, "ads", v).size for v in (0, 1)] == [1, 2]
+    assert dimension.opened(settings, PIPELINE, "ads").version == 1
 
 
 def test_a_null_key_may_stand_twice_since_it_matches_nothing(settings: Settings) -> None:
     written(settings, ids=(None, None, "a"))
 
-    assert dimensions.opened(settings, PIPELINE, "ads").size == 3
+    assert dimension.opened(settings, PIPELINE, "ads").size == 3
 
 
 def test_a_dimension_may_lie_anywhere(settings: Settings, tmp_path: Path) -> None:
     write_deltalake(str(tmp_path / "elsewhere"), pa.table({"id": ["a"], "c": ["x"]}))
     lookup = Lookup(table=str(tmp_path / "elsewhere"), on={"ad": "id"}, columns={"c": "string"})
 
-    found = dimensions.opened(settings, replace(PIPELINE, lookups={"ads": lookup}, key=("c",)), "ads")
+    found = dimension.opened(settings, replace(PIPELINE, lookups={"ads": lookup}, key=("c",)), "ads")
 
-    assert dimensions.plain(found) == {("a",): {"c": "x"}}
+    assert dimension.plain(found) == {("a",): {"c": "x"}}
 
 
 UNFIT: Mapping[str, tuple[dict[str, Any], str]] = {
@@ -89,7 +89,7 @@ def test_a_dimension_is_refused_with_what_was_expected(settings: Settings, case:
     written(settings, **changes)
 
     with pytest.raises(LakeError) as caught:
-        dimensions.check(settings, PIPELINE)
+        dimension.check(settings, PIPELINE)
 
     assert "Pipeline `p`, lookup `ads`, dimension" in str(caught.value)
     assert expected in str(caught.value)
@@ -97,22 +97,22 @@ def test_a_dimension_is_refused_with_what_was_expected(settings: Settings, case:
 
 
 def test_a_column_that_is_missing_is_named_with_its_neighbour(settings: Settings) -> None:
-    write_deltalake(dimensions.own_uri(settings, "ads"), pa.table({"id": ["a"], "c_txt": ["x"]}))
+    write_deltalake(dimension.own_uri(settings, "ads"), pa.table({"id": ["a"], "c_txt": ["x"]}))
 
     with pytest.raises(LakeError, match=r"expected a column `c_text`, got id, c_txt\.\nHint: did you mean `c_txt`"):
-        dimensions.check(settings, PIPELINE)
+        dimension.check(settings, PIPELINE)
 
 
 def test_a_dimension_that_is_not_there_says_how_one_is_made(settings: Settings) -> None:
     with pytest.raises(LakeError, match=r"expected a Delta table, found none\.\nHint: `cutover dimension load`"):
-        dimensions.check(settings, PIPELINE)
+        dimension.check(settings, PIPELINE)
 
 
 def test_a_version_whose_files_went_is_refused(settings: Settings) -> None:
     written(settings)
-    first = dimensions.opened(settings, PIPELINE, "ads")
+    first = dimension.opened(settings, PIPELINE, "ads")
     for file in first.table.file_uris():
         Path(file.removeprefix("file://")).unlink()
 
     with pytest.raises(LakeError, match="is listed and not there"):
-        dimensions.opened(settings, PIPELINE, "ads", 0)
+        dimension.opened(settings, PIPELINE, "ads", 0)

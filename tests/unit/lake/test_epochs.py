@@ -6,9 +6,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from cutover.engine import queries
 from cutover.errors import LakeError
-from cutover.lake import queries, tables, writing
-from cutover.lake.epochs import EpochLog, EpochRecord
+from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
+from cutover.lake.tables import commits, delta
 
 SCHEMA = pa.schema({"_kind": pa.string(), "_epoch": pa.int64(), "_record": pa.string(), "n": pa.int64()})
 FIRST = EpochRecord(
@@ -31,11 +32,11 @@ SECOND = replace(FIRST, epoch=1, start=FIRST.end, end={0: 20, 11: 6}, watermark_
 @pytest.fixture
 def uri(tmp_path: Path) -> str:
     """Return an epoch log of two epochs, each a commit of one partial, one ledger row and its record."""
-    table = tables.ensure(str(tmp_path / "stream"), SCHEMA, partition_by=["_kind"])
+    table = delta.ensure(str(tmp_path / "stream"), SCHEMA, partition_by=["_kind"])
     for record in (FIRST, SECOND):
         rows = [{"_kind": kind, "_epoch": record.epoch, "n": 1} for kind in ("partial", "ledger")]
         rows.append({"_kind": "epoch", "_epoch": record.epoch, "_record": record.to_json()})
-        writing.append(table, pa.Table.from_pylist(rows, schema=SCHEMA))
+        commits.append(table, pa.Table.from_pylist(rows, schema=SCHEMA))
     return str(tmp_path / "stream")
 
 
@@ -74,7 +75,7 @@ def test_an_older_version_of_the_table_knows_no_later_epoch(uri: str) -> None:
 
 
 def test_a_log_before_its_first_epoch_is_empty(tmp_path: Path) -> None:
-    tables.ensure(str(tmp_path / "stream"), SCHEMA, partition_by=["_kind"])
+    delta.ensure(str(tmp_path / "stream"), SCHEMA, partition_by=["_kind"])
     log = EpochLog(str(tmp_path / "stream"))
 
     assert (log.newest(), log.records(), rows(log, 0), log.transaction("x")) == (None, [], [], None)

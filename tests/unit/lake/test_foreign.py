@@ -7,8 +7,9 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from cutover.lake import checksums, foreign, own, tables, writing
-from cutover.lake.foreign import Change, Kind
+from cutover.lake.integrity import foreign_commits, table_weights
+from cutover.lake.integrity.foreign_commits import Change, Kind
+from cutover.lake.tables import checksums, commits, delta
 
 SCHEMA = pa.schema([("n", pa.int64()), ("text", pa.string())])
 
@@ -20,14 +21,14 @@ def rows(*numbers: int) -> pa.Table:
 @pytest.fixture
 def uri(tmp_path: Path) -> str:
     """Return a table of three commits of ours."""
-    made = tables.ensure(str(tmp_path / "t"), SCHEMA)
+    made = delta.ensure(str(tmp_path / "t"), SCHEMA)
     for n in range(3):
-        writing.append(made, rows(10 * n, 10 * n + 1))
+        commits.append(made, rows(10 * n, 10 * n + 1))
     return str(tmp_path / "t")
 
 
 def weight(uri: str) -> int:
-    return checksums.total(tables.paths(DeltaTable(uri)))
+    return checksums.total(delta.paths(DeltaTable(uri)))
 
 
 def overwrite(uri: str) -> None:
@@ -50,7 +51,7 @@ NAMES = [f"{number}-{change[0]}" for number, change in enumerate(CHANGES)]
 
 
 def found(uri: str, expected: int) -> Change:
-    change = foreign.change(DeltaTable(uri), expected)
+    change = foreign_commits.change(DeltaTable(uri), expected)
     assert change is not None
     return change
 
@@ -78,7 +79,7 @@ def test_a_change_that_is_undone_as_its_message_says_is_none(
     do(uri)
     DeltaTable(uri).restore(3)
 
-    assert foreign.change(DeltaTable(uri), expected) is None
+    assert foreign_commits.change(DeltaTable(uri), expected) is None
 
 
 def test_a_change_is_found_when_the_log_no_longer_tells_of_it(uri: str) -> None:
@@ -99,10 +100,10 @@ def test_optimize_is_harmless_and_its_files_are_taken_over(uri: str) -> None:
     change = found(uri, expected)
     assert (change.kind, change.gone, change.came) == (Kind.HARMLESS, 0, 0)
 
-    table = tables.open_table(uri)
-    own.adopt(table, change)
+    table = delta.open_table(uri)
+    table_weights.adopt(table, change)
 
-    assert foreign.change(DeltaTable(uri), expected) is None
+    assert foreign_commits.change(DeltaTable(uri), expected) is None
     assert DeltaTable(uri).to_pyarrow_dataset().count_rows() == 6
 
 
@@ -117,8 +118,8 @@ def test_an_update_behind_an_optimize_is_named(uri: str) -> None:
 def test_a_change_is_named_though_we_have_gone_on_beside_it(uri: str) -> None:
     expected = weight(uri)
     DeltaTable(uri).update({"text": "'x'"}, predicate="n = 0")
-    table, stem = tables.open_table(uri), checksums.new_stem("rows")
-    writing.append(table, rows(99), stem=stem)
+    table, stem = delta.open_table(uri), checksums.new_stem("rows")
+    commits.append(table, rows(99), stem=stem)
     change = found(uri, (expected + checksums.weight_of("", stem)) % (1 << 128))
 
     assert (change.kind, change.gone, change.came, change.base) == (Kind.FOREIGN, 1, 1, None)
@@ -127,6 +128,6 @@ def test_a_change_is_named_though_we_have_gone_on_beside_it(uri: str) -> None:
 
 def test_a_commit_of_ours_that_nobody_recorded_is_no_strangers_work(uri: str) -> None:
     expected = weight(uri)
-    writing.append(tables.open_table(uri), rows(99))
+    commits.append(delta.open_table(uri), rows(99))
 
     assert found(uri, expected).kind is Kind.UNFINISHED

@@ -1,8 +1,8 @@
 """Which version of a dimension each record was joined with, by its place in the log."""
 
-from cutover.lake import joined
-from cutover.lake.epochs import EpochRecord
-from cutover.lake.joined import END, Span
+from cutover.lake.dimensions import joined_versions
+from cutover.lake.dimensions.joined_versions import END, Span
+from cutover.lake.epochs.epoch_log import EpochRecord
 
 
 def record(epoch: int, start: dict[int, int], end: dict[int, int], version: int | None) -> EpochRecord:
@@ -26,31 +26,36 @@ EPOCHS = [
 
 
 def test_epochs_of_one_version_are_one_span() -> None:
-    assert joined.recorded(EPOCHS, "ads") == (span(0, 5, 20, 3), span(0, 20, 25, 4), span(1, 0, 7, 3), span(1, 7, 9, 4))
+    assert joined_versions.recorded(EPOCHS, "ads") == (
+        span(0, 5, 20, 3),
+        span(0, 20, 25, 4),
+        span(1, 0, 7, 3),
+        span(1, 7, 9, 4),
+    )
 
 
 def test_every_offset_that_is_read_lies_in_one_span_also_where_no_epoch_read_it() -> None:
-    spans = joined.recorded(EPOCHS, "ads")
+    spans = joined_versions.recorded(EPOCHS, "ads")
 
-    found = joined.wanted(spans, [{0: (0, 22), 2: (0, 4)}, {0: (24, 30)}], newest=(9, "x"))
+    found = joined_versions.wanted(spans, [{0: (0, 22), 2: (0, 4)}, {0: (24, 30)}], newest=(9, "x"))
 
     assert found == (span(0, 0, 20, 3), span(0, 20, 22, 4), span(0, 24, 30, 4), span(2, 0, 4, 9))
 
 
 def test_a_record_has_the_version_of_its_epoch() -> None:
-    spans = joined.recorded(EPOCHS, "ads")
+    spans = joined_versions.recorded(EPOCHS, "ads")
 
-    assert [joined.version_at(spans, 0, offset)[0] for offset in (0, 19, 20, END - 1)] == [3, 3, 4, 4]
+    assert [joined_versions.version_at(spans, 0, offset)[0] for offset in (0, 19, 20, END - 1)] == [3, 3, 4, 4]
 
 
 def test_sides_are_apart_where_version_or_table_differ() -> None:
     left = (span(0, 0, 10, 3), span(0, 10, 20, 4), span(1, 0, 5, 3))
     right = (span(0, 0, 12, 3), span(0, 12, 20, 4), span(1, 2, 9, 3, "made again"))
 
-    assert joined.apart(left, right) == ((0, 10, 12), (1, 2, 5))
+    assert joined_versions.apart(left, right) == ((0, 10, 12), (1, 2, 5))
 
 
 def test_a_version_in_whose_place_another_was_read_is_told() -> None:
     gone = Span(partition=0, first=0, next=5, version=9, table_id="x", instead_of=3)
 
-    assert joined.instead({"ads": (gone, span(0, 5, 9, 9)), "shops": (span(0, 0, 9, 1),)}) == {"ads": [3]}
+    assert joined_versions.instead({"ads": (gone, span(0, 5, 9, 9)), "shops": (span(0, 0, 9, 1),)}) == {"ads": [3]}

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from cutover.errors import LakeError
-from cutover.lake import control, losses
-from cutover.lake.versions import Version
-from cutover.records import limits
+from cutover.lake.control import control_tables, losses
+from cutover.lake.control.versions import Version
+from cutover.records.parsing import limits
 from cutover.settings import Settings
 from tests.support.losses import LOSS as A_LOSS
 
@@ -26,7 +26,7 @@ LOSS = replace(
 
 def test_a_recorded_step_comes_back_as_it_was(settings: Settings) -> None:
     rows = (LOSS, replace(LOSS, partition=1, first=0, next=None, windows_from=limits.MIN_MICROS + 1))
-    recorded = losses.record(settings, rows, turn=control.next_turn(settings, "losses", "p"))
+    recorded = losses.record(settings, rows, turn=control_tables.next_turn(settings, "losses", "p"))
 
     assert [loss.sequence for loss in recorded] == [0, 0]
     assert losses.losses(settings, VERSION) == recorded
@@ -41,15 +41,15 @@ def test_a_loss_without_touched_windows_says_so(settings: Settings) -> None:
 
 
 def test_one_decision_is_recorded_once(settings: Settings) -> None:
-    turn = control.next_turn(settings, "losses", "p")
+    turn = control_tables.next_turn(settings, "losses", "p")
     losses.record(settings, [LOSS], turn=turn)
 
     with pytest.raises(LakeError, match="another process appended row 0 first"):
         losses.record(settings, [LOSS], turn=turn)
 
     assert len(losses.losses(settings, VERSION)) == 1
-    assert control.next_turn(settings, "losses", "p") == 1
-    assert control.next_turn(settings, "losses", "q") == 0
+    assert control_tables.next_turn(settings, "losses", "p") == 1
+    assert control_tables.next_turn(settings, "losses", "q") == 0
 
 
 def test_an_epoch_starts_behind_the_newest_record_of_its_own_log() -> None:

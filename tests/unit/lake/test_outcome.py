@@ -10,8 +10,9 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from cutover.errors import LakeError
-from cutover.lake import control, pins, tables, writing
-from cutover.lake.versions import Version
+from cutover.lake.control import control_tables, pins
+from cutover.lake.control.versions import Version
+from cutover.lake.tables import commits, delta
 from cutover.settings import Settings
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -29,30 +30,30 @@ class Frozen:
 
 VERSION = Version(pipeline="p", result_fingerprint="f", lateness_fingerprint="l", number=0, uri="nowhere")
 ROWS = pa.table({"a": pa.array([1, 2], pa.int64())})
-WRITE = writing.transact
+WRITE = commits.transact
 
 
 def loses_the_answer(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the next write land, and its answer get lost."""
 
     def write(*arguments: Any, **options: Any) -> None:
-        monkeypatch.setattr(writing, "transact", WRITE)
+        monkeypatch.setattr(commits, "transact", WRITE)
         WRITE(*arguments, **options)
         raise error
 
-    monkeypatch.setattr(writing, "transact", write)
+    monkeypatch.setattr(commits, "transact", write)
 
 
 def refuses(monkeypatch: pytest.MonkeyPatch, message: str) -> None:
     def write(*_: Any, **__: Any) -> None:
         raise DeltaError(message)
 
-    monkeypatch.setattr(writing, "transact", write)
+    monkeypatch.setattr(commits, "transact", write)
 
 
 @pytest.fixture
 def table(tmp_path: Path) -> DeltaTable:
-    return tables.ensure(str(tmp_path / "table"), ROWS.schema)
+    return delta.ensure(str(tmp_path / "table"), ROWS.schema)
 
 
 @pytest.mark.parametrize("error", [DeltaError("timeout"), OSError(5, "lost"), CommitFailedError("version exists")])
@@ -61,7 +62,7 @@ def test_an_append_whose_answer_was_lost_is_done_once(
 ) -> None:
     loses_the_answer(error, monkeypatch)
 
-    writing.append(table, ROWS)
+    commits.append(table, ROWS)
 
     assert (DeltaTable(table.table_uri).to_pyarrow_table().num_rows, table.version()) == (2, 1)
 
@@ -73,30 +74,30 @@ def test_an_append_that_is_not_there_says_that_nothing_was_committed(
     write_deltalake(str(table.table_uri), ROWS, mode="append")  # of somebody else, meanwhile
 
     with pytest.raises(LakeError, match=r"no space left on device.*\nHint: nothing was committed"):
-        writing.append(table, ROWS)
+        commits.append(table, ROWS)
 
 
 def test_what_nobody_can_look_up_is_said_to_be_unknown(table: DeltaTable, monkeypatch: pytest.MonkeyPatch) -> None:
     def write(*arguments: Any, **options: Any) -> None:
         WRITE(*arguments, **options)
-        (Path(tables.local_root(table) or "") / "_delta_log").rename(Path(tables.local_root(table) or "") / "away")
+        (Path(delta.local_root(table) or "") / "_delta_log").rename(Path(delta.local_root(table) or "") / "away")
         msg = "storage is gone"
         raise DeltaError(msg)
 
-    monkeypatch.setattr(writing, "transact", write)
+    monkeypatch.setattr(commits, "transact", write)
 
     with pytest.raises(LakeError, match="whether it was committed is not known") as refused:
-        writing.append(table, ROWS)
+        commits.append(table, ROWS)
     assert "nothing was committed" not in str(refused.value)
 
 
 def test_a_commit_of_another_process_in_the_same_turn_is_still_told(table: DeltaTable) -> None:
     late = DeltaTable(table.table_uri)
     turn = CommitProperties(app_transactions=[Transaction("p", 0)])
-    writing.append(table, ROWS, commit=turn)
+    commits.append(table, ROWS, commit=turn)
 
     with pytest.raises(CommitFailedError):
-        writing.append(late, ROWS, commit=turn)
+        commits.append(late, ROWS, commit=turn)
 
 
 def test_a_step_whose_answer_was_lost_is_recorded_and_nobody_was_faster(
@@ -105,8 +106,8 @@ def test_a_step_whose_answer_was_lost_is_recorded_and_nobody_was_faster(
     row = {"pipeline": "p", "at": NOW, "event": "advanced", "stage": "SHADOW", "who": "me", "why": "w"}
     loses_the_answer(CommitFailedError("a concurrent transaction"), monkeypatch)
 
-    assert control.append(settings, "gate", [{**row, "result_fingerprint": "f"}]) == 0
-    assert [found["stage"] for found in control.read(settings, "gate", "p")] == ["SHADOW"]
+    assert control_tables.append(settings, "gate", [{**row, "result_fingerprint": "f"}]) == 0
+    assert [found["stage"] for found in control_tables.read(settings, "gate", "p")] == ["SHADOW"]
 
 
 def test_a_pin_whose_answer_was_lost_and_unknown_is_let_go(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,11 +7,11 @@ import sys
 import duckdb
 import pytest
 
-from cutover.lake import queries
+from cutover.engine import queries
 
 FORKS = """
 import os, sys
-from cutover.lake import queries
+from cutover.engine import queries
 
 def ask():
     with queries.connect() as connection:

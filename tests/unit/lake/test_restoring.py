@@ -9,11 +9,13 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
+from cutover.cli.lake import restore_control
 from cutover.errors import LakeError
-from cutover.lake import checksums, control, datafiles, foreign, pins, restoring, tables, upkeep
-from cutover.lake.commands import restore_control
+from cutover.lake.control import control_tables, pins, restore
+from cutover.lake.control.versions import Version
+from cutover.lake.integrity import foreign_commits
 from cutover.lake.paths import control_uri
-from cutover.lake.versions import Version
+from cutover.lake.tables import checksums, data_files, delta, upkeep
 from cutover.settings import Settings
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -36,16 +38,16 @@ def settings(tmp_path: Path) -> Settings:
 
 
 def table(settings: Settings) -> DeltaTable:
-    return tables.open_table(control_uri(settings, "pins"))
+    return delta.open_table(control_uri(settings, "pins"))
 
 
 def held(settings: Settings) -> list[list[dict[str, Any]]]:
-    return [control.read(settings, "pins", name) for name in NAMES]
+    return [control_tables.read(settings, "pins", name) for name in NAMES]
 
 
 def is_whole(settings: Settings) -> bool:
-    return foreign.change(table(settings), None) is None and not any(
-        control.lost(table(settings), "pins", name) for name in NAMES
+    return foreign_commits.change(table(settings), None) is None and not any(
+        control_tables.lost(table(settings), "pins", name) for name in NAMES
     )
 
 
@@ -72,12 +74,12 @@ def test_what_somebody_took_away_comes_back_beside_what_was_written_since(
             entry.unlink()
     assert not is_whole(settings)
 
-    (done,) = restoring.restore(settings)
+    (done,) = restore.restore(settings)
 
     newer = held(settings)
     assert ([newer[0][:-1], newer[1]], newer[0][-1]["epoch"]) == (before, 7)
     assert (done.table, done.gone, is_whole(settings)) == ("pins", {}, True)
-    assert list(restoring.restore(settings)) == []
+    assert list(restore.restore(settings)) == []
 
 
 def test_rows_that_stood_in_files_before_and_behind_a_compaction_come_back_once(settings: Settings) -> None:
@@ -85,20 +87,20 @@ def test_rows_that_stood_in_files_before_and_behind_a_compaction_come_back_once(
     upkeep.compact(control_uri(settings, "pins"), files=2)
     table(settings).delete()
 
-    list(restoring.restore(settings))
+    list(restore.restore(settings))
 
     assert held(settings) == before
 
 
 def test_a_file_that_was_never_committed_is_not_believed(settings: Settings) -> None:
-    row = control.read(settings, "pins", "p")[0] | {"sequence": 3, "epoch": 99}
-    rows = pa.Table.from_pylist([row], schema=control.SCHEMAS["pins"])
-    datafiles.write(control_uri(settings, "pins"), rows, checksums.new_stem("rows"))
+    row = control_tables.read(settings, "pins", "p")[0] | {"sequence": 3, "epoch": 99}
+    rows = pa.Table.from_pylist([row], schema=control_tables.SCHEMAS["pins"])
+    data_files.write(control_uri(settings, "pins"), rows, checksums.new_stem("rows"))
     before = held(settings)
     pin(settings, "p", 3)
     table(settings).delete("pipeline = 'p' AND epoch = 3")
 
-    list(restoring.restore(settings))
+    list(restore.restore(settings))
 
     assert [row["epoch"] for row in held(settings)[0]] == [0, 1, 2, 3]
     assert held(settings)[1] == before[1]
@@ -108,7 +110,7 @@ def test_a_dry_run_writes_nothing(settings: Settings) -> None:
     table(settings).delete()
     version = table(settings).version()
 
-    (told,) = restoring.restore(settings, dry_run=True)
+    (told,) = restore.restore(settings, dry_run=True)
 
     assert (told.rows, table(settings).version()) == (6, version)
 
@@ -117,7 +119,7 @@ def test_rows_that_no_file_holds_any_more_are_told(settings: Settings, monkeypat
     table(settings).delete("pipeline = 'p'")
     table(settings).vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)
     pin(settings, "p", 7)
-    monkeypatch.setattr("cutover.lake.commands.load_settings", lambda: settings)
+    monkeypatch.setattr("cutover.cli.lake.load_settings", lambda: settings)
 
     with pytest.raises(LakeError, match="got none for pins of p: 3 commits"):
         restore_control()
@@ -126,7 +128,7 @@ def test_rows_that_no_file_holds_any_more_are_told(settings: Settings, monkeypat
 def test_an_installation_that_is_whole_is_left_alone(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("cutover.lake.commands.load_settings", lambda: settings)
+    monkeypatch.setattr("cutover.cli.lake.load_settings", lambda: settings)
 
     restore_control()
 

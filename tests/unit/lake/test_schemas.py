@@ -3,7 +3,7 @@
 import pytest
 
 from cutover.errors import DefinitionError
-from cutover.lake.schemas import arrow_type, duckdb_type
+from cutover.lake.tables.schemas import arrow_type, duckdb_type
 
 
 @pytest.mark.parametrize(

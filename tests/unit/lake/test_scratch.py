@@ -2,7 +2,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from cutover.lake import queries, scratch
+from cutover.engine import queries, scratch
 from cutover.settings import Read, Settings
 
 

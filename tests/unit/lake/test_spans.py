@@ -4,8 +4,8 @@ import duckdb
 import pytest
 
 from cutover.definition import Fixed, Sessions
-from cutover.definition.windows import Interval, Window
-from cutover.lake.spans import affected_sql, is_affected
+from cutover.definition.model.windows import Interval, Window
+from cutover.lake.serving.spans import affected_sql, is_affected
 
 SPAN = (10, 20)
 

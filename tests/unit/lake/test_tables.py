@@ -8,8 +8,9 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from cutover.engine import queries
 from cutover.errors import LakeError
-from cutover.lake import queries, tables
+from cutover.lake.tables import delta
 
 SCHEMA = pa.schema(
     [pa.field("kind", pa.string()), pa.field("n", pa.int64()), pa.field("at", pa.timestamp("us", "UTC"))]
@@ -18,7 +19,7 @@ ODD_NAMES = ("plain", "with blank", "ümlaut", "a#b", "it's", "a?b", "100%", "a%
 
 
 def made(uri: str, *rows: tuple[str | None, int], partition_by: tuple[str, ...] = ()) -> DeltaTable:
-    table = tables.ensure(uri, SCHEMA, partition_by=partition_by)
+    table = delta.ensure(uri, SCHEMA, partition_by=partition_by)
     for kind, n in rows:
         row = pa.Table.from_pylist([{"kind": kind, "n": n, "at": None}], schema=SCHEMA)
         write_deltalake(table, row, mode="append", partition_by=list(partition_by))
@@ -27,7 +28,7 @@ def made(uri: str, *rows: tuple[str | None, int], partition_by: tuple[str, ...] 
 
 def read(uri: str, version: int | None = None) -> list[tuple[str | None, int]]:
     with queries.connect() as connection:
-        tables.relation(connection, "t", uri, version=version)
+        delta.relation(connection, "t", uri, version=version)
         return [(row[0], row[1]) for row in connection.execute("SELECT kind, n FROM t ORDER BY n").fetchall()]
 
 
@@ -60,7 +61,7 @@ def test_an_empty_table_keeps_its_columns_and_types(tmp_path: Path, partition_by
     uri = str(tmp_path / "t")
     made(uri, partition_by=partition_by)
     connection = queries.connect()
-    tables.relation(connection, "t", uri)
+    delta.relation(connection, "t", uri)
 
     assert [row[:2] for row in connection.execute("DESCRIBE t").fetchall()] == [
         ("kind", "VARCHAR"),
@@ -83,7 +84,7 @@ def test_a_listed_file_that_is_gone_is_named(tmp_path: Path) -> None:
 
 def test_no_table_is_said(tmp_path: Path) -> None:
     with pytest.raises(LakeError, match="expected a Delta table, found none"):
-        tables.open_table(str(tmp_path / "nothing"))
+        delta.open_table(str(tmp_path / "nothing"))
 
 
 def test_a_version_that_is_not_there_is_said(tmp_path: Path) -> None:
@@ -91,7 +92,7 @@ def test_a_version_that_is_not_there_is_said(tmp_path: Path) -> None:
     made(uri, ("a", 1))
 
     with pytest.raises(LakeError, match="at version 99"):
-        tables.open_table(uri, 99)
+        delta.open_table(uri, 99)
 
 
 def test_half_a_log_entry_is_said(tmp_path: Path) -> None:
@@ -118,7 +119,7 @@ def test_makers_of_one_table_do_not_disturb_one_another(tmp_path: Path) -> None:
 
     def make(number: int) -> int:
         barrier.wait(timeout=60)
-        return int(tables.ensure(str(tmp_path / f"t{number}"), SCHEMA).version())
+        return int(delta.ensure(str(tmp_path / f"t{number}"), SCHEMA).version())
 
     with ThreadPoolExecutor(makers) as pool:
         for number in range(30):

@@ -6,19 +6,20 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction
 
-from cutover.lake import queries, tables, upkeep, writing
+from cutover.engine import queries
+from cutover.lake.tables import commits, delta, upkeep
 
 SCHEMA = pa.schema([pa.field("n", pa.int64()), pa.field("text", pa.string())])
 
 
 def append(table: DeltaTable, n: int) -> None:
     rows = pa.Table.from_pylist([{"n": n, "text": f"row {n}"}], schema=SCHEMA)
-    writing.append(table, rows, commit=CommitProperties(app_transactions=[Transaction("p", n)]))
+    commits.append(table, rows, commit=CommitProperties(app_transactions=[Transaction("p", n)]))
 
 
 def numbers(uri: str, version: int | None = None) -> list[int]:
     with queries.connect() as connection:
-        tables.relation(connection, "t", uri, version=version)
+        delta.relation(connection, "t", uri, version=version)
         return [row[0] for row in connection.execute("SELECT n FROM t ORDER BY n").fetchall()]
 
 
@@ -26,7 +27,7 @@ def numbers(uri: str, version: int | None = None) -> list[int]:
 def uri(tmp_path: Path) -> str:
     """Return a table of eight files."""
     place = str(tmp_path / "a table")
-    table = tables.ensure(place, SCHEMA)
+    table = delta.ensure(place, SCHEMA)
     for n in range(8):
         append(table, n)
     return place
@@ -52,7 +53,7 @@ def test_append_that_was_under_way_goes_through(uri: str) -> None:
 
     assert upkeep.compact(uri, files=4)
     rows = pa.Table.from_pylist([{"n": 8, "text": None}], schema=SCHEMA)
-    writing.append(stale, rows)
+    commits.append(stale, rows)
 
     assert numbers(uri) == [*range(9)]
 
@@ -60,7 +61,7 @@ def test_append_that_was_under_way_goes_through(uri: str) -> None:
 def test_whoever_comes_late_leaves_it(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
     stale = DeltaTable(uri)
     assert upkeep.compact(uri, files=4)
-    monkeypatch.setattr(tables, "open_table", lambda _: stale)
+    monkeypatch.setattr(delta, "open_table", lambda _: stale)
 
     assert not upkeep.compact(uri, files=4)
     monkeypatch.undo()

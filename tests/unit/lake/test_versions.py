@@ -9,8 +9,9 @@ import pytest
 
 from cutover.definition import Count, Fixed, Lateness, Pipeline, Topic
 from cutover.errors import DefinitionError, LakeError
-from cutover.lake import control, restoring, tables, versions
+from cutover.lake.control import control_tables, restore, versions
 from cutover.lake.paths import control_uri
+from cutover.lake.tables import delta
 from cutover.settings import Settings
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -86,7 +87,7 @@ def test_versions_registered_at_the_same_moment_get_numbers_of_their_own(setting
 
 
 def test_version_that_was_decided_before_another_one_came_is_refused(settings: Settings) -> None:
-    turn = control.next_turn(settings, "versions", FIRST.name)
+    turn = control_tables.next_turn(settings, "versions", FIRST.name)
     opened(settings, SECOND)
 
     with pytest.raises(LakeError, match="another process appended row"):
@@ -97,11 +98,11 @@ def test_version_that_was_decided_before_another_one_came_is_refused(settings: S
 def test_nothing_is_opened_where_rows_were_taken_away_until_they_are_back(settings: Settings) -> None:
     for pipeline in (FIRST, SECOND):
         opened(settings, pipeline)
-    tables.open_table(control_uri(settings, "versions")).delete("stream_version = 1")
+    delta.open_table(control_uri(settings, "versions")).delete("stream_version = 1")
 
     with pytest.raises(LakeError, match="expected every row that was written, got all but 1") as refused:
         opened(settings, SECOND)
-    list(restoring.restore(settings))
+    list(restore.restore(settings))
 
     assert (refused.value.runbook, opened(settings, SECOND)) == ("ForeignWrite", 1)
 
@@ -127,7 +128,7 @@ def test_version_beside_serves_only_once_it_is_let_and_the_one_before_can_serve_
 
     versions.serve(settings, FIRST, 0, why="worse", clock=At(NOW))
     assert in_force(settings) == 0
-    assert [row["why"] for row in control.read(settings, "versions", "p")] == [None, None, "replayed", "worse"]
+    assert [row["why"] for row in control_tables.read(settings, "versions", "p")] == [None, None, "replayed", "worse"]
 
 
 def test_settings_that_name_a_version_look_at_it_alone(settings: Settings) -> None:

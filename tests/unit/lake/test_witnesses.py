@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from cutover.definition import Count, Fixed, Pipeline, Topic
-from cutover.lake import control, pins, witnesses
-from cutover.lake.epochs import EpochRecord
-from cutover.lake.versions import Version
-from cutover.lake.witnesses import Witness
+from cutover.lake.control import control_tables, pins
+from cutover.lake.control.versions import Version
+from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.lake.integrity import high_water
+from cutover.lake.integrity.high_water import Witness
 from cutover.settings import Settings
 
 PIPELINE = Pipeline(
@@ -44,19 +45,19 @@ def version(tmp_path: Path) -> Version:
 
 def said(seen: list[Witness], record: EpochRecord | None = SEVENTH, table_version: int | None = 9) -> list[str]:
     records = [] if record is None else [record]
-    return [*witnesses.contradictions(seen, records, name="p", table_version=table_version)]
+    return [*high_water.contradictions(seen, records, name="p", table_version=table_version)]
 
 
 def test_everybody_who_saw_an_epoch_of_this_version_is_asked(settings: Settings, version: Version) -> None:
     row = {"pipeline": "p", "result_fingerprint": "f", "stream_version": 0, "at": NOW, "epoch": 5}
     result = '{"seal": {"holds": true, "versions": {"stream_table": 8}}}'
-    control.append(settings, "reconciliations", [row | {"run_id": "r1", "result": result}])
-    control.append(settings, "reconciliations", [row | {"run_id": "other", "stream_version": 1, "epoch": 99}])
-    control.append(settings, "reconciliations", [row | {"run_id": "none", "epoch": None}])
+    control_tables.append(settings, "reconciliations", [row | {"run_id": "r1", "result": result}])
+    control_tables.append(settings, "reconciliations", [row | {"run_id": "other", "stream_version": 1, "epoch": 99}])
+    control_tables.append(settings, "reconciliations", [row | {"run_id": "none", "epoch": None}])
     pins.pin(settings, version, 6, holder="h", expires_at=NOW, now=NOW)
-    witnesses.keep(version, SEVENTH, 9)
+    high_water.keep(version, SEVENTH, 9)
 
-    assert witnesses.all_of(settings, PIPELINE, version) == (
+    assert high_water.all_of(settings, PIPELINE, version) == (
         Witness(who="the driver's note", epoch=7, end={0: 10, 1: 4}, table_version=9),
         Witness(who="reconciliation r1", epoch=5, table_version=8),
         Witness(who="the pin of h", epoch=6),
@@ -67,34 +68,34 @@ def test_reconciliation_whose_seal_broke_has_seen_no_table_version(settings: Set
     """It named the version at which a damaged log opened, and the epoch of its batch run, which was not in there."""
     row = {"pipeline": "p", "result_fingerprint": "f", "stream_version": 0, "at": NOW, "epoch": 7, "run_id": "r1"}
     result = '{"seal": {"holds": false, "versions": {"stream_table": 5}}}'
-    control.append(settings, "reconciliations", [row | {"result": result}])
+    control_tables.append(settings, "reconciliations", [row | {"result": result}])
 
-    assert witnesses.all_of(settings, PIPELINE, version) == (Witness(who="reconciliation r1", epoch=7),)
+    assert high_water.all_of(settings, PIPELINE, version) == (Witness(who="reconciliation r1", epoch=7),)
 
 
 def test_note_is_replaced_by_the_next_one(version: Version, settings: Settings) -> None:
-    witnesses.keep(version, SEVENTH, 9)
-    witnesses.keep(version, replace(SEVENTH, epoch=8), 10)
+    high_water.keep(version, SEVENTH, 9)
+    high_water.keep(version, replace(SEVENTH, epoch=8), 10)
 
-    assert [w.epoch for w in witnesses.all_of(settings, PIPELINE, version)] == [8]
-    assert [file.name for file in Path(version.uri).parent.iterdir() if file.is_file()] == [witnesses.NOTE]
+    assert [w.epoch for w in high_water.all_of(settings, PIPELINE, version)] == [8]
+    assert [file.name for file in Path(version.uri).parent.iterdir() if file.is_file()] == [high_water.NOTE]
 
 
 def test_note_of_another_version_and_a_damaged_one_say_nothing(version: Version, settings: Settings) -> None:
-    note = Path(version.uri).parent / witnesses.NOTE
-    witnesses.keep(replace(version, number=1), SEVENTH, 9)
-    of_another = witnesses.all_of(settings, PIPELINE, version)
+    note = Path(version.uri).parent / high_water.NOTE
+    high_water.keep(replace(version, number=1), SEVENTH, 9)
+    of_another = high_water.all_of(settings, PIPELINE, version)
     note.write_text("{half")
 
-    assert (of_another, witnesses.all_of(settings, PIPELINE, version)) == ((), ())
+    assert (of_another, high_water.all_of(settings, PIPELINE, version)) == ((), ())
 
 
 def test_note_that_cannot_be_written_is_no_failure(version: Version) -> None:
-    (Path(version.uri).parent / witnesses.NOTE).mkdir()
+    (Path(version.uri).parent / high_water.NOTE).mkdir()
 
-    witnesses.keep(version, SEVENTH, 9)
+    high_water.keep(version, SEVENTH, 9)
 
-    assert (Path(version.uri).parent / witnesses.NOTE).is_dir()
+    assert (Path(version.uri).parent / high_water.NOTE).is_dir()
 
 
 def test_what_fits_is_no_contradiction() -> None:

@@ -3,7 +3,7 @@
 import pytest
 from confluent_kafka import KafkaError
 
-from cutover.log.passing import unanswered
+from cutover.log.transient_errors import unanswered
 
 SILENCES = [
     KafkaError(KafkaError._TIMED_OUT, "Timed out waiting for controller"),

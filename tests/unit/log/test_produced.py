@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cutover.errors import DefinitionError
-from cutover.log.produced import Produced, Sent
+from cutover.log.sending.produced import Produced, Sent
 
 SENT = Sent(sha256="a", file="a.csv", start=10, end=20, records=5, at="2013-01-01T00:00:00", finished=True)
 

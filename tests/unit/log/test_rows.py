@@ -9,8 +9,8 @@ import pytest
 
 from cutover.definition import Count, Fixed, Pipeline, Topic
 from cutover.errors import DefinitionError
-from cutover.log import lines
-from cutover.log.rows import MAX_MESSAGE, Notes, Row, read_rows
+from cutover.log.sending import lines
+from cutover.log.sending.rows import MAX_MESSAGE, Notes, Row, read_rows
 from cutover.records.classes import Reason
 from cutover.records.reference.parse import parse
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from cutover.log import spool as spool_module
-from cutover.log.rows import Row
-from cutover.log.spool import Spool
+from cutover.log.sending import spool as spool_module
+from cutover.log.sending.rows import Row
+from cutover.log.sending.spool import Spool
 
 
 def row(line: int, log_micros: int | None, key: bytes | None = b"k") -> Row:

@@ -2,34 +2,34 @@
 
 import pytest
 
-from cutover.definition.joins import RIGHT
+from cutover.cli.log import reading
+from cutover.definition.model.joins import RIGHT
 from cutover.errors import DefinitionError
-from cutover.log import two
-from cutover.log.commands import reading
+from cutover.log import topic_partitions
 from cutover.log.cut import Cut, LogId
 from tests.support.joined import ONE, TWO
 
 
 def test_a_log_of_two_topics_has_both_names_and_one_of_one_its_own() -> None:
-    assert [two.log_of(pipeline) for pipeline in (TWO, ONE)] == ["shown,clicked", "shown"]
+    assert [topic_partitions.log_of(pipeline) for pipeline in (TWO, ONE)] == ["shown,clicked", "shown"]
 
 
 @pytest.mark.parametrize(
     ("partition", "topic", "own"), [(0, "shown", 0), (7, "shown", 7), (RIGHT, "clicked", 0), (RIGHT + 7, "clicked", 7)]
 )
 def test_a_partition_is_named_to_kafka_and_back(partition: int, topic: str, own: int) -> None:
-    place = two.place("shown,clicked", partition, 5)
+    place = topic_partitions.place("shown,clicked", partition, 5)
 
     assert (place.topic, place.partition, place.offset) == (topic, own, 5)
-    assert two.of_place("shown,clicked", place) == partition
-    assert two.source_of(TWO, partition).name == topic
-    assert two.told("shown,clicked", partition) == f"topic {topic}, partition {own}"
+    assert topic_partitions.of_place("shown,clicked", place) == partition
+    assert topic_partitions.source_of(TWO, partition).name == topic
+    assert topic_partitions.told("shown,clicked", partition) == f"topic {topic}, partition {own}"
 
 
 def test_a_cut_falls_into_one_for_each_topic() -> None:
     log = LogId(cluster_id="c", topic="shown,clicked", topic_id="A,B")
 
-    found = two.cuts(Cut(log=log, offsets={0: 3, RIGHT: 4, RIGHT + 1: 5}))
+    found = topic_partitions.cuts(Cut(log=log, offsets={0: 3, RIGHT: 4, RIGHT + 1: 5}))
 
     assert [(cut.log.topic, cut.log.topic_id, dict(cut.offsets)) for cut in found] == [
         ("shown", "A", {0: 3}),

@@ -18,8 +18,8 @@ from cutover.definition import (
     Sessions,
     Sum,
 )
-from cutover.definition.triggers import Trigger
-from cutover.definition.windows import Window
+from cutover.definition.model.triggers import Trigger
+from cutover.definition.model.windows import Window
 from cutover.panes import batch, reference
 from cutover.panes.model import Estimator, Outcome, Row, Setting
 

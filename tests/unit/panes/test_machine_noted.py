@@ -17,7 +17,7 @@ from cutover.definition import (
     Sequence,
     Until,
 )
-from cutover.definition.triggers import Once, Trigger
+from cutover.definition.model.triggers import Once, Trigger
 from cutover.panes.machine import Ended, Machine, Moment, begin, noted, recalled
 
 CHOICES: list[Once] = [

@@ -3,8 +3,8 @@
 import pytest
 
 from cutover.definition import Accumulation, AfterCount, AtWatermark, Avg, Count, EachEpoch, Every, Max, Min, Repeat
-from cutover.definition.measures import Measure
-from cutover.definition.windows import Daily, Global, Sliding
+from cutover.definition.measures.kinds import Measure
+from cutover.definition.model.windows import Daily, Global, Sliding
 from cutover.panes import reference
 from cutover.panes.model import DropReason, Estimator, Ideal, Outcome
 from tests.support.settings_of_panes import SECOND, Handling, setting, shown, steps

@@ -1,7 +1,7 @@
 """Sessions: inclusive gap, bridges, retractions after merging, growing beyond the watermark. Times in seconds."""
 
 from cutover.definition import Accumulation, AfterCount, AtWatermark, Every, Repeat, RepeatUntil, Sequence, Sessions
-from cutover.definition.triggers import DEFAULT, Trigger
+from cutover.definition.model.triggers import DEFAULT, Trigger
 from cutover.panes import reference
 from cutover.panes.model import DropReason, Outcome, Watermark
 from tests.support.settings_of_panes import SECOND, Handling, setting, shown, steps

@@ -15,7 +15,7 @@ from cutover.definition import (
     Sequence,
     Until,
 )
-from cutover.definition.triggers import Trigger
+from cutover.definition.model.triggers import Trigger
 from cutover.panes import reference
 from cutover.panes.model import DropReason, Outcome, Watermark
 from tests.support.settings_of_panes import Handling, setting, shown, steps

@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from cutover.records.reference import Near, spread
-from reconcile.cells import equal
-from reconcile.layout import agreed, value_of
-from reconcile.verify.equal import same
+from reconcile.attribution.cells import equal
+from reconcile.comparison.equal import same
+from reconcile.comparison.layout import agreed, value_of
 from tests.support.measured import PIPELINE
 
 

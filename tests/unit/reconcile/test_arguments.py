@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from cutover.errors import DefinitionError
-from reconcile import arguments
+from reconcile.cli import arguments
 
 
 @pytest.mark.parametrize(

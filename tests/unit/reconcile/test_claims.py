@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 
 from cutover.definition import Count, First, Fixed, Last, Max, Min, Pipeline, Sum, Topic, TopK
-from cutover.definition.windows import Interval
+from cutover.definition.model.windows import Interval
 from cutover.log.kafka import RawRecord
 from cutover.records import reference
 from cutover.records.classes import Class
 from cutover.records.reference import Result, Row
 from cutover.records.reference.place import placed
-from reconcile import claims
+from reconcile.attribution import claims
 from tests.support.claimed import places_of, rows_at, told
 from tests.support.logs import Send, ends_of, log_of
 

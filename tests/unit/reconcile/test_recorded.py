@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconcile import life, recorded
-from reconcile.recorded import Recorded
+from reconcile.judgement import lifecycle, records
+from reconcile.judgement.records import Recorded
 
 AT = datetime(2026, 11, 22, tzinfo=UTC)
 BROKEN = {"seal": {"breaches": [{"code": "folded", "message": "m"}]}}
@@ -45,9 +45,9 @@ def row(epoch: int | None, verdict: str = "CONSISTENT", **changes: Any) -> dict[
 
 def told(rows: list[dict[str, Any]]) -> tuple[str | None, list[str]]:
     """Return the verdict for the present, and those that stand against it."""
-    lines = recorded.of_definition(recorded.lines(rows), "aa")
-    newest = recorded.present(lines, 0)
-    return None if newest is None else str(newest.verdict), [str(one.verdict) for one in recorded.standing(lines, 0)]
+    lines = records.of_definition(records.lines(rows), "aa")
+    newest = records.present(lines, 0)
+    return None if newest is None else str(newest.verdict), [str(one.verdict) for one in records.standing(lines, 0)]
 
 
 D, C, N = "DIVERGED", "CONSISTENT", "NOT_COMPARABLE"
@@ -101,7 +101,7 @@ def test_a_divergence_stands_until_a_whole_comparison_at_its_cut_or_a_newer_one_
 
 
 def test_rows_of_one_run_are_one_line_that_was_made_again() -> None:
-    (line,) = recorded.lines([row(5, run_id="r"), row(5, run_id="r")])
+    (line,) = records.lines([row(5, run_id="r"), row(5, run_id="r")])
 
     assert (line.times, line.last - line.first) == (2, timedelta(minutes=1))
 
@@ -114,11 +114,11 @@ def state(run: str, state_: str) -> dict[str, Any]:
 
 
 def opened(lines: tuple[Recorded, ...], rows: list[dict[str, Any]]) -> int:
-    return len(life.folded(rows, {one.run_id: recorded.position(one, 0) for one in lines}))
+    return len(lifecycle.folded(rows, {one.run_id: records.position(one, 0) for one in lines}))
 
 
 def test_a_difference_is_open_by_the_newest_cut_that_speaks_of_it() -> None:
-    lines = recorded.lines([row(5, D, run_id="new"), row(3, run_id="old")])
+    lines = records.lines([row(5, D, run_id="new"), row(3, run_id="old")])
 
     assert opened(lines, [state("new", "open"), state("old", "resolved")]) == 1
 
@@ -132,12 +132,12 @@ def test_rows_of_a_run_that_was_never_recorded_open_nothing() -> None:
     [
         pytest.param({}, True, id="inside"),
         pytest.param({"said": RANGE}, False, id="of a range"),
-        pytest.param({"unjudged": f"[[{recorded.micros('2026-01-01T02:00:00Z')}, {2**62}]]"}, False, id="left out"),
+        pytest.param({"unjudged": f"[[{records.micros('2026-01-01T02:00:00Z')}, {2**62}]]"}, False, id="left out"),
     ],
 )
 def test_a_window_is_judged_by_whole_comparisons_that_do_not_leave_it_out(
     changes: dict[str, Any], expected: bool
 ) -> None:
-    (line,) = recorded.lines([row(5, **changes)])
+    (line,) = records.lines([row(5, **changes)])
 
-    assert line.judged(recorded.micros("2026-01-01T03:00:00Z")) is expected
+    assert line.judged(records.micros("2026-01-01T03:00:00Z")) is expected

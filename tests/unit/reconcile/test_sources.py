@@ -2,7 +2,7 @@
 
 import pytest
 
-from reconcile.sources import is_number
+from reconcile.external.sources import is_number
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import duckdb
 import pytest
 
-from reconcile import twins
+from reconcile.comparison import duplicates
 
 ROWS = {  # table -> (offset, id) of its rows, all of one window and event time
     "the stream counted the other twin": ({"stream_twins": [(3, 1)], "batch_twins": [(5, 1)]}, [3, 5]),
@@ -24,7 +24,7 @@ def test_a_swap_is_believed_among_twins_alone(case: str) -> None:
             connection.execute(f"CREATE TEMP TABLE {name} ({kinds})")
             for offset, number in given_rows.get(name, ()):
                 connection.execute(f"INSERT INTO {name} VALUES (0, 0, {offset}, 7, {number})")  # noqa: S608 -- ours
-        twins.swap(connection)
+        duplicates.swap(connection)
         found = connection.execute("SELECT __offset FROM swapped ORDER BY 1").fetchall()
 
     assert [offset for (offset,) in found] == expected

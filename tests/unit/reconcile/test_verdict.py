@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from cutover.definition import Policy
-from reconcile import verdict
-from reconcile.result import Events, Rows, Seal, SealBreach, Verdict, Windows
-from reconcile.verdict import Judged, decide, late_share
+from reconcile.judgement import verdict
+from reconcile.judgement.verdict import Judged, decide, late_share
+from reconcile.result.outcome import Events, Rows, Seal, SealBreach, Verdict, Windows
 
 POLICY = Policy(max_late_share=0.001)
 

@@ -6,7 +6,7 @@ import duckdb
 import pytest
 
 from cutover.definition import Count, Fixed, Lateness, Pipeline, Sessions, Topic
-from cutover.definition.windows import Interval, Window, touch
+from cutover.definition.model.windows import Interval, Window, touch
 from cutover.records.closing import closed_by, closed_sql, closing, grace
 
 MINUTE = 60_000_000

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from cutover.records import limits
+from cutover.records.parsing import limits
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "12345678.99", "1.500000", "0.1"])

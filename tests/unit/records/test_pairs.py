@@ -7,10 +7,10 @@ import pyarrow as pa
 import pytest
 
 from cutover.definition import Count, Max, Sum
-from cutover.definition.joins import RIGHT, How
-from cutover.definition.measures import Measure
-from cutover.lake import queries
-from cutover.lake.schemas import partial_schema
+from cutover.definition.measures.kinds import Measure
+from cutover.definition.model.joins import RIGHT, How
+from cutover.engine import queries
+from cutover.lake.tables.schemas import partial_schema
 from cutover.records.fold import finished_sql
 from tests.support.joined import EPOCH, HOUR, JOIN, TWO, Row, finished, kept, table
 

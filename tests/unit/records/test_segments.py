@@ -1,4 +1,4 @@
-from cutover.records.segments import MOST, NEAR, Span, reads
+from cutover.records.reading.segments import MOST, NEAR, Span, reads
 
 
 def span(partition: int, first: int, last: int) -> Span:

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from cutover.svg import NARROW, WIDE
 from reconcile.report import charts, deeper, epochs, lateness, waterfall, windows
-from reconcile.result import LatenessBin, Reconciliation, Sides, Waterfall, WaterfallStep, WindowPoint
+from reconcile.result.outcome import LatenessBin, Reconciliation, Sides, Waterfall, WaterfallStep, WindowPoint
 from tests.support.reconciliations import START, flights, iso
 
 SIDES = Sides()

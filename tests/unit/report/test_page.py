@@ -15,7 +15,7 @@ import pytest
 from cutover.errors import DefinitionError, LakeError
 from cutover.settings import Settings
 from reconcile.report import files, page, sheet
-from reconcile.result import (
+from reconcile.result.outcome import (
     Cause,
     Difference,
     Expectation,

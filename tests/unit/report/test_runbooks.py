@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import typer
 
-from cutover.cli import GROUP, build_app
+from cutover.cli.app import GROUP, build_app
 from reconcile.report import runbooks, verdicts
-from reconcile.watch.alerts import SEVERITIES
+from reconcile.watch.alerts.rules import SEVERITIES
 
 ROOT = Path(__file__).resolve().parents[3]
 FOLDER = ROOT / "docs" / "runbooks"

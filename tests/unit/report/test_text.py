@@ -2,8 +2,8 @@
 
 import pytest
 
-from reconcile.codec import Scalar
-from reconcile.report import text
+from reconcile.result import text
+from reconcile.result.codec import Scalar
 
 SPACE = text.THIN
 

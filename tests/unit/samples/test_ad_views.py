@@ -4,7 +4,7 @@ import json
 from collections import Counter
 from pathlib import Path
 
-from cutover.definition import catalogue
+from cutover.definition.loading import catalogue
 from cutover.log.kafka import RawRecord
 from cutover.records import reference
 from cutover.records.classes import Class

@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from cutover import cli
+from cutover.cli import app
 from tests.support.figures import DOCS, EXAMPLES, given
 
 WITHOUT_PANES = ("case", "points", "window", "trigger", "accumulation", "watermark")
@@ -25,7 +25,7 @@ def written(file: Path, value: object) -> Path:
 
 
 def simulated(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
-    assert cli.main(["simulate", *arguments, "--json"]) == 0
+    assert app.main(["simulate", *arguments, "--json"]) == 0
     found: dict[str, Any] = json.loads(capsys.readouterr().out)
     return found
 
@@ -100,7 +100,7 @@ def test_batch_is_a_runner(figure: Path, capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_table_is_for_people(figure: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["simulate", str(figure), "--case", "14"]) == 0
+    assert app.main(["simulate", str(figure), "--case", "14"]) == 0
 
     shown = capsys.readouterr().out
     assert "12 panes" in shown
@@ -110,7 +110,7 @@ def test_table_is_for_people(figure: Path, capsys: pytest.CaptureFixture[str]) -
 def test_text_of_the_file_does_not_reach_the_terminal_raw(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = written(tmp_path / "figure.json", {**given(6), "title": "[red]x[/]\u001b[2J"})
 
-    assert cli.main(["simulate", str(file)]) == 0
+    assert app.main(["simulate", str(file)]) == 0
     assert capsys.readouterr().out.startswith("[red]x[/]\ufffd[2J, reference: 1 panes")
 
 
@@ -125,7 +125,7 @@ def test_text_of_the_file_does_not_reach_the_terminal_raw(tmp_path: Path, capsys
 def test_what_cannot_be_run_is_one_message_and_exit_code_2(
     figure: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
 ) -> None:
-    assert cli.main(["simulate", str(figure), *arguments, "--json"]) == 2
+    assert app.main(["simulate", str(figure), *arguments, "--json"]) == 2
 
     shown = capsys.readouterr()
     assert message in shown.err
@@ -140,22 +140,22 @@ def test_there_are_examples() -> None:
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_example_of_the_documentation_gives_what_it_says(example: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["simulate", str(example), "--check"]) == 0
+    assert app.main(["simulate", str(example), "--check"]) == 0
     assert "difference" not in capsys.readouterr().out
 
 
 def test_check_of_a_file_with_cases_runs_all_of_them_or_the_one_that_is_asked_for(
     figure: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert cli.main(["simulate", str(figure), "--check"]) == 0
+    assert app.main(["simulate", str(figure), "--check"]) == 0
     assert capsys.readouterr().out.count("as the file says") == 2
 
-    assert cli.main(["simulate", str(figure), "--check", "--case", "14", "--json"]) == 0
+    assert app.main(["simulate", str(figure), "--check", "--case", "14", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["check"] == {"is_equal": True, "differences": []}
 
 
 def test_check_of_several_cases_is_one_object(figure: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["simulate", str(figure), "--check", "--json"]) == 0
+    assert app.main(["simulate", str(figure), "--check", "--json"]) == 0
 
     found = json.loads(capsys.readouterr().out)
     assert [(one["case"], one["check"]["is_equal"]) for one in found["cases"]] == [(6, True), (14, True)]
@@ -166,7 +166,7 @@ def test_check_names_what_differs_and_exits_with_1(tmp_path: Path, capsys: pytes
     changed["panes"] = [*changed["panes"][1:], {**changed["panes"][-1], "value": 13}]
     file = written(tmp_path / "figure.json", changed)
 
-    assert cli.main(["simulate", str(file), "--check"]) == 1
+    assert app.main(["simulate", str(file), "--check"]) == 1
     shown = " ".join(capsys.readouterr().out.split())
     assert "reference: 2 differences from the file of place expected got" in shown
     assert "pane 1 nothing at 12:05:50" in shown
@@ -178,7 +178,7 @@ def test_check_without_panes_to_compare_with_is_refused(tmp_path: Path, capsys: 
         tmp_path / "figure.json", {name: value for name, value in given(12).items() if name in WITHOUT_PANES}
     )
 
-    assert cli.main(["simulate", str(file), "--check"]) == 2
+    assert app.main(["simulate", str(file), "--check"]) == 2
     shown = capsys.readouterr()
     assert "Scenario `figure.json`: case 12: panes: expected a list to compare with, since --check" in shown.err
     assert shown.out == ""
@@ -187,7 +187,7 @@ def test_check_without_panes_to_compare_with_is_refused(tmp_path: Path, capsys: 
 def test_picture_is_one_file_that_names_nothing_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     picture = tmp_path / "out.svg"
 
-    assert cli.main(["simulate", str(DOCS / "late-orders.json"), "--plot", str(picture)]) == 0
+    assert app.main(["simulate", str(DOCS / "late-orders.json"), "--plot", str(picture)]) == 0
     assert "5 panes" in capsys.readouterr().out
     drawn = ET.parse(picture).getroot()  # noqa: S314 -- ours
     assert drawn.tag == "{http://www.w3.org/2000/svg}svg"
@@ -197,7 +197,7 @@ def test_picture_is_one_file_that_names_nothing_else(tmp_path: Path, capsys: pyt
 def test_picture_and_check_go_together(tmp_path: Path) -> None:
     file = written(tmp_path / "figure.json", {**given(12), "panes": []})
 
-    assert cli.main(["simulate", str(file), "--check", "--plot", str(tmp_path / "out.svg")]) == 1
+    assert app.main(["simulate", str(file), "--check", "--plot", str(tmp_path / "out.svg")]) == 1
     assert (tmp_path / "out.svg").exists()
 
 
@@ -206,6 +206,6 @@ def test_streaming_runner_without_a_broker_says_how_to_start_one(
 ) -> None:
     monkeypatch.setenv("CUTOVER_HOME", str(tmp_path / "home"))
 
-    assert cli.main(["simulate", str(figure), "--case", "14", "--runner", "streaming"]) == 2
+    assert app.main(["simulate", str(figure), "--case", "14", "--runner", "streaming"]) == 2
     assert "\nHint: `cutover up` starts a broker.\n" in capsys.readouterr().err
     assert not (tmp_path / "home").exists()

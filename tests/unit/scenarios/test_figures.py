@@ -4,9 +4,9 @@ import pytest
 
 from cutover.panes import batch, reference
 from cutover.scenarios.compare import differences
-from cutover.scenarios.model import Expected, Scenario
+from cutover.scenarios.reading.scenario import Expected, Scenario
+from cutover.scenarios.reading.times import read
 from cutover.scenarios.runners import Runner
-from cutover.scenarios.times import read
 from tests.support.capabilities import shown
 from tests.support.figures import FIGURES, scenario
 

@@ -26,13 +26,13 @@ from cutover.definition import (
     Sum,
     Until,
 )
-from cutover.definition.measures import Measure
-from cutover.definition.triggers import DEFAULT, Trigger
-from cutover.definition.windows import FOREVER, Window
+from cutover.definition.measures.kinds import Measure
+from cutover.definition.model.triggers import DEFAULT, Trigger
+from cutover.definition.model.windows import FOREVER, Window
 from cutover.errors import DefinitionError
 from cutover.panes.model import Estimator, Ideal, Step
-from cutover.scenarios import setting
-from cutover.scenarios.times import Style
+from cutover.scenarios.reading import setting
+from cutover.scenarios.reading.times import Style
 from tests.support.scenario_parts import (
     AT_WATERMARK,
     COUNT,

@@ -11,7 +11,7 @@ from cutover.definition import (
     Accumulation,
 )
 from cutover.errors import DefinitionError
-from cutover.scenarios.parse import parse_cases, parse_file
+from cutover.scenarios.reading.parse import parse_cases, parse_file
 from tests.support.scenario_parts import (
     GOOD,
     POINT,

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from cutover.errors import DefinitionError
-from cutover.scenarios.file_form import published_schema
-from cutover.scenarios.parse import parse
+from cutover.scenarios.reading.file_form import published_schema
+from cutover.scenarios.reading.parse import parse
 from tests.support.figures import DOCS, EXAMPLES, FIGURES
 
 SCHEMA = json.loads((DOCS / "scenario.schema.json").read_text(encoding="utf-8"))
@@ -18,7 +18,9 @@ VALIDATOR = Draft202012Validator(SCHEMA)
 
 
 def test_published_schema_is_the_one_of_the_code() -> None:
-    assert published_schema() == SCHEMA, "python -m cutover.scenarios.schema > docs/scenarios/scenario.schema.json"
+    assert published_schema() == SCHEMA, (
+        "python -m cutover.scenarios.reading.schema > docs/scenarios/scenario.schema.json"
+    )
 
 
 def test_published_schema_is_a_schema() -> None:

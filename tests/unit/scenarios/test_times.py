@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cutover.definition.windows import FOREVER
+from cutover.definition.model.windows import FOREVER
 from cutover.errors import DefinitionError
-from cutover.scenarios.times import Style, read, write
+from cutover.scenarios.reading.times import Style, read, write
 
 SECOND = 1_000_000
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from cutover.lake.epochs import EpochRecord
+from cutover.lake.epochs.epoch_log import EpochRecord
 
 SCHEMA = pa.schema([pa.field("_kind", pa.string()), pa.field("_epoch", pa.int64()), pa.field("_record", pa.string())])
 FIRST = EpochRecord(

@@ -9,9 +9,9 @@ import pytest
 from cutover.clock import SystemClock
 from cutover.errors import LakeError
 from cutover.settings import Kafka, Settings
-from streaming import attach, heartbeat
-from streaming.heartbeat import first_beat, replace_json
-from streaming.lock import only_driver
+from streaming.process import detached, heartbeat
+from streaming.process.heartbeat import first_beat, replace_json
+from streaming.process.lock import only_driver
 from tests.integration.streaming import rig
 
 
@@ -26,21 +26,21 @@ def installation(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_the_slower_of_two_starts_finds_the_driver_of_the_faster_one(
     installation: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pipeline, start = rig.pipeline("clicks"), attach._start
+    pipeline, start = rig.pipeline("clicks"), detached._start
     mine = first_beat("pid-1-one", SystemClock())
 
     def start_after_another_one(settings: Settings, name: str) -> psutil.Popen:
         replace_json(heartbeat.folder(settings, name) / "heartbeat.json", asdict(mine))
         return start(settings, name)
 
-    monkeypatch.setattr(attach, "_start", start_after_another_one)
+    monkeypatch.setattr(detached, "_start", start_after_another_one)
     with only_driver(heartbeat.folder(installation, "clicks"), "clicks"):
-        assert attach.ensure(installation, pipeline).pid == mine.pid
+        assert detached.ensure(installation, pipeline).pid == mine.pid
 
 
 def test_a_driver_that_knows_no_log_says_so_in_its_heartbeat(installation: Settings) -> None:
     with pytest.raises(LakeError, match=r"expected `kafka\.bootstrap_servers` or a broker") as refused:
-        attach.ensure(installation, rig.pipeline("clicks"))
+        detached.ensure(installation, rig.pipeline("clicks"))
 
     last = heartbeat.read(installation, "clicks")
     assert refused.value.runbook == "KafkaUnreachable"

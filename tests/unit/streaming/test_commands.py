@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from cutover import cli
+from cutover.cli import app
 
 
 @pytest.fixture
@@ -19,19 +19,19 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_unknown_pipeline_is_named_with_the_known_ones(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["stream", "nope"]) == 2
+    assert app.main(["stream", "nope"]) == 2
     assert "clicks" in capsys.readouterr().err
     assert not (home / "home").exists()
 
 
 def test_two_ways_to_end_are_refused(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["stream", "clicks", "--drain", "--final"]) == 2
+    assert app.main(["stream", "clicks", "--drain", "--final"]) == 2
     assert "expected one of --drain, --final, --detach, --stop" in capsys.readouterr().err
     assert not (home / "home").exists()
 
 
 def test_stop_without_a_driver_says_so(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["stream", "clicks", "--stop"]) == 0
+    assert app.main(["stream", "clicks", "--stop"]) == 0
     assert "clicks: there never was a driver." in capsys.readouterr().out
     assert not (home / "home" / "lake").exists()
 
@@ -39,7 +39,7 @@ def test_stop_without_a_driver_says_so(home: Path, capsys: pytest.CaptureFixture
 def test_broker_that_does_not_answer_ends_the_stream_with_a_heartbeat(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert cli.main(["stream", "clicks", "--drain"]) == 2
+    assert app.main(["stream", "clicks", "--drain"]) == 2
     assert "Kafka at 127.0.0.1:9: expected an answer within 1 s" in capsys.readouterr().err
     beat = json.loads((home / "home" / "run" / "clicks" / "heartbeat.json").read_text(encoding="utf-8"))
     assert (beat["state"], beat["runbook"], beat["exit_code"]) == ("FAILED", "KafkaUnreachable", 2)

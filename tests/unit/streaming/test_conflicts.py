@@ -10,11 +10,11 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from cutover.errors import LakeError
-from cutover.lake import tables, writing
-from cutover.lake.epochs import EpochRecord
-from cutover.lake.versions import Version
-from streaming import history
-from streaming.commit import ATTEMPTS, Committer
+from cutover.lake.control.versions import Version
+from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.lake.tables import commits, delta
+from streaming.sink import fencing
+from streaming.sink.committer import ATTEMPTS, Committer
 from tests.unit.streaming.epochs import FIRST, SCHEMA, SECOND
 
 
@@ -26,7 +26,7 @@ def rows(record: EpochRecord) -> pa.Table:
 @pytest.fixture
 def version(tmp_path: Path) -> Version:
     uri = str(tmp_path / "stream")
-    tables.ensure(uri, SCHEMA, partition_by=["_kind"])
+    delta.ensure(uri, SCHEMA, partition_by=["_kind"])
     return Version(pipeline="flights", result_fingerprint="f", lateness_fingerprint="l", number=0, uri=uri)
 
 
@@ -42,7 +42,7 @@ def rewritten(uri: str, times: int) -> Callable[..., None]:
     """Return a write before which somebody rewrites the partial rows by hand, so many times."""
     left = [times]
 
-    transact = writing.transact
+    transact = commits.transact
 
     def write(*arguments: Any, **options: Any) -> None:
         if left[0]:
@@ -57,16 +57,16 @@ def rewritten(uri: str, times: int) -> Callable[..., None]:
 def test_refused_commit_is_written_again_and_counted(
     version: Version, mine: Committer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writing, "transact", rewritten(version.uri, ATTEMPTS - 1))
+    monkeypatch.setattr(commits, "transact", rewritten(version.uri, ATTEMPTS - 1))
     mine.commit(rows(SECOND), SECOND)
 
-    assert (mine.conflicts, history.newest(DeltaTable(version.uri))) == (ATTEMPTS - 1, SECOND)
+    assert (mine.conflicts, fencing.newest(DeltaTable(version.uri))) == (ATTEMPTS - 1, SECOND)
 
 
 def test_conflicts_are_forgotten_once_a_record_has_told_them(
     version: Version, mine: Committer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writing, "transact", rewritten(version.uri, 1))
+    monkeypatch.setattr(commits, "transact", rewritten(version.uri, 1))
     mine.commit(rows(SECOND), SECOND)
     third = replace(SECOND, epoch=2, start={0: 20}, end={0: 30}, conflicts=mine.conflicts)
     mine.commit(rows(third), third)
@@ -77,9 +77,9 @@ def test_conflicts_are_forgotten_once_a_record_has_told_them(
 def test_epoch_refused_three_times_ends_its_driver(
     version: Version, mine: Committer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writing, "transact", rewritten(version.uri, ATTEMPTS))
+    monkeypatch.setattr(commits, "transact", rewritten(version.uri, ATTEMPTS))
 
     with pytest.raises(LakeError, match="epoch 1 was refused 3 times") as refused:
         mine.commit(rows(SECOND), SECOND)
     assert refused.value.runbook == "CommitConflictRateHigh"
-    assert history.newest(DeltaTable(version.uri)) == FIRST
+    assert fencing.newest(DeltaTable(version.uri)) == FIRST

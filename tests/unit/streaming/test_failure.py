@@ -1,4 +1,4 @@
-from streaming.failure import places
+from streaming.process.failure import places
 
 TEXT = """\
 Traceback (most recent call last):

@@ -10,8 +10,8 @@ import pytest
 
 from cutover.clock import SystemClock
 from cutover.settings import Settings
-from streaming import heartbeat
-from streaming.heartbeat import Beat, first_beat
+from streaming.process import heartbeat
+from streaming.process.heartbeat import Beat, first_beat
 from tests.support.until import until
 
 

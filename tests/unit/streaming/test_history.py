@@ -11,11 +11,12 @@ from deltalake import CommitProperties, DeltaTable
 from deltalake.transaction import AddAction
 
 from cutover.errors import LakeError
-from cutover.lake import checksums, datafiles, tables
-from cutover.lake.epochs import EpochLog, EpochRecord
-from cutover.lake.versions import Version
-from streaming import compaction, files, history
-from streaming.commit import Actions, Committer
+from cutover.lake.control.versions import Version
+from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
+from cutover.lake.tables import checksums, data_files, delta
+from streaming.compaction import compactor
+from streaming.sink import fencing, files
+from streaming.sink.committer import Actions, Committer
 from tests.support.losses import LOSS
 from tests.unit.streaming.epochs import FIRST, SCHEMA, SECOND
 
@@ -37,7 +38,7 @@ def version(tmp_path: Path) -> Version:
         number=0,
         uri=str(tmp_path / "a folder" / "stream"),
     )
-    tables.ensure(made.uri, SCHEMA, partition_by=["_kind"])
+    delta.ensure(made.uri, SCHEMA, partition_by=["_kind"])
     return made
 
 
@@ -96,10 +97,10 @@ def test_fold_of_a_stale_driver_is_refused(driver: Callable[[str], Committer]) -
 
 
 def folded(version: Version) -> AddAction:
-    paths = tables.paths(DeltaTable(version.uri))
+    paths = delta.paths(DeltaTable(version.uri))
     stem = checksums.new_stem("fold", 0, 1, checksums.weighted(checksums.total(paths)))
     both = pa.concat_tables([rows(FIRST), rows(SECOND)]).drop_columns(["_kind"])
-    return datafiles.write(version.uri, both, stem, partition={"_kind": "epoch"}, new_data=False)
+    return data_files.write(version.uri, both, stem, partition={"_kind": "epoch"}, new_data=False)
 
 
 def test_fold_of_files_rewritten_by_hand_is_left_alone_and_is_no_fence(
@@ -108,14 +109,14 @@ def test_fold_of_files_rewritten_by_hand_is_left_alone_and_is_no_fence(
     mine = driver("pid-1-one")
     mine.commit(rows(FIRST), FIRST)
     mine.commit(rows(SECOND), SECOND)
-    group = [files.remove(file) for file in compaction.listed(mine.table)]
+    group = [files.remove(file) for file in compactor.listed(mine.table)]
     made = folded(version)
     DeltaTable(version.uri).optimize.compact()
 
     assert not mine.replace_files([made, *group], why="fold")
     assert EpochLog(version.uri).records() == [FIRST, SECOND]
     mine.commit(rows(THIRD), THIRD)
-    assert history.newest(DeltaTable(version.uri)) == THIRD
+    assert fencing.newest(DeltaTable(version.uri)) == THIRD
 
 
 class Overtaken(Committer):
@@ -130,13 +131,13 @@ def test_fold_that_a_rewrite_by_hand_overtakes_at_its_commit_is_left_alone(versi
     mine = Overtaken(version, "pid-1-one", DeltaTable(version.uri), reload_every=100)
     mine.commit(rows(FIRST), FIRST)
     mine.commit(rows(SECOND), SECOND)
-    group = [files.remove(file) for file in compaction.listed(mine.table)]
+    group = [files.remove(file) for file in compactor.listed(mine.table)]
     made = folded(version)
 
     assert not mine.replace_files([made, *group], why="fold")
     assert EpochLog(version.uri).records() == [FIRST, SECOND]
     assert mine.table.version() == 4  # the driver has taken the other one's files over
-    assert all(checksums.name_of(path) for path in tables.paths(mine.table))
+    assert all(checksums.name_of(path) for path in delta.paths(mine.table))
 
 
 def test_rewrite_by_hand_is_no_fence(version: Version, driver: Callable[[str], Committer]) -> None:
@@ -146,7 +147,7 @@ def test_rewrite_by_hand_is_no_fence(version: Version, driver: Callable[[str], C
     DeltaTable(version.uri).optimize.compact()
     mine.commit(rows(THIRD), THIRD)
 
-    assert history.newest(DeltaTable(version.uri)) == THIRD
+    assert fencing.newest(DeltaTable(version.uri)) == THIRD
 
 
 def test_epoch_that_does_not_follow_is_never_written(version: Version, driver: Callable[[str], Committer]) -> None:
@@ -206,7 +207,7 @@ def test_a_note_names_a_table_version_that_holds_its_epoch(
     if in_files:
         data = pa.Table.from_pylist([{"_epoch": 0}], schema=SCHEMA).drop_columns(["_kind"])
         stem = checksums.new_stem("epoch", 0)
-        action = datafiles.write(version.uri, data, stem, partition={"_kind": "partial"})
+        action = data_files.write(version.uri, data, stem, partition={"_kind": "partial"})
         committer.commit(rows(FIRST), FIRST, [action])
     else:
         committer.commit(rows(FIRST), FIRST)

@@ -10,12 +10,14 @@ from hypothesis import settings as depth
 from hypothesis import strategies as st
 
 from cutover.definition import Count, Fixed, Pipeline, Topic
-from cutover.definition.ids import MINUTE, remembered_from
-from cutover.lake import queries, tables, writing
-from cutover.lake.schemas import epoch_log_schema
+from cutover.definition.model.record_ids import MINUTE, remembered_from
+from cutover.engine import queries
+from cutover.lake.tables import commits, delta
+from cutover.lake.tables.schemas import epoch_log_schema
 from cutover.settings import Settings
-from streaming import forgetting, ids
-from streaming.ids import Ids
+from streaming.compaction import id_expiry
+from streaming.microbatch import dedup_state
+from streaming.microbatch.dedup_state import Ids
 
 PIPELINE = Pipeline(
     name="p",
@@ -46,14 +48,14 @@ def candidates(pairs: list[Candidate]) -> pa.Table:
     return pa.table(columns)
 
 
-def told(looked: ids.Looked) -> tuple[set[int], list[Candidate]]:
+def told(looked: dedup_state.Looked) -> tuple[set[int], list[Candidate]]:
     new = zip(looked.new["id"].to_pylist(), looked.new["event_time"].to_pylist(), strict=True)
     return set(looked.twins["offset"].to_pylist()), sorted(new)
 
 
 @pytest.fixture
 def remembering(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Ids:
-    monkeypatch.setattr(ids, "RECENT", 4)
+    monkeypatch.setattr(dedup_state, "RECENT", 4)
     return Ids(settings, PIPELINE)
 
 
@@ -62,7 +64,7 @@ def remembering(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Ids:
 def test_a_look_tells_twins_as_a_set_would(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, epochs: list[list[Candidate]]
 ) -> None:
-    monkeypatch.setattr(ids, "RECENT", 4)
+    monkeypatch.setattr(dedup_state, "RECENT", 4)
     remembered, seen = Ids(settings, PIPELINE), set[Candidate]()
     for epoch in epochs:
         expected, new = set(), []
@@ -99,11 +101,11 @@ def test_whole_stretches_are_forgotten_behind_the_watermark(remembering: Ids) ->
 def committed(settings: Settings, parts: list[tuple[int, list[Candidate]]]) -> Any:
     """Return an epoch log that holds what some epochs were the first to show."""
     schema = epoch_log_schema(PIPELINE)
-    table = tables.ensure(f"{settings.home}/stream", schema, partition_by=["_kind"])
+    table = delta.ensure(f"{settings.home}/stream", schema, partition_by=["_kind"])
     for epoch, pairs in parts:
         new = candidates(sorted(pairs, key=lambda pair: pair[1])).select(["id", "event_time"])
-        writing.append(table, ids.rows(new, PIPELINE, epoch))
-    return tables.open_table(f"{settings.home}/stream")
+        commits.append(table, dedup_state.rows(new, PIPELINE, epoch))
+    return delta.open_table(f"{settings.home}/stream")
 
 
 def test_a_start_takes_in_what_was_committed_and_is_not_forgotten(settings: Settings, remembering: Ids) -> None:
@@ -119,10 +121,10 @@ def test_a_start_takes_in_what_was_committed_and_is_not_forgotten(settings: Sett
 def test_a_fold_leaves_out_what_is_forgotten_and_says_how_far(settings: Settings) -> None:
     table = committed(settings, [(0, [("a", 0), ("b", MINUTE)]), (1, [("c", 7 * MINUTE)])])
     connection, schema = queries.connect(), epoch_log_schema(PIPELINE)
-    tables.bind(connection, "old", table)
+    delta.bind(connection, "old", table)
 
     for minute in (MINUTE, 7 * MINUTE, MINUTE):  # a bound never goes back
-        query = forgetting.kept_sql("old", schema, 0, minute)
+        query = id_expiry.kept_sql("old", schema, 0, minute)
         connection.execute(f"CREATE OR REPLACE TEMP TABLE once AS {query}")
         connection.execute("CREATE OR REPLACE TEMP VIEW old AS FROM once")
         connection.execute("CREATE OR REPLACE TEMP TABLE kept AS FROM once")
@@ -135,9 +137,9 @@ def test_a_fold_leaves_out_what_is_forgotten_and_says_how_far(settings: Settings
 def test_without_a_bound_a_fold_keeps_all(settings: Settings) -> None:
     table = committed(settings, [(0, [("a", 0)]), (1, [("a", MINUTE)])])
     connection = queries.connect()
-    tables.bind(connection, "old", table)
+    delta.bind(connection, "old", table)
 
-    query = forgetting.kept_sql("old", epoch_log_schema(PIPELINE), 0, None)
+    query = id_expiry.kept_sql("old", epoch_log_schema(PIPELINE), 0, None)
 
     assert len(connection.execute(query).fetchall()) == 2
 
@@ -150,4 +152,4 @@ def test_stretches_of_a_long_horizon_are_few(settings: Settings) -> None:
     remembered.remember(looked.new, None)
     remembered._deal_out()
 
-    assert len(remembered._stretches) <= ids.STRETCHES + 1
+    assert len(remembered._stretches) <= dedup_state.STRETCHES + 1

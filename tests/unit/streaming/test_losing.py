@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 
 from cutover.definition import Lateness
-from cutover.definition.windows import Sessions, Sliding
-from cutover.lake.epochs import EpochRecord
-from cutover.lake.holes import Hole
-from cutover.records import limits
-from streaming import losing
-from streaming.losing import LogNow, Written
+from cutover.definition.model.windows import Sessions, Sliding
+from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.lake.epochs.offset_gaps import Hole
+from cutover.records.parsing import limits
+from streaming.recovery import loss_extent
+from streaming.recovery.loss_extent import LogNow, Written
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import MINUTE, NOON
 
@@ -49,7 +49,7 @@ def minutes(windows: tuple[int, int] | None) -> tuple[float, float] | None:
     ids=["between", "just open", "just final", "just after", "next"],
 )
 def test_windows_that_were_final_are_not_touched(watermark: float, first: float) -> None:
-    found = losing.windows(CLICKS, NOON + int(watermark * MINUTE), NOON + 45 * MINUTE)
+    found = loss_extent.windows(CLICKS, NOON + int(watermark * MINUTE), NOON + 45 * MINUTE)
 
     assert minutes(found) == (first, 80)
     # the last window before it was final by the definition's own words, the first touched one was not
@@ -60,7 +60,7 @@ def test_windows_that_were_final_are_not_touched(watermark: float, first: float)
 def test_windows_that_start_after_the_first_record_left_and_max_ahead_are_not_touched(
     logged: float, end: float
 ) -> None:
-    found = losing.windows(CLICKS, NOON, NOON + int(logged * MINUTE))
+    found = loss_extent.windows(CLICKS, NOON, NOON + int(logged * MINUTE))
 
     assert found is not None
     assert minutes(found) == (-20, end)
@@ -70,13 +70,13 @@ def test_windows_that_start_after_the_first_record_left_and_max_ahead_are_not_to
 def test_sliding_windows_are_touched_by_their_starts() -> None:
     sliding = replace(CLICKS, window=Sliding(size=30 * MINUTE, every=10 * MINUTE))
 
-    assert minutes(losing.windows(sliding, NOON + 60 * MINUTE, NOON + 45 * MINUTE)) == (20, 80)
+    assert minutes(loss_extent.windows(sliding, NOON + 60 * MINUTE, NOON + 45 * MINUTE)) == (20, 80)
 
 
 def test_sessions_are_touched_by_a_stretch_of_time() -> None:
     sessions = replace(CLICKS, window=Sessions("10 minutes"))
 
-    found = losing.windows(sessions, NOON + 60 * MINUTE, NOON + 45 * MINUTE)
+    found = loss_extent.windows(sessions, NOON + 60 * MINUTE, NOON + 45 * MINUTE)
 
     # The last final one ends 10 minutes (a further gap) and 20 (allowed) before the watermark; a lost row of 13:15
     # reaches a gap further.
@@ -84,24 +84,24 @@ def test_sessions_are_touched_by_a_stretch_of_time() -> None:
 
 
 def test_nothing_is_touched_where_all_that_was_lost_would_have_been_late() -> None:
-    assert losing.windows(CLICKS, NOON + 200 * MINUTE, NOON + 45 * MINUTE) is None
+    assert loss_extent.windows(CLICKS, NOON + 200 * MINUTE, NOON + 45 * MINUTE) is None
 
 
 def test_gap_names_the_lost_offsets_and_the_windows_open_at_the_newest_epoch() -> None:
-    (lost,) = losing.behind(CLICKS, RECORD, [HOLE], LOG)
+    (lost,) = loss_extent.behind(CLICKS, RECORD, [HOLE], LOG)
 
     assert (lost.topic_id, lost.partition, lost.first, lost.next) == ("A", 0, 40, 60)
     assert minutes(lost.windows) == (30, 80)
 
 
 def test_gap_with_no_record_left_reaches_to_now() -> None:
-    (lost,) = losing.behind(CLICKS, RECORD, [HOLE], replace(LOG, first_times={}))
+    (lost,) = loss_extent.behind(CLICKS, RECORD, [HOLE], replace(LOG, first_times={}))
 
     assert minutes(lost.windows) == (30, 340)
 
 
 def test_new_version_over_a_whole_log_loses_nothing() -> None:
-    found = losing.without_table(CLICKS, [], replace(LOG, earliest={0: 0, 1: 0}), Written())
+    found = loss_extent.without_table(CLICKS, [], replace(LOG, earliest={0: 0, 1: 0}), Written())
 
     assert [(lost.partition, lost.first, lost.next, lost.windows) for lost in found] == [
         (0, 0, 0, None),
@@ -110,7 +110,7 @@ def test_new_version_over_a_whole_log_loses_nothing() -> None:
 
 
 def test_new_version_loses_what_the_log_no_longer_holds() -> None:
-    first, second = losing.without_table(CLICKS, [], LOG, Written())
+    first, second = loss_extent.without_table(CLICKS, [], LOG, Written())
 
     assert (first.first, first.next, first.windows) == (0, 60, (ALWAYS, NOON + 80 * MINUTE))
     assert (second.first, second.next, second.windows) == (0, 0, None)
@@ -119,7 +119,7 @@ def test_new_version_loses_what_the_log_no_longer_holds() -> None:
 def test_offsets_that_come_again_are_lost_without_a_known_end() -> None:
     short = Hole(partition=1, expected=9, first=0, end=5)
 
-    *_, lost = losing.without_table(CLICKS, [short], LOG, Written())
+    *_, lost = loss_extent.without_table(CLICKS, [short], LOG, Written())
 
     assert (lost.partition, lost.first, lost.next) == (1, 5, None)
     assert lost.windows == (ALWAYS, NOON + 340 * MINUTE)
@@ -127,7 +127,7 @@ def test_offsets_that_come_again_are_lost_without_a_known_end() -> None:
 
 def test_log_that_is_gone_takes_all_that_it_fed() -> None:
     log = replace(LOG, topic_id="B", earliest={0: 0, 1: 0})
-    found = losing.with_log(CLICKS, "A", {0: 40, 1: 7}, NOON + 90 * MINUTE, log)
+    found = loss_extent.with_log(CLICKS, "A", {0: 40, 1: 7}, NOON + 90 * MINUTE, log)
 
     assert [(lost.topic_id, lost.partition, lost.first, lost.next) for lost in found] == [
         ("A", 0, 40, None),
@@ -137,7 +137,7 @@ def test_log_that_is_gone_takes_all_that_it_fed() -> None:
 
 
 def test_new_log_that_has_lost_its_own_beginning_says_so_too() -> None:
-    found = losing.with_log(CLICKS, "A", {0: 40}, None, replace(LOG, topic_id="B"))
+    found = loss_extent.with_log(CLICKS, "A", {0: 40}, None, replace(LOG, topic_id="B"))
 
     assert [(lost.topic_id, lost.partition, lost.first, lost.next) for lost in found] == [
         ("A", 0, 40, None),

@@ -26,13 +26,13 @@ from cutover.definition import (
     TopK,
     Variance,
 )
-from cutover.definition.joins import How
-from cutover.definition.measures import Measure
-from cutover.lake.schemas import partial_schema
+from cutover.definition.measures.kinds import Measure
+from cutover.definition.model.joins import How
+from cutover.lake.tables.schemas import partial_schema
 from cutover.records.classes import Class
 from cutover.records.fold import finishable, finished_columns
 from cutover.records.reference.measures import finish, value_of
-from streaming import pane_values
+from streaming.panes import values
 
 SCHEMA = "k string, event_time timestamp NOT NULL, n bigint, d double"
 MEASURES: dict[str, Measure] = {
@@ -64,7 +64,7 @@ def pipeline(**more: Any) -> Pipeline:
 
 def of_nothing(definition: Pipeline) -> dict[str, Any]:
     """Return the measures of a pane of no rows."""
-    states = pane_values.state_columns(pane_values.of_nothing(definition), definition)
+    states = values.state_columns(values.of_nothing(definition), definition)
     row = {"window_start": 0, "window_end": 1, "_class": Class.ACCEPTED.value, "k": "a", **states}
     with duckdb.connect() as connection:
         connection.register("rows", pa.Table.from_pylist([row], schema=partial_schema(definition)))

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from cutover.settings import Settings, Stream
-from streaming import reading
+from streaming import reader
 
 TRIGGER = 0.4
 
@@ -19,7 +19,7 @@ def pair() -> tuple[Any, Any]:
 
 def waited(rim: Any, stream: Any) -> float:
     began = time.monotonic()
-    reading._await_next_look(rim, stream)
+    reader._await_next_look(rim, stream)
     return time.monotonic() - began
 
 

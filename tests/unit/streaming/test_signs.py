@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from streaming.heartbeat import Beat, first_beat
-from streaming.signs import Look, Signs
+from streaming.process.health import Look, Signs
+from streaming.process.heartbeat import Beat, first_beat
 
 
 class HandClock:

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cutover.definition import Count, Fixed, Max, Pipeline, Sum, Topic
-from cutover.definition.windows import Sliding
-from cutover.lake.schemas import partial_schema
+from cutover.definition.model.windows import Sliding
+from cutover.lake.tables.schemas import partial_schema
 from cutover.records.windowing import slice_of
 from cutover.settings import Settings, Stream
-from streaming import slices
+from streaming.microbatch import slices
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 TOPIC = Topic(name="t", schema="k string, v bigint, at timestamp", event_time="at")

@@ -3,10 +3,10 @@ import os
 import pytest
 
 from cutover.errors import LakeError, LogError
-from streaming import overflow
-from streaming.failure import one_line
-from streaming.identity import new_run_id, pid_of
-from streaming.pressure import Pace, next_pace
+from streaming.microbatch import spill
+from streaming.process.backpressure import Pace, next_pace
+from streaming.process.failure import one_line
+from streaming.sink.run_id import new_run_id, pid_of
 
 
 @pytest.mark.parametrize(
@@ -44,8 +44,8 @@ def test_error_of_ours_is_its_first_line() -> None:
 @pytest.mark.parametrize("found", [9, 11])
 def test_overflow_whose_files_hold_other_rows_is_refused(found: int) -> None:
     with pytest.raises(LakeError, match=rf"Overflow `overflow-3-a`: expected 10 rows in its files, got {found}\."):
-        overflow.refuse_missing("overflow-3-a", expected=10, found=found)
+        spill.refuse_missing("overflow-3-a", expected=10, found=found)
 
 
 def test_overflow_whose_files_hold_all_rows_passes() -> None:
-    overflow.refuse_missing("overflow-3-a", expected=10, found=10)
+    spill.refuse_missing("overflow-3-a", expected=10, found=10)

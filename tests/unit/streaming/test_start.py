@@ -3,10 +3,10 @@ from dataclasses import replace
 import pytest
 
 from cutover.errors import DefinitionError, LogError
-from cutover.lake import holes
-from cutover.lake.epochs import EpochRecord
+from cutover.lake.epochs import offset_gaps
+from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.settings import Settings, Stream
-from streaming import start
+from streaming.source import start_offsets
 from tests.integration.streaming import rig
 from tests.support.losses import LOSS as A_LOSS
 
@@ -32,16 +32,16 @@ ANEW = replace(LOSS, kind="anew", epoch=0, stream_version=1, onward_topic_id="B"
 def starts(
     wanted: dict[int, int] | None, earliest: dict[int, int], latest: dict[int, int] | None = None
 ) -> dict[int, int]:
-    return start.start_offsets(FLIGHTS, wanted, earliest=earliest, latest=latest or dict.fromkeys(earliest, 99))
+    return start_offsets.start_offsets(FLIGHTS, wanted, earliest=earliest, latest=latest or dict.fromkeys(earliest, 99))
 
 
 def test_first_start_begins_where_the_log_begins() -> None:
-    assert holes.continued(None, (), "A") is None
+    assert offset_gaps.continued(None, (), "A") is None
     assert starts(None, {0: 3, 1: 0}) == {0: 3, 1: 0}
 
 
 def test_start_is_the_end_of_the_newest_epoch() -> None:
-    wanted = holes.continued(RECORD, (), "A")
+    wanted = offset_gaps.continued(RECORD, (), "A")
 
     assert starts(wanted, {0: 0, 1: 7}, {0: 40, 1: 9}) == {0: 40, 1: 7}
 
@@ -49,22 +49,22 @@ def test_start_is_the_end_of_the_newest_epoch() -> None:
 def test_start_is_behind_the_losses_recorded_for_the_next_epoch() -> None:
     others = (replace(LOSS, epoch=41, partition=1, next=9), replace(LOSS, topic_id="B", partition=1, next=9))
 
-    assert holes.continued(RECORD, (*others, LOSS), "A") == {0: 60, 1: 7}
+    assert offset_gaps.continued(RECORD, (*others, LOSS), "A") == {0: 60, 1: 7}
 
 
 def test_version_that_was_opened_by_a_loss_begins_where_that_says_and_not_where_the_log_does() -> None:
     held = replace(ANEW, topic_id="B", first=0, next=4)
 
-    assert holes.continued(None, (ANEW, held), "B") == {0: 4}
-    assert starts(holes.continued(None, (ANEW, held), "B"), {0: 4, 1: 0}) == {0: 4, 1: 0}
+    assert offset_gaps.continued(None, (ANEW, held), "B") == {0: 4}
+    assert starts(offset_gaps.continued(None, (ANEW, held), "B"), {0: 4, 1: 0}) == {0: 4, 1: 0}
     with pytest.raises(LogError, match="partition 0: expected offset 4, log starts at 5: 1 offsets are gone"):
-        starts(holes.continued(None, (ANEW, held), "B"), {0: 5, 1: 0})
+        starts(offset_gaps.continued(None, (ANEW, held), "B"), {0: 5, 1: 0})
 
 
 def test_log_that_comes_next_is_the_record_s_or_the_one_that_was_accepted() -> None:
-    assert start.expected_log(None, ()) is None
-    assert start.expected_log(None, (ANEW,)) == "B"
-    assert start.expected_log(RECORD, (LOSS,)) == "A"
+    assert start_offsets.expected_log(None, ()) is None
+    assert start_offsets.expected_log(None, (ANEW,)) == "B"
+    assert start_offsets.expected_log(RECORD, (LOSS,)) == "A"
 
 
 def test_new_partition_starts_at_zero() -> None:
@@ -99,7 +99,7 @@ def test_log_that_ends_before_the_start_is_refused() -> None:
 
 def test_another_topic_id_is_another_log() -> None:
     with pytest.raises(LogError, match="Topic flights has topic id B, the epoch log was built from A") as refused:
-        start.refuse_other(FLIGHTS, "A", "B")
+        start_offsets.refuse_other(FLIGHTS, "A", "B")
 
     assert refused.value.runbook == "TopicIdentityChanged"
 
@@ -109,4 +109,4 @@ def test_pace_below_one_is_refused(settings: Settings, name: str) -> None:
     changed = settings.model_copy(update={"stream": Stream().model_copy(update={name: 0})})
 
     with pytest.raises(DefinitionError, match=f"stream.{name}`: expected 1 or more, got `0`"):
-        start.refuse_unsafe(changed, rig.pipeline("flights"))
+        start_offsets.refuse_unsafe(changed, rig.pipeline("flights"))

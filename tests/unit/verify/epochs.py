@@ -1,6 +1,6 @@
 """Epochs of one stream that follow one another, to be spoilt by `replace`."""
 
-from cutover.lake.epochs import EpochRecord
+from cutover.lake.epochs.epoch_log import EpochRecord
 
 MINUTE = 60_000_000
 COUNTS = {"malformed": 0, "filtered": 0, "future": 0, "late": 0, "accepted": 10}

@@ -3,12 +3,7 @@
 from collections.abc import Iterable
 
 from cutover.definition import Count, Fixed, Lateness, Pipeline, Sum, Topic
-from reconcile.verify.facts import (
-    Books,
-    Commit,
-    Facts,
-    LogCounts,
-)
+from reconcile.verify.facts.facts import Books, Commit, Facts, LogCounts
 from reconcile.verify.model import Violation
 from tests.unit.verify.epochs import MINUTE, chain_of
 

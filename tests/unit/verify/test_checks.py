@@ -6,15 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from cutover.definition.windows import Sliding
-from cutover.lake.witnesses import Witness
-from reconcile.verify import n1_books, n2_one_effect, n3_no_gap, n4_prefix, n5_paths, n6_forward, n8_same_story
-from reconcile.verify.facts import (
-    Books,
-    Commit,
-    Doubt,
-    Facts,
-    LogCounts,
+from cutover.definition.model.windows import Sliding
+from cutover.lake.integrity.high_water import Witness
+from reconcile.verify.facts.facts import Books, Commit, Doubt, Facts, LogCounts
+from reconcile.verify.invariants import (
+    n1_completeness,
+    n2_single_effect,
+    n3_contiguity,
+    n4_prefix,
+    n5_path_agreement,
+    n6_monotonicity,
+    n8_determinism,
 )
 from reconcile.verify.model import MOST, Unknown, Violation, capped
 from tests.unit.verify.epochs import COUNTS, chain_of, epoch
@@ -22,7 +24,19 @@ from tests.unit.verify.facts_of import facts, texts
 
 
 @pytest.mark.parametrize(
-    "check", [m.check for m in (n1_books, n2_one_effect, n3_no_gap, n4_prefix, n5_paths, n6_forward, n8_same_story)]
+    "check",
+    [
+        m.check
+        for m in (
+            n1_completeness,
+            n2_single_effect,
+            n3_contiguity,
+            n4_prefix,
+            n5_path_agreement,
+            n6_monotonicity,
+            n8_determinism,
+        )
+    ],
 )
 def test_what_is_right_is_not_named(check: Callable[[Facts], Iterable[Violation]]) -> None:
     assert list(check(facts())) == []
@@ -71,7 +85,7 @@ def test_what_is_right_is_not_named(check: Callable[[Facts], Iterable[Violation]
     ],
 )
 def test_books_that_do_not_balance_are_named(changes: dict[str, object], text: str) -> None:
-    assert text in texts(n1_books.check(facts(**changes)))
+    assert text in texts(n1_completeness.check(facts(**changes)))
 
 
 def test_a_ledger_that_lists_fewer_positions_than_pairs_is_named() -> None:
@@ -79,7 +93,7 @@ def test_a_ledger_that_lists_fewer_positions_than_pairs_is_named() -> None:
     records = (epoch(0, counts=late),)
     books = Books(pairs={(0, "accepted"): 10, (0, "late"): 2}, listed={(0, "late"): 1})
 
-    found = texts(n1_books.check(facts(records=records, books=books, log=Unknown(why="away"))))
+    found = texts(n1_completeness.check(facts(records=records, books=books, log=Unknown(why="away"))))
 
     assert found == "Epoch 0 of clicks: expected 2 late pairs as it counted, got 1 positions in the ledger."
 
@@ -87,7 +101,7 @@ def test_a_ledger_that_lists_fewer_positions_than_pairs_is_named() -> None:
 def test_folded_rows_are_counted_under_their_last_epoch() -> None:
     books = Books(pairs={(1, "accepted"): 20, (2, "accepted"): 10}, listed={})
 
-    assert list(n1_books.check(facts(books=books))) == []
+    assert list(n1_completeness.check(facts(books=books))) == []
 
 
 @pytest.mark.parametrize(
@@ -100,7 +114,7 @@ def test_folded_rows_are_counted_under_their_last_epoch() -> None:
     ],
 )
 def test_pairs_bound_their_records(counts: dict[str, int], size: int, every: int, expected: tuple[int, int]) -> None:
-    assert n1_books.record_bounds(counts, Sliding(size=size, every=every)) == expected
+    assert n1_completeness.record_bounds(counts, Sliding(size=size, every=every)) == expected
 
 
 # N2
@@ -140,13 +154,13 @@ def of(number: int) -> str:
     ],
 )
 def test_more_than_one_effect_is_named(changes: dict[str, object], text: str) -> None:
-    assert text in texts(n2_one_effect.check(facts(**changes)))
+    assert text in texts(n2_single_effect.check(facts(**changes)))
 
 
 def test_folds_and_upkeep_are_no_strangers() -> None:
     found = (*commits(of(0), "fold"), Commit(version=2, operation="OPTIMIZE", mark=None))
 
-    assert list(n2_one_effect.check(facts(commits=found))) == []
+    assert list(n2_single_effect.check(facts(commits=found))) == []
 
 
 def restored(version: int, back_to: int) -> Commit:
@@ -157,8 +171,8 @@ def test_what_a_hand_did_and_undid_is_no_finding() -> None:
     hand = commits(of(0), None, None)
     found = (*hand, restored(3, 0), replace(commits(of(1))[0], version=4))
 
-    assert list(n2_one_effect.strangers("clicks", hand)) != []
-    assert list(n2_one_effect.strangers("clicks", found)) == []
+    assert list(n2_single_effect.strangers("clicks", hand)) != []
+    assert list(n2_single_effect.strangers("clicks", found)) == []
 
 
 @pytest.mark.parametrize(
@@ -172,13 +186,13 @@ def test_what_a_hand_did_and_undid_is_no_finding() -> None:
     ],
 )
 def test_a_restore_that_took_back_more_or_less_than_a_hand_is_one_itself(found: tuple[Commit, ...]) -> None:
-    assert list(n2_one_effect.strangers("clicks", found)) != []
+    assert list(n2_single_effect.strangers("clicks", found)) != []
 
 
 def test_drivers_that_follow_one_another_hold() -> None:
     records = (epoch(0), epoch(1, run_id="pid-2-b"), epoch(2, run_id="pid-2-b"))
 
-    assert list(n2_one_effect.drivers("clicks", records)) == []
+    assert list(n2_single_effect.drivers("clicks", records)) == []
 
 
 # N3
@@ -194,7 +208,7 @@ def test_drivers_that_follow_one_another_hold() -> None:
     ],
 )
 def test_what_somebody_saw_must_still_be_there(witness: Witness, *, holds: bool) -> None:
-    assert (list(n3_no_gap.check(facts(seen=(witness,)))) == []) is holds
+    assert (list(n3_contiguity.check(facts(seen=(witness,)))) == []) is holds
 
 
 # What all checks share
@@ -209,4 +223,4 @@ def test_the_first_violations_are_named_and_the_others_counted() -> None:
 def test_a_commit_that_is_no_json_object_carries_no_epoch() -> None:
     marks = ["fold", None, "7", json.dumps({"epoch": "7"}), json.dumps({"epoch": 7})]
 
-    assert [n2_one_effect.epoch_of(commit) for commit in commits(*marks)] == [None, None, None, None, 7]
+    assert [n2_single_effect.epoch_of(commit) for commit in commits(*marks)] == [None, None, None, None, 7]

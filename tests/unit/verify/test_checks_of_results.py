@@ -6,23 +6,14 @@ from decimal import Decimal
 
 import pytest
 
-from cutover.lake import queries
+from cutover.engine import queries
 from cutover.lake.batch_runs import BatchRun
 from cutover.records.classes import Class
 from cutover.records.reference import LedgerRow, Row
-from reconcile.verify import n4_prefix, n5_paths, n6_forward, n8_same_story
-from reconcile.verify.equal import plain, same
-from reconcile.verify.facts import (
-    Finals,
-    LogCounts,
-    Paths,
-    Portion,
-    Prefix,
-    Refold,
-    Reopened,
-    Twice,
-)
-from reconcile.verify.results import compared, overlap, same_cut
+from reconcile.comparison.equal import plain, same
+from reconcile.verify.facts.facts import Finals, LogCounts, Paths, Portion, Prefix, Refold, Reopened, Twice
+from reconcile.verify.facts.results import compared, overlap, same_cut
+from reconcile.verify.invariants import n4_prefix, n5_path_agreement, n6_monotonicity, n8_determinism
 from tests.unit.verify.epochs import MINUTE, chain_of, epoch
 from tests.unit.verify.facts_of import PIPELINE, facts, texts
 
@@ -128,7 +119,7 @@ def test_times_are_compared_in_utc_without_a_zone() -> None:
 def test_what_nothing_explains_is_named() -> None:
     paths = Paths(epoch=2, windows=3, rows=4, late_rows=1, unexplained=("Window w: expected 1 as in batch, got 2.",))
 
-    assert texts(n5_paths.check(facts(paths=paths))) == "Window w: expected 1 as in batch, got 2."
+    assert texts(n5_path_agreement.check(facts(paths=paths))) == "Window w: expected 1 as in batch, got 2."
 
 
 # N6
@@ -149,40 +140,40 @@ def test_what_nothing_explains_is_named() -> None:
     ],
 )
 def test_time_that_goes_back_or_ahead_is_named(changed: dict[str, object], text: str) -> None:
-    assert text in texts(n6_forward.check(facts(records=(*chain_of(2), epoch(2, **changed)))))
+    assert text in texts(n6_monotonicity.check(facts(records=(*chain_of(2), epoch(2, **changed)))))
 
 
 def test_an_idle_partition_does_not_hold_the_watermark() -> None:
     records = (*chain_of(2), epoch(2, idle=(1,), max_event={0: 8 * MINUTE, 1: 0}))
 
-    assert list(n6_forward.check(facts(records=records))) == []
+    assert list(n6_monotonicity.check(facts(records=records))) == []
 
 
 def test_a_partition_that_wakes_does_not_pull_the_watermark_back() -> None:
     records = (*chain_of(2), epoch(2, watermark_after=2 * MINUTE, max_event={0: 8 * MINUTE, 1: 0}))
 
-    assert list(n6_forward.check(facts(records=records))) == []
+    assert list(n6_monotonicity.check(facts(records=records))) == []
 
 
 @pytest.mark.parametrize(("reached", "holds"), [(10 * MINUTE, True), (10 * MINUTE + 1, False)])
 def test_a_final_drain_closes_the_windows_seen_and_no_more(reached: int, *, holds: bool) -> None:
     records = (*chain_of(2), epoch(2, final=True, watermark_after=reached))
 
-    assert (list(n6_forward.check(facts(records=records))) == []) is holds
+    assert (list(n6_monotonicity.check(facts(records=records))) == []) is holds
 
 
 def test_a_watermark_ahead_of_the_log_is_named() -> None:
     log = LogCounts(records={}, newest=dict.fromkeys(range(3), -60 * MINUTE), whole=True)
 
-    assert "by the newest log timestamp" in texts(n6_forward.check(facts(log=log)))
-    assert list(n6_forward.check(facts(log=replace(log, whole=False)))) == []
+    assert "by the newest log timestamp" in texts(n6_monotonicity.check(facts(log=log)))
+    assert list(n6_monotonicity.check(facts(log=replace(log, whole=False)))) == []
 
 
 def test_a_final_window_that_changes_is_named() -> None:
     finals = Finals(version=2, epoch=1, windows=4, changed=(0,))
     opened = Reopened(epoch=2, window_start=0, watermark=11 * MINUTE, pairs=3)
 
-    found = texts(n6_forward.check(facts(finals=finals, reopened=(opened,))))
+    found = texts(n6_monotonicity.check(facts(finals=finals, reopened=(opened,))))
 
     assert "final at epoch 1: expected what table version 2 held, got another result." in found
     assert "expected no accepted record in epoch 2" in found
@@ -217,7 +208,7 @@ def test_windows_whose_results_differ_have_changed(edit: str, expected: tuple[in
 def test_a_cut_with_two_results_is_named() -> None:
     pair = Twice(first_run="batch-1", second_run="batch-2", windows=2, changed=(0,))
 
-    assert "expected the result of batch run batch-1 from batch-2" in texts(n8_same_story.check(facts(twice=(pair,))))
+    assert "expected the result of batch run batch-1 from batch-2" in texts(n8_determinism.check(facts(twice=(pair,))))
 
 
 def test_only_windows_that_both_runs_computed_are_compared() -> None:

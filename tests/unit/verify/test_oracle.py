@@ -7,9 +7,9 @@ import pytest
 
 from cutover.records.classes import Class
 from cutover.records.reference import LedgerRow
-from reconcile.verify.facts import Counted, Facts
+from reconcile.verify.facts.facts import Counted, Facts
 from reconcile.verify.oracle import Oracle, Sent, append
-from reconcile.verify.oracle_books import check, counted, may_be
+from reconcile.verify.oracle_completeness import check, counted, may_be
 from tests.unit.verify.facts_of import facts
 
 CELL = (0, ("a",))

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from cutover.records.classes import Class
-from reconcile.verify.segments import Segment, segments
+from reconcile.verify.facts.segments import Segment, segments
 from tests.unit.verify.epochs import COUNTS, chain_of
 
 EMPTY = {**COUNTS, Class.ACCEPTED.value: 0}

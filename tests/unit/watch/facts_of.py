@@ -4,14 +4,15 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from cutover.definition import Count, Fixed, Lateness, Pipeline, Policy, Topic
-from cutover.lake.epochs import EpochRecord
+from cutover.driver_state import DriverState
+from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.settings import Alerts
 from reconcile.watch.facts import Facts
-from reconcile.watch.lag import Driver, Sample
+from reconcile.watch.lag import Sample
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 MICROS = int(NOW.timestamp()) * 1_000_000
-RUNNING = Driver(alive=True, state="RUNNING")
+RUNNING = DriverState(alive=True, state="RUNNING")
 PIPELINE = Pipeline(
     name="clicks",
     source=Topic(name="clicks", schema="k string, at timestamp NOT NULL", event_time="at"),

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from cutover.definition import Topic
-from reconcile.watch.alerts import SEVERITIES, alerts
+from cutover.driver_state import DriverState
+from reconcile.watch.alerts.rules import SEVERITIES, alerts
 from reconcile.watch.facts import Facts, Freshness, Growth, Pin, Trouble, Unfit
-from reconcile.watch.lag import Driver
 from tests.unit.watch.facts_of import MICROS, NOW, PIPELINE, RUNNING, ago, facts, record, sample
 
 HOUR = 3_600_000_000
@@ -21,17 +21,19 @@ UNREAD: dict[str, Any] = {"ends": {0: 60, 1: 50}, "high": {0: 60, 1: 50}}
 OPEN: dict[str, Any] = {"high": {0: 55, 1: 50}}
 
 
-def driver(**changes: object) -> Driver:
+def driver(**changes: object) -> DriverState:
     return replace(RUNNING, **changes)  # type: ignore[arg-type]  # a test names real fields
 
 
 FIRING = [
     pytest.param(
-        facts(driver=Driver(alive=False, state="FAILED", error="x", runbook="StreamFenced")), "StreamFenced", id="named"
+        facts(driver=DriverState(alive=False, state="FAILED", error="x", runbook="StreamFenced")),
+        "StreamFenced",
+        id="named",
     ),
-    pytest.param(facts(driver=Driver(alive=False, state="FAILED", error="x")), "StreamNotRunning", id="failed"),
+    pytest.param(facts(driver=DriverState(alive=False, state="FAILED", error="x")), "StreamNotRunning", id="failed"),
     pytest.param(
-        facts(records=(record(age=130),), looks=UNREAD, driver=Driver(alive=False, state="DIED")),
+        facts(records=(record(age=130),), looks=UNREAD, driver=DriverState(alive=False, state="DIED")),
         "StreamNotRunning",
         id="died, records unread",
     ),
@@ -43,7 +45,7 @@ FIRING = [
         facts(samples=(sample(age=121, **UNREAD), sample(**UNREAD))), "StreamNotRunning", id="hangs, as we have seen"
     ),
     pytest.param(
-        facts(records=(), waiting=5, driver=Driver(alive=False, state="DIED", at=ago(121))),
+        facts(records=(), waiting=5, driver=DriverState(alive=False, state="DIED", at=ago(121))),
         "StreamNotRunning",
         id="died before its first epoch",
     ),
@@ -135,14 +137,15 @@ QUIET = [
     pytest.param(facts(records=()), id="nothing ran yet"),
     pytest.param(facts(records=(), waiting=5), id="nothing was started yet"),
     pytest.param(facts(records=(), waiting=5, driver=driver(unread_since=ago(9))), id="its first epoch is under way"),
-    pytest.param(facts(records=(), driver=Driver(state="DIED", at=ago(999))), id="died without a record to read"),
+    pytest.param(facts(records=(), driver=DriverState(state="DIED", at=ago(999))), id="died without a record to read"),
     pytest.param(facts(looks=UNREAD, driver=driver(unread_since=ago(119))), id="a moment behind"),
     pytest.param(facts(looks=UNREAD), id="a record came after a long quiet"),
     pytest.param(facts(looks=UNREAD, driver=driver(unread_since=ago(719), ahead=-600.0)), id="driver's clock is slow"),
     pytest.param(
-        facts(records=(record(age=59),), looks=UNREAD, driver=Driver(alive=False, state="DIED")), id="died just now"
+        facts(records=(record(age=59),), looks=UNREAD, driver=DriverState(alive=False, state="DIED")),
+        id="died just now",
     ),
-    pytest.param(facts(driver=Driver(alive=False, state="STOPPED")), id="stopped on purpose"),
+    pytest.param(facts(driver=DriverState(alive=False, state="STOPPED")), id="stopped on purpose"),
     pytest.param(facts(driver=driver(silent_since=ago(59))), id="silent for a moment"),
     pytest.param(facts(records=(record(conflicts=5),)), id="five conflicts"),
     pytest.param(facts(growth=Growth(newest=200_000, usual=100_000.0, hours=24)), id="no more than twice"),
@@ -219,7 +222,7 @@ def test_held_watermark_names_the_partition() -> None:
 
 
 def test_text_of_a_driver_is_shown_without_control_characters() -> None:
-    failed = Driver(alive=False, state="FAILED", error="a\x1b[31m\nb")
+    failed = DriverState(alive=False, state="FAILED", error="a\x1b[31m\nb")
 
     assert alerts(facts(driver=failed))[0].text == r"a\x1b[31m\nb"
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from cutover.lake import tables, writing
-from cutover.lake.epochs import EpochLog
-from cutover.lake.schemas import epoch_log_schema
+from cutover.lake.epochs.epoch_log import EpochLog
+from cutover.lake.tables import commits, delta
+from cutover.lake.tables.schemas import epoch_log_schema
 from reconcile.watch.facts import Growth
 from reconcile.watch.growth import growth
 from tests.unit.watch.facts_of import NOW, PIPELINE, record
@@ -22,8 +22,8 @@ def log_of(folder: Path, *epochs: tuple[float, int]) -> EpochLog:
         {"_kind": "epoch", "_epoch": number, "_record": record(number, age=hours * HOUR, rows=count).to_json()}
         for number, (hours, count) in enumerate(epochs)
     ]
-    table = tables.ensure(str(folder / "log"), schema, partition_by=("_kind",))
-    writing.append(table, pa.Table.from_pylist(rows, schema=schema))
+    table = delta.ensure(str(folder / "log"), schema, partition_by=("_kind",))
+    commits.append(table, pa.Table.from_pylist(rows, schema=schema))
     return EpochLog(str(folder / "log"))
 
 

@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 
-from cutover.lake.epochs import EpochRecord
-from reconcile.watch.lag import Driver, Lag, Limits, Sample, Time, judge, judge_time, partitions, unread
+from cutover.driver_state import DriverState
+from cutover.lake.epochs.epoch_log import EpochRecord
+from reconcile.watch.lag import Lag, Limits, Sample, Time, judge, judge_time, partitions, unread
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
-RUNNING = Driver(alive=True, state="RUNNING")
-HANGS = Driver(alive=True, state="RUNNING", unread_since=(NOW - timedelta(seconds=121)).isoformat())
+RUNNING = DriverState(alive=True, state="RUNNING")
+HANGS = DriverState(alive=True, state="RUNNING", unread_since=(NOW - timedelta(seconds=121)).isoformat())
 LIMITS = Limits(max_rows_per_epoch=100, idle_after=timedelta(minutes=1), ahead_micros=1_000_000)
 HOUR = 3_600_000_000
 
@@ -55,14 +56,16 @@ def sample(end: dict[int, int], ends: dict[int, int], seconds: int = 0, **more: 
         pytest.param([sample({0: 50}, {0: 51}, driver=HANGS)], Lag.STALLED, id="unread and no commit for two minutes"),
         pytest.param([sample({0: 50}, {0: 51}, age=9999)], Lag.OK, id="a record after a long quiet is no stall"),
         pytest.param([sample({0: 50}, {0: 50}, age=9999)], Lag.OK, id="nothing to commit is no stall"),
-        pytest.param([sample({0: 50}, {0: 51}, driver=Driver(alive=False))], Lag.STOPPED, id="no driver"),
+        pytest.param([sample({0: 50}, {0: 51}, driver=DriverState(alive=False))], Lag.STOPPED, id="no driver"),
         pytest.param(
-            [sample({0: 5}, {0: 6}, driver=Driver(alive=True, state="BACKPRESSURED"))], Lag.BACKPRESSURED, id="says so"
+            [sample({0: 5}, {0: 6}, driver=DriverState(alive=True, state="BACKPRESSURED"))],
+            Lag.BACKPRESSURED,
+            id="says so",
         ),
         pytest.param([sample({0: 50}, {0: 49})], Lag.REWOUND, id="log ends before the position"),
         pytest.param([sample({0: 50}, {0: 60}), sample({0: 40}, {0: 60}, 5)], Lag.REWOUND, id="position went back"),
         pytest.param(
-            [sample({0: 50}, {0: 49}, driver=Driver(alive=False))], Lag.REWOUND, id="rewound is worse than stopped"
+            [sample({0: 50}, {0: 49}, driver=DriverState(alive=False))], Lag.REWOUND, id="rewound is worse than stopped"
         ),
     ],
 )

@@ -1,0 +1,119 @@
+"""`cutover batch`: recompute from the log what is dirty at a cut."""
+
+import json
+import sys
+from datetime import UTC, datetime, timedelta
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from cutover.definition.loading import catalogue
+from cutover.definition.model.ranges import moment
+from cutover.lake.batch_runs import BatchRun, Range
+from cutover.lake.control.versions import looking_at
+from cutover.probe import Point
+from cutover.settings import load_settings
+
+STEPS: dict[Point, str] = {
+    "batch.read": "computing the dirty windows",
+    "batch.written": "recording the run",
+    "batch.committed": "done",
+}
+_SHOWN = 5  # ranges
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def batch(  # noqa: PLR0913 -- each is an option of the command
+    pipeline: Annotated[str, typer.Argument(help="Name of a pipeline.")],
+    *,
+    start: Annotated[str | None, typer.Option("--from", help="Date, or time (ISO 8601; UTC if no zone).")] = None,
+    end: Annotated[str | None, typer.Option("--to", help="Exclusive; all windows touched, clean ones too.")] = None,
+    cut: Annotated[int | None, typer.Option("--cut", help="Epoch to read up to; the newest if not given.")] = None,
+    version: Annotated[int | None, typer.Option("--version", help="Of the stream; else the one that serves.")] = None,
+    anew: Annotated[bool, typer.Option("--anew", help="Keep nothing: read the whole log, replace the table.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The recorded run as one JSON object.")] = False,
+) -> None:
+    """Recompute from the log the windows that are dirty at a cut, and publish them in one commit."""
+    from batch.recompute import run
+
+    console = Console(stderr=True)
+    settings = looking_at(load_settings(), version)
+    definition = catalogue.get(settings, pipeline)
+    first, last = (
+        None if text is None else moment(text, definition.window, of=f"`{option}`")
+        for option, text in (("--from", start), ("--to", end))
+    )
+    with console.status(f"{pipeline}: reading the log") as status:
+        done = run(
+            settings,
+            definition,
+            start=first,
+            end=last,
+            epoch=cut,
+            anew=anew,
+            probe=lambda point, _: status.update(f"{pipeline}: {STEPS.get(point, point)}"),
+        )
+    if as_json:
+        sys.stdout.write((json.dumps({"skipped": "KAPPA"}) if done is None else _json(done)) + "\n")
+    elif done is None:
+        Console().print(f"{pipeline} is in KAPPA: the stream alone is served, batch does not run.")
+    else:
+        Console().print(summary_table(pipeline, done))
+        if done.does_nothing:
+            Console().print(nothing_computed(done))
+
+
+def summary_table(pipeline: str, run: BatchRun) -> Table:
+    """Return what a person wants to know of a run."""
+    failed = [result for result in run.contract if not result.success]
+    rows = {
+        "cut": f"epoch {run.epoch} of stream-{run.stream_version}, {_offsets(run)}",
+        "records scanned": f"{sum(end - start for start, end in run.scanned.values()):,}",
+        "classes": ", ".join(f"{name} {count:,}" for name, count in run.counts.items()) or "none",
+        "windows computed": _ranges(run.computed),
+        "left stale": _ranges(run.stale),
+        "incomplete": _ranges([(entry.window_start, entry.window_end) for entry in run.incomplete]),
+        "contract": f"{len(run.contract) - len(failed)} of {len(run.contract)} expectations hold"
+        + "".join(f"; {result.severity}: {result.expectation}, got {result.observed}" for result in failed),
+        "batch table": f"version {run.batch_version}",
+        "took": f"{run.seconds:.1f} s",
+    }
+    table = Table(title=f"Batch of {pipeline}", show_header=False, title_justify="left")
+    for name, value in rows.items():
+        table.add_row(name, value)
+    return table
+
+
+def nothing_computed(run: BatchRun) -> str:
+    """Return why a run computed no window of the range that it was asked for, and what to do."""
+    at = "not known yet" if run.watermark is None else _time(run.watermark)
+    return (
+        f"Nothing was computed: expected a closed window within {_ranges([run.wanted] if run.wanted else [])} that the "
+        f"log still holds, got none: the watermark is {at}, {len(run.incomplete)} stretches are incomplete.\n"
+        "Hint: a window closes once the watermark is past its end by the allowed lateness; wait, or name another range."
+    )
+
+
+def _json(run: BatchRun) -> str:
+    """Return the recorded run, and as `nothing_computed` the reason, if no window of its range was computed."""
+    reason = {"nothing_computed": nothing_computed(run)} if run.does_nothing else {}
+    return json.dumps(json.loads(run.to_json()) | reason)
+
+
+def _offsets(run: BatchRun) -> str:
+    return "offsets " + ", ".join(f"{partition}: {offset:,}" for partition, offset in sorted(run.cut.items()))
+
+
+def _ranges(ranges: tuple[Range, ...] | list[Range]) -> str:
+    shown = [f"{_time(start)} to {_time(end)}" for start, end in ranges[:_SHOWN]]
+    more = [f"and {len(ranges) - _SHOWN} more ranges"] if len(ranges) > _SHOWN else []
+    return "\n".join([*shown, *more]) or "none"
+
+
+def _time(micros: int) -> str:
+    return (_EPOCH + timedelta(microseconds=micros)).strftime("%Y-%m-%d %H:%M:%S")
+
+
+COMMANDS = {"batch": batch}

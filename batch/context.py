@@ -1,0 +1,104 @@
+"""What the steps of one run share."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import duckdb
+
+from batch.cut import Target
+from batch.plan.dirty import Plan
+from batch.read.enrichment import Lookups
+from batch.read.index import History, new_offsets
+from batch.read.settings_in_force import Judging
+from batch.staging import Staging
+from cutover.definition.model.pipeline import Pipeline
+from cutover.engine.spark import session
+from cutover.lake.batch_runs import ExpectationResult, Incomplete, Range
+from cutover.lake.control.losses import Loss, Starts, touched
+from cutover.log.kafka import LogClient
+from cutover.records.enrich import NONE, Dimensions
+from cutover.records.reading.scan import Offsets, read
+from cutover.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """A run before it has read anything."""
+
+    settings: Settings
+    pipeline: Pipeline
+    target: Target
+    client: LogClient
+    earliest: Mapping[int, int]  # first offset left of each partition
+    history: History
+    recorded: tuple[Loss, ...]  # losses that were accepted, of this version of the stream and of those before it
+    lookups: Lookups
+    staged: Staging
+    run_id: str
+    anew: bool  # nothing of earlier runs is kept
+    wanted: Range | None  # None: every dirty window
+    started: datetime
+    begins_anew: bool = False  # the runs before judged by other settings: what they left is replaced
+    judging: Judging = field(default_factory=Judging)
+
+    @property
+    def connection(self) -> duckdb.DuckDBPyConnection:
+        """Return the connection that sees what is staged."""
+        return self.staged.connection
+
+    @property
+    def spark(self) -> "SparkSession":
+        """Return the process's Spark session, started when something is to be read: a run without work starts none."""
+        return session(self.settings, app=f"cutover batch {self.pipeline.name}")
+
+    def records(self, reads: tuple[Offsets, ...]) -> "DataFrame":
+        """Return the records of some offsets, as Spark's Kafka source gives them.
+
+        Raises:
+            OtherSettings: The runs on which this one builds judged their records by other settings.
+        """
+        records = read(self.spark, self.settings, self.pipeline, reads)
+        self.judging.note(records, self.pipeline, self.history)
+        return records
+
+    def dimensions(self, reads: tuple[Offsets, ...]) -> Dimensions:
+        """Return what the records of some offsets are joined with; looked for before Spark is started."""
+        resolved = self.lookups.resolved(reads)
+        return self.lookups.frames(self.spark, resolved) if resolved else NONE
+
+    @property
+    def scan(self) -> int:
+        """Return the ordinal of this run's scan."""
+        return len(self.history.runs)
+
+    @property
+    def lost(self) -> tuple[Starts, ...]:
+        """Return the windows, by their starts, that may miss records which nobody can read any more."""
+        return touched(self.recorded)
+
+    @property
+    def behind(self) -> bool:
+        """Return whether an earlier run has read beyond the cut: of another stream version, or of a later epoch."""
+        done = self.history.scanned
+        return any(offset < done.get(partition, 0) for partition, offset in self.target.record.end.items())
+
+    @property
+    def new(self) -> Offsets:
+        """Return the offsets of this run's scan: `[previous cut, cut)`; none if the cut is behind."""
+        return {} if self.behind else new_offsets(self.history, self.target.record.end)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What a run found and staged, before it publishes."""
+
+    scanned: Offsets
+    plan: Plan
+    incomplete: tuple[Incomplete, ...]
+    contract: tuple[ExpectationResult, ...]
+    open_from: int | None = None  # of sessions, as the run records it

@@ -1,0 +1,92 @@
+"""Where a run ends: a committed epoch of the streaming path, pinned, and checked against the log it names."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from cutover.clock import Clock
+from cutover.definition.model.pipeline import Pipeline
+from cutover.errors import LogError
+from cutover.lake.control import pins, versions
+from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
+from cutover.lake.tables import delta
+from cutover.log.cut import LogId
+from cutover.log.topic_partitions import told
+from cutover.settings import Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """The cut of a run; of the stream's tables batch takes nothing else."""
+
+    version: versions.Version
+    record: EpochRecord
+    newest: EpochRecord
+
+
+@contextmanager
+def pinned_target(
+    settings: Settings, pipeline: Pipeline, epoch: int | None, *, holder: str, clock: Clock
+) -> Iterator[Target]:
+    """Hold an epoch, the newest if none is named, until the run was compared; let it go at once if the run fails.
+
+    Raises:
+        LogError: No epoch is committed under this definition, or the named one is ahead of the newest.
+    """
+    version = versions.current(settings, pipeline)
+    if version is None or not delta.exists(version.uri):
+        raise _no_epoch(pipeline)
+    newest = EpochLog(version.uri).newest()
+    if newest is None:
+        raise _no_epoch(pipeline)
+    number = newest.epoch if epoch is None else epoch
+    if not 0 <= number <= newest.epoch:
+        msg = f"Cut of `{pipeline.name}` is ahead of the log: expected an epoch from 0 to {newest.epoch}, got {number}."
+        raise LogError(msg)
+    with pins.handed_on(settings, version, number, holder=holder, clock=clock):
+        yield Target(version=version, record=_record(version, number), newest=newest)
+
+
+def check_log(pipeline: Pipeline, record: EpochRecord, log: LogId) -> None:
+    """Refuse a topic that is no longer the one the epoch was read from.
+
+    Raises:
+        LogError: The topic was deleted and made again, or the cluster is another one.
+    """
+    expected, got = (record.cluster_id, record.topic_id), (log.cluster_id, log.topic_id)
+    if expected != got:
+        msg = (
+            f"Topic `{log.topic}` of `{pipeline.name}`: expected cluster and topic id {expected[0]}, {expected[1]} "
+            f"as of epoch {record.epoch}, got {got[0]}, {got[1]}.\nHint: the topic was made again, and is another log."
+        )
+        raise LogError(msg, runbook="TopicIdentityChanged")
+
+
+def check_offsets(pipeline: Pipeline, record: EpochRecord, earliest: dict[int, int], latest: dict[int, int]) -> None:
+    """Refuse a cut that the log does not reach or no longer holds.
+
+    Raises:
+        LogError: Names the partition, the offset and the bound.
+    """
+    for partition, offset in sorted(record.end.items()):
+        place = f"Cut of `{pipeline.name}` is not in the log: {told(record.topic, partition)}: "
+        if offset > latest.get(partition, 0):
+            msg = place + f"expected offset <= {latest.get(partition, 0)}, got {offset}.\nHint: the log was cut short."
+            raise LogError(msg, runbook="LogDataLost")
+        if offset < earliest.get(partition, 0):
+            msg = place + f"expected offset >= {earliest[partition]}, got {offset}."
+            raise LogError(msg + "\nHint: retention removed it; choose a later cut.", runbook="LogDataLost")
+
+
+def _record(version: versions.Version, number: int) -> EpochRecord:
+    # Read after the pin: no fold can take the epoch away between the two.
+    for record in EpochLog(version.uri).records(after=number - 1):
+        if record.epoch == number:
+            return record
+    msg = f"Epoch {number} of `{version.app_id}`: expected its record in the epoch log, found none."
+    raise LogError(msg, runbook="EpochHistoryBroken")
+
+
+def _no_epoch(pipeline: Pipeline) -> LogError:
+    msg = f"Cut of `{pipeline.name}`: expected a committed epoch under this definition, found none."
+    return LogError(msg + f"\nHint: `cutover stream {pipeline.name} --drain` commits one.")

@@ -1,0 +1,145 @@
+"""Which windows a run computes: closed at the cut, and touched by a record since they were last computed. Pure.
+
+Ranges are `[first window start, last window end)` in microseconds; a window lies in one if it lies wholly inside.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+from cutover.definition.model.windows import Aligned, Interval, newest
+from cutover.lake.batch_runs import Range
+
+Labelled = tuple[str, Interval]  # what becomes of a window
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Touch:
+    """A window that holds records, and the newest scan that found one."""
+
+    window: Interval
+    scan: int  # ordinal of the run that scanned it, from 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Horizon:
+    """What bounds a run: time at the cut, the wanted range, and what the log can no longer give."""
+
+    window: Aligned
+    closed: int | None  # windows that end by then are closed, microseconds; None: no window is
+    wanted: Range | None = None  # None: every dirty window
+    expired: Callable[[int], bool] = lambda _: False  # window start -> a record of it has left the log
+    ahead: frozenset[int] | None = (
+        None  # the cut is an older one: nothing is computed, and these were computed beyond it
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The closed windows of a run, by what becomes of them."""
+
+    compute: tuple[Interval, ...]  # ascending
+    computed: tuple[Range, ...]  # the runs of `compute` that follow one another without another window between
+    stale: tuple[Range, ...]  # dirty, and left alone
+    expired: tuple[Interval, ...]  # dirty, and not to be computed any more
+
+
+def plan(touches: Iterable[Touch], history: Sequence[Sequence[Range]], horizon: Horizon) -> Plan:
+    """Sort the closed windows into those to compute, those left stale, and those that have expired.
+
+    Args:
+        touches: One a window, in any order.
+        history: What each scan's run computed; the index is the scan's ordinal.
+        horizon: With `wanted`, every closed window of that range is computed, clean ones too.
+    """
+    ordered = sorted(touches, key=lambda touch: touch.window)
+    computed_by = _last_computed([touch.window for touch in ordered], history)
+    labels = [
+        (_label(touch.window, touch.scan > scan, horizon), touch.window)
+        for touch, scan in zip(ordered, computed_by, strict=True)
+    ]
+    whole = _whole(labels, horizon)
+    return Plan(
+        compute=tuple(window for label, window in labels if label == "compute"),
+        computed=_ranges(labels, "compute") if whole is None else (whole,),
+        stale=_ranges(labels, "stale"),
+        expired=tuple(window for label, window in labels if label == "expired"),
+    )
+
+
+def cover(plan: Plan, former: Sequence[Range], *, until: int | None) -> Plan:
+    """Return a plan of every window there is, so that it takes the place of what former runs left outside of it too.
+
+    Args:
+        plan: Of a run that computes all closed windows with records.
+        former: What the runs before computed, by other settings: rows may lie where no record does.
+        until: Windows that end by then are closed, microseconds.
+    """
+    if until is None or not former:
+        return plan
+    first, last = min(start for start, _ in former), min(max(end for _, end in former), until)
+    known = plan.computed or ((last, last),)
+    ranges = [*known]
+    ranges[0] = (min(first, ranges[0][0]), ranges[0][1])
+    ranges[-1] = (ranges[-1][0], max(last, ranges[-1][1]))
+    return replace(plan, computed=tuple(ranges))
+
+
+def inside(window: Interval, span: Range) -> bool:
+    """Return whether a window lies wholly inside a range."""
+    return span[0] <= window.start and window.end <= span[1]
+
+
+def _label(window: Interval, dirty: bool, horizon: Horizon) -> str:
+    if horizon.closed is None or window.end > horizon.closed:
+        return "open"
+    if horizon.ahead is not None:
+        return "stale" if dirty or window.start in horizon.ahead else "clean"
+    wanted = horizon.wanted is not None and inside(window, horizon.wanted)
+    if not dirty and (not wanted or horizon.expired(window.start)):
+        return "clean"
+    if horizon.expired(window.start):
+        return "expired"
+    return "compute" if wanted or horizon.wanted is None else "stale"
+
+
+def _whole(labels: Sequence[Labelled], horizon: Horizon) -> Range | None:
+    """Return the closed part of the wanted range, if every window in it can be computed: those without a record too.
+
+    Rows that lie there without a record are cleared; to compute only from the first touched window on would keep them.
+    """
+    if horizon.wanted is None or horizon.closed is None or horizon.ahead is not None:
+        return None
+    first, end = horizon.wanted[0], min(horizon.wanted[1], horizon.closed)
+    within = [label for label, window in labels if inside(window, (first, end))]
+    if not _holds_a_window(horizon.window, first, end) or horizon.expired(first):
+        return None
+    return None if any(label != "compute" for label in within) else (first, end)
+
+
+def _holds_a_window(window: Aligned, first: int, end: int) -> bool:
+    earliest = newest(window, first)
+    if earliest.start < first:
+        earliest = newest(window, window.following(earliest.start))
+    return inside(earliest, (first, end))
+
+
+def _last_computed(windows: Sequence[Interval], history: Sequence[Sequence[Range]]) -> list[int]:
+    """Return the ordinal of the newest scan whose run computed each window; -1: none did."""
+    found = [-1] * len(windows)
+    for scan, ranges in enumerate(history):
+        for first, end in ranges:
+            earliest = bisect_left(windows, first, key=lambda window: window.start)
+            inner = slice(earliest, bisect_right(windows, end, key=lambda window: window.end))
+            found[inner] = [scan] * len(found[inner])
+    return found
+
+
+def _ranges(labels: Sequence[Labelled], wanted: str) -> tuple[Range, ...]:
+    """Return the runs of a label.
+
+    A stretch of time that no record touched splits no run: it holds no row on the batch side, and counts as covered.
+    """
+    runs = (list(run) for label, run in groupby(labels, key=lambda pair: pair[0]) if label == wanted)
+    return tuple((run[0][1].start, run[-1][1].end) for run in runs)

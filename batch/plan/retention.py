@@ -1,0 +1,98 @@
+"""What the log no longer holds: windows of which a part has expired are frozen, never replaced by what is left."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.model.windows import Sessions, newest, oldest
+from cutover.lake.batch_runs import EXPIRED, LOST, BatchRun, Incomplete
+from cutover.lake.control.losses import Loss, Starts
+from cutover.records.parsing import limits
+from cutover.records.reading.scan import Offsets
+
+Lookup = Callable[[int], Mapping[int, int | None]]  # log time (microseconds) -> first offset not before it
+
+
+def lost(offsets: Offsets, earliest: Mapping[int, int]) -> dict[int, int]:
+    """Return the first offset left of each partition that lost records nobody scanned."""
+    return {p: earliest.get(p, 0) for p, (start, _) in offsets.items() if earliest.get(p, 0) > start}
+
+
+def left(offsets: Offsets, earliest: Mapping[int, int]) -> Offsets:
+    """Return the offsets that the log still holds."""
+    kept = {p: (max(start, earliest.get(p, 0)), end) for p, (start, end) in offsets.items()}
+    return {p: span for p, span in kept.items() if span[0] < span[1]}
+
+
+def unrecorded(gaps: Mapping[int, int], offsets: Offsets, recorded: Iterable[Loss]) -> dict[int, int]:
+    """Return the gaps that recorded losses do not cover: there the log gave records that only the stream has read.
+
+    Args:
+        gaps: What `lost` returns: partition -> first offset left.
+        offsets: What no run had scanned.
+        recorded: Losses of this very log.
+    """
+    reached = {partition: offsets[partition][0] for partition in gaps}
+    for loss in sorted(recorded, key=lambda loss: loss.first):
+        if loss.next is not None and not loss.again and loss.first <= reached.get(loss.partition, -1):
+            reached[loss.partition] = max(reached[loss.partition], loss.next)
+    return {partition: first for partition, first in gaps.items() if reached[partition] < first}
+
+
+def outdated(run: BatchRun, recorded: Iterable[Loss]) -> bool:
+    """Return whether the log that a run read is gone, or gave its offsets again, and that was accepted since."""
+    return any(
+        loss.again and loss.stream_version > run.stream_version and loss.topic_id == run.topic_id for loss in recorded
+    )
+
+
+def whole_from(starts: Sequence[int], gaps: Mapping[int, int], pipeline: Pipeline, lookup: Lookup) -> int | None:
+    """Return the first window start from which on every window still has all its records.
+
+    A record of a window that counts bears a log timestamp of at least `window start - max_ahead`. If the first such
+    offset lies behind the first one left, then what was lost is older than the window, as far as log timestamps tell.
+
+    Args:
+        starts: Window starts, ascending.
+        gaps: Partition -> first offset left, of the partitions that lost records; each still holds one before the cut.
+        pipeline: Gives `max_ahead`.
+        lookup: Asks the log.
+
+    Returns:
+        One of `starts`; None: none of them is known to be whole.
+    """
+    low, high = 0, len(starts)
+    while low < high:
+        middle = (low + high) // 2
+        if _whole(lookup(starts[middle] - pipeline.lateness.max_ahead_micros), gaps):
+            high = middle
+        else:
+            low = middle + 1
+    return starts[low] if low < len(starts) else None
+
+
+def frozen(before: int, pipeline: Pipeline) -> Incomplete:
+    """Return the entry that stands for every window that starts before a time."""
+    # A session that starts before it touches the moment before it; what touches a stretch of time counts as in it.
+    last_end = before - 1 if isinstance(pipeline.window, Sessions) else newest(pipeline.window, before - 1).end
+    return Incomplete(window_start=limits.MIN_MICROS, window_end=last_end, reason=EXPIRED)
+
+
+def lost_windows(starts: Starts, pipeline: Pipeline) -> Incomplete:
+    """Return the entry that stands for the windows touched by recorded losses, by their starts `[from, to)`."""
+    last_end = starts[1] - 1 if isinstance(pipeline.window, Sessions) else newest(pipeline.window, starts[1] - 1).end
+    return Incomplete(window_start=starts[0], window_end=last_end, reason=LOST)
+
+
+def frozen_before(entry: Incomplete, pipeline: Pipeline) -> int:
+    """Return the time that `frozen` was given; the beginning of time for any other entry."""
+    if entry.window_start != limits.MIN_MICROS or entry.reason != EXPIRED:
+        return limits.MIN_MICROS
+    if isinstance(pipeline.window, Sessions):
+        return entry.window_end + 1
+    return pipeline.window.following(oldest(pipeline.window, entry.window_end - 1).start)
+
+
+def _whole(found: Mapping[int, int | None], gaps: Mapping[int, int]) -> bool:
+    # No answer: every record left is older than that, and those lost are older still.
+    offsets = ((found.get(partition), first) for partition, first in gaps.items())
+    return all(offset is None or offset > first for offset, first in offsets)

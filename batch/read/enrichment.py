@@ -1,0 +1,52 @@
+"""The dimensions that a run joins records with: for each record the version that the stream recorded for its epoch."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from batch.cut import Target
+from cutover.definition.model.pipeline import Pipeline
+from cutover.lake.dimensions import joined_versions
+from cutover.lake.dimensions.joined_versions import Span
+from cutover.lake.dimensions.rejoin import Rejoin, Spans
+from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
+from cutover.records.enrich import NONE, Dimensions
+from cutover.records.reading.scan import Offsets
+from cutover.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class Lookups:
+    """One run's dimensions, and what it has joined with which version."""
+
+    def __init__(self, settings: Settings, pipeline: Pipeline, target: Target) -> None:
+        self._rejoin = Rejoin(settings, pipeline) if pipeline.lookups else None
+        self._known: Spans = {} if self._rejoin is None else self._rejoin.recorded(_records(target))
+        self._spans: dict[str, list[Span]] = defaultdict(list)
+
+    @property
+    def spans(self) -> Mapping[str, tuple[Span, ...]]:
+        """Return what was joined with which version so far, by lookup."""
+        return {name: joined_versions.merged(spans) for name, spans in self._spans.items()}
+
+    def resolved(self, reads: Sequence[Offsets]) -> Spans:
+        """Return which versions the records of some offsets are to be joined with, and remember them.
+
+        Raises:
+            LakeError: A dimension cannot be joined as it is now, and a recorded version can no longer be read.
+        """
+        found = {} if self._rejoin is None else self._rejoin.resolved(self._known, reads)
+        for name, spans in found.items():
+            self._spans[name] += spans
+        return found
+
+    def frames(self, spark: "SparkSession", spans: Spans) -> Dimensions:
+        """Return what the records of resolved offsets are joined with."""
+        return NONE if self._rejoin is None else self._rejoin.frames(spark, spans)
+
+
+def _records(target: Target) -> Sequence[EpochRecord]:
+    """Return the epochs up to the cut, which is pinned."""
+    return [record for record in EpochLog(target.version.uri).records() if record.epoch <= target.record.epoch]

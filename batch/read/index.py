@@ -1,0 +1,240 @@
+"""The batch index: which offsets hold which window, and what each run did; kept from the one scan of each offset.
+
+A run's `range` and ledger rows are committed before its `run` row, so rows without a run are those of a run that
+was killed: they are never read, and taken out before the next run writes its own.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import takewhile
+
+import duckdb
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable
+
+from batch.plan.dirty import Touch
+from batch.plan.retention import outdated
+from cutover.definition.compile.fingerprint import batch_fingerprint
+from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.model.windows import Interval
+from cutover.engine import queries
+from cutover.errors import LogError
+from cutover.lake import batch_runs
+from cutover.lake.batch_runs import BatchRun, Range
+from cutover.lake.control.losses import Loss
+from cutover.lake.paths import BATCH_TABLES, BatchTable, batch_uri
+from cutover.lake.tables import checksums, commits, data_files, delta, upkeep
+from cutover.lake.tables.schemas import BATCH_INDEX, batch_ledger_schema
+from cutover.log.cut import LogId
+from cutover.records.reading.scan import Offsets
+from cutover.records.reading.segments import Span
+from cutover.settings import Settings
+
+_RANGES = """
+    WITH scans AS (SELECT unnest($runs::VARCHAR[]) AS run, unnest(range(len($runs::VARCHAR[]))) AS scan)
+    SELECT scan, _partition, epoch_us(window_start) AS window_start, epoch_us(window_end) AS window_end,
+           first_offset, last_offset
+    FROM {source} JOIN scans ON run = _run WHERE _kind = 'range'
+"""
+
+
+ORPHANS = {"userMetadata": "rows of runs that do not count"}
+_GROWING: tuple[BatchTable, ...] = ("batch_index", "batch_ledger")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """The runs whose scans still hold: same definition, same batch side."""
+
+    runs: tuple[BatchRun, ...]  # oldest first; the index is the ordinal of the scan
+
+    @property
+    def scanned(self) -> dict[int, int]:
+        """Return the next offset of each partition that no run has scanned."""
+        ends: dict[int, int] = {}
+        for run in self.runs:
+            ends |= {partition: end for partition, (_, end) in run.scanned.items()}
+        return ends
+
+    @property
+    def newest(self) -> BatchRun | None:
+        """Return the newest run."""
+        return self.runs[-1] if self.runs else None
+
+    @property
+    def in_force(self) -> str | None:
+        """Return the digest of the settings by which the runs judged records; None: none of them read any."""
+        return None if self.newest is None else self.newest.in_force
+
+
+def load(
+    settings: Settings, pipeline: Pipeline, log: LogId, recorded: Sequence[Loss] = (), *, judging: str | None = None
+) -> History:
+    """Return the runs on which this one builds: the newest ones with the batch definition in force.
+
+    A run of another team's SQL ends the row: it has taken over the table, and the index of those before it is gone. So
+    does one that judged records by other settings than those of the digest `judging`, if one is given; and one that
+    read a log which a recorded loss gave up: what it computed stays, its offsets mean nothing now.
+
+    Raises:
+        LogError: They read another log.
+        LakeError: The index cannot be read.
+    """
+    fingerprint = batch_fingerprint(pipeline)
+    known = batch_runs.runs(settings, pipeline)
+    begun = max((number for number, run in enumerate(known) if run.anew), default=0)
+    newest_first = reversed(known[begun:])
+
+    def goes_on(run: BatchRun) -> bool:
+        is_alike = judging is None or run.in_force in {None, judging}
+        return is_alike and run.batch_fingerprint == fingerprint and not outdated(run, recorded)
+
+    runs = [*takewhile(goes_on, newest_first)]
+    for run in reversed(runs):
+        if run.topic_id != log.topic_id:
+            msg = f"Batch of `{pipeline.name}`: expected its earlier runs' topic id {run.topic_id}, got {log.topic_id}."
+            hint = f"\nHint: the topic was made again; `cutover accept-loss {pipeline.name}` shows how to go on."
+            raise LogError(msg + hint, runbook="TopicIdentityChanged")
+    return History(runs=tuple(runs[::-1]))
+
+
+def bind_ranges(
+    connection: duckdb.DuckDBPyConnection, settings: Settings, pipeline: Pipeline, history: History
+) -> None:
+    """Make the table `ranges`: scan, `_partition`, window (microseconds), first and last offset."""
+    uri = batch_uri(settings, pipeline, "batch_index")
+    if delta.exists(uri):
+        delta.relation(connection, "batch_index", uri)
+    else:
+        connection.register("batch_index", BATCH_INDEX.empty_table())
+    runs = [run.run_id for run in history.runs]
+    connection.execute(f"CREATE OR REPLACE TEMP TABLE ranges AS {_RANGES.format(source='batch_index')}", {"runs": runs})
+
+
+def add_ranges(connection: duckdb.DuckDBPyConnection, rows: str, scan: int) -> None:
+    """Add the index rows of the scan in hand to `ranges`."""
+    connection.execute(
+        f"INSERT INTO ranges SELECT {int(scan)}, _partition, epoch_us(window_start), epoch_us(window_end), "  # noqa: S608 -- names of ours
+        f"first_offset, last_offset FROM {rows}"
+    )
+
+
+def touches(connection: duckdb.DuckDBPyConnection) -> list[Touch]:
+    """Return every window that holds records, with the newest scan that found one."""
+    rows = connection.execute("SELECT window_start, window_end, max(scan) FROM ranges GROUP BY ALL").fetchall()
+    return [Touch(window=Interval(start, end), scan=scan) for start, end, scan in rows]
+
+
+def expired_windows(connection: duckdb.DuckDBPyConnection, earliest: Mapping[int, int], before: int) -> frozenset[int]:
+    """Return the starts of windows with records that have left the log, as scans before a scan found them."""
+    _bind_offsets(connection, "earliest", earliest)
+    query = """
+        SELECT DISTINCT window_start FROM ranges JOIN earliest ON partition = _partition
+        WHERE first_offset < first AND scan < ?
+    """
+    return frozenset(row[0] for row in connection.execute(query, [before]).fetchall())
+
+
+def beyond(connection: duckdb.DuckDBPyConnection, cut: Mapping[int, int]) -> frozenset[int]:
+    """Return the starts of windows that hold records beyond a cut."""
+    _bind_offsets(connection, "cut", cut)
+    query = """
+        SELECT DISTINCT window_start FROM ranges LEFT JOIN cut ON cut.partition = _partition
+        WHERE last_offset >= coalesce(cut.first, 0)
+    """
+    return frozenset(row[0] for row in connection.execute(query).fetchall())
+
+
+def spans(connection: duckdb.DuckDBPyConnection, windows: str, *, before: int) -> list[Span]:
+    """Return where the records of some windows lie, as scans before a scan found them.
+
+    Args:
+        connection: With `ranges`.
+        windows: A relation with `window_start` (microseconds).
+        before: Ordinal of the first scan left out.
+    """
+    query = f"SELECT _partition, first_offset, last_offset FROM ranges SEMI JOIN {windows} USING (window_start) WHERE scan < ?"  # noqa: S608, E501 -- names of ours
+    rows = connection.execute(query, [before]).fetchall()
+    return [Span(partition=partition, first=first, last=last) for partition, first, last in rows]
+
+
+def inside_sql(ranges: Sequence[Range]) -> str:
+    """Return DuckDB's condition that a window lies wholly inside one of the ranges."""
+    parts = (f"(epoch_us(window_start) >= {a} AND epoch_us(window_end) <= {b})" for a, b in ranges)
+    return " OR ".join(parts) or "false"
+
+
+def record_scan(
+    settings: Settings, pipeline: Pipeline, history: History, *, ranges: pa.Table, ledger: pa.Table, run_id: str
+) -> int:
+    """Write what a scan found; a repeat after a kill leaves nothing double.
+
+    Returns:
+        The version of the ledger.
+    """
+    kept = [run.run_id for run in history.runs]
+    _replace_orphans(settings, pipeline, "batch_index", kept, ranges, run_id)
+    return _replace_orphans(settings, pipeline, "batch_ledger", kept, ledger, run_id)
+
+
+def record_run(settings: Settings, pipeline: Pipeline, run: BatchRun) -> BatchRun:
+    """Write the row that makes a run count, with what the listed files of each table weigh then; return it."""
+    table = delta.ensure(batch_uri(settings, pipeline, "batch_index"), BATCH_INDEX)
+    stem = checksums.new_stem("run", run.run_id)
+    weights = {name: _weight(settings, pipeline, name) for name in BATCH_TABLES}
+    weights["batch_index"] += checksums.weight_of("", stem)
+    sealed = replace(run, files={name: checksums.text_of(weight) for name, weight in weights.items()})
+    row = {"_kind": "run", "_run": run.run_id, "_epoch": run.epoch, "_record": sealed.to_json()}
+    commits.append(table, pa.Table.from_pylist([row], schema=BATCH_INDEX), stem=stem)
+    for name in _GROWING:  # after it: no version that a recorded run names is older than a day and merged since
+        upkeep.clean(batch_uri(settings, pipeline, name))
+    return sealed
+
+
+def _weight(settings: Settings, pipeline: Pipeline, name: BatchTable) -> int:
+    uri = batch_uri(settings, pipeline, name)
+    return checksums.total(delta.paths(delta.open_table(uri))) if delta.exists(uri) else 0
+
+
+def _replace_orphans(
+    settings: Settings, pipeline: Pipeline, name: BatchTable, kept: Sequence[str], rows: pa.Table, run_id: str
+) -> int:
+    schema = BATCH_INDEX if name == "batch_index" else batch_ledger_schema(pipeline)
+    uri = batch_uri(settings, pipeline, name)
+    table = delta.ensure(uri, schema)
+    _remove_orphans(table, "_kind = 'range'" if name == "batch_index" else "true", kept)
+    if upkeep.compact(uri):  # before the rows of this run: what it records is a version that holds the merged file
+        table = delta.open_table(uri)
+    if rows.num_rows:
+        commits.append(table, rows, stem=checksums.new_stem(name.removeprefix("batch_"), run_id))
+    return int(table.version())
+
+
+def _remove_orphans(table: DeltaTable, ours: str, kept: Sequence[str]) -> None:
+    """Take out the rows of runs that do not count: files that hold some are written anew without them."""
+    left = f"NOT ({ours}) OR list_contains(?, _run)"
+    gone, made = [], []
+    for action in delta.actions(table):
+        with queries.connect() as connection, delta.naming(table):
+            delta.bind(connection, "found", table, paths=(str(action["path"]),))
+            rows = connection.sql(f"SELECT * FROM found WHERE {left}", params=[list(kept)]).to_arrow_table()  # noqa: S608
+        if rows.num_rows < int(action["num_records"]):
+            gone.append(action)
+            made += [rows] if rows.num_rows else []
+    if gone:
+        with commits.refusing(table.table_uri):
+            schema = pa.schema(table.schema().to_arrow())
+            files = [data_files.write(table.table_uri, r.cast(schema), checksums.new_stem("kept")) for r in made]
+        commits.replace(table, gone, files, commit=CommitProperties(max_commit_retries=0, custom_metadata=ORPHANS))
+
+
+def _bind_offsets(connection: duckdb.DuckDBPyConnection, name: str, offsets: Mapping[int, int]) -> None:
+    schema = pa.schema([("partition", pa.int32()), ("first", pa.int64())])
+    connection.register(name, pa.table({"partition": list(offsets), "first": list(offsets.values())}, schema=schema))
+
+
+def new_offsets(history: History, cut: Mapping[int, int]) -> Offsets:
+    """Return what no run has scanned: `[previous cut, cut)` by partition; partitions without any are left out."""
+    done = history.scanned
+    spans_ = {partition: (done.get(partition, 0), end) for partition, end in cut.items()}
+    return {partition: span for partition, span in spans_.items() if span[0] < span[1]}

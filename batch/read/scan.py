@@ -1,0 +1,160 @@
+"""The one scan of new offsets: every class aggregated by partition, window and key, with the offsets that hold it."""
+
+from typing import TYPE_CHECKING
+
+import duckdb
+import pyarrow as pa
+
+from batch.cut import Target
+from batch.staging import Staging
+from cutover.definition.model.pipeline import Pipeline, SameDefinition
+from cutover.definition.model.windows import Fixed, Sessions
+from cutover.lake.tables.schemas import BATCH_INDEX, batch_ledger_schema, partial_schema
+from cutover.records import duplicates
+from cutover.records.classes import Class
+from cutover.records.classify import classified
+from cutover.records.enrich import Dimensions, without_lookups
+from cutover.records.parsing.parser import parsed
+from cutover.records.partials import aggregated
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+HOURS = Fixed(hours=1)
+"""How finely the index knows where the rows of sessions lie: there are no windows that it could know."""
+
+SCAN, TOUCHED, AGAIN, ONCE = "scanned", "touched", "read_again", "once"
+COUNTED = "counted"
+"""Partials of the windows that are computed."""
+
+FIRST, LAST, CONFLICTS = "_first_offset", "_last_offset", "_conflicts"
+
+
+def scan(records: "DataFrame", pipeline: Pipeline, staged: Staging, dimensions: Dimensions) -> None:
+    """Stage the partials of records that no run has scanned, and the index rows that follow from them.
+
+    Views: `scanned` (the partial shape, `_partition` always set, first and last offset), `touched` (`_partition`,
+    `window_start`, `window_end`, `first_offset`, `last_offset`, `_n`; of the rows that can count in a window; of
+    sessions by `HOURS`).
+    """
+    staged.write(SCAN, partials(records, pipeline, dimensions))
+    if isinstance(pipeline.batch, SameDefinition) and not pipeline.lookups:
+        _bind_touched(pipeline, staged.connection, SCAN, where=f"_class = '{Class.ACCEPTED}'")
+        return
+    # The team's SQL decides for itself what it filters, and another version of a dimension may count what this one does
+    # not: every row that parsed touches its windows.
+    staged.write("windows", _windows(records, pipeline))
+    _bind_touched(pipeline, staged.connection, "windows", where="true")
+
+
+def read_again(records: "DataFrame", pipeline: Pipeline, staged: Staging, dimensions: Dimensions) -> None:
+    """Stage the partials of records that an earlier run scanned, as the view `read_again`."""
+    staged.write(AGAIN, partials(records, pipeline, dimensions))
+
+
+def count_once(records: "DataFrame", pipeline: Pipeline, staged: Staging, dimensions: Dimensions) -> None:
+    """Stage the partials of all records of some windows, twins of one another told apart.
+
+    View `once`: what can count, as accepted or duplicate, in the partial shape, and `_conflicts bigint`. Of a window
+    whose records are not all among these the rows mean nothing.
+    """
+    rows = parsed(records, pipeline, dimensions)
+    told = classified(duplicates.marked(rows, pipeline), pipeline, watermark_micros=None, duplicate=duplicates.IS_TWIN)
+    can_count = told.where(f"_class IN ('{Class.ACCEPTED}', '{Class.DUPLICATE}')")
+    further = {CONFLICTS: f"sum({duplicates.CONFLICT})"}
+    staged.write(ONCE, aggregated(can_count, pipeline, by=("_partition",), further=further))
+
+
+def partials(records: "DataFrame", pipeline: Pipeline, dimensions: Dimensions) -> "DataFrame":
+    """Return the partial shape by partition of records without lateness: batch judges no row late."""
+    rows = classified(parsed(records, pipeline, dimensions), pipeline, watermark_micros=None)
+    bounds = {FIRST: "min(_offset)", LAST: "max(_offset)"}
+    return aggregated(rows, pipeline, by=("_partition",), further=bounds)
+
+
+def empty(pipeline: Pipeline, connection: duckdb.DuckDBPyConnection) -> None:
+    """Bind the views of a scan that had nothing to read."""
+    connection.register(SCAN, _scanned_schema(pipeline).empty_table())
+    _bind_touched(pipeline, connection, SCAN, where="true")
+
+
+def range_rows(connection: duckdb.DuckDBPyConnection, run_id: str, target: Target) -> pa.Table:
+    """Return the index rows of the scan."""
+    query = f"SELECT 'range' AS _kind, $run AS _run, $epoch AS _epoch, *, NULL AS _record FROM {TOUCHED}"  # noqa: S608
+    return _table(connection, query, {"run": run_id, "epoch": target.record.epoch}, BATCH_INDEX)
+
+
+def ledger_rows(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, run_id: str, target: Target) -> pa.Table:
+    """Return the rows of the scan that count in no window, and those of the computed windows that have a twin there."""
+    rows = f"SELECT * FROM {SCAN} WHERE _class <> '{Class.ACCEPTED}'"  # noqa: S608 -- names of ours
+    if tells_twins(pipeline):
+        rows += f" UNION ALL BY NAME SELECT * FROM {COUNTED} WHERE _class = '{Class.DUPLICATE}'"  # noqa: S608 -- ours
+    query = f"SELECT $run AS _run, $epoch AS _epoch, * FROM ({rows})"  # noqa: S608 -- names of ours
+    parameters: dict[str, object] = {"run": run_id, "epoch": target.record.epoch}
+    return _table(connection, query, parameters, batch_ledger_schema(pipeline))
+
+
+def class_counts(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline) -> dict[str, int]:
+    """Return the (record, window) pairs of the scan by class; duplicates are those of computed windows."""
+    rows = f"SELECT _class, _n FROM {SCAN}"  # noqa: S608 -- a name of ours
+    if tells_twins(pipeline):
+        rows += f" UNION ALL SELECT _class, _n FROM {COUNTED} WHERE _class = '{Class.DUPLICATE}'"  # noqa: S608 -- ours
+    query = f"SELECT _class, sum(_n)::BIGINT FROM ({rows}) GROUP BY ALL ORDER BY ALL"  # noqa: S608 -- names of ours
+    return dict(connection.execute(query).fetchall())
+
+
+def id_conflicts(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline) -> int:
+    """Return how many records of the computed windows count beside one with their id and an earlier event time."""
+    if not tells_twins(pipeline):
+        return 0
+    query = f"SELECT coalesce(sum({CONFLICTS}), 0)::BIGINT FROM {COUNTED}"  # noqa: S608 -- names of ours
+    (found,) = connection.execute(query).fetchall()[0]
+    return int(found)
+
+
+def tells_twins(pipeline: Pipeline) -> bool:
+    """Return whether a run finds twins itself: a team's SQL decides what it counts."""
+    return pipeline.source.record_id is not None and isinstance(pipeline.batch, SameDefinition)
+
+
+_TOUCHED = f"""
+    SELECT _partition, window_start, window_end, min({FIRST}) AS first_offset, max({LAST}) AS last_offset,
+           sum(_n)::BIGINT AS _n
+    FROM {{source}} WHERE {{where}} GROUP BY _partition, window_start, window_end
+"""  # noqa: S608 -- names of ours
+
+
+def _bind_touched(pipeline: Pipeline, connection: duckdb.DuckDBPyConnection, rows: str, *, where: str) -> None:
+    source = _hours_sql(pipeline.window, rows) if isinstance(pipeline.window, Sessions) else rows
+    connection.execute(f"CREATE TEMP VIEW {TOUCHED} AS {_TOUCHED.format(source=source, where=where)}")
+
+
+def _hours_sql(window: Sessions, rows: str) -> str:
+    """Return rows with an hour in the place of a session: one row for each hour from its first to its last row."""
+    first, last = "epoch_us(window_start)", f"epoch_us(window_end) - {window.gap_micros}"
+    hour = f"{first} - (({first} % {HOURS.size}) + {HOURS.size}) % {HOURS.size}"
+    hours = f"SELECT * EXCLUDE (window_start, window_end), unnest(range({hour}, {last} + 1, {HOURS.size})) AS hour FROM {rows}"  # noqa: S608, E501 -- names of ours
+    ends = f"make_timestamptz(hour) AS window_start, make_timestamptz(hour + {HOURS.size}) AS window_end"
+    return f"(SELECT *, {ends} FROM ({hours}))"  # noqa: S608 -- names of ours
+
+
+def _windows(records: "DataFrame", pipeline: Pipeline) -> "DataFrame":
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415 -- Spark's own name; only a run needs it
+
+    pipeline = without_lookups(pipeline)
+    unfiltered = parsed(records, pipeline).withColumn("_filtered", F.lit(False))  # noqa: FBT003 -- a literal
+    rows = classified(unfiltered, pipeline, watermark_micros=None).where(F.col("window_start").isNotNull())
+    bounds = (F.min("_offset").alias(FIRST), F.max("_offset").alias(LAST), F.count(F.lit(1)).alias("_n"))
+    return rows.groupBy("_partition", "window_start", "window_end").agg(*bounds)
+
+
+def _scanned_schema(pipeline: Pipeline) -> pa.Schema:
+    return partial_schema(pipeline).append(pa.field(FIRST, pa.int64())).append(pa.field(LAST, pa.int64()))
+
+
+def _table(
+    connection: duckdb.DuckDBPyConnection, query: str, parameters: dict[str, object], schema: pa.Schema
+) -> pa.Table:
+    """Return a query's rows in a table's columns and types."""
+    found = connection.sql(query, params=parameters).to_arrow_table()
+    return found.select(schema.names).cast(schema)

@@ -1,0 +1,87 @@
+"""What a batch run judges records by, read from the session that reads them: one table holds one truth."""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from batch.cut import Target
+from batch.read.index import History
+from cutover.definition.model.pipeline import Pipeline
+from cutover.engine import code, readback
+from cutover.engine.in_force import InForce, Ran, drifts
+from cutover.errors import LakeError
+from cutover.lake import batch_runs
+from cutover.lake.epochs.epoch_log import EpochLog
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+OWN = (
+    "batch.plan.dirty",
+    "batch.read.scan",
+    "batch.read.sql",
+    "batch.sessions",
+    "batch.windows",
+    "batch.write.replace",
+    "batch.write.result",
+)
+"""What the batch path alone judges and aggregates by."""
+
+
+class OtherSettings(Exception):  # noqa: N818 -- no error: the run begins anew, without the runs before it
+    """The runs on which this one would build judged their records by other settings; nothing was published."""
+
+    def __init__(self, digest: str) -> None:
+        super().__init__(digest)
+        self.digest = digest
+
+
+@dataclass(slots=True)
+class Judging:
+    """Settings in force and isolation, of all reads of one run; nothing before the first one."""
+
+    found: InForce | None = None
+    isolations: set[str] = field(default_factory=set)
+
+    def recorded(self, pipeline: Pipeline, history: History) -> dict[str, Any]:
+        """Return what a run records of it, by field; of a run that read nothing it is as before."""
+        before = history.newest
+        if self.found is None:
+            isolation = pipeline.source.isolation if before is None else before.isolation
+            return {"isolation": isolation, "in_force": history.in_force}
+        digest = self.found.digest
+        items = None if digest == history.in_force else self.found.families
+        isolation = ",".join(sorted(self.isolations)) or pipeline.source.isolation
+        return {"isolation": isolation, "in_force": digest, "in_force_items": items}
+
+    def note(self, records: "DataFrame", pipeline: Pipeline, history: History) -> None:
+        """Take note of one read.
+
+        Raises:
+            OtherSettings: The runs before judged by others.
+            LakeError: An earlier read of this run had others.
+        """
+        self.look(records.sparkSession, pipeline, history)
+        self.isolations.add(readback.isolation(records))
+
+    def look(self, spark: "SparkSession", pipeline: Pipeline, history: History) -> None:
+        """Take note of a session that reads the log; raises as `note`."""
+        now = readback.of_session(spark, pipeline, {"code of batch": code.hashes(OWN)})
+        if self.found is not None and now != self.found:
+            msg = f"Batch of `{pipeline.name}`: expected settings in force that hold for a whole run, got others in it."
+            raise LakeError(msg + "\nHint: nothing was published; run it again.", runbook="SealBroken")
+        if history.in_force not in {None, now.digest}:
+            raise OtherSettings(now.digest)
+        self.found = now
+
+
+def are_apart(history: History, target: Target) -> bool:
+    """Return whether stream and batch are recorded with settings that differ: a run with nothing to read looks again.
+
+    Else a batch table that was computed under settings that nobody meant would stay until the next record comes.
+    """
+    newest = history.newest
+    batch = None if newest is None else batch_runs.in_force(history.runs, newest)
+    stream = EpochLog(target.version.uri).in_force(target.record.in_force)
+    if batch is None or stream is None:
+        return False
+    return bool(drifts([Ran(who="batch", in_force=batch), Ran(who="stream", in_force=stream)]))

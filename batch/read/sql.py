@@ -1,0 +1,178 @@
+"""The team's own SQL over the records that parsed: what a batch job computes today, in the definition's columns."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import duckdb
+import pyarrow as pa
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from batch.staging import Staging
+from cutover.definition.compile.fingerprint import batch_sql
+from cutover.definition.compile.types import column_types
+from cutover.definition.model.pipeline import Pipeline, Sql
+from cutover.definition.model.windows import Interval
+from cutover.errors import DefinitionError
+from cutover.lake.tables import delta
+from cutover.lake.tables.schemas import batch_schema
+from cutover.records import duplicates, windowing
+from cutover.records.classes import Class
+from cutover.records.classify import future_sql
+from cutover.records.enrich import Dimensions
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+EVENTS, RETURNED = "events", "returned"
+_NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "FLOAT", "DOUBLE", "DECIMAL")
+
+
+def stage(events: "DataFrame", pipeline: Pipeline, windows: Sequence[Interval], staged: Staging) -> None:
+    """Run the SQL and stage its rows, in their own types, as the view `returned`.
+
+    Its view `events`, which is handed in, holds all records of the run's windows and some of their neighbours'; each
+    window must follow from its own records. Rows of other windows are dropped.
+
+    Raises:
+        DefinitionError: The file is not one query, or Spark refuses it.
+    """
+    from pyspark import errors  # noqa: PLC0415 -- only a run needs Spark
+
+    text = _query(pipeline)
+    events.createOrReplaceTempView(EVENTS)
+    session = events.sparkSession
+    try:
+        result = session.sql(text)
+        _check_names(pipeline, result)
+        staged.write(RETURNED, _inside(result, pipeline, windows))
+    except (errors.AnalysisException, errors.ArithmeticException, errors.SparkRuntimeException) as error:
+        reason = str(error).strip().splitlines()[0]
+        msg = f"{_place(pipeline)}: expected a query that Spark takes, got: {reason}"
+        raise DefinitionError(msg) from error
+    finally:
+        session.catalog.dropTempView(EVENTS)
+
+
+def events(records: "DataFrame", pipeline: Pipeline, dimensions: Dimensions) -> "DataFrame":
+    """Return the view `events`: the rows that parsed, with `_class`, `_partition`, `_offset`, `_log_time`."""
+    from cutover.records.parsing.parser import parsed  # noqa: PLC0415 -- only a run needs Spark
+
+    rows, twin = parsed(records, pipeline, dimensions).where("_reason IS NULL"), "false"
+    if pipeline.source.record_id is not None:
+        rows, twin = duplicates.marked(rows, pipeline), duplicates.IS_TWIN
+    judged = (
+        f"CASE WHEN _filtered THEN '{Class.FILTERED}' "
+        f"WHEN {future_sql(pipeline, 'unix_micros(_event_time)')} THEN '{Class.FUTURE}' "
+        f"WHEN {twin} THEN '{Class.DUPLICATE}' ELSE '{Class.ACCEPTED}' END AS _class"
+    )
+    columns = (f"`{name}`" for name in column_types(pipeline))
+    return rows.selectExpr(*columns, judged, "_partition", "_offset", "_log_time")
+
+
+def result_sql(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, windows: str, epoch: int) -> str:
+    """Return the query of the staged rows in the batch table's columns and types.
+
+    Args:
+        connection: With the view `returned`.
+        pipeline: The definition.
+        windows: A relation of the run's windows: `window_start`, `window_end` (microseconds).
+        epoch: The cut's.
+
+    Raises:
+        DefinitionError: A value does not fit its column exactly, a window is not one of the definition's, or a
+            (window, key) stands twice.
+    """
+    connection.register("batch_columns", batch_schema(pipeline).empty_table())
+    found, wanted = _types(connection, RETURNED), _types(connection, "batch_columns")
+    _check_windows(connection, pipeline, windows)
+    given = [name for name in wanted if name in found and name not in {"_n", "_epoch", "window_end"}]
+    for name in given:
+        _check_column(connection, pipeline, name, found[name], wanted[name])
+    columns = [f"{delta.identifier(n)}::{wanted[n]} AS {delta.identifier(n)}" for n in given if n != "window_start"]
+    end = "make_timestamptz(planned.window_end) AS window_end"
+    tail = f"NULL::BIGINT AS _n, {int(epoch)}::BIGINT AS _epoch"
+    rows = f"SELECT returned.window_start, {end}, {', '.join(columns)}, {tail} FROM {RETURNED} AS returned"  # noqa: S608 -- quoted
+    return f"{rows} JOIN {windows} AS planned ON epoch_us(returned.window_start) = planned.window_start"
+
+
+def _query(pipeline: Pipeline) -> str:
+    text = batch_sql(pipeline)
+    try:
+        statements = [part for part in sqlglot.parse(text, read="spark") if part is not None]
+    except SqlglotError as error:
+        msg = f"{_place(pipeline)}: expected one query, it does not parse: {str(error).splitlines()[0]}"
+        raise DefinitionError(msg) from None
+    if len(statements) != 1 or not isinstance(statements[0], exp.Query):
+        kinds = ", ".join(type(part).__name__.upper() for part in statements) or "nothing"
+        msg = f"{_place(pipeline)}: expected one query that changes nothing, got {kinds}."
+        raise DefinitionError(msg)
+    return text.strip().rstrip(";")
+
+
+def _check_names(pipeline: Pipeline, result: "DataFrame") -> None:
+    wanted = ("window_start", *pipeline.key, *pipeline.measures)
+    missing = [name for name in wanted if result.columns.count(name) != 1]
+    if missing:
+        msg = (
+            f"{_place(pipeline)}: expected the columns {', '.join(wanted)}, each once, got {', '.join(result.columns)}."
+        )
+        msg += f"\nHint: look at {', '.join(missing)}."
+        raise DefinitionError(msg)
+    kind = result.schema["window_start"].dataType.simpleString()
+    if kind != "timestamp":
+        msg = f"{_place(pipeline)}, column `window_start`: expected timestamp, got {kind}.\nHint: cast it in the query."
+        raise DefinitionError(msg)
+
+
+def _inside(result: "DataFrame", pipeline: Pipeline, windows: Sequence[Interval]) -> "DataFrame":
+    """Return the rows in some windows, and with them those that name no window: they are refused, not dropped."""
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415 -- Spark's own name; only a run needs it
+
+    wanted = pa.array([window.start for window in windows], pa.int64())
+    starts = F.broadcast(result.sparkSession.createDataFrame(pa.table({"_start": wanted})))
+    floor = windowing.sql_of(pipeline.window, "unix_micros(window_start)").start
+    return result.join(starts, F.expr(f"coalesce({floor}, {windows[0].start}L)") == F.col("_start"), "left_semi")
+
+
+def _check_windows(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, windows: str) -> None:
+    known = f"(SELECT window_start FROM {windows})"  # noqa: S608 -- a name of ours
+    query = f"SELECT count(*) FROM {RETURNED} WHERE coalesce(epoch_us(window_start) NOT IN {known}, true)"  # noqa: S608
+    (strange,) = connection.execute(query).fetchone() or (0,)
+    if strange:
+        msg = (
+            f"{_place(pipeline)}: expected a `window_start` of the definition's windows, got another in {strange} rows."
+        )
+        raise DefinitionError(msg)
+    keys = ", ".join(["window_start", *(delta.identifier(key) for key in pipeline.key)])
+    query = f"SELECT count(*) FROM (SELECT 1 FROM {RETURNED} GROUP BY {keys} HAVING count(*) > 1)"  # noqa: S608
+    (twice,) = connection.execute(query).fetchone() or (0,)
+    if twice:
+        msg = f"{_place(pipeline)}: expected one row for each window_start and key, got more for {twice} of them."
+        raise DefinitionError(msg)
+
+
+def _check_column(
+    connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, name: str, found: str, wanted: str
+) -> None:
+    if found == wanted:
+        return
+    numbers = found.startswith(_NUMBERS) and wanted.startswith(_NUMBERS)
+    column = delta.identifier(name)
+    exact = f"TRY_CAST(TRY_CAST({column} AS {wanted}) AS {found})"
+    query = f"SELECT count(*) FROM {RETURNED} WHERE {exact} IS DISTINCT FROM {column}"  # noqa: S608 -- quoted
+    changed = (connection.execute(query).fetchone() or (0,))[0] if numbers else None
+    if changed != 0:
+        got = found if changed is None else f"{found}, and {changed} values would change"
+        msg = f"{_place(pipeline)}, column `{name}`: expected {wanted}, got {got}.\nHint: cast it in the query."
+        raise DefinitionError(msg)
+
+
+def _types(connection: duckdb.DuckDBPyConnection, relation: str) -> dict[str, str]:
+    return {name: kind for name, kind, *_ in connection.execute(f"DESCRIBE {relation}").fetchall()}
+
+
+def _place(pipeline: Pipeline) -> str:
+    file = pipeline.batch.file if isinstance(pipeline.batch, Sql) else ""
+    return f"Pipeline `{pipeline.name}`, batch SQL `{file}`"

@@ -1,0 +1,1 @@
+"""What a run writes: staged results, checked by the contract, published in one order."""

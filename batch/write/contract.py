@@ -1,0 +1,110 @@
+"""The contract: the definition's expectations, run by Great Expectations before anything is published."""
+
+import logging
+from typing import Any
+
+import duckdb
+
+from cutover.definition.model.pipeline import Expect, Pipeline
+from cutover.errors import ContractError, DefinitionError
+from cutover.lake.batch_runs import ExpectationResult
+
+_LISTED = 12  # names in an error
+
+
+def check(pipeline: Pipeline, connection: duckdb.DuckDBPyConnection, staged: str) -> tuple[ExpectationResult, ...]:
+    """Run the expectations on a staged result.
+
+    Args:
+        pipeline: Its `contract` names Great Expectations' types and their arguments.
+        connection: Holds the relation.
+        staged: The relation's name. Decimals are handed over as doubles, bigints as nullable integers.
+
+    Returns:
+        One result an expectation; none if the contract is empty.
+
+    Raises:
+        ContractError: A critical expectation failed.
+        DefinitionError: An expectation's type or arguments are unknown.
+    """
+    if not pipeline.contract:
+        return ()
+    results = _run(pipeline, _frame(connection, staged))
+    failed = [result for result in results if not result.success and result.severity == "critical"]
+    if failed:
+        lines = "\n".join(f"  {result.expectation}: got {result.observed}" for result in failed)
+        msg = f"Contract of `{pipeline.name}`: expected every critical expectation to hold on the staged result, got:\n"
+        msg += f"{lines}\nHint: nothing was published."
+        raise ContractError(msg, runbook="ContractFailed")
+    return results
+
+
+def expectations(pipeline: Pipeline) -> list[Any]:
+    """Return Great Expectations' own objects of a contract.
+
+    Raises:
+        DefinitionError: A type or its arguments are unknown.
+    """
+    logging.getLogger("great_expectations").setLevel(logging.WARNING)
+    import great_expectations.expectations as gxe  # noqa: PLC0415 -- the import costs seconds, a contract alone needs it
+
+    return [_expectation(pipeline, expect, gxe) for expect in pipeline.contract]
+
+
+def _expectation(pipeline: Pipeline, expect: Expect, gxe: Any) -> Any:
+    name = "".join(part.capitalize() for part in expect.type.split("_"))
+    made = getattr(gxe, name, None)
+    if made is None or not expect.type.startswith("expect_"):
+        near = [known for known in dir(gxe) if known.startswith("Expect")][:_LISTED]
+        msg = f"Contract of `{pipeline.name}`: expected a type of Great Expectations, got `{expect.type}`."
+        msg += f"\nHint: some of them are {', '.join(near)}, written as `expect_column_max_to_be_between`."
+        raise DefinitionError(msg)
+    try:
+        return made(**dict(expect.arguments), severity=expect.severity)
+    except (TypeError, ValueError) as error:
+        msg = f"Contract of `{pipeline.name}`: `{expect.type}` does not take {dict(expect.arguments)}: {error}."
+        raise DefinitionError(msg) from error
+
+
+def _run(pipeline: Pipeline, frame: Any) -> tuple[ExpectationResult, ...]:
+    wanted = expectations(pipeline)
+    import great_expectations as gx  # noqa: PLC0415 -- see `expectations`
+
+    context = gx.get_context(mode="ephemeral")
+    context.variables.progress_bars = {"globally": False}
+    source = context.data_sources.add_pandas("staged")
+    batch = source.add_dataframe_asset("result").add_batch_definition_whole_dataframe("all")
+    handle = batch.get_batch({"dataframe": frame})
+    pairs = zip(pipeline.contract, wanted, strict=True)
+    return tuple(_result(expect, handle.validate(expectation)) for expect, expectation in pairs)
+
+
+def _result(expect: Expect, found: Any) -> ExpectationResult:
+    arguments = ", ".join(f"{name}={value!r}" for name, value in sorted(expect.arguments.items()))
+    return ExpectationResult(
+        expectation=f"{expect.type}({arguments})",
+        severity=expect.severity,
+        success=bool(found.success),
+        observed=_observed(found),
+    )
+
+
+def _observed(found: Any) -> str:
+    """Return a count or a value; never rows: what a record holds stays out of logs and errors."""
+    error = (found.exception_info or {}).get("exception_message")
+    if error:
+        return f"an error: {str(error).splitlines()[0]}"
+    result = dict(found.result or {})
+    if "unexpected_count" in result:
+        return f"{result['unexpected_count']} unexpected of {result.get('element_count', '?')}"
+    return str(result.get("observed_value", "no value"))
+
+
+def _frame(connection: duckdb.DuckDBPyConnection, staged: str) -> Any:
+    columns = connection.execute(f"DESCRIBE {staged}").fetchall()
+    selected = ", ".join(
+        f'CAST("{name}" AS DOUBLE) AS "{name}"' if kind.startswith("DECIMAL") and "[" not in kind else f'"{name}"'
+        for name, kind, *_ in columns
+    )
+    table = connection.sql(f"SELECT {selected} FROM {staged}").to_arrow_table()  # noqa: S608 -- columns of ours
+    return table.to_pandas(integer_object_nulls=True)

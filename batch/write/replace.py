@@ -1,0 +1,127 @@
+"""Replace windows of the batch table in one commit: files that hold some of them are written anew, empty ones cleared.
+
+Files are written here, not by delta-rs, so that their names carry the checksum of their bytes.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Schema
+from deltalake.transaction import AddAction
+
+from cutover.engine import queries
+from cutover.errors import LakeError
+from cutover.lake.batch_runs import Range
+from cutover.lake.tables import checksums, commits, data_files, delta
+
+ROWS = 1_000_000  # of a file: what has to be read to replace one window of it
+_INSIDE = "epoch_us(window_start) >= r.first AND epoch_us(window_end) <= r.last"
+
+
+def replace_windows(
+    table: DeltaTable,
+    rows: pa.Table,
+    ranges: Sequence[Range],
+    *,
+    of: str,
+    anew: bool = False,
+    commit: CommitProperties | None = None,
+) -> int:
+    """Replace the windows that lie wholly inside the ranges by `rows`.
+
+    Args:
+        table: The batch table.
+        rows: Rows of windows inside the ranges; every one of these windows without a row is cleared.
+        ranges: `[first window start, last window end)` in microseconds, ascending, disjoint.
+        of: What the new file is called.
+        anew: Whether nothing else stays.
+        commit: What the commit says about itself.
+
+    Returns:
+        The version that this commit made; the version found, if there was nothing to replace.
+
+    Raises:
+        LakeError: A row lies outside the ranges, a file of the table is not there or was changed, or the table cannot
+            be written.
+    """
+    _refuse_outside(table, rows, ranges)
+    if not ranges and not anew:
+        return int(table.version())
+    is_same = pa.schema(table.schema().to_arrow()).names == rows.schema.names
+    with commits.refusing(table.table_uri):
+        if anew or not is_same:
+            # Another kind of batch side has other columns: what it does not compute is kept, in the columns both have.
+            kept = rows.slice(0, 0) if anew else _kept(table, delta.actions(table), rows.schema, ranges)
+            made = _written(table, pa.concat_tables([rows, kept]), of)
+            schema = Schema.from_arrow(rows.schema)
+            table.create_write_transaction(made, mode="overwrite", schema=schema, commit_properties=commit)
+            table.update_incremental()
+            return int(table.version())
+        touched = _touched(table, ranges)
+        kept = _kept(table, touched, rows.schema, ranges)
+        made = _written(table, pa.concat_tables([rows, kept]), of)
+        commits.replace(table, touched, made, commit=commit)
+    return int(table.version())
+
+
+def _refuse_outside(table: DeltaTable, rows: pa.Table, ranges: Sequence[Range]) -> None:
+    with queries.connect() as connection:
+        connection.register("made", rows)
+        _bind(connection, "replaced", ranges)
+        query = f"SELECT count(*) FROM made WHERE NOT EXISTS (SELECT 1 FROM replaced r WHERE {_INSIDE})"  # noqa: S608
+        (outside,) = connection.execute(query).fetchall()[0]
+    if outside:
+        msg = f"Table `{table.table_uri}`, version {table.version()}: windows cannot be replaced: expected rows inside "
+        msg += f"{len(ranges)} ranges, got {outside} outside of them."
+        raise LakeError(msg)
+
+
+def _written(table: DeltaTable, rows: pa.Table, of: str) -> list[AddAction]:
+    if not rows.num_rows:
+        return []
+    ordered = rows.sort_by([(name, "ascending") for name in ("window_start", "window_end")])
+    pieces = (ordered.slice(first, ROWS) for first in range(0, ordered.num_rows, ROWS))
+    return [data_files.write(table.table_uri, piece, checksums.new_stem("batch", of)) for piece in pieces]
+
+
+def _touched(table: DeltaTable, ranges: Sequence[Range]) -> list[dict[str, Any]]:
+    """Return the files that may hold a window inside one of the ranges; one without statistics may."""
+    found = pa.RecordBatchReader.from_stream(table.get_add_actions(flatten=True)).read_all()
+    names = ("min.window_start", "max.window_end")
+    if not set(names) <= set(found.column_names):
+        return delta.actions(table)
+    bounds = zip(
+        *(found[name].cast(pa.timestamp("us", "UTC")).cast(pa.int64()).to_pylist() for name in names), strict=True
+    )
+    spans = dict(zip(found["path"].to_pylist(), bounds, strict=True))
+    return [action for action in delta.actions(table) if _may_hold(spans[action["path"]], ranges)]
+
+
+def _may_hold(span: tuple[int | None, int | None], ranges: Sequence[Range]) -> bool:
+    opens, ends = span
+    return opens is None or ends is None or any(start < ends and opens < end for start, end in ranges)
+
+
+def _kept(
+    table: DeltaTable, listed: Sequence[Mapping[str, Any]], schema: pa.Schema, ranges: Sequence[Range]
+) -> pa.Table:
+    """Return the rows of some files of the table that lie outside `ranges`."""
+    if not listed:
+        return schema.empty_table()
+    with queries.connect() as connection:
+        delta.bind(connection, "found", table, paths=[str(action["path"]) for action in listed])
+        _bind(connection, "replaced", ranges)
+        names = set(pa.schema(table.schema().to_arrow()).names)
+        columns = ", ".join(
+            delta.identifier(name) if name in names else f"NULL AS {delta.identifier(name)}" for name in schema.names
+        )
+        query = f"SELECT {columns} FROM found WHERE NOT EXISTS (SELECT 1 FROM replaced r WHERE {_INSIDE})"  # noqa: S608
+        with delta.naming(table):
+            return connection.sql(query).to_arrow_table().cast(schema)
+
+
+def _bind(connection: duckdb.DuckDBPyConnection, name: str, ranges: Sequence[Range]) -> None:
+    columns = {"first": [first for first, _ in ranges], "last": [end for _, end in ranges]}
+    connection.register(name, pa.table(columns, schema=pa.schema([("first", pa.int64()), ("last", pa.int64())])))

@@ -1,0 +1,87 @@
+"""Compute the planned windows, in the batch table's columns, without publishing them."""
+
+import pyarrow as pa
+
+from batch.context import Work
+from batch.plan.dirty import Plan
+from batch.read import index, scan, sql
+from cutover.definition.model.pipeline import SameDefinition
+from cutover.lake.tables import delta
+from cutover.lake.tables.schemas import batch_schema, duckdb_type
+from cutover.records.fold import WINDOW, finished_sql
+from cutover.records.reading import segments
+
+STAGED, WINDOWS = "staged", "wanted_windows"
+
+
+def stage_result(work: Work, plan: Plan) -> None:
+    """Make the table `staged`: the rows of the planned windows, `_epoch` the cut's.
+
+    Rows come from the log alone. What this run scanned is at hand; records of these windows that an earlier run scanned
+    are read again, by the ranges of the index.
+    """
+    fields = [pa.field(name, pa.int64()) for name in WINDOW]
+    planned = [dict(zip(WINDOW, window, strict=True)) for window in plan.compute]
+    work.connection.register(WINDOWS, pa.Table.from_pylist(planned, schema=pa.schema(fields)))
+    if not plan.compute:
+        nothing = f"SELECT *, 0 AS {scan.CONFLICTS} FROM {scan.SCAN} LIMIT 0"  # noqa: S608 -- names of ours
+        work.connection.execute(f"CREATE TEMP VIEW {scan.COUNTED} AS {nothing}")
+        stage_rows(work, None)
+    else:
+        same = isinstance(work.pipeline.batch, SameDefinition)
+        stage_rows(work, _same_definition(work) if same else _team_sql(work, plan))
+
+
+def stage_rows(work: Work, query: str | None) -> None:
+    """Make the table `staged` of a query's rows, in the batch table's columns and types; None: of none."""
+    query = query or f"SELECT * FROM {_empty(work)}"  # noqa: S608 -- a name of ours
+    columns = ", ".join(
+        f"{delta.identifier(field.name)}::{duckdb_type(field.type)} AS {delta.identifier(field.name)}"
+        for field in batch_schema(work.pipeline)
+    )
+    work.connection.execute(f"CREATE TEMP TABLE {STAGED} AS SELECT {columns} FROM ({query})")  # noqa: S608 -- quoted
+
+
+def staged_rows(work: Work) -> pa.Table:
+    """Return the staged rows in the batch table's schema."""
+    query = f"SELECT * FROM {STAGED} ORDER BY ALL"  # noqa: S608 -- a name of ours
+    return work.connection.sql(query).to_arrow_table().cast(batch_schema(work.pipeline))
+
+
+def _same_definition(work: Work) -> str:
+    rows = _once(work) if scan.tells_twins(work.pipeline) else _scanned(work)
+    work.connection.execute(
+        f"CREATE TEMP VIEW {scan.COUNTED} AS SELECT * FROM ({rows}) "  # noqa: S608 -- names of ours
+        f"WHERE epoch_us(window_start) IN (SELECT window_start FROM {WINDOWS})"
+    )
+    folded = finished_sql(work.pipeline, scan.COUNTED)
+    return f"SELECT *, {int(work.target.record.epoch)}::BIGINT AS _epoch FROM ({folded})"  # noqa: S608 -- ours
+
+
+def _scanned(work: Work) -> str:
+    """Return the query of what this run scanned, and of what an earlier one did, read again."""
+    again = segments.reads(index.spans(work.connection, WINDOWS, before=work.scan))
+    sources = [scan.SCAN]
+    if again:
+        scan.read_again(work.records(again), work.pipeline, work.staged, work.dimensions(again))
+        sources.append(scan.AGAIN)
+    return " UNION ALL BY NAME ".join(f"SELECT * FROM {source}" for source in sources)  # noqa: S608 -- names of ours
+
+
+def _once(work: Work) -> str:
+    """Return the query of all records of the planned windows, read together: a twin may lie in any earlier scan."""
+    reads = segments.reads(index.spans(work.connection, WINDOWS, before=work.scan + 1))
+    scan.count_once(work.records(reads), work.pipeline, work.staged, work.dimensions(reads))
+    return f"SELECT * FROM {scan.ONCE}"  # noqa: S608 -- a name of ours
+
+
+def _team_sql(work: Work, plan: Plan) -> str:
+    reads = segments.reads(index.spans(work.connection, WINDOWS, before=work.scan + 1))
+    events = sql.events(work.records(reads), work.pipeline, work.dimensions(reads))
+    sql.stage(events, work.pipeline, plan.compute, work.staged)
+    return sql.result_sql(work.connection, work.pipeline, WINDOWS, work.target.record.epoch)
+
+
+def _empty(work: Work) -> str:
+    work.connection.register("no_rows", batch_schema(work.pipeline).empty_table())
+    return "no_rows"

@@ -1,0 +1,1 @@
+"""The command line: one app, and the commands of the shared core."""

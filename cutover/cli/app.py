@@ -1,0 +1,114 @@
+"""The command line: one Typer app, filled by the commands that each folder registers by entry point."""
+
+import sys
+import traceback
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.metadata import EntryPoints, entry_points
+
+import typer
+from typer.exceptions import TyperException
+
+from cutover import events, terminal
+from cutover.cli.summaries import summary
+from cutover.errors import CutoverError
+
+GROUP = "cutover.commands"
+USAGE = 2
+INTERRUPTED = 130
+
+
+def build_app(command: str | None = None) -> typer.Typer:
+    """Return the app with the commands of the room that has `command`; else with one line on each that is installed."""
+    app = typer.Typer(
+        help="Compare a fast streaming path with a trusted batch recompute over one Kafka log.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+    )
+    app.callback()(_root)
+    found = _entries()
+    if command is None or command not in found.names:
+        for entry in found:
+            app.command(entry.name, help=summary(entry.module, entry.name))(_named_later)
+        return app
+    for name, each in import_module(found[command].module).COMMANDS.items():
+        if isinstance(each, typer.Typer):
+            app.add_typer(each, name=name)
+        else:
+            app.command(name)(each)
+    return app
+
+
+def _entries() -> EntryPoints:
+    return entry_points(group=GROUP)
+
+
+def _named_later() -> None:
+    """Stand for a command in the list of all."""
+    msg = "expected the command's name first"
+    raise typer.BadParameter(msg)
+
+
+def _root() -> None:
+    """Compare a fast streaming path with a trusted batch recompute over one Kafka log."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code: 0 agree, 1 differ beyond policy, 2 no answer, 130 interrupted.
+
+    Args:
+        argv: The command and its arguments; None: those of this process, which is then the command's own, so that what
+            its engines print goes to a log file.
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if argv is not None:
+        return _run(arguments)
+    terminal.own(arguments[0] if arguments and arguments[0] in _entries().names else "cutover")
+    try:
+        code = _run(arguments)
+        sys.stdout.flush()
+        if (said := terminal.engine_log()) is not None:
+            sys.stderr.write(f"{said}\n")
+    except BrokenPipeError:  # whoever read our output has gone, as `| head` does
+        terminal.hang_up()
+        return INTERRUPTED
+    return code
+
+
+def _run(arguments: list[str]) -> int:
+    events.configure(pretty=sys.stderr.isatty())
+    try:
+        result = build_app(arguments[0] if arguments else None)(
+            args=arguments, prog_name="cutover", standalone_mode=False
+        )
+    except (KeyboardInterrupt, typer.Abort):
+        return INTERRUPTED
+    except CutoverError as error:
+        said, code = str(error), error.exit_code
+    except TyperException as error:
+        said, code = f"{error.format_message()}\nHint: `cutover --help` and `cutover COMMAND --help`.", USAGE
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        said, code = _of_the_machine(error), USAGE
+    except Exception:  # noqa: BLE001 -- Python's own exit code for it, 1, would be read as a verdict
+        traceback.print_exc()
+        said, code = "This is a defect of Cutover: expected a result or a message of its own, got the above.", USAGE
+    else:
+        return result if isinstance(result, int) else 0
+    sys.stderr.write(f"{said}\n")
+    return code
+
+
+def _of_the_machine(error: OSError) -> str:
+    """Return what a file, folder or socket of this machine said that no command expected of it."""
+    place = f"`{error.filename}`" if error.filename else "A file, folder or socket"
+    return (
+        f"{place}: expected it to be usable, got: {error.strerror or error}.\n"
+        "Hint: look at the free space, the owner and the limits of this user; `cutover doctor` shows some of it."
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,130 @@
+"""`cutover init`: a definition to start from, guessed from a file or from records of a topic."""
+
+import json
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from cutover.definition.checks.definition import KEYWORDS
+from cutover.definition.loading import catalogue
+from cutover.definition.model.schema import check_name
+from cutover.definition.proposal import template
+from cutover.definition.proposal.guess import Guess, guess
+from cutover.errors import DefinitionError
+from cutover.log.kafka import LogClient
+from cutover.log.sending.lines import read_lines
+from cutover.log.sending.rows import csv_records, is_json
+from cutover.settings import Settings
+
+SAMPLE = 1_000
+TOPIC_CHARACTERS = 249
+
+
+def init(settings: Settings, name: str, source: str) -> Path:
+    """Write `<pipelines>/<name>.py` and return it.
+
+    Args:
+        settings: The folder of definitions; the cluster, if `source` is a topic.
+        name: Of the pipeline.
+        source: A file that exists, else a topic.
+
+    Raises:
+        DefinitionError: The name cannot be used, the file of the definition exists, or no definition can be guessed.
+        LogError: No broker answers, or it knows no such topic.
+    """
+    check_name(name, of="NAME")
+    if name.lower() in KEYWORDS:
+        msg = f"NAME: expected a name that SQL does not use itself, got `{name}`."
+        raise DefinitionError(msg)
+    target = settings.pipelines / f"{name}.py"
+    if target.exists():
+        msg = f"{target}: expected no file, there is one.\nHint: choose another name, or delete it yourself."
+        raise DefinitionError(msg)
+    is_file = Path(source).is_file()
+    sample = file_sample(Path(source)) if is_file else topic_sample(settings, source)
+    found = _usable(guess(sample), source)
+    text = template.render(name, name if is_file else source, Path(source).name if is_file else source, found)
+    return _written(target, text)
+
+
+def file_sample(path: Path) -> list[dict[str, Any]]:
+    """Return the first records of a file: JSON objects, or cells by column with None for an empty one.
+
+    Raises:
+        DefinitionError: The file cannot be read.
+    """
+    if is_json(path):
+        lines = (line for _, line in read_lines(path) if line.strip())
+        return _objects(list(islice(lines, SAMPLE)))
+    records = csv_records(path)
+    _, header = next(records, (1, []))
+    return [
+        {name: cell or None for name, cell in zip(header, cells, strict=False)} for _, cells in islice(records, SAMPLE)
+    ]
+
+
+def topic_sample(settings: Settings, topic: str) -> list[dict[str, Any]]:
+    """Return the newest records of a topic that are JSON objects.
+
+    Raises:
+        LogError: No broker answers, or it knows no such topic.
+        DefinitionError: `topic` can be neither a file nor a topic.
+    """
+    if not topic or len(topic) > TOPIC_CHARACTERS or not all(c.isalnum() or c in "._-" for c in topic):
+        msg = f"--from: expected a file that exists or a topic, got `{topic[:80]}`."
+        raise DefinitionError(msg)
+    client = LogClient(settings)
+    earliest, latest = client.earliest(topic), client.latest(topic)
+    share = SAMPLE // max(len(latest), 1)
+    values: list[bytes] = []
+    for partition, end in latest.items():
+        start = max(earliest[partition], end - share)
+        values += [r.value for r in client.read_range(topic, partition, start, end) if r.value is not None]
+    return _objects(values)
+
+
+def _objects(texts: list[bytes]) -> list[dict[str, Any]]:
+    found = []
+    for text in texts:
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(value, dict):
+            found.append(value)
+    return found
+
+
+def _usable(found: Guess, source: str) -> Guess:
+    if found.rows == 0:
+        msg = f"--from {source}: expected records with fields (JSON objects, or CSV with a header), found none."
+        raise DefinitionError(msg)
+    if found.event_time is None:
+        names = ", ".join(f"{column.name} ({column.type})" for column in found.columns) or "none"
+        msg = (
+            f"--from {source}: expected a column with a time (ISO 8601, or Unix seconds or milliseconds), got {names}."
+        )
+        raise DefinitionError(msg + "\nHint: Unix times are recognised by a name such as `event_time` or `created_at`.")
+    if found.key is None:
+        msg = f"--from {source}: expected a column to group by, which is neither a time nor a double, found none."
+        words = [column.name for column in found.columns if column.name.lower() in KEYWORDS]
+        if words:
+            renamed = f"derive={{'{words[0]}_': '`{words[0]}`'}}"
+            msg += (
+                f"\nHint: `{words[0]}` is a word of SQL: in backticks it can be renamed, as in {renamed}, and be a key."
+            )
+        raise DefinitionError(msg)
+    return found
+
+
+def _written(target: Path, text: str) -> Path:
+    """Write the definition only if it loads."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    draft = target.with_suffix(".draft")
+    draft.write_text(text, encoding="utf-8")
+    try:
+        catalogue.load_file(draft)
+        draft.rename(target)
+    finally:
+        draft.unlink(missing_ok=True)
+    return target

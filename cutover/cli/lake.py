@@ -1,0 +1,110 @@
+"""`cutover sql`, `vacuum`, `restore-control`: ask the lake, take away what nobody needs, undo what others did."""
+
+import json
+import sys
+from typing import Annotated
+
+import duckdb
+import typer
+from rich.console import Console
+from rich.table import Column, Table
+from rich.text import Text
+
+from cutover.cells import write_rows
+from cutover.clock import SystemClock
+from cutover.definition.loading import catalogue
+from cutover.errors import DefinitionError, LakeError
+from cutover.lake.control import restore
+from cutover.lake.control.versions import looking_at
+from cutover.lake.serving import views
+from cutover.lake.serving.vacuum import vacuum as take_away
+from cutover.lake.tables import overflow
+from cutover.records.classes import Class
+from cutover.settings import load_settings
+
+VIEWS = ("serving", "streaming", "batch", "ledger", "batch_ledger", "epochs")
+
+
+def sql(
+    pipeline: Annotated[str, typer.Argument(help="Name of a pipeline.")],
+    query: Annotated[str, typer.Argument(help=f"DuckDB SQL over the views {', '.join(VIEWS)}.")],
+    *,
+    epoch: Annotated[int | None, typer.Option("--epoch", min=0, help="As the stream was then; else as it is.")] = None,
+    version: Annotated[int | None, typer.Option("--version", help="Of the stream; else the one that serves.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a row, texts as they are.")] = False,
+) -> None:
+    """Ask the lake: DuckDB SQL over the views of one pipeline."""
+    settings = looking_at(load_settings(), version)
+    definition = catalogue.get(settings, pipeline)
+    connection = views.connect(settings, definition, epoch=epoch)
+    try:
+        cursor = connection.execute(query)
+        rows = cursor.fetchall()
+    except duckdb.Error as error:
+        beyond = overflow.refusal(connection, definition, "epoch_log", [Class.ACCEPTED], error)
+        if beyond is not None:
+            raise beyond from None
+        msg = f"Query on `{pipeline}`: expected DuckDB SQL over {', '.join(VIEWS)}, got: {error}"
+        raise DefinitionError(msg) from None
+    names = [column[0] for column in cursor.description]
+    if as_json:
+        for row in rows:
+            sys.stdout.write(json.dumps(dict(zip(names, row, strict=True)), default=str) + "\n")
+    elif sys.stdout.isatty():
+        _show(names, rows)
+    else:
+        write_rows(sys.stdout, [names, *(map(_flat, row) for row in rows)])
+
+
+def vacuum(
+    pipeline: Annotated[str, typer.Argument(help="Name of a pipeline.")],
+    *,
+    hours: Annotated[int, typer.Option("--hours", min=0, help="Keep files that were listed within this time.")] = 24,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count.")] = False,
+) -> None:
+    """Take away files that no table of a pipeline lists any more; refused while somebody reads a version with them."""
+    settings = load_settings()
+    definition = catalogue.get(settings, pipeline)
+    found = take_away(settings, definition, hours=hours, now=SystemClock().now(), dry_run=dry_run)
+    for name, files in found.items():
+        sys.stdout.write(f"{name}: {files:,} files {'would go' if dry_run else 'went'}\n")
+
+
+def restore_control(
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what would be done.")] = False,
+) -> None:
+    """Write rows again that somebody else removed or changed in `_control`, for as long as their files are there."""
+    done = list(restore.restore(load_settings(), dry_run=dry_run))
+    for found in done:
+        sys.stdout.write(
+            f"{found.table}: {found.rows:,} rows to write again, {found.files:,} files of others to leave\n"
+        )
+    gone = [f"{found.table} of {name}: {len(n):,} commits" for found in done for name, n in found.gone.items()]
+    if gone:
+        msg = f"Control tables: expected a file for every row that is gone, got none for {', '.join(gone)}."
+        hint = "\nHint: put the folder `_control` back from a copy, or begin with a new lake."
+        raise LakeError(msg + hint, runbook="ForeignWrite")
+    told = "Nothing was written; without --dry-run it is." if dry_run else "All of it was done; compare again."
+    sys.stdout.write(f"{told if done else 'The control tables hold all that was written to them.'}\n")
+
+
+def _show(names: list[str], rows: list[tuple[object, ...]]) -> None:
+    table = Table(*(Column(_cell(name)) for name in names))
+    for row in rows:
+        table.add_row(*map(_cell, row))
+    Console().print(table)
+
+
+def _flat(value: object) -> object:
+    """Return a list as JSON text, in one cell; other values as they are."""
+    return json.dumps(value, default=str, ensure_ascii=False) if isinstance(value, list | dict) else value
+
+
+def _cell(value: object) -> Text:
+    """Return a value as it stands: no markup of the terminal's, and control characters as their escapes."""
+    shown = "null" if value is None else str(_flat(value))
+    return Text("".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in shown))
+
+
+COMMANDS = {"sql": sql, "vacuum": vacuum, "restore-control": restore_control}

@@ -1,0 +1,38 @@
+"""Commands of the definition: `cutover lint`."""
+
+import json
+from typing import Annotated
+
+import typer
+
+from cutover.definition.checks.lint import kafka_warnings, warnings
+from cutover.definition.compile import fingerprint
+from cutover.definition.loading import catalogue
+from cutover.settings import load_settings
+
+
+def lint(
+    pipeline: Annotated[str | None, typer.Argument(help="One pipeline; else all.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Check definitions without Kafka and Spark. Exit 2 if one cannot be run; warnings leave it at 0."""
+    settings = load_settings()
+    known = catalogue.load(settings) if pipeline is None else {pipeline: catalogue.get(settings, pipeline)}
+    found = {name: warnings(definition) for name, definition in known.items()}
+    if as_json:
+        prints = {name: fingerprint.result_fingerprint(definition) for name, definition in known.items()}
+        typer.echo(json.dumps({"warnings": found, "fingerprints": prints, "settings": kafka_warnings(settings.kafka)}))
+        return
+    for name, texts in found.items():
+        typer.echo(
+            f"{name}: ok, {len(texts)} warning(s), result fingerprint {fingerprint.result_fingerprint(known[name])}"
+        )
+        for text in texts:
+            typer.echo(f"  {text}")
+    for text in kafka_warnings(settings.kafka):
+        typer.echo(text)
+    if not known:
+        typer.echo(f"No definitions in {settings.pipelines}. `cutover init NAME --from FILE` writes one.")
+
+
+COMMANDS = {"lint": lint}

@@ -1,0 +1,132 @@
+"""Commands of the log: `cutover produce`, and `cutover init`, which reads a file or a topic."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich import progress as bars
+from rich.console import Console
+
+from cutover.cli.init import init
+from cutover.clock import SystemClock
+from cutover.definition.compile.types import left_of, right_of
+from cutover.definition.loading import catalogue
+from cutover.definition.model.pipeline import Pipeline
+from cutover.errors import DefinitionError
+from cutover.log.sending.produce import Progress, Request, Summary, produce
+from cutover.log.sending.rows import to_micros
+from cutover.settings import load_settings
+
+
+def init_definition(
+    name: Annotated[str, typer.Argument(help="Of the new pipeline.")],
+    source: Annotated[str, typer.Option("--from", help="A CSV or JSON-lines file, or a topic.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Write a definition to start from: schema and times are guessed, every choice is explained."""
+    written = init(load_settings(), name, source)
+    typer.echo(
+        json.dumps({"pipeline": name, "file": str(written)})
+        if as_json
+        else f"Wrote {written}. Read its comments, correct the guesses, then: cutover lint {name}"
+    )
+
+
+def produce_file(  # noqa: PLR0913, PLR0917 -- each is an option of the command
+    file: Annotated[Path, typer.Argument(help="CSV (with a header) or JSON lines, gzip or not.")],
+    pipeline: Annotated[str, typer.Option("--pipeline", "-p", help="Whose topic, schema and log time.")],
+    topic: Annotated[str | None, typer.Option(help="Of a join of two topics; else the source's.")] = None,
+    start: Annotated[str | None, typer.Option("--from", help="First log time, such as 2013-01-01T06:00.")] = None,
+    end: Annotated[str | None, typer.Option("--to", help="Log time to stop before.")] = None,
+    speed: Annotated[str, typer.Option(help="`max`, or how many times faster than the log times: `1000x`.")] = "max",
+    partitions: Annotated[int | None, typer.Option(min=1, help="Of a topic that is made now; else 4.")] = None,
+    again: Annotated[bool, typer.Option("--again", help="Send it though it was sent before.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Replay a file into the pipeline's topic, in log-time order, with the data's own log timestamps."""
+    settings = load_settings()
+    definition = reading(catalogue.get(settings, pipeline), topic)
+    request = Request(
+        file=file,
+        start=_time(start, of="--from"),
+        end=_time(end, of="--to"),
+        speed=parse_speed(speed),
+        partitions=partitions,
+        again=again,
+    )
+    with _progress(file.name) as progress:
+        summary = produce(settings, definition, request, clock=SystemClock(), progress=progress)
+    typer.echo(json.dumps(asdict(summary)) if as_json else _sentence(summary))
+
+
+def reading(pipeline: Pipeline, topic: str | None) -> Pipeline:
+    """Return a pipeline whose source is one of its topics; None: its source.
+
+    Raises:
+        DefinitionError: It reads no topic of this name.
+    """
+    sides = {side.source.name: side for side in (right_of(pipeline), left_of(pipeline))}
+    if topic is None:
+        return pipeline
+    if topic not in sides:
+        msg = f"--topic: expected {' or '.join(sorted(sides))}, the topics of `{pipeline.name}`, got `{topic[:80]}`."
+        raise DefinitionError(msg)
+    return sides[topic]
+
+
+def parse_speed(written: str) -> float | None:
+    """Return the factor of `1000x`, None for `max`.
+
+    Raises:
+        DefinitionError: It is neither.
+    """
+    if written == "max":
+        return None
+    try:
+        factor = float(written.removesuffix("x"))
+    except ValueError:
+        factor = 0.0
+    if not 0 < factor < float("inf"):
+        msg = f"--speed: expected `max` or a factor such as `1000x`, got `{written[:40]}`."
+        raise DefinitionError(msg)
+    return factor
+
+
+def _time(written: str | None, *, of: str) -> int | None:
+    try:
+        return None if written is None else to_micros(written)
+    except ValueError:
+        msg = f"{of}: expected a time such as 2013-01-01 or 2013-01-01T06:00 (UTC), got `{(written or '')[:40]}`."
+        raise DefinitionError(msg) from None
+
+
+def _sentence(summary: Summary) -> str:
+    lines = [f"{summary.records:,} records sent to topic `{summary.topic}` in {summary.seconds:.1f} s."]
+    if summary.ignored_columns:
+        lines.append(f"Columns that the schema does not name were left out: {', '.join(summary.ignored_columns)}.")
+    if summary.unfit_cells:
+        lines.append(f"{summary.unfit_cells:,} cells do not fit their type: sent as text, they will be malformed.")
+    return "\n".join(lines)
+
+
+@contextmanager
+def _progress(name: str) -> Iterator[Progress]:
+    columns = (bars.TextColumn("{task.description}"), bars.BarColumn(), bars.MofNCompleteColumn())
+    with bars.Progress(*columns, bars.TimeElapsedColumn(), console=Console(stderr=True)) as shown:
+        reading = shown.add_task(f"read {name}", total=None)
+        sending = shown.add_task("send", total=None, start=False)
+
+        def total(count: int) -> None:
+            shown.update(reading, total=count, completed=count)
+            shown.start_task(sending)
+            shown.update(sending, total=count)
+
+        yield Progress(read=lambda n: shown.advance(reading, n), total=total, sent=lambda n: shown.advance(sending, n))
+        shown.update(sending, completed=shown.tasks[sending].total or 0)
+
+
+COMMANDS = {"produce": produce_file, "init": init_definition}

@@ -1,0 +1,72 @@
+"""`cutover simulate SCENARIO.json`: the panes that come out of a scenario, as a table, as JSON, compared or drawn."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from cutover.errors import DefinitionError
+from cutover.panes.model import Outcome
+from cutover.scenarios import compare, plot, show
+from cutover.scenarios.compare import Difference
+from cutover.scenarios.reading.parse import parse_cases, parse_file
+from cutover.scenarios.reading.scenario import Scenario
+from cutover.scenarios.runners import runner as runner_of
+
+DIFFERENT = 1
+"""Exit code of `--check` where something differs."""
+
+
+def simulate(
+    scenario: Annotated[Path, typer.Argument(help="A JSON file; docs/scenarios.md describes it.")],
+    *,
+    runner: Annotated[str, typer.Option("--runner", help="Who runs it: reference, batch, or streaming.")] = "reference",
+    case: Annotated[int | None, typer.Option("--case", help="Of a file with several: its number.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Compare with the file's own `panes`; exit 1.")] = False,
+    picture: Annotated[Path | None, typer.Option("--plot", help="Draw it into this SVG file.")] = None,
+) -> None:
+    """Show the panes that come out of a scenario, in order. Only `--runner streaming` needs a broker."""
+    run = runner_of(runner)
+    asked = parse_cases(scenario, case=case) if check and picture is None else [parse_file(scenario, case=case)]
+    if check:
+        _refuse_without_panes(scenario, asked)
+    if picture is not None:
+        plot.check_size(asked[0])
+    done = [(one, run(one.setting)) for one in asked]
+    if picture is not None:
+        plot.write(picture, *done[0])
+    found = [_differences(one, outcome) if check else None for one, outcome in done]
+    if as_json:
+        objects = [show.to_json(one, runner, outcome, said) for (one, outcome), said in zip(done, found, strict=True)]
+        typer.echo(json.dumps(objects[0] if len(objects) == 1 else {"schema": show.SCHEMA, "cases": objects}))
+    else:
+        for (one, outcome), differences in zip(done, found, strict=True):
+            _print(one, runner, outcome, differences)
+    if any(found):
+        raise typer.Exit(DIFFERENT)
+
+
+def _refuse_without_panes(file: Path, asked: Sequence[Scenario]) -> None:
+    for one in asked:
+        if one.expected is None:
+            place = "" if one.case is None else f"case {one.case}: "
+            msg = f"Scenario `{file.name}`: {place}panes: expected a list to compare with, since --check is given, got "
+            raise DefinitionError(msg + "nothing.")
+
+
+def _differences(scenario: Scenario, outcome: Outcome) -> Sequence[Difference] | None:
+    return None if scenario.expected is None else compare.differences(scenario, scenario.expected, outcome)
+
+
+def _print(scenario: Scenario, runner: str, outcome: Outcome, differences: Sequence[Difference] | None) -> None:
+    if differences is None:
+        show.table(Console(), scenario, runner, outcome)
+    else:
+        show.check(Console(), scenario, runner, differences)
+
+
+COMMANDS = {"simulate": simulate}

@@ -1,0 +1,264 @@
+"""Checks of a whole definition: one clear message each, with file, field, expected, got and hint."""
+
+import re
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import NoReturn, get_args
+
+from cutover.definition.checks import joins, lookups, measures
+from cutover.definition.checks.measures import refuse
+from cutover.definition.compile import compiled, fingerprint, types
+from cutover.definition.measures.kinds import NAMES, Measure
+from cutover.definition.model.joins import Join, SelfJoin
+from cutover.definition.model.lookups import DIMENSIONS
+from cutover.definition.model.pipeline import Delivery, Pipeline, SameDefinition, Sql
+from cutover.definition.model.record_ids import horizon
+from cutover.definition.model.schema import check_name, fields
+from cutover.definition.model.topic import Topic
+from cutover.definition.model.triggers import Accumulation, Trigger
+from cutover.definition.model.windows import Sessions, Window
+from cutover.errors import DefinitionError
+
+_KEYWORDS = """
+    all and any array as asc between both by case cast check collate column constraint create cross default
+    desc distinct do  else end except exists false fetch for foreign from full grant group having in inner
+    intersect interval into is join  leading left like limit natural not null offset on only or order outer
+    primary references returning right select  some table then to trailing true union unique user using values
+    when where window with
+"""
+KEYWORDS = frozenset(_KEYWORDS.split())
+"""Words that DuckDB or Spark takes for its own where a column is expected."""
+
+TOPIC_NAME = re.compile(r"^[A-Za-z0-9._-]{1,249}\Z")
+LARGEST_VALUE = 8_388_608
+
+
+def check(pipeline: Pipeline) -> None:
+    """Refuse a definition that cannot be run.
+
+    Raises:
+        DefinitionError: The first thing that does not fit.
+    """
+    try:
+        _names(pipeline)
+        _source("source", pipeline.source)
+        lookups.check(pipeline.lookups, types.schema_types(pipeline.source), KEYWORDS)
+        _columns("derive", pipeline)
+        _right(pipeline)
+        _measure_kinds(pipeline)
+        _window(pipeline)
+        _ids(pipeline)
+        _panes(pipeline)
+        _expressions(pipeline)
+        joins.check(pipeline)
+        _key(pipeline)
+        _measures(pipeline)
+        _delivery(pipeline)
+        _limits(pipeline)
+        _batch(pipeline)
+    except DefinitionError as error:
+        place = f"{pipeline.file.name}: " if pipeline.file else ""
+        msg = f"{place}pipeline `{str(pipeline.name)[:80]}`: {error}"
+        raise DefinitionError(msg) from None
+
+
+def _refuse_unknown(field: str, name: str, known: Iterable[str]) -> NoReturn:
+    names = list(known)
+    close = get_close_matches(str(name), names, n=1)
+    refuse(field, f"a column of {', '.join(names)}", f"`{name}`", f"did you mean `{close[0]}`?" if close else "")
+
+
+def _names(pipeline: Pipeline) -> None:
+    check_name(pipeline.name, of="name")
+    if pipeline.name.lower() == DIMENSIONS:
+        refuse("name", "a name other than that of the folder of dimensions", f"`{pipeline.name}`")
+    for field, names in (("derive", pipeline.derive), ("measures", pipeline.measures)):
+        for name in names:
+            check_name(name, of=field)
+            _not_a_keyword(field, name)
+    for name in pipeline.key:
+        _not_a_keyword("key", name)
+
+
+def _not_a_keyword(field: str, name: str) -> None:
+    """Refuse a name that SQL takes for its own: columns of the tables are written without quotes."""
+    if name.lower() in KEYWORDS:
+        refuse(
+            field, "a name that SQL does not use itself", f"`{name}`", f'derive={{"{name}_": "`{name}`"}} renames it'
+        )
+
+
+def _right(pipeline: Pipeline) -> None:
+    """Look at the right topic of a join as at the source."""
+    if pipeline.join is not None and not isinstance(pipeline.join, Join | SelfJoin):
+        refuse("join", "Join(...) or SelfJoin(...)", repr(pipeline.join))
+    if not isinstance(pipeline.join, Join):
+        return
+    if not isinstance(pipeline.join.right, Topic):
+        refuse("join.right", "Topic(...)", repr(pipeline.join.right))
+    for name in pipeline.join.derive:
+        check_name(name, of="join.derive")
+        _not_a_keyword("join.derive", name)
+    _source("join.right", pipeline.join.right)
+    _columns("join.derive", types.right_of(pipeline))
+
+
+def _source(place: str, topic: Topic) -> None:
+    known = types.schema_types(topic)
+    if not TOPIC_NAME.match(topic.name):
+        refuse(f"{place}.name", "a Kafka topic name (letters, digits, `.`, `_`, `-`)", repr(topic.name[:80]))
+    for field, name in ((f"{place}.event_time", topic.event_time), (f"{place}.log_time", topic.log_time)):
+        if name is None:
+            continue
+        if name not in known:
+            _refuse_unknown(field, name, known)
+        if known[name] != "timestamp":
+            refuse(field, "a timestamp column", f"`{name}` of type {known[name]}")
+    if topic.time_format not in {"iso", "seconds", "millis"}:
+        refuse(f"{place}.time_format", "iso, seconds or millis", repr(topic.time_format))
+    if topic.isolation not in {"read_committed", "read_uncommitted"}:
+        refuse(f"{place}.isolation", "read_committed or read_uncommitted", repr(topic.isolation))
+
+
+def _columns(field: str, pipeline: Pipeline) -> None:
+    schema = {name.lower() for name in types.row_types(pipeline)}
+    for name in pipeline.derive:
+        if name.lower() in schema:
+            refuse(field, "a name that is not a column of the schema or of a dimension", f"`{name}`")
+    _distinct(field, pipeline.derive)
+    _distinct("measures", pipeline.measures)
+
+
+def _distinct(field: str, names: Iterable[str]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name.lower() in seen:
+            refuse(field, "different names (case does not tell them apart)", f"`{name}` twice")
+        seen.add(name.lower())
+
+
+def _expressions(pipeline: Pipeline) -> None:
+    condition = compiled.where(pipeline)
+    if condition is not None and condition.type != "boolean":
+        refuse("where", "a condition", f"{condition.type}: `{condition.text}`")
+    compiled.expressions(pipeline)
+
+
+def _key(pipeline: Pipeline) -> None:
+    known = types.column_types(pipeline)
+    if isinstance(pipeline.key, str) or not pipeline.key:
+        refuse("key", "a tuple of at least one column", repr(pipeline.key), 'write ("carrier",)')
+    for name in pipeline.key:
+        if name not in known:
+            _refuse_unknown("key", name, known)
+        if known[name] == "double":
+            refuse("key", "a type with exact equality", f"`{name}` of type double", "derive a key by CAST or floor")
+    _distinct("key", pipeline.key)
+
+
+def _measures(pipeline: Pipeline) -> None:
+    for name, measure in pipeline.measures.items():
+        measures.check(f"measures.{name}", measure, types.measure_type(pipeline, name))
+    columns = [state.column for state in compiled.states(pipeline)]
+    finished = [name for name in pipeline.measures if name not in columns]
+    _distinct("measures and key, with the measures' state columns", [*pipeline.key, *columns, *finished])
+
+
+def _measure_kinds(pipeline: Pipeline) -> None:
+    if not pipeline.measures:
+        refuse("measures", "at least one, such as Count()", "none")
+    for name, measure in pipeline.measures.items():
+        if not isinstance(measure, Measure):
+            refuse(f"measures.{name}", f"a measure, which merges: {NAMES}", repr(measure))
+
+
+def _window(pipeline: Pipeline) -> None:
+    """Refuse what is no window, and what no path can do with sessions."""
+    if not isinstance(pipeline.window, Window):
+        refuse("window", "Fixed(...), Sliding(...), Daily(...), Sessions(...) or Global()", repr(pipeline.window))
+    if isinstance(pipeline.window, Sessions) and isinstance(pipeline.batch, Sql):
+        hint = "a query of one's own gets the records of some hours, and a session may lie across their ends."
+        refuse("batch", "SameDefinition() where the window is Sessions(...)", repr(pipeline.batch), hint)
+
+
+def _ids(pipeline: Pipeline) -> None:
+    topic = pipeline.source
+    if topic.record_id is None:
+        if topic.id_horizon is not None:
+            refuse("source.id_horizon", "a topic with a record_id", "none", "without ids nothing is remembered")
+        return
+    known = {field.name: field for field in fields(topic)}
+    if topic.record_id not in known:
+        _refuse_unknown("source.record_id", topic.record_id, known)
+    field = known[topic.record_id]
+    if field.nullable:
+        hint = f"write `{field.name} {field.type} NOT NULL`: a record without an id is malformed(missing) then"
+        refuse("source.record_id", "a NOT NULL column", f"`{field.name} {field.type}`, which may be null", hint)
+    if field.type == "double":
+        refuse("source.record_id", "a type with exact equality", f"`{field.name}` of type double")
+    if isinstance(pipeline.window, Sessions):
+        refuse("source.record_id", "a window without a gap", repr(pipeline.window), "batch cannot tell twins there yet")
+    if pipeline.lookups:
+        refuse("source.record_id", "a pipeline without lookups", "one with", "twins are not told there yet")
+    if horizon(pipeline) == 0:
+        refuse("source.id_horizon", "more than nothing", repr(topic.id_horizon))
+
+
+def _panes(pipeline: Pipeline) -> None:
+    trigger, accumulation = pipeline.trigger, pipeline.accumulation
+    if trigger is not None and not isinstance(trigger, Trigger):
+        refuse("trigger", "a trigger such as Repeat(AtWatermark()), or None", repr(trigger))
+    if not isinstance(accumulation, Accumulation):
+        known = ", ".join(f"Accumulation.{one.name}" for one in Accumulation)
+        refuse("accumulation", f"one of {known}", repr(accumulation))
+    _changelog(pipeline)
+
+
+def _changelog(pipeline: Pipeline) -> None:
+    topic = pipeline.changelog
+    if topic is None:
+        return
+    if not TOPIC_NAME.match(topic) or topic in {pipeline.source.name, types.right_of(pipeline).source.name}:
+        refuse("changelog", "the name of a Kafka topic, another than the source's", repr(topic[:80]))
+    if pipeline.trigger is None:
+        refuse("changelog", "a pipeline with a trigger", "none", "without one no panes come out")
+
+
+def _delivery(pipeline: Pipeline) -> None:
+    if pipeline.delivery not in get_args(Delivery):
+        refuse("delivery", " or ".join(get_args(Delivery)), repr(pipeline.delivery)[:80])
+    if pipeline.delivery == "exactly_once":
+        return
+    for field, value in (("trigger", pipeline.trigger), ("source.record_id", pipeline.source.record_id)):
+        if value is not None:
+            hint = "what was seen or shown before would be taken from an attempt that does not count"
+            refuse("delivery", f"exactly_once beside `{field}`", pipeline.delivery, hint)
+
+
+def _limits(pipeline: Pipeline) -> None:
+    policy, value_bytes = pipeline.policy, pipeline.source.max_value_bytes
+    for field, value, low, high in (
+        ("max_rows_per_epoch", pipeline.max_rows_per_epoch, 1, 2**31 - 1),
+        ("source.max_value_bytes", value_bytes, 1, LARGEST_VALUE),
+        ("join.right.max_value_bytes", types.right_of(pipeline).source.max_value_bytes, 1, LARGEST_VALUE),
+        ("policy.runs", policy.runs, 1, 1_000_000),
+        ("policy.max_unexplained", policy.max_unexplained, 0, 2**31 - 1),
+        ("policy.max_dimension_rows", policy.max_dimension_rows, 0, 2**31 - 1),
+        ("policy.max_late_share", policy.max_late_share, 0, 1),
+        ("policy.max_malformed_share", policy.max_malformed_share, 0, 1),
+        ("policy.max_future_share", policy.max_future_share, 0, 1),
+        ("policy.max_duplicate_share", policy.max_duplicate_share, 0, 1),
+    ):
+        if not low <= value <= high:
+            refuse(field, f"a number from {low} to {high}", repr(value))
+    for expectation in pipeline.contract:
+        if expectation.severity not in {"critical", "warning", "info"}:
+            refuse("contract", "severity critical, warning or info", repr(expectation.severity))
+        check_name(expectation.type, of="contract")
+
+
+def _batch(pipeline: Pipeline) -> None:
+    if not isinstance(pipeline.batch, (SameDefinition, Sql)):
+        refuse("batch", "SameDefinition() or Sql(file)", repr(pipeline.batch))
+    if isinstance(pipeline.batch, Sql) and pipeline.file is not None:
+        fingerprint.batch_fingerprint(pipeline)

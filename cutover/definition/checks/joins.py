@@ -1,0 +1,105 @@
+"""Checks of a join: what would match nothing, match wrongly, or not be what a reader takes it for."""
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from typing import get_args
+
+from cutover.definition.checks.measures import refuse
+from cutover.definition.compile import compiled, types
+from cutover.definition.measures.kinds import Avg, Count, Max, Min, Sum
+from cutover.definition.model.joins import How, Join, SelfJoin
+from cutover.definition.model.pipeline import Pipeline, SameDefinition
+from cutover.definition.model.schema import IDENTIFIER, RESERVED_PREFIX, decimal_parts
+
+MEASURES = (Count, Sum, Min, Max, Avg)
+"""Those that are computed from pairs of different values and their weights; exact, doubles nearly."""
+
+SUMMABLE_DIGITS = 19
+LONGEST = 63
+
+
+def check(pipeline: Pipeline) -> None:
+    """Refuse a join that cannot be run; a pipeline without one passes.
+
+    Raises:
+        DefinitionError: The first thing that does not fit.
+    """
+    join = pipeline.join
+    if join is None:
+        return
+    if join.how not in get_args(How):
+        refuse("join.how", "inner, left or full", repr(join.how))
+    _sides(pipeline, join)
+    _prefix(pipeline)
+    _on(pipeline, join.on if isinstance(join, Join) else {name: name for name in join.on})
+    _measures(pipeline)
+    if not isinstance(pipeline.batch, SameDefinition):
+        refuse("batch", "SameDefinition() beside a join", repr(pipeline.batch), "rows of a join have two sides")
+    topics = (pipeline.source, types.right_of(pipeline).source)
+    if any(topic.record_id is not None for topic in topics):
+        refuse("source.record_id", "none beside a join", "one", "twins of both sides cannot be told yet")
+    if pipeline.lookups:
+        refuse("lookups", "none beside a join", ", ".join(pipeline.lookups), "join a topic that has the columns")
+
+
+def _sides(pipeline: Pipeline, join: Join | SelfJoin) -> None:
+    if isinstance(join, SelfJoin):
+        for name, condition in types.conditions(pipeline).items():
+            if condition.type != "boolean":
+                refuse(name, "a condition", f"{condition.type}: `{condition.text}`")
+        return
+    if join.right.name == pipeline.source.name:
+        refuse("join.right.name", "another topic than the source's", f"`{join.right.name}`", "SelfJoin joins one topic")
+    if join.right.isolation != pipeline.source.isolation:
+        refuse("join.right.isolation", f"that of the source, {pipeline.source.isolation}", join.right.isolation)
+    compiled.expressions(types.right_of(pipeline))
+    where = compiled.where(types.right_of(pipeline))
+    if where is not None and where.type != "boolean":
+        refuse("join.where", "a condition", f"{where.type}: `{where.text}`")
+
+
+def _prefix(pipeline: Pipeline) -> None:
+    prefix = pipeline.join.prefix if pipeline.join is not None else ""
+    if not IDENTIFIER.match(prefix) or prefix.startswith(RESERVED_PREFIX):
+        refuse("join.prefix", "letters, digits and `_`, not starting with a digit or `__`", repr(prefix))
+    left = {name.lower() for name in types.own_types(pipeline)}
+    for name in types.right_types(pipeline):
+        if name.lower() in left:
+            hint = "choose another prefix, or rename the column by `derive`"
+            refuse("join.prefix", "names on the right that the left has not", f"`{name}` on both sides", hint)
+        if len(name) > LONGEST:
+            refuse("join.prefix", f"names of at most {LONGEST} characters", f"`{name}`")
+
+
+def _on(pipeline: Pipeline, on: Mapping[str, str]) -> None:
+    if isinstance(getattr(pipeline.join, "on", None), str) or not on:
+        refuse("join.on", "at least one column that both sides share", repr(getattr(pipeline.join, "on", None)))
+    left, right = types.own_types(pipeline), types.own_types(types.right_of(pipeline))
+    for ours, theirs in on.items():
+        _known("join.on, left side", ours, left)
+        _known("join.on, right side", theirs, right)
+        if left[ours] != right[theirs]:
+            got = f"`{ours}` of type {left[ours]} and `{theirs}` of type {right[theirs]}"
+            refuse("join.on", "columns of one type", got, "cast one of them by hand in `derive`")
+    if not isinstance(pipeline.key, str) and sorted(pipeline.key) != sorted(on):
+        expected = f"the columns of `join.on`: ({', '.join(repr(name) for name in on)})"
+        refuse("key", expected, repr(pipeline.key), "a pair is of one key; derive a column to join on")
+
+
+def _known(field: str, name: str, known: Iterable[str]) -> None:
+    names = list(known)
+    if name not in names:
+        close = get_close_matches(str(name), names, n=1)
+        refuse(field, f"a column of {', '.join(names)}", f"`{name}`", f"did you mean `{close[0]}`?" if close else "")
+
+
+def _measures(pipeline: Pipeline) -> None:
+    for name, measure in pipeline.measures.items():
+        kind = types.measure_type(pipeline, name)
+        if not isinstance(measure, MEASURES):
+            allowed = ", ".join(one.__name__ for one in MEASURES)
+            refuse(f"measures.{name}", f"one of {allowed} over the pairs of a join", type(measure).__name__)
+        digits = decimal_parts(kind or "bigint")
+        if isinstance(measure, Sum | Avg) and digits is not None and digits[0] > SUMMABLE_DIGITS:
+            hint = "a sum over all pairs could overflow; CAST it"
+            refuse(f"measures.{name}", f"a decimal of at most {SUMMABLE_DIGITS} digits beside a join", str(kind), hint)

@@ -1,0 +1,102 @@
+"""Warnings about a definition that loads: what will work, and may still surprise."""
+
+from dataclasses import replace
+
+from cutover.definition.checks.definition import check
+from cutover.definition.compile import types
+from cutover.definition.expressions.compiler import NEVER
+from cutover.definition.measures.kinds import Avg, Sum
+from cutover.definition.measures.spread import Variance
+from cutover.definition.model.pipeline import Pipeline, Sql
+from cutover.definition.model.record_ids import horizon
+from cutover.definition.model.triggers import waits_for_watermark
+from cutover.definition.model.windows import Global
+from cutover.settings import Kafka
+
+UNSAFE = ("class", "callback", "url", "jaas", "interceptor", "password", "library", "plugin")
+LOOPBACK = ("127.", "localhost", "[::1]")
+
+
+def warnings(pipeline: Pipeline) -> list[str]:
+    """Return what a reader should know of a pipeline.
+
+    Raises:
+        DefinitionError: It cannot be run at all.
+    """
+    check(pipeline)
+    found = (_log_clock, _float_sums, _lateness, _ids, _contract, _failing_pairs, _never_fires)
+    return [text for look in found for text in look(pipeline)]
+
+
+def kafka_warnings(kafka: Kafka) -> list[str]:
+    """Return what is unsafe about the client's settings."""
+    found = [
+        f"kafka.client: `{key}` can load code, reach elsewhere or show a secret: Kafka commands refuse it."
+        for key in sorted(kafka.client)
+        if any(word in key.lower() for word in UNSAFE)
+    ]
+    servers = [server.strip() for server in (kafka.bootstrap_servers or "").split(",") if server.strip()]
+    if any(not server.startswith(LOOPBACK) for server in servers) and kafka.protocol in {"PLAINTEXT", "SASL_PLAINTEXT"}:
+        found.append(f"kafka.protocol: {kafka.protocol} to another machine: records (and a password) travel readable.")
+    return found
+
+
+def _log_clock(pipeline: Pipeline) -> list[str]:
+    if pipeline.source.log_time is not None:
+        return []
+    text = (
+        "source.log_time: none, so log timestamps are the producer's own (CreateTime), and a wrong clock goes unseen. "
+        "Let the topic use message.timestamp.type=LogAppendTime, or bound it by message.timestamp.after.max.ms."
+    )
+    return [text]
+
+
+def _float_sums(pipeline: Pipeline) -> list[str]:
+    if not isinstance(pipeline.batch, Sql):
+        return []
+    return [
+        f"measures.{name}: a sum of doubles in a team's SQL depends on the order of records in its last digits; it is "
+        "compared within a tolerance, which a sum that cancels may miss. CAST to decimal(p,s) makes it exact."
+        for name, measure in pipeline.measures.items()
+        if isinstance(measure, (Sum, Avg, Variance)) and types.measure_type(pipeline, name) == "double"
+    ]
+
+
+def _lateness(pipeline: Pipeline) -> list[str]:
+    if pipeline.lateness.out_of_orderness_micros or pipeline.lateness.allowed_micros:
+        return []
+    return ["lateness: nothing may be out of order, so every record behind the newest closes its window for the rest."]
+
+
+def _ids(pipeline: Pipeline) -> list[str]:
+    if pipeline.source.record_id is None or isinstance(pipeline.window, Global):
+        return []
+    needed = horizon(replace(pipeline, source=replace(pipeline.source, id_horizon=None)))
+    if horizon(pipeline) >= needed:
+        return []
+    text = "source.id_horizon: shorter than a window stays open, so records are late whose window still takes others."
+    return [text]
+
+
+def _contract(pipeline: Pipeline) -> list[str]:
+    if any(expectation.severity == "critical" for expectation in pipeline.contract):
+        return []
+    return ["contract: no critical expectation, so no batch result is ever held back."]
+
+
+def _failing_pairs(pipeline: Pipeline) -> list[str]:
+    if pipeline.join is None:
+        return []
+    return [
+        f"measures.{name}: an expression that fails on a pair (overflow, division by zero) is null there; no record is "
+        "malformed for it."
+        for name, expression in types.measured(pipeline).items()
+        if expression is not None and expression.duckdb_failed != NEVER
+    ]
+
+
+def _never_fires(pipeline: Pipeline) -> list[str]:
+    trigger = pipeline.trigger
+    if trigger is None or not isinstance(pipeline.window, Global) or not waits_for_watermark(trigger):
+        return []
+    return [f"trigger: {trigger} waits for the end of all time: no pane comes out before `cutover stream --final`."]

@@ -1,0 +1,78 @@
+"""Checks of lookups: names and types, without looking at the dimensions themselves."""
+
+from collections.abc import Collection, Mapping
+from difflib import get_close_matches
+
+from cutover.definition.checks.measures import refuse
+from cutover.definition.model.lookups import Lookup
+from cutover.definition.model.schema import canonical_type, check_name
+from cutover.errors import DefinitionError
+
+
+def check(lookups: Mapping[str, Lookup], schema: Mapping[str, str], keywords: Collection[str]) -> None:
+    """Refuse lookups that cannot be joined.
+
+    Args:
+        lookups: In the order in which they are joined.
+        schema: Name to type of the topic's columns.
+        keywords: Words that SQL takes for its own, in lower case.
+
+    Raises:
+        DefinitionError: The first thing that does not fit.
+    """
+    known = dict(schema)
+    for name, lookup in lookups.items():
+        field = f"lookups.{name}"
+        check_name(name, of="lookups")
+        if not isinstance(lookup, Lookup):
+            refuse(field, "Lookup(table=..., on={...}, columns={...})", repr(lookup)[:80])
+        _table(field, lookup)
+        _on(field, lookup, known)
+        known |= _columns(field, lookup, known, keywords)
+
+
+def _table(field: str, lookup: Lookup) -> None:
+    if lookup.is_named:
+        check_name(lookup.table, of=f"{field}.table")
+    elif "://" not in lookup.table and not lookup.table.startswith("/"):
+        hint = "a plain name means `<lake>/dimensions/<name>`"
+        refuse(f"{field}.table", "a name, an absolute path or a URI", f"`{lookup.table[:80]}`", hint)
+
+
+def _on(field: str, lookup: Lookup, known: Mapping[str, str]) -> None:
+    if not lookup.on:
+        refuse(f"{field}.on", "at least one column of the row, such as {'ad_id': 'ad_id'}", "none")
+    for column, theirs in lookup.on.items():
+        if column not in known:
+            close = get_close_matches(str(column), list(known), n=1)
+            hint = f"did you mean `{close[0]}`?" if close else "derived columns are made later"
+            refuse(f"{field}.on", f"a column of {', '.join(known)}", f"`{column}`", hint)
+        if known[column] == "double":
+            refuse(f"{field}.on", "a type with exact equality", f"`{column}` of type double")
+        check_name(theirs, of=f"{field}.on")
+    if len(set(lookup.on.values())) < len(lookup.on):
+        refuse(f"{field}.on", "each column of the dimension once", ", ".join(lookup.on.values()))
+
+
+def _columns(field: str, lookup: Lookup, known: Mapping[str, str], keywords: Collection[str]) -> dict[str, str]:
+    """Return name to type of the columns that are taken."""
+    if not lookup.columns:
+        refuse(f"{field}.columns", "at least one column of the dimension with its type", "none")
+    taken = {name.lower() for name in known}
+    for name in lookup.columns:
+        check_name(name, of=f"{field}.columns")
+        if name.lower() in taken:
+            hint = "give it another name in the dimension"
+            refuse(f"{field}.columns", "a name that no column of the row has yet", f"`{name}`", hint)
+        if name.lower() in keywords:
+            refuse(f"{field}.columns", "a name that SQL does not use itself", f"`{name}`")
+        taken.add(name.lower())
+    return {name: _type(f"{field}.columns.{name}", kind) for name, kind in lookup.columns.items()}
+
+
+def _type(field: str, kind: str) -> str:
+    try:
+        return canonical_type(kind)
+    except DefinitionError as error:
+        msg = f"{field}: {error}"
+        raise DefinitionError(msg) from None

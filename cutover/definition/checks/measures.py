@@ -1,0 +1,96 @@
+"""Checks of one measure: what it looks at, and its parameters."""
+
+from typing import NoReturn
+
+from cutover.definition.measures.bag import Bag
+from cutover.definition.measures.counted import MILLION, Quantile, TopK
+from cutover.definition.measures.distinct import ApproxDistinct
+from cutover.definition.measures.kinds import Avg, Measure, Sum
+from cutover.definition.measures.spread import DIGITS as SQUARABLE_DIGITS
+from cutover.definition.measures.spread import Variance
+from cutover.definition.model.schema import decimal_parts
+from cutover.errors import DefinitionError
+
+SUMMABLE_DIGITS = 28
+"""Digits of a decimal whose sum of 10^10 records still fits into decimal(38)."""
+
+LEAST_ERROR = 1e-4
+SLACK = 1e-6  # 0.1 * 10^6 need not be whole in doubles
+
+
+def refuse(field: str, expected: str, got: str, hint: str = "") -> NoReturn:
+    """Refuse what stands in a field.
+
+    Raises:
+        DefinitionError: Always.
+    """
+    msg = f"{field}: expected {expected}, got {got}." + (f"\nHint: {hint}" if hint else "")
+    raise DefinitionError(msg)
+
+
+def check(field: str, measure: Measure, kind: str | None) -> None:
+    """Refuse a measure that cannot be computed.
+
+    Args:
+        field: Where it stands.
+        measure: The measure.
+        kind: Type of its expression; None of a count.
+
+    Raises:
+        DefinitionError: The type of what it looks at, or a parameter, does not fit.
+    """
+    if isinstance(measure, Sum | Avg):
+        _summable(field, str(measure.expression), kind or "bigint")
+    elif isinstance(measure, Variance):
+        _squarable(field, measure.expression, kind or "bigint")
+    elif isinstance(measure, TopK):
+        _equal(field, measure.expression, kind)
+        _whole(f"{field}: k", measure.k, 1, 1_000)
+    elif isinstance(measure, ApproxDistinct):
+        _equal(field, measure.expression, kind)
+        _whole(f"{field}: k", measure.k, 16, 65_536)
+    elif isinstance(measure, Bag):
+        _whole(f"{field}: most", measure.most, 1, 100_000)
+    elif isinstance(measure, Quantile):
+        _quantile(field, measure, kind or "bigint")
+
+
+def _summable(field: str, expression: str, kind: str) -> None:
+    digits = decimal_parts(kind)
+    if kind not in {"int", "bigint", "double"} and digits is None:
+        refuse(field, "a number to add up", f"{kind}: `{expression}`")
+    if digits is not None and digits[0] > SUMMABLE_DIGITS:
+        refuse(field, f"a decimal of at most {SUMMABLE_DIGITS} digits", kind, "a sum could overflow; CAST it")
+
+
+def _squarable(field: str, expression: str, kind: str) -> None:
+    digits = decimal_parts(kind)
+    if kind in {"int", "double"} or (digits is not None and digits[0] <= SQUARABLE_DIGITS):
+        return
+    cast = f"CAST({expression} AS decimal({SQUARABLE_DIGITS},0)) makes records with larger numbers malformed"
+    expected = f"an int, a double or a decimal of at most {SQUARABLE_DIGITS} digits, whose squares add up exactly"
+    refuse(field, expected, f"{kind}: `{expression}`", cast)
+
+
+def _equal(field: str, expression: str, kind: str | None) -> None:
+    if kind == "double":
+        refuse(field, "a type with exact equality", f"double: `{expression}`", "CAST to decimal(p,s), or floor")
+
+
+def _quantile(field: str, measure: Quantile, kind: str) -> None:
+    if kind not in {"int", "bigint", "double"} and decimal_parts(kind) is None:
+        refuse(field, "a number", f"{kind}: `{measure.expression}`")
+    _between(f"{field}: q", measure.q, 0, 1)
+    _between(f"{field}: error", measure.error, LEAST_ERROR, 0.5)
+    if abs(measure.q * MILLION - round(measure.q * MILLION)) > SLACK:
+        refuse(f"{field}: q", "at most six digits behind the point", repr(measure.q))
+
+
+def _whole(field: str, value: int, low: int, high: int) -> None:
+    if type(value) is not int or not low <= value <= high:
+        refuse(field, f"a whole number from {low} to {high}", repr(value))
+
+
+def _between(field: str, value: float, low: float, high: float) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+        refuse(field, f"a number from {low} to {high}", repr(value))

@@ -1,0 +1,1 @@
+"""What the runners take from a definition: SQL texts, types, fingerprints."""

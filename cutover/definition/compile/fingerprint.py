@@ -1,0 +1,151 @@
+"""Fingerprints: which changes make another truth, another pace of the stream, another batch."""
+
+import hashlib
+import json
+from dataclasses import fields as fields_of
+from pathlib import Path
+from typing import Any
+
+from cutover.definition.measures.kinds import Measure
+from cutover.definition.model.joins import Join, SelfJoin
+from cutover.definition.model.lookups import Lookup
+from cutover.definition.model.pipeline import Pipeline, SameDefinition, Sql
+from cutover.definition.model.record_ids import declared_horizon
+from cutover.definition.model.schema import canonical_type, fields
+from cutover.definition.model.topic import Topic
+from cutover.definition.model.windows import Daily, Sessions, Sliding, Window
+from cutover.errors import DefinitionError
+
+SEMANTICS_VERSION = 1
+"""Raised when parsing, classes, windows or measures come to mean something else."""
+
+TIME_ZONE = "UTC"
+
+
+def result_fingerprint(pipeline: Pipeline) -> str:
+    """Return 12 hex digits over all that changes the truth: of one fingerprint, the same tables."""
+    return _digest(describe(pipeline))
+
+
+def describe(pipeline: Pipeline) -> dict[str, Any]:
+    """Return all that changes the truth, as plain data."""
+    source = pipeline.source
+    # Only where there are any: definitions without keep the fingerprints that they have.
+    further: dict[str, Any] = (
+        {"lookups": [_lookup(*item) for item in pipeline.lookups.items()]} if pipeline.lookups else {}
+    )
+    further |= {} if pipeline.join is None else {"join": _join(pipeline.join)}
+    return {
+        **further,
+        **_topic(source),
+        "where": pipeline.where,
+        "derive": sorted(pipeline.derive.items()),
+        "key": list(pipeline.key),
+        "window": _window(pipeline.window),
+        "measures": sorted(_measure(name, measure) for name, measure in pipeline.measures.items()),
+        "max_ahead": pipeline.lateness.max_ahead_micros,
+        "time_zone": TIME_ZONE,
+        "semantics": SEMANTICS_VERSION,
+        **({} if source.record_id is None else {"record_id": [source.record_id, declared_horizon(source)]}),
+    }
+
+
+def _lookup(name: str, lookup: Lookup) -> list[Any]:
+    taken = [[column, canonical_type(kind)] for column, kind in lookup.columns.items()]
+    return [name, lookup.table, sorted(lookup.on.items()), sorted(taken)]
+
+
+def _topic(topic: Topic) -> dict[str, Any]:
+    return {
+        "topic": topic.name,
+        "schema": [[field.name, field.type, field.nullable] for field in fields(topic)],
+        "event_time": topic.event_time,
+        "time_format": topic.time_format,
+        "max_value_bytes": topic.max_value_bytes,
+        "isolation": topic.isolation,
+    }
+
+
+def _join(join: Join | SelfJoin) -> dict[str, Any]:
+    shared = {"how": join.how, "prefix": join.prefix}
+    if isinstance(join, SelfJoin):
+        return {**shared, "on": list(join.on), "left": join.left, "right": join.right}
+    right = {**_topic(join.right), "where": join.where, "derive": sorted(join.derive.items())}
+    return {**shared, "on": sorted(join.on.items()), **right}
+
+
+def _window(window: Window) -> list[str | int]:
+    if isinstance(window, Sliding):
+        return [window.size, window.every, *([window.offset] if window.offset else [])]
+    if isinstance(window, Sessions):
+        return ["sessions", window.gap_micros]
+    return ["daily", window.zone, window.offset_micros] if isinstance(window, Daily) else ["global"]
+
+
+def _measure(name: str, measure: Measure) -> list[Any]:
+    further = [[field.name, getattr(measure, field.name)] for field in fields_of(measure) if field.name != "expression"]
+    return [name, type(measure).__name__, measure.expression, *further]
+
+
+def lateness_fingerprint(pipeline: Pipeline) -> str:
+    """Return 12 hex digits over what decides which rows the stream judges late; the truth does not depend on it."""
+    return _digest(_lateness(pipeline))
+
+
+def describe_version(pipeline: Pipeline) -> dict[str, Any]:
+    """Return all that makes another version of the stream: what changes the truth, and the lateness."""
+    return {**describe(pipeline), **{f"lateness.{name}": value for name, value in _lateness(pipeline).items()}}
+
+
+def _lateness(pipeline: Pipeline) -> dict[str, int]:
+    lateness = pipeline.lateness
+    return {
+        "out_of_orderness": lateness.out_of_orderness_micros,
+        "allowed": lateness.allowed_micros,
+        "idle_after": lateness.idle_after_micros,
+    }
+
+
+def panes_fingerprint(pipeline: Pipeline) -> str | None:
+    """Return 12 hex digits over what decides which panes come out; None where none do. No result depends on it."""
+    if pipeline.trigger is None:
+        return None
+    return _digest({"trigger": repr(pipeline.trigger), "accumulation": pipeline.accumulation.value})
+
+
+def batch_fingerprint(pipeline: Pipeline) -> str:
+    """Return `same`, or 12 hex digits of the SQL file's content.
+
+    Raises:
+        DefinitionError: The file cannot be read.
+    """
+    if isinstance(pipeline.batch, SameDefinition):
+        return "same"
+    return hashlib.sha256(batch_sql(pipeline).encode()).hexdigest()[:12]
+
+
+def batch_sql(pipeline: Pipeline) -> str:
+    """Return the text of the batch path's SQL file.
+
+    Raises:
+        DefinitionError: The batch path is this definition, or the file cannot be read.
+    """
+    if not isinstance(pipeline.batch, Sql):
+        msg = f"Pipeline `{pipeline.name}`: batch: expected `Sql(file)`, got {pipeline.batch}."
+        raise DefinitionError(msg)
+    base = (pipeline.file or Path("x")).resolve().parent
+    path = (base / pipeline.batch.file).resolve()
+    if not path.is_relative_to(base):
+        msg = f"Pipeline `{pipeline.name}`: batch: expected a file inside the definition's folder, "
+        msg += f"got {pipeline.batch.file}."
+        raise DefinitionError(msg)
+    if not path.is_file():
+        msg = f"Pipeline `{pipeline.name}`: batch: expected a file, found none: {pipeline.batch.file}."
+        msg += "\nHint: the path is relative to the definition's folder."
+        raise DefinitionError(msg)
+    return path.read_text(encoding="utf-8")
+
+
+def _digest(value: dict[str, Any]) -> str:
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -1,0 +1,1 @@
+"""Expressions: Spark SQL text from a whitelist, typed and compiled to both engines."""

@@ -1,0 +1,139 @@
+"""CAST between the types of the schema, in the one form that both engines agree on.
+
+Stricter than Spark's own where Spark and DuckDB differ: text becomes a number only as sign, digits, point and exponent
+without blanks, a date only as `2013-01-31`, a timestamp only as `2013-01-31 23:59:59.123456` (`T` for the blank and a
+final `Z` are taken). What has no equal form in both engines (a double, decimal or timestamp as text, text as boolean)
+is refused.
+"""
+
+from collections.abc import Callable
+
+from cutover.definition.expressions.terms import NULL, RANK, Term, duckdb_type, either, own_failure, strict
+from cutover.definition.model.schema import decimal_parts
+from cutover.errors import DefinitionError
+
+INTEGER_TEXT = r"^[+-]?[0-9]+\\z"
+NUMBER_TEXT = r"^[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][+-]?[0-9]+)?\\z"
+DATE_TEXT = r"^[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]\\z"
+TIME_TEXT = r"^[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9][ T][0-9][0-9]:[0-9][0-9]:[0-9][0-9]([.][0-9]{{1,6}})?Z?\\z"
+LARGEST = "1.7976931348623157E308"
+
+Cast = Callable[[Term, str], Term]
+
+
+def cast(term: Term, kind: str, *, lenient: bool) -> Term:
+    """Return the term in another type.
+
+    Args:
+        term: The value.
+        kind: A type of the schema.
+        lenient: `try_cast`: a value that does not fit is null and no failure.
+
+    Raises:
+        DefinitionError: The two engines have no equal cast between these types.
+    """
+    if term.type == kind:
+        return term
+    if term.type == NULL:
+        return strict(kind, f"CAST(NULL AS {kind})", f"CAST(NULL AS {duckdb_type(kind)})")
+    rule = _rule(term.type, kind)
+    if rule is None:
+        msg = f"expected a cast that Spark and DuckDB do alike, got {term.type} to {kind}"
+        raise DefinitionError(msg)
+    done = rule(term, kind)
+    return Term(type=kind, value=done.value, failed=term.failed) if lenient else done
+
+
+def _rule(source: str, kind: str) -> Cast | None:
+    exact = {
+        ("string", "double"): _text_to_double,
+        ("string", "date"): _text_to_date,
+        ("string", "timestamp"): _text_to_timestamp,
+        ("date", "timestamp"): _safe,
+        ("timestamp", "date"): _safe,
+        ("int", "string"): _safe,
+        ("bigint", "string"): _safe,
+        ("boolean", "string"): _safe,
+        ("date", "string"): _safe,
+        ("boolean", "int"): _safe,
+        ("boolean", "bigint"): _safe,
+        ("double", "int"): _double_to_integer,
+        ("double", "bigint"): _double_to_integer,
+        ("string", "int"): _text_to_integer,
+        ("string", "bigint"): _text_to_integer,
+    }
+    if (source, kind) in exact:
+        return exact[source, kind]
+    if source in RANK and kind in RANK:
+        return _safe if RANK[source] < RANK[kind] else _fallible
+    if decimal_parts(source) and kind == "double":
+        return _decimal_to_double
+    if source in {"int", "bigint"} and decimal_parts(kind):
+        return _fallible
+    return _fallible if decimal_parts(source) and _keeps_scale(source, kind) else None
+
+
+def _keeps_scale(source: str, kind: str) -> bool:
+    """Return whether no digit behind the point is lost: the engines round differently."""
+    before, after = decimal_parts(source), decimal_parts(kind)
+    return before is not None and after is not None and after[1] >= before[1]
+
+
+def _safe(term: Term, kind: str) -> Term:
+    return strict(kind, f"CAST({{0}} AS {kind})", f"CAST({{0}} AS {duckdb_type(kind)})", term)
+
+
+def _fallible(term: Term, kind: str) -> Term:
+    spark, duckdb = f"try_cast({{0}} AS {kind})", f"TRY_CAST({{0}} AS {duckdb_type(kind)})"
+    return strict(kind, spark, duckdb, term, fallible=True)
+
+
+def _decimal_to_double(term: Term, kind: str) -> Term:
+    # Through text: DuckDB divides by a power of ten otherwise, which may be one unit in the last place off.
+    return strict(kind, "CAST({0} AS double)", "CAST(CAST({0} AS VARCHAR) AS DOUBLE)", term)
+
+
+def _double_to_integer(term: Term, kind: str) -> Term:
+    # Both towards zero. Spark cuts 2^63 itself to the largest bigint, DuckDB refuses it: so both refuse it.
+    spark = f"try_cast(nullif({{0}}, CAST('9.223372036854775807E18' AS double)) AS {kind})"
+    return strict(kind, spark, f"TRY_CAST(trunc({{0}}) AS {duckdb_type(kind)})", term, fallible=True)
+
+
+def _text_to_integer(term: Term, kind: str) -> Term:
+    return _by_pattern(term, kind, INTEGER_TEXT)
+
+
+def _text_to_date(term: Term, kind: str) -> Term:
+    return _by_pattern(term, kind, DATE_TEXT)
+
+
+def _text_to_timestamp(term: Term, kind: str) -> Term:
+    return _by_pattern(term, kind, TIME_TEXT)
+
+
+def _by_pattern(term: Term, kind: str, pattern: str) -> Term:
+    spark = f"try_cast(regexp_extract({{0}}, '{pattern}', 0) AS {kind})"
+    duckdb = f"TRY_CAST(regexp_extract({{0}}, '{pattern}', 0) AS {duckdb_type(kind)})".replace("\\\\", "\\")
+    return strict(kind, spark, duckdb, term, fallible=True)
+
+
+def _text_to_double(term: Term, kind: str) -> Term:
+    return finite(_by_pattern(term, kind, NUMBER_TEXT))
+
+
+def finite(term: Term) -> Term:
+    """Return a double that is null, and fails, where it would be infinite or not a number. Minus zero is zero."""
+    return _where(term, f"<= CAST('{LARGEST}' AS double)")
+
+
+def below(term: Term, limit: float) -> Term:
+    """Return a double that is null, and fails, where it is not smaller in magnitude than a limit."""
+    return _where(term, f"< CAST('{limit!r}' AS double)")
+
+
+def _where(term: Term, holds: str) -> Term:
+    """Return a double that is null, and fails, where a comparison of its magnitude does not hold. -0.0 is 0.0."""
+    text = f"CASE WHEN abs({{0}}) {holds} THEN {{0}} + CAST('0.0' AS double) END"
+    value = strict("double", text, text, term).value
+    own = own_failure(value, (term,))
+    return Term(type="double", value=value, failed=either(term.failed, own))

@@ -1,0 +1,218 @@
+"""The functions of the whitelist: each with its argument types and its text in both engines.
+
+`tests/spec/test_expressions.py` runs every one of them in Spark and in DuckDB over a table of nasty values.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from cutover.definition.expressions.casts import cast
+from cutover.definition.expressions.terms import Both, Term, common_type, either, numeric, strict, widened
+from cutover.errors import DefinitionError
+
+Build = Callable[[tuple[Term, ...]], Term]
+UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND")
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """One function of the whitelist."""
+
+    usage: str  # how it is written, with argument types
+    build: Build
+
+
+def expect(terms: tuple[Term, ...], *kinds: str) -> None:
+    """Check the types of arguments: a type of the schema, `number` or `any`; with `!` where a constant is asked for.
+
+    Raises:
+        DefinitionError: Another number of arguments, or another type.
+    """
+    if len(terms) != len(kinds):
+        msg = f"expected {len(kinds)} argument(s), got {len(terms)}"
+        raise DefinitionError(msg)
+    for term, kind in zip(terms, kinds, strict=True):
+        wanted = kind.rstrip("!")
+        fits = wanted == "any" or term.type in {wanted, "null"} or (wanted == "number" and numeric(term.type))
+        if not fits or (kind.endswith("!") and term.literal is None):
+            msg = f"expected {'a constant ' if kind.endswith('!') else ''}{wanted}, got {term.type}"
+            raise DefinitionError(msg)
+
+
+def _plain(kind: str, spark: str, duckdb: str, *kinds: str) -> Build:
+    def build(terms: tuple[Term, ...]) -> Term:
+        expect(terms, *kinds)
+        return strict(kind, spark, duckdb, *terms)
+
+    return build
+
+
+def _part(name: str, duckdb: str | None = None) -> Build:
+    return _plain("int", f"{name}({{0}})", duckdb or f"CAST({name}({{0}}) AS INTEGER)", "timestamp")
+
+
+def _date_part(name: str, duckdb: str | None = None) -> Build:
+    def build(terms: tuple[Term, ...]) -> Term:
+        kind = "date" if terms and terms[0].type == "date" else "timestamp"
+        return _plain("int", f"{name}({{0}})", duckdb or f"CAST({name}({{0}}) AS INTEGER)", kind)(terms)
+
+    return build
+
+
+def _abs(terms: tuple[Term, ...]) -> Term:
+    expect(terms, "number")
+    kind = terms[0].type
+    if kind not in {"int", "bigint"}:
+        return strict(kind, "abs({0})", "abs({0})", *terms)
+    wider = {"int": ("bigint", "BIGINT"), "bigint": ("decimal(20,0)", "HUGEINT")}[kind]
+    spark = f"try_cast(abs(CAST({{0}} AS {wider[0]})) AS {kind})"
+    duckdb = f"TRY_CAST(abs(CAST({{0}} AS {wider[1]})) AS {'INTEGER' if kind == 'int' else 'BIGINT'})"
+    return strict(kind, spark, duckdb, *terms, fallible=True)
+
+
+def _round(name: str) -> Build:
+    def build(terms: tuple[Term, ...]) -> Term:
+        if len(terms) == 1 and terms[0].type in {"int", "bigint"}:
+            return widened(terms[0], "bigint")
+        expect(terms, "double")
+        # Spark cuts what does not fit to the largest bigint, DuckDB refuses: both refuse here.
+        within = "CASE WHEN abs({{0}}) < CAST('9.2E18' AS {double}) THEN {cast} END"
+        spark = within.format(double="double", cast=f"{name}({{0}})")
+        duckdb = within.format(double="DOUBLE", cast=f"CAST({name}({{0}}) AS BIGINT)")
+        return strict("bigint", spark, duckdb, *terms, fallible=True)
+
+    return build
+
+
+def _extreme(name: str) -> Build:
+    def build(terms: tuple[Term, ...]) -> Term:
+        if len(terms) < 2:  # noqa: PLR2004 -- Spark's own rule
+            msg = f"expected 2 arguments or more, got {len(terms)}"
+            raise DefinitionError(msg)
+        met = alike(terms)
+        spark, duckdb = (f"{name}({', '.join(texts)})" for texts in zip(*(term.value for term in met), strict=True))
+        return Term(type=met[0].type, value=Both(spark, duckdb), failed=either(*(term.failed for term in met)))
+
+    return build
+
+
+def alike(terms: tuple[Term, ...]) -> tuple[Term, ...]:
+    """Return the terms widened to one type.
+
+    Raises:
+        DefinitionError: They have none in common.
+    """
+    kind = "null"
+    for term in terms:
+        met = common_type(kind, term.type)
+        if met is None:
+            msg = f"expected values of one type, got {kind} and {term.type}\nHint: CAST one of them"
+            raise DefinitionError(msg)
+        kind = met
+    if kind == "null":
+        msg = "expected a type, got NULL alone\nHint: CAST(NULL AS string)"
+        raise DefinitionError(msg)
+    return tuple(cast(term, kind, lenient=False) if term.type == "null" else widened(term, kind) for term in terms)
+
+
+def concat(terms: tuple[Term, ...]) -> Term:
+    """Return the strings one after the other; null when one is."""
+    expect(terms, *(["string"] * max(len(terms), 1)))
+    return strict(
+        "string",
+        "concat(" + ", ".join(f"{{{i}}}" for i in range(len(terms))) + ")",
+        "(" + " || ".join(f"{{{i}}}" for i in range(len(terms))) + ")",
+        *terms,
+    )
+
+
+def _substring(terms: tuple[Term, ...]) -> Term:
+    expect(terms, "string", "int!", *(["int!"] if len(terms) > 2 else []))  # noqa: PLR2004 -- the length may be left out
+    start, *length = (int(term.literal or 0) for term in terms[1:])
+    if start < 1 or any(count < 0 for count in length):
+        msg = "expected a start from 1 and a length from 0, as constants"
+        raise DefinitionError(msg)
+    arguments = ", ".join(str(number) for number in (start, *length))
+    return strict("string", f"substring({{0}}, {arguments})", f"substring({{0}}, {arguments})", terms[0])
+
+
+def _left(terms: tuple[Term, ...]) -> Term:
+    expect(terms, "string", "int!")
+    if int(terms[1].literal or 0) < 0:
+        msg = "expected a length from 0, as a constant"
+        raise DefinitionError(msg)
+    return strict("string", "left({0}, {1})", "left({0}, {1})", *terms)
+
+
+def _replace(terms: tuple[Term, ...]) -> Term:
+    expect(terms, "string", "string!", "string!")
+    if not terms[1].literal:
+        msg = "expected a text to look for that is not empty"
+        raise DefinitionError(msg)
+    return strict("string", "replace({0}, {1}, {2})", "replace({0}, {1}, {2})", *terms)
+
+
+def _translate(terms: tuple[Term, ...]) -> Term:
+    expect(terms, "string", "string!", "string!")
+    return strict("string", "translate({0}, {1}, {2})", "translate({0}, {1}, {2})", *terms)
+
+
+def _date_trunc(terms: tuple[Term, ...]) -> Term:
+    expect(terms, "string!", "timestamp")
+    unit = str(terms[0].literal).upper()
+    if unit not in UNITS:
+        msg = f"expected a unit of {', '.join(UNITS)}, got {unit}"
+        raise DefinitionError(msg)
+    return strict("timestamp", f"date_trunc('{unit}', {{0}})", f"date_trunc('{unit}', {{0}})", terms[1])
+
+
+def _trim(side: str, duckdb: str) -> Build:
+    return _plain("string", f"trim({side} ' ' FROM {{0}})", f"{duckdb}({{0}}, ' ')", "string")
+
+
+FUNCTIONS = {
+    "abs": Function("abs(number)", _abs),
+    "ceil": Function("ceil(double)", _round("ceil")),
+    "floor": Function("floor(double)", _round("floor")),
+    "greatest": Function("greatest(a, b, ...)", _extreme("greatest")),
+    "least": Function("least(a, b, ...)", _extreme("least")),
+    "length": Function("length(string)", _plain("int", "length({0})", "CAST(length({0}) AS INTEGER)", "string")),
+    "trim": Function("trim(string)", _trim("BOTH", "trim")),
+    "ltrim": Function("ltrim(string)", _trim("LEADING", "ltrim")),
+    "rtrim": Function("rtrim(string)", _trim("TRAILING", "rtrim")),
+    "concat": Function("concat(string, ...)", concat),
+    "substring": Function("substring(string, from 1, length)", _substring),
+    "left": Function("left(string, length)", _left),
+    "replace": Function("replace(string, 'a', 'b')", _replace),
+    "translate": Function("translate(string, 'abc', 'xyz')", _translate),
+    "startswith": Function(
+        "startswith(string, string)",
+        _plain("boolean", "startswith({0}, {1})", "starts_with({0}, {1})", "string", "string"),
+    ),
+    "endswith": Function(
+        "endswith(string, string)", _plain("boolean", "endswith({0}, {1})", "ends_with({0}, {1})", "string", "string")
+    ),
+    "contains": Function(
+        "contains(string, string)", _plain("boolean", "contains({0}, {1})", "contains({0}, {1})", "string", "string")
+    ),
+    "md5": Function("md5(string)", _plain("string", "md5({0})", "md5({0})", "string")),
+    "year": Function("year(date or timestamp)", _date_part("year")),
+    "quarter": Function("quarter(date or timestamp)", _date_part("quarter")),
+    "month": Function("month(date or timestamp)", _date_part("month")),
+    "day": Function("day(date or timestamp)", _date_part("day")),
+    "dayofweek": Function(
+        "dayofweek(date or timestamp)", _date_part("dayofweek", "CAST(dayofweek({0}) + 1 AS INTEGER)")
+    ),
+    "hour": Function("hour(timestamp)", _part("hour")),
+    "minute": Function("minute(timestamp)", _part("minute")),
+    "second": Function("second(timestamp)", _part("second")),
+    "date_trunc": Function("date_trunc('HOUR', timestamp)", _date_trunc),
+    "datediff": Function(
+        "datediff(date, date)",
+        _plain("int", "datediff({0}, {1})", "CAST(date_diff('day', {1}, {0}) AS INTEGER)", "date", "date"),
+    ),
+    "unix_micros": Function(
+        "unix_micros(timestamp)", _plain("bigint", "unix_micros({0})", "epoch_us({0})", "timestamp")
+    ),
+}
+"""By the name that a definition writes."""

@@ -1,0 +1,360 @@
+"""From the syntax tree of an expression to a typed term in both dialects. What is not named here is refused."""
+
+from collections.abc import Callable, Mapping
+
+from sqlglot import exp
+
+from cutover.definition.expressions.casts import cast
+from cutover.definition.expressions.functions import FUNCTIONS, concat, expect
+from cutover.definition.expressions.operators import arithmetic, choice, meet, numbers, to_double
+from cutover.definition.expressions.refusals import allowed, function_name, reason
+from cutover.definition.expressions.terms import (
+    BIGINT_RANGE,
+    INT_RANGE,
+    NULL,
+    Both,
+    Term,
+    both,
+    column,
+    constant,
+    double,
+    either,
+    integer,
+    strict,
+    text,
+)
+from cutover.definition.model.schema import canonical_type
+from cutover.errors import DefinitionError
+
+COMPARISONS: dict[type[exp.Expr], str] = {
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+}
+ARITHMETIC: dict[type[exp.Expr], tuple[str, str]] = {
+    exp.Add: ("try_add", "+"),
+    exp.Sub: ("try_subtract", "-"),
+    exp.Mul: ("try_multiply", "*"),
+}
+FUNCTION_NODES: dict[type[exp.Expr], str] = {
+    exp.Abs: "abs",
+    exp.Ceil: "ceil",
+    exp.Floor: "floor",
+    exp.Greatest: "greatest",
+    exp.Least: "least",
+    exp.Length: "length",
+    exp.Concat: "concat",
+    exp.Substring: "substring",
+    exp.Left: "left",
+    exp.Replace: "replace",
+    exp.Translate: "translate",
+    exp.StartsWith: "startswith",
+    exp.EndsWith: "endswith",
+    exp.Contains: "contains",
+    exp.MD5: "md5",
+    exp.Year: "year",
+    exp.Quarter: "quarter",
+    exp.Month: "month",
+    exp.Day: "day",
+    exp.DayOfMonth: "day",
+    exp.DayOfWeek: "dayofweek",
+    exp.Hour: "hour",
+    exp.Minute: "minute",
+    exp.Second: "second",
+    exp.DateDiff: "datediff",
+    exp.UnixMicros: "unix_micros",
+}
+IGNORED = frozenset({"safe", "coalesce", "typed", "ignore_nulls", "big_int", "null_first", "negate", "array_ordering"})
+
+
+def walk(node: exp.Expr, types: Mapping[str, str]) -> Term:
+    """Return the compiled tree.
+
+    Args:
+        node: What sqlglot parsed.
+        types: Column name to type.
+
+    Raises:
+        DefinitionError: A node is not on the list, a column is unknown, or types do not fit.
+    """
+    for kinds, rule in _RULES:
+        if isinstance(node, kinds):
+            return rule(node, types)
+    if type(node) in FUNCTION_NODES:
+        return _function(node, types)
+    msg = f"{reason(node)}\nAllowed:\n{allowed()}"
+    raise DefinitionError(msg)
+
+
+def _column(node: exp.Expr, types: Mapping[str, str]) -> Term:
+    name = node.name
+    if node.args.get("table") is not None:
+        msg = f"expected a column, got `{node.sql(dialect='spark')}`\nHint: no nested fields, no table names"
+        raise DefinitionError(msg)
+    found = next((known for known in types if known.lower() == name.lower()), None)
+    if found is None:
+        raise UnknownColumnError(name)
+    return column(found, types[found])
+
+
+class UnknownColumnError(DefinitionError):
+    """A column that is not there; `name` is what was written."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"unknown column `{name}`")
+        self.name = name
+
+
+def _literal(node: exp.Expr, types: Mapping[str, str]) -> Term:  # noqa: ARG001 -- every rule's signature
+    if node.args["is_string"]:
+        return text(node.this)
+    return _number(node.this)
+
+
+def _number(written: str) -> Term:
+    if not written.isdigit() and not written.removeprefix("-").isdigit():
+        return double(float(written))
+    value = int(written)
+    for kind, (low, high) in (("int", INT_RANGE), ("bigint", BIGINT_RANGE)):
+        if low <= value <= high:
+            return integer(value, kind)
+    msg = f"expected a number that fits into bigint, got {written}"
+    raise DefinitionError(msg)
+
+
+def _negative(node: exp.Expr, types: Mapping[str, str]) -> Term:
+    if isinstance(node.this, exp.Literal) and not node.this.is_string:
+        return _number(f"-{node.this.this}")
+    term = walk(node.this, types)
+    if term.type == "double":
+        return strict("double", "(- {0})", "(- {0})", term)
+    return arithmetic("try_subtract", "-", integer(0, "int"), term)
+
+
+def _boolean(node: exp.Expr, types: Mapping[str, str]) -> Term:  # noqa: ARG001 -- every rule's signature
+    word = "true" if node.this else "false"
+    return constant("boolean", word, word, bool(node.this))
+
+
+def _null(node: exp.Expr, types: Mapping[str, str]) -> Term:  # noqa: ARG001 -- every rule's signature
+    return Term(type=NULL, value=Both("NULL", "NULL"), plain=True)
+
+
+def _paren(node: exp.Expr, types: Mapping[str, str]) -> Term:
+    return walk(node.this, types)
+
+
+def _arithmetic(node: exp.Expr, types: Mapping[str, str]) -> Term:
+    spark, duckdb = ARITHMETIC[type(node)]
+    return arithmetic(spark, duckdb, walk(node.this, types), walk(node.expression, types))
+
+
+def _divide(node: exp.Expr, types: Mapping[str, str]) -> Term:
+    terms = tuple(to_double(walk(side, types)) for side in (node.this, node.expression))
+    return strict("double", "try_divide({0}, {1})", "({0} / nullif({1}, 0))", *terms, fallible=True)
+
+
+def _modulo(node: exp.Expr, types: Mapping[str, str]) -> Term:
+    terms = numbers(walk(node.this, types), walk(node.expression, types))
+    kind = terms[0].type
+    if kind not in {"int", "bigint"}:
+        msg = f"expected whole numbers beside %, got {kind}"
+        raise DefinitionError(msg)
+    # The smallest integer % -1 overflows in DuckDB and is 0 in Spark: a wider type takes the overflow away.
+    duckdb = f"CAST(CAST({{0}} AS HUGEINT) % nullif({{1}}, 0) AS {'INTEGER' if kind == 'int' else 'BIGINT'})"
+    return strict(kind, "try_mod({0}, {1})", duckdb, *terms, fallible=True)
+
+
+def _comparison(node: exp.Expr, types: Mapping[str, str]) -> Term:
+    for side in (node.this, node.expression):
+        if isinstance(side, (exp.Predicate, exp.Not, exp.Is)):
+            msg = f"expected parentheses around `{side.sql(dialect='spark')}` beside a comparison"
+            raise DefinitionError(msg)
+    terms = meet(walk(node.this, types), walk(node.expression, types))
+    sign = COMPARISONS[type(node)]
+    return strict("boolean", f"({{0}} {sign} {{1}})", f"({{0}} {sign} {{1}})", *terms)
+
+
+def _same(node: exp.Expr, types: Mapping[str, str]) -> Term:
+    terms = meet(walk(node.this, types), walk(node.expression, types))
+    if isinstance(node, exp.NullSafeNEQ):
+        return strict("boolean", "(NOT ({0} <=> {1}))", "({0} IS DISTINCT FROM {1})", *terms)
+    return strict("boolean", "({0} <=> {1})", "({0} IS NOT DISTINCT FROM {1})", *terms)
+
+
+def _condition(node: exp.Expr, types: Mapping[str, str]) -> Term:
+    term = walk(node, types)
+    if term.type not in {"boolean", NULL}:
+        msg = f"expected a condition, got {term.type}: `{node.sql(dialect='spark')}`"
+        raise DefinitionError(msg)
+    return cast(term, "boolean", lenient=False)
+
+
+def _connective(node: exp.Expr, types: Mapping[str, str]) -> Term:
+    """AND, OR: the right side is evaluated unless the left one decides."""
+    word, decided = ("AND", "FALSE") if isinstance(node, exp.And) else ("OR", "TRUE")
+    left, right = _condition(node.this, types), _condition(node.expression, types)
+    undecided = Both(*(f"({text} IS NOT {decided})" for text in left.value))
+    reached = right.failed if right.failed is None else both(undecided, "AND", right.failed)
+    return Term(type="boolean", value=both(left.value, word, right.value), failed=either(left.failed, reached))
+
+
+def _not(node: exp.Expr, types: Mapping[str, str]) -> Term:
+    return strict("boolean", "(NOT {0})", "(NOT {0})", _condition(node.this, types))
+
+
+def _is(node: exp.Expr, types: Mapping[str, str]) -> Term:
+    if isinstance(node.expression, exp.Null):
+        return strict("boolean", "({0} IS NULL)", "({0} IS NULL)", walk(node.this, types))
+    if not isinstance(node.expression, exp.Boolean):
+        msg = f"expected NULL, TRUE or FALSE after IS, got `{node.expression.sql(dialect='spark')}`"
+        raise DefinitionError(msg)
+    word = "TRUE" if node.expression.this else "FALSE"
+    return strict("boolean", f"({{0}} IS {word})", f"({{0}} IS {word})", _condition(node.this, types))
+
+
+def _in(node: exp.Expr, types: Mapping[str, str]) -> Term:
+    if node.args.get("query") is not None or not node.expressions:
+        msg = f"{reason(exp.Subquery())}\nAllowed:\n{allowed()}"
+        raise DefinitionError(msg)
+    terms = meet(walk(node.this, types), *(walk(item, types) for item in node.expressions))
+    items = ", ".join(f"{{{i}}}" for i in range(1, len(terms)))
+    return strict("boolean", f"({{0}} IN ({items}))", f"({{0}} IN ({items}))", *terms)
+
+
+def _between(node: exp.Expr, types: Mapping[str, str]) -> Term:
+    terms = meet(*(walk(node.args[part], types) for part in ("this", "low", "high")))
+    return strict("boolean", "({0} BETWEEN {1} AND {2})", "({0} BETWEEN {1} AND {2})", *terms)
+
+
+def _like(node: exp.Expr, types: Mapping[str, str]) -> Term:
+    pattern = walk(node.expression, types)
+    if not isinstance(pattern.literal, str) or "\\" in pattern.literal:
+        msg = "expected a constant pattern without backslash after LIKE"
+        raise DefinitionError(msg)
+    term = walk(node.this, types)
+    expect((term,), "string")
+    word = "NOT LIKE" if node.args.get("negate") else "LIKE"
+    return strict("boolean", f"({{0}} {word} {{1}})", f"({{0}} {word} {{1}})", term, pattern)
+
+
+def _case(node: exp.Expr, types: Mapping[str, str]) -> Term:
+    subject = node.args.get("this")
+    conditions = [
+        _condition(branch.this, types)
+        if subject is None
+        else _comparison(exp.EQ(this=subject, expression=branch.this), types)
+        for branch in node.args["ifs"]
+    ]
+    results = [walk(branch.args["true"], types) for branch in node.args["ifs"]]
+    return choice(conditions, [*results, _otherwise(node.args.get("default"), types)])
+
+
+def _otherwise(node: exp.Expr | None, types: Mapping[str, str]) -> Term:
+    return walk(node or exp.Null(), types)
+
+
+def _if(node: exp.Expr, types: Mapping[str, str]) -> Term:
+    if node.args.get("false") is None:
+        msg = "expected IF(condition, value, other value)"
+        raise DefinitionError(msg)
+    results = [walk(node.args[side], types) for side in ("true", "false")]
+    return choice([_condition(node.this, types)], results)
+
+
+def _coalesce(node: exp.Expr, types: Mapping[str, str]) -> Term:
+    """Return the first that is not null; a later one is evaluated only if all before are null."""
+    terms = meet(*(walk(item, types) for item in (node.this, *node.expressions)))
+    failed = terms[-1].failed
+    for term in reversed(terms[:-1]):
+        empty = Both(*(f"({text} IS NULL)" for text in term.value))
+        failed = either(term.failed, None if failed is None else both(empty, "AND", failed))
+    value = Both(*(f"coalesce({', '.join(texts)})" for texts in zip(*(term.value for term in terms), strict=True)))
+    return Term(type=terms[0].type, value=value, failed=failed)
+
+
+def _nullif(node: exp.Expr, types: Mapping[str, str]) -> Term:
+    terms = meet(walk(node.this, types), walk(node.expression, types))
+    return strict(terms[0].type, "nullif({0}, {1})", "nullif({0}, {1})", *terms)
+
+
+def _cast(node: exp.Expr, types: Mapping[str, str]) -> Term:
+    lenient = isinstance(node, exp.TryCast) and bool(node.args.get("safe"))
+    kind = node.args["to"].sql(dialect="spark").lower()
+    return cast(walk(node.this, types), canonical_type(kind), lenient=lenient)
+
+
+def _to_date(node: exp.Expr, types: Mapping[str, str]) -> Term:
+    """Return the argument that sqlglot wraps for a date function: a date or timestamp stays what it is."""
+    return walk(node.this, types)
+
+
+def _concat_sign(node: exp.Expr, types: Mapping[str, str]) -> Term:
+    return concat((walk(node.this, types), walk(node.expression, types)))
+
+
+def _trim(node: exp.Expr, types: Mapping[str, str]) -> Term:
+    if node.args.get("expression") is not None:
+        msg = "expected trim(string), which takes blanks away, got characters to take away"
+        raise DefinitionError(msg)
+    name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(str(node.args.get("position") or ""), "trim")
+    return FUNCTIONS[name].build((walk(node.this, types),))
+
+
+def _date_trunc(node: exp.Expr, types: Mapping[str, str]) -> Term:
+    return FUNCTIONS["date_trunc"].build((text(node.args["unit"].name), walk(node.this, types)))
+
+
+def _function(node: exp.Expr, types: Mapping[str, str]) -> Term:
+    name = FUNCTION_NODES[type(node)]
+    arguments: list[exp.Expr] = []
+    for key, value in node.args.items():
+        if key in IGNORED or value is None:
+            continue
+        arguments.extend(value if isinstance(value, list) else [value])
+    try:
+        return FUNCTIONS[name].build(tuple(walk(argument, types) for argument in arguments))
+    except UnknownColumnError:
+        raise
+    except DefinitionError as error:
+        shown = function_name(node)
+        msg = (
+            str(error)
+            if str(error).startswith(("in `", "function", "`"))
+            else f"in `{shown}`: {error} (usage: {FUNCTIONS[name].usage})"
+        )
+        raise DefinitionError(msg) from None
+
+
+Rule = Callable[[exp.Expr, Mapping[str, str]], Term]
+_RULES: tuple[tuple[tuple[type[exp.Expr], ...], Rule], ...] = (
+    ((exp.Column,), _column),
+    ((exp.Literal,), _literal),
+    ((exp.Boolean,), _boolean),
+    ((exp.Null,), _null),
+    ((exp.Paren,), _paren),
+    ((exp.Neg,), _negative),
+    (tuple(ARITHMETIC), _arithmetic),
+    ((exp.Div,), _divide),
+    ((exp.Mod,), _modulo),
+    (tuple(COMPARISONS), _comparison),
+    ((exp.NullSafeEQ, exp.NullSafeNEQ), _same),
+    ((exp.And, exp.Or), _connective),
+    ((exp.Not,), _not),
+    ((exp.Is,), _is),
+    ((exp.In,), _in),
+    ((exp.Between,), _between),
+    ((exp.Like,), _like),
+    ((exp.Case,), _case),
+    ((exp.If,), _if),
+    ((exp.Coalesce,), _coalesce),
+    ((exp.Nullif,), _nullif),
+    ((exp.Cast,), _cast),
+    ((exp.TsOrDsToDate,), _to_date),
+    ((exp.DPipe,), _concat_sign),
+    ((exp.Trim,), _trim),
+    ((exp.TimestampTrunc,), _date_trunc),
+)

@@ -1,0 +1,1 @@
+"""Measures: their kinds, the state that each keeps, and how states merge."""

@@ -1,0 +1,85 @@
+"""One pipeline: a frozen value that says what, where, when and how, and is checked when it is made."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal
+
+from cutover.definition.measures.kinds import Measure
+from cutover.definition.model.joins import Join, SelfJoin
+from cutover.definition.model.lateness import Lateness
+from cutover.definition.model.lookups import Lookup
+from cutover.definition.model.topic import Topic
+from cutover.definition.model.triggers import Accumulation, Trigger
+from cutover.definition.model.windows import Window
+
+Delivery = Literal["exactly_once", "at_least_once", "at_most_once"]
+
+
+@dataclass(frozen=True, slots=True)
+class SameDefinition:
+    """The batch path computes this definition: same parser, classes and measures, no lateness."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sql:
+    """The batch path runs the SQL that a team already has.
+
+    The file is a Spark SQL query over the view `events`: the schema's and the derived columns, and `_class`,
+    `_partition`, `_offset`, `_log_time`. It returns `window_start`, the key columns and the measures.
+    """
+
+    file: str  # relative to the definition's file
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expect:
+    """One expectation on the batch result: a Great Expectations type with its arguments, as plain data."""
+
+    type: str  # such as `expect_column_values_to_be_between`
+    arguments: Mapping[str, Any]
+    severity: Literal["critical", "warning", "info"] = "critical"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """How much difference is acceptable, and how much evidence a move needs."""
+
+    max_late_share: float = 1e-3  # late records / accepted and late records
+    max_malformed_share: float = 1e-2  # malformed records / all records; only alerts
+    max_future_share: float = 1e-3  # future records / all records; only alerts
+    max_duplicate_share: float = 1e-2  # duplicates / all records; only alerts
+    max_unexplained: int = 0  # (window, key) rows
+    max_dimension_rows: int = 0  # (window, key) rows that differ since the paths joined other versions of a dimension
+    runs: int = 24  # consecutive sealed runs within policy, each with a newer cut
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pipeline:
+    """One definition, compiled to three runners: streaming, batch, and a plain-Python reference."""
+
+    name: str
+    source: Topic
+    key: tuple[str, ...]  # columns of the schema, of `lookups` or of `derive`; a null key is a value
+    window: Window
+    measures: Mapping[str, Measure]
+    where: str | None = None  # Spark SQL condition; rows for which it is not true are `filtered`
+    lookups: Mapping[str, Lookup] = field(default_factory=dict)  # columns from dimensions, joined in this order
+    derive: Mapping[str, str] = field(default_factory=dict)  # further columns, Spark SQL over schema and lookups
+    join: Join | SelfJoin | None = None  # measures look at pairs of rows, not at rows
+    lateness: Lateness = field(default_factory=Lateness)
+    trigger: Trigger | None = None  # when panes of a window come out; None: none do, and nothing is kept for them
+    accumulation: Accumulation = Accumulation.ACCUMULATING  # how panes of one window relate
+    changelog: str | None = None  # a topic that panes go to as well, one transaction an epoch
+    delivery: Delivery = "exactly_once"  # of the stream's results; the others may double or lose a range, and say so
+    batch: SameDefinition | Sql = field(default_factory=SameDefinition)
+    contract: tuple[Expect, ...] = ()
+    policy: Policy = field(default_factory=Policy)
+    max_rows_per_epoch: int = 50_000  # records; bounds the work of one epoch and how late a replay judges
+    schedule: str = "@hourly"  # cron of the batch recompute
+    file: Path | None = field(default=None, compare=False)  # where the definition was read from
+
+    def __post_init__(self) -> None:
+        for name in ("lookups", "derive", "measures"):
+            object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))

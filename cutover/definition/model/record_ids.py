@@ -1,0 +1,60 @@
+"""Record ids: which rows are duplicates of one another, and how long the stream remembers an id. Pure.
+
+Two records are twins if they have the same id and the same event time; the same id with another event time is another
+record. The stream remembers ids by event minute and forgets whole minutes as the watermark passes, so that what it
+holds is bounded. A record of a forgotten minute is late: nobody can say any more whether its twin was counted.
+
+Source:
+    Akidau et al., MillWheel, VLDB 2013, section 5.1.2 (exactly-once by record ids, garbage collected by low watermark).
+"""
+
+from cutover.definition.model.durations import MICROSECONDS, parse_duration
+from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.model.topic import Topic
+from cutover.definition.model.windows import Daily, Global, Sessions, Window
+from cutover.errors import DefinitionError
+
+MINUTE = MICROSECONDS["minute"]
+_LONGEST_DAY = 49 * MICROSECONDS["hour"]  # of a zone that went through the same date twice
+
+
+def declared_horizon(topic: Topic) -> int | None:
+    """Return the horizon that a definition names, in microseconds; None: it leaves it to the window."""
+    return None if topic.id_horizon is None else parse_duration(topic.id_horizon, of="source.id_horizon")
+
+
+def horizon(pipeline: Pipeline) -> int:
+    """Return how far behind the watermark ids are remembered, microseconds.
+
+    By default as long as a record of that event time could still be accepted.
+
+    Raises:
+        DefinitionError: The window has no end that this could follow, and the definition names no horizon.
+    """
+    declared = declared_horizon(pipeline.source)
+    return _reach(pipeline.window) + pipeline.lateness.allowed_micros if declared is None else declared
+
+
+def remembered_from(pipeline: Pipeline, watermark: int | None) -> int | None:
+    """Return the first event time whose ids are remembered at a watermark, a whole minute, microseconds.
+
+    None: the definition has no ids, or nothing is forgotten yet. Whatever is older counts as late.
+    """
+    if pipeline.source.record_id is None or watermark is None:
+        return None
+    return minute_of(watermark - horizon(pipeline))
+
+
+def minute_of(micros: int) -> int:
+    """Return the start of the minute that holds a time, microseconds."""
+    return micros - micros % MINUTE
+
+
+def _reach(window: Window) -> int:
+    """Return how long after its event time a record's last window ends at most, microseconds."""
+    if isinstance(window, Global):
+        msg = "source.id_horizon: expected a duration, since a window of all time never closes, got none."
+        raise DefinitionError(msg + '\nHint: id_horizon="1 day" remembers ids for a day behind the watermark.')
+    if isinstance(window, Sessions):
+        return window.gap_micros
+    return _LONGEST_DAY if isinstance(window, Daily) else window.size

@@ -1,0 +1,1 @@
+"""What `cutover init` proposes: a schema, a pace, a file to start from."""

@@ -1,0 +1,141 @@
+"""The file that `cutover init` writes: a definition that loads, with every choice explained beside it."""
+
+import json
+
+from cutover.definition.checks.definition import KEYWORDS
+from cutover.definition.proposal.guess import Guess
+
+HEAD = '''"""{name}: one sentence on what a window holds.
+
+Written by `cutover init` from {rows} records of {origin}.
+Every choice is a guess: read it, correct it, delete the comments. `cutover lint {name}` checks it.
+"""
+
+from cutover.definition import {imports}
+
+pipeline = Pipeline(
+    name="{name}",
+    source=Topic(
+        name={topic},
+        # Type of each field. Allowed: boolean, int, bigint, double, decimal(p,s), string, timestamp, date; add NOT NULL
+        # where a record without it is malformed. A value of another JSON type is malformed: nothing is cast.
+{left_out}{keywords}        schema="""
+{schema}
+        """,
+        # When it happened: records fall into windows by it.
+        event_time="{event_time}",
+{log_time}
+        # How the JSON writes timestamps: iso, seconds or millis since 1970.
+        time_format="{time_format}",
+    ),
+    # Records for which this is not true are left out, such as where="{key} IS NOT NULL".
+    where=None,
+    # Further columns: Spark SQL from a whitelist, such as derive={{"big": "CASE WHEN ... THEN 1 ELSE 0 END"}}.
+    derive={{}},
+    # One result for each window and each value of these columns; a null is a value.
+    key=("{key}",),
+    # Or Sliding(size=..., every=...), Daily(zone="Europe/Berlin"), Sessions("30 minutes"), Global().
+{window_seen}    window=Fixed({window}),
+    # Count(), Sum(x), Min(x), Max(x), Avg(x), Quantile(x, 0.9), ... (docs/definition.md); x: column or expression.
+    measures={{
+{measures}
+    }},
+    lateness=Lateness(
+{pace_seen}        # How far records are usually out of order: the watermark stays this far behind the newest.
+        out_of_orderness="{out_of_orderness}",
+        # How long after that a window still takes records in the streaming path; later ones are `late`.
+        allowed="{allowed}",
+        # A partition without records for this long holds nobody up.
+        idle_after="1 minute",
+        # An event dated further than this after its log timestamp is `future` and does not count.
+        max_ahead="{max_ahead}",
+    ),
+    # The trusted path computes the same definition. A team's own batch job: Sql("legacy/{name}.sql").
+    batch=SameDefinition(),
+    # What the batch result must fulfil before it is published.
+    contract=(
+        Expect(type="expect_column_values_to_be_between", arguments={{"column": "{events}", "min_value": 1}}),
+    ),
+    # How much difference is acceptable, and how many runs in a row prove it.
+    policy=Policy(max_late_share=1e-3, max_unexplained=0, runs=24),
+    # Records of one epoch (one commit of the streaming path): small ones follow faster, large ones cost less.
+    max_rows_per_epoch={epoch_rows},
+    schedule="@hourly",
+)
+'''
+
+
+def render(name: str, topic: str, origin: str, found: Guess) -> str:
+    """Return the text of a definition's file; `found` must have an event time and a key."""
+    imports = ["Count", "Expect", "Fixed", "Lateness", "Pipeline", "Policy", "SameDefinition", "Topic"]
+    if found.amount:
+        imports = sorted([*imports, "Max", "Sum" if found.adds_up else "Avg"])
+    return HEAD.format(
+        name=name,
+        rows=f"{found.rows:,}",
+        origin=_one_line(origin),
+        imports=", ".join(imports),
+        topic=json.dumps(topic),
+        left_out="".join(f"        # Left out: {_one_line(field)} ({why}).\n" for field, why in found.left_out.items()),
+        schema=_schema(found),
+        event_time=found.event_time,
+        log_time=_log_time(found),
+        time_format=found.time_format,
+        key=found.key,
+        measures=_measures(found),
+        events=_beside(found, "events"),
+        keywords=_keywords(found),
+        window=found.pace.window,
+        window_seen=_seen(4, found.pace.windows_seen),
+        pace_seen=_seen(8, found.pace.seen),
+        out_of_orderness=found.pace.out_of_orderness,
+        allowed=found.pace.allowed,
+        max_ahead=found.pace.max_ahead,
+        epoch_rows=f"{found.pace.epoch_rows:_}",
+    )
+
+
+def _one_line(text: str) -> str:
+    """Return a name from a file or topic so that it cannot end a comment or a docstring."""
+    return "".join(c if c.isalnum() or c in "._- /" else "?" for c in text)[:80]
+
+
+def _seen(indent: int, text: str) -> str:
+    return f"{' ' * indent}# Seen: {text}.\n" if text else ""
+
+
+def _keywords(found: Guess) -> str:
+    """Return how to write columns whose names SQL uses itself."""
+    named = [column.name for column in found.columns if column.name.lower() in KEYWORDS]
+    return "".join(
+        f"        # `{name}` is a word of SQL: in expressions write it in backticks; as a key it needs another name:\n"
+        f'        # derive={{"{name}_": "`{name}`"}}, key=("{name}_",).\n'
+        for name in named
+    )
+
+
+def _schema(found: Guess) -> str:
+    lines = [f"            {c.name} {c.type}{' NOT NULL' if c.name == found.event_time else ''}" for c in found.columns]
+    return ",\n".join(lines)
+
+
+def _log_time(found: Guess) -> str:
+    if found.log_time is None:
+        why = "No column says when a record reached the log: `produce` sends in the file's order, dated now."
+        return f"        # {why}\n        log_time=None,"
+    why = "When the record reached the log: `produce` orders by it and dates messages with it."
+    return f'        # {why}\n        log_time="{found.log_time}",'
+
+
+def _measures(found: Guess) -> str:
+    lines = [f'        "{_beside(found, "events")}": Count(),']
+    if found.amount:
+        first = ("total", "Sum") if found.adds_up else ("average", "Avg")
+        lines.append(f'        "{_beside(found, first[0])}": {first[1]}("`{found.amount}`"),')
+        lines.append(f'        "{_beside(found, "largest")}": Max("`{found.amount}`"),')
+    return "\n".join(lines)
+
+
+def _beside(found: Guess, name: str) -> str:
+    """Return a measure's name that is not the key's."""
+    return f"{name}_" if name == (found.key or "").lower() else name

@@ -1,0 +1,74 @@
+"""Connections to DuckDB, which reads tables where no JVM runs: one engine for small looks, one for each large query."""
+
+import os
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from threading import Lock
+
+import duckdb
+
+from cutover.engine import scratch
+from cutover.settings import Settings
+
+_ONE_AT_A_TIME = Lock()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """What a connection may take: memory (such as `512MB`), then disk under `home`; threads (None: all cores)."""
+
+    memory: str
+    home: Path
+    threads: int | None = None
+
+
+def connect(bounds: Bounds | None = None) -> duckdb.DuckDBPyConnection:
+    """Return a DuckDB connection in UTC that never reaches for the network.
+
+    Args:
+        bounds: What a query over a whole table may take, in an engine of its own. None: for single files and small
+            tables; to make an engine takes longer (20 ms) than to read those, so a process has one for all of them.
+            So what is made there is TEMP: no other connection sees it.
+    """
+    if bounds is None:
+        with _ONE_AT_A_TIME:
+            return _settled(_shared().cursor())
+    connection = _settled(_engine())
+    connection.execute(f"SET memory_limit = {_literal(bounds.memory)}")
+    connection.execute(f"SET temp_directory = {_literal(str(scratch.folder(bounds.home)))}")
+    if bounds.threads is not None:
+        connection.execute(f"SET threads = {int(bounds.threads)}")
+    return connection
+
+
+@cache
+def _shared() -> duckdb.DuckDBPyConnection:
+    return _engine()
+
+
+def _before_fork() -> None:
+    """End the engine: a child has none of its threads, and would wait for them at its end."""
+    _ONE_AT_A_TIME.acquire()
+    _shared.cache_clear()
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_ONE_AT_A_TIME.release, after_in_child=_ONE_AT_A_TIME.release)
+
+
+def _engine() -> duckdb.DuckDBPyConnection:
+    return duckdb.connect(config={"autoinstall_known_extensions": False})
+
+
+def _settled(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+    connection.execute("SET TimeZone = 'UTC'; SET enable_progress_bar = false")
+    return connection
+
+
+def reading(settings: Settings) -> Bounds:
+    """Return what one reader of whole tables may take."""
+    return Bounds(memory=settings.read.memory, home=settings.home)
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

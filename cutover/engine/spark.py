@@ -1,0 +1,230 @@
+"""The one Spark session factory: what both paths agree on about Spark, and what each installation may still say."""
+
+import contextlib
+import logging
+import os
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cutover import terminal
+from cutover.engine import confs, storage
+from cutover.errors import DefinitionError, LakeError
+from cutover.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOOPBACK = "127.0.0.1"
+
+SPEED_CONF = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.databricks.delta.snapshotPartitions": "1",
+    # A micro-batch is held for one more look at it: packing 200,000 rows of it takes a third of the first look.
+    "spark.sql.inMemoryColumnarStorage.compressed": "false",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+JAVA_OPTIONS = "-Duser.timezone=UTC -Duser.language=en -Duser.country=US -Dfile.encoding=UTF-8"
+"""What a JVM would take from its environment; a function of Spark may depend on each."""
+
+QUIET_ARCHIVE = "-Xlog:cds=off -Xlog:cds+dynamic=off"
+"""An archive of classes that does not fit is left aside by the JVM, which needs no word about it on standard output."""
+
+CLUSTER_SHUFFLE = "8"
+"""Partitions of a shuffle on a cluster whose settings name neither those nor `spark.cores.max`."""
+
+LOG_FILE = "cutover.jvm.log"
+"""Property of the JVM: the file that its log goes to."""
+
+# Rename on a local disk is atomic; on a remote file system it is not, and Spark's own choice is kept there.
+LOCAL_CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+
+TO_STDERR = """\
+appender.here.type = Console
+appender.here.target = SYSTEM_ERR
+"""
+
+TO_FILE = f"""\
+appender.here.type = RollingFile
+appender.here.fileName = ${{sys:{LOG_FILE}}}
+appender.here.filePattern = ${{sys:{LOG_FILE}}}.%i
+appender.here.filePermissions = rw-------
+appender.here.createOnDemand = true
+appender.here.policies.type = SizeBasedTriggeringPolicy
+appender.here.policies.size = {terminal.LARGEST}
+appender.here.strategy.type = DefaultRolloverStrategy
+appender.here.strategy.max = {terminal.OLDER}
+"""
+
+LOG4J = """\
+status = error
+rootLogger.level = warn
+rootLogger.appenderRef.here.ref = here
+appender.here.name = here
+appender.here.layout.type = PatternLayout
+appender.here.layout.pattern = %d{yy-MM-dd HH:mm:ss} %p %c{1}: %m%n
+# Said at every start, and always so.
+logger.native.name = org.apache.hadoop.util.NativeCodeLoader
+logger.native.level = error
+logger.conf.name = org.apache.spark.SparkConf
+logger.conf.level = error
+# The Delta log store and the Kafka source say at every start what is normal here.
+logger.offsets.name = org.apache.spark.sql.kafka010
+logger.offsets.level = error
+logger.clients.name = org.apache.kafka
+logger.clients.level = error
+# A query that ends is reported once, by the driver, in words for people; this one would print a stack of 60 lines.
+logger.query.name = org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution
+logger.query.level = off
+"""
+
+
+def session(settings: Settings, *, app: str) -> "SparkSession":
+    """Return the Spark session of this process, made on the first call.
+
+    Times are UTC, ANSI rules hold, adaptive execution is off. With a master `local[..]` everything listens on loopback
+    and the temporary files lie under `settings.home`; for another master hosts are Spark's business.
+
+    Args:
+        settings: `settings.spark` is passed through (master, driver memory, further conf).
+        app: What Spark's own pages and logs call this process.
+
+    Raises:
+        LakeError: The JARs are not installed.
+        DefinitionError: `spark.conf` sets something a result depends on.
+    """
+    terminal.divert(settings.home)
+    from pyspark.sql import SparkSession  # noqa: PLC0415 -- commands that need no Spark must not pay for it
+
+    builder = SparkSession.builder.master(settings.spark.master).appName(app)
+    for key, value in configuration(settings).items():
+        builder = builder.config(key, value)
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    if is_local(settings):
+        os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
+    # A failed query is reported once, by the caller; this logger would print it a second time, as JSON.
+    logging.getLogger("SQLQueryContextLogger").disabled = True
+    return builder.getOrCreate()
+
+
+def start_early(settings: Settings, *, app: str) -> None:
+    """Begin to start the session, and return at once: `session` then waits for it, and says what went wrong.
+
+    Args:
+        settings: As for `session`.
+        app: As for `session`.
+    """
+
+    def begin() -> None:
+        with contextlib.suppress(Exception):  # whoever asks for the session gets it
+            session(settings, app=app)
+
+    threading.Thread(target=begin, name="spark-start", daemon=True).start()
+
+
+def configuration(settings: Settings) -> dict[str, str]:
+    """Return every conf of the session, the installation's own ones last.
+
+    Raises:
+        LakeError: The JARs are not installed.
+        DefinitionError: `spark.conf` sets something a result depends on.
+    """
+    _refuse_result_conf(settings)
+    conf = confs.PINNED | SPEED_CONF | storage.spark_conf(settings.lake_uri)
+    conf |= {"spark.driver.memory": settings.spark.driver_memory}
+    conf |= _local(settings) if is_local(settings) else _cluster(settings)
+    return conf | settings.spark.conf | _java_options(conf, settings.spark.conf)
+
+
+def _java_options(ours: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+    """Return the options of both JVMs, ours first: an installation adds its own and replaces none by leaving it out."""
+    found = {}
+    for role in ("driver", "executor"):
+        key = f"spark.{role}.extraJavaOptions"
+        found[key] = " ".join(filter(None, [JAVA_OPTIONS, ours.get(key), given.get(key)]))
+    return found
+
+
+def is_local(settings: Settings) -> bool:
+    """Return whether driver and executors are one process of this machine."""
+    return settings.spark.master.startswith("local[") or settings.spark.master == "local"
+
+
+def cores(master: str) -> int:
+    """Return the cores that a local master names: `local` 1, `local[4]` 4, `local[*]` all."""
+    wanted = master.removeprefix("local").strip("[]").split(",")[0]
+    return (os.cpu_count() or 1) if wanted == "*" else int(wanted or 1)
+
+
+def archive() -> Path:
+    """Return where the class archive of a local driver's JVM lies, if there is one; `make setup` writes it."""
+    return Path(sys.prefix) / "share" / "cutover" / "spark.jsa"
+
+
+def _local(settings: Settings) -> dict[str, str]:
+    scratch = settings.home.resolve() / "tmp" / "spark"
+    scratch.mkdir(parents=True, exist_ok=True)
+    file = terminal.jvm_log()
+    log4j = scratch / ("log4j2.properties" if file is None else "log4j2-file.properties")
+    log4j.write_text(LOG4J + (TO_STDERR if file is None else TO_FILE), encoding="utf-8")
+    logged = "" if file is None else f' "-D{LOG_FILE}={file}"'
+    return {
+        "spark.driver.bindAddress": LOOPBACK,
+        "spark.driver.host": LOOPBACK,
+        "spark.sql.shuffle.partitions": str(cores(settings.spark.master)),
+        "spark.sql.streaming.checkpointFileManagerClass": LOCAL_CHECKPOINTS,
+        "spark.local.dir": str(scratch),
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        # On the class path, not in `spark.jars`: one process needs no copies, and what they load can be archived.
+        "spark.driver.extraClassPath": os.pathsep.join(str(folder / "*") for folder in _jar_folders(settings)),
+        "spark.driver.extraJavaOptions": (
+            # Quoted: a blank in a folder's name would end the option.
+            f'"-Djava.io.tmpdir={scratch}" -Dlog4j2.configurationFile={log4j.as_uri()}{logged}{_shared_classes()}'
+        ),
+    }
+
+
+def _shared_classes() -> str:
+    return f' "-XX:SharedArchiveFile={archive()}" {QUIET_ARCHIVE}' if archive().is_file() else ""
+
+
+def _cluster(settings: Settings) -> dict[str, str]:
+    """Return the JARs that executors fetch, and a shuffle as wide as the cores asked for.
+
+    Spark's own 200 partitions make a small epoch 18 times slower.
+    """
+    found = (jar for folder in _jar_folders(settings) for jar in sorted(folder.glob("*.jar")))
+    return {
+        "spark.jars": ",".join(map(str, found)),
+        "spark.sql.shuffle.partitions": settings.spark.conf.get("spark.cores.max", CLUSTER_SHUFFLE),
+    }
+
+
+def _refuse_result_conf(settings: Settings) -> None:
+    refused = confs.refusal(settings.spark.conf)
+    if refused is not None:
+        key, expected = refused
+        msg = (
+            f"Settings (`cutover.toml` or `CUTOVER_SPARK__CONF`), `spark.conf`: expected {expected}, got `{key}` = "
+            f"`{settings.spark.conf[key]}`.\nHint: results could depend on it; remove the line."
+        )
+        raise DefinitionError(msg)
+
+
+def _jar_folders(settings: Settings) -> list[Path]:
+    extra = storage.extra_jars(settings.lake_uri)
+    return [_jar_folder(jar_set) for jar_set in ("spark", extra) if jar_set]
+
+
+def _jar_folder(jar_set: str) -> Path:
+    folder = Path(sys.prefix) / "share" / "cutover" / "jars" / jar_set
+    if not any(folder.glob("*.jar")):
+        step = "make setup" if jar_set == "spark" else f"make jars-{jar_set}"
+        msg = f"JARs of `{jar_set}` are not installed: expected them in `{folder}`, found none.\nHint: run `{step}`."
+        raise LakeError(msg)
+    return folder

@@ -1,0 +1,275 @@
+"""The installation's own history: versions, gate, losses, what was compared, proven and checked. Appended only."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake.exceptions import CommitFailedError
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random
+
+from cutover.engine import queries
+from cutover.errors import LakeError
+from cutover.lake.paths import ControlTable, control_uri
+from cutover.lake.tables import commits, delta
+from cutover.lake.tables.schemas import TIMESTAMP
+from cutover.settings import Settings
+
+SCHEMAS: Mapping[ControlTable, pa.Schema] = {
+    "versions": pa.schema(
+        [
+            pa.field("pipeline", pa.string()),
+            pa.field("result_fingerprint", pa.string()),
+            pa.field("stream_version", pa.int64()),
+            pa.field("lateness_fingerprint", pa.string()),
+            pa.field("created_at", TIMESTAMP),
+            pa.field("definition", pa.string()),
+            pa.field("fork_version", pa.int64()),  # null: it begins where the log does
+            pa.field("fork_epoch", pa.int64()),
+            pa.field("sequence", pa.int64()),
+            pa.field("beside", pa.bool_()),  # made by a replay, serves nothing yet; a later row lets the version serve
+            pa.field("who", pa.string()),
+            pa.field("why", pa.string()),
+        ]
+    ),
+    "gate": pa.schema(
+        [
+            pa.field("pipeline", pa.string()),
+            pa.field("sequence", pa.int64()),
+            pa.field("at", TIMESTAMP),
+            pa.field("event", pa.string()),
+            pa.field("stage", pa.string()),
+            pa.field("result_fingerprint", pa.string()),
+            pa.field("stream_version", pa.int64()),
+            pa.field("who", pa.string()),
+            pa.field("why", pa.string()),
+            pa.field("evidence", pa.string()),
+            pa.field("seen", pa.int64()),  # sequence of the first comparison that a move knew nothing of
+        ]
+    ),
+    "pins": pa.schema(
+        [
+            pa.field("pipeline", pa.string()),
+            pa.field("sequence", pa.int64()),
+            pa.field("result_fingerprint", pa.string()),
+            pa.field("stream_version", pa.int64()),
+            pa.field("epoch", pa.int64()),
+            pa.field("holder", pa.string()),
+            pa.field("expires_at", TIMESTAMP),
+            pa.field("released", pa.bool_()),
+            pa.field("at", TIMESTAMP),
+        ]
+    ),
+    "losses": pa.schema(
+        [
+            pa.field("pipeline", pa.string()),
+            pa.field("sequence", pa.int64()),  # of the recorded step; its rows share it
+            pa.field("result_fingerprint", pa.string()),
+            pa.field("stream_version", pa.int64()),
+            pa.field("epoch", pa.int64()),
+            pa.field("kind", pa.string()),
+            pa.field("topic", pa.string()),
+            pa.field("topic_id", pa.string()),
+            pa.field("partition", pa.int32()),
+            pa.field("first", pa.int64()),
+            pa.field("next", pa.int64()),
+            pa.field("again", pa.bool_()),
+            pa.field("onward_topic_id", pa.string()),
+            pa.field("windows_from", TIMESTAMP),
+            pa.field("windows_to", TIMESTAMP),
+            pa.field("who", pa.string()),
+            pa.field("why", pa.string()),
+            pa.field("at", TIMESTAMP),
+        ]
+    ),
+    "reconciliations": pa.schema(
+        [
+            pa.field("run_id", pa.string()),  # rows of one run id are one line of the history: a repeat has its id
+            pa.field("pipeline", pa.string()),
+            pa.field("sequence", pa.int64()),
+            pa.field("at", TIMESTAMP),
+            pa.field("epoch", pa.int64()),
+            pa.field("result_fingerprint", pa.string()),
+            pa.field("stream_version", pa.int64()),
+            pa.field("verdict", pa.string()),
+            pa.field("exit_code", pa.int32()),
+            pa.field("cut_key", pa.string()),  # digest of what was to be compared
+            pa.field("content", pa.string()),  # digest of what was found
+            pa.field("unjudged", pa.string()),  # windows that it says nothing of, microseconds, JSON
+            pa.field("result", pa.string()),
+            pa.field("report", pa.string()),
+        ]
+    ),
+    "verifications": pa.schema(
+        [
+            pa.field("pipeline", pa.string()),
+            pa.field("sequence", pa.int64()),
+            pa.field("at", TIMESTAMP),
+            pa.field("epoch", pa.int64()),
+            pa.field("result_fingerprint", pa.string()),
+            pa.field("stream_version", pa.int64()),
+            pa.field("every", pa.bool_()),  # all that the log held was looked at, not a sample
+            pa.field("checks", pa.string()),  # check -> state, JSON
+            pa.field("violations", pa.string()),  # [check, sentence], JSON
+        ]
+    ),
+    "differences": pa.schema(
+        [
+            pa.field("pipeline", pa.string()),
+            pa.field("sequence", pa.int64()),
+            pa.field("result_fingerprint", pa.string()),
+            pa.field("run_id", pa.string()),
+            pa.field("at", TIMESTAMP),
+            pa.field("window_start", TIMESTAMP),
+            pa.field("key", pa.string()),
+            pa.field("kind", pa.string()),
+            pa.field("cause", pa.string()),
+            pa.field("state", pa.string()),
+            pa.field("detail", pa.string()),
+        ]
+    ),
+    "proofs": pa.schema(
+        [
+            pa.field("pipeline", pa.string()),
+            pa.field("sequence", pa.int64()),
+            pa.field("result_fingerprint", pa.string()),
+            pa.field("at", TIMESTAMP),
+            pa.field("digests", pa.list_(pa.string())),  # of claims that the log bore out
+        ]
+    ),
+}
+
+Done = TypeVar("Done")
+_ATTEMPTS, _WAIT_SECONDS = 40, 0.1
+"""How often a write without a turn of its own is tried, and the longest wait between two."""
+
+
+class OvertakenError(LakeError):
+    """Another process appended its row first; nothing was written."""
+
+
+def append(
+    settings: Settings, table: ControlTable, rows: Sequence[Mapping[str, Any]], *, turn: int | None = None
+) -> int:
+    """Append rows of one pipeline in one commit, with its next `sequence`; several processes may do so at once.
+
+    Args:
+        settings: Where the lake lies.
+        table: Which one.
+        rows: One or more, without their sequence.
+        turn: The sequence that the rows were decided for; None: whichever is next.
+
+    Returns:
+        The sequence.
+
+    Raises:
+        OvertakenError: Another row of the pipeline was appended in that turn; nothing was written.
+    """
+    if turn is not None:
+        return _append_once(settings, table, rows, turn)
+    return unless_overtaken(lambda: _append_once(settings, table, rows, None))
+
+
+def unless_overtaken(write: Callable[[], Done]) -> Done:
+    """Write, again and again while other processes are faster; each time on what is there then.
+
+    Raises:
+        OvertakenError: They always were.
+    """
+    again = Retrying(
+        retry=retry_if_exception_type(OvertakenError),
+        stop=stop_after_attempt(_ATTEMPTS),
+        wait=wait_random(0, _WAIT_SECONDS),
+        reraise=True,
+    )
+    return again(write)
+
+
+def _append_once(settings: Settings, table: ControlTable, rows: Sequence[Mapping[str, Any]], turn: int | None) -> int:
+    handle = delta.ensure(control_uri(settings, table), SCHEMAS[table])
+    _check_columns(table, handle)
+    name = str(rows[0]["pipeline"])
+    newest = delta.transaction(handle, name)
+    sequence = 0 if newest is None else newest + 1
+    if turn not in {None, sequence}:
+        raise _overtaken(table, name, turn)
+    numbered = pa.Table.from_pylist([{**row, "sequence": sequence} for row in rows], schema=SCHEMAS[table])
+    commit = CommitProperties(app_transactions=[Transaction(name, sequence)])
+    try:
+        commits.append(handle, numbered, commit=commit)
+    except CommitFailedError as error:
+        raise _overtaken(table, name, sequence) from error
+    return sequence
+
+
+def next_turn(settings: Settings, table: ControlTable, pipeline: str) -> int:
+    """Return the sequence that a pipeline's next row gets; read it before what the row is decided by."""
+    uri = control_uri(settings, table)
+    newest = delta.transaction(delta.open_table(uri), pipeline) if delta.exists(uri) else None
+    return 0 if newest is None else newest + 1
+
+
+def _overtaken(table: ControlTable, name: str, sequence: int | None) -> OvertakenError:
+    msg = f"`{table}` of `{name}`: another process appended row {sequence} first.\nHint: look at it and try again."
+    return OvertakenError(msg)
+
+
+def _check_columns(table: ControlTable, handle: DeltaTable) -> None:
+    """Refuse a table that another release of Cutover has made."""
+    there = {field.name for field in handle.schema().fields}
+    missing = [name for name in SCHEMAS[table].names if name not in there]
+    if missing:
+        msg = f"Table `{table}` of this lake: expected the columns of this release, `{missing[0]}` is not among them."
+        raise LakeError(msg + "\nHint: another release made this lake; begin with a new one (`lake` in the settings).")
+
+
+def lost(handle: DeltaTable, table: ControlTable, pipeline: str) -> list[int]:
+    """Return the sequences of a pipeline whose rows are gone: each commit in turn has left its number in the table.
+
+    Raises:
+        LakeError: The table cannot be read, or another release made it.
+    """
+    newest = delta.transaction(handle, pipeline)
+    _check_columns(table, handle)
+    with queries.connect() as connection:
+        delta.bind(connection, "control", handle)
+        query = "SELECT DISTINCT sequence FROM control WHERE pipeline = ?"
+        with delta.naming(handle):
+            held = {int(row[0]) for row in connection.execute(query, [pipeline]).fetchall() if row[0] is not None}
+    last = -1 if newest is None else newest
+    if max(held, default=-1) > last:
+        msg = f"Table `{table}` of `{pipeline}`: expected {max(held)} as its newest number, its log says {last}."
+        raise LakeError(
+            msg + "\nHint: the table's log was changed; put it back from a copy.", runbook="TableUnreadable"
+        )
+    return sorted(set(range(last + 1)) - held)
+
+
+def refuse_lost(settings: Settings, table: ControlTable, pipeline: str) -> None:
+    """Refuse to decide by a table of which rows are gone.
+
+    Raises:
+        LakeError: Somebody took rows of the pipeline away, or the table cannot be read.
+    """
+    uri = control_uri(settings, table)
+    gone = lost(delta.open_table(uri), table, pipeline) if delta.exists(uri) else []
+    if gone:
+        msg = f"Table `{table}` of `{pipeline}`: expected every row that was written, got all but {len(gone):,}."
+        hint = "\nHint: nothing is decided by the rest; `cutover restore-control` writes them again."
+        raise LakeError(msg + hint, runbook="ForeignWrite")
+
+
+def read(settings: Settings, table: ControlTable, pipeline: str) -> list[dict[str, Any]]:
+    """Return all rows of a pipeline, in the order in which they were appended."""
+    uri = control_uri(settings, table)
+    if not delta.exists(uri):
+        return []
+    connection = queries.connect()
+    handle = delta.open_table(uri)
+    _check_columns(table, handle)
+    delta.bind(connection, "control", handle)
+    query = "SELECT * FROM control WHERE pipeline = ? ORDER BY sequence"
+    with delta.naming(handle):
+        cursor = connection.execute(query, [pipeline])
+        names = [column[0] for column in cursor.description]
+        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]

@@ -1,0 +1,140 @@
+"""What the log lost and somebody accepted: offsets by partition, and the windows that may miss their records.
+
+A loss is recorded by an explicit step (`cutover accept-loss`) before the stream goes on behind it. Its windows read
+`incomplete(lost)` from then on, in that version of the stream and in every later one: the log cannot give them again.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, Literal, Self
+
+from cutover.definition.compile.fingerprint import result_fingerprint
+from cutover.definition.model.pipeline import Pipeline
+from cutover.lake.control import control_tables
+from cutover.lake.control.versions import Version
+from cutover.settings import Settings
+
+Kind = Literal["gap", "anew"]
+Starts = tuple[int, int]  # window starts [from, to), microseconds
+
+REASON = "lost"
+_TIMES = ("windows_from", "windows_to")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loss:
+    """The offsets of one partition that a version of the stream will never read, or reads `again`, with other records.
+
+    Of kind `gap` the version goes on behind them: epoch `epoch` starts at `next` of these partitions, and nowhere else
+    than where the epoch before ended of all others. Of kind `anew` the version was opened because of the loss, and
+    reads what the log `onward_topic_id` still holds, from its first epoch on.
+    """
+
+    pipeline: str
+    result_fingerprint: str
+    stream_version: int  # the version that goes on
+    epoch: int  # its first epoch after the loss
+    kind: Kind
+    topic: str
+    topic_id: str  # of the log that lost them
+    partition: int
+    first: int  # offset, inclusive
+    next: int | None  # offset, exclusive; None: nobody knows how far that log went
+    onward_topic_id: str  # of the log that the version reads on
+    windows_from: int | None  # start of the first window touched, microseconds; None: no window is
+    windows_to: int | None  # exclusive
+    who: str
+    why: str
+    at: datetime
+    again: bool = False  # the log gives these offsets once more: what was read of them is gone, what comes is another
+    sequence: int = -1  # of the recorded step, counted for each pipeline; set by the table
+
+    @property
+    def windows(self) -> Starts | None:
+        """Return the touched windows by their starts, `[from, to)`; None: no window is touched."""
+        if self.windows_from is None or self.windows_to is None:
+            return None
+        return self.windows_from, self.windows_to
+
+    def to_row(self) -> dict[str, Any]:
+        """Return the row of the table `losses`."""
+        return asdict(self) | {name: _moment(getattr(self, name)) for name in _TIMES}
+
+    @classmethod
+    def from_row(cls, row: dict[str, Any]) -> Self:
+        """Return what `to_row` wrote."""
+        return cls(**row | {name: _micros(row[name]) for name in _TIMES})
+
+
+def losses(settings: Settings, version: Version) -> tuple[Loss, ...]:
+    """Return what was recorded for one version of the stream, oldest first."""
+    found = _read(settings, version.pipeline, version.result_fingerprint)
+    return tuple(loss for loss in found if loss.stream_version == version.number)
+
+
+def up_to(settings: Settings, version: Version) -> tuple[Loss, ...]:
+    """Return what was recorded for a version and for those before it: what the log lost, no later one can read."""
+    found = _read(settings, version.pipeline, version.result_fingerprint)
+    return tuple(loss for loss in found if loss.stream_version <= version.number)
+
+
+def known(settings: Settings, pipeline: Pipeline) -> tuple[Loss, ...]:
+    """Return what was recorded for all versions under the definition's result fingerprint, oldest first."""
+    return _read(settings, pipeline.name, result_fingerprint(pipeline))
+
+
+def record(settings: Settings, rows: Sequence[Loss], *, turn: int) -> tuple[Loss, ...]:
+    """Record one step, in one commit.
+
+    Args:
+        settings: Where the lake lies.
+        rows: Of one pipeline.
+        turn: `control.next_turn` of `losses`, as it was before the step was decided.
+
+    Raises:
+        LakeError: Another step was recorded meanwhile; nothing was written.
+    """
+    sequence = control_tables.append(settings, "losses", [row.to_row() for row in rows], turn=turn)
+    return tuple(replace(row, sequence=sequence) for row in rows)
+
+
+def skips(found: Iterable[Loss], epoch: int, topic_id: str) -> dict[int, int]:
+    """Return where an epoch starts behind recorded losses of a log: partition -> offset. The newest record counts."""
+    mine = (loss for loss in found if loss.epoch == epoch and loss.topic_id == topic_id)
+    return {loss.partition: loss.next for loss in mine if loss.next is not None and not loss.again}
+
+
+def touched(found: Iterable[Loss]) -> tuple[Starts, ...]:
+    """Return the touched windows by their starts, as ranges `[from, to)` that do not meet, ascending."""
+    merged: list[Starts] = []
+    for first, end in sorted(loss.windows for loss in found if loss.windows is not None):
+        if merged and first <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
+        else:
+            merged.append((first, end))
+    return tuple(merged)
+
+
+def is_touched(start: int, ranges: Iterable[Starts]) -> bool:
+    """Return whether the window that starts there (microseconds) is one of those touched."""
+    return any(first <= start < end for first, end in ranges)
+
+
+def _read(settings: Settings, pipeline: str, fingerprint: str) -> tuple[Loss, ...]:
+    rows = control_tables.read(settings, "losses", pipeline)
+    return tuple(Loss.from_row(row) for row in rows if row["result_fingerprint"] == fingerprint)
+
+
+def _moment(micros: int | None) -> datetime | None:
+    if micros is None:
+        return None
+    seconds, rest = divmod(micros, 1_000_000)
+    return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest)
+
+
+def _micros(moment: datetime | None) -> int | None:
+    if moment is None:
+        return None
+    whole = moment.replace(microsecond=0)
+    return round(whole.timestamp()) * 1_000_000 + moment.microsecond

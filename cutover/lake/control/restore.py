@@ -1,0 +1,104 @@
+"""Rows of control tables that somebody else removed or changed, written again from the files that they once stood in.
+
+Each commit to a control table has a number of its pipeline's own, so it is known which rows are gone. A file that is no
+longer listed stays for a day; what the table's log or checkpoint calls removed was committed once, and its name holds
+the checksum of its bytes. A file that was never committed is not believed.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable
+from deltalake.exceptions import CommitFailedError
+from pyarrow import fs
+
+from cutover.engine import queries
+from cutover.events import log
+from cutover.lake.control import control_tables
+from cutover.lake.paths import ControlTable, control_uri
+from cutover.lake.tables import checksums, commits, data_files, delta, delta_log
+from cutover.settings import Settings
+
+_FOUND = """
+    SELECT DISTINCT removed.* FROM removed ANTI JOIN kept USING (pipeline, sequence)
+    WHERE sequence IS NOT NULL ORDER BY pipeline, sequence"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restored:
+    """What became of one control table."""
+
+    table: ControlTable
+    rows: int  # that were written again
+    files: int  # of somebody else, that are listed no more
+    gone: Mapping[str, Sequence[int]]  # pipeline -> sequences whose rows no file holds any more
+
+
+def restore(settings: Settings, *, dry_run: bool = False) -> Iterator[Restored]:
+    """Yield what was done to each control table that is not as its writers of ours left it.
+
+    Args:
+        settings: Where the lake lies.
+        dry_run: Only tell what would be done.
+
+    Raises:
+        LakeError: A table cannot be read or written, or others write it without end.
+    """
+    for name in control_tables.SCHEMAS:
+        uri = control_uri(settings, name)
+        if delta.exists(uri):
+            found = control_tables.unless_overtaken(partial(_restored, uri, name, dry_run=dry_run))
+            if found.rows or found.files or found.gone:
+                yield found
+
+
+def _restored(uri: str, name: ControlTable, *, dry_run: bool) -> Restored:
+    table = delta.open_table(uri)
+    listed = delta.actions(table)
+    theirs = [action for action in listed if checksums.name_of(str(action["path"])) is None]
+    ours = {str(action["path"]) for action in listed} - {str(action["path"]) for action in theirs}
+    with queries.connect() as connection:
+        delta.bind(connection, "kept", table, paths=ours)
+        connection.register("removed", _removed(table, ours))
+        rows = connection.sql(_FOUND).to_arrow_table()
+        known = "SELECT pipeline, sequence FROM kept UNION SELECT pipeline, sequence FROM removed"
+        numbers = connection.execute(known).fetchall()
+    if (rows.num_rows or theirs) and not dry_run:
+        _write(table, rows, theirs)
+        log.warning("control_restored", table=name, rows=rows.num_rows, files_of_others=len(theirs))
+    gone = {pipeline: _missing(table, pipeline, numbers) for pipeline in sorted({str(row[0]) for row in numbers})}
+    found = {pipeline: sequences for pipeline, sequences in gone.items() if sequences}
+    return Restored(table=name, rows=rows.num_rows, files=len(theirs), gone=found)
+
+
+def _missing(table: DeltaTable, pipeline: str, numbers: Sequence[tuple[str, int]]) -> list[int]:
+    newest = delta.transaction(table, pipeline)
+    held = {sequence for name, sequence in numbers if name == pipeline}
+    return sorted(set(range(0 if newest is None else newest + 1)) - held)
+
+
+def _removed(table: DeltaTable, listed: set[str]) -> pa.Table:
+    """Return the rows of all files of ours that were committed once, are listed no more, and are still there."""
+    schema = pa.schema(table.schema().to_arrow())
+    system, root = delta.folder_of(table)
+    found = [schema.empty_table()]
+    for path in sorted(delta_log.removed(table.table_uri) - listed):
+        is_there = system.get_file_info(f"{root}/{path}").type is fs.FileType.File
+        if checksums.name_of(path) is not None and is_there:
+            found.append(data_files.read(table, path, schema.names).cast(schema))
+    return pa.concat_tables(found)
+
+
+def _write(table: DeltaTable, rows: pa.Table, theirs: Sequence[Mapping[str, object]]) -> None:
+    """List the rows again, and files of others no more, in one commit at the version that the handle shows."""
+    stem = checksums.new_stem("restored")
+    made = [data_files.write(table.table_uri, rows, stem)] if rows.num_rows else []
+    try:
+        commits.replace(table, theirs, made, commit=CommitProperties(max_commit_retries=0))
+    except CommitFailedError as error:
+        msg = f"Table `{table.table_uri}`: expected nobody else at work, got a commit meanwhile."
+        raise control_tables.OvertakenError(
+            msg + "\nHint: nothing was written; try again.", runbook="ForeignWrite"
+        ) from error

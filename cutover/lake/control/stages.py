@@ -1,0 +1,28 @@
+"""The stage of a pipeline: which path people are served from. The newest row of its history is the truth."""
+
+from enum import StrEnum
+
+from cutover.definition.compile.fingerprint import result_fingerprint
+from cutover.definition.model.pipeline import Pipeline
+from cutover.lake.control import control_tables
+from cutover.settings import Settings
+
+
+class Stage(StrEnum):
+    """Where a pipeline stands on its way from two paths to one."""
+
+    LAMBDA = "LAMBDA"  # batch is served up to its horizon, the stream after it
+    SHADOW = "SHADOW"  # the stream is served, batch audits
+    KAPPA = "KAPPA"  # the stream is served, batch does not run
+
+
+def current_stage(settings: Settings, pipeline: Pipeline) -> Stage:
+    """Return the stage that the newest row of the gate's history names.
+
+    LAMBDA before the first, and under a definition that is not the one that was moved: its evidence proves nothing
+    about another truth.
+    """
+    rows = control_tables.read(settings, "gate", pipeline.name)
+    if not rows or rows[-1]["result_fingerprint"] != result_fingerprint(pipeline):
+        return Stage.LAMBDA
+    return Stage(rows[-1]["stage"])

@@ -1,0 +1,198 @@
+"""Versions of a pipeline's streaming side: a new lateness makes a new one, beside the batch truth that stays."""
+
+import contextlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from cutover.clock import Clock
+from cutover.definition.compile.fingerprint import describe_version, lateness_fingerprint, result_fingerprint
+from cutover.definition.model.pipeline import Pipeline
+from cutover.errors import DefinitionError, LakeError
+from cutover.events import log
+from cutover.lake.control import control_tables
+from cutover.lake.paths import stream_uri
+from cutover.settings import Settings
+from cutover.signature import reason, user
+
+RETRIES = 5  # of a registration: one fails only if another process has just registered another version
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fork:
+    """Where a version begins that another one had begun: behind an epoch of it, with everything up to there."""
+
+    version: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Version:
+    """One streaming side: the tables under `<result fingerprint>/stream-<number>`."""
+
+    pipeline: str
+    result_fingerprint: str
+    lateness_fingerprint: str
+    number: int
+    uri: str  # of the epoch log
+    fork: Fork | None = None  # None: it begins where the log does
+    beside: bool = False  # a replay fills it; it never served
+
+    @property
+    def app_id(self) -> str:
+        """Return the application id of every commit to the epoch log: pipeline and version."""
+        return f"{self.pipeline}/{self.result_fingerprint}/stream-{self.number}"
+
+
+def known(settings: Settings, pipeline: Pipeline) -> list[Version]:
+    """Return all versions under the definition's result fingerprint, by number."""
+    newest = {row.number: row for row in _rows(settings, pipeline)}
+    return [newest[number] for number in sorted(newest)]
+
+
+def current(settings: Settings, pipeline: Pipeline) -> Version | None:
+    """Return the version that is in force: the one that the settings name, else the one that serves.
+
+    The last that was registered or was let serve under this definition and this lateness; None before the first start.
+
+    Raises:
+        DefinitionError: The settings name a version that is not there under this definition and this lateness.
+    """
+    lateness = lateness_fingerprint(pipeline)
+    same = [version for version in _rows(settings, pipeline) if version.lateness_fingerprint == lateness]
+    if settings.stream_version is not None:
+        return _named(same, pipeline, settings.stream_version)
+    serving = [version for version in same if not version.beside]
+    return serving[-1] if serving else None
+
+
+def looking_at(settings: Settings, number: int | None) -> Settings:
+    """Return settings under which everything looks at one version, whichever serves; None: as they are."""
+    return settings if number is None else settings.model_copy(update={"stream_version": number})
+
+
+def serve(settings: Settings, pipeline: Pipeline, number: int, *, why: str, clock: Clock) -> Version:
+    """Let a version serve in place of the one that does, in one commit; the other one stays as it is.
+
+    Raises:
+        DefinitionError: There is no such version under this definition and this lateness, or it serves already.
+        LakeError: Another process registered or changed a version meanwhile; nothing was written.
+    """
+    turn = next_turn(settings, pipeline)
+    rows = [row for row in _rows(settings, pipeline) if row.lateness_fingerprint == lateness_fingerprint(pipeline)]
+    wanted, serving = _named(rows, pipeline, number), current(settings, pipeline)
+    if serving is not None and serving.number == number:
+        msg = f"Version of `{pipeline.name}`: expected one that does not serve yet, stream-{number} does."
+        raise DefinitionError(msg)
+    row = _row(replace(wanted, beside=False), pipeline, clock) | {"who": user(), "why": reason(why, of="Version")}
+    control_tables.append(settings, "versions", [row], turn=turn)
+    log.warning("version_serves", version=wanted.app_id, before=None if serving is None else serving.app_id, why=why)
+    return replace(wanted, beside=False)
+
+
+def _named(versions: list[Version], pipeline: Pipeline, number: int) -> Version:
+    for version in reversed(versions):
+        if version.number == number:
+            return version
+    there = ", ".join(str(known) for known in sorted({version.number for version in versions})) or "none"
+    msg = f"Version of `{pipeline.name}`: expected one under this definition and lateness ({there}), got {number}."
+    raise DefinitionError(msg + f"\nHint: `cutover savepoint {pipeline.name} list` shows them.")
+
+
+def _rows(settings: Settings, pipeline: Pipeline) -> list[Version]:
+    """Return every registration and every later word on a version, in their order."""
+    fingerprint = result_fingerprint(pipeline)
+    rows = control_tables.read(settings, "versions", pipeline.name)
+    return [_version(settings, pipeline, row) for row in rows if row["result_fingerprint"] == fingerprint]
+
+
+def _version(settings: Settings, pipeline: Pipeline, row: Mapping[str, Any]) -> Version:
+    return Version(
+        pipeline=pipeline.name,
+        result_fingerprint=row["result_fingerprint"],
+        lateness_fingerprint=row["lateness_fingerprint"],
+        number=row["stream_version"],
+        uri=stream_uri(settings, pipeline, row["stream_version"]),
+        fork=None if row["fork_version"] is None else Fork(version=row["fork_version"], epoch=row["fork_epoch"]),
+        beside=bool(row["beside"]),
+    )
+
+
+def _row(version: Version, pipeline: Pipeline, clock: Clock) -> dict[str, Any]:
+    return {
+        "pipeline": version.pipeline,
+        "result_fingerprint": version.result_fingerprint,
+        "stream_version": version.number,
+        "lateness_fingerprint": version.lateness_fingerprint,
+        "created_at": clock.now(),
+        "definition": json.dumps(describe_version(pipeline), sort_keys=True),
+        "fork_version": None if version.fork is None else version.fork.version,
+        "fork_epoch": None if version.fork is None else version.fork.epoch,
+        "beside": version.beside,
+    }
+
+
+def open_or_create(settings: Settings, pipeline: Pipeline, clock: Clock) -> Version:
+    """Return the current version; if there is none, register the next one and say where the old one is.
+
+    Raises:
+        LakeError: The table of versions cannot be read, or others register without end.
+    """
+    for _ in range(RETRIES):
+        with contextlib.suppress(LakeError):
+            return _opened(settings, pipeline, clock)
+    return _opened(settings, pipeline, clock)
+
+
+def _opened(settings: Settings, pipeline: Pipeline, clock: Clock) -> Version:
+    turn = next_turn(settings, pipeline)
+    return current(settings, pipeline) or register(settings, pipeline, clock, turn=turn)
+
+
+def next_turn(settings: Settings, pipeline: Pipeline) -> int:
+    """Return the turn of the next registration; read it before what the version is decided by.
+
+    Raises:
+        LakeError: Rows of the table of versions are gone: who served would be forgotten.
+    """
+    control_tables.refuse_lost(settings, "versions", pipeline.name)
+    return control_tables.next_turn(settings, "versions", pipeline.name)
+
+
+def register(
+    settings: Settings,
+    pipeline: Pipeline,
+    clock: Clock,
+    *,
+    turn: int,
+    fork: Fork | None = None,
+    beside: bool = False,
+) -> Version:
+    """Register the next version of a pipeline under its definition.
+
+    Args:
+        settings: Where the lake lies.
+        pipeline: The definition.
+        clock: For the row.
+        turn: `next_turn`, as it was before the caller looked at the versions that are known.
+        fork: Of which version it begins with what; None: it begins where the log does.
+        beside: A replay fills it; it serves nothing until it is let.
+
+    Raises:
+        LakeError: Another process registered one meanwhile; nothing was written.
+    """
+    older = known(settings, pipeline)
+    number = older[-1].number + 1 if older else 0
+    made = Version(
+        pipeline=pipeline.name,
+        result_fingerprint=result_fingerprint(pipeline),
+        lateness_fingerprint=lateness_fingerprint(pipeline),
+        number=number,
+        uri=stream_uri(settings, pipeline, number),
+        fork=fork,
+        beside=beside,
+    )
+    control_tables.append(settings, "versions", [_row(made, pipeline, clock)], turn=turn)
+    log.info("version_created", version=made.app_id, before=older[-1].app_id if older else None)
+    return made

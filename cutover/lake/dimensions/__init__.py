@@ -1,0 +1,1 @@
+"""Dimensions: opened at one version, joined by Spark, joined again as they were."""

@@ -1,0 +1,211 @@
+"""Dimensions: Delta tables that rows take columns from, opened at one version and checked before anything uses them."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from difflib import get_close_matches
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from cutover.clock import micros
+from cutover.definition.compile.types import row_types
+from cutover.definition.model.lookups import DIMENSIONS, Lookup
+from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.model.schema import canonical_type
+from cutover.engine import queries
+from cutover.errors import LakeError
+from cutover.lake.tables import delta
+from cutover.lake.tables.delta import identifier
+from cutover.lake.tables.schemas import spark_type
+from cutover.records.parsing import limits
+from cutover.records.reference.lookups import Rows
+from cutover.settings import Settings
+
+VIEW = "dimension"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dimension:
+    """One version of a lookup's dimension, fit to be joined."""
+
+    name: str  # of the lookup
+    lookup: Lookup
+    table: DeltaTable
+    version: int
+    table_id: str  # a table that was deleted and made again has another one
+    size: int  # rows
+
+    def is_newest(self, settings: Settings, pipeline: Pipeline) -> bool:
+        """Return whether the table still is what it was; nothing of it is read but its log.
+
+        Raises:
+            LakeError: It is not there any more.
+        """
+        table = _table(settings, pipeline, self.name, None)
+        return (int(table.version()), str(table.metadata().id)) == (self.version, self.table_id)
+
+
+def uri(settings: Settings, lookup: Lookup) -> str:
+    """Return where the table lies."""
+    return own_uri(settings, lookup.table) if lookup.is_named else lookup.table
+
+
+def own_uri(settings: Settings, name: str) -> str:
+    """Return where a dimension of the lake itself lies."""
+    return f"{settings.lake_uri}/{DIMENSIONS}/{name}"
+
+
+def opened(settings: Settings, pipeline: Pipeline, name: str, version: int | None = None) -> Dimension:
+    """Return a dimension at a version, the newest if none is named.
+
+    Args:
+        settings: Where the lake lies.
+        pipeline: Its lookup `name` says which columns are needed, of which types.
+        name: Of the lookup.
+        version: Of the Delta table.
+
+    Raises:
+        LakeError: There is no such table or version, it cannot be read, it lacks a column, a type is another one, a key
+            stands twice, or a value is beyond what a record may hold.
+    """
+    lookup, table = pipeline.lookups[name], _table(settings, pipeline, name, version)
+    place = f"{_place(pipeline, name)}, dimension `{table.table_uri}`, version {table.version()}"
+    _check_columns(place, pipeline, lookup, pa.schema(table.schema().to_arrow()))
+    return Dimension(
+        name=name,
+        lookup=lookup,
+        table=table,
+        version=int(table.version()),
+        table_id=str(table.metadata().id),
+        size=_check_rows(place, lookup, table),
+    )
+
+
+def check(settings: Settings, pipeline: Pipeline) -> None:
+    """Refuse a pipeline whose dimensions, as they are now, cannot be joined.
+
+    Raises:
+        LakeError: As `opened`.
+    """
+    for name in pipeline.lookups:
+        opened(settings, pipeline, name)
+
+
+def rows(dimension: Dimension) -> pa.Table:
+    """Return the key columns and the taken columns, in the declared types.
+
+    Raises:
+        LakeError: A file of this version is not there any more.
+    """
+    lookup = dimension.lookup
+    # Adding zero turns -0.0 into 0.0, which engines order and group differently; the parser does the same.
+    zero = {name: " + 0" for name, kind in lookup.columns.items() if canonical_type(kind) == "double"}
+    names = dict.fromkeys([*lookup.on.values(), *lookup.columns])  # a key may be taken too
+    columns = ", ".join(f"{identifier(name)}{zero.get(name, '')} AS {identifier(name)}" for name in names)
+    with queries.connect() as connection:
+        delta.bind(connection, VIEW, dimension.table)
+        with delta.naming(dimension.table):
+            return connection.sql(f"SELECT {columns} FROM {VIEW}").to_arrow_table()  # noqa: S608 -- quoted
+
+
+def plain(dimension: Dimension) -> Rows:
+    """Return the rows as plain Python takes them.
+
+    Raises:
+        LakeError: As `rows`.
+    """
+    lookup = dimension.lookup
+    found = ({name: _plain(value) for name, value in row.items()} for row in rows(dimension).to_pylist())
+    return {
+        tuple(row[theirs] for theirs in lookup.on.values()): {name: row[name] for name in lookup.columns}
+        for row in found
+    }
+
+
+def _plain(value: Any) -> Any:
+    """Return a time in microseconds since 1970, as the parser does; any other value as it is."""
+    return micros(value) if isinstance(value, datetime) else value
+
+
+def spark_uri(dimension: Dimension) -> str:
+    """Return the table's place as Spark takes it."""
+    root = delta.local_root(dimension.table)
+    return dimension.table.table_uri if root is None else str(root)
+
+
+def _table(settings: Settings, pipeline: Pipeline, name: str, version: int | None) -> DeltaTable:
+    lookup = pipeline.lookups[name]
+    try:
+        return delta.open_table(uri(settings, lookup), version)
+    except LakeError as error:
+        said = str(error).splitlines()[0]
+        hint = "\nHint: `cutover dimension load` makes one." if lookup.is_named else ""
+        msg = f"{_place(pipeline, name)}: {said}{hint}"
+        raise _unusable(msg) from error
+
+
+def _place(pipeline: Pipeline, name: str) -> str:
+    return f"Pipeline `{pipeline.name}`, lookup `{name}`"
+
+
+def _check_columns(place: str, pipeline: Pipeline, lookup: Lookup, schema: pa.Schema) -> None:
+    known = row_types(pipeline)
+    wanted = {theirs: known[column] for column, theirs in lookup.on.items()}
+    wanted |= {name: canonical_type(kind) for name, kind in lookup.columns.items()}
+    for column, kind in wanted.items():
+        if column not in schema.names:
+            close = get_close_matches(column, schema.names, n=1)
+            hint = f"\nHint: did you mean `{close[0]}`?" if close else ""
+            msg = f"{place}: expected a column `{column}`, got {', '.join(schema.names)}.{hint}"
+            raise _unusable(msg)
+        got = spark_type(schema.field(column).type)
+        if got != kind:
+            msg = f"{place}, column `{column}`: expected {kind}, got {got}."
+            hint = "\nHint: nothing is cast silently; write the column as this type, or change the definition."
+            raise _unusable(msg + hint)
+
+
+def _check_rows(place: str, lookup: Lookup, table: DeltaTable) -> int:
+    """Return the number of rows, of a table that has each key once and only values that a record could hold too."""
+    keys = [identifier(theirs) for theirs in lookup.on.values()]
+    whole = " AND ".join(f"{key} IS NOT NULL" for key in keys)  # a null matches nothing, so nulls may stand twice
+    odd = {name: _odd(name, canonical_type(kind)) for name, kind in lookup.columns.items()}
+    counts = [f"count(*) FILTER ({condition})" for condition in odd.values()]
+    twice = f"SELECT count(*) FROM (SELECT 1 FROM {VIEW} WHERE {whole} GROUP BY {', '.join(keys)} HAVING count(*) > 1)"  # noqa: S608 -- quoted
+    query = f"SELECT {', '.join(['count(*)', f'({twice})', *counts])} FROM {VIEW}"  # noqa: S608 -- quoted
+    try:
+        with queries.connect() as connection:
+            delta.bind(connection, VIEW, table)
+            with delta.naming(table):
+                size, doubled, *beyond = connection.execute(query).fetchall()[0]
+    except (LakeError, duckdb.Error) as error:
+        msg = f"{place}: expected rows that can be read, got: {str(error).splitlines()[0]}"
+        raise _unusable(msg) from error
+    if doubled:
+        named = ", ".join(lookup.on.values())
+        msg = f"{place}: expected each key ({named}) once, got {doubled:,} keys that stand more than once."
+        raise _unusable(msg + "\nHint: a row can take its columns from one row only.")
+    for name, count in zip(odd, beyond, strict=True):
+        if count:
+            msg = f"{place}, column `{name}`: expected values that a record could hold, got {count:,} beyond."
+            hint = "\nHint: doubles are finite, times lie between the years 1000 and 9000."
+            raise _unusable(msg + hint)
+    return int(size)
+
+
+def _odd(name: str, kind: str) -> str:
+    """Return the condition that a value is beyond `cutover.records.parsing.limits`."""
+    column = identifier(name)
+    if kind == "double":
+        return f"NOT isfinite({column})"
+    if kind in {"timestamp", "date"}:
+        moment = column if kind == "timestamp" else f"{column}::TIMESTAMP::TIMESTAMPTZ"
+        inside = f"epoch_us({moment}) BETWEEN {limits.MIN_MICROS} AND {limits.MAX_MICROS}"
+        return f"NOT (isfinite({column}) AND {inside})"
+    return "false"
+
+
+def _unusable(message: str) -> LakeError:
+    return LakeError(message, runbook="DimensionUnusable")

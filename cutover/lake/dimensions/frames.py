@@ -1,0 +1,64 @@
+"""Dimensions in Spark: small ones through Arrow, so that no job reads them again, large ones by Spark's own reader."""
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from cutover.definition.model.schema import canonical_type
+from cutover.lake.dimensions import dimension as dimensions
+from cutover.lake.dimensions.dimension import Dimension
+from cutover.lake.dimensions.joined_versions import Span
+from cutover.records.enrich import PLACES, VERSION, Joined
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def one(spark: "SparkSession", dimension: Dimension, *, broadcast_rows: int) -> Joined:
+    """Return one version, which every row is joined with; a large one stays in Spark until `frame.unpersist`."""
+    small = dimension.size <= broadcast_rows
+    frame = _frame(spark, dimension, small=small)
+    if not small:
+        # Dealt out and sorted once: an epoch then moves its own rows only.
+        keys = [f"`{theirs}`" for theirs in dimension.lookup.on.values()]
+        frame = frame.repartition(*keys).sortWithinPartitions(*keys).persist()
+    return Joined(frame=frame, small=small)
+
+
+def several(
+    spark: "SparkSession", versions: Sequence[Dimension], spans: Sequence[Span], *, broadcast_rows: int
+) -> Joined:
+    """Return all versions that records of some offsets are joined with.
+
+    Args:
+        spark: The session.
+        versions: Of one table, at least one.
+        spans: Which offsets take which of them; every record that is joined lies in one.
+        broadcast_rows: Rows up to which every task gets all of it.
+    """
+    if len(versions) == 1:
+        return one(spark, versions[0], broadcast_rows=broadcast_rows)
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415 -- Spark's own name; only a run needs it
+
+    small = sum(version.size for version in versions) <= broadcast_rows
+    frames = [
+        _frame(spark, version, small=small).withColumn(VERSION, F.lit(version.version).cast("bigint"))
+        for version in versions
+    ]
+    places = [(span.partition, span.first, span.next, span.version) for span in spans]
+    return Joined(
+        frame=reduce(lambda left, right: left.unionByName(right), frames),
+        small=small,
+        places=spark.createDataFrame(places, PLACES),
+    )
+
+
+def _frame(spark: "SparkSession", dimension: Dimension, *, small: bool) -> "DataFrame":
+    """Return the key columns and the taken columns."""
+    if small:
+        return spark.createDataFrame(dimensions.rows(dimension))
+    lookup = dimension.lookup
+    zero = {name: " + 0D" for name, kind in lookup.columns.items() if canonical_type(kind) == "double"}
+    names = dict.fromkeys([*lookup.on.values(), *lookup.columns])
+    read = spark.read.format("delta").option("versionAsOf", dimension.version).load(dimensions.spark_uri(dimension))
+    return read.selectExpr(*(f"`{name}`{zero.get(name, '')} AS `{name}`" for name in names))

@@ -1,0 +1,122 @@
+"""Which version of a dimension each record was joined with, by its place in the log: what epochs and batch runs record.
+
+Pure.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.records.reading.scan import Offsets
+
+END = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Span:
+    """Offsets `[first, next)` of one partition that are joined with one version of a dimension."""
+
+    partition: int
+    first: int
+    next: int
+    version: int
+    table_id: str
+    instead_of: int | None = None  # the version that the stream recorded, where that can no longer be read
+
+
+def recorded(records: Iterable[EpochRecord], name: str) -> tuple[Span, ...]:
+    """Return what epochs recorded of a lookup, by partition and offset; neighbours of one version are one span."""
+    spans = (
+        Span(
+            partition=partition,
+            first=record.start.get(partition, 0),
+            next=end,
+            version=record.dimensions[name],
+            table_id=record.dimension_ids[name],
+        )
+        for record in records
+        if name in record.dimensions
+        for partition, end in record.end.items()
+        if record.start.get(partition, 0) < end
+    )
+    return merged(spans)
+
+
+def merged(spans: Iterable[Span]) -> tuple[Span, ...]:
+    """Return spans by partition and offset, where neighbours differ in more than their offsets."""
+    found: list[Span] = []
+    for span in sorted(spans):
+        longer = replace(found[-1], next=span.next) if found and found[-1].next == span.first else None
+        if longer is not None and longer == replace(span, first=longer.first):
+            found[-1] = longer
+        else:
+            found.append(span)
+    return tuple(found)
+
+
+def wanted(spans: Sequence[Span], reads: Iterable[Offsets], newest: tuple[int, str]) -> tuple[Span, ...]:
+    """Return the spans of what is to be read, every offset of it in one.
+
+    A record that no epoch read (it was lost, or went before the version began) is joined as the epoch after it was.
+
+    Args:
+        spans: What the epochs recorded.
+        reads: Partition -> `[from, to)`, disjoint.
+        newest: Version and table id for a partition of which no epoch recorded anything.
+    """
+    known = _whole(spans)
+    version, table_id = newest
+    found: list[Span] = []
+    for offsets in reads:
+        for partition, (first, end) in offsets.items():
+            nothing = [Span(partition=partition, first=0, next=END, version=version, table_id=table_id)]
+            found += _clipped(known.get(partition, nothing), first, end)
+    return merged(found)
+
+
+def _whole(spans: Sequence[Span]) -> dict[int, list[Span]]:
+    """Return the spans of each partition, stretched so that together they hold every offset."""
+    found: dict[int, list[Span]] = defaultdict(list)
+    for span in sorted(spans):
+        before = found[span.partition][-1].next if found[span.partition] else 0
+        found[span.partition].append(replace(span, first=before))
+    for of_partition in found.values():
+        of_partition[-1] = replace(of_partition[-1], next=END)
+    return found
+
+
+def _clipped(spans: Iterable[Span], first: int, end: int) -> list[Span]:
+    within = (replace(s, first=max(s.first, first), next=min(s.next, end)) for s in spans)
+    return [span for span in within if span.first < span.next]
+
+
+def version_at(spans: Sequence[Span], partition: int, offset: int) -> tuple[int, str]:
+    """Return the version that a record is joined with, and the id of its table; see `wanted`.
+
+    Raises:
+        KeyError: Nothing is recorded of the partition.
+    """
+    span = next(s for s in _whole(spans)[partition] if s.first <= offset < s.next)
+    return span.version, span.table_id
+
+
+def apart(left: Sequence[Span], right: Sequence[Span]) -> tuple[tuple[int, int, int], ...]:
+    """Return the offsets (partition, first, next) that two sides joined with different versions."""
+    found = []
+    for one in left:
+        for other in right:
+            first, end = max(one.first, other.first), min(one.next, other.next)
+            same = (one.version, one.table_id) == (other.version, other.table_id)
+            if one.partition == other.partition and first < end and not same:
+                found.append((one.partition, first, end))
+    return tuple(sorted(found))
+
+
+def instead(spans: Mapping[str, Sequence[Span]]) -> dict[str, list[int]]:
+    """Return, by lookup, the recorded versions in whose place another one was read."""
+    return {
+        name: sorted({span.instead_of for span in of if span.instead_of is not None})
+        for name, of in spans.items()
+        if any(span.instead_of is not None for span in of)
+    }

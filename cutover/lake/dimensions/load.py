@@ -1,0 +1,172 @@
+"""Write a file as a new version of one of the lake's own dimensions: whole, checked, in one commit."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+from deltalake import Schema
+from deltalake.transaction import create_table_with_add_actions
+
+from cutover.definition.expressions.compiler import compile_expression
+from cutover.definition.model.schema import SIMPLE, check_name, decimal_parts, parse_schema
+from cutover.engine import queries
+from cutover.errors import DefinitionError
+from cutover.lake.dimensions.dimension import own_uri
+from cutover.lake.tables import checksums, commits, data_files, delta
+from cutover.lake.tables.delta import identifier, literal
+from cutover.lake.tables.schemas import arrow_type, spark_type
+from cutover.records.parsing import limits
+from cutover.settings import Settings
+
+KEPT = {"delta.logRetentionDuration": "interval 30 days", "delta.deletedFileRetentionDuration": "interval 30 days"}
+"""How long older versions can be read: as long as records that were joined with them may be joined again."""
+
+FILE = "file"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """What was written."""
+
+    uri: str
+    version: int
+    rows: int
+    columns: Mapping[str, str]  # name -> type
+
+
+def load(settings: Settings, name: str, file: Path, *, key: Sequence[str] = (), schema: str | None = None) -> Loaded:
+    """Replace a dimension by what a file holds.
+
+    Args:
+        settings: Where the lake lies.
+        name: Of the dimension.
+        file: `.parquet`, or CSV with a head line (`.csv`, also `.csv.gz`).
+        key: Columns whose values must be unique and not null.
+        schema: Types of the CSV's columns, such as `ad_id string, budget decimal(10,2)`. Of a column that it does not
+            name: as in the version before, else text. Empty cells are null.
+
+    Raises:
+        DefinitionError: The name, the file, its columns, their types or the key do not fit; nothing was written.
+        LakeError: The table cannot be read or written.
+    """
+    check_name(name, of="Dimension")
+    uri = own_uri(settings, name)
+    known = _known(uri)
+    with queries.connect(queries.reading(settings)) as connection:
+        place = f"Dimension `{name}`, file `{file}`"
+        try:
+            columns = _parquet(connection, place, file) if file.suffix == ".parquet" else None
+            columns = columns or _csv(connection, place, file, known, schema)
+            _check_columns(place, columns, known)
+            _check_key(connection, place, columns, key)
+            (rows,) = connection.execute(f"SELECT count(*) FROM {FILE}").fetchall()[0]  # noqa: S608 -- ours
+            version = _write(connection, uri, columns)
+        except duckdb.Error as error:
+            msg = f"{place}: expected a CSV or Parquet file that can be read, got: {str(error).splitlines()[0]}"
+            raise DefinitionError(msg) from error
+    return Loaded(uri=uri, version=version, rows=int(rows), columns=columns)
+
+
+def _known(uri: str) -> dict[str, str]:
+    """Return name to type of the version before; nothing where there is none."""
+    if not delta.exists(uri):
+        return {}
+    return {field.name: spark_type(field.type) for field in pa.schema(delta.open_table(uri).schema().to_arrow())}
+
+
+def _parquet(connection: duckdb.DuckDBPyConnection, place: str, file: Path) -> dict[str, str]:
+    connection.execute(f"CREATE TEMP VIEW {FILE} AS SELECT * FROM read_parquet({literal(str(file))})")  # noqa: S608 -- quoted
+    found = connection.sql(f"SELECT * FROM {FILE} LIMIT 0").to_arrow_table().schema  # noqa: S608 -- ours
+    columns = {field.name: spark_type(field.type) for field in found}
+    for column, kind in columns.items():
+        if kind not in SIMPLE and decimal_parts(kind) is None:
+            msg = f"{place}, column `{column}`: expected one of {', '.join(SIMPLE)} or a decimal, got {kind}."
+            raise DefinitionError(msg)
+    return columns
+
+
+def _csv(
+    connection: duckdb.DuckDBPyConnection, place: str, file: Path, known: Mapping[str, str], schema: str | None
+) -> dict[str, str]:
+    source = f"read_csv({literal(str(file))}, all_varchar = true, header = true)"
+    names = [str(row[0]) for row in connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()]  # noqa: S608
+    given = {field.name: field.type for field in parse_schema(schema)} if schema else {}
+    strange = [name for name in given if name not in names]
+    if strange:
+        msg = f"{place}: expected a column `{strange[0]}`, as the schema has it, got {', '.join(names)}."
+        raise DefinitionError(msg)
+    columns = {name: given.get(name, known.get(name, "string")) for name in names}
+    for name in names:
+        check_name(name, of=place)
+    connection.execute(f"CREATE TEMP TABLE cells AS SELECT * FROM {source}")  # noqa: S608 -- quoted
+    made = ", ".join(_cast(connection, place, name, kind) for name, kind in columns.items())
+    connection.execute(f"CREATE TEMP VIEW {FILE} AS SELECT {made} FROM cells")  # noqa: S608 -- quoted
+    return columns
+
+
+def _cast(connection: duckdb.DuckDBPyConnection, place: str, name: str, kind: str) -> str:
+    """Return the typed column, by the rules of definitions and records: text in its plain form or an error."""
+    if kind == "string":
+        return identifier(name)
+    value, failed = _typed(name, kind)
+    (wrong,) = connection.execute(f"SELECT count(*) FILTER ({failed}) FROM cells").fetchall()[0]  # noqa: S608 -- quoted
+    if wrong:
+        msg = f"{place}, column `{name}`: expected {kind} in its plain form, got {wrong:,} cells with another text."
+        raise DefinitionError(msg + "\nHint: such as -12, 1.5e3, true, 2013-01-31 or 2013-01-31 23:59:59.5 (UTC).")
+    return f"{value} AS {identifier(name)}"
+
+
+def _typed(name: str, kind: str) -> tuple[str, str]:
+    """Return a cell's value, and the condition that it has none, in DuckDB's SQL."""
+    decimal, cell = decimal_parts(kind), identifier(name)
+    if decimal is not None:
+        fits = f"regexp_full_match({cell}, {literal(limits.decimal_pattern(*decimal))})"
+        return f"CAST(CASE WHEN {fits} THEN {cell} END AS DECIMAL({decimal[0]},{decimal[1]}))", f"NOT {fits}"
+    if kind == "boolean":
+        return f"CASE {cell} WHEN 'true' THEN true WHEN 'false' THEN false END", f"{cell} NOT IN ('true', 'false')"
+    typed = compile_expression(f"CAST(`{name}` AS {kind})", {name: "string"}, of=name)
+    return (f"timezone('UTC', {typed.duckdb})" if kind == "timestamp" else typed.duckdb), typed.duckdb_failed
+
+
+def _check_columns(place: str, columns: Mapping[str, str], known: Mapping[str, str]) -> None:
+    for name in columns:
+        check_name(name, of=place)
+    for name, kind in known.items():
+        if columns.get(name) != kind:
+            got = columns.get(name, "no such column")
+            msg = f"{place}, column `{name}`: expected {kind}, as the version before has it, got {got}."
+            raise DefinitionError(msg + "\nHint: pipelines may take it; load the file under another name.")
+
+
+def _check_key(
+    connection: duckdb.DuckDBPyConnection, place: str, columns: Mapping[str, str], key: Sequence[str]
+) -> None:
+    missing = [name for name in key if name not in columns]
+    if missing:
+        msg = f"{place}, `--key`: expected columns of {', '.join(columns)}, got `{missing[0]}`."
+        raise DefinitionError(msg)
+    if not key:
+        return
+    named = ", ".join(map(identifier, key))
+    twice = f"SELECT count(*) FROM (SELECT 1 FROM {FILE} GROUP BY {named} HAVING count(*) > 1)"  # noqa: S608 -- quoted
+    absent = " OR ".join(f"{identifier(name)} IS NULL" for name in key)
+    nulls = f"SELECT count(*) FROM {FILE} WHERE {absent}"  # noqa: S608 -- quoted
+    doubled, without = connection.execute(f"SELECT ({twice}), ({nulls})").fetchall()[0]
+    if doubled or without:
+        msg = f"{place}: expected each key ({', '.join(key)}) once and none null, got {doubled:,} that stand more than "
+        raise DefinitionError(msg + f"once and {without:,} rows with a null.\nHint: nothing was written.")
+
+
+def _write(connection: duckdb.DuckDBPyConnection, uri: str, columns: Mapping[str, str]) -> int:
+    schema = pa.schema([pa.field(name, arrow_type(kind)) for name, kind in columns.items()])
+    reader = connection.sql(f"SELECT * FROM {FILE}").to_arrow_reader()  # noqa: S608 -- ours
+    rows = pa.RecordBatchReader.from_batches(schema, (batch.cast(schema) for batch in reader))
+    with commits.refusing(uri):
+        made, own = data_files.stream(uri, rows, checksums.new_stem("loaded")), Schema.from_arrow(schema)
+        if delta.exists(uri):  # all files that the version before lists go with it, and its schema may gain columns
+            delta.open_table(uri).create_write_transaction([made], mode="overwrite", schema=own)
+        else:
+            create_table_with_add_actions(uri, own, [made], configuration={**delta.CONFIGURATION, **KEPT})
+    return int(delta.open_table(uri).version())

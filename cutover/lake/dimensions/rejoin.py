@@ -1,0 +1,130 @@
+"""Join records again as they were joined before, with the versions of dimensions that were recorded for them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from cutover.definition.model.pipeline import Pipeline
+from cutover.errors import LakeError
+from cutover.events import log
+from cutover.lake.dimensions import dimension as dimensions
+from cutover.lake.dimensions import frames as dimension_frames
+from cutover.lake.dimensions import joined_versions
+from cutover.lake.dimensions.dimension import Dimension
+from cutover.lake.dimensions.joined_versions import Span
+from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.log.kafka import RawRecord
+from cutover.records.enrich import Dimensions
+from cutover.records.reading.scan import Offsets
+from cutover.records.reference import lookups as plain
+from cutover.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Spans = Mapping[str, tuple[Span, ...]]  # by lookup
+
+
+class Rejoin:
+    """The dimensions of a pipeline, each version opened once."""
+
+    def __init__(self, settings: Settings, pipeline: Pipeline) -> None:
+        self._settings, self._pipeline = settings, pipeline
+        self._opened: dict[tuple[str, int | None], Dimension] = {}
+        self._used: dict[tuple[str, int, str], Dimension] = {}  # lookup, recorded version and table -> what is read
+        self._plain: dict[tuple[str, int, str], plain.Rows] = {}
+
+    def recorded(self, records: Sequence[EpochRecord]) -> Spans:
+        """Return what epochs recorded, by lookup."""
+        return {name: joined_versions.recorded(records, name) for name in self._pipeline.lookups}
+
+    def resolved(self, known: Spans, reads: Sequence[Offsets]) -> Spans:
+        """Return which versions the records of some offsets are to be joined with, every offset in one span.
+
+        A recorded version that can no longer be read has the newest in its place, and the span says so.
+
+        Raises:
+            LakeError: The newest one is needed and cannot be joined.
+        """
+        found = {}
+        for name in self._pipeline.lookups:
+            newest = (0, "") if known[name] else _identity(self._at(name, None))
+            wanted = joined_versions.wanted(known[name], reads, newest)
+            found[name] = tuple(self._readable(name, span) for span in wanted)
+        return found
+
+    def frames(self, spark: "SparkSession", spans: Spans) -> Dimensions:
+        """Return what Spark joins the records of these spans with.
+
+        Raises:
+            LakeError: A version cannot be read.
+        """
+        limit = self._settings.dimensions.broadcast_rows
+        return {
+            name: dimension_frames.several(
+                spark,
+                [self._at(name, version) for version in sorted({span.version for span in of})],
+                of,
+                broadcast_rows=limit,
+            )
+            for name, of in spans.items()
+        }
+
+    def at(self, spans: Spans) -> plain.At:
+        """Return what plain Python joins a record with: a function that raises `LakeError` where a version is gone."""
+        return lambda record: {name: self._rows(name, of, record) for name, of in spans.items()}
+
+    def gone(self, spans: Spans) -> str | None:
+        """Return why some version cannot be read any more; None if all can."""
+        for name, of in spans.items():
+            for version, table_id in sorted({(span.version, span.table_id) for span in of}):
+                try:
+                    self._exactly(name, version, table_id)
+                except LakeError as error:
+                    return str(error).splitlines()[0]
+        return None
+
+    def _rows(self, name: str, spans: Sequence[Span], record: RawRecord) -> plain.Rows:
+        place = (name, *joined_versions.version_at(spans, record.partition, record.offset))
+        if place not in self._plain:
+            self._plain[place] = dimensions.plain(self._exactly(*place))
+        return self._plain[place]
+
+    def _exactly(self, name: str, version: int, table_id: str) -> Dimension:
+        found = self._at(name, version)
+        if found.table_id != table_id:
+            msg = (
+                f"Pipeline `{self._pipeline.name}`, lookup `{name}`, version {version}: expected table {table_id}, got "
+                f"{found.table_id}: it was made again."
+            )
+            raise LakeError(msg, runbook="DimensionUnusable")
+        return found
+
+    def _readable(self, name: str, span: Span) -> Span:
+        place = (name, span.version, span.table_id)
+        if place not in self._used:
+            self._used[place] = self._use(*place)
+        used = self._used[place]
+        if (used.version, used.table_id) == (span.version, span.table_id):
+            return span
+        return replace(span, version=used.version, table_id=used.table_id, instead_of=span.version)
+
+    def _use(self, name: str, version: int, table_id: str) -> Dimension:
+        try:
+            return self._exactly(name, version, table_id)
+        except LakeError as error:
+            newest = self._at(name, None)
+            told = {"lookup": name, "version": version, "instead": newest.version, "why": str(error).splitlines()[0]}
+            log.warning("dimension_version_gone", pipeline=self._pipeline.name, **told)
+            return newest
+
+    def _at(self, name: str, version: int | None) -> Dimension:
+        known = self._opened.get((name, version))
+        if known is None:
+            known = dimensions.opened(self._settings, self._pipeline, name, version)
+            self._opened[name, version] = self._opened[name, known.version] = known
+        return known
+
+
+def _identity(dimension: Dimension) -> tuple[int, str]:
+    return dimension.version, dimension.table_id

@@ -1,0 +1,1 @@
+"""The epoch log as its readers see it."""

@@ -1,0 +1,181 @@
+"""The epoch log as its readers see it: the record of each epoch, and its rows up to an epoch."""
+
+import json
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Self
+
+import duckdb
+from deltalake import DeltaTable
+
+from cutover.definition.model.pipeline import Delivery
+from cutover.engine import queries
+from cutover.engine.in_force import InForce
+from cutover.errors import LakeError
+from cutover.lake.tables import delta
+from cutover.log import mark
+from cutover.log.cut import Cut, LogId
+from cutover.log.mark import Marks
+
+
+def by_partition(raw: Mapping[str, int]) -> dict[int, int]:
+    """Return a mapping that JSON holds with the partitions as numbers again."""
+    return {int(partition): value for partition, value in raw.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochRecord:
+    """What one epoch read, saw and decided; a row of the same commit that carries its partial aggregates."""
+
+    epoch: int
+    run_id: str
+    topic: str
+    topic_id: str
+    cluster_id: str
+    start: Mapping[int, int]  # partition -> first offset read
+    end: Mapping[int, int]  # partition -> next offset, exclusive
+    max_event: Mapping[int, int]  # partition -> newest event time so far, microseconds; absent: none yet
+    watermark_before: int | None  # microseconds; judged this epoch's rows
+    watermark_after: int | None
+    idle: tuple[int, ...] = ()
+    counts: Mapping[str, int] = field(default_factory=dict)  # class -> (record, window) pairs
+    records: int = 0  # records read
+    unknown: int = 0  # records with fields that the schema does not name
+    lag: int = 0  # records still unread when the epoch was planned
+    processing_time: str = ""  # ISO 8601, UTC
+    seconds: float = 0.0
+    tick: bool = False  # an epoch without data
+    final: bool = False  # closes all windows seen so far and seals the version
+    result_fingerprint: str = ""
+    lateness_fingerprint: str = ""
+    isolation: str = "read_committed"  # as the clients that read its records were configured
+    folded_to: int | None = None  # newest epoch whose accepted partials are folded
+    conflicts: int = 0  # commits refused since the epoch before, each written again
+    one_key_share: float | None = None  # accepted pairs of the largest key / all; None: no key, or not known
+    id_conflicts: int = 0  # records that count though one with their id and another event time is remembered
+    panes: str | None = None  # fingerprint of trigger and accumulation; None: no panes come out
+    dimensions: Mapping[str, int] = field(default_factory=dict)  # lookup -> version of the table that rows took from
+    dimension_ids: Mapping[str, str] = field(default_factory=dict)  # lookup -> id of that table
+    delivery: Delivery = "exactly_once"  # how its data and its offsets were committed
+    marks: Marks = field(default_factory=dict)  # partition -> the last records before `end`
+    leaders: Mapping[int, int] = field(default_factory=dict)  # partition -> leader epoch when it was read
+    files: str = field(default="0", compare=False)  # what all listed files weigh after it: `checksums`, 32 hex digits
+    in_force: str | None = None  # digest of the settings that its records were judged by; None: no record was
+    in_force_items: Mapping[str, Mapping[str, str]] | None = None  # them, in the first epoch that a driver ran so
+    rows: int = 0  # partial rows that it added: as many as its (class, window, key) groups, and one a record kept alone
+    windows: tuple[int, int] | None = None  # where that is apart: first start and last end of its rows, microseconds
+
+    @property
+    def end_moved(self) -> tuple[int, ...]:
+        """Return the partitions of which the epoch read something."""
+        return tuple(p for p, end in self.end.items() if end > self.start.get(p, 0))
+
+    @property
+    def cut(self) -> Cut:
+        """Return the log position at the end of this epoch."""
+        log = LogId(cluster_id=self.cluster_id, topic=self.topic, topic_id=self.topic_id)
+        return Cut(log=log, offsets=dict(self.end))
+
+    def to_json(self) -> str:
+        """Return the record as one line of JSON."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Return the record that `to_json` wrote.
+
+        Raises:
+            LakeError: It is no such record.
+        """
+        try:
+            raw: dict[str, Any] = json.loads(text)
+            raw |= {name: by_partition(raw[name]) for name in ("start", "end", "max_event", "leaders")}
+            raw["marks"] = mark.of_json(raw["marks"])
+            windows = raw.get("windows")
+            return cls(**{**raw, "idle": tuple(raw["idle"]), "windows": None if windows is None else tuple(windows)})
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            msg = f"Record of an epoch: expected the fields of this release as JSON, got another text ({error!r})."
+            raise LakeError(msg, runbook="EpochHistoryBroken") from error
+
+
+def known_in_force(records: Iterable[EpochRecord]) -> dict[str, InForce]:
+    """Return digest to settings, of those that epochs have recorded."""
+    return {each.in_force: InForce(each.in_force_items) for each in records if each.in_force and each.in_force_items}
+
+
+def open_log(uri: str, version: int | None = None) -> DeltaTable:
+    """Return a handle of an epoch log.
+
+    Raises:
+        LakeError: The table is missing, cannot be opened, or would be read as of an older version without a word.
+    """
+    try:
+        return delta.open_table(uri, version)
+    except delta.TableLogError as error:
+        msg = f"Epoch log {error.sentence}\nHint: nothing is written until the file is back."
+        raise LakeError(msg, runbook="EpochHistoryBroken") from error
+
+
+class EpochLog:
+    """The epoch log at one version of its table, read without a JVM.
+
+    Raises:
+        LakeError: The table is missing or cannot be read.
+    """
+
+    def __init__(self, uri: str, version: int | None = None) -> None:
+        self.uri = uri
+        self.table = open_log(uri, version)
+        self.version = int(self.table.version())
+
+    def transaction(self, app_id: str) -> int | None:
+        """Return the number of the newest commit that carries an application id."""
+        return delta.transaction(self.table, app_id)
+
+    def records(self, *, after: int = -1) -> list[EpochRecord]:
+        """Return the records of all epochs beyond `after`, in order of their numbers."""
+        connection = queries.connect()
+        delta.bind(connection, "log", self.table, kinds=("epoch",))
+        query = "SELECT _record FROM log WHERE _kind = 'epoch' AND _epoch > ? ORDER BY _epoch"
+        with delta.naming(self.table):
+            rows = connection.execute(query, [after]).fetchall()
+        return [EpochRecord.from_json(row[0]) for row in rows]
+
+    def recent(self, number: int) -> list[EpochRecord]:
+        """Return the records of the newest epochs, `number` at most, in order; no other record's text is read."""
+        connection = queries.connect()
+        delta.bind(connection, "log", self.table, kinds=("epoch",))
+        with delta.naming(self.table):
+            row = connection.execute("SELECT max(_epoch) FROM log WHERE _kind = 'epoch'").fetchone()
+        return [] if row is None or row[0] is None else self.records(after=int(row[0]) - number)
+
+    def newest(self) -> EpochRecord | None:
+        """Return the record of the newest epoch; None before the first."""
+        connection = queries.connect()
+        delta.bind(connection, "log", self.table, kinds=("epoch",))
+        query = "SELECT _record FROM log WHERE _kind = 'epoch' ORDER BY _epoch DESC LIMIT 1"
+        with delta.naming(self.table):
+            row = connection.execute(query).fetchone()
+        return None if row is None else EpochRecord.from_json(row[0])
+
+    def in_force(self, digest: str | None) -> InForce | None:
+        """Return the settings that a digest stands for; None: no epoch of the version has recorded it."""
+        connection = queries.connect()
+        delta.bind(connection, "log", self.table, kinds=("epoch",))
+        query = "SELECT _record FROM log WHERE _kind = 'epoch' AND contains(_record, '\"in_force_items\": {')"
+        with delta.naming(self.table):
+            rows = connection.execute(query).fetchall()
+        return known_in_force(EpochRecord.from_json(row[0]) for row in rows).get(digest or "")
+
+    def relation(self, connection: duckdb.DuckDBPyConnection, view: str, *, epoch: int) -> None:
+        """Bind a view to the partial aggregates and the ledger of all epochs up to `epoch`."""
+        self._view(connection, view, ("partial", "ledger"), epoch)
+
+    def panes(self, connection: duckdb.DuckDBPyConnection, view: str, *, epoch: int) -> None:
+        """Bind a view to the panes of all epochs up to `epoch`."""
+        self._view(connection, view, ("pane",), epoch)
+
+    def _view(self, connection: duckdb.DuckDBPyConnection, view: str, kinds: Collection[str], epoch: int) -> None:
+        delta.bind(connection, f"{view}_all", self.table, kinds=kinds)
+        rows = f"SELECT * FROM {delta.identifier(f'{view}_all')} WHERE _epoch <= {int(epoch)}"  # noqa: S608 -- quoted
+        connection.execute(f"CREATE OR REPLACE TEMP VIEW {delta.identifier(view)} AS {rows}")

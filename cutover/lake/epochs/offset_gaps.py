@@ -1,0 +1,63 @@
+"""Offsets that come next and that a log does not hold: gone at its beginning, or beyond its end."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from cutover.lake.control import losses
+from cutover.lake.control.losses import Loss
+from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.log.topic_partitions import place
+
+
+def continued(record: EpochRecord | None, accepted: Sequence[Loss], topic_id: str) -> dict[int, int] | None:
+    """Return the offsets that the next epoch must start at; None: where the log begins.
+
+    The end of the newest epoch, or behind the losses that were recorded for the next one. Partitions that are not named
+    start at 0.
+    """
+    if record is None and not accepted:
+        return None
+    epoch, ends = (0, {}) if record is None else (record.epoch + 1, dict(record.end))
+    return ends | losses.skips(accepted, epoch, topic_id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hole:
+    """A partition that does not hold the offset which comes next."""
+
+    partition: int
+    expected: int  # offset
+    first: int | None  # that it still holds; None: the partition is not there
+    end: int | None  # its next offset
+
+    @property
+    def is_short(self) -> bool:
+        """Return whether the log ends before the offset, or has no such partition: its offsets will come again."""
+        return self.end is None or self.expected > self.end
+
+    @property
+    def text(self) -> str:
+        """Return what was expected and what is there."""
+        if self.first is None or self.end is None:
+            return f"expected offset {self.expected}, is not there"
+        place, gone = ("ends", self.expected - self.end) if self.is_short else ("starts", self.first - self.expected)
+        at = self.end if self.is_short else self.first
+        return f"expected offset {self.expected}, log {place} at {at}: {gone} offsets are gone"
+
+
+def missing(wanted: Mapping[int, int], *, earliest: Mapping[int, int], latest: Mapping[int, int]) -> tuple[Hole, ...]:
+    """Return the partitions that do not hold the wanted offsets, by number."""
+    holes = (
+        Hole(partition=p, expected=offset, first=earliest.get(p), end=latest.get(p))
+        for p, offset in sorted(wanted.items())
+    )
+    return tuple(hole for hole in holes if hole.is_short or hole.first is None or hole.expected < hole.first)
+
+
+def told(log: str, holes: Sequence[Hole]) -> str:
+    """Return in words which partitions of a log lack what, by topic."""
+    by_topic: dict[str, list[str]] = {}
+    for hole in holes:
+        at = place(log, hole.partition)
+        by_topic.setdefault(str(at.topic), []).append(f"partition {at.partition}: {hole.text}")
+    return ". ".join(f"Topic {topic}, {'; '.join(texts)}" for topic, texts in by_topic.items())

@@ -1,0 +1,157 @@
+"""What is known of an epoch log from outside its table: the least that its newest epoch can be, whoever kept it.
+
+Transaction and newest row go back together, without an error, when the last entries of a table's log are deleted. So
+everything else that ever named an epoch is asked: a note that the driver leaves beside the table after each commit,
+batch runs, reconciliations, pins. Each is a lower bound; the offsets it names must be those of the epoch's record.
+"""
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyarrow import fs
+
+from cutover.definition.model.pipeline import Pipeline
+from cutover.events import log
+from cutover.lake import batch_runs
+from cutover.lake.control import control_tables
+from cutover.lake.control.versions import Version
+from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.settings import Settings
+
+NOTE = "newest.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Witness:
+    """Somebody who saw an epoch of a version."""
+
+    who: str  # as a message names it
+    epoch: int
+    end: Mapping[int, int] | None = None  # where it ended; None: not known
+    table_version: int | None = None  # of the epoch log, as it was then or later
+
+
+def keep(version: Version, record: EpochRecord, table_version: int) -> None:
+    """Note the newest committed epoch beside the table; a note that cannot be written is a weaker witness, no failure.
+
+    Args:
+        version: Whose epoch log.
+        record: Of the newest epoch.
+        table_version: Of the epoch log after its commit.
+    """
+    said = {"app_id": version.app_id, "epoch": record.epoch, "end": dict(record.end), "table_version": table_version}
+    try:
+        _replace(_place(version), json.dumps(said).encode())
+    except OSError as error:
+        log.warning("epoch_not_noted", pipeline=version.pipeline, epoch=record.epoch, error=str(error))
+
+
+def all_of(settings: Settings, pipeline: Pipeline, version: Version) -> tuple[Witness, ...]:
+    """Return everybody who saw an epoch of a version.
+
+    Raises:
+        LakeError: A table of the lake cannot be read.
+    """
+    found = [*_noted(version), *_batch(settings, pipeline, version)]
+    found += _reconciled(settings, version)
+    return (*found, *_pinned(settings, version))
+
+
+def contradictions(
+    seen: Sequence[Witness], records: Sequence[EpochRecord], *, name: str, table_version: int | None
+) -> tuple[str, ...]:
+    """Return a sentence for each kind of thing that somebody saw and the table no longer shows.
+
+    Args:
+        seen: The witnesses.
+        records: What the table shows: its newest epoch, or all of them.
+        name: Of the epoch log, for messages.
+        table_version: Of the table now; None: not to be compared.
+    """
+    newest = records[-1].epoch if records else -1
+    ends = {record.epoch: dict(record.end) for record in records}
+    ahead = max(seen, key=lambda w: w.epoch, default=None)
+    texts = []
+    if ahead is not None and ahead.epoch > newest:
+        texts.append(f"Epoch log of {name}: {ahead.who} saw epoch {ahead.epoch}, newest epoch row is {newest}.")
+    moved = next((w for w in seen if w.end is not None and dict(w.end) != ends.get(w.epoch, dict(w.end))), None)
+    if moved is not None:
+        texts.append(
+            f"Epoch log of {name}: {moved.who} saw epoch {moved.epoch} end at {_offsets(moved.end)}, its row says "
+            f"{_offsets(ends[moved.epoch])}."
+        )
+    later = max((w for w in seen if w.table_version is not None), key=lambda w: w.table_version or 0, default=None)
+    if later is not None and table_version is not None and (later.table_version or 0) > table_version:
+        texts.append(
+            f"Epoch log of {name}: {later.who} saw table version {later.table_version}, it is {table_version} now."
+        )
+    return tuple(texts)
+
+
+def _noted(version: Version) -> Iterator[Witness]:
+    system, path = _place(version)
+    if system.get_file_info(path).type is not fs.FileType.File:
+        return
+    with system.open_input_stream(path) as stream:
+        raw = _json(stream.read())
+    if raw.get("app_id") == version.app_id:
+        end = {int(p): int(offset) for p, offset in raw["end"].items()}
+        yield Witness(
+            who="the driver's note", epoch=int(raw["epoch"]), end=end, table_version=int(raw["table_version"])
+        )
+
+
+def _batch(settings: Settings, pipeline: Pipeline, version: Version) -> Iterator[Witness]:
+    for run in batch_runs.runs(settings, pipeline):
+        if run.stream_version == version.number:
+            yield Witness(who=f"batch run {run.run_id}", epoch=run.epoch, end=dict(run.cut))
+
+
+def _reconciled(settings: Settings, version: Version) -> Iterator[Witness]:
+    for row in _own(control_tables.read(settings, "reconciliations", version.pipeline), version):
+        if row["epoch"] is not None:
+            seal = _json(row["result"] or "{}").get("seal", {})
+            # A broken seal names a table that need not hold its epoch: a damaged log opens at an earlier version.
+            table = seal.get("versions", {}).get("stream_table") if seal.get("holds") else None
+            yield Witness(who=f"reconciliation {row['run_id']}", epoch=int(row["epoch"]), table_version=table)
+
+
+def _pinned(settings: Settings, version: Version) -> Iterator[Witness]:
+    for row in _own(control_tables.read(settings, "pins", version.pipeline), version):
+        yield Witness(who=f"the pin of {row['holder']}", epoch=int(row["epoch"]))
+
+
+def _own(rows: Sequence[Mapping[str, Any]], version: Version) -> Iterator[Mapping[str, Any]]:
+    wanted = (version.result_fingerprint, version.number)
+    return (row for row in rows if (row["result_fingerprint"], row["stream_version"]) == wanted)
+
+
+def _place(version: Version) -> tuple[fs.FileSystem, str]:
+    system, root = fs.FileSystem.from_uri(version.uri)
+    return system, f"{root.rstrip('/').rpartition('/')[0]}/{NOTE}"
+
+
+def _replace(place: tuple[fs.FileSystem, str], content: bytes) -> None:
+    """Write a small file so that its readers see the old text or the new one; a store does that by itself."""
+    system, path = place
+    local = isinstance(system, fs.LocalFileSystem)
+    target = f"{path}.{os.getpid()}.tmp" if local else path
+    with system.open_output_stream(target) as stream:
+        stream.write(content)
+    if local:
+        os.replace(target, path)  # noqa: PTH105 -- a file system's own path
+
+
+def _json(text: str | bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _offsets(end: Mapping[int, int] | None) -> str:
+    return ", ".join(f"{partition}: {offset}" for partition, offset in sorted((end or {}).items())) or "none"

@@ -1,0 +1,151 @@
+"""What the tables of a pipeline must hold, as their last writers of ours recorded it, and how they differ from that."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+from urllib.parse import unquote
+
+from deltalake import CommitProperties, DeltaTable
+from deltalake.transaction import AddAction
+
+from cutover.definition.model.pipeline import Pipeline
+from cutover.engine import storage
+from cutover.events import log
+from cutover.lake import batch_runs
+from cutover.lake.batch_runs import BatchRun
+from cutover.lake.control import control_tables, versions
+from cutover.lake.dimensions import dimension
+from cutover.lake.epochs.epoch_log import EpochLog
+from cutover.lake.integrity import foreign_commits
+from cutover.lake.integrity.foreign_commits import Change, Kind
+from cutover.lake.paths import BATCH_TABLES, BatchTable, batch_uri, control_uri
+from cutover.lake.tables import checksums, commits, data_files, delta
+from cutover.lake.tables.checksums import Name
+from cutover.settings import Settings
+
+LOOKS, BETWEEN = 4, 0.25
+"""How often a table of the batch path is looked at that seems changed, and the seconds between two looks."""
+ANEW = "`cutover batch {name} --anew` computes everything from the log"
+CONTROL = "`cutover restore-control` writes the rows again that stood there"
+ACCEPTED = "`cutover accept-loss {name}` leaves it as it is and reads the log into a new version"
+
+
+def changes(settings: Settings, pipeline: Pipeline) -> Iterator[tuple[Change, str]]:
+    """Yield every change of rows in a table of a pipeline that its writers did not make, with what mends it.
+
+    Raises:
+        LakeError: A table cannot be read.
+    """
+    yield from _of_stream(settings, pipeline)
+    for found in _of_batch(settings, pipeline):
+        yield found, ANEW.format(name=pipeline.name)
+    yield from _of_dimensions(settings, pipeline)
+    yield from ((found, CONTROL) for found in _of_control(settings, pipeline))
+
+
+def _of_control(settings: Settings, pipeline: Pipeline) -> Iterator[Change]:
+    """Yield changes of the control tables: files of others, and rows of this pipeline that are gone."""
+    for name in control_tables.SCHEMAS:
+        uri = control_uri(settings, name)
+        if not delta.exists(uri):
+            continue
+        table = delta.open_table(uri)
+        found = foreign_commits.change(table, None)
+        if found is None and control_tables.lost(table, name, pipeline.name):
+            found = foreign_commits.removed(table)
+        if found is not None:  # to restore the table as a whole would undo what ours did since
+            yield replace(found, base=None)
+
+
+def _of_batch(settings: Settings, pipeline: Pipeline) -> list[Change]:
+    """Return the changes of the batch path's tables; looked at again where a run may be ending meanwhile."""
+    found: list[Change] = []
+    for look in range(LOOKS):
+        if look:
+            time.sleep(BETWEEN)
+        runs = batch_runs.runs(settings, pipeline)
+        places = {name: batch_uri(settings, pipeline, name) for name in BATCH_TABLES}
+        there = [name for name, uri in places.items() if delta.exists(uri)]
+        changed = (of_batch(delta.open_table(places[name]), name, runs) for name in there)
+        # What a run that was never recorded left is nobody's: readers get the version of the newest recorded one.
+        found = [change for change in changed if change is not None and change.kind is not Kind.UNFINISHED]
+        if all(change.kind is Kind.HARMLESS for change in found):
+            break
+    return found
+
+
+def of_batch(table: DeltaTable, name: BatchTable, runs: Sequence[BatchRun]) -> Change | None:
+    """Return how a table of the batch path differs from what the newest recorded run left.
+
+    Args:
+        table: The handle.
+        name: Which one.
+        runs: All recorded runs, oldest first, read after the handle was opened.
+    """
+    expected = int(runs[-1].files.get(name, "0"), 16) if runs else 0
+    return foreign_commits.change(table, expected, skips=_skips(name, runs))
+
+
+def _skips(name: BatchTable, runs: Sequence[BatchRun]) -> Callable[[Name], bool]:
+    """Return whether a file holds rows of a run that was never recorded; nobody reads them but from `batch` itself."""
+    known = {run.run_id for run in runs}
+    labels = {"index", "ledger"}
+
+    def skips(file: Name) -> bool:
+        return name != "batch" and file.label in labels and file.stem.split("-")[1] not in known
+
+    return skips
+
+
+def _of_stream(settings: Settings, pipeline: Pipeline) -> Iterator[tuple[Change, str]]:
+    version = versions.current(settings, pipeline)
+    if version is None or not delta.exists(version.uri):
+        return
+    epochs = EpochLog(version.uri)
+    newest = epochs.newest()
+    found = foreign_commits.change(epochs.table, 0 if newest is None else int(newest.files, 16))
+    if found is not None:  # drivers record what the files weigh: who does not is none
+        kind = Kind.FOREIGN if found.kind is Kind.UNFINISHED else found.kind
+        yield replace(found, kind=kind), ACCEPTED.format(name=pipeline.name)
+
+
+def _of_dimensions(settings: Settings, pipeline: Pipeline) -> Iterator[tuple[Change, str]]:
+    """Yield changes of the lake's own dimensions; those of a team's own tables are its own affair."""
+    for lookup in pipeline.lookups.values():
+        if lookup.is_named and delta.exists(dimension.uri(settings, lookup)):
+            found = foreign_commits.change(delta.open_table(dimension.uri(settings, lookup)), None)
+            if found is not None:
+                yield found, f"`cutover dimension load {lookup.table}` writes it anew"
+
+
+def adopt(table: DeltaTable, found: Change, *words: object) -> None:
+    """Take over files that somebody rewrote without harm: under names of ours, in one commit that changes no row.
+
+    Args:
+        table: The handle, at the version that `found` was told of; it shows the new one afterwards.
+        found: A harmless change.
+        words: Of the names, after `adopted`.
+
+    Raises:
+        CommitFailedError: Another commit came first.
+        OSError: The storage took no file.
+    """
+    made, gone = adopted(table, found, *words)
+    commits.replace(table, gone, made, new_data=False, commit=CommitProperties(max_commit_retries=0))
+    log.warning("files_adopted", table=found.uri, files=len(made), commits=[str(commit) for commit in found.commits])
+
+
+def adopted(table: DeltaTable, found: Change, *words: object) -> tuple[list[AddAction], list[dict[str, Any]]]:
+    """Copy the files that others wrote under names of ours; return what lists them, and what they stand for."""
+    system, root = storage.place(table.table_uri)
+    gone = [action for action in delta.actions(table) if checksums.name_of(str(action["path"])) is None]
+    made = []
+    for number, action in enumerate(gone):
+        stem = checksums.new_stem("adopted", *words, checksums.weighted(0 if number else found.missing))
+        path = str(action["path"])
+        copy = f"{path.rpartition('/')[0]}/{stem}.parquet".lstrip("/")
+        system.copy_file(f"{root}/{unquote(path)}", f"{root}/{copy}")
+        values = {k.removeprefix("partition."): v for k, v in action.items() if k.startswith("partition.")}
+        made.append(data_files.adopt(table.table_uri, copy, stem, partition=values, new_data=False))
+    return made, gone

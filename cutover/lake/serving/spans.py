@@ -1,0 +1,25 @@
+"""Which windows a stretch of time stands for where rows may be missing: those inside; of sessions, all it touches.
+
+A session begins and ends where its rows say, so a row that is missing inside a stretch may belong to each that touches
+it, and may join two of them. Stretches of sessions reach to the gap behind the last row that may be missing.
+"""
+
+from collections.abc import Iterable
+
+from cutover.definition.model.windows import Interval, Sessions, Window, touch
+from cutover.lake.batch_runs import Range
+
+
+def affected_sql(window: Window, ranges: Iterable[Range]) -> str:
+    """Return DuckDB's condition over `window_start` and `window_end` that one of the ranges stands for a window."""
+    start, end = "epoch_us(window_start)", "epoch_us(window_end)"
+    if isinstance(window, Sessions):
+        return " OR ".join(f"({start} <= {int(b)} AND {end} >= {int(a)})" for a, b in ranges) or "false"
+    return " OR ".join(f"({start} >= {int(a)} AND {end} <= {int(b)})" for a, b in ranges) or "false"
+
+
+def is_affected(window: Window, one: Interval, ranges: Iterable[Range]) -> bool:
+    """Return whether one of the ranges stands for a window."""
+    if isinstance(window, Sessions):
+        return any(touch(one, Interval(*span)) for span in ranges)
+    return any(first <= one.start and one.end <= last for first, last in ranges)

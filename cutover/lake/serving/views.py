@@ -1,0 +1,201 @@
+"""What people read: DuckDB views of one pipeline, bound to one version and its stage, without a JVM.
+
+Views: `serving` (what the stage serves, and by which side), `streaming` (fold of the epoch log), `batch`, `ledger`,
+`batch_ledger` (each record that did not count, by position), `epochs` (one row each), `panes` (what came out of each
+window, and when; empty where the definition has no trigger). `serving` and `streaming` say of
+each window in `state` what it is: `open`, `final`, or `incomplete` for a reason: lost, doubled, expired.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import duckdb
+import pyarrow as pa
+
+from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.model.windows import Sessions
+from cutover.engine import queries
+from cutover.errors import DefinitionError, LakeError
+from cutover.lake import batch_runs
+from cutover.lake.batch_runs import BatchRun
+from cutover.lake.control import losses, versions
+from cutover.lake.control.losses import Starts
+from cutover.lake.control.stages import Stage, current_stage
+from cutover.lake.epochs import delivery, prefix
+from cutover.lake.epochs.delivery import DOUBLED, Delivered
+from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
+from cutover.lake.epochs.view import epoch_rows
+from cutover.lake.paths import batch_uri
+from cutover.lake.serving.spans import affected_sql
+from cutover.lake.tables import delta
+from cutover.lake.tables.schemas import batch_ledger_schema, batch_schema
+from cutover.records.closing import closed_sql
+from cutover.records.fold import finishable, finished_columns, finished_sql
+from cutover.settings import Settings
+
+_LEDGER = """
+    SELECT _class, window_start, window_end, {keys}, _epoch, position.partition AS _partition,
+           position."offset" AS _offset, position.event_time AS event_time, position.reason AS reason
+    FROM (SELECT *, unnest(_positions) AS position FROM {table} WHERE _positions IS NOT NULL)
+"""
+
+
+def connect(settings: Settings, pipeline: Pipeline, *, epoch: int | None = None) -> duckdb.DuckDBPyConnection:
+    """Return a connection with the pipeline's views.
+
+    Args:
+        settings: Where the lake lies.
+        pipeline: The definition.
+        epoch: The stream's views show what it had committed up to here; None: up to the newest epoch.
+
+    Raises:
+        DefinitionError: There is no such epoch.
+        LakeError: The pipeline has no epoch yet, the epoch was folded into later ones, or a table cannot be read.
+    """
+    version = versions.current(settings, pipeline)
+    if version is None or not delta.exists(version.uri):
+        msg = f"Pipeline `{pipeline.name}`: expected an epoch log under this definition, found none."
+        msg += f"\nHint: `cutover stream {pipeline.name} --drain` makes it."
+        raise LakeError(msg)
+    connection = queries.connect(queries.reading(settings))
+    epoch_log = EpochLog(version.uri)
+    records = _up_to(pipeline, epoch_log, epoch)
+    newest = records[-1] if records else None
+    epoch_log.relation(connection, "epoch_log", epoch=-1 if newest is None else newest.epoch)
+    watermark = None if newest is None else newest.watermark_after
+    # Read once: a run that ends meanwhile has computed windows that the version bound here does not hold.
+    runs = [run for run in batch_runs.runs(settings, pipeline) if run.batch_version is not None]
+    known = _Known(
+        watermark=watermark,
+        lost=losses.touched(losses.up_to(settings, version)),
+        delivered=delivery.delivered(records, delivery.attempts(epoch_log, records)),
+        runs=runs,
+    )
+    says = _states(pipeline, known)
+    folded = finished_sql(pipeline, "epoch_log")
+    connection.execute(f"CREATE TEMP VIEW streaming AS SELECT *, {says.streaming} AS state FROM ({folded})")  # noqa: S608
+    keys = ", ".join(delta.identifier(key) for key in pipeline.key)
+    connection.execute(f"CREATE TEMP VIEW ledger AS {_LEDGER.format(keys=keys, table='epoch_log')}")
+    connection.register("epochs", epoch_rows(records))
+    epoch_log.panes(connection, "pane_rows", epoch=-1 if newest is None else newest.epoch)
+    connection.execute(f"CREATE TEMP VIEW panes AS {panes_sql(pipeline, 'pane_rows')}")
+    _bind_batch(connection, settings, pipeline, runs)
+    connection.execute(f"CREATE TEMP VIEW batch_ledger AS {_LEDGER.format(keys=keys, table='batch_ledger_rows')}")
+    connection.register("batch_computed", _computed(runs))
+    connection.execute(f"CREATE TEMP VIEW serving AS {_serving(settings, pipeline, says)}")
+    return connection
+
+
+def _up_to(pipeline: Pipeline, epoch_log: EpochLog, epoch: int | None) -> list[EpochRecord]:
+    known = epoch_log.records()
+    found = [record for record in known if epoch is None or record.epoch <= epoch]
+    if epoch is None:
+        return found
+    if not found or found[-1].epoch != epoch:
+        there = f"0 to {known[-1].epoch}" if known else "none yet"
+        msg = f"Epoch of `{pipeline.name}`: expected one that is there ({there}), got {epoch}."
+        raise DefinitionError(msg)
+    if prefix.folded_across(epoch_log, found):
+        msg = f"Epoch {epoch} of `{pipeline.name}`: expected rows of its own, they were folded into later epochs."
+        raise LakeError(msg + "\nHint: a savepoint keeps an epoch from that; choose a later epoch.")
+    return found
+
+
+def panes_sql(pipeline: Pipeline, relation: str) -> str:
+    """Return the query of the view `panes` over rows of the epoch log.
+
+    Windows, key, measures, and what was noted of each pane; a retraction has the values that it takes back.
+    """
+    own = {
+        "_pane": "_class",
+        "_timing": "_record->>'$.timing'",
+        "_index": "CAST(_record->>'$.index' AS bigint)",
+        "_processing_time": "make_timestamptz(CAST(_record->>'$.processing_time' AS bigint))",
+        "_epoch": "_epoch",
+        "_order": "CAST(_record->>'$.order' AS bigint)",
+        "_n": "_n",
+    }
+    plain = (delta.identifier(name) for name in ("window_start", "window_end", *pipeline.key))
+    finished = finished_columns(pipeline)
+    columns = [*plain, *(finished[name] for name in pipeline.measures)]
+    columns += [f"{text} AS {delta.identifier(name)}" for name, text in own.items()]
+    return f"SELECT {', '.join(columns)} FROM {finishable(pipeline, relation)}"  # noqa: S608 -- quoted
+
+
+def _bind_batch(
+    connection: duckdb.DuckDBPyConnection, settings: Settings, pipeline: Pipeline, runs: Sequence[BatchRun]
+) -> None:
+    if not runs:
+        connection.register("batch", batch_schema(pipeline).empty_table())
+        connection.register("batch_ledger_rows", batch_ledger_schema(pipeline).empty_table())
+    else:
+        delta.relation(connection, "batch", batch_uri(settings, pipeline), version=runs[-1].batch_version)
+        ledger = batch_uri(settings, pipeline, "batch_ledger")
+        delta.relation(connection, "batch_ledger_rows", ledger, version=runs[-1].ledger_version)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _States:
+    """SQL of what a window is, by the side that serves it: open, final, incomplete(lost, doubled or expired)."""
+
+    streaming: str
+    batch: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Known:
+    """What is known of windows."""
+
+    watermark: int | None
+    lost: Sequence[Starts]  # window starts that recorded losses touch
+    delivered: Delivered
+    runs: Sequence[BatchRun]
+
+
+def _states(pipeline: Pipeline, known: _Known) -> _States:
+    """Return how both sides say what a window is; batch alone can have let windows expire that the stream has whole."""
+    start = "epoch_us(window_start)"
+    gone = " OR ".join(f"({start} >= {int(a)} AND {start} < {int(b)})" for a, b in known.lost) or "false"
+    if isinstance(pipeline.window, Sessions):
+        gone = affected_sql(pipeline.window, ((a, b - 1) for a, b in known.lost))
+    frozen = [entry for run in known.runs[-1:] for entry in run.incomplete if entry.reason == batch_runs.EXPIRED]
+    expired = affected_sql(pipeline.window, ((entry.window_start, entry.window_end) for entry in frozen))
+    closed = f"WHEN {closed_sql(pipeline, known.watermark)} THEN 'final' ELSE 'open' END"
+    lost_first = f"CASE WHEN {gone} THEN 'incomplete({batch_runs.LOST})'"
+    twice, never = (affected_sql(pipeline.window, of) for of in (known.delivered.twice, known.delivered.never))
+    apart = f"WHEN {never} THEN 'incomplete({batch_runs.LOST})' WHEN {twice} THEN 'incomplete({DOUBLED})'"
+    return _States(
+        streaming=f"{lost_first} {apart} {closed}",
+        batch=f"{lost_first} WHEN {expired} THEN 'incomplete({batch_runs.EXPIRED})' {closed}",
+    )
+
+
+def _serving(settings: Settings, pipeline: Pipeline, says: _States) -> str:
+    """Return the query of the view: in LAMBDA each window that batch has computed from batch, others from the stream.
+
+    Batch computes up to its horizon, but for what a run over a range left out.
+    """
+    columns = ", ".join(delta.identifier(c) for c in ("window_start", "window_end", *pipeline.key, *pipeline.measures))
+    streaming = f"SELECT {columns}, 'streaming' AS served_by, {says.streaming} AS state FROM streaming"  # noqa: S608 -- quoted
+    if current_stage(settings, pipeline) is not Stage.LAMBDA:
+        return streaming
+    computed = (
+        "EXISTS (SELECT 1 FROM batch_computed AS computed"
+        " WHERE epoch_us(window_start) >= computed.first AND epoch_us(window_end) <= computed.last)"
+    )
+    batch = f"SELECT {columns}, 'batch' AS served_by, {says.batch} AS state FROM batch"  # noqa: S608 -- quoted
+    if isinstance(pipeline.window, Sessions):  # one that is open may hold what batch has as a session of its own
+        same = " AND ".join(
+            f"b.{key} IS NOT DISTINCT FROM streaming.{key}" for key in map(delta.identifier, pipeline.key)
+        )
+        touches = "b.window_start <= streaming.window_end AND streaming.window_start <= b.window_end"
+        streaming += f" WHERE NOT EXISTS (SELECT 1 FROM batch b WHERE {touches} AND {same}) AND NOT {computed}"  # noqa: S608 -- quoted
+        return f"{batch} UNION ALL {streaming}"
+    return f"{batch} WHERE {computed} UNION ALL {streaming} WHERE NOT {computed}"
+
+
+def _computed(runs: Sequence[BatchRun]) -> pa.Table:
+    """Return the ranges of windows that any run has computed, `first` and `last` in microseconds, each once."""
+    ranges = sorted({span for run in runs for span in run.computed})
+    ends = {"first": [first for first, _ in ranges], "last": [last for _, last in ranges]}
+    return pa.table({name: pa.array(values, pa.int64()) for name, values in ends.items()})

@@ -1,0 +1,1 @@
+"""Delta tables without a JVM: files, checksums, commits, schemas, and how DuckDB reads them."""

@@ -1,0 +1,107 @@
+"""Commits of ours to Delta tables: files that are named by their checksum, listed in one transaction."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties
+from deltalake.exceptions import CommitFailedError, DeltaError
+from deltalake.transaction import AddAction, RemoveAction
+
+from cutover.errors import LakeError
+from cutover.lake.tables import checksums, commit_outcome, data_files
+
+Actions = Sequence[AddAction | RemoveAction]
+
+
+def append(
+    table: DeltaTable, rows: pa.Table, *, stem: str | None = None, commit: CommitProperties | None = None
+) -> None:
+    """Append rows to an open table, a file for each partition; concurrent appends of other processes do not disturb.
+
+    Args:
+        table: The handle; it shows the new version afterwards.
+        rows: At least one.
+        stem: Of the file's name, as `checksums.new_stem` makes it; None: any.
+        commit: What the commit says of itself.
+
+    Raises:
+        CommitFailedError: Another commit of the same application came first.
+        LakeError: The storage took no file, such as a full disk; nothing was committed.
+    """
+    mark, commit = commit_outcome.marked(commit)
+    with commit_outcome.settled(table, mark):
+        rows = rows.cast(pa.schema(table.schema().to_arrow()))
+        stem = stem or checksums.new_stem("rows")
+        columns = table.metadata().partition_columns
+        parts = data_files.split(rows, columns[0] if columns else None)
+        files = [data_files.write(table.table_uri, part, stem, partition=values) for values, part in parts]
+        transact(table, files, commit=commit)
+
+
+def replace(
+    table: DeltaTable,
+    gone: Sequence[Mapping[str, Any]],
+    made: Sequence[AddAction],
+    *,
+    new_data: bool = True,
+    commit: CommitProperties | None = None,
+) -> None:
+    """List some files in the place of others.
+
+    Args:
+        table: The handle, at whose version nobody may have committed since; it shows the new one afterwards.
+        gone: What `tables.actions` says of the files that are listed no more.
+        made: The files that are.
+        new_data: False where the rows stay as they are.
+        commit: What the commit says of itself.
+
+    Raises:
+        CommitFailedError: Another commit came first.
+        LakeError: The storage took no file; nothing was committed.
+    """
+    mark, commit = commit_outcome.marked(commit)
+    with commit_outcome.settled(table, mark):
+        transact(table, [*made, *(data_files.remove(action, new_data=new_data) for action in gone)], commit=commit)
+
+
+def transact(
+    table: DeltaTable,
+    actions: Actions,
+    *,
+    commit: CommitProperties | None = None,
+    hooks: PostCommitHookProperties | None = None,
+) -> None:
+    """Commit actions through a handle and let it show the version after them.
+
+    Raises:
+        CommitFailedError, DeltaError, OSError: As delta-rs has it.
+    """
+    table.create_write_transaction(
+        list(actions),
+        mode="append",
+        schema=table.schema(),
+        partition_by=table.metadata().partition_columns,
+        commit_properties=commit,
+        post_commithook_properties=hooks,
+    )
+    table.update_incremental()  # such a commit leaves its handle at the version before
+
+
+@contextmanager
+def refusing(uri: str) -> Iterator[None]:
+    """Turn what the storage says while a file is written or committed into an error that a reader can act on.
+
+    Raises:
+        CommitFailedError: Another commit came first.
+        LakeError: The storage took no file; nothing was committed.
+    """
+    try:
+        yield
+    except CommitFailedError:
+        raise
+    except (DeltaError, OSError) as error:
+        msg = f"Table `{uri}`: expected a place that can be written, got: {str(error).splitlines()[0]}."
+        hint = "\nHint: nothing was committed; look at the free space and the folder's owner."
+        raise LakeError(msg + hint, runbook="DiskHeadroomLow") from error

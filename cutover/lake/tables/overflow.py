@@ -1,0 +1,62 @@
+"""Totals that do not fit into their type: DuckDB ends the whole query, and does not say where. Asked when one has."""
+
+# ruff: noqa: S608 -- every name in a query is quoted by `identifier`, every text by `literal`
+
+from collections.abc import Sequence
+
+import duckdb
+
+from cutover.definition.compile.compiled import states
+from cutover.definition.model.pipeline import Pipeline
+from cutover.errors import LakeError
+from cutover.lake.tables.delta import identifier, literal
+from cutover.lake.tables.schemas import arrow_type, duckdb_type
+
+_LIMITS = {"BIGINT": 2.0**63, "INTEGER": 2.0**31, "HUGEINT": 2.0**127}
+_ERRORS = (duckdb.OutOfRangeException, duckdb.ConversionException)
+_ROUNDING = 1e-12  # of a sum of doubles: a total this near to its limit counts as beyond it
+
+
+def refusal(
+    connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, relation: str, classes: Sequence[str], error: Exception
+) -> LakeError | None:
+    """Return the error that names the first total beyond its type, with its window and key; None if that is not why.
+
+    Args:
+        connection: Where the query failed.
+        pipeline: The definition.
+        relation: A view of partial shape.
+        classes: Those that were merged.
+        error: With which the query failed.
+    """
+    if not isinstance(error, _ERRORS):
+        return None
+    summed = [state for state in states(pipeline) if state.merge == "sum"]
+    kept = ", ".join(literal(str(name)) for name in classes)
+    keys = ", ".join(identifier(name) for name in ("window_start", *pipeline.key))
+    queries = [
+        f"SELECT {literal(s.column)}, {keys}, sum({identifier(s.column)}::DOUBLE) AS total FROM {identifier(relation)}"
+        f" WHERE _class IN ({kept}) GROUP BY ALL HAVING abs(total) >= {_limit(duckdb_type(arrow_type(s.type)))!r}"
+        for s in summed
+    ]
+    if not queries:
+        return None
+    found = connection.execute(f"FROM ({' UNION ALL '.join(queries)}) ORDER BY ALL LIMIT 1").fetchone()
+    if found is None:
+        return None
+    column, window, *key, total = found
+    at = ", ".join(f"{name} {value!r}" for name, value in zip(pipeline.key, key, strict=True))
+    kind = next(s.type for s in summed if s.column == column)
+    msg = (
+        f"Epoch log of {pipeline.name}, window {window.isoformat()}, {at or 'no key'}: expected a total of `{column}` "
+        f"that fits into {kind}, got about {total:.3g}.\n"
+        "Hint: no definition lets such numbers in: rows were changed by hand. `cutover verify` says more."
+    )
+    return LakeError(msg, runbook="TableUnreadable")
+
+
+def _limit(kind: str) -> float:
+    if kind.startswith("DECIMAL"):
+        precision, scale = (int(part) for part in kind.removeprefix("DECIMAL(").removesuffix(")").split(","))
+        return 10.0 ** (precision - scale) * (1 - _ROUNDING)
+    return _LIMITS.get(kind, float("inf")) * (1 - _ROUNDING)

@@ -1,0 +1,169 @@
+"""The Arrow schemas of the tables, from a definition; one name of a type per engine, in one place."""
+
+import re
+
+import pyarrow as pa
+
+from cutover.definition.compile.compiled import key_types, result_types, states
+from cutover.definition.model.pipeline import Pipeline, SameDefinition
+from cutover.definition.model.schema import fields
+from cutover.errors import DefinitionError
+
+TIMESTAMP = pa.timestamp("us", tz="UTC")
+_ARROW = {
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "timestamp": TIMESTAMP,
+    "date": pa.date32(),
+}
+_DECIMAL = re.compile(r"^decimal\((\d+),\s*(\d+)\)$")
+
+_POSITION = (
+    pa.field("partition", pa.int32()),
+    pa.field("offset", pa.int64()),
+    pa.field("event_time", TIMESTAMP),
+    pa.field("reason", pa.string()),
+)
+
+
+def arrow_type(spark_type: str) -> pa.DataType:
+    """Return the Arrow type of a Spark type's name, such as `array<struct<value:string,count:bigint>>`.
+
+    Raises:
+        DefinitionError: The type is not one that a key or a measure can have.
+    """
+    inner = spark_type[spark_type.find("<") + 1 : -1]
+    if spark_type.startswith("array<"):
+        return pa.list_(arrow_type(inner))
+    if spark_type.startswith("struct<"):
+        parts = (part.split(":", maxsplit=1) for part in _parts(inner))
+        return pa.struct([pa.field(name, arrow_type(kind)) for name, kind in parts])
+    decimal = _DECIMAL.match(spark_type)
+    if decimal:
+        return pa.decimal128(int(decimal[1]), int(decimal[2]))
+    if spark_type not in _ARROW:
+        msg = f"Type `{spark_type}`: expected one of {', '.join(_ARROW)} or decimal(p,s)."
+        raise DefinitionError(msg)
+    return _ARROW[spark_type]
+
+
+def spark_type(arrow: pa.DataType) -> str:
+    """Return the name of the Spark type that an Arrow type is; Arrow's own name where no record can hold it."""
+    if pa.types.is_decimal(arrow):
+        return f"decimal({arrow.precision},{arrow.scale})"
+    if pa.types.is_timestamp(arrow):
+        return "timestamp" if arrow.tz else "timestamp without a time zone"
+    names = {"large_string": "string", "string_view": "string", "bool": "boolean", "date32[day]": "date"}
+    names |= {"int32": "int", "int64": "bigint"}
+    return names.get(str(arrow), str(arrow))
+
+
+def _parts(fields: str) -> list[str]:
+    """Split at the commas that are not inside brackets."""
+    parts, depth = [""], 0
+    for character in fields:
+        depth += (character in "<(") - (character in ">)")
+        if character == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return parts
+
+
+def duckdb_type(arrow: pa.DataType) -> str:
+    """Return DuckDB's name of an Arrow type that occurs in our tables."""
+    if pa.types.is_decimal(arrow):
+        return f"DECIMAL({arrow.precision},{arrow.scale})"
+    if pa.types.is_list(arrow):
+        return f"{duckdb_type(arrow.value_type)}[]"
+    if pa.types.is_struct(arrow):
+        return "STRUCT(" + ", ".join(f'"{f.name}" {duckdb_type(f.type)}' for f in arrow) + ")"
+    if pa.types.is_timestamp(arrow):
+        return "TIMESTAMPTZ" if arrow.tz else "TIMESTAMP"
+    names = {
+        "bool": "BOOLEAN",
+        "int8": "TINYINT",
+        "int16": "SMALLINT",
+        "int32": "INTEGER",
+        "int64": "BIGINT",
+        "float": "FLOAT",
+        "double": "DOUBLE",
+        "date32[day]": "DATE",
+        "binary": "BLOB",
+    }
+    return names.get(str(arrow), "VARCHAR")
+
+
+def _dimensions(pipeline: Pipeline) -> list[pa.Field]:
+    keys = [pa.field(name, arrow_type(kind)) for name, kind in key_types(pipeline).items()]
+    return [pa.field("window_start", TIMESTAMP), pa.field("window_end", TIMESTAMP), *keys]
+
+
+def partial_schema(pipeline: Pipeline) -> pa.Schema:
+    """Return the partial shape: class, window, key, state columns, count, positions, partition of filtered rows."""
+    measured = [pa.field(state.column, arrow_type(state.type)) for state in states(pipeline)]
+    tail = [
+        pa.field("_n", pa.int64()),
+        pa.field("_positions", pa.list_(pa.struct(_POSITION + _id(pipeline)))),
+        pa.field("_partition", pa.int32()),
+        pa.field("_unknown", pa.int64()),
+    ]
+    return pa.schema([pa.field("_class", pa.string()), *_dimensions(pipeline), *measured, *tail])
+
+
+def epoch_log_schema(pipeline: Pipeline) -> pa.Schema:
+    """Return the streaming path's one table: `_kind` (partition), `_epoch`, the partial shape, `_record` (JSON)."""
+    head = [pa.field("_kind", pa.string()), pa.field("_epoch", pa.int64())]
+    return pa.schema([*head, *partial_schema(pipeline), pa.field("_record", pa.string()), *_ids(pipeline)])
+
+
+def id_type(pipeline: Pipeline) -> pa.DataType:
+    """Return the Arrow type of the record id of a definition that has one."""
+    kinds = {field.name: field.type for field in fields(pipeline.source)}
+    return arrow_type(kinds[str(pipeline.source.record_id)])
+
+
+def _id(pipeline: Pipeline) -> tuple[pa.Field, ...]:
+    return () if pipeline.source.record_id is None else (pa.field("id", id_type(pipeline)),)
+
+
+def _ids(pipeline: Pipeline) -> list[pa.Field]:
+    """Return the column of ids that an epoch was the first to show, in the event minute `window_start`."""
+    pair = pa.struct((*_id(pipeline), pa.field("event_time", TIMESTAMP)))
+    return [] if pipeline.source.record_id is None else [pa.field("_ids", pa.list_(pair))]
+
+
+def batch_schema(pipeline: Pipeline) -> pa.Schema:
+    """Return the batch result: window, key, finished measures, further states (same definition only), count, cut."""
+    columns = {state.column: arrow_type(state.type) for state in states(pipeline)}
+    measured = [pa.field(name, arrow_type(kind)) for name, kind in result_types(pipeline).items()]
+    rest = [pa.field(name, kind) for name, kind in columns.items() if name not in pipeline.measures]
+    extra = rest if isinstance(pipeline.batch, SameDefinition) else []
+    tail = [pa.field("_n", pa.int64()), pa.field("_epoch", pa.int64())]
+    return pa.schema([*_dimensions(pipeline), *measured, *extra, *tail])
+
+
+def batch_ledger_schema(pipeline: Pipeline) -> pa.Schema:
+    """Return the batch path's own ledger: the run and the cut whose scan found the rows, and the partial shape."""
+    return pa.schema([pa.field("_run", pa.string()), pa.field("_epoch", pa.int64()), *partial_schema(pipeline)])
+
+
+BATCH_INDEX = pa.schema(
+    [
+        pa.field("_kind", pa.string()),
+        pa.field("_run", pa.string()),
+        pa.field("_epoch", pa.int64()),
+        pa.field("_partition", pa.int32()),
+        pa.field("window_start", TIMESTAMP),
+        pa.field("window_end", TIMESTAMP),
+        pa.field("first_offset", pa.int64()),
+        pa.field("last_offset", pa.int64()),
+        pa.field("_n", pa.int64()),
+        pa.field("_record", pa.string()),
+    ]
+)
+"""`range` rows: which offsets of a partition hold a window, as scanned up to `_epoch`; `run` rows: a BatchRun."""

@@ -1,0 +1,1 @@
+"""Files into a topic: read, checked, ordered by log time, sent once."""

@@ -1,0 +1,77 @@
+"""Two topics as one log, for a join: named together, their partitions under one numbering, their ids as one.
+
+The name of such a log is both names with a comma between them, which no topic's name has, and its id both ids. A
+partition of the right topic is numbered `RIGHT` (1,000,000) more than Kafka numbers it, in every table, record and
+message key; `told` says it as Kafka does. So a position, a cut or a loss is the same thing for one topic and for two,
+and a topic that was made again makes another log.
+"""
+
+from confluent_kafka import Message, TopicPartition
+
+from cutover.definition.model.joins import RIGHT, Join
+from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.model.topic import Topic
+from cutover.log.cut import Cut, LogId
+
+BETWEEN = ","
+
+
+def log_of(pipeline: Pipeline) -> str:
+    """Return the name of the log that a pipeline reads: its topic's, or both topics'."""
+    join = pipeline.join
+    return f"{pipeline.source.name}{BETWEEN}{join.right.name}" if isinstance(join, Join) else pipeline.source.name
+
+
+def source_of(pipeline: Pipeline, partition: int) -> Topic:
+    """Return the topic, as the definition has it, that a partition belongs to."""
+    join = pipeline.join
+    return join.right if isinstance(join, Join) and partition >= RIGHT else pipeline.source
+
+
+def topics_of(log: str) -> tuple[str, ...]:
+    """Return the topics of a log, the left one first."""
+    return tuple(log.split(BETWEEN))
+
+
+def numbered(topic: int, partition: int) -> int:
+    """Return the number of a partition of the first (0) or the second (1) topic of a log."""
+    return topic * RIGHT + partition
+
+
+def place(log: str, partition: int, offset: int = -1) -> TopicPartition:
+    """Return a position as Kafka's client names it."""
+    return TopicPartition(topics_of(log)[partition // RIGHT], partition % RIGHT, offset)
+
+
+def of_place(log: str, position: TopicPartition) -> int:
+    """Return the number of the partition of a position."""
+    return numbered(topics_of(log).index(position.topic), int(position.partition))
+
+
+def of_message(log: str, message: Message) -> int:
+    """Return the number of the partition of a message; an error may come without a topic."""
+    names, topic = topics_of(log), message.topic()
+    return numbered(names.index(topic) if topic in names else 0, int(message.partition() or 0))
+
+
+def cuts(cut: Cut) -> tuple[Cut, ...]:
+    """Return a cut as one for each topic, with Kafka's own numbers of partitions."""
+    log = cut.log
+    names, ids = topics_of(log.topic), topics_of(log.topic_id)
+    return tuple(
+        Cut(
+            log=LogId(cluster_id=log.cluster_id, topic=name, topic_id=own),
+            offsets={p % RIGHT: offset for p, offset in cut.offsets.items() if p // RIGHT == turn},
+        )
+        for turn, (name, own) in enumerate(zip(names, ids, strict=True))
+    )
+
+
+def shown(partition: int) -> str:
+    """Return the number of a partition for a table that has no room for topics: `2`, or `right 2`."""
+    return str(partition) if partition < RIGHT else f"right {partition % RIGHT}"
+
+
+def told(log: str, partition: int) -> str:
+    """Return a partition as people know it: `topic clicks, partition 2`."""
+    return f"topic {topics_of(log)[partition // RIGHT]}, partition {partition % RIGHT}"

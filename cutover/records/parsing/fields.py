@@ -1,0 +1,95 @@
+"""How one field gets from JSON to its type in Spark SQL, so that nothing is cast without a word.
+
+Strings, dates, decimals and ISO timestamps are read as VARIANT, which remembers JSON's own kind; the others are strict
+by themselves. A value that is given and does not fit becomes null, and `given` says that it was there.
+"""
+
+from dataclasses import dataclass, replace
+
+from cutover.definition.model.instants import ISO_TIMESTAMP
+from cutover.definition.model.schema import Field, decimal_parts, fields
+from cutover.definition.model.topic import Topic
+from cutover.records.parsing import limits
+
+_UNITS = {"seconds": ("timestamp_seconds", 1_000_000), "millis": ("timestamp_millis", 1_000)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """One field on its way; the texts are Spark SQL over the columns `name` (raw) and `__kind_name`."""
+
+    name: str
+    nullable: bool
+    read_as: str  # what `from_json` reads
+    value: str  # the typed value, null where it does not fit
+    given: str | None  # "there is something, so that a null value is a wrong type"; None: its type cannot be wrong
+    has_colons: bool = False  # as text
+
+    @property
+    def is_variant(self) -> bool:
+        """Return whether JSON's kind has to be looked at."""
+        return self.read_as == "variant"
+
+    @property
+    def absent(self) -> str:
+        """Return the condition that nothing was given: neither a value that fits nor one that does not."""
+        return f"coalesce(`__kind_{self.name}` = 'VOID', true)" if self.is_variant else f"`{self.name}` IS NULL"
+
+
+def readings(topic: Topic) -> tuple[Reading, ...]:
+    """Return how each field of a topic is read, in the schema's order."""
+    return tuple(_reading(field, topic) for field in fields(topic))
+
+
+def _reading(field: Field, topic: Topic) -> Reading:
+    if field.type in {"boolean", "int", "bigint"}:
+        return _made(field, field.type, f"`{field.name}`", None)
+    if field.type == "double":
+        return _made(field, "double", _finite(field.name), f"`{field.name}` IS NOT NULL")
+    if field.type == "timestamp" and topic.time_format != "iso":
+        given = None if field.name == topic.event_time else f"`{field.name}` IS NOT NULL"
+        return _made(field, "bigint", _moment(field.name, topic.time_format), given)
+    read = _made(field, "variant", _from_variant(field), _given(field, topic))
+    return replace(read, has_colons=field.type == "timestamp")
+
+
+def _made(field: Field, read_as: str, value: str, given: str | None) -> Reading:
+    return Reading(name=field.name, nullable=field.nullable, read_as=read_as, value=value, given=given)
+
+
+def _given(field: Field, topic: Topic) -> str:
+    # A text that is no time is a matter of the event time, not of its type; a number in its place is.
+    kinds = "'VOID', 'STRING'" if field.name == topic.event_time else "'VOID'"
+    return f"(`__kind_{field.name}` NOT IN ({kinds}))"
+
+
+def _finite(name: str) -> str:
+    # 1e400 is read as infinity. Adding zero turns -0.0 into 0.0, which engines order and group differently.
+    return f"IF(abs(`{name}`) < double('Infinity'), `{name}` + 0D, NULL)"
+
+
+def _moment(name: str, time_format: str) -> str:
+    function, unit = _UNITS[time_format]
+    first, last = limits.MIN_MICROS // unit, limits.MAX_MICROS // unit
+    return f"IF(`{name}` BETWEEN {first}L AND {last}L, {function}(`{name}`), NULL)"
+
+
+def _from_variant(field: Field) -> str:
+    text, kind = f"CAST(`{field.name}` AS string)", f"`__kind_{field.name}`"
+    decimal = decimal_parts(field.type)
+    if decimal is not None:
+        pattern = limits.decimal_pattern(*decimal)
+        number = f"({kind} = 'BIGINT' OR startswith({kind}, 'DECIMAL'))"
+        return f"IF({number} AND {_whole(text, pattern)}, try_cast({text} AS {field.type}), NULL)"
+    if field.type == "string":
+        return f"IF({kind} = 'STRING', {text}, NULL)"
+    pattern = limits.ISO_DATE if field.type == "date" else ISO_TIMESTAMP
+    # Compared as what it is: arithmetic on a year that the pattern refuses could overflow, and so stop a stream.
+    value, literal = f"try_cast({text} AS {field.type})", field.type.upper()
+    in_range = f"{value} >= {literal} '1000-01-01' AND {value} < {literal} '9000-01-01'"
+    return f"IF({kind} = 'STRING' AND {_whole(text, pattern)} AND {in_range}, {value}, NULL)"
+
+
+def _whole(text: str, pattern: str) -> str:
+    # `$` would also match before a line break at the end.
+    return f"{text} RLIKE r'^(?:{pattern})\\z'"

@@ -1,0 +1,1 @@
+"""Exact reads of the log by Spark, and which offsets to read."""

@@ -1,0 +1,9 @@
+"""Print the schema of scenario files, as docs/scenarios/scenario.schema.json holds it."""
+
+import json
+import sys
+
+from cutover.scenarios.reading.file_form import published_schema
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(published_schema(), indent=1, ensure_ascii=False) + "\n")

@@ -1,0 +1,79 @@
+"""Times of a scenario: by a clock (`12:05:19`), by date (`2013-03-10T02:30:00Z`), or without end (`+inf`)."""
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import Enum, auto
+
+from cutover.definition.model.durations import MICROSECONDS
+from cutover.definition.model.instants import ISO_TIMESTAMP
+from cutover.definition.model.windows import EARLIEST, FOREVER, LATEST
+from cutover.errors import DefinitionError
+
+_CLOCK = re.compile(r"(-?)([0-9]{1,6}):([0-5][0-9])(?::([0-5][0-9])(?:[.]([0-9]{1,6}))?)?")
+_INFINITE = {"-inf": -FOREVER, "+inf": FOREVER, "inf": FOREVER}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+class Style(Enum):
+    """How a scenario writes its times, and so its panes."""
+
+    CLOCK = auto()  # hours, minutes and seconds after 1970-01-01T00:00:00Z; the hours may be negative or beyond 24
+    DATE = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """One time that was read."""
+
+    micros: int
+    style: Style | None  # None: without end
+
+
+def read(text: object, *, of: str) -> Moment:
+    """Return a time.
+
+    Raises:
+        DefinitionError: It is none, or lies before the year 1000 or behind 8999.
+    """
+    if isinstance(text, str) and text in _INFINITE:
+        return Moment(_INFINITE[text], None)
+    found = _read(text) if isinstance(text, str) else None
+    if found is None or not EARLIEST <= found.micros < LATEST:
+        msg = f"{of}: expected a time such as `12:05:19`, `2013-03-10T02:30:00Z`, got {_shown(text)}."
+        raise DefinitionError(msg)
+    return found
+
+
+def write(micros: int, style: Style) -> str:
+    """Return a time as the scenario writes its own."""
+    if abs(micros) == FOREVER or micros in {EARLIEST, LATEST}:
+        return "-inf" if micros < 0 else "+inf"
+    if style is Style.DATE:
+        return (_EPOCH + micros * _MICROSECOND).isoformat().replace("+00:00", "Z")
+    seconds, fraction = divmod(abs(micros), MICROSECONDS["second"])
+    minutes, second = divmod(seconds, 60)
+    text = f"{'-' if micros < 0 else ''}{minutes // 60:02}:{minutes % 60:02}:{second:02}"
+    return f"{text}.{fraction:06}".rstrip("0") if fraction else text
+
+
+def _read(text: str) -> Moment | None:
+    match = _CLOCK.fullmatch(text)
+    if match is not None:
+        sign, hours, minutes, seconds, fraction = match.groups()
+        whole = (int(hours) * 60 + int(minutes)) * 60 + int(seconds or 0)
+        micros = whole * MICROSECONDS["second"] + int(f"{fraction or '':0<6}")
+        return Moment(-micros if sign else micros, Style.CLOCK)
+    if not re.fullmatch(ISO_TIMESTAMP, text):
+        return None
+    try:
+        found = datetime.fromisoformat(text)
+        moment = found if found.tzinfo else found.replace(tzinfo=UTC)
+        return Moment((moment - _EPOCH) // _MICROSECOND, Style.DATE)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _shown(text: object) -> str:
+    return f"`{text[:80]}`" if isinstance(text, str) else type(text).__name__

@@ -1,0 +1,1 @@
+"""Airflow on one machine: its environment, and a small client of its API."""

@@ -1,0 +1,177 @@
+"""Airflow on one machine: its environment, its secrets, its database, its four processes."""
+
+import os
+import secrets
+import subprocess
+import sys
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+
+from cutover.errors import CutoverError
+from cutover.settings import Settings
+from infra import files
+from infra.airflow.api import AirflowError, Api
+from infra.processes.ports import LOOPBACK, Ports
+from infra.processes.supervisor import Program
+
+__all__ = ["AirflowError", "Api", "address", "api", "environment", "migrate", "programs"]
+
+GROUP = "airflow"
+USERS = {"admin": "admin", "viewer": "viewer"}  # user -> role
+ADMIN = "admin"
+REPOSITORY = Path(__file__).resolve().parents[2]
+DAGS = REPOSITORY / "dags"
+SPARK_POOL = "spark"
+MIGRATE_SECONDS = 300
+COMMANDS = {
+    "api-server": ("api-server",),
+    "scheduler": ("scheduler", "--skip-serve-logs"),
+    "dag-processor": ("dag-processor",),
+    "triggerer": ("triggerer", "--skip-serve-logs"),
+}
+
+
+def folder(settings: Settings) -> Path:
+    """Return AIRFLOW_HOME of this installation."""
+    return settings.home.resolve() / "airflow"
+
+
+def address(ports: Ports) -> str:
+    """Return where the UI and the API are."""
+    return f"http://{LOOPBACK}:{ports.airflow}"
+
+
+def passwords_file(settings: Settings) -> Path:
+    """Return the file (mode 0600) with user -> password as JSON."""
+    return folder(settings) / "passwords.json"
+
+
+def password(settings: Settings, user: str = ADMIN) -> str:
+    """Return a user's password, made on the first call."""
+    path = passwords_file(settings)
+    known = files.read_json(path)
+    if known is None or not known.keys() >= USERS.keys():
+        known = {name: secrets.token_urlsafe(18) for name in USERS}
+        files.write_json(path, known)
+    return str(known[user])
+
+
+def api(settings: Settings, ports: Ports) -> Api:
+    """Return a client that speaks as the administrator."""
+    return Api(address(ports), user=ADMIN, password=password(settings))
+
+
+def programs() -> tuple[Program, ...]:
+    """Return Airflow's four processes."""
+    return tuple(
+        Program(name=name, group=GROUP, command=(sys.executable, "-m", "airflow", *words))
+        for name, words in COMMANDS.items()
+    )
+
+
+def environment(settings: Settings, ports: Ports, *, inherited: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of every process of Airflow, and so of every task.
+
+    Args:
+        settings: The installation; its home, definitions and cluster are handed on as absolute `CUTOVER_*`.
+        ports: Where the API listens.
+        inherited: The environment of the caller; what it says of another Airflow is left out.
+    """
+    kept = {name: value for name, value in inherited.items() if not name.startswith("AIRFLOW")}
+    # The triggerer imports the trigger by its name alone; only parsing and tasks put the DAG folder on the path.
+    path = os.pathsep.join(filter(None, [str(DAGS), kept.get("PYTHONPATH")]))
+    return kept | {"PYTHONPATH": path} | _cutover(settings) | _quiet(kept) | airflow_variables(settings, ports)
+
+
+def airflow_variables(settings: Settings, ports: Ports) -> dict[str, str]:
+    """Return what Airflow reads (`AIRFLOW_HOME` and `AIRFLOW__SECTION__KEY`)."""
+    home = folder(settings)
+    sections = {
+        "CORE": {
+            "DAGS_FOLDER": str(DAGS),
+            "PLUGINS_FOLDER": str(DAGS / "plugins" if (DAGS / "plugins").is_dir() else home / "plugins"),
+            "EXECUTOR": "LocalExecutor",
+            "PARALLELISM": "4",
+            "LOAD_EXAMPLES": "False",
+            "DAGS_ARE_PAUSED_AT_CREATION": "False",
+            "EXECUTION_API_SERVER_URL": f"{address(ports)}/execution/",
+            "SIMPLE_AUTH_MANAGER_USERS": ",".join(f"{user}:{role}" for user, role in USERS.items()),
+            "SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(passwords_file(settings)),
+        },
+        "DATABASE": {"SQL_ALCHEMY_CONN": f"sqlite:///{home / 'airflow.db'}"},
+        "API": {"HOST": LOOPBACK, "PORT": str(ports.airflow), "BASE_URL": address(ports), "WORKERS": "1"},
+        "API_AUTH": {"JWT_SECRET": jwt_secret(settings)},
+        "LOGGING": {
+            "BASE_LOG_FOLDER": str(home / "logs"),
+            "FILE_TASK_HANDLER_NEW_FOLDER_PERMISSIONS": "0o700",
+            "FILE_TASK_HANDLER_NEW_FILE_PERMISSIONS": "0o600",
+        },
+        "DAG_PROCESSOR": {"REFRESH_INTERVAL": "10", "MIN_FILE_PROCESS_INTERVAL": "5"},
+        "USAGE_DATA_COLLECTION": {"ENABLED": "False"},
+    }
+    named = {f"AIRFLOW__{s}__{key}": value for s, keys in sections.items() for key, value in keys.items()}
+    return {"AIRFLOW_HOME": str(home)} | named
+
+
+def _cutover(settings: Settings) -> dict[str, str]:
+    variables = {"CUTOVER_HOME": str(settings.home.resolve()), "CUTOVER_PIPELINES": str(settings.pipelines.resolve())}
+    if settings.kafka.bootstrap_servers:
+        variables["CUTOVER_KAFKA__BOOTSTRAP_SERVERS"] = settings.kafka.bootstrap_servers
+    return variables
+
+
+def _quiet(inherited: Mapping[str, str]) -> dict[str, str]:
+    """Return what keeps tools from telling others about this machine, and loopback calls from a proxy."""
+    direct = ",".join(filter(None, [inherited.get("no_proxy") or inherited.get("NO_PROXY"), LOOPBACK, "localhost"]))
+    telemetry = {"SCARF_ANALYTICS": "false", "DO_NOT_TRACK": "1", "GX_ANALYTICS_ENABLED": "false"}
+    return telemetry | {"NO_PROXY": direct, "no_proxy": direct}
+
+
+def jwt_secret(settings: Settings) -> str:
+    """Return the key that signs tokens, made once: tokens outlive a restart."""
+    path = folder(settings) / "jwt-secret"
+    if not path.exists():
+        files.write(path, secrets.token_urlsafe(64))
+    return path.read_text(encoding="utf-8")
+
+
+def is_migrated(settings: Settings) -> bool:
+    """Return whether the database was made for the Airflow that is installed."""
+    mark = folder(settings) / "migrated"
+    database = folder(settings) / "airflow.db"
+    return database.exists() and mark.exists() and mark.read_text(encoding="utf-8") == version("apache-airflow")
+
+
+def migrate(settings: Settings, variables: Mapping[str, str]) -> None:
+    """Make the database, or bring it to the installed version; once.
+
+    Raises:
+        CutoverError: Airflow could not; with the end of what it said.
+    """
+    files.private_folder(folder(settings))
+    done = subprocess.run(
+        [sys.executable, "-m", "airflow", "db", "migrate"],
+        env=dict(variables),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=MIGRATE_SECONDS,
+        check=False,
+        umask=0o077,
+    )
+    if done.returncode != 0:
+        msg = f"Airflow's database in `{folder(settings)}`: expected it migrated, got exit {done.returncode}:\n"
+        raise CutoverError(msg + (done.stdout + done.stderr)[-2000:])
+    files.write(folder(settings) / "migrated", version("apache-airflow"))
+
+
+def ensure_pool(client: Api) -> None:
+    """Make the pool with one slot that keeps two local Sparks apart, if it is not there."""
+    if SPARK_POOL not in {pool["name"] for pool in client.get("pools", limit=200)["pools"]}:
+        client.post("pools", {"name": SPARK_POOL, "slots": 1, "description": "One local Spark at a time"})
+
+
+def current_environment(settings: Settings, ports: Ports) -> dict[str, str]:
+    """Return `environment` on top of this process's own."""
+    return environment(settings, ports, inherited=os.environ)

@@ -1,0 +1,1 @@
+"""The broker, and who sets the timestamps of its topics."""

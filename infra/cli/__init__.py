@@ -1,0 +1,1 @@
+"""The commands of an installation, and what a person sees while they work."""

@@ -1,0 +1,26 @@
+"""The command `cutover demo`."""
+
+from typing import Annotated
+
+import typer
+
+from cutover.settings import load_settings
+from infra.demo import demonstration
+
+
+def run_demo(
+    pipeline: Annotated[
+        str, typer.Option(help=f"Which sample: {' or '.join(demonstration.SHOWS)}.")
+    ] = demonstration.PIPELINE,
+    parts: Annotated[int, typer.Option(help="Show the year in this many stretches, each with its own report.")] = 1,
+) -> int:
+    """Show it all: a year of departures through broker, stream, batch and reconciler, scheduled by Airflow.
+
+    Or ads in videos: impressions and clicks of two topics joined by session, and a budget looked up.
+
+    Leaves everything up. Exit code: that of the verdict (0 agree or within policy, 1 differ, 2 not comparable).
+    """
+    return demonstration.main(load_settings(), pipeline=pipeline, count=parts)
+
+
+COMMANDS = {"demo": run_demo}

@@ -1,0 +1,75 @@
+"""`cutover up`, `down`, `status`, `doctor`, and the demonstration."""
+
+import json
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from cutover.errors import DefinitionError
+from cutover.settings import load_settings
+
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")]
+
+
+def up(
+    *, broker_only: Annotated[bool, typer.Option("--broker-only", help="Start the broker without Airflow.")] = False
+) -> None:
+    """Start the broker and Airflow, and wait until they answer."""
+    from infra import start
+    from infra.airflow import instance
+    from infra.progress import progress
+
+    os.umask(0o077)
+    settings = load_settings()
+    with progress("starting") as tell:
+        running = start.up(settings, broker_only=broker_only, tell=tell)
+    sys.stdout.write(f"Kafka    {running.bootstrap}\n")
+    if running.airflow is not None:
+        shown = instance.password(settings) if sys.stdout.isatty() else f"in {instance.passwords_file(settings)}"
+        sys.stdout.write(f"Airflow  {running.airflow}  (user {instance.ADMIN}, password {shown})\n")
+
+
+def down() -> None:
+    """Stop Airflow, the streams and the broker; leaves no process."""
+    from infra import stop
+    from infra.progress import progress
+
+    settings = load_settings()
+    with progress("looking for what runs") as tell:
+        stopped = stop.down(settings, tell=tell)
+    everything = [*stopped.programs, *(f"stream of {name}" for name in stopped.drivers)]
+    sys.stdout.write(f"Stopped: {', '.join(everything)}.\n" if everything else "Nothing was running.\n")
+
+
+def show_status(*, as_json: AsJson = False) -> None:
+    """Show what runs, where, and what the streams say."""
+    from infra import status
+    from infra.cli import screens
+
+    found = status.look(load_settings())
+    if as_json:
+        sys.stdout.write(json.dumps(found.to_json(), indent=2) + "\n")
+    else:
+        screens.show_status(found)
+
+
+def diagnose(*, as_json: AsJson = False) -> None:
+    """Check this machine and show every setting, without secrets; exit 2 if something is broken."""
+    from infra import doctor
+    from infra.cli import screens
+
+    try:
+        found = doctor.examine(load_settings())
+    except DefinitionError as error:  # of the settings: its hint sends people here, so the list is shown all the same
+        found = doctor.refused(error)
+    if as_json:
+        sys.stdout.write(json.dumps(found.to_json(), indent=2) + "\n")
+    else:
+        screens.show_findings(found)
+    if found.broken:
+        raise typer.Exit(2)
+
+
+COMMANDS = {"up": up, "down": down, "status": show_status, "doctor": diagnose}

@@ -1,0 +1,1 @@
+"""The demonstration: a year of departures through both paths, by Airflow."""

@@ -1,0 +1,142 @@
+"""The demonstration: a year of departures through broker, stream, batch and reconciler, by Airflow's DAGs."""
+
+import getpass
+import os
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+
+from cutover.definition.loading import catalogue
+from cutover.errors import DefinitionError
+from cutover.settings import Settings
+from infra import start
+from infra.airflow import instance
+from infra.airflow.api import Api
+from infra.demo import ads
+from infra.demo.runs import Runs, Verdict
+from infra.demo.sample import Part, parts, send
+from infra.processes import drivers
+from infra.processes.memory import PeakMemory
+from infra.processes.ports import Ports
+from infra.processes.supervisor import Supervisor
+from infra.progress import progress
+
+PIPELINE = "flights"
+SHOWS = (PIPELINE, ads.BILLING)
+SETTLED = timedelta(seconds=3)  # a heartbeat may repeat what the driver knew a moment ago
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """Input that is sent, and the pipelines whose verdicts are shown after it."""
+
+    pipelines: tuple[str, ...]
+    send: Callable[[Settings], object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What the demonstration showed."""
+
+    verdicts: tuple[Verdict, ...]
+    seconds: float
+    peak_bytes: int
+    pipelines: int = 1  # of the last step
+
+    @property
+    def exit_code(self) -> int:
+        """Return the worst of the newest verdicts, one a pipeline."""
+        return max(verdict.exit_code for verdict in self.verdicts[-self.pipelines :])
+
+
+def steps(pipeline: str, count: int) -> tuple[Step, ...]:
+    """Return what is sent and shown, in order.
+
+    Raises:
+        DefinitionError: There is no such demonstration, or it has not that many parts.
+    """
+    if pipeline == PIPELINE:
+        return tuple(Step(pipelines=(PIPELINE,), send=partial(_send, part)) for part in parts(count))
+    if pipeline not in SHOWS:
+        msg = f"Option `--pipeline`: expected {' or '.join(SHOWS)}, got `{pipeline[:80]}`."
+        raise DefinitionError(msg)
+    if count != 1:
+        msg = f"Option `--parts`: expected 1 for `{pipeline}`, got {count}."
+        raise DefinitionError(msg)
+    return (Step(pipelines=(ads.BILLING, ads.BUDGETS), send=ads.send),)
+
+
+def _send(part: Part, settings: Settings) -> None:
+    send(settings, PIPELINE, catalogue.get(settings, PIPELINE).source.name, part)
+
+
+def main(settings: Settings, *, pipeline: str, count: int) -> int:
+    """Bring everything up, do the demonstration, say where to look, and return the verdict's exit code."""
+    wanted = steps(pipeline, count)  # refused before anything starts
+    begun = time.monotonic()
+    with progress("starting") as tell:
+        running = start.up(settings, broker_only=False, tell=tell)
+    outcome = run(settings, running.ports, wanted)
+    outcome = replace(outcome, seconds=time.monotonic() - begun)
+    sys.stdout.write("\n".join(closing_lines(settings, outcome, running.ports, pipeline)) + "\n")
+    return outcome.exit_code
+
+
+def run(settings: Settings, ports: Ports, wanted: Sequence[Step]) -> Outcome:
+    """Do the whole demonstration on an installation that is up.
+
+    Raises:
+        CutoverError: A step failed; the message says which and where its log is.
+    """
+    begun, api = time.monotonic(), instance.api(settings, ports)
+    with PeakMemory(lambda: roots(settings)) as memory:
+        shown = [show(settings, api, step) for step in wanted]
+    return Outcome(
+        verdicts=tuple(verdict for verdicts in shown for verdict in verdicts),
+        seconds=time.monotonic() - begun,
+        peak_bytes=memory.peak,
+        pipelines=len(wanted[-1].pipelines),
+    )
+
+
+def show(settings: Settings, api: Api, step: Step) -> list[Verdict]:
+    """Send a step's input; let each pipeline's stream read it, recompute it, compare, and say the verdict."""
+    step.send(settings)
+    since = datetime.now(UTC) + SETTLED
+    verdicts = []
+    for name in step.pipelines:
+        runs = Runs(api=api, settings=settings, pipeline=name)
+        runs.start_stream()
+        runs.read_all(since=since)
+        verdict = runs.verdict(runs.recompute())
+        sys.stdout.write(f"{name}: {verdict.verdict}: {verdict.sentence}\n  {verdict.report}\n")
+        verdicts.append(verdict)
+    return verdicts
+
+
+def roots(settings: Settings) -> Iterator[int]:
+    """Return the processes whose families are the installation: supervisor, drivers, this command."""
+    yield os.getpid()
+    supervisor = Supervisor(settings.home.resolve()).identity()
+    if supervisor is not None:
+        yield supervisor.pid
+    yield from (driver.identity.pid for driver in drivers.recorded(settings.run_dir) if driver.alive)
+
+
+def closing_lines(settings: Settings, outcome: Outcome, ports: Ports, name: str) -> list[str]:
+    """Return what the demonstration says at its end."""
+    newest, url = outcome.verdicts[-outcome.pipelines :], instance.address(ports)
+    user = f"{getpass.getuser()}@{socket.gethostname()}"
+    secret = instance.password(settings) if sys.stdout.isatty() else f"in {instance.passwords_file(settings)}"
+    return [
+        "",
+        *(line for last in newest for line in (f"{last.verdict}: {last.sentence}", f"Report    {last.report}")),
+        f"Airflow   {url}  (user {instance.ADMIN}, password {secret})",
+        f"Elsewhere ssh -L {ports.airflow}:127.0.0.1:{ports.airflow} {user}  makes it reachable from another machine",
+        f"Took      {outcome.seconds:.0f} s, at most {outcome.peak_bytes / 1e9:.1f} GB of memory in all processes",
+        f'Next      `cutover status`, `cutover gate {name} show`, `cutover sql {name} "..."`; `cutover down` ends it',
+    ]

@@ -1,0 +1,212 @@
+"""The demonstration's work, done by the DAGs: what is asked of Airflow, and what it answers."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Any
+from urllib.parse import quote
+
+from cutover.errors import CutoverError
+from cutover.process import is_alive, parse_identity
+from cutover.settings import Settings
+from infra import files
+from infra.airflow.api import FINAL, AirflowError, Api
+from infra.waiting import Found, Tell, until
+
+PARSED_WITHIN = 120.0  # seconds
+STARTED_WITHIN = 240.0
+READ_WITHIN = 1800.0
+RUN_WITHIN = 3600.0
+REFUSALS = 10  # in a row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What a run of the reconcile DAG said, by its XComs."""
+
+    verdict: str
+    exit_code: int
+    sentence: str
+    report: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runs:
+    """The DAGs of one pipeline, driven through Airflow's REST API."""
+
+    api: Api
+    settings: Settings
+    pipeline: str
+
+    def start_stream(self) -> None:
+        """Trigger the stream's DAG unless the stream runs, and wait until its driver lives.
+
+        Raises:
+            CutoverError: The run failed, or no driver came.
+        """
+        dag = f"{self.pipeline}_stream"
+        self.unpause(dag)
+        hint = f"look at the task's log, {self.page(dag)}"
+        run: str | None = None
+
+        def look(tell: Tell) -> bool | None:
+            nonlocal run
+            if self._driver_lives():
+                return True
+            active = self._runs(dag, "running", "queued")
+            if run is not None and not active:
+                self._explain(dag, run)
+            if not active:
+                run = self.trigger(dag)
+            tell("the driver starts", 0, None)
+            return None
+
+        _await(f"DAG {dag}", look, within=STARTED_WITHIN, hint=hint)
+
+    def read_all(self, *, since: datetime) -> int:
+        """Wait until the stream has nothing unread; return its newest epoch.
+
+        Args:
+            since: Heartbeats from before do not know of the newest records.
+
+        Raises:
+            CutoverError: The run of the stream's DAG failed, or reading takes too long.
+        """
+        dag, most = f"{self.pipeline}_stream", 0
+
+        def look(tell: Tell) -> int | None:
+            nonlocal most
+            beat = self.heartbeat()
+            lag, epoch = beat.get("lag"), beat.get("epoch")
+            if not isinstance(lag, int) or datetime.fromisoformat(str(beat["at"])) <= since:
+                tell("starting", 0, None)
+            else:
+                most = max(most, lag)
+                tell(f"epoch {epoch}, {lag:,} records unread", most - lag, most or None)
+                if lag == 0 and isinstance(epoch, int):
+                    return epoch
+            if not self._runs(dag, "running", "queued"):
+                self._explain(dag, str(self._runs(dag)[0]["dag_run_id"]))
+            return None
+
+        return _await("stream reads the log", look, within=READ_WITHIN, hint=f"`cutover watch {self.pipeline}`")
+
+    def recompute(self) -> str:
+        """Trigger the batch DAG, wait for its end, and return the id of the run.
+
+        Raises:
+            CutoverError: It failed.
+        """
+        dag = f"{self.pipeline}_batch"
+        self.unpause(dag)
+        run = self.trigger(dag)
+        if self.wait(dag, run) != "success":
+            self._explain(dag, run)
+        return run
+
+    def verdict(self, batch_run: str) -> Verdict:
+        """Wait for the comparison that a batch run triggered by its asset event, and return what it said.
+
+        Raises:
+            CutoverError: It ended without a report.
+        """
+        dag = f"{self.pipeline}_reconcile"
+        self.unpause(dag)
+        hint = f"look at {self.page(dag)}"
+        run = _await(f"DAG {dag}", lambda tell: self._triggered(batch_run, tell), within=STARTED_WITHIN, hint=hint)
+        self.wait(dag, run)
+        found = self._said(dag, run)
+        if found is None:
+            self._explain(dag, run)
+            raise AssertionError
+        return found
+
+    def trigger(self, dag: str) -> str:
+        """Start a run by hand and return its id."""
+        return self.api.trigger(dag)
+
+    def unpause(self, dag: str) -> None:
+        """Unpause a DAG as soon as Airflow has read it."""
+
+        def look(tell: Tell) -> bool | None:
+            tell("Airflow reads the definitions", 0, None)
+            return self.api.has_dag(dag) or None
+
+        _await(f"DAG {dag}", look, within=PARSED_WITHIN, hint=f"look for import errors on {self.api.address}")
+        self.api.patch(f"dags/{dag}", {"is_paused": False})
+
+    def wait(self, dag: str, run: str) -> str:
+        """Return the state in which a run ended."""
+
+        def look(tell: Tell) -> str | None:
+            state = self.api.state(dag, run)
+            tell(state, 0, None)
+            return state if state in FINAL else None
+
+        return _await(f"DAG {dag}", look, within=RUN_WITHIN, hint=f"look at {self.page(dag, run)}")
+
+    def page(self, dag: str, run: str | None = None) -> str:
+        """Return where a person looks at a DAG or a run."""
+        return f"{self.api.address}/dags/{dag}" + (f"/runs/{quote(run, safe='')}" if run else "")
+
+    def heartbeat(self) -> dict[str, Any]:
+        """Return the driver's last heartbeat; empty if there is none."""
+        return dict(files.read_json(self.settings.run_dir / self.pipeline / "heartbeat.json") or {})
+
+    def _driver_lives(self) -> bool:
+        identity = parse_identity(self.heartbeat())
+        return identity is not None and is_alive(identity)
+
+    def _runs(self, dag: str, *states: str) -> list[Mapping[str, Any]]:
+        found = self.api.get(f"dags/{dag}/dagRuns", state=list(states), order_by="-run_after", limit=5)
+        return list(found["dag_runs"])
+
+    def _triggered(self, batch_run: str, tell: Tell) -> str | None:
+        tell("waits for the asset event", 0, None)
+        source = {"source_dag_id": f"{self.pipeline}_batch", "source_run_id": batch_run}
+        events = self.api.get("assets/events", **source)["asset_events"]
+        runs = [run["run_id"] for event in events for run in event["created_dagruns"]]
+        return str(runs[0]) if runs else None
+
+    def _said(self, dag: str, run: str) -> Verdict | None:
+        """Return the newest verdict among a run's mapped tasks, one for each triggering event."""
+        base = f"dags/{dag}/dagRuns/{quote(run, safe='')}/taskInstances"
+        tasks = [t for t in self.api.get(base)["task_instances"] if t["task_id"] == "compare"]
+        for index in sorted((int(t["map_index"]) for t in tasks), reverse=True):
+            entries = f"{base}/compare/xcomEntries"
+            known = {entry["key"] for entry in self.api.get(entries, map_index=index)["xcom_entries"]}
+            names = [field.name for field in fields(Verdict)]
+            if known.issuperset(names):
+                values = {n: self.api.get(f"{entries}/{n}", map_index=index, stringify=False)["value"] for n in names}
+                return Verdict(**values)
+        return None
+
+    def _explain(self, dag: str, run: str) -> None:
+        state = self.api.state(dag, run)
+        error = self.heartbeat().get("error") if dag.endswith("_stream") else None
+        msg = f"DAG {dag}, run {run}: expected success, got {state}."
+        said = f"\n{error}" if error else ""
+        hint = f"\nHint: the task's log says why: {self.page(dag, run)}"
+        raise CutoverError(msg + said + hint)
+
+
+def _await(title: str, look: Callable[[Tell], Found | None], *, within: float, hint: str) -> Found:
+    """Return what `look` finds; a refusal now and then is waited out.
+
+    Airflow answers with 500 while a run that an asset event made is queued: it has no start date yet.
+    """
+    refusals = 0
+
+    def patient(tell: Tell) -> Found | None:
+        nonlocal refusals
+        try:
+            found = look(tell)
+        except AirflowError:
+            refusals += 1
+            if refusals >= REFUSALS:
+                raise
+            return None
+        refusals = 0
+        return found
+
+    return until(title, patient, within=within, hint=hint)

@@ -1,0 +1,80 @@
+"""The demonstration's input: which stretch of the sample is not in the topic yet, and sending it."""
+
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+
+from cutover.errors import DefinitionError
+from cutover.log.sending.produced import Sent
+from cutover.settings import Settings
+from infra.demo.send import run, sent
+
+SAMPLE = Path(__file__).resolve().parents[2] / "data" / "nycflights13.csv.gz"
+YEAR = 2013
+MOST_PARTS = 12
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A stretch of the sample's log time, `[start, end)` in microseconds; None: its beginning, its end."""
+
+    start: int | None = None
+    end: int | None = None
+
+
+def parts(count: int) -> tuple[Part, ...]:
+    """Cut the year into `count` stretches of whole months.
+
+    Raises:
+        DefinitionError: There are not that many months.
+    """
+    if not 1 <= count <= MOST_PARTS:
+        msg = f"Option `--parts`: expected 1 to {MOST_PARTS}, got {count}."
+        raise DefinitionError(msg)
+    months = (datetime(YEAR, 1 + MOST_PARTS * i // count, 1, tzinfo=UTC) for i in range(1, count))
+    edges = [None, *((month - _EPOCH) // timedelta(microseconds=1) for month in months), None]
+    return tuple(Part(start=start, end=end) for start, end in pairwise(edges))
+
+
+def missing(part: Part, sent: Iterable[Sent]) -> Part | None:
+    """Return what of a stretch was not sent yet; None if all of it was. Parts go in order, so only the end can be left.
+
+    Args:
+        part: The stretch.
+        sent: Runs of `produce` with this very file.
+    """
+    left = part
+    for entry in sorted(sent, key=lambda e: e.start or 0):
+        begun = entry.start is None or (left.start is not None and entry.start <= left.start)
+        if not (begun and entry.finished):
+            continue
+        if entry.end is None or (left.end is not None and entry.end >= left.end):
+            return None
+        if left.start is None or entry.end > left.start:
+            left = replace(left, start=entry.end)
+    return left
+
+
+def send(settings: Settings, pipeline: str, topic: str, part: Part) -> int:
+    """Send what of a stretch is not in the topic yet; return the number of commands that it took, 0 or 1.
+
+    Raises:
+        DefinitionError: `cutover produce` refused; it has said why.
+        LogError: The broker does not answer.
+    """
+    left = missing(part, sent(settings, topic, SAMPLE))
+    if left is None:
+        sys.stdout.write(f"Topic `{topic}` holds the sample already.\n")
+        return 0
+    bounds = (("--from", left.start), ("--to", left.end))
+    words = [word for name, at in bounds if at is not None for word in (name, _iso(at))]
+    run("produce", str(SAMPLE), "--pipeline", pipeline, *words)
+    return 1
+
+
+def _iso(micros: int) -> str:
+    return (_EPOCH + timedelta(microseconds=micros)).isoformat()

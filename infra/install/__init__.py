@@ -1,0 +1,1 @@
+"""What the bootstrap fetches and checks: Java, JARs, the class archive."""

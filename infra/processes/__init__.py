@@ -1,0 +1,1 @@
+"""Processes of an installation: started under one supervisor, told apart by identity, measured, stopped."""

@@ -1,0 +1,134 @@
+"""Rows of `touched` as the cells that a report lists: one per (window, key, measure), with the steps in between."""
+
+# ruff: noqa: S608 -- every name in a query is quoted by `identifier`
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from reconcile.attribution.causes import UNEXPLAINED, columns_of
+from reconcile.comparison.layout import Value
+from reconcile.comparison.sides import Sides, key_columns
+from reconcile.result.codec import Scalar, scalar
+from reconcile.result.outcome import CellStep, Difference
+from reconcile.result.query import number
+
+ROWS_AT_MOST = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Row:
+    window: object
+    key: Mapping[str, Scalar]
+    kind: str
+    explained: int
+    classes: tuple[str, ...]
+    values: Sequence[Sequence[Any]]  # per value: batch, then the stream after each stage
+
+
+def read(sides: Sides, *, where: str = "true", limit: int = ROWS_AT_MOST) -> tuple[Difference, ...]:
+    """Return the cells of the first rows of `touched`: unexplained ones first, then by window and key.
+
+    Args:
+        sides: Open sides for which `causes.find` has run.
+        where: SQL condition over `touched t`.
+        limit: Rows (not cells) at most.
+    """
+    order = f"least(_explained, 1), {key_columns(sides.layout)}, __copy"
+    query = f"SELECT {columns_of(sides)} FROM touched t WHERE {where} ORDER BY {order} LIMIT {int(limit)}"
+    fetched = sides.connection.execute(query).fetchall()
+    return tuple(cell for raw in fetched for cell in _cells(sides, _row(sides, raw)))
+
+
+def _row(sides: Sides, raw: Sequence[Any]) -> _Row:
+    names, stages = sides.layout.keys, len(sides.merged) + 1
+    at = len(names)
+    taking_part = raw[at + 2 : at + 2 + len(sides.merged)]
+    classes = [str(name) for name, part in zip(sides.merged, taking_part, strict=True) if part]
+    if raw[at + 1] == 0:
+        classes.append(UNEXPLAINED)
+    flat = raw[at + 2 + len(sides.merged) :]
+    return _Row(
+        window=raw[0],
+        key={name: scalar(value) for name, value in zip(names[1:], raw[1:at], strict=True)},
+        kind=str(raw[at]),
+        explained=int(raw[at + 1]),
+        classes=tuple(classes),
+        values=[flat[i : i + stages + 1] for i in range(0, len(flat), stages + 1)],
+    )
+
+
+def _cells(sides: Sides, row: _Row) -> list[Difference]:
+    """Return a row's cells that differ: measures, or where none does the states and the number of records."""
+    moved = [(value, v) for value, v in zip(sides.layout.values, row.values, strict=True) if _moves(value, v)]
+    shown = [(value, v) for value, v in moved if value.is_measure] or moved
+    return [_cell(sides, row, value, values) for value, values in shown]
+
+
+def _moves(value: Value, values: Sequence[Any]) -> bool:
+    batch = values[0]
+    return any(not equal(value, batch, after) for after in values[1:])
+
+
+def equal(value: Value, left: Any, right: Any) -> bool:
+    """Return whether two values of a column are equal within its tolerance; two nulls are, and two NaN."""
+    if left is None or right is None or value.exact:
+        return bool(left is right or left == right)
+    if left == right or (math.isnan(left) and math.isnan(right)):
+        return True
+    if not (math.isfinite(left) and math.isfinite(right)):
+        return False
+    bound = max(value.absolute, value.relative * max(abs(left), abs(right)))
+    return bool(abs(left - right) <= bound)
+
+
+def _cell(sides: Sides, row: _Row, value: Value, values: Sequence[Any]) -> Difference:
+    batch, streaming = values[0], values[1]
+    return Difference(
+        window_start=None if row.window is None else str(scalar(row.window)),
+        key=row.key,
+        measure=value.name,
+        kind=row.kind,
+        streaming=scalar(streaming),
+        batch=scalar(batch),
+        difference=minus(streaming, batch, additive=value.additive),
+        cause=" + ".join(row.classes) or UNEXPLAINED,
+        steps=tuple(_steps(sides, row, value, values)),
+    )
+
+
+def _steps(sides: Sides, row: _Row, value: Value, values: Sequence[Any]) -> list[CellStep]:
+    """Return the way from the stream's value to the batch's, one class at a time; what remains is unexplained."""
+    steps = []
+    for name, before, after in zip(sides.merged, values[1:], values[2:], strict=False):
+        if str(name) in row.classes:
+            steps.append(CellStep(cause=str(name), before=scalar(before), after=scalar(after)))
+    if not equal(value, values[-1], values[0]):
+        steps.append(CellStep(cause=UNEXPLAINED, before=scalar(values[-1]), after=scalar(values[0])))
+    return steps
+
+
+def minus(left: Any, right: Any, *, additive: bool) -> Scalar:
+    """Return left - right where both are numbers (of an additive measure a null counts as 0); None otherwise."""
+    numbers = [value for value in (left, right) if value is not None]
+    if len(numbers) < (1 if additive else 2) or any(
+        isinstance(v, bool) or not isinstance(v, int | float | Decimal) for v in numbers
+    ):
+        return None
+    return scalar((left if left is not None else 0) - (right if right is not None else 0))
+
+
+def total(sides: Sides) -> int:
+    """Return the number of cells (measures, states not counted) in which the sides differ, of all rows of `touched`."""
+    shown = [i for i, value in enumerate(sides.layout.values) if value.is_measure]
+    differs = [
+        f"CASE WHEN {' OR '.join(_apart(sides, i, n) for n in range(len(sides.merged) + 1))} THEN 1 ELSE 0 END"
+        for i in shown
+    ]
+    return number(sides.connection, f"SELECT sum(greatest(1, {' + '.join(differs)})) FROM touched")
+
+
+def _apart(sides: Sides, i: int, n: int) -> str:
+    return sides.layout.values[i].differs(f"__b{i}", f"__v{n}_{i}")

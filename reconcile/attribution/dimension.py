@@ -1,0 +1,234 @@
+"""Rows that differ because the paths joined the same records with different versions of a dimension, shown by a refold.
+
+Where that may be, the records of the windows are read from the log and joined twice: with the versions that the
+stream's epochs recorded, and with those that the batch run recorded. A (window, key) whose first result is what the
+stream has, late rows merged, has the second one in a stage of its own; if that is what batch has, versions are the
+cause.
+"""
+
+# ruff: noqa: S608 -- every name in a query is quoted by `identifier` or ours
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import duckdb
+import pyarrow as pa
+
+from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.model.windows import Sessions
+from cutover.engine.in_force import InForce
+from cutover.lake import batch_runs
+from cutover.lake.batch_runs import BatchRun
+from cutover.lake.dimensions import joined_versions
+from cutover.lake.dimensions.rejoin import Rejoin, Spans
+from cutover.lake.paths import batch_uri
+from cutover.lake.tables import delta
+from cutover.log.kafka import LogClient
+from cutover.records.reading.scan import Offsets
+from cutover.settings import Settings
+from reconcile.attribution import refold
+from reconcile.attribution.refold import Part
+from reconcile.comparison.diff import diff
+from reconcile.comparison.digests import differing_groups
+from reconcile.comparison.sides import BATCH, DIMENSION, Sides, key_columns, stage
+from reconcile.preconditions import settings_in_force
+from reconcile.preconditions.seal import Evidence, SealError
+from reconcile.result.outcome import DimensionVersions, SealBreach
+from reconcile.result.query import number
+
+AS_STREAM, AS_BATCH, SEEN = "joined_as_stream", "joined_as_batch", "seen_by_stream"
+_MERGED = 1  # the stage with late rows merged: what the stream has of every record that counts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Suspects:
+    """Windows that differ and hold records which the two sides joined with different versions."""
+
+    run: BatchRun  # that computed them
+    windows: tuple[int, ...]  # starts, microseconds
+    reads: Offsets  # that hold all their records
+
+
+def staged(settings: Settings, pipeline: Pipeline, evidence: Evidence, sides: Sides) -> Sides:
+    """Return the sides, with one stage more where versions of a dimension are behind a difference.
+
+    Raises:
+        SealError: They may be, and that can be neither shown nor ruled out: a version or records are gone, or the
+            session that folds anew has other settings in force.
+    """
+    if not pipeline.lookups:
+        return sides
+    rejoin = Rejoin(settings, pipeline)
+    recorded = rejoin.recorded(evidence.records)
+    suspects = _suspects(settings, pipeline, evidence, sides, recorded)
+    if not suspects:
+        return sides
+    _refuse_unshown(settings, pipeline, rejoin, recorded, suspects)
+    parts = [
+        Part(windows=one.windows, reads=one.reads, by_stream=recorded, by_batch=one.run.dimensions) for one in suspects
+    ]
+    made_with = refold.make(sides.connection, settings, pipeline, rejoin, parts, into=(AS_STREAM, AS_BATCH))
+    _refuse_other_settings(pipeline, evidence, batch_runs.runs(settings, pipeline), made_with)
+    return _with_stage(sides, [start for one in suspects for start in one.windows])
+
+
+def versions(settings: Settings, pipeline: Pipeline, evidence: Evidence) -> tuple[DimensionVersions, ...]:
+    """Return which versions both sides joined with, of batch in all runs so far."""
+    if not pipeline.lookups:
+        return ()
+    spans = {
+        name: [s for run in _runs(settings, pipeline, evidence) for s in run.dimensions.get(name, ())]
+        for name in pipeline.lookups
+    }
+    return tuple(
+        DimensionVersions(
+            lookup=name,
+            streaming=tuple(sorted({s.version for s in joined_versions.recorded(evidence.records, name)})),
+            batch=tuple(sorted({s.version for s in of})),
+            gone=tuple(joined_versions.instead({name: of}).get(name, ())),
+        )
+        for name, of in spans.items()
+    )
+
+
+def _refuse_other_settings(
+    pipeline: Pipeline, evidence: Evidence, known: Sequence[BatchRun], made_with: InForce
+) -> None:
+    text = next(settings_in_force.of_session(pipeline, batch_runs.in_force(known, evidence.run), made_with), None)
+    if text is not None:
+        raise SealError(SealBreach(code="settings", message=text, runbook="SealBroken"))
+
+
+def _runs(settings: Settings, pipeline: Pipeline, evidence: Evidence) -> list[BatchRun]:
+    """Return the runs up to the one that is compared."""
+    known = batch_runs.runs(settings, pipeline)
+    return known[: [run.run_id for run in known].index(evidence.run.run_id) + 1]
+
+
+def notes(evidence: Evidence) -> list[str]:
+    """Return a note for each lookup of which batch could not read a version that the stream had."""
+    return [
+        f"Lookup `{name}`: version {', '.join(map(str, gone))} could no longer be read; batch joined these records "
+        "with the newest one."
+        for name, gone in joined_versions.instead(evidence.run.dimensions).items()
+    ]
+
+
+def _suspects(
+    settings: Settings, pipeline: Pipeline, evidence: Evidence, sides: Sides, recorded: Spans
+) -> list[_Suspects]:
+    differing_groups(sides.connection, sides.layout, BATCH, stage(len(sides.merged)), into="suspected")
+    runs = _runs(settings, pipeline, evidence)
+    if isinstance(pipeline.window, Sessions):
+        _refuse_sessions(pipeline, sides, recorded, runs)
+        return []
+    windows = sides.connection.execute(
+        "SELECT DISTINCT epoch_us(window_start), epoch_us(window_end) FROM windows"
+        " WHERE window_start IN (SELECT _group FROM suspected)"
+    ).fetchall()
+    found = []
+    for position, run in enumerate(runs):
+        of_run = [start for start, end in windows if _last_over(runs, start, end) == position]
+        places = [p for name, of in recorded.items() for p in joined_versions.apart(of, run.dimensions.get(name, ()))]
+        if of_run and places:
+            found += _touched(settings, pipeline, sides.connection, runs[: position + 1], of_run, places)
+    return found
+
+
+def _refuse_sessions(pipeline: Pipeline, sides: Sides, recorded: Spans, runs: Sequence[BatchRun]) -> None:
+    differ = number(sides.connection, "SELECT count(*) FROM suspected")
+    if differ and any(
+        joined_versions.apart(of, run.dimensions.get(name, ())) for run in runs for name, of in recorded.items()
+    ):
+        raise _unshown(pipeline, "sessions are not folded anew")
+
+
+def _last_over(runs: Sequence[BatchRun], start: int, end: int) -> int:
+    """Return the position of the last run that computed a window; -1: none did."""
+    over = (i for i, run in enumerate(runs) if any(a <= start and end <= b for a, b in run.computed))
+    return max(over, default=-1)
+
+
+def _touched(
+    settings: Settings,
+    pipeline: Pipeline,
+    connection: duckdb.DuckDBPyConnection,
+    runs: Sequence[BatchRun],
+    windows: Sequence[int],
+    places: Sequence[tuple[int, int, int]],
+) -> list[_Suspects]:
+    """Return the windows that may hold a record of some places, by the index, and where all their records lie."""
+    delta.relation(connection, "ranges_of_runs", batch_uri(settings, pipeline, "batch_index"))
+    ids = [run.run_id for run in runs]
+    rows = connection.execute(
+        "SELECT epoch_us(window_start), _partition, min(first_offset), max(last_offset) FROM ranges_of_runs"
+        " WHERE _kind = 'range' AND list_contains(?, _run) AND list_contains(?, epoch_us(window_start)) GROUP BY ALL",
+        [ids, list(windows)],
+    ).fetchall()
+    touched = {
+        start
+        for start, partition, first, last in rows
+        if any(p == partition and first < end and last >= begin for p, begin, end in places)
+    }
+    if not touched:
+        return []
+    reads: dict[int, tuple[int, int]] = {}
+    for start, partition, first, last in rows:
+        if start in touched:
+            lowest, highest = reads.get(partition, (first, last + 1))
+            reads[partition] = min(lowest, first), max(highest, last + 1)
+    return [_Suspects(run=runs[-1], windows=tuple(sorted(touched)), reads=reads)]
+
+
+def _refuse_unshown(
+    settings: Settings, pipeline: Pipeline, rejoin: Rejoin, recorded: Spans, suspects: Sequence[_Suspects]
+) -> None:
+    needed = [
+        {name: joined_versions.wanted(of[name], [one.reads], (0, "")) for name in pipeline.lookups}
+        for one in suspects
+        for of in (recorded, one.run.dimensions)
+    ]
+    gone = next((why for spans in needed if (why := rejoin.gone(spans)) is not None), None)
+    if gone is not None:
+        raise _unshown(pipeline, gone)
+    client, run = LogClient(settings), suspects[0].run
+    log, earliest = client.describe(run.topic), client.earliest(run.topic)
+    if (log.cluster_id, log.topic_id) != (run.cluster_id, run.topic_id):
+        raise _unshown(pipeline, f"topic `{run.topic}` is another log by now")
+    for one in suspects:
+        for partition, (first, _) in one.reads.items():
+            if first < earliest.get(partition, 0):
+                raise _unshown(pipeline, f"records of partition {partition} from offset {first} on have left the log")
+
+
+def _unshown(pipeline: Pipeline, why: str) -> SealError:
+    text = (
+        f"Pipeline `{pipeline.name}`: windows differ whose records the paths joined with different versions of a "
+        f"dimension; whether that is the cause cannot be shown: {why}"
+    )
+    return SealError(SealBreach(code="dimension", message=text.rstrip(".") + ".", runbook="DimensionChanged"))
+
+
+def _with_stage(sides: Sides, windows: Sequence[int]) -> Sides:
+    """Add the stage in which batch's versions take the place of the stream's, where the stream's are borne out."""
+    connection, layout, at = sides.connection, sides.layout, len(sides.merged) + 1
+    keys, moved = key_columns(layout), f"moved_{at}"
+    connection.register("suspected_windows", pa.table({"start": pa.array(windows, pa.int64())}))
+    inside = "epoch_us(window_start) IN (SELECT start FROM suspected_windows)"
+    connection.execute(f"CREATE TEMP VIEW {SEEN} AS SELECT * FROM {stage(_MERGED)} WHERE {inside}")
+    diff(connection, layout, AS_STREAM, SEEN, into="disproved")
+    diff(connection, layout, AS_STREAM, AS_BATCH, into="apart_by_version")
+    both = f"SELECT {keys}, _n FROM {AS_STREAM} UNION ALL SELECT {keys}, _n FROM {AS_BATCH}"
+    connection.execute(
+        f"CREATE TEMP TABLE {moved} AS SELECT {keys}, max(_n) AS records FROM ({both}) j"
+        f" WHERE EXISTS (SELECT 1 FROM apart_by_version a WHERE {layout.same_key('a', 'j')})"
+        f" AND NOT EXISTS (SELECT 1 FROM disproved d WHERE {layout.same_key('d', 'j')}) GROUP BY ALL"
+    )
+    if not number(connection, f"SELECT count(*) FROM {moved}"):
+        return sides
+    there = f"EXISTS (SELECT 1 FROM {moved} m WHERE {layout.same_key('m', 'r')})"
+    connection.execute(
+        f"CREATE TEMP VIEW {stage(at)} AS SELECT * FROM {stage(at - 1)} r WHERE NOT {there}"
+        f" UNION ALL BY NAME SELECT * FROM {AS_BATCH} r WHERE {there}"
+    )
+    return replace(sides, merged=(*sides.merged, DIMENSION))

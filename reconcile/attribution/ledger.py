@@ -1,0 +1,115 @@
+"""The stream's ledger, questioned: a record is believed to be late only if position, epoch and watermark bear it out.
+
+Makes the temporary tables `ledger` (one row per record and window: `_class`, `_epoch`, window, keys, `_partition`,
+`_offset`, `event_time`, `reason`), `ledger_keys` (records by class, what is judged together, and key), `doubtful`
+(window, key, why, and `_epoch`, `_partition`, `_offset` where one record is meant). Of sessions the window is that of
+the record alone, and beside it stands the component.
+"""
+
+# ruff: noqa: S608 -- every name in a query is quoted by `identifier`
+
+from collections.abc import Sequence
+
+import duckdb
+import pyarrow as pa
+
+from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.model.record_ids import remembered_from
+from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.lake.tables.delta import identifier, literal
+from cutover.records.closing import grace
+from reconcile.comparison import components
+from reconcile.comparison.sides import Sides
+
+_POSITIONS = """
+    CREATE TEMP TABLE ledger AS
+    SELECT _class, _epoch, {keys}, window_end, position.partition AS _partition, position."offset" AS _offset,
+           position.event_time AS event_time, position.reason AS reason
+    FROM (SELECT _class, _epoch, {keys}, window_end, unnest(_positions) AS position
+          FROM stream_log WHERE _positions IS NOT NULL)
+"""
+_DOUBTS = {
+    "the ledger counts other records than it lists": """
+        SELECT {keys}, _epoch, CAST(NULL AS INTEGER) AS _partition, CAST(NULL AS BIGINT) AS _offset FROM stream_log
+        WHERE _class IN ('late', 'future', 'duplicate') AND _n IS DISTINCT FROM coalesce(len(_positions), 0)
+    """,
+    "a record stands in the ledger twice": """
+        SELECT {keys}, _epoch, _partition, _offset FROM ledger
+        QUALIFY count(*) OVER (PARTITION BY _partition, _offset, window_start) > 1
+    """,
+    "a record lies outside the offsets of its epoch": """
+        SELECT {keys}, _epoch, _partition, _offset FROM ledger l WHERE NOT EXISTS (SELECT 1 FROM epoch_offsets o
+        WHERE o.epoch = l._epoch AND o.partition = l._partition AND l._offset >= o.first AND l._offset < o.next)
+    """,
+    "a record is called late before its window had closed": """
+        SELECT {keys}, _epoch, _partition, _offset FROM ledger l WHERE _class = 'late' AND NOT EXISTS (
+        SELECT 1 FROM epoch_watermarks w
+        WHERE w.epoch = l._epoch AND (epoch_us(l.window_end) + {grace} <= w.watermark
+        OR epoch_us(l.event_time) < w.remembered))
+    """,
+    "a record's event time lies outside its window": """
+        SELECT {keys}, _epoch, _partition, _offset FROM ledger WHERE window_start IS NOT NULL AND NOT coalesce(
+        event_time >= window_start AND event_time < window_end, false)
+    """,
+}
+
+
+def question(sides: Sides, pipeline: Pipeline, records: Sequence[EpochRecord]) -> tuple[str, ...]:
+    """Make the ledger's tables and return a note for each kind of doubt that was found.
+
+    Args:
+        sides: Open sides; `stream_log` is bound.
+        pipeline: The definition, for the key and the allowed lateness.
+        records: All epochs up to the cut.
+    """
+    make(sides.connection, pipeline, records)
+    if sides.layout.component:
+        for table in ("ledger", "doubtful"):
+            components.place(sides.connection, pipeline, table)
+        sides.connection.execute(f"CREATE OR REPLACE TEMP TABLE ledger_keys AS {_keys_sql(sides.layout.place)}")
+    found = sides.connection.execute("SELECT why, count(*) FROM doubtful GROUP BY 1 ORDER BY 1").fetchall()
+    return tuple(f"The stream's ledger is in doubt: {why} ({count} rows)." for why, count in found)
+
+
+def make(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, records: Sequence[EpochRecord]) -> None:
+    """Make the ledger's tables from `stream_log`.
+
+    Args:
+        connection: Holds `stream_log`: rows of the epoch log but the epochs' own.
+        pipeline: The definition, for the key and the allowed lateness.
+        records: All epochs whose rows `stream_log` holds.
+    """
+    keys = ", ".join(map(identifier, ("window_start", *pipeline.key)))
+    connection.register("epoch_offsets", _offsets(records))
+    connection.register("epoch_watermarks", _watermarks(pipeline, records))
+    connection.execute(_POSITIONS.format(keys=keys))
+    connection.execute(f"CREATE TEMP TABLE ledger_keys AS {_keys_sql(('window_start', *pipeline.key))}")
+    doubts = [
+        f"SELECT *, {literal(why)} AS why FROM ({query.format(keys=keys, grace=grace(pipeline))})"
+        for why, query in _DOUBTS.items()
+    ]
+    connection.execute(f"CREATE TEMP TABLE doubtful AS {' UNION ALL BY NAME '.join(doubts)}")
+
+
+def _keys_sql(place: Sequence[str]) -> str:
+    columns = ", ".join(map(identifier, place))
+    return f"SELECT _class, {columns}, count(*) AS records FROM ledger WHERE window_start IS NOT NULL GROUP BY ALL"
+
+
+def _offsets(records: Sequence[EpochRecord]) -> pa.Table:
+    rows = [
+        {"epoch": record.epoch, "partition": partition, "first": record.start.get(partition, 0), "next": end}
+        for record in records
+        for partition, end in record.end.items()
+    ]
+    fields = [pa.field(name, pa.int64()) for name in ("epoch", "partition", "first", "next")]
+    return pa.Table.from_pylist(rows, schema=pa.schema(fields))
+
+
+def _watermarks(pipeline: Pipeline, records: Sequence[EpochRecord]) -> pa.Table:
+    rows = [
+        {"epoch": record.epoch, "watermark": mark, "remembered": remembered_from(pipeline, mark)}
+        for record, mark in ((record, record.watermark_before) for record in records)
+    ]
+    fields = [pa.field(name, pa.int64()) for name in ("epoch", "watermark", "remembered")]
+    return pa.Table.from_pylist(rows, schema=pa.schema(fields))

@@ -1,0 +1,70 @@
+"""What a comparison says of recorded losses: the ranges, one sentence for the top, and what nobody can know."""
+
+from collections.abc import Mapping, Sequence
+
+from cutover.lake.batch_runs import LOST
+from cutover.lake.control.losses import Loss
+from cutover.log.topic_partitions import told
+from reconcile.preconditions.seal import iso
+from reconcile.result.outcome import LostRange
+
+_MOST = 3  # ranges that the sentence names
+
+
+def ranges(losses: Sequence[Loss]) -> tuple[LostRange, ...]:
+    """Return the losses as the report shows them, in the order in which they were accepted."""
+    return tuple(
+        LostRange(
+            topic=loss.topic,
+            topic_id=loss.topic_id,
+            partition=loss.partition,
+            first=loss.first,
+            next=loss.next,
+            windows_from=iso(loss.windows_from),
+            windows_to=iso(loss.windows_to),
+            stream_version=loss.stream_version,
+            epoch=loss.epoch,
+            kind=loss.kind,
+            who=loss.who,
+            why=loss.why,
+            at=loss.at.isoformat().replace("+00:00", "Z"),
+        )
+        for loss in losses
+    )
+
+
+def sentence(losses: Sequence[Loss], incomplete: Mapping[str, int]) -> str | None:
+    """Return what the losses mean for the closed windows; None: no window is touched.
+
+    Args:
+        losses: Of this version and of those before it.
+        incomplete: Reason -> closed windows at this cut that are not judged.
+    """
+    touching = [loss for loss in losses if loss.windows is not None]
+    if not touching:
+        return None
+    windows = incomplete.get(LOST, 0)
+    named = "; ".join(_range(loss) for loss in touching[:_MOST])
+    more = f"; and {len(touching) - _MOST} more" if len(touching) > _MOST else ""
+    said = (
+        f"{windows:,} closed window{'' if windows == 1 else 's'} may miss some of them: incomplete(lost), not compared"
+    )
+    return f"The log lost records ({named}{more}). {said}."
+
+
+def notes(losses: Sequence[Loss]) -> tuple[str, ...]:
+    """Return what cannot be known of the other windows."""
+    gaps = [loss.windows_from for loss in losses if loss.kind == "gap" and loss.windows_from is not None]
+    if not gaps:
+        return ()
+    text = (
+        f"Among the lost records may have been late ones of windows before {iso(min(gaps))}, which were final by then."
+    )
+    return (text + " Neither side has them: a comparison cannot show what both miss.",)
+
+
+def _range(loss: Loss) -> str:
+    place = f"{told(loss.topic, loss.partition)}: "
+    if loss.next is None:
+        return place + f"offset {loss.first} and all after it of topic id {loss.topic_id}"
+    return place + f"offsets {loss.first} to {loss.next - 1}"

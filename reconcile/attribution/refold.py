@@ -1,0 +1,86 @@
+"""Windows folded anew from the log by Spark, once as the stream joined its records and once as batch did."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import duckdb
+import pyarrow as pa
+
+from cutover.definition.model.pipeline import Pipeline
+from cutover.engine import readback
+from cutover.engine.in_force import InForce
+from cutover.engine.spark import session
+from cutover.lake.dimensions import joined_versions
+from cutover.lake.dimensions.rejoin import Rejoin, Spans
+from cutover.lake.tables.schemas import partial_schema
+from cutover.records import duplicates
+from cutover.records.classify import classified
+from cutover.records.enrich import Dimensions
+from cutover.records.fold import finished_sql
+from cutover.records.parsing.parser import parsed
+from cutover.records.partials import aggregated
+from cutover.records.reading.scan import Offsets, read
+from cutover.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """Windows whose records lie in some offsets."""
+
+    windows: tuple[int, ...]  # starts, microseconds
+    reads: Offsets
+    by_stream: Spans
+    by_batch: Spans
+
+
+def make(
+    connection: duckdb.DuckDBPyConnection,
+    settings: Settings,
+    pipeline: Pipeline,
+    rejoin: Rejoin,
+    parts: Sequence[Part],
+    *,
+    into: tuple[str, str],
+) -> InForce:
+    """Make two tables of what `fold.finished_sql` returns: joined as the stream did, joined as batch did.
+
+    Returns:
+        The settings in force in the session that did it.
+
+    Raises:
+        LakeError: A version cannot be read.
+    """
+    spark = session(settings, app=f"cutover reconcile {pipeline.name}")
+    for name, of in zip(into, ("by_stream", "by_batch"), strict=True):
+        rows = []
+        for part in parts:
+            wanted = {
+                lookup: joined_versions.wanted(getattr(part, of)[lookup], [part.reads], (0, ""))
+                for lookup in pipeline.lookups
+            }
+            records = read(spark, settings, pipeline, (part.reads,))
+            rows.append(_inside(_judged(records, pipeline, rejoin.frames(spark, wanted)), pipeline, part.windows))
+        connection.register("refolded", pa.concat_tables(rows))
+        connection.execute(f"CREATE TEMP TABLE {name} AS {finished_sql(pipeline, 'refolded')}")
+        connection.unregister("refolded")
+    return readback.of_session(spark, pipeline)
+
+
+def _judged(records: "DataFrame", pipeline: Pipeline, dimensions: Dimensions) -> "DataFrame":
+    """Return classified rows without lateness; of records with an id each counts once, as batch has it."""
+    rows = parsed(records, pipeline, dimensions)
+    if pipeline.source.record_id is None:
+        return classified(rows, pipeline, watermark_micros=None)
+    return classified(duplicates.marked(rows, pipeline), pipeline, watermark_micros=None, duplicate=duplicates.IS_TWIN)
+
+
+def _inside(judged: "DataFrame", pipeline: Pipeline, windows: Sequence[int]) -> pa.Table:
+    """Return the partial aggregates of some windows."""
+    starts = ", ".join(f"{start}L" for start in windows)
+    within = judged.where(f"unix_micros(window_start) IN ({starts})")
+    schema = partial_schema(pipeline)
+    return aggregated(within, pipeline).toArrow().select(schema.names).cast(schema)

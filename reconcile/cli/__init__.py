@@ -1,0 +1,1 @@
+"""The commands of the reconciler: comparisons, checks, the watch and the gate."""

@@ -1,0 +1,161 @@
+"""`cutover gate P show|advance|rollback`: look at the evidence, move on, go back."""
+
+import json
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from cutover.cells import visible
+from cutover.clock import SystemClock
+from cutover.definition.loading import catalogue
+from cutover.definition.model.pipeline import Pipeline
+from cutover.lake.control import control_tables
+from cutover.lake.control.stages import current_stage
+from cutover.settings import Settings, load_settings
+from reconcile.gate import evidence as evidence_of
+from reconcile.gate import stage
+from reconcile.gate.decide import EXPIRES_AFTER, Decision, Evidence, decide
+
+REFUSED = 1
+_SHOWN = 10  # runs
+
+Why = Annotated[str, typer.Option("--why", help="The reason; it is kept in the history.")]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object.")]
+
+app = typer.Typer(help="Which path a pipeline serves: LAMBDA, SHADOW or KAPPA.", no_args_is_help=True)
+
+
+@app.callback()
+def chosen(context: typer.Context, pipeline: Annotated[str, typer.Argument(help="Name of a pipeline.")]) -> None:
+    """Which path a pipeline serves: LAMBDA (batch, then stream), SHADOW (stream, batch audits), KAPPA (stream)."""
+    settings = load_settings()
+    context.obj = (settings, catalogue.get(settings, pipeline))
+
+
+@app.command()
+def show(context: typer.Context, *, as_json: AsJson = False) -> None:
+    """List the evidence, what is missing, and every move so far."""
+    settings, pipeline = _of(context)
+    evidence = evidence_of.read(settings, pipeline)
+    now = SystemClock().now()
+    decision = decide(current_stage(settings, pipeline), evidence, "advance", pipeline.policy, now)
+    history = control_tables.read(settings, "gate", pipeline.name)
+    found = _object(pipeline, evidence, decision, history)
+    if as_json:
+        typer.echo(json.dumps(found, default=str))
+    else:
+        _print(found, evidence)
+
+
+@app.command()
+def advance(context: typer.Context, *, why: Why) -> None:
+    """Move one stage on; refused (exit code 1) while something is missing, with the list of it."""
+    settings, pipeline = _of(context)
+    decision = stage.move(settings, pipeline, "advance", why, SystemClock())
+    if decision.target is None:
+        _refuse(f"Gate of `{pipeline.name}`: {decision.stage} is the last stage.")
+    if not decision.allowed:
+        lines = "".join(f"\n  - {line}" for line in decision.missing)
+        text = f"Gate of `{pipeline.name}`: {decision.stage} to {decision.target} is refused; missing:{lines}"
+        again = f"`cutover batch {pipeline.name}` gives a newer cut to compare at"
+        _refuse(text + f"\nHint: `cutover gate {pipeline.name} show` lists the evidence; {again}.")
+    _moved(pipeline, decision)
+
+
+@app.command()
+def rollback(context: typer.Context, *, why: Why) -> None:
+    """Move one stage back; never refused but in LAMBDA, from which there is no way back."""
+    settings, pipeline = _of(context)
+    decision = stage.move(settings, pipeline, "rollback", why, SystemClock())
+    if decision.target is None:
+        _refuse(f"Gate of `{pipeline.name}`: {decision.stage} is the first stage.")
+    _moved(pipeline, decision)
+
+
+def _of(context: typer.Context) -> tuple[Settings, Pipeline]:
+    settings, pipeline = context.obj
+    return settings, pipeline
+
+
+def _refuse(text: str) -> None:
+    typer.echo(text, err=True)
+    raise typer.Exit(REFUSED)
+
+
+def _moved(pipeline: Pipeline, decision: Decision) -> None:
+    typer.echo(f"{pipeline.name}: {decision.stage} -> {decision.target}")
+
+
+def _object(
+    pipeline: Pipeline, evidence: Evidence, decision: Decision, history: list[dict[str, Any]]
+) -> dict[str, Any]:
+    return {
+        "pipeline": pipeline.name,
+        "stage": decision.stage,
+        "next": decision.target,
+        "allowed": decision.allowed,
+        "missing": decision.missing,
+        "conditions": [asdict(condition) for condition in decision.conditions],
+        "counted": [asdict(run) for run in decision.counted],
+        "expires": evidence_of.fresh_until(decision.counted, EXPIRES_AFTER),
+        "differences_by_cause": evidence_of.by_cause(decision.counted),
+        "runs": len(evidence.runs),
+        "history": [row | {"evidence": json.loads(row["evidence"] or "{}")} for row in history],
+    }
+
+
+def _print(found: dict[str, Any], evidence: Evidence) -> None:
+    console = Console(highlight=False)
+    following = f"next: {found['next']}" if found["next"] else "there is no stage beyond"
+    console.print(f"[bold]{found['pipeline']}[/] is in [bold]{found['stage']}[/]; {following}.")
+    if found["next"]:
+        _conditions(console, found["conditions"])
+        console.print("`advance` compares both sides anew, judges the checks and looks at the alerts before it moves.")
+    causes = ", ".join(f"{name} {rows:,} rows" for name, rows in found["differences_by_cause"].items())
+    console.print(f"\nDifferences in the runs that count: {causes or 'none'}.")
+    if found["expires"]:
+        console.print(f"The oldest of these runs expires {found['expires']:%Y-%m-%d %H:%M} UTC.")
+    _runs(console, evidence, {run["run_id"] for run in found["counted"]})
+    _history(console, found["history"])
+
+
+def _conditions(console: Console, conditions: list[dict[str, Any]]) -> None:
+    table = _table("", "to advance", "found")
+    for condition in conditions:
+        word = "[green]yes[/]" if condition["met"] else "[red]no[/]"
+        table.add_row(word, condition["name"], escape(condition["found"]))
+    console.print(table)
+
+
+def _runs(console: Console, evidence: Evidence, counted: set[str]) -> None:
+    if not evidence.runs:
+        console.print("No reconciliation since the last move.")
+        return
+    table = _table("counts", "at (UTC)", "epoch", "windows", "outcome", "run")
+    for run in evidence.runs[-_SHOWN:]:
+        numbers = (str(run.epoch), f"{run.windows:,}")
+        word = "yes" if run.run_id in counted else "no"
+        table.add_row(word, f"{run.at:%Y-%m-%d %H:%M:%S}", *numbers, run.outcome, run.run_id)
+    console.print(table)
+
+
+def _history(console: Console, rows: list[dict[str, Any]]) -> None:
+    if not rows:
+        console.print("No move yet.")
+        return
+    table = _table("at (UTC)", "stage", "event", "who", "why", "evidence")
+    for row in rows:
+        why, hashed = escape(visible(row["why"] or "")), str(row["evidence"].get("hash", ""))[:12]
+        table.add_row(f"{row['at']:%Y-%m-%d %H:%M:%S}", row["stage"], row["event"], row["who"], why, hashed)
+    console.print(table)
+
+
+def _table(*columns: str) -> Table:
+    return Table(*columns, box=None, pad_edge=False, padding=(0, 2, 0, 0))
+
+
+COMMANDS = {"gate": app}

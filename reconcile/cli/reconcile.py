@@ -1,0 +1,134 @@
+"""`cutover reconcile`, `report`, `explain`, `diff`; and the commands of the watch and the gate."""
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from cutover.definition.loading import catalogue
+from cutover.definition.model.ranges import moment
+from cutover.errors import DefinitionError
+from cutover.lake.control.versions import looking_at
+from cutover.settings import load_settings
+from reconcile.attribution.explain import explain as explain_cell
+from reconcile.cli import arguments, show
+from reconcile.external.tables import Asked, compare_tables
+from reconcile.judgement import history
+from reconcile.report import files, page
+from reconcile.result.outcome import Reconciliation
+from reconcile.run import reconcile as run_reconcile
+
+Name = Annotated[str, typer.Argument(help="Name of a pipeline.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object (reconcile/report.schema.json).")]
+
+
+def reconcile(
+    pipeline: Name,
+    *,
+    start: Annotated[str | None, typer.Option("--from", help="First window start: a date, or a time.")] = None,
+    end: Annotated[str | None, typer.Option("--to", help="Window starts before this one.")] = None,
+    cut: Annotated[int | None, typer.Option("--cut", min=0, help="Epoch whose batch run is compared.")] = None,
+    version: Annotated[int | None, typer.Option("--version", help="Of the stream; else the one that serves.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Compare streaming and batch at one cut: 0 agree or within policy, 1 differ, 2 not comparable."""
+    settings = looking_at(load_settings(), version)
+    found = catalogue.get(settings, pipeline)
+    lower, upper = (
+        None if text is None else moment(text, found.window, of=f"`{option}`")
+        for option, text in (("--from", start), ("--to", end))
+    )
+    result = run_reconcile(settings, found, start=lower, end=upper, epoch=cut)
+    if as_json:
+        _print(result.to_json())
+    else:
+        show.comparison(Console(), result, show.address(settings, result.report_path))
+    raise typer.Exit(result.exit_code)
+
+
+def report(
+    pipeline: Annotated[str | None, typer.Argument(help="Name of a pipeline; none: all.")] = None,
+    *,
+    every: Annotated[bool, typer.Option("--all", help="List every report, not the newest alone.")] = False,
+) -> None:
+    """Print the address of the newest report of each pipeline, or of all reports."""
+    settings = load_settings()
+    chosen = catalogue.load(settings) if pipeline is None else {pipeline: catalogue.get(settings, pipeline)}
+    names, found = sorted(chosen), []
+    for name in names:
+        pages = files.listed(settings, history.newest_first(settings, chosen[name]))
+        found += pages if every else pages[:1]
+    if not found:
+        msg = f"Reports of {', '.join(names) or 'no pipeline'}: expected one in {settings.reports_dir}, found none."
+        raise DefinitionError(msg + "\nHint: `cutover reconcile P` makes one.")
+    show.reports(Console(), settings, found)
+
+
+def explain(
+    pipeline: Name,
+    window: Annotated[str, typer.Argument(help="Start of a window, such as 2013-02-08T14:00:00Z.")],
+    key: Annotated[str, typer.Argument(help="Values of the key, such as JFK,UA; null for a null.")],
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+) -> None:
+    """Show one window and key: both values, the difference, and the rows behind it by offset."""
+    settings = load_settings()
+    found = catalogue.get(settings, pipeline)
+    at = arguments.moment(window, "WINDOW")
+    explained = explain_cell(settings, found, at, arguments.key(key))
+    if as_json:
+        _print(explained.to_json())
+    else:
+        show.explanation(Console(), explained)
+
+
+def diff(  # noqa: PLR0913 -- the options of a command line
+    left: Annotated[str, typer.Argument(help="Expected: a Delta folder, a Parquet file, folder or glob.")],
+    right: Annotated[str, typer.Argument(help="Actual: the same.")],
+    *,
+    key: Annotated[str, typer.Option("--key", help="Key columns, such as origin,carrier.")],
+    window: Annotated[
+        str | None, typer.Option("--window-column", help="A key column that rows are grouped by.")
+    ] = None,
+    tolerance: Annotated[list[str] | None, typer.Option("--tolerance", help="Absolute, such as amount=0.01.")] = None,
+    report_file: Annotated[
+        Path | None, typer.Option("--report", help="Write the page here (.json: the object).")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Compare any two Delta or Parquet tables by key: 0 equal, 1 different, 2 cannot be compared."""
+    asked = Asked(
+        left=left,
+        right=right,
+        key=arguments.names(key, "--key"),
+        window=window,
+        tolerances=arguments.tolerances(tolerance or []),
+    )
+    result = compare_tables(asked)
+    if report_file is not None:
+        _write(report_file, result)
+    if as_json:
+        _print(result.to_json())
+    else:
+        show.comparison(Console(), result, None if report_file is None else report_file.resolve().as_uri())
+    raise typer.Exit(result.exit_code)
+
+
+def _write(path: Path, result: Reconciliation) -> None:
+    text = json.dumps(result.to_json(), indent=1) if path.suffix == ".json" else page.render(result)
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        msg = f"`--report`: expected a file that can be written, got `{path}` ({error.strerror})."
+        raise DefinitionError(msg) from None
+
+
+def _print(value: Mapping[str, Any]) -> None:
+    sys.stdout.write(json.dumps(value, allow_nan=False) + "\n")
+
+
+COMMANDS = {"reconcile": reconcile, "report": report, "explain": explain, "diff": diff}

@@ -1,0 +1,131 @@
+"""Comparisons for people at a terminal: the sentence, the causes, where the report is."""
+
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from cutover.cells import visible
+from cutover.log.topic_partitions import shown
+from cutover.settings import Settings
+from reconcile.attribution.explain import Explanation
+from reconcile.result.codec import Scalar
+from reconcile.result.outcome import Difference, Reconciliation, Verdict
+from reconcile.result.text import counts, number, share, signed, when
+
+_STYLES = {Verdict.CONSISTENT: "green", Verdict.EXPLAINED: "green", Verdict.DIVERGED: "red"}
+_CELLS_SHOWN = 10
+
+
+def address(settings: Settings, relative: str | None) -> str | None:
+    """Return where a report can be opened: under `report_base_url`, else as a file."""
+    if relative is None:
+        return None
+    if settings.report_base_url:
+        return f"{settings.report_base_url.rstrip('/')}/{relative}"
+    return (settings.reports_dir / relative).as_uri()
+
+
+def comparison(console: Console, result: Reconciliation, where: str | None) -> None:
+    """Print a comparison: verdict, causes, first differences, notes, address of the report."""
+    style = (
+        "yellow" if result.exit_code and result.verdict is Verdict.EXPLAINED else _STYLES.get(result.verdict, "yellow")
+    )
+    console.print(f"[bold {style}]{result.verdict}[/]  {_safe(result.sentence)}")
+    _standing(console, result)
+    if result.loss:
+        console.print(f"lost  {_safe(result.loss)}")
+    if result.kind == "pipeline" and result.seal.holds:
+        _pipeline(console, result)
+    if result.differences:
+        sides = ("streaming", "batch") if result.kind == "pipeline" else ("actual", "expected")
+        console.print(_cells(result.differences, result.differences_total, sides))
+    for reason in result.policy.reasons if result.seal.holds else ():
+        console.print(f"policy  {_safe(reason)}")
+    for breach in result.seal.breaches[1:]:
+        console.print(f"seal  {_safe(breach.message)}")
+    for note in result.notes:
+        console.print(f"note  {_safe(note)}")
+    if result.runbook:
+        console.print(f"runbook  docs/runbooks/{result.runbook}.md")
+    if where:
+        console.print(f"report  {where}", soft_wrap=True)
+
+
+def _standing(console: Console, result: Reconciliation) -> None:
+    """Print what the comparison speaks for, where that is not the present, and that it was made before."""
+    if result.speaks_for:
+        console.print(f"past  {_safe(result.speaks_for)}")
+    if result.repeats:
+        times = "once" if result.repeats == 1 else f"{result.repeats:,} times"
+        console.print(f"repeat  the same was found {times} before, first at {when(result.at)}")
+
+
+def _pipeline(console: Console, result: Reconciliation) -> None:
+    windows = result.windows
+    console.print(
+        f"epoch {result.seal.epoch}, {windows.compared:,} windows compared, {windows.different:,} differ,"
+        f" {windows.open:,} open, {windows.incomplete:,} incomplete{counts(windows.incomplete_because)};"
+        f" late share {share(result.policy.late_share)}"
+    )
+    table = Table("cause", "rows", "events")
+    for name, cause in result.causes.items():
+        table.add_row(name, number(cause.rows), number(cause.events))
+    console.print(table)
+
+
+def _cells(differences: tuple[Difference, ...], total: int, sides: tuple[str, str]) -> Table:
+    table = Table("window", "key", "measure", *sides, "difference", "cause", title=f"{total:,} cells differ")
+    for cell in differences[:_CELLS_SHOWN]:
+        table.add_row(
+            when(cell.window_start),
+            _safe(_key(list(cell.key.values()))),
+            _safe(cell.measure),
+            _safe(number(cell.streaming)),
+            _safe(number(cell.batch)),
+            _safe(signed(cell.difference)) if cell.difference is not None else cell.kind,
+            cell.cause,
+        )
+    return table
+
+
+def explanation(console: Console, found: Explanation) -> None:
+    """Print one cell: both values, the difference, its cause, and the rows behind it."""
+    head = f"{found.pipeline}  window {when(found.window_start)}  key {_key(list(found.key.values()))}"
+    console.print(_safe(f"{head}  epoch {found.epoch}  {found.state}"))
+    table = Table("measure", "streaming", "batch", "difference", "cause")
+    for value in found.values:
+        apart = (
+            "none" if value.cause is None else "not a number" if value.difference is None else signed(value.difference)
+        )
+        cells = (number(value.streaming), number(value.batch), apart)
+        table.add_row(value.measure, *map(_safe, cells), value.cause or "equal")
+    console.print(table)
+    if found.unproven:
+        console.print(_safe(found.unproven))
+    columns = ("class", "partition", "offset", "event time", "epoch", "watermark before it", "reason")
+    rows = Table(*columns, title="rows that did not count")
+    for row in found.rows:
+        times = (when(row.event_time), str(row.epoch), when(row.watermark))
+        rows.add_row(row.class_, shown(row.partition), str(row.offset), *times, _safe(row.reason or ""))
+    if found.rows:
+        console.print(rows)
+    counted = ", ".join(f"{item.records:,} in epoch {item.epoch}" for item in found.counted)
+    console.print(f"rows that counted: {counted or 'none'}")
+    for one in found.sessions:
+        console.print(f"session of {one.side}: {when(one.start)} to {when(one.end)}, {one.records:,} rows")
+
+
+def reports(console: Console, settings: Settings, paths: list[Path]) -> None:
+    """Print the addresses of reports, newest first."""
+    for path in paths:
+        console.print(address(settings, path.relative_to(settings.reports_dir).as_posix()), soft_wrap=True)
+
+
+def _key(values: list[Scalar]) -> str:
+    return ",".join("null" if value is None else str(value) for value in values)
+
+
+def _safe(text: str) -> str:
+    return escape(visible(text))

@@ -1,0 +1,49 @@
+"""`cutover verify P`: every check that must hold whatever happened."""
+
+import json
+import sys
+from typing import Annotated, NoReturn
+
+import typer
+from rich.console import Console
+
+from cutover.definition.loading import catalogue
+from cutover.definition.model.pipeline import Pipeline
+from cutover.lake.integrity import scrub
+from cutover.settings import Settings, load_settings
+from reconcile.verify import show
+from reconcile.verify.record import verify_and_record
+
+
+def verify(
+    pipeline: Annotated[str, typer.Argument(help="Name of a pipeline.")],
+    *,
+    only: Annotated[str, typer.Option("--only", help="Some of the checks, such as N1,N3.")] = "",
+    every: Annotated[bool, typer.Option("--all", help="Recompute and count all that the log holds.")] = False,
+    seed: Annotated[int | None, typer.Option("--seed", help="Of the sample that is recomputed.")] = None,
+    files: Annotated[bool, typer.Option("--files", help="Check the bytes of listed files, in pieces.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+) -> None:
+    """Check what must hold whatever happened: 0 all holds, 1 something does not, 2 cannot be judged; recorded."""
+    settings = load_settings()
+    if files:
+        _scrub(settings, catalogue.get(settings, pipeline), every=every, as_json=as_json)
+    names = [name.strip().upper() for name in only.split(",") if name.strip()]
+    found = verify_and_record(settings, catalogue.get(settings, pipeline), only=names, every=every, seed=seed)
+    if as_json:
+        sys.stdout.write(json.dumps(found.to_json()) + "\n")
+    else:
+        show.verification(Console(), found)
+    raise typer.Exit(found.exit_code)
+
+
+def _scrub(settings: Settings, pipeline: Pipeline, *, every: bool, as_json: bool) -> NoReturn:
+    found = scrub.scrub(settings, pipeline, most=None if every else scrub.PIECE)
+    if as_json:
+        sys.stdout.write(json.dumps(found.to_json()) + "\n")
+    else:
+        show.scrubbed(Console(), found)
+    raise typer.Exit(2 if found.damaged else 0)
+
+
+COMMANDS = {"verify": verify}

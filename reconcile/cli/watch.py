@@ -1,0 +1,119 @@
+"""`cutover watch P`: lag by partition, the watermark, the late share, and one word on each."""
+
+import json
+import sys
+import time
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+from rich.console import Console, Group
+from rich.live import Live
+from rich.markup import escape
+from rich.table import Table
+
+from cutover.cells import visible
+from cutover.clock import SystemClock
+from cutover.definition.loading import catalogue
+from cutover.log.topic_partitions import shown
+from cutover.settings import load_settings
+from reconcile.result.text import duration, share
+from reconcile.watch.gather import Gathering
+from reconcile.watch.observe import no_epoch
+from reconcile.watch.status import Status, status
+
+_STYLES = {"OK": "green", "ADVANCING": "green", "NO_INPUT": "green", "LAGGING": "yellow", "BACKPRESSURED": "yellow"}
+_TONES = {"page": "bold red", "ticket": "yellow", "info": "green"}
+
+
+def watch(
+    pipeline: Annotated[str, typer.Argument(help="Name of a pipeline.")],
+    *,
+    once: Annotated[bool, typer.Option("--once", help="Look once and end.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a look.")] = False,
+    interval: Annotated[float, typer.Option("--interval", min=0.5, help="Seconds between two looks.")] = 5.0,
+) -> None:
+    """Watch a stream: lag by partition, watermark, late share, one word of verdict, and the alerts. Reads only."""
+    settings = load_settings()
+    look = _Look(Gathering(settings, catalogue.get(settings, pipeline), SystemClock()))
+    if once or as_json or not sys.stdout.isatty():
+        _print(look, once=once, as_json=as_json, interval=interval)
+        return
+    with Live(_table(look.again()), screen=False, auto_refresh=False) as live:
+        while True:
+            time.sleep(interval)
+            live.update(_table(look.again()), refresh=True)
+
+
+class _Look:
+    """Looks at one pipeline again and again."""
+
+    def __init__(self, gathering: Gathering) -> None:
+        self._gathering = gathering
+
+    def again(self) -> Status:
+        """Look once more.
+
+        Raises:
+            LakeError: There is nothing to look at yet, and nothing that says why.
+        """
+        facts = self._gathering.facts()
+        found = status(facts)
+        if not facts.records and not found.alerts:
+            raise no_epoch(facts.pipeline.name)
+        return found
+
+
+def _print(look: _Look, *, once: bool, as_json: bool, interval: float) -> None:
+    console = Console()
+    while True:
+        found = look.again()
+        if as_json:
+            typer.echo(json.dumps(found.to_json()))
+        else:
+            console.print(_table(found))
+        if once:
+            return
+        time.sleep(interval)
+
+
+def _table(found: Status) -> Group:
+    table = Table("partition", "verdict", box=None, pad_edge=False)
+    for name in ("read up to", "log end", "unread", "log time unread"):
+        table.add_column(name, justify="right")
+    for one in found.partitions:
+        spans = "unknown" if one.seconds is None else duration(one.seconds)
+        numbers = (f"{one.read:,}", f"{one.end:,}", f"{one.unread:,}", spans)
+        table.add_row(shown(one.partition), _word(str(one.verdict)), *numbers)
+    return Group(*_head(found), table)
+
+
+def _head(found: Status) -> list[str]:
+    driver, behind = found.driver, duration(found.watermark_lag_seconds)
+    epoch = "no epoch" if found.epoch is None else f"epoch {found.epoch:,}"
+    unread = "unknown" if found.unread is None else f"{found.unread:,}"
+    stream = f"{epoch}, {unread} unread, driver {driver.state}"
+    moments = f"{_moment(found.watermark)}, newest event {_moment(found.newest_event)}, {behind} behind it"
+    lines = [
+        f"[bold]{found.pipeline}[/]  {_word(found.verdict)}  {stream}",
+        f"watermark  {_word(found.watermark_verdict)}  {moments}",
+        f"late share  {share(found.late_share)} of the newest {found.late_epochs:,} epochs",
+    ]
+    if driver.error:
+        lines.append(f"[red]error[/]  {escape(visible(driver.error))}")
+    lines += [
+        f"[{_TONES[one.severity]}]{one.severity}[/]  docs/runbooks/{one.name}.md: {escape(one.text)}"
+        for one in found.alerts
+    ]
+    return lines
+
+
+def _word(verdict: str) -> str:
+    return f"[bold {_STYLES.get(verdict, 'red')}]{verdict}[/]"
+
+
+def _moment(micros: int | None) -> str:
+    return "none" if micros is None else f"{datetime.fromtimestamp(micros / 1e6, tz=UTC):%Y-%m-%d %H:%M:%S}"
+
+
+COMMANDS = {"watch": watch}

@@ -1,0 +1,137 @@
+"""What two tables have in common: key columns, compared columns and how equal is equal."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from cutover.definition.compile.types import measure_type
+from cutover.definition.measures.kinds import Count, Sum
+from cutover.definition.model.pipeline import Pipeline
+from cutover.lake.tables.delta import identifier
+
+_WIDE = ("HUGEINT", "DECIMAL", "UUID", "STRUCT", "[]")  # or of such parts
+FLOAT_RELATIVE = 1e-9
+"""Doubles of tables of others are compared with this relative tolerance: their sums depend on the order of rows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Value:
+    """One compared column."""
+
+    name: str
+    exact: bool = True
+    relative: float = 0.0  # of the larger magnitude
+    absolute: float = 0.0
+    additive: bool = False  # totals add up, so that a row that is not there counts as 0
+    is_double: bool = False
+    is_implied: bool = False  # by the key: the end of a window, but for sessions
+
+    @property
+    def is_measure(self) -> bool:
+        """Return whether people asked for it: no state, no number of records, nothing that the key implies."""
+        return "__" not in self.name and self.name != "_n" and not self.is_implied
+
+    def differs(self, left: str, right: str) -> str:
+        """Return SQL that is true where the two sides differ; two nulls are equal, two NaN too."""
+        if self.exact:
+            return f"({left} IS DISTINCT FROM {right})"
+        bound = f"greatest({self.absolute!r}, {self.relative!r} * greatest(abs({left}), abs({right})))"
+        # Numbers too far apart to be subtracted in their type are not near.
+        near = f"coalesce(isfinite({left}) AND isfinite({right}) AND TRY(abs({left} - {right}) <= {bound}), false)"
+        return f"({left} IS DISTINCT FROM {right} AND NOT {near})"
+
+    def total(self, amount: str) -> str:
+        """Return SQL for the sum of amounts of the column over rows; doubles are added up in one order."""
+        return f"sum({amount} ORDER BY {amount})" if self.is_double else f"sum({amount})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """Key and compared columns of both sides."""
+
+    keys: tuple[str, ...]
+    values: tuple[Value, ...]
+    group: str | None  # the column that digests are made by; None: hash buckets
+    wide: frozenset[str]  # columns of 128 bits or of parts, see `wide_columns`
+    component: str | None = None  # the column that says which rows are judged together; None: rows of one key
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Return all columns, keys first."""
+        return (*self.keys, *self.further, *(value.name for value in self.values))
+
+    @property
+    def further(self) -> tuple[str, ...]:
+        """Return the column of the component, if it is not the key's first column."""
+        return (self.component,) if self.component else ()
+
+    @property
+    def place(self) -> tuple[str, ...]:
+        """Return the columns by which rows are judged together: component or first key column, and the others."""
+        return (self.component or self.keys[0], *self.keys[1:])
+
+    @property
+    def group_sql(self) -> str:
+        """Return SQL for the group of a row: its window, else one of 1,024 buckets of its key."""
+        return identifier(self.group) if self.group else f"hash({', '.join(map(identifier, self.keys))}) % 1024"
+
+    @property
+    def hash_sql(self) -> str:
+        """Return SQL for the hash of a row.
+
+        Hashed twice: DuckDB combines columns by xor at the last step, so the xor over rows would miss swapped values.
+        """
+        columns = (f"{identifier(c)}::VARCHAR" if c in self.wide else identifier(c) for c in self.columns)
+        return f"hash(hash({', '.join(columns)}))"
+
+    def same_key(self, left: str, right: str) -> str:
+        """Return the null-safe join condition of two aliases."""
+        return _same(self.keys, left, right)
+
+    def same_place(self, left: str, right: str) -> str:
+        """Return the null-safe condition that rows of two aliases are judged together."""
+        return _same(self.place, left, right)
+
+
+def _same(columns: Sequence[str], left: str, right: str) -> str:
+    return " AND ".join(f"{left}.{identifier(c)} IS NOT DISTINCT FROM {right}.{identifier(c)}" for c in columns)
+
+
+def wide_columns(types: Mapping[str, str]) -> frozenset[str]:
+    """Return the columns that must be hashed as text.
+
+    Of 128 bits DuckDB xors the hashes of both halves: -1 and 0 have the same hash, and so has every number whose halves
+    are equal. Sums are such numbers. What is made of parts is hashed as text for the like reason.
+    """
+    return frozenset(name for name, kind in types.items() if any(word in kind for word in _WIDE))
+
+
+def value_of(name: str, duckdb_type: str, tolerances: Mapping[str, float] | None = None) -> Value:
+    """Return how a column is compared: exactly, doubles relatively, or within an absolute tolerance asked for."""
+    asked = (tolerances or {}).get(name)
+    if asked is not None:
+        return Value(name=name, exact=False, absolute=asked)
+    if duckdb_type in {"DOUBLE", "FLOAT"}:
+        return Value(name=name, exact=False, relative=FLOAT_RELATIVE, is_double=True)
+    return Value(name=name)
+
+
+def agreed(pipeline: Pipeline, value: Value, *, same: bool) -> Value:
+    """Return how a column of results is compared: of one definition exactly, but for what its measure declares.
+
+    Args:
+        pipeline: Its measures.
+        value: A column, as its type has it compared.
+        same: Both sides are of the same definition, and their states are compared too.
+    """
+    if value.name not in pipeline.measures:
+        return replace(value, exact=True) if same else value
+    kind = measure_type(pipeline, value.name)
+    relative = pipeline.measures[value.name].tolerance(kind, same=same)
+    if relative is None:
+        return replace(value, exact=True) if same else value
+    return replace(value, exact=False, relative=relative)
+
+
+def additive(pipeline: Pipeline) -> tuple[str, ...]:
+    """Return the measures whose values over windows add up."""
+    return tuple(name for name, measure in pipeline.measures.items() if isinstance(measure, Count | Sum))

@@ -1,0 +1,270 @@
+"""Both sides as tables of one DuckDB connection: what batch computed, and the stream's fold after each further class.
+
+Tables: `batch_side`; `stage_0` (accepted rows folded: what the stream serves), `stage_1` (late rows merged too),
+where the batch is a team's SQL `stage_2` (future rows merged too) and, where records have ids, a last one (duplicates
+merged too); of the same definition that last one is made from the log (`proof`). All hold only windows that are judged:
+closed at the cut, covered by the batch, in the range asked for; of sessions whole components. `stream_log` is the epoch
+log up to the cut.
+"""
+
+# ruff: noqa: S608 -- every name in a query is quoted by `identifier`
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+import duckdb
+
+from cutover.definition.model.pipeline import Pipeline, SameDefinition
+from cutover.definition.model.windows import Interval, Sessions, newest
+from cutover.engine import queries
+from cutover.lake.batch_runs import EXPIRED, LOST, Range
+from cutover.lake.control.losses import touched
+from cutover.lake.epochs.delivery import DOUBLED
+from cutover.lake.serving.spans import affected_sql, is_affected
+from cutover.lake.tables import delta, overflow
+from cutover.lake.tables.delta import identifier
+from cutover.records.classes import Class
+from cutover.records.closing import closed_by, closed_sql
+from cutover.records.fold import finished_sql
+from cutover.settings import Settings
+from reconcile.comparison import components, duplicates
+from reconcile.comparison.components import COMPONENT, MEMBERS
+from reconcile.comparison.layout import Layout, additive, agreed, value_of, wide_columns
+from reconcile.preconditions.seal import Evidence
+from reconcile.result.query import number
+
+BATCH = "batch_side"
+STALE = "stale"  # changed since batch computed it
+DIMENSION = "dimension"  # the stage in which another version of a dimension was joined
+UNREAD = "unread"  # holds records that had left the log before this version of the stream began
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sides:
+    """An open comparison of one pipeline."""
+
+    connection: duckdb.DuckDBPyConnection
+    layout: Layout
+    merged: tuple[str, ...]  # classes, and perhaps DIMENSION, that stages 1, 2, ... merge, in the documented order
+    same_definition: bool
+    tells_twins: bool  # the tables of `twins` are there
+    open_windows: int
+    incomplete: Mapping[str, int]  # reason -> closed windows that are not judged
+    unjudged: tuple[Range, ...]  # microseconds; differences of windows in them stay as they were
+
+    @property
+    def incomplete_windows(self) -> int:
+        """Return the closed windows that are not judged."""
+        return sum(self.incomplete.values())
+
+
+def stage(number: int) -> str:
+    """Return the name of the stream's side after `number` further classes."""
+    return f"stage_{number}"
+
+
+@contextmanager
+def opened(
+    settings: Settings,
+    pipeline: Pipeline,
+    evidence: Evidence,
+    start: datetime | None = None,
+    end: datetime | None = None,
+) -> Iterator[Sides]:
+    """Open both sides for window starts in `[start, end)`, and close them at the end."""
+    with queries.connect(queries.reading(settings)) as connection:
+        evidence.epoch_log.relation(connection, "stream_log", epoch=evidence.run.epoch)
+        delta.bind(connection, "batch_table", evidence.batch)
+        same = isinstance(pipeline.batch, SameDefinition)
+        merged = _merged(pipeline, same=same)
+        if duplicates.tells(pipeline):
+            duplicates.make(connection, settings, pipeline, evidence.run)
+        within, closed = _within(start, end), closed_sql(pipeline, evidence.watermark)
+        judged = f"{within} AND {closed} AND NOT ({_uncovered_sql(pipeline, evidence)})"
+        for number in range(len(merged) + 1):
+            _fold(connection, pipeline, (Class.ACCEPTED, *merged[:number]), number)
+        _choose(connection, pipeline, len(merged) + 1, judged)
+        yield Sides(
+            connection=connection,
+            layout=_layout(connection, pipeline, same=same),
+            merged=merged,
+            same_definition=same,
+            tells_twins=duplicates.tells(pipeline),
+            open_windows=_count(connection, f"{within} AND NOT {closed}"),
+            incomplete=_incomplete(connection, pipeline, evidence, f"{within} AND {closed}"),
+            unjudged=_unjudged(connection, pipeline, evidence, judged),
+        )
+
+
+def _choose(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, stages: int, judged: str) -> None:
+    """Make both sides of what is judged, and `windows`: all that there are to judge, of sessions their components."""
+    sides = {BATCH: "batch_table"} | {stage(number): f"all_{number}" for number in range(stages)}
+    if isinstance(pipeline.window, Sessions):
+        components.make(connection, pipeline, list(sides.values()))
+        connection.execute(f"CREATE TEMP VIEW windows AS SELECT DISTINCT window_start, window_end FROM {MEMBERS}")
+        for name, whole in sides.items():
+            chosen = components.judged_sql(pipeline, whole, judged)
+            connection.execute(f"CREATE TEMP TABLE {name} AS {chosen}")
+        return
+    connection.execute(
+        "CREATE TEMP VIEW windows AS SELECT window_start, window_end FROM all_1"
+        " UNION SELECT window_start, window_end FROM batch_table"
+    )
+    for name, whole in sides.items():
+        kind = "TABLE" if name == BATCH else "VIEW"
+        connection.execute(f"CREATE TEMP {kind} {name} AS SELECT * FROM {whole} WHERE {judged}")
+
+
+def _merged(pipeline: Pipeline, *, same: bool) -> tuple[Class, ...]:
+    """Return the classes whose rows are merged, in the documented order."""
+    if same:
+        return (Class.LATE,)
+    return (Class.LATE, Class.FUTURE, *(() if pipeline.source.record_id is None else (Class.DUPLICATE,)))
+
+
+def _fold(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, classes: tuple[Class, ...], number: int) -> None:
+    """Make one stage: rows of all `classes` folded as if they had been accepted; only the first folds everything."""
+    try:
+        if number:
+            _fold_further(connection, pipeline, classes, number)
+        else:
+            connection.execute(f"CREATE TEMP TABLE all_0 AS {finished_sql(pipeline, 'stream_log', keep=classes)}")
+    except duckdb.Error as error:
+        raise overflow.refusal(connection, pipeline, "stream_log", classes, error) or error from error
+
+
+def _fold_further(
+    connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, classes: tuple[Class, ...], number: int
+) -> None:
+    """Fold anew only where the last class has rows: few rows are late, and a fold of all is most of a comparison."""
+    moved, before = f"moved_{number}", f"all_{number - 1}"
+    source = f"stream_log WHERE _class = {delta.literal(classes[-1])}"
+    # A late row may join sessions on both sides of it, so all of its key are folded anew.
+    alone = () if isinstance(pipeline.window, Sessions) else ("window_start",)
+    keys = [identifier(name) for name in (*alone, *pipeline.key)]
+    connection.execute(f"CREATE TEMP TABLE {moved} AS SELECT DISTINCT {', '.join(keys)} FROM {source}")
+    if not has_moved(connection, number):
+        connection.execute(f"CREATE TEMP VIEW all_{number} AS SELECT * FROM {before}")
+        return
+    there = " AND ".join(f"m.{k} IS NOT DISTINCT FROM r.{k}" for k in keys)
+    log = duplicates.TRUTH if duplicates.tells(pipeline) else "stream_log"
+    rows = f"(SELECT * FROM {log} r WHERE EXISTS (SELECT 1 FROM {moved} m WHERE {there}))"
+    rest = f"SELECT * FROM {before} r WHERE NOT EXISTS (SELECT 1 FROM {moved} m WHERE {there})"
+    again = finished_sql(pipeline, rows, keep=classes)
+    connection.execute(f"CREATE TEMP TABLE all_{number} AS {rest} UNION ALL {again}")
+
+
+def has_moved(connection: duckdb.DuckDBPyConnection, stage_number: int) -> bool:
+    """Return whether a stage differs from the one before it."""
+    return number(connection, f"SELECT count(*) FROM moved_{stage_number}") > 0
+
+
+def _layout(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, *, same: bool) -> Layout:
+    """Return what is compared: measures, and with the same definition their states and the number of records."""
+    described = connection.execute(f"DESCRIBE {stage(0)}").fetchall()
+    types = {str(row[0]): str(row[1]) for row in described}
+    keys = ("window_start", *pipeline.key)
+    sessions = isinstance(pipeline.window, Sessions)
+    aside = {*keys, COMPONENT, *pipeline.measures, *(() if sessions else ("window_end",))}
+    rest = [name for name in types if name not in aside] if same else []
+    summed = {*additive(pipeline), "_n"}
+    values = tuple(
+        replace(agreed(pipeline, value_of(name, types[name]), same=same), additive=name in summed)
+        for name in (*pipeline.measures, *rest)
+    )
+    if not sessions:
+        values += (replace(agreed(pipeline, value_of("window_end", types["window_end"]), same=same), is_implied=True),)
+    component = COMPONENT if sessions else None
+    return Layout(
+        keys=keys, values=values, group=component or "window_start", wide=wide_columns(types), component=component
+    )
+
+
+def _within(start: datetime | None, end: datetime | None) -> str:
+    lower = f"window_start >= {_timestamp(start)}" if start else "true"
+    upper = f"window_start < {_timestamp(end)}" if end else "true"
+    return f"({lower} AND {upper})"
+
+
+def _timestamp(moment: datetime) -> str:
+    return f"make_timestamptz({round(moment.timestamp() * 1_000_000)})"
+
+
+def uncovered(pipeline: Pipeline, evidence: Evidence) -> tuple[Range, ...]:
+    """Return the ranges that are not judged, as `spans` has it."""
+    return tuple(span for spans in _by_reason(pipeline, evidence).values() for span in spans)
+
+
+def _by_reason(pipeline: Pipeline, evidence: Evidence) -> dict[str, list[Range]]:
+    """Return the ranges that are not judged, by reason, the first that counts for a window first.
+
+    What was lost and accepted is not judged, whatever the batch run says of it.
+    """
+    # An entry of `incomplete` may span many windows: all those before the oldest record that the log still holds.
+    gone = {
+        reason: [(entry.window_start, entry.window_end) for entry in evidence.run.incomplete if entry.reason == reason]
+        for reason in (LOST, EXPIRED)
+    }
+    window = pipeline.window
+    sessions = isinstance(window, Sessions)
+    lost = [(a, b - 1 if sessions else newest(window, b - 1).end) for a, b in touched(evidence.losses)]
+    return {
+        LOST: [*lost, *gone[LOST], *evidence.delivered.never],
+        DOUBLED: list(evidence.delivered.twice),
+        EXPIRED: gone[EXPIRED],
+        UNREAD: list(evidence.unread),
+        STALE: list(evidence.run.stale),
+    }
+
+
+def state_of(pipeline: Pipeline, evidence: Evidence, one: Interval) -> str:
+    """Return what is known of a window (of sessions: of a component): `closed` alone is judged.
+
+    `open` at the cut, or `incomplete(reason)`.
+    """
+    last = closed_by(pipeline, evidence.watermark)
+    closed = last is not None and one.end <= last
+    for reason, ranges in _by_reason(pipeline, evidence).items():
+        if (closed or reason == LOST) and is_affected(pipeline.window, one, ranges):
+            return f"incomplete({reason})"
+    return "closed" if closed else "open"
+
+
+def _uncovered_sql(pipeline: Pipeline, evidence: Evidence) -> str:
+    """Return SQL that is true for windows that are not judged."""
+    return affected_sql(pipeline.window, uncovered(pipeline, evidence))
+
+
+def _unjudged(
+    connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, evidence: Evidence, judged: str
+) -> tuple[Range, ...]:
+    """Return the ranges whose differences stay as they were: those not judged; of sessions what they really reach."""
+    if not isinstance(pipeline.window, Sessions):
+        return uncovered(pipeline, evidence)
+    query = f"SELECT epoch_us(window_start), epoch_us(window_end) + 1 FROM windows WHERE NOT ({judged}) ORDER BY 1, 2"
+    return tuple((start, end) for start, end in connection.execute(query).fetchall())
+
+
+def _incomplete(
+    connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, evidence: Evidence, condition: str
+) -> dict[str, int]:
+    """Count the windows that are not judged by the first reason that holds."""
+    found, earlier = {}, "false"
+    for reason, ranges in _by_reason(pipeline, evidence).items():
+        inside = affected_sql(pipeline.window, ranges)
+        count = _count(connection, f"{condition} AND ({inside}) AND NOT ({earlier})")
+        earlier = f"{earlier} OR {inside}"
+        if count:
+            found[reason] = count
+    return found
+
+
+def _count(connection: duckdb.DuckDBPyConnection, condition: str) -> int:
+    return number(connection, f"SELECT count(*) FROM windows WHERE {condition}")
+
+
+def key_columns(layout: Layout) -> str:
+    """Return the key columns, quoted, as a list for SQL."""
+    return ", ".join(map(identifier, layout.keys))

@@ -1,0 +1,1 @@
+"""Any two tables beside one another, whoever made them."""

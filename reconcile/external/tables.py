@@ -1,0 +1,219 @@
+"""`cutover diff`: the same digests and the same diff over any two tables; LEFT is expected, RIGHT is actual."""
+
+# ruff: noqa: S608 -- every name in a query is quoted by `identifier`
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from time import monotonic
+from typing import Any
+
+import duckdb
+
+from cutover.engine import queries
+from cutover.errors import DefinitionError, LakeError
+from cutover.lake.tables.delta import identifier
+from reconcile.attribution.causes import UNEXPLAINED
+from reconcile.attribution.cells import minus
+from reconcile.comparison.diff import Diff, diff
+from reconcile.comparison.layout import Layout, value_of, wide_columns
+from reconcile.external.sources import Columns, align, bind, is_number
+from reconcile.result.codec import scalar
+from reconcile.result.outcome import (
+    Cause,
+    Difference,
+    PolicyResult,
+    Reconciliation,
+    Rows,
+    Sides,
+    Verdict,
+    Windows,
+    WorstKey,
+)
+from reconcile.result.query import first, number
+
+LEFT, RIGHT = "expected_side", "actual_side"
+CELLS_AT_MOST = 500
+KEYS_AT_MOST = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What to compare, and how."""
+
+    left: str  # the expected side: a Delta folder, a Parquet file, folder or glob
+    right: str  # the actual side
+    key: tuple[str, ...]
+    window: str | None = None  # a key column too; digests are made by it
+    tolerances: Mapping[str, float] | None = None  # absolute, by column
+
+
+def compare_tables(asked: Asked) -> Reconciliation:
+    """Compare two tables as multisets of rows by key, null-safe.
+
+    Raises:
+        DefinitionError: A table is not there, or a named column is not on both sides.
+        LakeError: A file cannot be read.
+    """
+    at, began = datetime.now(UTC), monotonic()
+    with queries.connect() as connection:
+        bind(connection, "left_raw", asked.left)
+        bind(connection, "right_raw", asked.right)
+        try:
+            columns = align(connection, ("left_raw", "right_raw"), (LEFT, RIGHT))
+            layout = _layout(asked, columns)
+            found = diff(connection, layout, LEFT, RIGHT, into="different")
+            result = _result(connection, asked, layout, columns, found)
+        except (duckdb.BinderException, duckdb.ParserException, duckdb.CatalogException):
+            raise
+        except duckdb.Error as error:
+            msg = f"Tables `{asked.left}` and `{asked.right}`: expected files that can be read, got: {error}"
+            raise LakeError(msg, runbook="TableUnreadable") from None
+    return _stamped(result, at, monotonic() - began)
+
+
+def _layout(asked: Asked, columns: Columns) -> Layout:
+    window = (asked.window,) if asked.window else ()
+    keys = tuple(dict.fromkeys((*window, *asked.key)))
+    for name in (*keys, *(asked.tolerances or {})):
+        if name not in columns.common:
+            msg = (
+                f"Column `{name}`: expected a column of both tables, they share {', '.join(columns.common) or 'none'}."
+            )
+            raise DefinitionError(msg)
+    for name in asked.tolerances or {}:
+        if not is_number(columns.common[name]):
+            msg = f"`--tolerance`: column `{name}`: expected a number, got {columns.common[name]}."
+            raise DefinitionError(msg)
+    rest = [name for name in columns.common if name not in keys]
+    tolerances = dict.fromkeys(columns.exact, 0.0) | dict(asked.tolerances or {})
+    values = tuple(value_of(name, columns.common[name], tolerances) for name in rest)
+    return Layout(keys=keys, values=values, group=asked.window, wide=wide_columns(columns.common))
+
+
+def _result(
+    connection: duckdb.DuckDBPyConnection, asked: Asked, layout: Layout, columns: Columns, found: Diff
+) -> Reconciliation:
+    rows = Rows(
+        compared=number(connection, f"SELECT count(*) FROM {RIGHT}") + found.missing,
+        missing=found.missing,
+        extra=found.extra,
+        changed=found.changed,
+    )
+    verdict, exit_code = _verdict(rows, found, columns)
+    windows = _windows(connection, layout, found)
+    return Reconciliation(
+        kind="tables",
+        pipeline="diff",
+        run_id="",
+        at="",
+        verdict=verdict,
+        exit_code=exit_code,
+        sentence=_sentence(rows, found, columns),
+        sides=Sides(expected=asked.left, actual=asked.right),
+        windows=windows,
+        rows=rows,
+        causes={UNEXPLAINED: Cause(rows=found.rows)},
+        policy=PolicyResult(unexplained=found.rows, within=exit_code == 0),
+        worst_keys=_worst_keys(connection, layout),
+        differences=_differences(connection, layout),
+        differences_total=_cells(connection, layout),
+        notes=(*columns.notes, *_duplicates(connection, layout)),
+    )
+
+
+def _verdict(rows: Rows, found: Diff, columns: Columns) -> tuple[Verdict, int]:
+    """Return the verdict and its exit code; agreement of nothing with nothing proves nothing."""
+    if found.rows or not columns.is_same:
+        return Verdict.DIVERGED, 1
+    return (Verdict.CONSISTENT, 0) if rows.compared else (Verdict.NOT_COMPARABLE, 2)
+
+
+def _windows(connection: duckdb.DuckDBPyConnection, layout: Layout, found: Diff) -> Windows:
+    """Return how many windows there are and differ; none where no window column was named."""
+    if layout.group is None:
+        return Windows()
+    column = identifier(layout.group)
+    both = f"(SELECT {column} FROM {LEFT} UNION ALL SELECT {column} FROM {RIGHT})"
+    lowest, highest = first(connection, f"SELECT min({column}), max({column}) FROM {both}")
+    different = number(connection, f"SELECT count(*) FROM (SELECT DISTINCT {column} FROM different)")
+    ends = (None if end is None else str(scalar(end)) for end in (lowest, highest))
+    return Windows(compared=found.groups, different=different, first=next(ends), last=next(ends))
+
+
+def _sentence(rows: Rows, found: Diff, columns: Columns) -> str:
+    if not rows.compared and columns.is_same:
+        return "Nothing was compared: both tables are empty. Name tables or versions that hold rows."
+    if found.rows == 0:
+        schema = "." if columns.is_same else "; the schemas differ."
+        return f"The tables agree in all {rows.compared:,} rows of the columns that they share{schema}"
+    parts = [(rows.missing, "missing"), (rows.extra, "extra"), (rows.changed, "changed")]
+    listed = ", ".join(f"{count:,} {name}" for count, name in parts if count)
+    return f"The tables differ in {found.rows:,} of {rows.compared:,} rows: {listed}."
+
+
+def _duplicates(connection: duckdb.DuckDBPyConnection, layout: Layout) -> list[str]:
+    """Return a note for each side on which a key is not unique; its rows are compared as a multiset."""
+    keys = ", ".join(map(identifier, layout.keys))
+    notes = []
+    for name, side in ((LEFT, "expected"), (RIGHT, "actual")):
+        doubled = number(connection, f"SELECT count(*) FROM (SELECT 1 FROM {name} GROUP BY {keys} HAVING count(*) > 1)")
+        if doubled:
+            notes.append(f"The key is not unique on the {side} side: {doubled:,} keys have more than one row.")
+    return notes
+
+
+def _differences(connection: duckdb.DuckDBPyConnection, layout: Layout) -> tuple[Difference, ...]:
+    keys = ", ".join(map(identifier, layout.keys))
+    values = [f"__{side}{i}" for i in range(len(layout.values)) for side in ("e", "a", "d")]
+    query = (
+        f"SELECT {', '.join([keys, '__diff', *values])} FROM different ORDER BY {keys}, __copy LIMIT {CELLS_AT_MOST}"
+    )
+    rows = connection.execute(query).fetchall()
+    return tuple(cell for row in rows for cell in _row_cells(layout, row))[:CELLS_AT_MOST]
+
+
+def _row_cells(layout: Layout, row: Sequence[Any]) -> list[Difference]:
+    """Return a cell for each value that differs; one named after the key where a row without values is on one side."""
+    at = len(layout.keys)
+    key = {name: scalar(value) for name, value in zip(layout.keys, row[:at], strict=True)}
+    window = None if layout.group is None else str(key.pop(layout.group))
+    kind, flat = str(row[at]), row[at + 1 :]
+    found = [(v.name, flat[3 * i], flat[3 * i + 1]) for i, v in enumerate(layout.values) if flat[3 * i + 2]]
+    return [
+        Difference(
+            window_start=window,
+            key=key,
+            measure=name,
+            kind=kind,
+            streaming=scalar(actual),
+            batch=scalar(expected),
+            difference=minus(actual, expected, additive=False),
+            cause=UNEXPLAINED,
+        )
+        for name, expected, actual in found or [("(row)", None, None)]
+    ]
+
+
+def _cells(connection: duckdb.DuckDBPyConnection, layout: Layout) -> int:
+    flags = " + ".join(f"__d{i}::INTEGER" for i in range(len(layout.values))) or "0"
+    return number(connection, f"SELECT sum(greatest(1, {flags})) FROM different")
+
+
+def _worst_keys(connection: duckdb.DuckDBPyConnection, layout: Layout) -> tuple[WorstKey, ...]:
+    """Return the keys with the most different rows over all windows; nothing without a window column."""
+    names = [name for name in layout.keys if name != layout.group]
+    if layout.group is None or not names:
+        return ()
+    keys = ", ".join(map(identifier, names))
+    query = f"SELECT {keys}, count(*) AS differing FROM different GROUP BY ALL ORDER BY differing DESC, {keys}"
+    rows = connection.execute(f"{query} LIMIT {KEYS_AT_MOST}").fetchall()
+    return tuple(
+        WorstKey(key={n: scalar(v) for n, v in zip(names, row, strict=False)}, rows=int(row[-1])) for row in rows
+    )
+
+
+def _stamped(result: Reconciliation, at: datetime, seconds: float) -> Reconciliation:
+    run_id = f"{at:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
+    return replace(result, run_id=run_id, at=at.isoformat().replace("+00:00", "Z"), seconds=round(seconds, 3))

@@ -1,0 +1,1 @@
+"""The verdict, and the history in which verdicts speak."""

@@ -1,0 +1,227 @@
+"""What is remembered of comparisons: one line for each cut, fingerprint and range that was compared, repeats counted.
+
+A comparison that finds what its line says is recorded as a repeat of that line; one that finds anything else, though
+nothing was to change, is a line of its own.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from cutover.definition.compile.fingerprint import result_fingerprint
+from cutover.definition.model.pipeline import Pipeline
+from cutover.lake.batch_runs import Range
+from cutover.lake.control import control_tables, versions
+from cutover.lake.paths import ControlTable, control_uri
+from cutover.lake.tables import delta, upkeep
+from cutover.settings import Settings
+from reconcile.judgement import lifecycle, records
+from reconcile.judgement.records import Recorded
+from reconcile.result.outcome import Reconciliation, Versions
+
+_GROWING: tuple[ControlTable, ...] = ("reconciliations", "verifications", "differences", "proofs", "pins")
+_PASSING = ("run_id", "at", "seconds", "report", "page", "repeats", "repeated_at", "speaks_for")  # of no finding
+RANGES_AT_MOST = 1_000
+"""Ranges of windows that were not judged, which a row names; beyond them it names the stretch that holds them all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """Where a comparison will stand in the history: as a line of its own, or as a repeat."""
+
+    pipeline: str
+    turn: int  # the history's sequence that it was decided for
+    lines: tuple[Recorded, ...]  # of the definition, without it
+    made: Recorded  # its line with it
+    version: int | None  # in force
+    unjudged: tuple[Range, ...]
+
+    @property
+    def newer(self) -> tuple[Recorded, ...]:
+        """Return the whole comparisons that stand behind it, the newest last."""
+        here = records.position(self.made, self.version)
+        ordered = records.in_order(self.lines, self.version)
+        return tuple(one for one in ordered if one.whole and records.position(one, self.version) > here)
+
+    @property
+    def speaks_for(self) -> str | None:
+        """Return what the comparison speaks for alone, as a sentence; None if it speaks for the pipeline now."""
+        spoken = [*self.lines, self.made] if self.made.speaks else list(self.lines)
+        found = records.present(spoken, self.version)
+        if found is not None and found.run_id == self.made.run_id:
+            return None
+        cut = "no cut" if self.made.epoch < 0 else f"the cut of epoch {self.made.epoch}"
+        alone = cut if self.made.whole else f"a range at {cut}"
+        other = "" if self.made.version in {self.version, None} else f" of stream-{self.made.version}"
+        now = "no comparison yet" if found is None else f"run {found.run_id} at epoch {found.epoch}: {found.verdict}"
+        return f"Speaks for {alone}{other} alone; what stands for `{self.pipeline}` now is {now}."
+
+
+def find_entry(
+    settings: Settings,
+    result: Reconciliation,
+    *,
+    fingerprint: str,
+    version: int | None,
+    at: datetime,
+    unjudged: Sequence[Range] = (),
+) -> Entry:
+    """Return where a comparison would stand in the history as it is now.
+
+    Args:
+        settings: Where the lake lies.
+        result: The comparison, under a run id of its own.
+        fingerprint: Result fingerprint of the definition.
+        version: Of the stream, in force.
+        at: Time of the run.
+        unjudged: Closed windows that the run left out and where open ones begin, microseconds.
+    """
+    turn = control_tables.next_turn(settings, "reconciliations", result.pipeline)
+    rows = control_tables.read(settings, "reconciliations", result.pipeline)
+    ranges = _ranges(unjudged)
+    row = _row(settings, result, fingerprint, at, ranges) | {"sequence": turn}
+    mine = [one for one in records.lines(rows) if one.fingerprint == fingerprint]
+    before = max((one for one in mine if one.key == row["cut_key"]), key=lambda one: one.sequence, default=None)
+    run_id = before.run_id if before is not None and before.content == row["content"] else result.run_id
+    placed = records.lines([*rows, row | {"run_id": run_id}])
+    return Entry(
+        pipeline=result.pipeline,
+        turn=turn,
+        lines=tuple(one for one in mine if one.run_id != run_id and one.speaks),
+        made=next(one for one in placed if one.run_id == run_id),
+        version=version,
+        unjudged=ranges,
+    )
+
+
+def present(settings: Settings, pipeline: Pipeline) -> Recorded | None:
+    """Return the comparison that speaks for a pipeline now, as the history has it at this moment.
+
+    Raises:
+        LakeError: The history cannot be read.
+    """
+    lines, version = of_now(settings, pipeline)
+    return records.present(lines, version)
+
+
+def newest_first(settings: Settings, pipeline: Pipeline) -> tuple[Recorded, ...]:
+    """Return all lines of a pipeline: what speaks for it now, the others from the newest cut back, former definitions.
+
+    Raises:
+        LakeError: The history cannot be read.
+    """
+    (mine, version), every = of_now(settings, pipeline), records.read(settings, pipeline.name)
+    newest = records.present(mine, version)
+    ordered = records.in_order(mine, version)
+    known = {one.run_id for one in ordered}
+    rest = [one for one in every if one.run_id not in known]
+    return tuple(([newest] if newest else []) + [one for one in reversed([*rest, *ordered]) if one != newest])
+
+
+def of_now(settings: Settings, pipeline: Pipeline) -> tuple[tuple[Recorded, ...], int | None]:
+    """Return the lines under the definition in force, and the version of the stream that serves.
+
+    Raises:
+        LakeError: The history cannot be read.
+    """
+    serving = versions.current(settings.model_copy(update={"stream_version": None}), pipeline)
+    found = records.of_definition(records.read(settings, pipeline.name), result_fingerprint(pipeline))
+    return found, None if serving is None else serving.number
+
+
+def open_differences(settings: Settings, pipeline: Pipeline) -> Mapping[lifecycle.Place, lifecycle.OpenDifference]:
+    """Return the differences that nothing explains and that no later comparison judged away.
+
+    Raises:
+        LakeError: The history cannot be read.
+    """
+    lines, version = of_now(settings, pipeline)
+    return lifecycle.open_differences(settings, pipeline.name, lines, version)
+
+
+def record(settings: Settings, result: Reconciliation, placed: Entry) -> None:
+    """Append what became of the run's differences, then its row, in the turn that its place was decided for.
+
+    Every run has a row, also one that could not compare.
+
+    Raises:
+        OvertakenError: Another run was recorded meanwhile; its place has to be found anew.
+    """
+    # Of a version beside the one that serves the differences have no life: they are looked at once.
+    if result.seal.holds and settings.stream_version is None:
+        opened = lifecycle.open_differences(settings, result.pipeline, placed.lines, placed.version)
+        rows = lifecycle.rows(result, placed.made, opened, placed.newer)
+        if rows:
+            control_tables.append(settings, "differences", rows)
+    row = _row(settings, result, placed.made.fingerprint, placed.made.last, placed.unjudged)
+    control_tables.append(settings, "reconciliations", [row], turn=placed.turn)
+    for table in _GROWING:
+        uri = control_uri(settings, table)
+        if delta.exists(uri) and upkeep.compact(uri):
+            upkeep.clean(uri)
+
+
+def _row(
+    settings: Settings, result: Reconciliation, fingerprint: str, at: datetime, unjudged: Sequence[Range]
+) -> dict[str, Any]:
+    """Return the row; a cut stands in it only if it was read: what somebody asked for need not be one."""
+    version = result.seal.versions.stream
+    return {
+        "run_id": result.run_id,
+        "pipeline": result.pipeline,
+        "at": at,
+        "epoch": None if version is None else result.seal.epoch,
+        "result_fingerprint": fingerprint,
+        "stream_version": settings.stream_version if version is None else version,
+        "verdict": result.verdict.value,
+        "exit_code": result.exit_code,
+        "cut_key": _cut_key(result, fingerprint),
+        "content": _content(result),
+        "unjudged": json.dumps(list(unjudged)),
+        "result": json.dumps(_slim(result).to_json(), sort_keys=True),
+        "report": result.report_path,
+    }
+
+
+def _cut_key(result: Reconciliation, fingerprint: str) -> str:
+    """Return a digest of what was to be compared: fingerprint, version of the stream, cut, range."""
+    seal = result.seal
+    logs = [[log.topic_id, dict(log.cut)] for log in seal.logs]
+    return _digest([fingerprint, seal.versions.stream, seal.epoch, logs, result.from_, result.to])
+
+
+def _content(result: Reconciliation) -> str:
+    """Return a digest of what was found, which the same sides give again whoever wrote their tables anew."""
+    seal = replace(result.seal, versions=Versions(stream=result.seal.versions.stream), batch_run=None)
+    found = replace(result, seal=seal).to_json()
+    return _digest({name: value for name, value in found.items() if name not in _PASSING})
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def _ranges(unjudged: Sequence[Range]) -> tuple[Range, ...]:
+    """Return ranges that do not meet, ascending, and few of them."""
+    merged: list[Range] = []
+    for start, end in sorted(unjudged):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
+        else:
+            merged.append((start, end))
+    return tuple(merged) if len(merged) <= RANGES_AT_MOST else ((merged[0][0], merged[-1][1]),)
+
+
+def _slim(result: Reconciliation) -> Reconciliation:
+    return replace(
+        result,
+        window_series=(),
+        epochs_series=(),
+        samples=(),
+        differences=(),
+        worst_keys=(),
+        lateness_histogram=(),
+    )

@@ -1,0 +1,182 @@
+"""Recorded comparisons, and the order in which they speak: by version, by cut, then by when they were recorded.
+
+A comparison speaks for its cut. So one at an older cut, however late it ends, and one over a range never make anything
+good that a newer one found; what any of them found wrong stands until a whole comparison at the same or a newer cut,
+recorded after it or at a newer cut, agrees. The order of recording is the history's own sequence, not a clock.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from cutover.lake.batch_runs import Range
+from cutover.lake.control import control_tables
+from cutover.settings import Settings
+from reconcile.attribution.causes import UNEXPLAINED
+from reconcile.result.outcome import Verdict
+
+AGREE = frozenset({Verdict.CONSISTENT, Verdict.EXPLAINED})
+Position = tuple[bool, int, int, int]  # is of the version in force, version, epoch of the cut, sequence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """One line of the history: a comparison of one cut, fingerprint and range, and how often it was made again."""
+
+    run_id: str
+    key: str  # cut, fingerprint and range, as a digest
+    content: str  # what it found, as a digest: without ids, times and versions of tables
+    first: datetime  # when it was made
+    last: datetime  # when it was made with the same outcome last
+    times: int  # how often it was made
+    sequence: int  # of its newest row
+    fingerprint: str
+    version: int | None  # of the stream; None: it could not be told
+    epoch: int  # of its cut; where there is none, of the newest cut that was known then; -1: none was
+    has_cut: bool  # epoch is that of a cut that was read
+    whole: bool  # all closed windows, not a range that was asked for
+    verdict: Verdict
+    exit_code: int
+    result: Mapping[str, Any]  # as recorded last, without its series
+    unjudged: tuple[Range, ...]  # closed windows that it left out, microseconds
+    report: str | None
+
+    @property
+    def is_comparable(self) -> bool:
+        """Return whether it says something of the data."""
+        return self.verdict is not Verdict.NOT_COMPARABLE
+
+    @property
+    def agrees(self) -> bool:
+        """Return whether nothing is unexplained."""
+        return self.verdict in AGREE
+
+    @property
+    def speaks(self) -> bool:
+        """Return whether it says anything at all: not if somebody asked for a cut or a range that holds nothing."""
+        codes = {breach.get("code") for breach in self.result.get("seal", {}).get("breaches", [])}
+        asked_for_nothing = codes == {"nothing"} and not self.whole
+        asked_in_vain = codes == {"no_batch"} and self.result.get("seal", {}).get("epoch") is not None
+        return self.is_comparable or not (asked_for_nothing or asked_in_vain)
+
+    def judged(self, window_start: int) -> bool:
+        """Return whether it compared a window (microseconds), with all others of all keys.
+
+        A window that neither side has any more is judged too: they agree on it.
+        """
+        left_out = any(start <= window_start < end for start, end in self.unjudged)
+        return self.whole and self.is_comparable and not left_out
+
+
+def read(settings: Settings, pipeline: str) -> tuple[Recorded, ...]:
+    """Return the lines of a pipeline's history under all of its definitions, in the order of recording.
+
+    Raises:
+        LakeError: The history cannot be read.
+    """
+    return lines(control_tables.read(settings, "reconciliations", pipeline))
+
+
+def lines(rows: Iterable[Mapping[str, Any]]) -> tuple[Recorded, ...]:
+    """Return the lines that rows of `reconciliations` amount to; rows of one run id are one line, made again.
+
+    Args:
+        rows: By `sequence`.
+    """
+    found: dict[str, Recorded] = {}
+    known: dict[tuple[str, int | None], int] = {}  # newest epoch of a cut so far
+    for row in rows:
+        one = _recorded(row)
+        newest = max((epoch for key, epoch in known.items() if _is_same(key, one)), default=-1)
+        if one.has_cut:
+            known[one.fingerprint, one.version] = max(one.epoch, newest)
+        else:
+            one = replace(one, epoch=newest)
+        before = found.pop(one.run_id, None)
+        found[one.run_id] = one if before is None else replace(one, first=before.first, times=before.times + 1)
+    return tuple(found.values())
+
+
+def _is_same(key: tuple[str, int | None], one: Recorded) -> bool:
+    return key[0] == one.fingerprint and (one.version is None or key[1] == one.version)
+
+
+def _recorded(row: Mapping[str, Any]) -> Recorded:
+    result = json.loads(row["result"] or "{}")
+    return Recorded(
+        run_id=row["run_id"],
+        key=row["cut_key"],
+        content=row["content"],
+        first=row["at"],
+        last=row["at"],
+        times=1,
+        sequence=row["sequence"],
+        fingerprint=row["result_fingerprint"],
+        version=row["stream_version"],
+        epoch=-1 if row["epoch"] is None else row["epoch"],
+        has_cut=row["epoch"] is not None,
+        whole=result.get("from") is None and result.get("to") is None,
+        verdict=Verdict(row["verdict"]),
+        exit_code=row["exit_code"],
+        result=result,
+        unjudged=tuple((start, end) for start, end in json.loads(row["unjudged"] or "[]")),
+        report=row["report"],
+    )
+
+
+def of_definition(found: Iterable[Recorded], fingerprint: str) -> tuple[Recorded, ...]:
+    """Return the lines under one definition that say anything, in the order of recording."""
+    return tuple(one for one in found if one.fingerprint == fingerprint and one.speaks)
+
+
+def position(one: Recorded, version: int | None) -> Position:
+    """Return where a line stands among those of its definition; what could not name a version is of the one in force.
+
+    Args:
+        one: The line.
+        version: In force; the others come before it, by their number.
+    """
+    own = version if one.version is None else one.version
+    number = -1 if own is None else own
+    return own == version, number, one.epoch, one.sequence
+
+
+def in_order(found: Iterable[Recorded], version: int | None) -> tuple[Recorded, ...]:
+    """Return lines of one definition in the order in which they speak, the newest last."""
+    return tuple(sorted(found, key=lambda one: position(one, version)))
+
+
+def present(found: Iterable[Recorded], version: int | None) -> Recorded | None:
+    """Return the line that speaks for a pipeline now: the newest whole one of the version in force; None: none does."""
+    mine = (one for one in found if one.whole and one.version in {version, None})
+    return max(mine, key=lambda one: position(one, version), default=None)
+
+
+def standing(found: Sequence[Recorded], version: int | None) -> tuple[Recorded, ...]:
+    """Return the lines whose bad word still stands, in their order: no newer whole one says otherwise.
+
+    A whole comparison ends that there was none; only one that agrees ends a divergence.
+    """
+    ordered = in_order(found, version)
+    whole = [position(one, version) for one in ordered if one.whole and one.is_comparable]
+    agreed = [position(one, version) for one in ordered if one.whole and one.agrees]
+    last_whole, last_agreed = max(whole, default=None), max(agreed, default=None)
+
+    def stands(one: Recorded) -> bool:
+        over = last_agreed if one.is_comparable else last_whole
+        return not one.agrees and (over is None or position(one, version) > over)
+
+    return tuple(filter(stands, ordered))
+
+
+def unexplained(one: Recorded) -> int:
+    """Return the (window, key) rows of a line that nothing explains."""
+    return int(one.result.get("causes", {}).get(UNEXPLAINED, {}).get("rows", 0))
+
+
+def micros(iso: str) -> int:
+    """Return an ISO time in microseconds since 1970, exactly."""
+    moment = datetime.fromisoformat(iso)
+    return round(moment.replace(microsecond=0).timestamp()) * 1_000_000 + moment.microsecond

@@ -1,0 +1,173 @@
+"""What a report shows beside the verdict: totals, windows over time, lateness, epochs, worst keys, sample records."""
+
+# ruff: noqa: S608 -- every name in a query is quoted by `identifier`
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from cutover.definition.model.pipeline import Pipeline
+from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.lake.tables.delta import identifier
+from cutover.records.closing import grace
+from reconcile.attribution.causes import UNEXPLAINED
+from reconcile.comparison.layout import Value, additive
+from reconcile.comparison.sides import BATCH, Sides, key_columns, stage
+from reconcile.preconditions.seal import iso
+from reconcile.result.codec import Scalar, scalar
+from reconcile.result.outcome import EpochPoint, LatenessBin, Sample, Waterfall, WaterfallStep, WindowPoint, WorstKey
+from reconcile.result.query import first
+
+POINTS_AT_MOST = 1_000
+KEYS_AT_MOST = 20
+SAMPLES_AT_MOST = 20  # of each class
+BIN_EDGES = (0, 5, 15, 30, 60, 120, 240, 480, 960, 1440, 2880, 10080)  # minutes
+_MINUTE = 60_000_000
+_SECOND = 1_000_000
+_MONDAY = 4 * 1440 * _MINUTE  # the first one after 1970 began
+_SPANS = [m * _MINUTE for m in (5, 15, 30, 60, 180, 360, 720, 1440, 10_080, 40_320)]
+
+
+def waterfalls(sides: Sides, pipeline: Pipeline) -> tuple[Waterfall, ...]:
+    """Return, for each additive measure, the way from the batch's total to the stream's."""
+    return tuple(_waterfall(sides, name) for name in additive(pipeline))
+
+
+def _waterfall(sides: Sides, measure: str) -> Waterfall:
+    i = [value.name for value in sides.layout.values].index(measure)
+    last = len(sides.merged)
+    value = sides.layout.values[i]
+    apart = [(f"__v{n - 1}_{i}", f"__v{n}_{i}") for n in range(1, last + 1)] + [(f"__v{last}_{i}", f"__b{i}")]
+    shares = [value.total(f"coalesce({before}, 0) - coalesce({after}, 0)") for before, after in apart]
+    amounts = first(sides.connection, f"SELECT {', '.join(shares)} FROM touched")
+    names = (*map(str, sides.merged), UNEXPLAINED)
+    steps = [WaterfallStep(cause=n, amount=scalar(a)) for n, a in zip(names, amounts, strict=True) if a]
+    batch, streaming = (_total(sides, side, value) for side in (BATCH, stage(0)))
+    return Waterfall(measure=measure, batch=batch, steps=tuple(steps), streaming=streaming)
+
+
+def _total(sides: Sides, side: str, value: Value) -> Scalar:
+    return scalar(first(sides.connection, f"SELECT {value.total(identifier(value.name))} FROM {identifier(side)}")[0])
+
+
+def windows(sides: Sides, pipeline: Pipeline) -> tuple[WindowPoint, ...]:
+    """Return one point for each compared window; beyond 1,000 windows each point stands for those of a round time.
+
+    Hours, days or weeks (from Monday, UTC): a fixed number of windows would drift through the day and draw waves.
+    """
+    measured = additive(pipeline)
+    value = next((one for one in sides.layout.values if one.name in measured[:1]), Value(name=""))
+    column = identifier(value.name) if measured else "NULL::BIGINT"
+    totals = ", ".join(
+        f"{name} AS (SELECT window_start, {value.total(column)} AS total FROM {identifier(side)} GROUP BY 1)"
+        for name, side in (("b", BATCH), ("s", stage(0)))
+    )
+    query = f"""
+        WITH {totals},
+        d AS (SELECT window_start, count(*) AS differing FROM touched GROUP BY 1),
+        w AS (SELECT coalesce(b.window_start, s.window_start) AS opens, s.total AS streaming, b.total AS batch
+              FROM b FULL JOIN s ON b.window_start = s.window_start),
+        n AS (SELECT *, epoch_us(opens) - {_MONDAY} AS micros FROM w LEFT JOIN d ON d.window_start = w.opens),
+        span AS (SELECT count(*) AS many, max(micros) - min(micros) AS span FROM n),
+        size AS (SELECT CASE WHEN any_value(many) <= {POINTS_AT_MOST} THEN 1
+                        ELSE coalesce(min(s) FILTER (span // s < {POINTS_AT_MOST}), {_SPANS[-1]}) END AS size
+                 FROM span, unnest({_SPANS}) AS t(s))
+        SELECT min(opens), {value.total("streaming")}, {value.total("batch")}, coalesce(sum(differing), 0), count(*)
+        FROM n, size GROUP BY micros // size ORDER BY 1
+    """
+    return tuple(
+        WindowPoint(
+            window_start=str(scalar(at)),
+            streaming=scalar(streaming),
+            batch=scalar(batch),
+            different_rows=int(rows),
+            windows=int(many),
+        )
+        for at, streaming, batch, rows, many in sides.connection.execute(query).fetchall()
+    )
+
+
+def lateness(sides: Sides, pipeline: Pipeline) -> tuple[LatenessBin, ...]:
+    """Return late (record, window) pairs by how far the watermark was beyond the end of what their window accepts."""
+    query = f"""
+        SELECT (w.watermark - epoch_us(l.window_end) - {grace(pipeline)}) / {_MINUTE} FROM ledger l
+        JOIN epoch_watermarks w ON w.epoch = l._epoch WHERE l._class = 'late' AND w.watermark IS NOT NULL
+    """
+    late = [float(row[0]) for row in sides.connection.execute(query).fetchall()]
+    top = max([*late, BIN_EDGES[-1]])
+    edges = [*BIN_EDGES, top + 1]
+    bins = [
+        LatenessBin(from_minutes=low, to_minutes=high, events=sum(low <= minutes < high for minutes in late))
+        for low, high in pairwise(edges)
+    ]
+    filled = [i for i, item in enumerate(bins) if item.events]
+    return tuple(bins[: filled[-1] + 1]) if filled else ()
+
+
+def epochs(records: Sequence[EpochRecord]) -> tuple[EpochPoint, ...]:
+    """Return a point for each epoch; beyond 1,000 the last of several in a row, with the records and seconds of all."""
+    step = -(-len(records) // POINTS_AT_MOST) or 1
+    chunks = [records[i : i + step] for i in range(0, len(records), step)]
+    return tuple(_epoch_point(chunk) for chunk in chunks)
+
+
+def _epoch_point(chunk: Sequence[EpochRecord]) -> EpochPoint:
+    record = chunk[-1]
+    newest = max(record.max_event.values(), default=None)
+    known = newest is not None and record.watermark_after is not None
+    lag = (newest - record.watermark_after) / _SECOND if known else None  # type: ignore[operator]  # both known
+    return EpochPoint(
+        epoch=record.epoch,
+        watermark=iso(record.watermark_after),
+        newest_event=iso(newest),
+        lag=lag,
+        records=sum(item.records for item in chunk),
+        seconds=round(sum(item.seconds for item in chunk), 3),
+    )
+
+
+def worst_keys(sides: Sides, pipeline: Pipeline) -> tuple[WorstKey, ...]:
+    """Return the keys with the most different rows, then the largest difference of the first additive measure."""
+    measured = additive(pipeline)
+    names = [value.name for value in sides.layout.values]
+    i = names.index(measured[0]) if measured else None
+    off = "NULL" if i is None else sides.layout.values[i].total(f"coalesce(__v0_{i}, 0) - coalesce(__b{i}, 0)")
+    keys = ", ".join(map(identifier, pipeline.key)) or "1"
+    query = f"""
+        SELECT {keys}, count(*) AS differing, {off} AS off FROM touched GROUP BY ALL
+        ORDER BY differing DESC, abs(off) DESC NULLS LAST, {keys} LIMIT {KEYS_AT_MOST}
+    """
+    return tuple(
+        WorstKey(
+            key={name: scalar(value) for name, value in zip(pipeline.key, row, strict=False)},
+            rows=int(row[-2]),
+            measure=measured[0] if measured else None,
+            difference=scalar(row[-1]),
+        )
+        for row in sides.connection.execute(query).fetchall()
+    )
+
+
+def samples(sides: Sides, pipeline: Pipeline) -> tuple[Sample, ...]:
+    """Return the first records of each class that did not count, by partition and offset."""
+    order = f"_partition, _offset, {key_columns(sides.layout)}, event_time, reason"
+    query = f"""
+        SELECT _class, _partition, _offset, event_time, reason, {key_columns(sides.layout)} FROM ledger
+        QUALIFY row_number() OVER (PARTITION BY _class ORDER BY {order}) <= {SAMPLES_AT_MOST}
+        ORDER BY _class = 'late' DESC, _class, {order}
+    """
+    return tuple(
+        Sample(
+            class_=str(row[0]),
+            partition=int(row[1]),
+            offset=int(row[2]),
+            event_time=None if row[3] is None else str(scalar(row[3])),
+            reason=row[4],
+            window_start=None if row[5] is None else str(scalar(row[5])),
+            key={} if row[5] is None else _key(pipeline, row[6:]),
+        )
+        for row in sides.connection.execute(query).fetchall()
+    )
+
+
+def _key(pipeline: Pipeline, values: Sequence[object]) -> dict[str, Scalar]:
+    return {name: scalar(value) for name, value in zip(pipeline.key, values, strict=True)}

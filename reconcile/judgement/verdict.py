@@ -1,0 +1,144 @@
+"""The verdict: a pure function of what was found, and the sentence that says it."""
+
+from dataclasses import dataclass
+
+from cutover.definition.model.pipeline import Policy
+from reconcile.attribution.causes import UNEXPLAINED
+from reconcile.comparison.sides import DIMENSION
+from reconcile.result.outcome import Events, PolicyResult, Rows, Seal, Verdict, Windows
+
+EXIT = {Verdict.CONSISTENT: 0, Verdict.NOT_COMPARABLE: 2, Verdict.DIVERGED: 1}
+RUNBOOKS = {Verdict.DIVERGED: "DivergenceUnexplained", Verdict.EXPLAINED: "LateRateHigh"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """What a verdict is made of."""
+
+    windows: Windows
+    rows: Rows
+    explained: int  # (window, key) rows whose difference a cause reproduces
+    unexplained: int  # (window, key) rows without one
+    late_share: float
+    dimension: int = 0  # (window, key) rows that another version of a dimension takes part in
+    causes: tuple[str, ...] = ()  # names that explain at least one row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """A verdict with its exit code, its policy and the page for people on call."""
+
+    verdict: Verdict
+    exit_code: int
+    policy: PolicyResult
+    runbook: str | None
+
+
+def late_share(late: int, accepted: int) -> float:
+    """Return late / (accepted + late), (record, window) pairs; 0 where there are none."""
+    return late / (accepted + late) if accepted + late else 0.0
+
+
+def decide(judged: Judged, policy: Policy) -> Decision:
+    """Return the verdict on two sides whose seal holds.
+
+    CONSISTENT: no row differs. EXPLAINED: a cause reproduces every difference; exit 0 within the policy, 1 beyond it.
+    DIVERGED: some row has none; within the policy's `max_unexplained` too the verdict stays, only the policy is kept.
+    """
+    reasons = tuple(_reasons(judged, policy))
+    result = PolicyResult(
+        max_late_share=policy.max_late_share,
+        max_unexplained=policy.max_unexplained,
+        max_dimension_rows=policy.max_dimension_rows,
+        late_share=judged.late_share,
+        unexplained=judged.unexplained,
+        within=not reasons,
+        reasons=reasons,
+    )
+    verdict = _verdict(judged)
+    exit_code = EXIT.get(verdict, 0 if result.within else 1)
+    page = RUNBOOKS.get(verdict) if exit_code else None
+    if verdict is Verdict.EXPLAINED and judged.dimension > policy.max_dimension_rows:
+        page = "DimensionChanged"
+    return Decision(verdict=verdict, exit_code=exit_code, policy=result, runbook=page)
+
+
+def broken(seal: Seal, policy: Policy) -> Decision:
+    """Return the verdict on two sides whose seal does not hold."""
+    reasons = tuple(breach.message for breach in seal.breaches)
+    result = PolicyResult(
+        max_late_share=policy.max_late_share, max_unexplained=policy.max_unexplained, within=False, reasons=reasons
+    )
+    page = next((breach.runbook for breach in seal.breaches if breach.runbook), "NotComparable")
+    return Decision(verdict=Verdict.NOT_COMPARABLE, exit_code=2, policy=result, runbook=page)
+
+
+def _verdict(judged: Judged) -> Verdict:
+    if judged.unexplained:
+        return Verdict.DIVERGED
+    return Verdict.EXPLAINED if judged.explained else Verdict.CONSISTENT
+
+
+def _reasons(judged: Judged, policy: Policy) -> list[str]:
+    reasons = []
+    if judged.unexplained > policy.max_unexplained:
+        reasons.append(f"{judged.unexplained:,} unexplained rows, the policy allows {policy.max_unexplained:,}.")
+    if judged.dimension > policy.max_dimension_rows:
+        reasons.append(
+            f"{judged.dimension:,} rows that another version of a dimension explains, the policy allows "
+            f"{policy.max_dimension_rows:,}."
+        )
+    if judged.late_share > policy.max_late_share:
+        reasons.append(
+            f"Late share {_percent(judged.late_share)}, the policy allows {_percent(policy.max_late_share)}."
+        )
+    return reasons
+
+
+def sentence(verdict: Verdict, judged: Judged, events: Events, policy: PolicyResult) -> str:
+    """Return the verdict on comparable sides in plain words, with its numbers."""
+    compared = f"{_many(judged.windows.compared, 'closed window')} ({_many(judged.rows.compared, 'row')})"
+    if verdict is Verdict.CONSISTENT:
+        return f"Streaming and batch agree in all {compared}."
+    differ = _differences(judged)
+    if verdict is Verdict.EXPLAINED:
+        why = _because(judged, events)
+        bound = "within the policy" if policy.within else "beyond the policy"
+        return f"Streaming and batch differ in {differ} of {compared}; {why}: {bound}."
+    return f"Streaming and batch differ in {differ} of {compared}; {_unexplained(judged)}."
+
+
+def sentence_broken(seal: Seal) -> str:
+    """Return why nothing is said about the data."""
+    first = seal.breaches[0].message if seal.breaches else "the seal does not hold."
+    more = f" (and {len(seal.breaches) - 1} more reasons)" if len(seal.breaches) > 1 else ""
+    return f"The two sides cannot be compared: {first}{more}"
+
+
+def _because(judged: Judged, events: Events) -> str:
+    """Return what explains every difference."""
+    if judged.causes == ("late",):
+        late = _many(events.late, "late event")
+        return f"{late}, {_percent(judged.late_share)} of all in these windows, explain every difference"
+    classes = [name for name in judged.causes if name != DIMENSION]
+    parts = [f"{' and '.join(classes)} events"] if classes else []
+    parts += ["another version of a dimension"] if DIMENSION in judged.causes else []
+    return f"{' and '.join(parts) or UNEXPLAINED} explain every difference"
+
+
+def _unexplained(judged: Judged) -> str:
+    rest = f"{_many(judged.unexplained, 'row')} {'has' if judged.unexplained == 1 else 'have'} no explanation"
+    return f"{rest}, {judged.explained:,} {'has' if judged.explained == 1 else 'have'}" if judged.explained else rest
+
+
+def _differences(judged: Judged) -> str:
+    rows = judged.explained + judged.unexplained
+    return f"{_many(judged.windows.different, 'window')} ({_many(rows, 'row')})"
+
+
+def _many(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def _percent(share: float) -> str:
+    return f"{share * 100:.3g} %"

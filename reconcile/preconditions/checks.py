@@ -1,0 +1,142 @@
+"""What must be true for two sides to be comparable: pure checks over facts, each says why not."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+
+from cutover.lake.batch_runs import BatchRun
+from cutover.lake.control.losses import Loss
+from cutover.lake.epochs import chain
+from cutover.lake.epochs.epoch_log import EpochRecord
+from reconcile.preconditions import settings_in_force
+from reconcile.preconditions.settings_in_force import Sides
+from reconcile.result.outcome import SealBreach
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Books:
+    """(record, window) pairs by class, as counted over the epoch log's rows."""
+
+    up_to_cut: Mapping[str, int]
+    in_all: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """All that the seal is judged by."""
+
+    stream: str  # pipeline/fingerprint/stream-n, as messages name it
+    definition: str  # result fingerprint of the definition now
+    batch_definition: str  # batch fingerprint of the definition now
+    records: tuple[EpochRecord, ...]  # all epochs of the version, by number
+    transaction: int | None  # of the table's newest epoch commit
+    doubts: tuple[str, ...]  # what contradicts the epoch log: its own commits, and who saw a later epoch
+    losses: tuple[Loss, ...]  # recorded for this version
+    run: BatchRun
+    unaccounted: tuple[str, int] | None  # a window of the batch table and its epoch, if no recorded run left it so
+    books: Books
+    pairs: Mapping[int, Mapping[str, int]]  # epoch -> class -> what its rows have to add up to
+    settings: Sides  # what was in force in epochs, batch and this comparison
+
+    @property
+    def up_to_cut(self) -> tuple[EpochRecord, ...]:
+        """Return the epochs up to the run's cut."""
+        return tuple(record for record in self.records if record.epoch <= self.run.epoch)
+
+    @property
+    def at_cut(self) -> EpochRecord | None:
+        """Return the epoch whose end is the cut."""
+        return next((record for record in self.records if record.epoch == self.run.epoch), None)
+
+
+def breaches(facts: Facts) -> tuple[SealBreach, ...]:
+    """Return every reason why the sides cannot be compared; none if the seal holds."""
+    checks = (_history, _cut, _identity, _fingerprints, _isolation, _in_force, _folded)
+    return tuple(breach for check in checks for breach in check(facts))
+
+
+def _breach(code: str, message: str, runbook: str = "NotComparable") -> SealBreach:
+    return SealBreach(code=code, message=message, runbook=runbook)
+
+
+def _history(facts: Facts) -> Iterator[SealBreach]:
+    """Transaction, newest row, numbers without a hole, what was known before; each epoch starts where one ended."""
+    name, records = facts.stream, facts.records
+    texts = [*facts.doubts, *chain.numbers(name, records, facts.transaction)]
+    for text in (*texts, *islice(chain.joints(name, records, facts.losses), 1)):
+        yield _breach("history", text, "EpochHistoryBroken")
+
+
+def _cut(facts: Facts) -> Iterator[SealBreach]:
+    run, record = facts.run, facts.at_cut
+    if record is None:
+        newest = facts.records[-1].epoch if facts.records else None
+        text = f"Batch run {run.run_id} is at the cut of epoch {run.epoch}, "
+        yield _breach("history", text + f"newest epoch row of {facts.stream} is {newest}.", "EpochHistoryBroken")
+        return
+    if dict(run.cut) != dict(record.end):
+        text = f"Cut of epoch {run.epoch}: the stream ends at {dict(record.end)}, "
+        yield _breach("cut", text + f"batch run {run.run_id} at {dict(run.cut)}.")
+    if run.watermark != record.watermark_after:
+        text = f"Watermark at epoch {run.epoch}: the stream has {record.watermark_after}, "
+        yield _breach("cut", text + f"the batch run took {run.watermark}.")
+    if facts.unaccounted is not None:
+        window, epoch = facts.unaccounted
+        text = (
+            f"Batch table at version {run.batch_version}, window {window}: expected rows as the last recorded run over"
+        )
+        yield _breach(
+            "cut", text + f" it left them, got rows of epoch {epoch}: a run was cut off, or a hand was at work."
+        )
+
+
+def _identity(facts: Facts) -> Iterator[SealBreach]:
+    expected = (facts.run.cluster_id, facts.run.topic_id)
+    for record in facts.up_to_cut:
+        if (record.cluster_id, record.topic_id) != expected:
+            text = f"Log `{facts.run.topic}`: epoch {record.epoch} read topic id {record.topic_id} of cluster "
+            text += f"{record.cluster_id}, batch read {expected[1]} of {expected[0]}: another log under the same name."
+            yield _breach("log_identity", text, "TopicIdentityChanged")
+            return
+
+
+def _fingerprints(facts: Facts) -> Iterator[SealBreach]:
+    streaming = sorted({record.result_fingerprint for record in facts.up_to_cut})
+    sides = {"streaming": streaming, "batch": [facts.run.result_fingerprint]}
+    for side, found in sides.items():
+        if found != [facts.definition]:
+            text = f"Result fingerprint: the definition has {facts.definition}, "
+            text += f"{side} ran with {', '.join(found) or 'none'}."
+            yield _breach("fingerprint", text, "SealBroken")
+    lateness = sorted({record.lateness_fingerprint for record in facts.up_to_cut})
+    if len(lateness) > 1:
+        yield _breach(
+            "fingerprint", f"Lateness fingerprint: expected one, epochs have {', '.join(lateness)}.", "SealBroken"
+        )
+    if facts.run.batch_fingerprint != facts.batch_definition:
+        text = f"Batch definition: now {facts.batch_definition}, batch ran with {facts.run.batch_fingerprint}."
+        yield _breach("fingerprint", text, "SealBroken")
+
+
+def _isolation(facts: Facts) -> Iterator[SealBreach]:
+    found = sorted({record.isolation for record in facts.up_to_cut})
+    if found != [facts.run.isolation]:
+        text = f"Isolation: batch read {facts.run.isolation}, streaming read {', '.join(found) or 'nothing'}."
+        yield _breach("isolation", text, "SealBroken")
+
+
+def _in_force(facts: Facts) -> Iterator[SealBreach]:
+    for text in settings_in_force.texts(facts.up_to_cut, facts.settings):
+        yield _breach("settings", text, "SealBroken")
+
+
+def _folded(facts: Facts) -> Iterator[SealBreach]:
+    """Find a fold that crossed the cut: it took accepted rows to a later epoch, so all balances, but the prefix not."""
+    counted = sum(facts.pairs[record.epoch].get("accepted", 0) for record in facts.up_to_cut)
+    total = sum(facts.pairs[record.epoch].get("accepted", 0) for record in facts.records)
+    at_cut, in_all = facts.books.up_to_cut.get("accepted", 0), facts.books.in_all.get("accepted", 0)
+    folded_to = facts.records[-1].folded_to if facts.records else None
+    crossed = folded_to is not None and folded_to > facts.run.epoch
+    if at_cut < counted and (in_all == total or crossed):
+        text = f"Cut of epoch {facts.run.epoch}: {counted} accepted pairs up to it, {at_cut} can still be told apart: "
+        yield _breach("folded", text + "a fold merged epochs across it, and no pin held it.")

@@ -1,0 +1,71 @@
+"""Files that a table lists and nobody can read: named, with what they held. Asked when a read has failed."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import duckdb
+from deltalake import DeltaTable
+
+from cutover.errors import LakeError
+from cutover.lake.tables import delta
+from cutover.lake.tables.checksums import FileDamagedError
+from reconcile.result.outcome import SealBreach
+
+RUNBOOK = "TableUnreadable"
+
+
+def missing(tables_read: Sequence[DeltaTable]) -> SealBreach | None:
+    """Return the breach of the first listed file that is not there."""
+    for table in tables_read:
+        for root, action in _files(table):
+            if not delta.file_path(root, action).is_file():
+                return _breach(table, root, action, "is listed and not there")
+    return None
+
+
+def damaged(tables_read: Sequence[DeltaTable]) -> SealBreach | None:
+    """Return the breach of the first file that cannot be read to its end; None if all can."""
+    for table in tables_read:
+        root, action = delta.local_root(table), delta.damaged(table)
+        if root is not None and action is not None:
+            return _breach(table, root, action, "cannot be read")
+    return None
+
+
+def beyond(name: str, error: duckdb.Error) -> SealBreach | None:
+    """Return the breach of totals over keys or windows that no type holds; None if that is not why a query failed."""
+    if not isinstance(error, duckdb.OutOfRangeException):
+        return None
+    text = f"Tables of {name}: expected measures whose totals fit into 38 digits, got: {str(error).splitlines()[0]}."
+    return unreadable(text)
+
+
+def said(error: LakeError) -> SealBreach:
+    """Return the breach of a table that refused to be opened."""
+    breach = unreadable(str(error), error.file if isinstance(error, FileDamagedError) else None)
+    broken = error.runbook == "EpochHistoryBroken"
+    return replace(breach, code="history", runbook=error.runbook) if broken else breach
+
+
+def unreadable(message: str, file: str | None = None) -> SealBreach:
+    """Return the breach of a table that cannot be read."""
+    text = message.split("\nRunbook:", maxsplit=1)[0]
+    return SealBreach(code="unreadable", message=text, runbook=RUNBOOK, file=file)
+
+
+def _files(table: DeltaTable) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Yield folder and add action of each file of a local table; an object store answers when it is read."""
+    root = delta.local_root(table)
+    if root is None:
+        return
+    for action in delta.actions(table):
+        yield root, action
+
+
+def _breach(table: DeltaTable, root: Path, action: dict[str, Any], what: str) -> SealBreach:
+    path = str(action["path"])
+    held = delta.held(table, path)
+    text = f"Table `{root}`, version {table.version()}: file `{path}`{f' ({held})' if held else ''} {what}."
+    return unreadable(text, path)

@@ -1,0 +1,110 @@
+"""The log behind both sides: whether it still is the one that the epochs were read from.
+
+A table that is whole says nothing of a log that was put back from a copy: what batch and stream read of it then, nobody
+can read again. While a stream refuses to go on for that, nothing is said of its windows, closed ones included.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from cutover.definition.model.pipeline import Pipeline
+from cutover.driver_state import DriverState, read_driver_state
+from cutover.errors import LakeError, LogError
+from cutover.lake.control import losses, versions
+from cutover.lake.control.losses import Loss
+from cutover.lake.epochs import offset_gaps
+from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
+from cutover.lake.integrity import same_log
+from cutover.lake.tables import delta
+from cutover.log.kafka import LogClient
+from cutover.settings import Settings
+from reconcile.result.outcome import SealBreach
+
+STANDS = frozenset({"LogDataLost", "TopicIdentityChanged"})
+"""Runbooks of what a stream does not go on by itself after."""
+
+UNHEARD = frozenset({"KafkaUnreachable", "KafkaRefused"})
+"""Runbooks of a driver that ended since the log told it nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What the log says."""
+
+    breach: SealBreach | None = None  # it is another one, or lacks what comes next
+    note: str | None = None  # why it could not be asked
+
+
+def ask(settings: Settings, pipeline: Pipeline) -> Answer:
+    """Ask the log whether the stream could go on with it; where it does not answer, its driver's last words count."""
+    version = versions.current(settings, pipeline)
+    try:
+        newest = EpochLog(version.uri).newest() if version is not None and delta.exists(version.uri) else None
+    except LakeError:
+        return Answer()  # the seal says it
+    if version is None or newest is None:
+        return Answer()
+    accepted = losses.losses(settings, version)
+    try:
+        _refuse(pipeline, LogClient(settings), newest, accepted, same_log.recorded(version.uri))
+    except LogError as error:
+        if error.runbook in STANDS:
+            return Answer(breach=_breach(str(error), str(error.runbook)))
+        return _of_driver(settings, pipeline, accepted, str(error).splitlines()[0])
+    return Answer()
+
+
+def _refuse(
+    pipeline: Pipeline, client: LogClient, newest: EpochRecord, accepted: tuple[Loss, ...], known: same_log.History
+) -> None:
+    """Raise what a driver would be refused by, as far as the log goes."""
+    topic = newest.topic
+    try:
+        found = client.topic_id(topic)
+    except LogError as error:
+        if error.runbook is None:
+            raise LogError(str(error).splitlines()[0], runbook="TopicIdentityChanged") from error
+        raise
+    if found != newest.topic_id:
+        msg = f"Topic {topic} has topic id {found}, the epoch log was built from {newest.topic_id}."
+        raise LogError(msg, runbook="TopicIdentityChanged")
+    same_log.refuse_changed(pipeline.name, client, newest, known)
+    wanted = offset_gaps.continued(newest, accepted, newest.topic_id) or {}
+    latest = client.latest(topic, newest.isolation)
+    gone = offset_gaps.missing(wanted, earliest=client.earliest(topic), latest=latest)
+    if gone:
+        msg = f"{offset_gaps.told(topic, gone)}."
+        raise LogError(msg, runbook="LogDataLost")
+
+
+def _of_driver(settings: Settings, pipeline: Pipeline, accepted: tuple[Loss, ...], silent: str) -> Answer:
+    """Return what the driver's last words say of the log: why it ended, if that was for the log and stands, or a note.
+
+    Without such words nobody knows whether the log still is what both sides read, so nothing is judged.
+    """
+    version = settings.stream_version
+    found = read_driver_state(settings, pipeline.name if version is None else f"{pipeline.name}.stream-{version}")
+    ended = found.state == "FAILED" and found.runbook in STANDS and found.at is not None
+    if ended and not any(loss.at >= datetime.fromisoformat(str(found.at)) for loss in accepted):
+        return Answer(breach=_breach(str(found.error), str(found.runbook)))
+    mute = _mute(found)
+    if mute is not None:
+        msg = f"Log of `{pipeline.name}`: expected it or its driver to tell that it still is what both sides read, got "
+        msg += f"neither: {silent} {mute} Hint: compare again once it answers: `cutover reconcile {pipeline.name}`."
+        return Answer(breach=SealBreach(code="log_silent", message=msg, runbook="NotComparable"))
+    return Answer(note=f"The log could not be asked whether it still is what both sides read: {silent}")
+
+
+def _mute(found: DriverState) -> str | None:
+    """Return why a driver's last words say nothing of the log; None: they do."""
+    if found.at is None:
+        return "No driver has left word here."
+    if found.state == "DIED":
+        return "The driver died without a word."
+    if found.silent_since is not None or found.runbook in UNHEARD:
+        return "The driver got no answer from it either."
+    return None
+
+
+def _breach(text: str, runbook: str) -> SealBreach:
+    return SealBreach(code="log_changed", message=text.split("\nHint:", maxsplit=1)[0], runbook=runbook)

@@ -1,0 +1,289 @@
+"""The seal: one log, one cut, one truth in force on both sides, readable tables; else nothing is said of the data."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import duckdb
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from cutover.definition.compile.fingerprint import batch_fingerprint, result_fingerprint
+from cutover.definition.model.pipeline import Pipeline
+from cutover.engine import queries
+from cutover.errors import LakeError
+from cutover.lake import batch_runs
+from cutover.lake.batch_runs import BatchRun, Range
+from cutover.lake.control import losses, version_changes, versions
+from cutover.lake.control.losses import Loss
+from cutover.lake.control.versions import Version
+from cutover.lake.epochs import delivery
+from cutover.lake.epochs.delivery import NOTHING, Delivered
+from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
+from cutover.lake.integrity import epoch_history, high_water, table_weights
+from cutover.lake.integrity.foreign_commits import Kind
+from cutover.lake.integrity.high_water import Witness
+from cutover.lake.paths import batch_uri
+from cutover.lake.tables import delta
+from cutover.log.cut import Cut, LogId
+from cutover.log.topic_partitions import cuts
+from cutover.settings import Settings
+from reconcile.preconditions import damage, settings_in_force, unread
+from reconcile.preconditions.checks import Books, Facts, breaches
+from reconcile.result.outcome import Fingerprints, Log, Seal, SealBreach, Versions
+
+_BOOKS = """
+    SELECT _class, sum(_n) FILTER (_epoch <= ?), sum(_n) FROM books_all WHERE _kind IN ('partial', 'ledger') GROUP BY 1
+"""
+
+_UNACCOUNTED = """
+    WITH held AS (
+        SELECT DISTINCT epoch_us(window_start) AS opens, epoch_us(window_end) AS ends, _epoch AS found FROM batch),
+    left_so AS (SELECT opens, ends, arg_max(epoch, turn) AS wanted FROM (SELECT DISTINCT opens, ends FROM held)
+                JOIN spans ON opens >= first AND ends <= last GROUP BY opens, ends)
+    SELECT opens, found FROM held LEFT JOIN left_so USING (opens, ends)
+    WHERE found IS DISTINCT FROM wanted ORDER BY opens, found LIMIT 1
+"""
+
+
+class SealError(LakeError):
+    """There is nothing to compare, or it cannot be read; carries the breach that the report shows."""
+
+    def __init__(self, breach: SealBreach) -> None:
+        super().__init__(breach.message, runbook=breach.runbook)
+        self.breach = breach
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What both sides are read from."""
+
+    version: Version
+    epoch_log: EpochLog
+    records: tuple[EpochRecord, ...]  # up to the cut
+    run: BatchRun
+    batch: DeltaTable
+    books: Books
+    losses: tuple[Loss, ...] = ()  # accepted, of this version and of those before it
+    delivered: Delivered = NOTHING  # what came twice or never, up to the cut
+    unread: tuple[Range, ...] = ()  # windows with records that went before this version began
+
+    @property
+    def watermark(self) -> int | None:
+        """Return the stream's watermark at the cut, microseconds."""
+        return self.records[-1].watermark_after if self.records else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examined:
+    """The seal, and the evidence if it holds."""
+
+    seal: Seal
+    evidence: Evidence | None
+
+
+def examine(
+    settings: Settings, pipeline: Pipeline, *, epoch: int | None, epoch_log: EpochLog | None = None
+) -> Examined:
+    """Judge whether the newest batch run (or the one at `epoch`) and the stream can be compared, without raising.
+
+    Args:
+        settings: Where the lake lies.
+        pipeline: The definition.
+        epoch: The cut's; None: the newest.
+        epoch_log: The current version's, where it is open already. None: it is opened as it is now.
+    """
+    try:
+        facts, evidence = _gather(settings, pipeline, epoch, epoch_log)
+    except SealError as error:
+        return Examined(seal=Seal(epoch=epoch, holds=False, breaches=(error.breach,)), evidence=None)
+    except LakeError as error:
+        return Examined(seal=Seal(epoch=epoch, holds=False, breaches=(damage.said(error),)), evidence=None)
+    found = breaches(facts)
+    seal = _seal(facts, evidence, found)
+    return Examined(seal=seal, evidence=None if found else evidence)
+
+
+def iso(micros: int | None) -> str | None:
+    """Return microseconds since 1970 as ISO text in UTC."""
+    if micros is None:
+        return None
+    seconds, rest = divmod(micros, 1_000_000)
+    moment = datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest)
+    return moment.isoformat().replace("+00:00", "Z")
+
+
+def _gather(
+    settings: Settings, pipeline: Pipeline, epoch: int | None, opened: EpochLog | None
+) -> tuple[Facts, Evidence]:
+    version = versions.current(settings, pipeline)
+    # Asked before the log is opened, since its driver goes on; a table that was seen and is gone is no beginning.
+    # Of a log that was opened before, nobody can be asked any more: they may have seen a later epoch than it shows.
+    seen = () if version is None or opened is not None else high_water.all_of(settings, pipeline, version)
+    if version is None or not (seen or delta.exists(version.uri)):
+        text = f"Pipeline `{pipeline.name}`: expected an epoch log under this definition, found none."
+        text += f"{version_changes.said(settings, pipeline, version)} `cutover stream {pipeline.name} --drain`, then"
+        text += f" `cutover batch {pipeline.name}`, makes both sides."
+        raise SealError(SealBreach(code="no_stream", message=text, runbook="NotComparable"))
+    run = _choose(settings, pipeline, version, epoch)
+    epoch_log = opened or EpochLog(version.uri)
+    batch = _as_read(settings, pipeline, run)
+    try:
+        return _facts(settings, pipeline, version, run, epoch_log, batch, seen)
+    except duckdb.Error as error:
+        breach = damage.damaged((epoch_log.table, batch))
+        if breach is None:
+            raise
+        raise SealError(breach) from error
+
+
+def _facts(  # noqa: PLR0913, PLR0917 -- all that both sides are read from
+    settings: Settings,
+    pipeline: Pipeline,
+    version: Version,
+    run: BatchRun,
+    epoch_log: EpochLog,
+    batch: DeltaTable,
+    seen: Sequence[Witness],
+) -> tuple[Facts, Evidence]:
+    records = tuple(epoch_log.records())
+    books = _books(epoch_log, run.epoch)
+    runs = batch_runs.runs(settings, pipeline)
+    tried = delivery.attempts(epoch_log, records)
+    facts = Facts(
+        stream=version.app_id,
+        definition=result_fingerprint(pipeline),
+        batch_definition=batch_fingerprint(pipeline),
+        records=records,
+        transaction=epoch_log.transaction(version.app_id),
+        doubts=epoch_history.doubts(version, epoch_log.table, records, seen),
+        losses=losses.losses(settings, version),
+        run=run,
+        unaccounted=_unaccounted(batch, runs, run),
+        books=books,
+        pairs=delivery.effective(records, tried),
+        settings=settings_in_force.sides(pipeline, records, runs, run),
+    )
+    evidence = Evidence(
+        version=version,
+        epoch_log=epoch_log,
+        records=facts.up_to_cut,
+        run=run,
+        batch=batch,
+        books=books,
+        losses=losses.up_to(settings, version),
+        delivered=delivery.delivered(facts.up_to_cut, tried),
+        unread=unread.windows(
+            settings, pipeline, records[0].start if records else {}, [r for r in runs if r.topic_id == run.topic_id]
+        ),
+    )
+    return facts, evidence
+
+
+def _as_read(settings: Settings, pipeline: Pipeline, run: BatchRun) -> DeltaTable:
+    """Return the batch table as a run left it.
+
+    Its newest version, if that holds the rows of the run: files that somebody rewrote may be gone from the one before.
+
+    Raises:
+        SealError: Somebody else changed a table of the pipeline.
+    """
+    foreign = next(
+        (found for found in table_weights.changes(settings, pipeline) if found[0].kind is not Kind.HARMLESS), None
+    )
+    if foreign is not None:
+        change, mends = foreign
+        raise SealError(SealBreach(code=change.kind.value, message=change.message(mends), runbook=change.runbook))
+    uri = batch_uri(settings, pipeline)
+    newest, runs = delta.open_table(uri), batch_runs.runs(settings, pipeline)
+    found = table_weights.of_batch(newest, "batch", runs)
+    holds = runs[-1].run_id == run.run_id and (found is None or found.kind is Kind.HARMLESS)
+    return newest if holds else delta.open_table(uri, run.batch_version)
+
+
+def _choose(settings: Settings, pipeline: Pipeline, version: Version, epoch: int | None) -> BatchRun:
+    """Return the batch run of this stream version at the newest cut that published a table, or that at `epoch`.
+
+    The newest cut, not the newest run: a run may have been asked to compute at an older one.
+    """
+    runs = [run for run in batch_runs.runs(settings, pipeline) if run.batch_version is not None]
+    fitting = [run for run in runs if run.stream_version == version.number and epoch in {None, run.epoch}]
+    if fitting:
+        return max(fitting, key=lambda run: (run.epoch, run.finished))
+    at = "" if epoch is None else f" at the cut of epoch {epoch}"
+    text = f"Pipeline `{pipeline.name}`: expected a batch run{at} beside {version.app_id}, found none"
+    text += f" (the newest is at epoch {runs[-1].epoch} of stream-{runs[-1].stream_version})." if runs else "."
+    text += f"{version_changes.said(settings, pipeline, version)} `cutover batch {pipeline.name}` computes one."
+    raise SealError(SealBreach(code="no_batch", message=text, runbook="NotComparable"))
+
+
+def _books(epoch_log: EpochLog, epoch: int) -> Books:
+    connection = queries.connect()
+    delta.bind(connection, "books_all", epoch_log.table, kinds=("partial", "ledger"))
+    rows = connection.execute(_BOOKS, [epoch]).fetchall()
+    return Books(
+        up_to_cut={str(name): int(at_cut or 0) for name, at_cut, _ in rows},
+        in_all={str(name): int(total or 0) for name, _, total in rows},
+    )
+
+
+def _unaccounted(batch: DeltaTable, all_runs: Sequence[BatchRun], run: BatchRun) -> tuple[str, int] | None:
+    """Return the first window of the batch table that the last recorded run over it did not leave as it is.
+
+    Epochs of another stream version are other numbers, so that no epoch is compared with the cut's.
+    """
+    ids = [each.run_id for each in all_runs]
+    recorded = all_runs[: ids.index(run.run_id) + 1]
+    spans = [
+        {"turn": turn, "epoch": each.epoch, "first": first, "last": end}
+        for turn, each in enumerate(recorded)
+        for first, end in each.computed
+    ]
+    connection = queries.connect()
+    delta.bind(connection, "batch", batch)
+    fields = [pa.field(name, pa.int64()) for name in ("turn", "epoch", "first", "last")]
+    connection.register("spans", pa.Table.from_pylist(spans, schema=pa.schema(fields)))
+    found = connection.execute(_UNACCOUNTED).fetchone()
+    return None if found is None else (str(iso(found[0])), int(found[1]))
+
+
+def _logs(run: BatchRun) -> tuple[Log, ...]:
+    """Return the topics that were read, each with its own part of the cut."""
+    log = LogId(cluster_id=run.cluster_id, topic=run.topic, topic_id=run.topic_id)
+    found = cuts(Cut(log=log, offsets=run.cut))
+    return tuple(
+        Log(
+            topic=one.log.topic,
+            topic_id=one.log.topic_id,
+            cluster_id=one.log.cluster_id,
+            cut={str(partition): offset for partition, offset in sorted(one.offsets.items())},
+        )
+        for one in found
+    )
+
+
+def _seal(facts: Facts, evidence: Evidence, found: tuple[SealBreach, ...]) -> Seal:
+    run, record = facts.run, facts.at_cut
+    return Seal(
+        epoch=run.epoch,
+        logs=_logs(run),
+        fingerprints=Fingerprints(
+            definition=facts.definition,
+            streaming=tuple(sorted({r.result_fingerprint for r in facts.up_to_cut})),
+            batch=run.result_fingerprint,
+            lateness=evidence.version.lateness_fingerprint,
+            batch_definition=run.batch_fingerprint,
+        ),
+        versions=Versions(
+            stream=evidence.version.number,
+            stream_table=evidence.epoch_log.version,
+            batch_table=int(evidence.batch.version()),
+            batch_ledger=run.ledger_version,
+        ),
+        isolation=run.isolation,
+        watermark=iso(record.watermark_after if record else None),
+        epochs=len(facts.up_to_cut),
+        batch_run=run.run_id,
+        holds=not found,
+        breaches=found,
+    )

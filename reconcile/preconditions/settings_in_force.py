@@ -1,0 +1,107 @@
+"""Settings in force on both sides and here: what judged the records has to be the same, item by item."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby, islice
+
+from cutover.definition.model.pipeline import Pipeline
+from cutover.engine import readback
+from cutover.engine.in_force import InForce, Ran, drifts
+from cutover.lake import batch_runs
+from cutover.lake.batch_runs import BatchRun
+from cutover.lake.epochs import epoch_log
+from cutover.lake.epochs.epoch_log import EpochRecord
+
+_SHOWN = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sides:
+    """What was recorded, and what this process says of itself."""
+
+    pipeline: str
+    known: Mapping[str, InForce]  # digest -> what it stands for, as epochs have recorded it
+    batch: str  # id of the run whose table is compared
+    by_batch: InForce | None  # what judged its records; None: nothing is recorded
+    here: InForce  # what this comparison folds and judges with
+
+
+def sides(pipeline: Pipeline, records: Sequence[EpochRecord], runs: Sequence[BatchRun], run: BatchRun) -> Sides:
+    """Return what both paths recorded of their settings, and those of this process.
+
+    Args:
+        pipeline: The definition.
+        records: All epochs of the version.
+        runs: All batch runs under its result fingerprint.
+        run: The one that is compared; the runs on which it builds judged by the same, or it had begun anew.
+    """
+    return Sides(
+        pipeline=pipeline.name,
+        known=epoch_log.known_in_force(records),
+        batch=run.run_id,
+        by_batch=batch_runs.in_force(runs, run),
+        here=readback.of_process(pipeline),
+    )
+
+
+def texts(records: Sequence[EpochRecord], found: Sides) -> Iterator[str]:
+    """Return why what was in force was not one and the same; nothing if it was, or if no record was ever read.
+
+    Args:
+        records: The epochs up to the cut.
+        found: What was in force.
+    """
+    reading = [record for record in records if record.end_moved]
+    if not reading:
+        return
+    streaming = [
+        Ran(who=f"the stream in {_epochs(group)}", in_force=found.known.get(digest or "", _UNKNOWN))
+        for digest, group in ((digest, list(group)) for digest, group in groupby(reading, key=lambda r: r.in_force))
+    ]
+    batch = Ran(who=f"batch run {found.batch}", in_force=found.by_batch or _UNKNOWN)
+    unsaid = [ran.who for ran in (*streaming, batch) if not ran.in_force.families]
+    if unsaid:
+        yield f"Settings in force: expected every epoch and run to record them, got none of {', '.join(unsaid)}."
+        return
+    apart = drifts(streaming)
+    yield from _shown([drift.text for drift in apart], _mends_stream(found.pipeline, streaming))
+    known = {drift.item for drift in apart}
+    here = Ran(who="this comparison", in_force=found.here)
+    others = [drift for drift in drifts([batch, *streaming, here]) if drift.item not in known]
+    yield from _shown([drift.text for drift in others], _mends_side(found.pipeline))
+
+
+_UNKNOWN = InForce({})
+
+
+def of_session(pipeline: Pipeline, by_batch: InForce | None, found: InForce) -> Iterator[str]:
+    """Return where a session that folds windows anew differs from the one that batch judged by."""
+    sides = [Ran(who="batch", in_force=by_batch or _UNKNOWN), Ran(who="this comparison's session", in_force=found)]
+    yield from _shown([drift.text for drift in drifts(sides)], _mends_side(pipeline.name))
+
+
+def _epochs(group: Sequence[EpochRecord]) -> str:
+    first, last = group[0].epoch, group[-1].epoch
+    return f"epoch {first}" if first == last else f"epochs {first} to {last}"
+
+
+def _shown(found: Sequence[str], hint: str) -> Iterator[str]:
+    for text in islice(found, _SHOWN):
+        yield f"{text}\nHint: {hint}"
+    if len(found) > _SHOWN:
+        yield f"Settings in force: {len(found) - _SHOWN} more items differ."
+
+
+def _mends_stream(pipeline: str, streaming: Sequence[Ran]) -> str:
+    last = streaming[0].who.split()[-1]
+    return (
+        f"one version of the stream holds epochs of both. `cutover replay {pipeline} --into <next version>` builds one "
+        f"under what is in force now; `cutover savepoint {pipeline} fork --epoch {last}` goes back behind it."
+    )
+
+
+def _mends_side(pipeline: str) -> str:
+    return (
+        f"run all three under one installation. `cutover batch {pipeline}` computes anew what the log still holds once "
+        f"its settings have changed; `cutover replay {pipeline} --into <next version>` does so for the stream."
+    )

@@ -1,0 +1,64 @@
+"""Windows that batch knows of from records that went before a version of the stream began: nothing to compare."""
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+
+from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.model.windows import Aligned, Interval, Sessions, merged
+from cutover.engine import queries
+from cutover.lake.batch_runs import BatchRun, Range
+from cutover.lake.paths import batch_uri
+from cutover.lake.tables import delta
+from cutover.settings import Settings
+
+_WINDOWS = """
+    SELECT DISTINCT epoch_us(window_start), epoch_us(window_end) FROM batch_index
+    JOIN starts ON starts.partition = _partition AND first_offset < starts.first
+    JOIN runs ON runs.run = _run
+    WHERE _kind = 'range' ORDER BY 1
+"""
+
+
+def windows(
+    settings: Settings, pipeline: Pipeline, start: Mapping[int, int], runs: Sequence[BatchRun]
+) -> tuple[Range, ...]:
+    """Return the windows that hold records before the offsets at which the stream's first epoch starts.
+
+    Of sessions: the stretches of time, by whose touch a session may have such records.
+
+    A version begins where the log does: what retention took before, an earlier version has read, and batch.
+
+    Args:
+        settings: Where the lake lies.
+        pipeline: The definition.
+        start: Partition -> offset at which epoch 0 of the version starts.
+        runs: Batch runs over the same log.
+    """
+    begun = {partition: offset for partition, offset in start.items() if offset}
+    uri = batch_uri(settings, pipeline, "batch_index")
+    if not begun or not delta.exists(uri):
+        return ()
+    with queries.connect() as connection:
+        delta.relation(connection, "batch_index", uri)
+        schema = pa.schema([("partition", pa.int32()), ("first", pa.int64())])
+        offsets = {"partition": list(begun), "first": list(begun.values())}
+        connection.register("starts", pa.table(offsets, schema=schema))
+        connection.register("runs", pa.table({"run": pa.array([run.run_id for run in runs], pa.string())}))
+        found = [Interval(*row) for row in connection.execute(_WINDOWS).fetchall()]
+    if isinstance(pipeline.window, Sessions):  # the index knows stretches of time that hold rows
+        return merged(Interval(start, end - 1 + pipeline.window.gap_micros) for start, end in found)
+    return _joined(found, pipeline.window)
+
+
+def _joined(windows: Sequence[Interval], window: Aligned) -> tuple[Range, ...]:
+    """Return windows that follow one another as one range: first start, last end."""
+    found: list[Range] = []
+    following = None
+    for start, end in windows:
+        if start == following:
+            found[-1] = (found[-1][0], end)
+        else:
+            found.append((start, end))
+        following = window.following(start)
+    return tuple(found)

@@ -1,0 +1,1 @@
+"""The outcome of a comparison as one frozen tree, its JSON, and how tables are asked for it."""

@@ -1,0 +1,354 @@
+"""The outcome of one comparison as a frozen tree: what `--json` prints, the lake records and the report renders.
+
+Nothing that shows it computes anything. `expected` is the trusted side (batch, or LEFT of `cutover diff`), `actual` the
+judged one (streaming, or RIGHT); fields named `batch` and `streaming` hold the values of these two in both cases.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from reconcile.result.codec import Scalar, decode, encode
+
+SCHEMA = 1
+
+
+class Verdict(StrEnum):
+    """What a comparison found."""
+
+    CONSISTENT = "CONSISTENT"  # every compared row is equal
+    EXPLAINED = "EXPLAINED"  # every difference has a cause that reproduces it
+    DIVERGED = "DIVERGED"  # some difference has none
+    NOT_COMPARABLE = "NOT_COMPARABLE"  # the seal does not hold: no statement about the data
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Log:
+    """The log that both sides read, and how far."""
+
+    topic: str
+    topic_id: str
+    cluster_id: str
+    cut: Mapping[str, int]  # partition -> next offset, exclusive
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fingerprints:
+    """Result fingerprints that were in force when each side ran."""
+
+    definition: str | None = None  # of the pipeline as it is defined now
+    streaming: tuple[str, ...] = ()  # all that its epochs recorded; one if the seal holds
+    batch: str | None = None
+    lateness: str | None = None  # lateness fingerprint of the stream version
+    batch_definition: str | None = None  # "same", or the hash of the team's SQL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Versions:
+    """Which tables were read, and at which version of each."""
+
+    stream: int | None = None  # n of stream-<n>
+    stream_table: int | None = None  # Delta versions
+    batch_table: int | None = None
+    batch_ledger: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DimensionVersions:
+    """With which versions of a dimension the records up to the cut were joined."""
+
+    lookup: str
+    streaming: tuple[int, ...] = ()
+    batch: tuple[int, ...] = ()  # in all of its runs so far
+    gone: tuple[int, ...] = ()  # the stream's, in whose place batch read another, since they can no longer be read
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SealBreach:
+    """One reason why the two sides cannot be compared."""
+
+    code: str  # log_identity, log_changed, cut, fingerprint, isolation, history, unreadable, folded, uncovered, ...
+    message: str  # thing, place, expected, got
+    runbook: str | None = None
+    file: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seal:
+    """All that makes the comparison fair."""
+
+    epoch: int | None = None
+    logs: tuple[Log, ...] = ()
+    fingerprints: Fingerprints = field(default_factory=Fingerprints)
+    versions: Versions = field(default_factory=Versions)
+    dimensions: tuple[DimensionVersions, ...] = ()
+    isolation: str | None = None
+    watermark: str | None = None  # ISO, at the cut
+    epochs: int = 0  # epochs up to the cut
+    batch_run: str | None = None  # run id
+    holds: bool = True
+    breaches: tuple[SealBreach, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Windows:
+    """How many windows were judged."""
+
+    compared: int = 0
+    different: int = 0
+    open: int = 0  # not closed at the cut, so not judged
+    incomplete: int = 0  # not judged: stale in the batch, or part of their records is gone
+    # lost, doubled, expired, unread, stale -> windows
+    incomplete_because: Mapping[str, int] = field(default_factory=dict)
+    first: str | None = None  # start of the first compared window, ISO
+    last: str | None = None  # start of the last one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LostRange:
+    """Offsets that the log lost, as somebody accepted it."""
+
+    topic: str
+    topic_id: str
+    partition: int
+    first: int  # offset
+    next: int | None  # exclusive; None: nobody knows how far that log went
+    windows_from: str | None  # start of the first window touched, ISO; None: no window is
+    windows_to: str | None  # exclusive
+    stream_version: int  # the version that went on
+    epoch: int  # its first epoch after the loss
+    kind: str  # gap: the version went on behind it; anew: it was opened from what the log still held
+    who: str
+    why: str
+    at: str  # ISO
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """(window, key) rows."""
+
+    compared: int = 0  # distinct (window, key) on either side
+    missing: int = 0  # expected has it, actual has not
+    extra: int = 0  # actual has it, expected has not
+    changed: int = 0  # both have it, a measure differs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Events:
+    """Records up to the cut, by class."""
+
+    accepted: int = 0
+    late: int = 0
+    future: int = 0
+    duplicate: int = 0
+    malformed: int = 0
+    filtered: int = 0
+    unknown_fields: int = 0  # records with a field that the schema does not name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """How much of the difference one cause explains."""
+
+    rows: int = 0  # (window, key) rows with a part of their difference from it
+    events: int = 0  # records behind it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyResult:
+    """The policy beside what was found."""
+
+    max_late_share: float = 0.0
+    max_unexplained: int = 0
+    max_dimension_rows: int = 0
+    late_share: float = 0.0  # late / (accepted + late), (record, window) pairs of the compared windows
+    unexplained: int = 0  # (window, key) rows
+    within: bool = True
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaterfallStep:
+    """What one cause adds on the way from the expected total to the actual one."""
+
+    cause: str
+    amount: Scalar
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waterfall:
+    """One additive measure over all compared windows: batch + sum of the steps == streaming."""
+
+    measure: str
+    batch: Scalar
+    steps: tuple[WaterfallStep, ...]
+    streaming: Scalar
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowPoint:
+    """One window (or several in a row): the first additive measure on both sides, and how many rows differ."""
+
+    window_start: str
+    streaming: Scalar
+    batch: Scalar
+    different_rows: int
+    state: str = "compared"  # compared, open or incomplete
+    windows: int = 1  # how many windows in a row the point stands for
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatenessBin:
+    """Late records by how long after the moment their window stopped accepting they came, in event time."""
+
+    from_minutes: float
+    to_minutes: float
+    events: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochPoint:
+    """One epoch of the stream."""
+
+    epoch: int
+    watermark: str | None  # ISO, after the epoch
+    newest_event: str | None  # ISO, newest event time seen so far in any partition
+    lag: float | None  # seconds from the watermark to the newest event time
+    records: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorstKey:
+    """A key and how much it differs over all compared windows."""
+
+    key: Mapping[str, Scalar]
+    rows: int  # different (window, key) rows
+    measure: str | None = None  # the first additive measure
+    difference: Scalar = None  # streaming - batch, summed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """One record that did not count, by its place in the log."""
+
+    class_: str
+    partition: int
+    offset: int
+    event_time: str | None
+    window_start: str | None
+    key: Mapping[str, Scalar]
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellStep:
+    """The value of a cell after one more class was merged into the streaming side."""
+
+    cause: str
+    before: Scalar
+    after: Scalar
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """One cell (window, key, measure) in which the sides differ."""
+
+    window_start: str | None
+    key: Mapping[str, Scalar]
+    measure: str
+    kind: str  # missing, extra or changed: of the row
+    streaming: Scalar
+    batch: Scalar
+    difference: Scalar  # streaming - batch where both are numbers
+    cause: str  # late, future, malformed, dimension, `late + future`, ... or unexplained
+    steps: tuple[CellStep, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expectation:
+    """One result of the batch's contract."""
+
+    expectation: str
+    severity: str
+    success: bool
+    observed: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sides:
+    """What people call the two sides."""
+
+    expected: str = "batch"
+    actual: str = "streaming"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reconciliation:
+    """One comparison. `report` and `page` are paths relative to the reports folder (JSON and HTML)."""
+
+    pipeline: str
+    run_id: str
+    at: str  # ISO
+    verdict: Verdict
+    exit_code: int  # 0 agree or within policy, 1 differ, 2 not comparable
+    sentence: str  # the verdict in plain words
+    kind: str = "pipeline"  # or `tables`: `cutover diff`
+    sides: Sides = field(default_factory=Sides)
+    seal: Seal = field(default_factory=Seal)
+    from_: str | None = None  # asked range of window starts, ISO; None: all
+    to: str | None = None
+    windows: Windows = field(default_factory=Windows)
+    rows: Rows = field(default_factory=Rows)
+    events: Events = field(default_factory=Events)
+    causes: Mapping[str, Cause] = field(default_factory=dict)
+    policy: PolicyResult = field(default_factory=PolicyResult)
+    waterfall: tuple[Waterfall, ...] = ()
+    window_series: tuple[WindowPoint, ...] = ()
+    lateness_histogram: tuple[LatenessBin, ...] = ()
+    epochs_series: tuple[EpochPoint, ...] = ()
+    worst_keys: tuple[WorstKey, ...] = ()
+    samples: tuple[Sample, ...] = ()
+    differences: tuple[Difference, ...] = ()  # capped
+    differences_total: int = 0  # cells
+    contract: tuple[Expectation, ...] = ()
+    losses: tuple[LostRange, ...] = ()
+    loss: str | None = None  # what the losses mean for the windows, in one sentence; None: nothing was lost
+    notes: tuple[str, ...] = ()
+    speaks_for: str | None = None  # a cut or range that it speaks for alone, as a sentence; None: for the present
+    repeats: int = 0  # how often the same was found before, at this cut and over this range
+    repeated_at: str | None = None  # ISO; of a repeat the time of this run, `at` is that of the first
+    runbook: str | None = None  # name of a page in docs/runbooks
+    seconds: float = 0.0
+    report: str | None = None
+    page: str | None = None
+
+    @property
+    def report_path(self) -> str | None:
+        """Return the path of the HTML page, or of the JSON file, relative to the reports folder."""
+        return self.page or self.report
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the published object (`report.schema.json`): these fields and `schema`; `from_` is `from` there."""
+        return {"schema": SCHEMA, **_rename(encode(self), {"from_": "from", "class_": "class"})}
+
+    @staticmethod
+    def from_json(raw: Mapping[str, Any]) -> "Reconciliation":
+        """Return the tree of a stored object; fields that a newer version added are left out.
+
+        Raises:
+            LakeError: It is not the object of a reconciliation.
+        """
+        return decode(Reconciliation, _rename(raw, {"from": "from_", "class": "class_"}))
+
+
+_TOP = ("samples",)
+
+
+def _rename(raw: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """Rename reserved words at the top and inside `samples`; keys and values of data are never touched."""
+    top = {names.get(name, name): value for name, value in raw.items()}
+    for name in _TOP:
+        top[name] = [{names.get(key, key): value for key, value in item.items()} for item in top.get(name, [])]
+    return top

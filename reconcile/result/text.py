@@ -1,0 +1,101 @@
+"""How values are written for people: numbers, shares, times and texts from data, each in one way."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from cutover.cells import visible
+from reconcile.result.codec import Scalar
+
+MINUS = "\N{MINUS SIGN}"
+THIN = "\N{NARROW NO-BREAK SPACE}"
+_LARGEST_PLAIN = 1e15
+
+
+def number(value: Scalar) -> str:
+    """Return a value of a measure: grouped digits, at most six digits behind the point, `null` for None."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return visible(str(value))
+    if isinstance(value, float) and abs(value) >= _LARGEST_PLAIN:
+        return f"{value:.6g}"
+    text = f"{value:,}" if isinstance(value, int) else f"{value:,.6f}".rstrip("0").rstrip(".")
+    return text.replace("-", MINUS)
+
+
+def counts(found: Mapping[str, int]) -> str:
+    """Return counts by name in brackets after a blank, ` (3 lost, 1 stale)`; nothing if there are none."""
+    return f" ({', '.join(f'{count:,} {name}' for name, count in found.items())})" if found else ""
+
+
+def signed(value: Scalar) -> str:
+    """Return a difference with its sign; zero has none."""
+    text = number(value)
+    is_positive = isinstance(value, int | float) and not isinstance(value, bool) and value > 0
+    return f"+{text}" if is_positive else text
+
+
+def share(value: float) -> str:
+    """Return a share as a percentage with two digits that matter."""
+    percent = value * 100
+    digits = 2 if percent == 0 or abs(percent) >= 1 else 3 if abs(percent) >= 0.01 else 6  # noqa: PLR2004 -- read as is
+    return f"{percent:.{digits}f}".rstrip("0").rstrip(".") + f"{THIN}%"
+
+
+def moment(iso: str | None) -> datetime | None:
+    """Return the time of an ISO text, in UTC; None for None or for a text that is no time."""
+    if iso is None:
+        return None
+    try:
+        found = datetime.fromisoformat(iso)
+    except ValueError:
+        return None
+    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+
+
+def when(iso: str | None) -> str:
+    """Return a time as `2013-02-08 14:00` (UTC, said once in the page's head), seconds only where there are some."""
+    found = moment(iso)
+    if found is None:
+        return "none" if iso is None else visible(iso)
+    return found.strftime("%Y-%m-%d %H:%M" if found.second == 0 else "%Y-%m-%d %H:%M:%S")
+
+
+def duration(seconds: float | None) -> str:
+    """Return a length of time in its two largest units."""
+    if seconds is None:
+        return "none"
+    if seconds < 10:  # noqa: PLR2004 -- below it, tenths matter
+        return f"{seconds:.1f}{THIN}s"
+    rest = round(seconds)
+    parts = []
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)):
+        amount, rest = divmod(rest, size)
+        if amount:
+            parts.append(f"{amount}{THIN}{unit}")
+    return " ".join(parts[:2])
+
+
+def minutes(value: float) -> str:
+    """Return a length in minutes as people say it: `30 min`, `2 h`, `1 d`."""
+    return "0" if value == 0 else duration(value * 60).replace(f".0{THIN}s", f"{THIN}s")
+
+
+def key_text(key: Mapping[str, Scalar]) -> str:
+    """Return a key as `origin=EWR, carrier=UA`; a null value has no quotes, the text `null` has."""
+    return ", ".join(f"{visible(name)}={_key_value(value)}" for name, value in key.items())
+
+
+def _key_value(value: Scalar) -> str:
+    if value is None:
+        return "null"
+    return f'"{value}"' if value in {"null", ""} else visible(str(value))
+
+
+def numeric(value: Scalar) -> float:
+    """Return a value as a float for a chart; what is no number is 0."""
+    try:
+        found = float(value) if value is not None else 0.0
+    except ValueError:
+        return 0.0
+    return found if found - found == 0 else 0.0

@@ -1,0 +1,43 @@
+"""The parts of the facts by name; each check says which ones it needs."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import duckdb
+
+from cutover.errors import CutoverError
+from reconcile.verify.facts import log_counts, paths, recompute, results, rows
+from reconcile.verify.facts.facts import NOT_ASKED, Facts
+from reconcile.verify.facts.source import Source, unreadable
+from reconcile.verify.model import Unknown
+
+PARTS: Mapping[str, Callable[[Source, Facts], object]] = {
+    "books": rows.books,
+    "commits": rows.commits,
+    "reopened": rows.reopened,
+    "cells": rows.cells,
+    "ledger": rows.whole_ledger,
+    "log": log_counts.counts,
+    "prefix": recompute.prefix,
+    "paths": paths.paths,
+    "finals": results.finals,
+    "twice": results.twice,
+    "foreign": rows.foreign,
+}
+
+
+def with_part(source: Source, facts: Facts, name: str) -> Facts:
+    """Return the facts with one part more, if it is not there yet; a part that cannot be had says why.
+
+    Raises:
+        LakeError: A file of the epoch log cannot be read.
+    """
+    if getattr(facts, name) not in (NOT_ASKED, {}, frozenset()):
+        return facts
+    try:
+        part = PARTS[name](source, facts)
+    except duckdb.Error as error:
+        raise unreadable(source.log, error) from error
+    except CutoverError as error:
+        part = Unknown(why=str(error).split("\n", maxsplit=1)[0])
+    return replace(facts, **{name: part})  # type: ignore[arg-type]  # each part is made by its own function

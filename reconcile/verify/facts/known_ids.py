@@ -1,0 +1,95 @@
+"""Which ids a stream knew before some of its epochs, as its epoch log holds them; where they are forgotten, its word.
+
+Of event minutes whose ids have left the epoch log nobody can say any more which record was there first; there a record
+that the ledger calls a duplicate is taken for one.
+"""
+
+# ruff: noqa: S608 -- names of ours, and numbers
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from cutover.definition.model.instants import EPOCH
+from cutover.log.kafka import RawRecord
+from cutover.records.classes import Class
+from cutover.records.parsing.limits import MAX_MICROS
+from cutover.records.reference import LedgerRow
+from cutover.records.reference.parse import parse
+from reconcile.verify.facts.facts import Twin
+from reconcile.verify.facts.segments import Segment
+from reconcile.verify.facts.source import ALL_ROWS, Source
+
+
+def seen(
+    source: Source, segment: Segment, records: Sequence[RawRecord], ledger: Iterable[LedgerRow]
+) -> frozenset[Twin]:
+    """Return the ids and event times of some records that earlier epochs had shown.
+
+    Args:
+        source: An open epoch log.
+        segment: The epochs.
+        records: Those that they read.
+        ledger: What the epoch log calls late, duplicate, ... of them.
+    """
+    topic = source.pipeline.source
+    if topic.record_id is None:
+        return frozenset()
+    values = {(r.partition, r.offset): parse(r.value, topic).values for r in records}
+    twins = {
+        at: (found[topic.record_id], found[topic.event_time])
+        for at, found in values.items()
+        if found.get(topic.event_time) is not None
+    }
+    known = _known(source, segment.first, {event for _, event in twins.values()})
+    called = {(row.partition, row.offset) for row in ledger if row.cls is Class.DUPLICATE}
+    inside = {twin for at, twin in twins.items() if at not in called}
+    forgotten = _forgotten(source)
+    word = {twins[at] for at in called if at in twins and twins[at][1] < forgotten}
+    return frozenset(known | (word - inside))
+
+
+def shown(source: Source, segment: Segment) -> frozenset[Twin]:
+    """Return what the epoch log says that some epochs were the first to show, as far as nothing of it is forgotten."""
+    if source.pipeline.source.record_id is None:
+        return frozenset()
+    query = f"""
+        SELECT id, epoch_us(event_time) FROM (
+            SELECT unnest(_ids, recursive := true) FROM {ALL_ROWS}
+            WHERE _kind = 'ids' AND _epoch BETWEEN {int(segment.first)} AND {int(segment.last)}
+        )
+    """
+    rows = source.connection.execute(query).fetchall()
+    return kept(source, ((_plain(name), event) for name, event in rows))
+
+
+def kept(source: Source, twins: Iterable[Twin]) -> frozenset[Twin]:
+    """Return those of some ids whose event minutes have not left the epoch log."""
+    if source.pipeline.source.record_id is None:
+        return frozenset()
+    forgotten = _forgotten(source)
+    return frozenset(twin for twin in twins if twin[1] >= forgotten)
+
+
+def _known(source: Source, before: int, events: set[int]) -> set[Twin]:
+    """Return what epochs before one have shown at some event times, as far as the epoch log still holds it."""
+    if not events:
+        return set()
+    listed = ", ".join(str(int(event)) for event in sorted(events))
+    query = f"""
+        SELECT id, epoch_us(event_time) FROM (
+            SELECT unnest(_ids, recursive := true) FROM {ALL_ROWS} WHERE _kind = 'ids' AND _epoch < {int(before)}
+        ) WHERE epoch_us(event_time) IN ({listed})
+    """
+    return {(_plain(name), event) for name, event in source.connection.execute(query).fetchall()}
+
+
+def _forgotten(source: Source) -> int:
+    """Return the event time before which ids may have left the epoch log, microseconds."""
+    query = f"SELECT max(epoch_us(window_start)) FROM {ALL_ROWS} WHERE _kind = 'ids' AND _class = 'forgotten'"
+    (found,) = source.connection.execute(query).fetchall()[0]
+    return -MAX_MICROS if found is None else int(found)
+
+
+def _plain(name: Any) -> Any:
+    """Return an id as plain Python has it: a time in microseconds."""
+    return round((name - EPOCH).total_seconds() * 1_000_000) if hasattr(name, "tzinfo") else name

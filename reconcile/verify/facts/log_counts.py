@@ -1,0 +1,109 @@
+"""What the log holds of each epoch: records counted by reading, their newest timestamp; values are not looked at."""
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from cutover.errors import LogError
+from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.lake.integrity.same_log import refuse_changed
+from cutover.log.kafka import LogClient
+from cutover.settings import Settings
+from reconcile.verify.facts.facts import Facts, LogCounts
+from reconcile.verify.facts.source import Source
+
+MOST = 2_000_000  # offsets that are counted where not all are asked for
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SameLog:
+    """The log that the epochs were read from, as it is now."""
+
+    client: LogClient
+    topic: str
+    isolation: str  # by which the epochs read it
+    earliest: Mapping[int, int]  # partition -> first offset that is still there
+
+    def holds(self, record: EpochRecord) -> bool:
+        """Return whether all that an epoch read is still there."""
+        spans = ((p, record.start.get(p, 0), end) for p, end in record.end.items())
+        return all(start >= self.earliest.get(p, 0) for p, start, end in spans if end > start)
+
+
+def same_log(settings: Settings, name: str, records: Sequence[EpochRecord]) -> SameLog:
+    """Return the log of these epochs of a pipeline.
+
+    Raises:
+        LogError: No broker answers, the topic is another log by now, or it holds other records than those read.
+    """
+    newest, client = records[-1], LogClient(settings)
+    found = client.describe(newest.topic)
+    if (found.cluster_id, found.topic_id) != (newest.cluster_id, newest.topic_id):
+        msg = (
+            f"Topic `{newest.topic}` has topic id {found.topic_id} by now, the epochs were read from {newest.topic_id}."
+        )
+        raise LogError(msg, runbook="TopicIdentityChanged")
+    refuse_changed(name, client, newest, lambda: records)
+    earliest = client.earliest(newest.topic)
+    return SameLog(client=client, topic=newest.topic, isolation=newest.isolation, earliest=earliest)
+
+
+def counts(source: Source, facts: Facts) -> LogCounts:
+    """Count the newest epochs' records, of all epochs that the log still holds if all are asked for.
+
+    Raises:
+        LogError: No broker answers, or the topic is another log by now.
+    """
+    if not facts.records:
+        return LogCounts(records={}, newest={}, whole=True)
+    log = same_log(source.settings, source.pipeline.name, facts.records)
+    held = held_suffix(facts.records, log)
+    chosen = held if source.asked.every else newest_of(held, MOST)
+    records, newest = _counted(log, chosen)
+    whole = len(chosen) == len(facts.records)
+    left_out = _left_out(facts.records, held, chosen)
+    return LogCounts(records=records, newest=newest, whole=whole, left_out=left_out)
+
+
+def held_suffix(records: Sequence[EpochRecord], log: SameLog) -> Sequence[EpochRecord]:
+    """Return the epochs from the first one on since which the log holds everything."""
+    gone = [place for place, record in enumerate(records) if not log.holds(record)]
+    return records[gone[-1] + 1 if gone else 0 :]
+
+
+def newest_of(records: Sequence[EpochRecord], most: int) -> Sequence[EpochRecord]:
+    """Return the newest epochs that together have read so many offsets at most."""
+    spans = [sum(end - r.start.get(p, 0) for p, end in r.end.items()) for r in reversed(records)]
+    fitting = sum(total <= most for total in accumulate(spans))
+    return records[len(records) - fitting :]
+
+
+def _counted(log: SameLog, records: Sequence[EpochRecord]) -> tuple[dict[tuple[int, int], int], dict[int, int]]:
+    """Return the records by epoch and partition, and the newest log timestamp up to the end of each epoch."""
+    found = {(r.epoch, p): 0 for r in records for p in r.end}
+    if not records:
+        return found, {}
+    newest: dict[int, int] = {}
+    ends = {p: [r.end.get(p, 0) for r in records] for p in records[-1].end}
+    ranges = {p: (records[0].start.get(p, 0), end) for p, end in records[-1].end.items()}
+    for p, offset, logged in log.client.positions(log.topic, ranges, log.isolation):
+        record = records[bisect_right(ends[p], offset)]
+        epoch = record.epoch
+        found[epoch, p] += offset >= record.start.get(p, 0)
+        if logged > newest.get(epoch, -1):
+            newest[epoch] = logged
+    so_far = accumulate((newest.get(r.epoch, -1) for r in records), max)
+    return found, {r.epoch: at for r, at in zip(records, so_far, strict=True) if at >= 0}
+
+
+def _left_out(records: Sequence[EpochRecord], held: Sequence[EpochRecord], chosen: Sequence[EpochRecord]) -> str:
+    gone, rest = len(records) - len(held), len(held) - len(chosen)
+    texts = []
+    if gone:
+        texts.append(
+            f"Epochs up to {records[gone - 1].epoch} cannot be counted again: their records have left the log."
+        )
+    if rest:
+        texts.append(f"{rest:,} older epochs were not counted again; --all counts them.")
+    return " ".join(texts)

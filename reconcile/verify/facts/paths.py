@@ -1,0 +1,51 @@
+"""Both paths at the cut of the newest batch run, by the reconciler's own machinery."""
+
+from reconcile.attribution import cells
+from reconcile.attribution.judgement import judge
+from reconcile.comparison import sides
+from reconcile.preconditions import seal
+from reconcile.result import query
+from reconcile.result.outcome import Difference
+from reconcile.result.text import key_text
+from reconcile.verify.facts.facts import Facts, Paths
+from reconcile.verify.facts.source import Source
+from reconcile.verify.model import MOST, Unknown
+
+
+def paths(source: Source, facts: Facts) -> Paths | Unknown:
+    """Return what the causes leave unexplained, or why the paths cannot be compared."""
+    examined = seal.examine(source.settings, facts.pipeline, epoch=None, epoch_log=source.log)
+    evidence = examined.evidence
+    if evidence is None:
+        return Unknown(why=examined.seal.breaches[0].message)
+    with sides.opened(source.settings, facts.pipeline, evidence) as opened:
+        try:
+            judgement = judge(source.settings, facts.pipeline, evidence, opened)
+        except seal.SealError as error:
+            return Unknown(why=error.breach.message)
+        if judgement.unproven is not None:
+            return Unknown(why=judgement.unproven.message)
+        opened, found = judgement.sides, judgement.findings  # noqa: PLW2901 -- the same, with all stages
+        if not found.plain.groups:
+            return Unknown(why=f"No closed window at the cut of epoch {evidence.run.epoch} can be compared.")
+        listed = cells.read(opened, where="_explained = 0", limit=MOST + 1) if found.unexplained else ()
+        rows = query.number(opened.connection, f"SELECT count(*) FROM {sides.BATCH}")  # noqa: S608 -- a name of ours
+        texts = tuple(dict.fromkeys(map(_text, listed)))
+        further = "further rows of both paths differ without a cause."
+        more = found.unexplained - len({(d.window_start, key_text(d.key)) for d in listed})
+        return Paths(
+            epoch=evidence.run.epoch,
+            windows=found.plain.groups,
+            rows=rows,
+            late_rows=found.causes["late"].rows,
+            unexplained=(
+                *texts,
+                *([f"{more:,} {further}"] if more > 0 else []),
+            ),
+            incomplete=opened.incomplete_windows,
+        )
+
+
+def _text(found: Difference) -> str:
+    place = f"Window {found.window_start}, {key_text(found.key)}, {found.measure}"
+    return f"{place}: expected {found.batch} as in batch, got {found.streaming} and no cause for it ({found.kind})."

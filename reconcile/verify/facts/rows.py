@@ -1,0 +1,119 @@
+"""What the rows of the epoch log say: their sums, the commits behind them, windows that opened again."""
+
+# ruff: noqa: S608 -- every name in a query is quoted by `identifier` or ours
+
+from collections.abc import Mapping
+from typing import Any
+
+from cutover.definition.model.windows import Sessions
+from cutover.lake.integrity import table_weights
+from cutover.lake.integrity.foreign_commits import Kind
+from cutover.lake.tables import delta
+from cutover.records.classes import Class
+from cutover.records.closing import grace
+from cutover.records.reference import LedgerRow
+from reconcile.verify.facts import results
+from reconcile.verify.facts.facts import Books, Cell, Commit, Counted, Doubt, Facts, Reopened
+from reconcile.verify.facts.segments import segments
+from reconcile.verify.facts.source import ROWS, Source
+
+LEDGER = "SELECT _class, _partition, _offset, epoch_us(window_start), epoch_us(event_time), reason FROM ledger"
+LABELS = f"SELECT DISTINCT _epoch FROM {ROWS} WHERE _class = '{Class.ACCEPTED}'"
+_END = "epoch_us(window_end)"
+_PAIRS = f"""
+    SELECT _epoch, _class, sum(_n)::BIGINT, sum(coalesce(len(_positions), 0))::BIGINT FROM {ROWS} GROUP BY 1, 2
+"""
+_DOUBTFUL = """
+    SELECT why, count(*), min((_epoch, _partition, _offset)) AS first FROM doubtful GROUP BY why ORDER BY why
+"""
+_REOPENED = f"""
+    SELECT _epoch, epoch_us(window_start) AS opens, any_value(watermark) AS closing, sum(_n)::BIGINT
+    FROM {ROWS} JOIN segments ON _epoch = last
+    WHERE _class = '{Class.ACCEPTED}' AND {{first_end}} + ? <= watermark GROUP BY 1, 2 ORDER BY 1, 2
+"""
+
+
+def books(source: Source, facts: Facts) -> Books:
+    """Return what the rows of the table add up to."""
+    del facts
+    found = source.connection.execute(_PAIRS).fetchall()
+    doubts = source.connection.execute(_DOUBTFUL).fetchall()
+    return Books(
+        pairs={(epoch, name): int(n) for epoch, name, n, _ in found},
+        listed={(epoch, name): int(listed) for epoch, name, _, listed in found},
+        doubts=tuple(_doubt(why, rows, *first) for why, rows, first in doubts),
+    )
+
+
+def _doubt(why: str, rows: int, epoch: int | None, partition: int | None, offset: int | None) -> Doubt:
+    return Doubt(why=why, rows=rows, epoch=epoch, partition=partition, offset=offset)
+
+
+def commits(source: Source, facts: Facts) -> tuple[Commit, ...]:
+    """Return the commits that the table's own history still tells, oldest first."""
+    del facts
+    found = (
+        Commit(
+            version=int(c["version"]),
+            operation=str(c.get("operation")),
+            mark=c.get("userMetadata"),
+            back_to=_brought_back(c),
+        )
+        for c in delta.history(source.log.table)
+    )
+    return tuple(sorted((c for c in found if c.version <= source.log.version), key=lambda commit: commit.version))
+
+
+def _brought_back(commit: Mapping[str, Any]) -> int | None:
+    """Return the version that a RESTORE names; None where it names a time, and of all other commits."""
+    named = str(commit.get("operationParameters", {}).get("version"))
+    return int(named) if commit.get("operation") == "RESTORE" and named.isdigit() else None
+
+
+def foreign(source: Source, facts: Facts) -> tuple[str, ...]:
+    """Return what somebody else did to the rows of a table of the pipeline."""
+    del facts
+    found = table_weights.changes(source.settings, source.pipeline)
+    return tuple(change.sentence for change, _ in found if change.kind is Kind.FOREIGN)
+
+
+def reopened(source: Source, facts: Facts) -> tuple[Reopened, ...]:
+    """Return the accepted rows of windows that were closed before the epochs that the rows stand for."""
+    before = {record.epoch: record.watermark_before for record in facts.records}
+    found = segments(facts.records, (label for (label,) in source.connection.execute(LABELS).fetchall()))
+    judged = {segment.last: before.get(segment.first) for segment in found}
+    results.register(source.connection, "segments", judged, ("last", "watermark"))
+    window = facts.pipeline.window
+    # Of the rows that one session was made of, the first one came latest.
+    first_end = f"epoch_us(window_start) + {window.gap_micros}" if isinstance(window, Sessions) else _END
+    query = _REOPENED.format(first_end=first_end)
+    rows = source.connection.execute(query, [grace(facts.pipeline)]).fetchall()
+    return tuple(Reopened(epoch=e, window_start=w, watermark=m, pairs=int(n)) for e, w, m, n in rows)
+
+
+def cells(source: Source, facts: Facts) -> Mapping[Cell, Counted]:
+    """Return each (window, key) as the stream holds it, late records included; only where an oracle asks."""
+    if source.asked.oracle is None:
+        return {}
+    keys = ", ".join(map(delta.identifier, facts.pipeline.key))
+    query = (
+        f"SELECT epoch_us(window_start), sum(_n)::BIGINT, sum(ids)::HUGEINT, sum(squares)::HUGEINT, {keys} FROM {ROWS}"
+        f" WHERE _class IN ('{Class.ACCEPTED}', '{Class.LATE}') GROUP BY window_start, {keys}"
+    )
+    rows = source.connection.execute(query).fetchall()
+    return {(w, tuple(key)): Counted(n=int(n), ids=int(i or 0), squares=int(s or 0)) for w, n, i, s, *key in rows}
+
+
+def whole_ledger(source: Source, facts: Facts) -> frozenset[LedgerRow]:
+    """Return all rows of the ledger; only where an oracle asks."""
+    del facts
+    return frozenset() if source.asked.oracle is None else ledger_rows(source, "true")
+
+
+def ledger_rows(source: Source, where: str) -> frozenset[LedgerRow]:
+    """Return rows of the ledger as plain Python has them."""
+    rows = source.connection.execute(f"{LEDGER} WHERE {where}").fetchall()
+    return frozenset(
+        LedgerRow(cls=Class(name), partition=p, offset=o, window_start=start, event_time=event, reason=reason)
+        for name, p, o, start, event, reason in rows
+    )

@@ -1,0 +1,123 @@
+"""N1 the books balance: every record that the log gives is in exactly one place.
+
+For every epoch e: the (record, window) pairs that it counted by class are those of the records that a read_committed
+reader gets from `[start, end)`, counted by reading, since offsets are not records where there are transactions. A
+record is one pair in each of its windows, one if it has none. Each count is that of the rows in the table: the
+ledger's pairs of the epoch by class and by position, filtered ones by number alone; accepted ones summed up to every
+epoch whose rows can be told apart from later ones. Ledger positions lie in their epoch's offsets, each stands once in
+a window.
+
+With a producer's oracle: every (window, key), late records included, holds exactly the ids that were acknowledged; a
+record of unknown outcome 0 or 1 times; one that failed or was aborted never.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from cutover.definition.model.windows import Window
+from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.records.classes import WITH_POSITIONS, Class
+from reconcile.verify import oracle_completeness
+from reconcile.verify.facts.facts import Books, Facts, LogCounts
+from reconcile.verify.model import Violation, capped
+
+TITLE = "the books balance"
+_SINGLE = (Class.MALFORMED, Class.FILTERED)
+_LEDGER = (*WITH_POSITIONS, Class.FILTERED)
+
+
+def check(facts: Facts) -> Iterator[Violation]:
+    """Yield where records and pairs do not add up."""
+    if isinstance(facts.log, LogCounts):
+        yield from capped("N1", [*_records(facts, facts.log)])
+    if isinstance(facts.books, Books):
+        yield from capped("N1", [*_ledger(facts, facts.books)])
+        yield from capped("N1", [*_strangers(facts, facts.books)])
+        yield from capped("N1", [*_accepted(facts, facts.books)])
+        yield from capped("N1", [*_doubts(facts.books)])
+    if facts.oracle is not None:
+        yield from capped("N1", [*oracle_completeness.check(facts, facts.oracle)])
+
+
+def looked_at(facts: Facts) -> str:
+    """Return what was counted."""
+    if not isinstance(facts.log, LogCounts):
+        return f"{len(facts.records):,} epochs"
+    return f"{len(facts.log.epochs):,} of {len(facts.records):,} epochs, {sum(facts.log.records.values()):,} records"
+
+
+def notes(facts: Facts) -> Iterator[str]:
+    """Yield what was left out."""
+    if isinstance(facts.log, LogCounts) and facts.log.left_out:
+        yield facts.log.left_out
+
+
+def record_bounds(counts: Mapping[str, int], window: Window) -> tuple[int, int]:
+    """Return how few and how many records make these pairs; both are the same where all records fall into as many.
+
+    Args:
+        counts: Class to pairs.
+        window: The definition's.
+    """
+    single = sum(counts.get(name, 0) for name in _SINGLE)
+    windowed = sum(counts.values()) - single
+    return single + -(-windowed // window.most), single + windowed // window.least
+
+
+def _records(facts: Facts, log: LogCounts) -> Iterator[str]:
+    for record in facts.records:
+        if record.epoch in log.epochs:
+            few, many = record_bounds(record.counts, facts.pipeline.window)
+            found = sum(log.records.get((record.epoch, p), 0) for p in record.end)
+            if not few <= found <= many:
+                text = f"Epoch {record.epoch} of {facts.stream}: the log holds {found:,} records in {_span(record)}"
+                expected = f"{few:,}" if few == many else f"{few:,} to {many:,}"
+                yield f"{text}, expected {expected} by the classes that it counted ({_classes(record.counts)})."
+
+
+def _ledger(facts: Facts, books: Books) -> Iterator[str]:
+    for record in facts.records:
+        for name in _LEDGER:
+            at, counted = (record.epoch, name.value), record.counts.get(name, 0)
+            text = f"Epoch {record.epoch} of {facts.stream}: expected {counted:,} {name} pairs as it counted"
+            if books.pairs.get(at, 0) != counted:
+                yield f"{text}, got rows of {books.pairs.get(at, 0):,}."
+            elif name in WITH_POSITIONS and books.listed.get(at, 0) != counted:
+                yield f"{text}, got {books.listed.get(at, 0):,} positions in the ledger."
+
+
+def _strangers(facts: Facts, books: Books) -> Iterator[str]:
+    known = {record.epoch for record in facts.records}
+    for epoch, name in sorted(books.pairs):
+        if epoch not in known:
+            pairs = f"{books.pairs[epoch, name]:,} {name} pairs"
+            yield f"Epoch log of {facts.stream}: expected an epoch {epoch} for {pairs}, got none."
+
+
+def _accepted(facts: Facts, books: Books) -> Iterator[str]:
+    """Yield the epochs up to which the accepted rows do not add up; a difference is named where it begins."""
+    found = books.accepted
+    counted = {record.epoch: record.counts.get(Class.ACCEPTED, 0) for record in facts.records}
+    rest, epochs = 0, sorted({*found, *list(counted)[-1:]})
+    for before, epoch in zip([-1, *epochs], epochs, strict=False):
+        expected = sum(n for e, n in counted.items() if before < e <= epoch)
+        off = found.get(epoch, 0) - expected
+        if off:
+            span = f"Epoch {epoch}" if epoch == before + 1 else f"Epochs {before + 1} to {epoch}"
+            text = f"{span} of {facts.stream}: expected accepted rows of {expected:,} pairs"
+            yield f"{text}, got {found.get(epoch, 0):,} ({rest + off:+,} up to here)."
+        rest += off
+
+
+def _doubts(books: Books) -> Iterator[str]:
+    for doubt in books.doubts:
+        at = f"epoch {doubt.epoch}, partition {doubt.partition}, offset {doubt.offset}"
+        more = f" ({doubt.rows:,} rows)" if doubt.rows > 1 else ""
+        yield f"Ledger, {at}: {doubt.why}{more}."
+
+
+def _span(record: EpochRecord) -> str:
+    return ", ".join(f"{p}: [{record.start.get(p, 0)}, {end})" for p, end in sorted(record.end.items()))
+
+
+def _classes(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{n:,} {name}" for name, n in sorted(counts.items()) if n) or "none"

@@ -1,0 +1,35 @@
+"""N5 stream = batch, up to named causes.
+
+At the cut of the newest batch run, under a seal that holds (same log, cut, isolation, definition): for every (window,
+key) batch less the stream's fold is the sum of what the causes contribute; with the same definition the fold with the
+late rows merged is the batch exactly. Nothing stays unexplained. It is the reconciler's own judgement; where the seal
+does not hold there is nothing to say.
+"""
+
+from collections.abc import Iterator
+
+from reconcile.verify.facts.facts import Facts, Paths
+from reconcile.verify.model import Violation, capped
+
+TITLE = "stream = batch, up to named causes"
+
+
+def check(facts: Facts) -> Iterator[Violation]:
+    """Yield the cells that nothing explains."""
+    if isinstance(facts.paths, Paths):
+        yield from capped("N5", facts.paths.unexplained)
+
+
+def looked_at(facts: Facts) -> str:
+    """Return what was compared."""
+    if not isinstance(facts.paths, Paths):
+        return ""
+    found = facts.paths
+    compared = f"{found.windows:,} windows, {found.rows:,} rows at epoch {found.epoch}"
+    return f"{compared}, {found.late_rows:,} differ by late rows"
+
+
+def notes(facts: Facts) -> Iterator[str]:
+    """Yield how many windows were left out."""
+    if isinstance(facts.paths, Paths) and facts.paths.incomplete:
+        yield f"{facts.paths.incomplete:,} windows are incomplete: records were lost, or batch does not vouch for them."

@@ -1,0 +1,195 @@
+"""All checks of one pipeline: facts are gathered once, each check is a pure function over them."""
+
+import secrets
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import ModuleType
+
+from cutover.clock import Clock, SystemClock
+from cutover.definition.model.pipeline import Pipeline
+from cutover.errors import CutoverError, DefinitionError
+from cutover.events import log
+from cutover.lake.epochs import delivery
+from cutover.lake.tables import checksums
+from cutover.settings import Settings
+from reconcile.verify.facts import gather
+from reconcile.verify.facts.facts import Facts
+from reconcile.verify.facts.source import Asked, Source, opened
+from reconcile.verify.invariants import (
+    n1_completeness,
+    n2_single_effect,
+    n3_contiguity,
+    n4_prefix,
+    n5_path_agreement,
+    n6_monotonicity,
+    n8_determinism,
+    n9_sole_writer,
+)
+from reconcile.verify.model import Checked, State, Unknown, Verification, Violation
+from reconcile.verify.oracle import Oracle
+
+Check = Callable[[Facts], Iterable[Violation]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """One check: its module has TITLE, `check`, `looked_at`, and `notes` where something may be left out."""
+
+    name: str
+    module: ModuleType
+    needs: tuple[str, ...]  # parts of the facts; without one of them it cannot be told
+    takes: tuple[str, ...] = ()  # parts that it looks at where they can be had
+
+
+CHECKS: Mapping[str, Listed] = {
+    listed.name: listed
+    for listed in (
+        Listed(name="N1", module=n1_completeness, needs=("books", "log"), takes=("cells", "ledger")),
+        Listed(name="N2", module=n2_single_effect, needs=("commits",)),
+        Listed(name="N3", module=n3_contiguity, needs=()),
+        Listed(name="N4", module=n4_prefix, needs=("prefix",)),
+        Listed(name="N5", module=n5_path_agreement, needs=("paths",)),
+        Listed(name="N6", module=n6_monotonicity, needs=("reopened",), takes=("log", "finals")),
+        Listed(name="N8", module=n8_determinism, needs=("twice",)),
+        Listed(name="N9", module=n9_sole_writer, needs=("foreign",)),
+    )
+}
+
+WAIVED = ("N1", "N2", "N4")
+"""Checks that hold only where data and offsets are one commit."""
+
+
+def verify(  # noqa: PLR0913 -- what to judge, how much of it, and what a test hands in
+    settings: Settings,
+    pipeline: Pipeline,
+    *,
+    oracle: Oracle | None = None,
+    only: Sequence[str] = (),
+    every: bool = False,
+    seed: int | None = None,
+    clock: Clock | None = None,
+) -> Verification:
+    """Judge every check of a pipeline's current stream version. Reads only, also while a driver works.
+
+    Args:
+        settings: Where lake and log are.
+        pipeline: The definition.
+        oracle: What the producer knows; None in production.
+        only: Names of the checks to judge; none: all.
+        every: Recompute and count all that the log still holds, not a sample.
+        seed: Of the sample; None: another one each time.
+        clock: The wall clock.
+
+    Returns:
+        What each check has come to. Where no epoch log can be read, none can be judged, and `error` says why.
+
+    Raises:
+        DefinitionError: A name in `only` is none of a check.
+    """
+    clock, names = clock or SystemClock(), chosen(only)
+    began = clock.monotonic()
+    drawn = secrets.randbelow(1_000_000) if seed is None else seed
+    asked = Asked(now=clock.now(), seed=drawn, every=every, oracle=oracle)
+    checks: dict[str, Checked] = {}
+    try:
+        with checksums.once():
+            source, facts = opened(settings, pipeline, asked)
+        with source.connection, checksums.once():
+            waived = _waived(source, facts)
+            for name in names:
+                if name in waived:
+                    checks[name] = waived[name]
+                else:
+                    facts, checks[name] = _judged(CHECKS[name], source, facts, clock)
+    except CutoverError as error:
+        return _logged(_unreadable(pipeline, names, error, round(clock.monotonic() - began, 3)))
+    return _logged(_verification(facts, checks, round(clock.monotonic() - began, 3)))
+
+
+def _waived(source: Source, facts: Facts) -> Mapping[str, Checked]:
+    """Return the checks that a delivery other than exactly once does not promise, with what it doubled or lost."""
+    modes = sorted({record.delivery for record in facts.records} - {delivery.EXACTLY_ONCE})
+    if not modes:
+        return {}
+    found = delivery.delivered(facts.records, delivery.attempts(source.log, facts.records))
+    why = f"Delivery is {' and '.join(modes)}: epochs may come twice or never."
+    return {
+        name: Checked(
+            name=name,
+            title=CHECKS[name].module.TITLE,
+            state=State.WAIVED,
+            why=why,
+            looked_at=f"{len(facts.records):,} epochs: {len(found.doubled):,} doubled, {len(found.lost):,} lost",
+            notes=found.sentences if name == WAIVED[0] else (),
+        )
+        for name in WAIVED
+    }
+
+
+def chosen(only: Sequence[str]) -> tuple[str, ...]:
+    """Return the checks to judge, in their order.
+
+    Raises:
+        DefinitionError: A name is none of a check.
+    """
+    wrong = [name for name in only if name not in CHECKS]
+    if wrong:
+        msg = f"`--only`: expected some of {', '.join(CHECKS)}, got `{wrong[0][:20]}`."
+        raise DefinitionError(msg)
+    return tuple(name for name in CHECKS if not only or name in only)
+
+
+def _judged(listed: Listed, source: Source, facts: Facts, clock: Clock) -> tuple[Facts, Checked]:
+    began = clock.monotonic()
+    for part in (*listed.needs, *listed.takes):
+        facts = gather.with_part(source, facts, part)
+    module = listed.module
+    violations = tuple(module.check(facts))
+    absent = [part for part in (getattr(facts, name) for name in listed.needs) if isinstance(part, Unknown)]
+    state = State.VIOLATED if violations else State.NOT_PROVABLE if absent else State.HELD
+    checked = Checked(
+        name=listed.name,
+        title=module.TITLE,
+        state=state,
+        why=" ".join(dict.fromkeys(part.why for part in absent)),
+        looked_at=module.looked_at(facts),
+        notes=tuple(module.notes(facts)) if hasattr(module, "notes") else (),
+        violations=violations,
+        seconds=round(clock.monotonic() - began, 3),
+    )
+    return facts, checked
+
+
+def _verification(facts: Facts, checks: Mapping[str, Checked], seconds: float) -> Verification:
+    found = Verification(
+        pipeline=facts.pipeline.name,
+        checks=checks,
+        epoch=facts.records[-1].epoch if facts.records else None,
+        table_version=facts.table_version,
+        seconds=seconds,
+    )
+    return replace(found, runbook="InvariantBroken") if found.violations else found
+
+
+def _unreadable(pipeline: Pipeline, names: Sequence[str], error: CutoverError, seconds: float) -> Verification:
+    """Return that nothing can be judged, for one reason."""
+    text = str(error).split("\nRunbook:", maxsplit=1)[0]
+    why = text.split("\n", maxsplit=1)[0]
+    checks = {
+        name: Checked(name=name, title=CHECKS[name].module.TITLE, state=State.NOT_PROVABLE, why=why) for name in names
+    }
+    return Verification(pipeline=pipeline.name, checks=checks, error=text, runbook=error.runbook, seconds=seconds)
+
+
+def _logged(found: Verification) -> Verification:
+    log.info(
+        "verified",
+        pipeline=found.pipeline,
+        exit_code=found.exit_code,
+        epoch=found.epoch,
+        checks={name: checked.state.value for name, checked in found.checks.items()},
+        violations=len(found.violations),
+        runbook=found.runbook,
+        seconds=found.seconds,
+    )
+    return found

@@ -1,0 +1,1 @@
+"""Alerts: pure functions over facts, one module for each kind of fact."""

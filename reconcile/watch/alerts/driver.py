@@ -1,0 +1,79 @@
+"""Alerts on the driver: it ended, it commits nothing, the broker is silent, its clock or its commits are off."""
+
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
+
+from cutover.cells import visible
+from reconcile.result.text import duration, number
+from reconcile.watch.alerts.alert import Alert, alert
+from reconcile.watch.facts import Facts, seconds_since
+from reconcile.watch.lag import Sample, lasting, unread
+
+INTERVALS = 3
+"""Triggers without a commit that are still no trouble."""
+
+
+def of_stream(facts: Facts) -> Iterator[Alert]:
+    """Yield the alerts of a driver."""
+    yield from _not_running(facts)
+    yield from _silent(facts)
+    yield from _conflicts(facts)
+    yield from _skew(facts)
+
+
+def _not_running(facts: Facts) -> Iterator[Alert]:
+    """Yield the page that a driver named when it failed; else that records are unread and nothing is committed."""
+    driver, limits = facts.driver, facts.limits
+    if driver.state == "FAILED":
+        yield alert(driver.runbook or "StreamNotRunning", visible(driver.error or "the driver failed"))
+        return
+    stalled = _stalled_seconds(facts)
+    if stalled > max(INTERVALS * facts.trigger_seconds, limits.stalled_seconds):
+        who = f"driver {driver.state}" if driver.alive else "no driver lives"
+        yield alert("StreamNotRunning", f"{who}, records are unread and nothing was committed for {duration(stalled)}")
+
+
+def _stalled_seconds(facts: Facts) -> float:
+    """Return for how long records have been unread without a commit: by the driver, by us, or by its absence."""
+    sample, newest = facts.sample, facts.newest
+    if newest is None:
+        since = facts.driver.unread_since if facts.driver.alive else facts.driver.at
+        return lasting(facts.driver, since, facts.at) if facts.waiting else 0.0
+    if sample is None or not unread(sample):
+        return 0.0
+    if not facts.driver.alive:
+        return seconds_since(newest.processing_time, facts.at) or 0.0
+    told = lasting(facts.driver, facts.driver.unread_since, facts.at)
+    return max(told, _seen_seconds(facts.samples))
+
+
+def _seen_seconds(samples: Sequence[Sample]) -> float:
+    """Return for how long our own looks have shown unread records behind one and the same epoch."""
+    newest = samples[-1]
+    same = takewhile(lambda s: unread(s) > 0 and s.epoch.epoch == newest.epoch.epoch, reversed(samples))
+    return (newest.at - min(sample.at for sample in same)).total_seconds()
+
+
+def _silent(facts: Facts) -> Iterator[Alert]:
+    told = lasting(facts.driver, facts.driver.silent_since, facts.at) if facts.driver.alive else 0.0
+    longest = max(told, facts.silent or 0.0)
+    if longest > facts.limits.silent_seconds:
+        yield alert("KafkaUnreachable", f"no answer from the broker for {duration(longest)}")
+
+
+def _conflicts(facts: Facts) -> Iterator[Alert]:
+    refused = sum(record.conflicts for record in facts.recent())
+    if refused > facts.limits.conflicts:
+        over = duration(facts.limits.rate_seconds)
+        yield alert("CommitConflictRateHigh", f"{number(refused)} commits were refused in {over}")
+
+
+def _skew(facts: Facts) -> Iterator[Alert]:
+    """Yield that clocks differ; not where the definition takes log time from the records, as a replay does."""
+    if facts.pipeline.source.log_time is not None or not facts.driver.alive:
+        return
+    worst = max(facts.driver.skew.items(), key=lambda item: abs(item[1]), default=None)
+    if worst is not None and abs(worst[1]) > facts.limits.skew_seconds:
+        side = "behind" if worst[1] > 0 else "ahead of"
+        far = duration(abs(worst[1]))
+        yield alert("ClockSkew", f"partition {worst[0]}: new log timestamps are {far} {side} the driver's clock")

@@ -1,0 +1,64 @@
+"""Alerts on event time: the watermark runs ahead of the log, stands while records come, or nobody sends."""
+
+from collections.abc import Iterator
+from itertools import takewhile
+
+from cutover.lake.epochs.epoch_log import EpochRecord
+from reconcile.result.text import duration
+from reconcile.watch.alerts.alert import Alert, alert
+from reconcile.watch.facts import Facts, seconds_since
+from reconcile.watch.lag import Sample, ahead_micros, holder
+
+
+def of_time(facts: Facts) -> Iterator[Alert]:
+    """Yield the alerts on event time; a version that was sealed has none."""
+    if facts.newest is None or facts.newest.final:
+        return
+    yield from _ahead(facts)
+    yield from _held(facts)
+    yield from _no_input(facts)
+
+
+def _ahead(facts: Facts) -> Iterator[Alert]:
+    """Yield that no honest record can have brought the watermark where it is; a huge `max_ahead` is no excuse."""
+    sample = facts.sample
+    watermark = None if facts.newest is None else facts.newest.watermark_after
+    if sample is None or watermark is None or not sample.newest:
+        return
+    ahead = (watermark - max(sample.newest.values())) / 1e6
+    if watermark > max(sample.newest.values()) + ahead_micros(facts.pipeline, facts.limits):
+        yield alert("WatermarkAheadOfClock", f"the watermark is {duration(ahead)} ahead of the newest log timestamp")
+
+
+def _held(facts: Facts) -> Iterator[Alert]:
+    """Yield which partition holds the watermark while records are read: since the first that did not move it."""
+    newest = facts.records[-1]
+    same = list(takewhile(lambda r: r.watermark_after == newest.watermark_after, reversed(facts.records)))
+    # The oldest of them is the one that brought the watermark there, unless there is none yet.
+    read = [record for record in same if record.records and (newest.watermark_after is None or record is not same[-1])]
+    if not read or _age(read[0], facts) > facts.limits.held_seconds:
+        return
+    stood = _age(read[-1], facts)
+    if stood > facts.limits.held_seconds:
+        partition = None if facts.sample is None else holder(facts.sample)
+        who = "no partition had a valid event time yet" if partition is None else f"partition {partition} holds it"
+        yield alert("WatermarkHeld", f"records are read and the watermark stands for {duration(stood)}: {who}")
+
+
+def _age(record: EpochRecord, facts: Facts) -> float:
+    return seconds_since(record.processing_time, facts.at) or 0.0
+
+
+def _no_input(facts: Facts) -> Iterator[Alert]:
+    """Yield that everything is read and nothing came for the definition's idle time."""
+    sample = facts.sample
+    if sample is None or any(end > sample.epoch.end.get(p, 0) for p, end in _ends(sample).items()):
+        return
+    came = next((record for record in reversed(facts.records) if not record.tick), None)
+    quiet = None if came is None else seconds_since(came.processing_time, facts.at)
+    if quiet is not None and quiet * 1e6 > facts.pipeline.lateness.idle_after_micros:
+        yield alert("NoInput", f"nothing was sent for {duration(quiet)}")
+
+
+def _ends(sample: Sample) -> dict[int, int]:
+    return {p: max(end, sample.high.get(p, 0)) for p, end in sample.ends.items()}

@@ -1,0 +1,104 @@
+"""Alerts on the log beside the newest epoch: records gone or soon gone, partitions, transactions."""
+
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+
+from reconcile.result.text import duration, number
+from reconcile.watch.alerts.alert import Alert, alert
+from reconcile.watch.facts import Facts
+from reconcile.watch.lag import Sample, lasting
+
+OUTAGES = 2
+"""How many of the longest outages the log must outlast."""
+
+
+def of_log(facts: Facts) -> Iterator[Alert]:
+    """Yield the alerts of a log that answers."""
+    sample, newest = facts.sample, facts.newest
+    if sample is None or newest is None:
+        return
+    if sample.topic_id is not None and sample.topic_id != newest.topic_id:
+        was = f"the newest epoch was read from {newest.topic_id}"
+        yield alert("TopicIdentityChanged", f"topic {newest.topic} has topic id {sample.topic_id}, {was}")
+        return
+    yield from (alert("LogDataLost", text) for text in facts.changed)
+    if not facts.changed:
+        yield from _lost(facts, sample)
+    yield from _partitions(facts, sample)
+    yield from _open(facts, sample)
+    yield from _headroom(facts, sample)
+
+
+def _lost(facts: Facts, sample: Sample) -> Iterator[Alert]:
+    for p, wanted in sorted(facts.expected.items()):
+        first, end = sample.earliest.get(p, wanted), max(sample.high.get(p, wanted), sample.ends.get(p, 0))
+        next_one = f"partition {p}: offset {wanted} is next"
+        if p not in sample.ends:
+            yield alert("LogDataLost", f"{next_one}, the partition is not there")
+        elif first > wanted:
+            yield alert("LogDataLost", f"{next_one}, the log starts at {first}: {number(first - wanted)} are gone")
+        elif end < wanted:
+            yield alert("LogDataLost", f"{next_one}, the log ends at {end}: {number(wanted - end)} are gone")
+
+
+def _partitions(facts: Facts, sample: Sample) -> Iterator[Alert]:
+    """Yield that partitions came which some epoch of late did not know."""
+    known = (record.end for record in (*facts.recent(), *facts.records[-1:]))
+    new = sorted({p for end in known for p in sample.ends if p not in end})
+    if new:
+        named = ", ".join(str(p) for p in new)
+        yield alert("PartitionsChanged", f"new: {named}; the topic has {len(sample.ends)} partitions now")
+
+
+def _open(facts: Facts, sample: Sample) -> Iterator[Alert]:
+    """Yield which partition a transaction holds: by the driver's own count, or by our looks."""
+    for p, high in sorted(sample.high.items()):
+        stable = sample.ends.get(p, high)
+        if stable >= high:
+            continue
+        since = facts.driver.open_since.get(str(p)) if facts.driver.alive else None
+        held = max(lasting(facts.driver, since, facts.at), _held_seconds(facts, p))
+        if held > facts.limits.open_seconds:
+            behind = f"{number(high - stable)} offsets wait behind an open transaction"
+            yield alert("OpenTransactionHoldsLog", f"partition {p} stands at {stable} for {duration(held)}: {behind}")
+
+
+def _held_seconds(facts: Facts, partition: int) -> float:
+    """Return for how long our own looks have shown the same last stable offset below the end."""
+    newest = facts.samples[-1]
+    since = newest.at
+    for sample in reversed(facts.samples):
+        stable = sample.ends.get(partition, 0)
+        if stable != newest.ends[partition] or stable >= sample.high.get(partition, 0):
+            break
+        since = sample.at
+    return (newest.at - since).total_seconds()
+
+
+def _headroom(facts: Facts, sample: Sample) -> Iterator[Alert]:
+    """Yield how long retention needs to what is to be read next, where that is too short."""
+    needed = OUTAGES * timedelta(seconds=facts.limits.outage_seconds) + (facts.replay or timedelta())
+    left = {p: _left(facts, sample, p) for p in sample.ends}
+    known: Mapping[int, timedelta] = {p: found for p, found in left.items() if found is not None}
+    if not known:
+        return
+    p = min(known, key=lambda p: known[p])
+    if known[p] < needed:
+        room = duration(max(0.0, known[p].total_seconds()))
+        wanted = duration(needed.total_seconds())
+        yield alert("RetentionHeadroomLow", f"partition {p}: {room} until unread records go, {wanted} are needed")
+
+
+def _left(facts: Facts, sample: Sample, partition: int) -> timedelta | None:
+    """Return the time until the first unread record goes: by age, or by the pace at which the log's start moves."""
+    found = []
+    if facts.retention is not None:
+        age = sample.at.timestamp() - sample.unread_since.get(partition, sample.at.timestamp() * 1e6) / 1e6
+        found.append(facts.retention - timedelta(seconds=age))
+    first = facts.samples[0]
+    moved = sample.earliest.get(partition, 0) - first.earliest.get(partition, 0)
+    seconds = (sample.at - first.at).total_seconds()
+    if moved > 0 and seconds > 0:
+        room = facts.expected.get(partition, 0) - sample.earliest[partition]
+        found.append(timedelta(seconds=max(0, room) / moved * seconds))
+    return min(found, default=None)

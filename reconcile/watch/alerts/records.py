@@ -1,0 +1,53 @@
+"""Alerts on what records are: shares of a class beyond the policy, a schema that changed, one key with most of them."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from cutover.records.classes import Class
+from reconcile.result.text import duration, number, share
+from reconcile.watch.alerts.alert import Alert, alert
+from reconcile.watch.facts import Facts
+
+EPOCHS_IN_A_ROW = 10
+"""Large epochs that one key must lead before it counts as skew."""
+
+
+def of_records(facts: Facts) -> Iterator[Alert]:
+    """Yield the alerts on the records of the newest epochs."""
+    yield from _shares(facts)
+    yield from _schema(facts)
+    yield from _one_key(facts)
+
+
+def _shares(facts: Facts) -> Iterator[Alert]:
+    counts: Counter[str] = Counter()
+    records = 0
+    for record in facts.recent():
+        counts.update(record.counts)
+        records += record.records
+    policy, over = facts.pipeline.policy, duration(facts.limits.rate_seconds)
+    judged = counts[Class.LATE] + counts[Class.ACCEPTED]
+    for name, kind, of, limit in (
+        ("LateRateHigh", Class.LATE, judged, policy.max_late_share),
+        ("MalformedRateHigh", Class.MALFORMED, records, policy.max_malformed_share),
+        ("FutureEvents", Class.FUTURE, records, policy.max_future_share),
+        ("DuplicateRateHigh", Class.DUPLICATE, records, policy.max_duplicate_share),
+    ):
+        if of and counts[kind] / of > limit:
+            seen = f"{share(counts[kind] / of)} of {number(of)} records in {over} are {kind}"
+            yield alert(name, f"{seen}, the policy allows {share(limit)}")
+
+
+def _schema(facts: Facts) -> Iterator[Alert]:
+    if facts.unfit:
+        found = (f"{one.what}, first at partition {one.partition}, offset {one.offset}" for one in facts.unfit)
+        yield alert("SchemaChanged", "; ".join(found))
+
+
+def _one_key(facts: Facts) -> Iterator[Alert]:
+    """Yield that one key had most of the accepted records of each of the newest large epochs."""
+    limits = facts.limits
+    large = [r for r in facts.records if r.counts.get(Class.ACCEPTED, 0) >= limits.one_key_records]
+    shares = [record.one_key_share or 0.0 for record in large[-EPOCHS_IN_A_ROW:]]
+    if len(shares) == EPOCHS_IN_A_ROW and min(shares) > limits.one_key_share:
+        yield alert("KeySkewHigh", f"one key had {share(min(shares))} or more of {EPOCHS_IN_A_ROW} epochs in a row")

@@ -1,0 +1,114 @@
+"""`cutover accept-loss`: show what a stream has lost, record it, and let it go on."""
+
+import json
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from cutover.clock import SystemClock
+from cutover.definition.loading import catalogue
+from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.model.windows import Aligned, Sessions, newest
+from cutover.lake.control.losses import Loss
+from cutover.log.topic_partitions import shown
+from cutover.records.parsing import limits
+from cutover.settings import load_settings
+from streaming.recovery import accept_loss as accept
+from streaming.recovery.accept_loss import Step
+
+_WIDE = 200
+
+
+def accept_loss(
+    pipeline: Annotated[str, typer.Argument(help="Name of a pipeline.")],
+    *,
+    why: Annotated[
+        str | None, typer.Option("--why", help="The reason; it is kept. Without it nothing is recorded.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be recorded.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Let a stream go on after its log or its table lost something: record what, and which windows it touches."""
+    settings, clock = load_settings(), SystemClock()
+    found = catalogue.get(settings, pipeline)
+    is_dry = dry_run or why is None
+    step = accept.look(settings, found, clock) if is_dry else accept.accept(settings, found, why or "", clock)
+    if as_json:
+        typer.echo(json.dumps(_object(step, recorded=not is_dry)))
+    else:
+        _print(step, found, recorded=not is_dry)
+
+
+def _object(step: Step, *, recorded: bool) -> dict[str, Any]:
+    rows = [
+        asdict(loss)
+        | {name: _time(getattr(loss, name)) for name in ("windows_from", "windows_to")}
+        | {"at": loss.at.isoformat()}
+        for loss in step.losses
+    ]
+    return {
+        "pipeline": step.pipeline,
+        "recorded": recorded,
+        "trouble": step.trouble,
+        "runbook": step.runbook,
+        "kind": step.kind,
+        "stream_version": step.version,
+        "losses": rows,
+    }
+
+
+def _print(step: Step, pipeline: Pipeline, *, recorded: bool) -> None:
+    console = Console(highlight=False, markup=False, width=_WIDE)
+    console.print(step.trouble, soft_wrap=True)
+    console.print(_goes_on(step), soft_wrap=True)
+    table = Table(
+        "partition", "lost offsets", "of topic id", "windows that read incomplete(lost)", box=None, pad_edge=False
+    )
+    for loss in step.losses:
+        table.add_row(shown(loss.partition), _offsets(loss), loss.topic_id, _windows(loss, pipeline))
+    console.print(table)
+    if recorded:
+        console.print(f"Recorded. `cutover stream {step.pipeline}` goes on.")
+    else:
+        console.print(f'Nothing was recorded. `cutover accept-loss {step.pipeline} --why "..."` records it.')
+
+
+def _goes_on(step: Step) -> str:
+    if step.kind == "gap":
+        return f"stream-{step.version} goes on at epoch {step.losses[0].epoch}, behind the lost offsets."
+    log = step.losses[0].onward_topic_id
+    return f"stream-{step.version} is a new version and reads topic id {log} from its beginning; the old one stays."
+
+
+def _offsets(loss: Loss) -> str:
+    if loss.next is None:
+        return f"{loss.first} and all after it"
+    return f"{loss.first} to {loss.next - 1} ({loss.next - loss.first:,})" if loss.next > loss.first else "none"
+
+
+def _windows(loss: Loss, pipeline: Pipeline) -> str:
+    if loss.windows is None:
+        return "none"
+    first, end = loss.windows
+    if isinstance(pipeline.window, Sessions):
+        return f"all that touch {'anything' if first == limits.MIN_MICROS else _time(first)} to {_time(end - 1)}"
+    last = _time(newest(pipeline.window, end - 1).start)
+    if first == limits.MIN_MICROS:
+        return f"all up to the one that starts at {last}"
+    return f"{_time(first)} to {last} ({_count(pipeline.window, first, end):,}), by start"
+
+
+def _count(window: Aligned, first: int, end: int) -> int:
+    """Return how many windows begin in `[first, end)`; one begins at `first`."""
+    found = 0
+    while first < end:
+        first, found = window.following(first), found + 1
+    return found
+
+
+def _time(micros: int | None) -> str | None:
+    return None if micros is None else datetime.fromtimestamp(micros / 1e6, UTC).isoformat().replace("+00:00", "Z")

@@ -1,0 +1,120 @@
+"""`cutover savepoint P create|list|release|fork`: keep an epoch under a name, and go back to it."""
+
+import json
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from cutover.clock import SystemClock
+from cutover.definition.loading import catalogue
+from cutover.definition.model.pipeline import Pipeline
+from cutover.errors import DefinitionError
+from cutover.lake.control import savepoints, versions
+from cutover.lake.control.savepoints import Savepoint
+from cutover.lake.control.versions import Version
+from cutover.settings import Settings, load_settings
+from streaming.recovery import fork
+
+Name = Annotated[str, typer.Argument(help="Of the savepoint.")]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object.")]
+
+app = typer.Typer(help="Keep an epoch of a stream under a name, and go back to it.", no_args_is_help=True)
+
+
+@app.callback()
+def chosen(context: typer.Context, pipeline: Annotated[str, typer.Argument(help="Name of a pipeline.")]) -> None:
+    """Keep an epoch of a stream under a name, and go back to it: a fork begins a new version there."""
+    settings = load_settings()
+    context.obj = (settings, catalogue.get(settings, pipeline))
+
+
+@app.command()
+def create(
+    context: typer.Context,
+    name: Name,
+    *,
+    epoch: Annotated[int | None, typer.Option("--epoch", help="Which one; the newest if not given.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Keep an epoch, the newest if none is named; the driver goes on meanwhile."""
+    settings, pipeline = _of(context)
+    made = fork.savepoint(settings, pipeline, name, epoch, SystemClock())
+    text = f"{pipeline.name}: `{made.name}` keeps epoch {made.epoch} of stream-{made.version}."
+    typer.echo(json.dumps(_object(made)) if as_json else text)
+
+
+@app.command("list")
+def show(context: typer.Context, *, as_json: AsJson = False) -> None:
+    """List versions and savepoints."""
+    settings, pipeline = _of(context)
+    known = versions.known(settings, pipeline)
+    kept = [savepoint for version in known for savepoint in savepoints.of(settings, version)]
+    if as_json:
+        rows = [{"version": v.number, "fork": None if v.fork is None else asdict(v.fork)} for v in known]
+        typer.echo(json.dumps({"versions": rows, "savepoints": [_object(savepoint) for savepoint in kept]}))
+        return
+    console = Console(highlight=False, markup=False)
+    begun, names = Table("version", "begins", box=None), Table("savepoint", "version", "epoch", "kept since", box=None)
+    for version in known:
+        begun.add_row(f"stream-{version.number}", _begins(version))
+    for savepoint in kept:
+        at = savepoint.at.isoformat(timespec="seconds")
+        names.add_row(savepoint.name, f"stream-{savepoint.version}", str(savepoint.epoch), at)
+    console.print(begun)
+    console.print(names if kept else "No savepoint is kept.")
+
+
+@app.command()
+def release(context: typer.Context, name: Name) -> None:
+    """Let a savepoint go: later folds may merge its epoch."""
+    settings, pipeline = _of(context)
+    version, found = _named(settings, pipeline, name)
+    savepoints.release(settings, version, found, now=SystemClock().now())
+    typer.echo(f"{pipeline.name}: `{name}` keeps epoch {found.epoch} of stream-{found.version} no longer.")
+
+
+@app.command("fork")
+def go_back(
+    context: typer.Context,
+    name: Annotated[str | None, typer.Argument(help="Of a savepoint of the current version.")] = None,
+    *,
+    epoch: Annotated[int | None, typer.Option("--epoch", help="Any epoch newer than the last fold.")] = None,
+) -> None:
+    """Begin a new version behind a savepoint or an epoch; the driver has to be stopped."""
+    settings, pipeline = _of(context)
+    if (name is None) == (epoch is None):
+        msg = "`cutover savepoint fork`: expected a savepoint's name or --epoch, got "
+        raise DefinitionError(msg + ("none of them." if name is None else "both."))
+    wanted = _named(settings, pipeline, str(name))[1].epoch if epoch is None else epoch
+    made = fork.fork(settings, pipeline, wanted, SystemClock())
+    typer.echo(f"{pipeline.name}: stream-{made.number} {_begins(made)}.")
+    typer.echo(f"`cutover stream {pipeline.name}` goes on there; the version before it stays as it is.")
+
+
+def _named(settings: Settings, pipeline: Pipeline, name: str) -> tuple[Version, Savepoint]:
+    version = versions.current(settings, pipeline)
+    kept = () if version is None else savepoints.of(settings, version)
+    for savepoint in kept:
+        if version is not None and savepoint.name == name:
+            return version, savepoint
+    there = ", ".join(savepoint.name for savepoint in kept) or "none"
+    msg = f"Savepoint of `{pipeline.name}`: expected one of the current version ({there}), got `{name[:80]}`."
+    raise DefinitionError(msg)
+
+
+def _begins(version: Version) -> str:
+    if version.fork is None:
+        return "begins where the log does"
+    return f"begins behind epoch {version.fork.epoch} of stream-{version.fork.version}"
+
+
+def _object(savepoint: Savepoint) -> dict[str, Any]:
+    return asdict(savepoint) | {"at": savepoint.at.isoformat()}
+
+
+def _of(context: typer.Context) -> tuple[Settings, Pipeline]:
+    settings, pipeline = context.obj
+    return settings, pipeline

@@ -1,0 +1,117 @@
+"""`cutover stream`: drive a pipeline's stream here, or let a driver of its own do it."""
+
+import json
+import logging
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from cutover import events
+from cutover.definition.loading import catalogue
+from cutover.definition.model.pipeline import Pipeline
+from cutover.errors import DefinitionError
+from cutover.settings import Settings, load_settings
+from streaming import driver
+from streaming.cli import savepoint
+from streaming.cli.accept_loss import accept_loss
+from streaming.cli.replay import replay, serve
+from streaming.process import detached, heartbeat
+from streaming.process.heartbeat import Heartbeat
+
+_REFRESH_SECONDS = 0.25
+
+
+def stream(
+    pipeline: Annotated[str, typer.Argument(help="Name of a pipeline.")],
+    *,
+    drain: Annotated[bool, typer.Option("--drain", help="Stop at the log's ends as they are now.")] = False,
+    final: Annotated[
+        bool, typer.Option("--final", help="Drain, close all windows seen so far, seal the version.")
+    ] = False,
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Leave it to a driver of its own, or find the living one.")
+    ] = False,
+    stop: Annotated[
+        bool, typer.Option("--stop", help="Ask the living driver to stop after the epoch in hand.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the last heartbeat as one JSON object.")] = False,
+) -> None:
+    """Read the log into the epoch log: partial aggregates of windows, one commit an epoch."""
+    if drain + final + detach + stop > 1:
+        msg = "`cutover stream`: expected one of --drain, --final, --detach, --stop at most, got more."
+        raise DefinitionError(msg)
+    settings = load_settings()
+    found = catalogue.get(settings, pipeline)
+    until: driver.Until = "drain" if drain else "final" if final else "forever"
+    code = 0
+    if detach or stop:
+        last = detached.ensure(settings, found) if detach else detached.stop(settings, found)
+    else:
+        code = _here(settings, found, until)
+        last = heartbeat.read(settings, pipeline)
+    _tell(last, pipeline, as_json=as_json)
+    if code != 0:
+        sys.stderr.write(f"{pipeline}: stopped before the cut was reached; the same command goes on from there.\n")
+        raise typer.Exit(code)
+
+
+def _here(settings: Settings, pipeline: Pipeline, until: driver.Until) -> int:
+    if not sys.stderr.isatty():
+        return driver.run(settings, pipeline, until=until)
+    events.configure(pretty=True, level=logging.WARNING)
+    with _progress(settings, pipeline.name):
+        return driver.run(settings, pipeline, until=until)
+
+
+@contextmanager
+def _progress(settings: Settings, name: str) -> Iterator[None]:
+    """Show epoch, watermark and what is unread while the block runs."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    done = threading.Event()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(f"{name}: starting")
+
+        def follow() -> None:
+            while not done.wait(_REFRESH_SECONDS):
+                progress.update(task, description=_sentence(name, heartbeat.read(settings, name)))
+
+        thread = threading.Thread(target=follow, name="progress", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join()
+
+
+def _sentence(name: str, beat: Heartbeat | None) -> str:
+    if beat is None or beat.epoch is None:
+        return f"{name}: starting"
+    unread = "" if beat.lag is None else f", {beat.lag:,} unread"
+    time = "" if beat.watermark is None else f", watermark {beat.watermark}"
+    return f"{name}: {beat.state.lower()}, epoch {beat.epoch}{time}{unread}"
+
+
+def _tell(last: Heartbeat | None, name: str, *, as_json: bool) -> None:
+    if as_json:
+        sys.stdout.write(json.dumps(None if last is None else asdict(last)) + "\n")
+    elif last is None:
+        sys.stdout.write(f"{name}: there never was a driver.\n")
+    else:
+        sys.stdout.write(f"{_sentence(name, last)} (pid {last.pid})\n")
+
+
+COMMANDS = {
+    "stream": stream,
+    "accept-loss": accept_loss,
+    "savepoint": savepoint.app,
+    "replay": replay,
+    "serve": serve,
+}

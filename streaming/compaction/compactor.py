@@ -1,0 +1,158 @@
+"""Compaction: files of old epochs become few, computed beside the stream, committed by its driver between two epochs.
+
+Accepted partials of epochs (a, b] become one row for each window and key with `_epoch = b`. Rows of the ledger and
+records of epochs are copied as they are; ids that nobody will look up again are left out. The commit carries the
+stream's application id: a stale driver's fold is refused.
+"""
+
+import re
+import threading
+
+from deltalake import DeltaTable
+
+from cutover.events import log
+from cutover.lake.control import pins
+from cutover.lake.tables import delta
+from streaming.compaction import id_expiry, policy
+from streaming.compaction.merge import Folded, folded
+from streaming.process.context import Rim
+from streaming.sink import files
+from streaming.sink.committer import Committer
+from streaming.sink.files import File
+
+LOOKS = 10  # how often the files are counted while a tier fills
+RETENTION_HOURS = 2  # files younger than this may belong to a commit that is under way, or to a reader
+SWEEP_SECONDS = 600.0
+_SPAN = re.compile(r"/(fold|fork|adopted)-(\d+)-(\d+)-w")
+
+
+class Compactor:
+    """Watches how many files the stream has left behind. `step` is called under the stream's lock."""
+
+    def __init__(self, rim: Rim, committer: Committer) -> None:
+        self._rim, self._committer = rim, committer
+        self._every = rim.settings.stream.fold_every
+        self._looked_at = -1  # newest epoch when files were last counted
+        self._swept_at: float | None = None  # by the monotonic clock
+        self._work: threading.Thread | None = None
+        self._done: list[Folded] = []
+        self._bound: id_expiry.Bound | None = None  # of the fold under way, where records have ids
+        self.folded_to = folded_to(committer.table)
+
+    def step(self) -> None:
+        """Commit a fold that is ready, or begin one that is due.
+
+        Raises:
+            LakeError: Another driver committed meanwhile.
+        """
+        newest = self._committer.newest
+        if newest is None or (self._work is not None and self._work.is_alive()):
+            return
+        if self._done:
+            self._commit()
+        elif newest.epoch - self._looked_at >= max(1, self._every // LOOKS):
+            self._looked_at = newest.epoch
+            groups = self._due(newest.epoch)
+            if groups:
+                self._begin(groups)
+
+    def _due(self, newest: int) -> list[list[File]]:
+        """Return what to fold; pins only ever take something away, and to read them takes longer than all the rest."""
+        found = listed(self._committer.table)
+        if not policy.due(found, newest=newest, pins=(), every=self._every):
+            return []
+        return policy.due(found, newest=newest, pins=self._pins(), every=self._every)
+
+    def _begin(self, groups: list[list[File]]) -> None:
+        self._work = threading.Thread(target=self._fold, args=(groups,), name="compaction", daemon=True)
+        self._work.start()
+
+    def _fold(self, groups: list[list[File]]) -> None:
+        """Write the new files. What fails here is said and tried again later: the stream does not depend on it."""
+        last = max(file.last for group in groups for file in group)
+        try:
+            self._rim.probe("compact.read", last)
+            settings, pipeline, uri = self._rim.settings, self._rim.pipeline, self._committer.version.uri
+            groups, minute = self._with_forgotten(groups, last)
+            self._done = [folded(settings, pipeline, uri, group, forgotten=minute) for group in groups]
+            self._rim.probe("compact.written", last)
+        except Exception as error:  # noqa: BLE001 -- any failure of upkeep is only reported
+            self._done = []
+            log.warning("compaction_failed", pipeline=self._rim.pipeline.name, error=str(error))
+
+    def _with_forgotten(self, groups: list[list[File]], last: int) -> tuple[list[list[File]], int | None]:
+        """Add the files of ids that hold nothing worth keeping; return from which minute on ids are kept."""
+        if self._rim.pipeline.source.record_id is None:
+            return groups, None
+        table = delta.open_table(self._committer.version.uri)
+        self._bound = id_expiry.bound(self._rim.pipeline, table, last, self._pins())
+        inside = {file.path for group in groups for file in group}
+        gone = [file for file in id_expiry.gone(table, listed(table), self._bound) if file.path not in inside]
+        return [*groups, *([gone] if gone else [])], self._bound.minute
+
+    def _across(self, made: File, held: tuple[int, ...]) -> bool:
+        """Return whether an epoch was pinned meanwhile that a fold would take something from."""
+        if made.kind == id_expiry.KIND:
+            return self._bound is not None and any(epoch < self._bound.epoch for epoch in held)
+        return made.kind in policy.MERGED and any(made.first <= epoch < made.last for epoch in held)
+
+    def _commit(self) -> None:
+        done, self._done = self._done, []
+        held = self._pins()
+        kept = [d for d in done if not self._across(d.made, held)]
+        actions = [action for d in kept for action in (d.action, *(files.remove(file) for file in d.group))]
+        if not actions:
+            return
+        if not self._committer.replace_files(actions, why="fold"):
+            return
+        self.folded_to = folded_to(self._committer.table)
+        before, after = sum(len(d.group) for d in kept), len(kept)
+        self._rim.probe("compact.committed", max(d.made.last for d in kept))
+        log.info("folded", pipeline=self._rim.pipeline.name, to=self.folded_to, files_before=before, files_after=after)
+        self._work = threading.Thread(target=self._tidy, name="upkeep", daemon=True)
+        self._work.start()
+
+    def _tidy(self) -> None:
+        """Checkpoint the log, drop what is old in log and folder, through a handle that never commits an epoch."""
+        now = self._rim.clock.monotonic()
+        sweep = self._swept_at is None or now - self._swept_at >= SWEEP_SECONDS
+        try:
+            tidy(delta.open_table(self._committer.version.uri), sweep=sweep)
+            self._swept_at = now if sweep else self._swept_at
+        except Exception as error:  # noqa: BLE001 -- any failure of upkeep is only reported
+            log.warning("upkeep_failed", pipeline=self._rim.pipeline.name, error=str(error))
+
+    def _pins(self) -> tuple[int, ...]:
+        return pins.pinned_epochs(self._rim.settings, self._committer.version, now=self._rim.clock.now())
+
+
+def listed(table: DeltaTable) -> list[File]:
+    """Return the files that a handle lists; a folded one tells by its name which epochs it was folded from."""
+    return [_file(action) for action in delta.actions(table)]
+
+
+def folded_to(table: DeltaTable) -> int | None:
+    """Return the newest epoch whose accepted partials are folded; None if none is."""
+    merged = [f.last for f in listed(table) if f.kind == "partial" and (at := _SPAN.search(f.path)) and at[1] == "fold"]
+    return max(merged, default=None)
+
+
+def tidy(table: DeltaTable, *, sweep: bool) -> None:
+    """Keep the log short and, with `sweep`, the folder clean: it lists every file that is not yet gone."""
+    table.create_checkpoint()
+    table.cleanup_metadata()
+    if sweep:
+        table.vacuum(retention_hours=RETENTION_HOURS, enforce_retention_duration=False, dry_run=False, full=True)
+
+
+def _file(action: dict[str, object]) -> File:
+    path = str(action["path"])
+    match = _SPAN.search(path)
+    first, last = (match[2], match[3]) if match else (action["min._epoch"], action["max._epoch"])
+    return File(
+        path=path,
+        kind=str(action["partition._kind"]),
+        first=int(str(first)),
+        last=int(str(last)),
+        size=int(str(action["size_bytes"])),
+    )

@@ -1,0 +1,93 @@
+"""Ids that no longer matter leave the epoch log with the folds: what the oldest epoch that is needed has forgotten.
+
+That is the oldest pinned epoch, else one of those that folds leave alone. A fold writes how far it has forgotten as a
+row of its own (`_kind` ids, `_class` forgotten): an epoch whose watermark remembers more can no longer be forked.
+"""
+
+# ruff: noqa: S608 -- numbers, and names of ours
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.model.record_ids import remembered_from
+from cutover.engine import queries
+from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
+from cutover.lake.tables import delta
+from cutover.lake.tables.schemas import duckdb_type
+from streaming.sink.files import File
+
+KIND, MARK = "ids", "forgotten"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bound:
+    """From which event minute on ids are kept, and for which epoch."""
+
+    epoch: int
+    minute: int | None  # microseconds; None: nothing is forgotten
+
+
+def bound(pipeline: Pipeline, table: DeltaTable, epoch: int, pinned: Iterable[int]) -> Bound:
+    """Return what can be forgotten without harm to an epoch, to those after it and to pinned ones."""
+    oldest = min([epoch, *pinned])
+    record = _records(table, [oldest]).get(oldest)
+    return Bound(epoch=oldest, minute=None if record is None else remembered_from(pipeline, record.watermark_after))
+
+
+def gone(table: DeltaTable, found: Sequence[File], known: Bound) -> list[File]:
+    """Return the files of ids that hold nothing worth keeping."""
+    files = [file for file in found if file.kind == KIND and file.last <= known.epoch]
+    if known.minute is None or not files:
+        return []
+    records = _records(table, [file.last for file in files])
+    newest = {epoch: max(record.max_event.values(), default=known.minute) for epoch, record in records.items()}
+    return [file for file in files if newest.get(file.last, known.minute) < known.minute]
+
+
+def kept_sql(relation: str, schema: pa.Schema, first: int, minute: int | None) -> str:
+    """Return the query of what a fold keeps of some files' ids, and of its own mark.
+
+    Args:
+        relation: Their rows.
+        schema: Of the files.
+        first: Epoch that the mark carries.
+        minute: Ids of earlier minutes are left out, microseconds; None: nothing is.
+    """
+    if minute is None:
+        return f"SELECT * FROM {relation}"
+    marked = f"SELECT max(epoch_us(window_start)) FROM {relation} WHERE _class = '{MARK}'"
+    own = {
+        "_epoch": str(int(first)),
+        "_class": f"'{MARK}'",
+        "window_start": f"make_timestamptz(greatest({int(minute)}, coalesce(({marked}), {int(minute)})))",
+    }
+    mark = ", ".join(
+        f"CAST({own.get(f.name, 'NULL')} AS {duckdb_type(f.type)}) AS {delta.identifier(f.name)}" for f in schema
+    )
+    kept = f"SELECT * FROM {relation} WHERE _class IS NULL AND epoch_us(window_start) >= {int(minute)}"
+    return f"{kept} UNION ALL SELECT {mark}"
+
+
+def is_forgotten(pipeline: Pipeline, epochs: EpochLog, record: EpochRecord) -> bool:
+    """Return whether ids have left an epoch log that an epoch of it would still look up."""
+    if pipeline.source.record_id is None:
+        return False
+    needed = remembered_from(pipeline, record.watermark_after)
+    with queries.connect() as connection:
+        delta.bind(connection, "log", epochs.table, kinds=(KIND,))
+        query = f"SELECT max(epoch_us(window_start)) FROM log WHERE _kind = '{KIND}' AND _class = '{MARK}'"
+        (reached,) = connection.execute(query).fetchall()[0]
+    return reached is not None and (needed is None or reached > needed)
+
+
+def _records(table: DeltaTable, epochs: Iterable[int]) -> dict[int, EpochRecord]:
+    with queries.connect() as connection:
+        delta.bind(connection, "log", table, kinds=("epoch",))
+        listed = ", ".join(str(int(epoch)) for epoch in epochs)
+        query = f"SELECT _record FROM log WHERE _kind = 'epoch' AND _epoch IN ({listed})"
+        found = (EpochRecord.from_json(row[0]) for row in connection.execute(query).fetchall())
+        return {record.epoch: record for record in found}

@@ -1,0 +1,89 @@
+"""One fold: a group of files becomes one file with the same meaning, streamed through DuckDB in bounded memory."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from deltalake.transaction import AddAction
+
+from cutover.definition.compile import compiled
+from cutover.definition.model.pipeline import Pipeline
+from cutover.engine import queries
+from cutover.lake.tables import checksums, delta
+from cutover.lake.tables.schemas import duckdb_type, epoch_log_schema
+from cutover.records.classes import Class
+from cutover.records.fold import WINDOW, fold_sql
+from cutover.settings import Settings
+from streaming.compaction import id_expiry
+from streaming.sink import files
+from streaming.sink.files import File
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Folded:
+    """One group of files and the one that takes its place."""
+
+    group: tuple[File, ...]
+    made: File
+    action: AddAction
+
+
+def folded(
+    settings: Settings, pipeline: Pipeline, uri: str, group: Sequence[File], *, forgotten: int | None = None
+) -> Folded:
+    """Write the file that takes a group's place; nobody sees it until it is committed.
+
+    One thread, so that the stream keeps the rest of the machine; `stream.fold_memory`, then disk.
+
+    Args:
+        settings: For the bounds and the scratch folder.
+        pipeline: The definition.
+        uri: The epoch log's.
+        group: Files of one kind.
+        forgotten: Ids of earlier minutes are left out, microseconds; None: all are kept.
+    """
+    ordered = sorted(group, key=lambda file: (file.first, file.last))
+    kind, first, last = ordered[0].kind, ordered[0].first, max(file.last for file in ordered)
+    weight = checksums.weighted(checksums.total(file.path for file in ordered))
+    stem = checksums.new_stem("fold", first, last, weight)
+    schema = pa.schema([field for field in epoch_log_schema(pipeline) if field.name != "_kind"])
+    bounds = queries.Bounds(memory=settings.stream.fold_memory, home=settings.home, threads=1)
+    with queries.connect(bounds) as connection:
+        files.read(connection, "old", uri, ordered, schema)
+        if kind == "partial":
+            # A fold has no order; without one to keep, rows need not wait for one another in memory.
+            connection.execute("SET preserve_insertion_order = false")
+            query = merged_sql(pipeline, schema, "old", epoch=last)
+        elif kind == "held":
+            query = newest_held_sql(pipeline, "old")
+        elif kind == id_expiry.KIND:
+            query = id_expiry.kept_sql("old", schema, first, forgotten)
+        else:
+            query = "SELECT * FROM old"  # files in the order of their epochs, and so are their rows
+        scratch = settings.home.resolve() / "tmp" / "folds"
+        action = files.export(connection, query, uri, stem, kind=kind, scratch=scratch)
+    made = File(path=action.path, kind=kind, first=first, last=last, size=action.size)
+    return Folded(group=tuple(group), made=made, action=action)
+
+
+def newest_held_sql(pipeline: Pipeline, relation: str) -> str:
+    """Return the query of the newest row of each window and key of which something is held, or no longer is.
+
+    No window is left out, closed as it may be: an older row of it in another file would come to count.
+    """
+    place = ", ".join(delta.identifier(name) for name in (*WINDOW, *pipeline.key))
+    return f"""
+        SELECT * FROM {relation} QUALIFY row_number() OVER (PARTITION BY {place} ORDER BY _epoch DESC) = 1
+    """  # noqa: S608 -- quoted
+
+
+def merged_sql(pipeline: Pipeline, schema: pa.Schema, relation: str, *, epoch: int | None = None) -> str:
+    """Return the query that folds the accepted partials of a relation into rows of one epoch, in a schema's columns."""
+    own = {*WINDOW, *pipeline.key, *(state.column for state in compiled.states(pipeline)), "_n"}
+    constant = {"_epoch": "NULL" if epoch is None else str(int(epoch)), "_class": delta.literal(Class.ACCEPTED.value)}
+    columns = ", ".join(
+        f"CAST({delta.identifier(f.name) if f.name in own else constant.get(f.name, 'NULL')} AS {duckdb_type(f.type)})"
+        f" AS {delta.identifier(f.name)}"
+        for f in schema
+    )
+    return f"SELECT {columns} FROM ({fold_sql(pipeline, relation)}) AS folded"  # noqa: S608 -- quoted above

@@ -1,0 +1,81 @@
+"""Which files to fold next: young ones often, old ones seldom, never across a pinned epoch. Pure."""
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+from streaming.sink.files import File
+
+KEEP = 20  # newest epochs that are left alone: a reader may be about to pin one of them
+FAN_IN = 10  # folded files of one tier that make a file of the next
+MOST = 512 * 2**20  # bytes that one fold reads at most; a file of half as many stays as it is
+
+MERGED = frozenset({"partial", "held"})
+"""Kinds of rows that a fold merges across epochs; all others keep their rows, and with them their epochs."""
+
+
+def due(
+    files: Sequence[File], *, newest: int, pins: Iterable[int], every: int, keep: int = KEEP, most: int = MOST
+) -> list[list[File]]:
+    """Return groups of files, each to become one file: neighbours, two or more, `most` bytes together.
+
+    Args:
+        files: All files that the table lists.
+        newest: Newest committed epoch.
+        pins: Epochs that somebody reads: no group of partials may hold epochs on both sides of one.
+        every: Epochs that make the first tier.
+        keep: Newest epochs that stay as they are.
+        most: Bytes of a group, so that a fold takes bounded time and disk however long the stream has run.
+    """
+    groups = []
+    for kind in ("partial", "ledger", "epoch", "pane", "held", "ids"):
+        old = sorted((f for f in files if f.kind == kind and f.last <= newest - keep), key=lambda f: (f.first, f.last))
+        pinned = _segments(old, sorted(pins) if kind in MERGED else [])
+        runs = [run for segment in pinned for part in _between_large(segment, most) for run in _grown(part, every)]
+        groups += [group for run in runs for group in _packed(run, most)]
+    return groups
+
+
+def _segments(files: Sequence[File], pins: Sequence[int]) -> list[list[File]]:
+    """Split files at pinned epochs; a file that holds epochs on both sides of one stands alone."""
+    bounds = [-1, *pins, max((f.last for f in files), default=0)]
+    return [[f for f in files if low < f.first and f.last <= high] for low, high in pairwise(bounds)]
+
+
+def _between_large(segment: Sequence[File], most: int) -> list[list[File]]:
+    """Split files at those that are large enough to be left alone."""
+    parts: list[list[File]] = [[]]
+    for file in segment:
+        if 2 * file.size >= most:
+            parts.append([])
+        else:
+            parts[-1].append(file)
+    return parts
+
+
+def _packed(run: Sequence[File], most: int) -> list[list[File]]:
+    """Cut a run into groups of `most` bytes; a file that is left alone in one waits for neighbours."""
+    groups: list[list[File]] = [[]]
+    for file in run:
+        if groups[-1] and sum(f.size for f in groups[-1]) + file.size > most:
+            groups.append([])
+        groups[-1].append(file)
+    return [group for group in groups if len(group) > 1]
+
+
+def _grown(segment: Sequence[File], every: int) -> list[list[File]]:
+    """Return the runs of neighbours that fill a tier, the highest tier that is full."""
+    top = max((_tier(f, every) for f in segment), default=0)
+    for tier in range(top, -1, -1):
+        run = [f for f in segment if _tier(f, every) <= tier]
+        full = [f for f in run if _tier(f, every) == tier]
+        enough = sum(f.span for f in full) >= every if tier == 0 else len(full) >= FAN_IN
+        if enough and len(run) > 1:
+            return [run]
+    return []
+
+
+def _tier(file: File, every: int) -> int:
+    tier, size = 0, every
+    while file.span >= size:
+        tier, size = tier + 1, size * FAN_IN
+    return tier

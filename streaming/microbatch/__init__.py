@@ -1,0 +1,1 @@
+"""One micro-batch, top to bottom: read, judged, aggregated, recorded, committed."""

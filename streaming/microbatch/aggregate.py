@@ -1,0 +1,159 @@
+"""One pass over one micro-batch: parse once, classify, aggregate, and note how far each partition's time has come."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cutover.definition.model.pipeline import Pipeline
+from cutover.lake.tables.schemas import partial_schema
+from cutover.records import classify, columns, duplicates, partials
+from cutover.records.classes import Class
+from cutover.records.enrich import NONE, Dimensions
+from cutover.records.parsing import parser
+from streaming.microbatch import slices
+from streaming.microbatch.dedup_state import Ids, Looked
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Observation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What an epoch will read, and the watermark that judges it: the one the previous epoch committed."""
+
+    epoch: int
+    start: Mapping[int, int]
+    end: Mapping[int, int]
+    clipped: bool  # the micro-batch reaches beyond `end`
+    watermark: int | None  # microseconds
+
+    @property
+    def span(self) -> int:
+        """Return the number of offsets; control records take some, so there may be fewer records."""
+        return sum(end - self.start.get(partition, 0) for partition, end in self.end.items())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pass:
+    """A pass that is defined and not run yet: running `partials` or `slices` fills `seen`."""
+
+    partials: "DataFrame"  # partial shape, every class
+    slices: "DataFrame | None" = None  # the same, but accepted rows as long as a slice stand for all of its windows
+    seen: "Observation"  # p0, p1, ...: newest event time by partition, microseconds
+    looked: Looked | None = None  # where records have ids
+    held: "DataFrame | None" = None  # parsed records that are looked at twice
+
+    def release(self) -> None:
+        """Let go of what was held for the pass."""
+        if self.held is not None:
+            self.held.unpersist()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counted:
+    """What an epoch's partial aggregates add up to."""
+
+    counts: Mapping[str, int]  # class -> (record, window) pairs
+    records: int
+    unknown: int  # fields that the schema does not name
+
+
+NOTHING = Counted(counts={kind.value: 0 for kind in Class}, records=0, unknown=0)
+
+
+def one_pass(
+    batch: "DataFrame", pipeline: Pipeline, plan: Plan, dimensions: Dimensions = NONE, ids: Ids | None = None
+) -> Pass:
+    """Define the pass; where records have ids, look them up first, in a job of its own over the same parsed rows.
+
+    Args:
+        batch: `value binary`, `partition int`, `offset bigint`, `timestamp timestamp` (UTC).
+        pipeline: The definition.
+        plan: The epoch's offsets and watermark. Rows beyond `end` are left out.
+        dimensions: What the lookups take their columns from.
+        ids: What is remembered; None: the definition names no record id.
+    """
+    from pyspark.sql import Observation  # noqa: PLC0415 -- only a driver needs Spark
+
+    seen = Observation(f"epoch-{plan.epoch}")
+    rows = parser.parsed(_clip(batch, plan) if plan.clipped else batch, pipeline, dimensions)
+    held = None if ids is None else rows.persist()
+    looked, duplicate = None, "false"
+    if ids is not None:
+        looked = ids.look_up(duplicates.candidates(rows, pipeline, plan.watermark).toArrow())
+        rows, duplicate = duplicates.flagged(rows, looked.twins)
+    watched = columns.observe(rows, seen, _newest(pipeline, tuple(plan.end)))
+
+    def aggregated(*, by_slice: bool) -> "DataFrame":
+        told = classify.classified(
+            watched, pipeline, watermark_micros=plan.watermark, duplicate=duplicate, by_slice=by_slice
+        )
+        return partials.aggregated(told, pipeline)
+
+    return Pass(
+        partials=aggregated(by_slice=False),
+        slices=aggregated(by_slice=True) if slices.are_of(pipeline) else None,
+        seen=seen,
+        looked=looked,
+        held=held,
+    )
+
+
+def collected(frame: "DataFrame", pipeline: Pipeline) -> pa.Table:
+    """Run the pass by one of its frames and return its partial aggregates as Arrow rows of the partial shape."""
+    schema = partial_schema(pipeline)
+    return frame.toArrow().select(schema.names).cast(schema)
+
+
+def newest_events(passed: Pass) -> dict[int, int]:
+    """Return the newest event time of each partition that had a valid one, after the pass was run."""
+    return {int(name[1:]): int(micros) for name, micros in passed.seen.get.items() if micros is not None}
+
+
+def pairs_bound(pipeline: Pipeline, plan: Plan) -> int:
+    """Return how many (record, window) pairs an epoch can have at most, and so how many partial rows."""
+    return plan.span * pipeline.window.most
+
+
+def counted(rows: pa.Table, pipeline: Pipeline, plan: Plan) -> Counted:
+    """Return the sums over partial rows of `_class`, `_n` and `_unknown`."""
+    sums = rows.group_by("_class").aggregate([("_n", "sum"), ("_unknown", "sum")]).to_pylist()
+    return summed({row["_class"]: (row["_n_sum"], row["_unknown_sum"] or 0) for row in sums}, pipeline, plan)
+
+
+def summed(by_class: Mapping[str, tuple[int, int]], pipeline: Pipeline, plan: Plan) -> Counted:
+    """Return the counts of an epoch from (pairs, unknown) by class.
+
+    A record that parsed and was not filtered is one pair in each of its windows. Where records fall into different
+    numbers of windows (of a sliding one whose `size` is no multiple of `every`), `records` is the number of offsets.
+    """
+    counts = {kind.value: int(by_class.get(kind.value, (0, 0))[0]) for kind in Class}
+    single = counts[Class.MALFORMED] + counts[Class.FILTERED]
+    windowed = sum(counts.values()) - single
+    window = pipeline.window
+    records = single + windowed // window.most if window.most == window.least else plan.span
+    return Counted(counts=counts, records=records, unknown=sum(int(unknown) for _, unknown in by_class.values()))
+
+
+def one_key_share(rows: pa.Table, pipeline: Pipeline) -> float | None:
+    """Return the accepted pairs of the largest key / all of them; None without a key or an accepted pair."""
+    accepted = rows.filter(pc.equal(rows["_class"], Class.ACCEPTED.value))
+    if not pipeline.key or not accepted.num_rows:
+        return None
+    by_key = accepted.group_by(list(pipeline.key)).aggregate([("_n", "sum")])["_n_sum"]
+    return float(pc.max(by_key).as_py() / pc.sum(by_key).as_py())
+
+
+def _newest(pipeline: Pipeline, partitions: tuple[int, ...]) -> list[str]:
+    """Return one maximum for each partition. Maxima only: a count doubles when an executor dies after its map task."""
+    micros = "unix_micros(_event_time)"
+    valid = f"_reason IS NULL AND NOT {classify.future_sql(pipeline, micros)}"
+    return [f"max(CASE WHEN {valid} AND _partition = {p} THEN {micros} END) AS p{p}" for p in partitions]
+
+
+def _clip(batch: "DataFrame", plan: Plan) -> "DataFrame":
+    cases = " ".join(f"WHEN {partition} THEN {end}" for partition, end in plan.end.items())
+    return batch.where(f"offset < CASE partition {cases} ELSE 0 END")

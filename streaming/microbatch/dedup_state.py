@@ -1,0 +1,178 @@
+"""The ids that a stream remembers: committed with each epoch, and looked up in tables of this process that follow them.
+
+What is committed is the truth: one row of kind `ids` for each event minute of an epoch, with the ids and event times
+that it was the first to show. The tables here are a cache of it, rebuilt at a start. They are cut by event time, so
+that a look reads the stretches that an epoch touches, and to forget is to drop a table; what came last lies in a small
+one beside them until it is worth dealing out.
+
+Measured: docs/adr/0017-ids-of-records.md.
+"""
+
+# ruff: noqa: S608 -- names of ours, and numbers
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.model.record_ids import MINUTE, horizon, minute_of, remembered_from
+from cutover.engine import queries
+from cutover.events import log
+from cutover.lake.tables import delta
+from cutover.lake.tables.schemas import duckdb_type, epoch_log_schema, id_type
+from cutover.settings import Settings
+
+STRETCHES = 64  # into which the horizon is cut, minutes at least
+RECENT = 100_000  # ids that wait to be dealt out
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Looked:
+    """What a look has shown of an epoch's records that could count."""
+
+    twins: pa.Table  # `partition int`, `offset bigint` of the records whose twin was there before
+    new: pa.Table  # `id`, `event_time bigint` (microseconds) that nobody has shown before, by event time
+    conflicts: int  # of these, how many have an id that stands beside another event time, in the stretches touched
+
+
+class Ids:
+    """What one driver remembers."""
+
+    def __init__(self, settings: Settings, pipeline: Pipeline) -> None:
+        self._pipeline = pipeline
+        bounds = queries.Bounds(memory=settings.stream.ids_memory, home=settings.home)
+        self._connection = queries.connect(bounds)
+        self._connection.execute("SET preserve_insertion_order = false")
+        self._width = max(1, -(-horizon(pipeline) // (STRETCHES * MINUTE))) * MINUTE
+        self._stretches: set[int] = set()  # their starts, microseconds; table `seen_<n>` of each
+        self._columns = f"id {duckdb_type(id_type(pipeline))}, event_time BIGINT"
+        self._begin_recent()
+
+    def begin(self, table: DeltaTable, watermark: int | None) -> None:
+        """Take in what an epoch log holds and what is not forgotten at a watermark."""
+        delta.bind(self._connection, "log", table, kinds=("ids",))
+        remembered = remembered_from(self._pipeline, watermark)
+        since = "" if remembered is None else f"AND epoch_us(window_start) >= {remembered}"
+        query = f"SELECT unnest(_ids, recursive := true) FROM log WHERE _kind = 'ids' {since}"
+        with delta.naming(table):
+            self._connection.execute(f"INSERT INTO recent SELECT id, epoch_us(event_time) FROM ({query})")
+        self._connection.execute("DROP VIEW log")
+        self._deal_out()
+
+    def look_up(self, candidates: pa.Table) -> Looked:
+        """Find twins among records and those that are remembered; of several of one epoch the lowest position is first.
+
+        Args:
+            candidates: What `twins.candidates` returns.
+        """
+        self._connection.register("given", candidates)
+        self._connection.execute(
+            "CREATE OR REPLACE TEMP TABLE looked AS SELECT *, "
+            'row_number() OVER (PARTITION BY id, event_time ORDER BY partition, "offset") > 1 AS again FROM given'
+        )
+        self._connection.unregister("given")
+        seen = self._seen(candidates["event_time"].to_numpy())
+        # Of what is remembered only rows with an id of this epoch go on: the epoch's own side is the small one.
+        self._connection.execute(f"CREATE OR REPLACE TEMP TABLE known AS FROM ({seen}) SEMI JOIN looked USING (id)")
+        self._connection.execute(
+            "CREATE OR REPLACE TEMP TABLE told AS SELECT looked.*, again OR k.id IS NOT NULL AS is_twin "
+            "FROM looked LEFT JOIN (SELECT id, event_time FROM known) k USING (id, event_time)"
+        )
+        twins = 'SELECT partition, "offset" FROM told WHERE is_twin'
+        new = "SELECT id, event_time FROM told WHERE NOT is_twin ORDER BY event_time"
+        return Looked(
+            twins=self._connection.sql(twins).to_arrow_table(),
+            new=self._connection.sql(new).to_arrow_table(),
+            conflicts=self._conflicts(),
+        )
+
+    def remember(self, new: pa.Table, watermark: int | None) -> None:
+        """Take in what an epoch has shown, once it is committed, and forget what its watermark has passed."""
+        if new.num_rows:
+            self._connection.register("given", new)
+            self._connection.execute("INSERT INTO recent SELECT id, event_time FROM given")
+            self._connection.unregister("given")
+            self._waiting += new.num_rows
+        if self._waiting > RECENT:
+            self._deal_out()
+        remembered = remembered_from(self._pipeline, watermark)
+        if remembered is not None:
+            self._forget(remembered)
+
+    @property
+    def held(self) -> int:
+        """Return how many ids are remembered."""
+        names = [*(self._name(start) for start in sorted(self._stretches)), "recent"]
+        counts = " + ".join(f"(SELECT count(*) FROM {name})" for name in names)
+        (found,) = self._connection.execute(f"SELECT {counts}").fetchall()[0]
+        return int(found)
+
+    def _conflicts(self) -> int:
+        query = """
+            SELECT count(*) - count(DISTINCT id) + count(DISTINCT id) FILTER (id IN (SELECT id FROM known))
+            FROM told WHERE NOT is_twin
+        """
+        (found,) = self._connection.execute(query).fetchall()[0]
+        return int(found)
+
+    def _seen(self, times: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> str:
+        """Return the query of what is remembered of the stretches that hold some times, and of what waits."""
+        touched = self._stretches.intersection((np.unique(times // self._width) * self._width).tolist())
+        names = [*(self._name(start) for start in sorted(touched)), "recent"]
+        return " UNION ALL ".join(f"SELECT id, event_time FROM {name}" for name in names)
+
+    def _deal_out(self) -> None:
+        """Put what waits into the tables of its stretches."""
+        floor = f"(event_time - (event_time % {self._width} + {self._width}) % {self._width})"
+        found = self._connection.execute(f"SELECT DISTINCT {floor} FROM recent").fetchall()
+        for (start,) in found:
+            name = self._name(start)
+            self._connection.execute(f"CREATE TABLE IF NOT EXISTS {name} ({self._columns})")
+            inside = f"event_time >= {start} AND event_time < {start + self._width}"
+            self._connection.execute(f"INSERT INTO {name} SELECT id, event_time FROM recent WHERE {inside}")
+            self._stretches.add(start)
+        self._begin_recent()
+
+    def _begin_recent(self) -> None:
+        self._connection.execute(f"CREATE OR REPLACE TABLE recent ({self._columns})")
+        self._waiting = 0
+
+    def _forget(self, remembered: int) -> None:
+        gone = {start for start in self._stretches if start + self._width <= remembered}
+        for start in gone:
+            self._connection.execute(f"DROP TABLE {self._name(start)}")
+        self._stretches -= gone
+        if gone:
+            log.info("ids_forgotten", pipeline=self._pipeline.name, before=remembered, held=self.held)
+
+    def _name(self, start: int) -> str:
+        return f'"seen_{start // self._width}"'
+
+
+def rows(new: pa.Table, pipeline: Pipeline, epoch: int) -> pa.Table:
+    """Return the rows of an epoch log that hold what an epoch was the first to show, one for each event minute.
+
+    Args:
+        new: `id`, `event_time bigint`, by event time.
+        pipeline: The definition.
+        epoch: Its number.
+    """
+    schema = epoch_log_schema(pipeline)
+    if not new.num_rows:
+        return schema.empty_table()
+    times = new["event_time"].combine_chunks().cast(pa.int64())
+    minutes, starts = np.unique(minute_of(times.to_numpy()), return_index=True)
+    kind = schema.field("_ids").type.value_type
+    ids = new["id"].combine_chunks().cast(id_type(pipeline))
+    pairs = pa.StructArray.from_arrays([ids, times.cast(kind.field("event_time").type)], fields=list(kind))
+    bounds = pa.array([*starts.tolist(), new.num_rows], pa.int32())
+    own = {
+        "_kind": pa.array(["ids"] * len(minutes)),
+        "_epoch": pa.array([epoch] * len(minutes), pa.int64()),
+        "window_start": pa.array(minutes, pa.int64()).cast(schema.field("window_start").type),
+        "_ids": pa.ListArray.from_arrays(bounds, pairs),
+    }
+    columns = [own.get(field.name, pa.nulls(len(minutes), field.type)) for field in schema]
+    return pa.table(columns, schema=schema)

@@ -1,0 +1,88 @@
+"""How an epoch's data and its offsets are committed: together, or one before the other where a definition asks for it.
+
+`at_least_once` writes the data first: a driver that dies in between leaves them, and the next one reads their offsets
+again. `at_most_once` records the offsets first: their data are lost if the driver dies before it has written them.
+"""
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from cutover.definition.model.pipeline import Delivery
+from cutover.lake.control.losses import Starts
+from cutover.lake.epochs.delivery import AT_LEAST_ONCE, EXACTLY_ONCE, KIND, Attempt
+from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.probe import Probe
+from streaming.microbatch.spill import Gathered
+from streaming.sink import files
+from streaming.sink.committer import Committer
+
+
+def deliver(committer: Committer, rows: pa.Table, gathered: Gathered, record: EpochRecord, probe: Probe) -> None:
+    """Commit an epoch as its record says: once, or in two commits with the point `epoch.apart` between them.
+
+    Args:
+        committer: The driver's.
+        rows: All rows of the epoch that the driver holds, without its record.
+        gathered: Where its partial rows are.
+        record: The epoch's.
+        probe: Told at `epoch.apart`.
+
+    Raises:
+        LakeError: As `Committer.commit`.
+    """
+    written = gathered.written or ()
+    if record.delivery == EXACTLY_ONCE or record.tick:
+        committer.commit(rows, record, written)
+        return
+    data, nothing = pa.concat_tables([rows, _attempt(rows, record)]), rows.slice(0, 0)
+    if record.delivery == AT_LEAST_ONCE:
+        committer.add(data, record.epoch, written)
+        probe("epoch.apart", record.epoch)
+        committer.commit(nothing, record)
+    else:
+        committer.commit(nothing, record)
+        probe("epoch.apart", record.epoch)
+        committer.add(data, record.epoch, written)
+
+
+def windows_of(gathered: Gathered, uri: str, mode: Delivery) -> Starts | None:
+    """Return the first start and the last end, microseconds, of an epoch's partial rows.
+
+    None where no row has a window, and where nobody will ask: a commit that has data and offsets loses no range.
+    """
+    if mode == EXACTLY_ONCE:
+        return None
+    found = [_span(table) for table in _parts(gathered, uri)]
+    spans = [span for span in found if span is not None]
+    return (min(first for first, _ in spans), max(last for _, last in spans)) if spans else None
+
+
+def _attempt(rows: pa.Table, record: EpochRecord) -> pa.Table:
+    """Return the row that names the attempt."""
+    one = Attempt(
+        epoch=record.epoch,
+        run_id=record.run_id,
+        start=record.start,
+        end=record.end,
+        counts=record.counts,
+        windows=record.windows,
+    )
+    return pa.Table.from_pylist([{"_kind": KIND, "_epoch": record.epoch, "_record": one.to_json()}], schema=rows.schema)
+
+
+def _parts(gathered: Gathered, uri: str) -> Iterable[pa.Table]:
+    if gathered.written is None:
+        return [gathered.rows]
+    system, root = files.place(uri)
+    columns = ["window_start", "window_end"]
+    return (pq.read_table(f"{root}/{action.path}", filesystem=system, columns=columns) for action in gathered.written)
+
+
+def _span(table: pa.Table) -> Starts | None:
+    first, last = pc.min(table["window_start"]).as_py(), pc.max(table["window_end"]).as_py()
+    if first is None or last is None:
+        return None
+    return pc.min(table["window_start"]).cast(pa.int64()).as_py(), pc.max(table["window_end"]).cast(pa.int64()).as_py()

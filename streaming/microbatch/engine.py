@@ -1,0 +1,401 @@
+"""The stream's state between epochs, and the epoch itself: plan, one pass, one commit, under one lock."""
+
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from cutover.clock import micros
+from cutover.definition.compile.fingerprint import panes_fingerprint
+from cutover.definition.model.triggers import Trigger
+from cutover.errors import LakeError, LogError
+from cutover.events import log
+from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
+from cutover.lake.tables.schemas import epoch_log_schema, partial_schema
+from cutover.log.cut import LogEnd
+from cutover.log.mark import Marks
+from cutover.records.classes import Class
+from cutover.records.watermark import Observation, WatermarkState, final_watermark
+from streaming.compaction.compactor import Compactor
+from streaming.microbatch import aggregate, dedup_state, delivery, spill
+from streaming.microbatch.continuity import Continuity
+from streaming.microbatch.dedup_state import Ids, Looked
+from streaming.microbatch.enrichment import Lookups, Taken
+from streaming.microbatch.settings_in_force import Judging
+from streaming.panes import rows as pane_rows
+from streaming.panes.changelog import Changelog
+from streaming.panes.operator import Panes, Passing
+from streaming.process.context import Rim
+from streaming.process.health import Look, Signs
+from streaming.process.heartbeat import iso
+from streaming.sink.committer import Committer
+from streaming.source import query, start_offsets
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_Read = tuple[aggregate.Pass, spill.Gathered, Marks]
+
+
+class Stream:
+    """One driver's stream. `each` is Spark's; `look` is the main thread's; the lock keeps them apart."""
+
+    def __init__(self, rim: Rim, committer: Committer, beginning: start_offsets.Beginning) -> None:
+        self.rim, self.committer, self.log = rim, committer, beginning.log
+        self.position = dict(beginning.offsets)
+        self.limit: Mapping[int, int] | None = None  # a drain reads no further
+        self.high: Mapping[int, int] = {}  # high watermarks at the last look
+        self.lock, self.wake = threading.Lock(), threading.Event()
+        self.checkpoint = query.checkpoint_of(rim.place, committer.run_id)
+        self.failure: BaseException | None = None
+        self._schema = epoch_log_schema(rim.pipeline)
+        self.compactor = Compactor(rim, committer)
+        self.signs = Signs(rim.beat, rim.clock)
+        self.continuity = Continuity(rim, committer, beginning.log.topic)
+        self._session: SparkSession | None = None  # that the query was started in
+        self._judging = Judging(rim.pipeline)
+        self.lookups = Lookups(rim.settings, rim.pipeline, rim.clock)
+        self._looked: Mapping[int, int] = {}  # high watermarks at the last look of the main thread
+        newest = beginning.record
+        self.time = WatermarkState() if newest is None else known_time(newest)
+        self.panes = None if rim.pipeline.trigger is None else self._known_panes(rim.pipeline.trigger)
+        self.ids = None if rim.pipeline.source.record_id is None else self._known_ids()
+
+        # A version that does not serve yet says nothing: once it does, its driver sends what the topic lacks.
+        silent = rim.pipeline.changelog is None or committer.version.beside
+        self.changelog = None if silent else self._known_changelog()
+
+    @property
+    def lag(self) -> int:
+        """Return the records unread at the last look (control records included)."""
+        return sum(max(0, end - self.position.get(partition, 0)) for partition, end in self.high.items())
+
+    @property
+    def drained(self) -> bool:
+        """Return whether a drain's cut is reached."""
+        return self.limit is not None and all(self.position.get(p, 0) >= end for p, end in self.limit.items())
+
+    def begin_query(self, session: "SparkSession") -> None:
+        """Take note that another query is about to start in a session: its clients are made anew."""
+        self._session, self._judging = session, Judging(self.rim.pipeline)
+
+    def each(self, batch: "DataFrame", number: int) -> None:
+        """Take one micro-batch; what fails is kept, since Spark would show it as a JVM's stack."""
+        began = time.monotonic()
+        try:
+            with self.lock:
+                span = 0 if self.rim.stopping.is_set() or self.drained else self._epoch(batch, number)
+        except BaseException as error:
+            self.failure = error
+            raise
+        finally:
+            self.wake.set()
+        behind = 2 * span >= self.rim.pipeline.max_rows_per_epoch  # Spark rounds the cap down for each partition
+        if not behind and not self.drained:
+            self.rim.stopping.wait(max(0.0, self.rim.settings.stream.trigger_seconds - (time.monotonic() - began)))
+
+    def look(self) -> None:
+        """Look at the log's ends and commit a tick if time moved on while nothing arrived.
+
+        Raises:
+            CutoverError: The tick cannot be committed.
+        """
+        ends = self._ends()
+        high = {p: end.offset for p, end in ends.items()}
+        with self.lock:
+            # An epoch that was committed while we waited may have looked at the log later than we did.
+            self.high = {p: max(end, self.high.get(p, 0)) for p, end in high.items()}
+            if not self.rim.stopping.is_set():
+                if self.continuity.is_due(ends):
+                    self.continuity.prove(self.rim.client.log_ends(self.log.topic))
+                self._tick_if_due()
+                self.compactor.step()
+                if self.changelog is not None:
+                    self.changelog.send()
+
+    def _ends(self) -> Mapping[int, LogEnd]:
+        """Return the log's ends, and tell the heartbeat what they say beside the rest of the log."""
+        client, topic, read = self.rim.client, self.log.topic, dict(self.position)
+        ends = client.log_ends(topic)
+        high = {p: end.offset for p, end in ends.items()}
+        behind = any(end > read.get(p, 0) for p, end in high.items())
+        stable = client.latest(topic, self.rim.pipeline.source.isolation) if behind else {}
+        live = [p for p, end in high.items() if end > self._looked.get(p, end)]
+        self._looked = high
+        newest = {p: at for p, at in client.newest_times(topic).items() if p in live} if live else {}
+        self.signs.looked(Look(read=read, high=high, stable=stable, newest=newest))
+        return ends
+
+    def finish(self, *, final: bool) -> None:
+        """Commit what a drain changed: a cut of its own if no epoch has it, the end of time if it is the final one."""
+        with self.lock:
+            newest = self.committer.newest
+            if final or newest is None or newest.end != self.position:
+                self.tick(self.time, final=final)
+
+    def _epoch(self, batch: "DataFrame", number: int) -> int:
+        plan = self._plan(number)
+        if plan.start == plan.end:
+            return 0
+        began = time.monotonic()
+        self.rim.probe("epoch.planned", plan.epoch)
+        taken = self.lookups.taken(batch.sparkSession)
+        read = self._read(batch, plan, taken)
+        if read is None:
+            return 0
+        passed, gathered, marks = read
+        time_now = self._advance(aggregate.newest_events(passed), plan.end)
+        record = self._record(plan, gathered.counted, time_now)
+        record = replace(
+            record,
+            seconds=round(time.monotonic() - began, 3),
+            one_key_share=aggregate.one_key_share(gathered.rows, self.rim.pipeline),
+            rows=gathered.number,
+            marks={**record.marks, **marks},
+            dimensions=taken.versions,
+            dimension_ids=taken.ids,
+            windows=delivery.windows_of(gathered, self.committer.version.uri, record.delivery),
+        )
+        record = self._judging.noted(record, batch, self._session, query.query_name(self.rim.pipeline, self.checkpoint))
+        if passed.looked is not None:
+            record = replace(record, id_conflicts=passed.looked.conflicts)
+        self._commit(gathered, record, passed.looked)
+        self.time = time_now
+        return plan.span
+
+    def _read(self, batch: "DataFrame", plan: aggregate.Plan, taken: Taken) -> _Read | None:
+        """Make the pass, and mark where it ends; again where the log changed its leader meanwhile.
+
+        Returns:
+            None: the driver was asked to stop.
+        """
+        while True:
+            since, marks = self.continuity.proof, self.continuity.mark(plan)
+            passed = aggregate.one_pass(batch, self.rim.pipeline, plan, taken.frames, self.ids)
+            uri = self.committer.version.uri
+            gathered = spill.gather(passed, self.rim.pipeline, plan, self.rim.settings, uri=uri)
+            passed.release()
+            self.rim.probe("epoch.aggregated", plan.epoch)
+            if not self._same_log():
+                return None
+            if self.continuity.lasted(since, plan, marks.result()):
+                return passed, gathered, marks.result()
+            log.info("epoch_read_again", pipeline=self.rim.pipeline.name, epoch=plan.epoch)
+
+    def _commit(self, gathered: spill.Gathered, record: EpochRecord, looked: Looked | None = None) -> None:
+        rows = self._rows(gathered.rows, record)
+        known = (
+            self._schema.empty_table()
+            if looked is None
+            else dedup_state.rows(looked.new, self.rim.pipeline, record.epoch)
+        )
+        # Nothing between here and the commit may fail and be tried again: the windows have moved on.
+        panes = self._schema.empty_table() if self.panes is None else self._panes(self.panes, gathered, record)
+        rows = pa.concat_tables([rows, known, panes])
+        delivery.deliver(self.committer, rows, gathered, record, self.rim.probe)
+        self._committed(record)
+        if self.ids is not None and looked is not None:
+            self.ids.remember(looked.new, record.watermark_after)
+        if self.changelog is not None:
+            self.changelog.add(panes)
+            self.changelog.send()
+        self.compactor.step()
+
+    def _panes(self, panes: Panes, gathered: spill.Gathered, record: EpochRecord) -> pa.Table:
+        """Let an epoch end for its panes; return the rows of what comes out and of what is held."""
+        pipeline, newest = self.rim.pipeline, self.committer.newest
+        passing = Passing(
+            now=micros(self.rim.clock.now()),
+            before=None if newest is None else newest.watermark_after,
+            after=record.watermark_after,
+            settles=self.rim.rhythm.settles,
+            epoch_ends=self.rim.rhythm.epoch_ends,
+        )
+        accepted = spill.accepted(gathered, pipeline, self.committer.version.uri)
+        return pane_rows.written(panes.end_epoch(accepted, passing), pipeline, record.epoch)
+
+    def _known_panes(self, trigger: Trigger) -> Panes:
+        """Return the windows that can still fire, from the epoch log."""
+        pipeline, newest = self.rim.pipeline, self.committer.newest
+        panes = Panes(pipeline, trigger, forgets=self.rim.rhythm.closes)
+        if newest is not None:
+            is_same = newest.panes == panes_fingerprint(pipeline)
+            watermark = newest.watermark_after
+            panes.go_on(pane_rows.read(self.committer.table, pipeline, trigger, watermark=watermark, is_same=is_same))
+        return panes
+
+    def _known_ids(self) -> Ids:
+        """Return what is remembered of the records that the epoch log has counted."""
+        found, newest = Ids(self.rim.settings, self.rim.pipeline), self.committer.newest
+        found.begin(self.committer.table, None if newest is None else newest.watermark_after)
+        return found
+
+    def _known_changelog(self) -> Changelog:
+        """Return the changelog, with all that the epoch log has."""
+        version = self.committer.version
+        found = Changelog(self.rim.settings, self.rim.pipeline, self.rim.client, stream=version.app_id)
+        found.begin(None if self.committer.newest is None else EpochLog(version.uri))
+        return found
+
+    def _plan(self, number: int) -> aggregate.Plan:
+        noted = query.end_offsets(self.checkpoint, number, self.log.topic)
+        if number:
+            self._same_place(query.end_offsets(self.checkpoint, number - 1, self.log.topic))
+        limit = self.limit
+        end = noted if limit is None else {p: min(offset, limit.get(p, 0)) for p, offset in noted.items()}
+        newest = self.committer.newest
+        return aggregate.Plan(
+            epoch=0 if newest is None else newest.epoch + 1,
+            start=dict.fromkeys(end, 0) | self.position,
+            end=end,
+            clipped=end != noted,
+            watermark=newest.watermark_after if newest is not None and self.rim.rhythm.closes else None,
+        )
+
+    def _same_place(self, begins: Mapping[int, int]) -> None:
+        """Refuse a micro-batch that begins elsewhere than where the newest epoch ended: its record would not be true.
+
+        Raises:
+            LakeError: It does.
+        """
+        ours = {partition: offset for partition, offset in self.position.items() if offset}
+        if ours != {partition: offset for partition, offset in begins.items() if offset}:
+            msg = f"Stream of {self.rim.pipeline.name}: expected a micro-batch that begins at {ours}, Spark noted "
+            msg += f"{dict(begins)}.\nHint: nothing was written; start the driver again."
+            raise LakeError(msg)
+
+    def _record(self, plan: aggregate.Plan, counted: aggregate.Counted, time_now: WatermarkState) -> EpochRecord:
+        pipeline, version, newest = self.rim.pipeline, self.committer.version, self.committer.newest
+        return EpochRecord(
+            epoch=plan.epoch,
+            run_id=self.committer.run_id,
+            topic=self.log.topic,
+            topic_id=self.log.topic_id,
+            cluster_id=self.log.cluster_id,
+            start=plan.start,
+            end=plan.end,
+            max_event=dict(time_now.max_event),
+            watermark_before=plan.watermark,
+            watermark_after=time_now.watermark,
+            idle=tuple(sorted(time_now.idle)),
+            counts=counted.counts,
+            records=counted.records,
+            unknown=counted.unknown,
+            lag=sum(max(0, end - plan.end.get(p, 0)) for p, end in self.high.items()),
+            processing_time=self.rim.clock.now().isoformat(timespec="milliseconds"),
+            result_fingerprint=version.result_fingerprint,
+            lateness_fingerprint=version.lateness_fingerprint,
+            isolation=pipeline.source.isolation if newest is None else newest.isolation,
+            in_force=None if newest is None else newest.in_force,
+            folded_to=self.compactor.folded_to,
+            conflicts=self.committer.conflicts,
+            panes=panes_fingerprint(pipeline),
+            delivery=pipeline.delivery,
+            marks={} if newest is None else newest.marks,
+            leaders=dict(self.continuity.proof.leaders),
+        )
+
+    def _rows(self, partials: pa.Table, record: EpochRecord) -> pa.Table:
+        """Return an epoch's partial aggregates and ledger in the table's schema."""
+        kinds = ["partial" if kind == Class.ACCEPTED else "ledger" for kind in partials["_class"].to_pylist()]
+        data = partials.append_column("_kind", pa.array(kinds, pa.string()))
+        data = data.append_column("_epoch", pa.array([record.epoch] * len(kinds), pa.int64()))
+        for field in self._schema:
+            if field.name not in data.column_names:
+                data = data.append_column(field.name, pa.nulls(len(kinds), field.type))
+        return data.select(self._schema.names).cast(self._schema)
+
+    def _advance(self, observed: Mapping[int, int], end: Mapping[int, int]) -> WatermarkState:
+        """Return what is known of time once everything before `end` is read."""
+        high = {p: max(self.high.get(p, 0), end.get(p, 0)) for p in {*self.high, *end}}
+        seen = Observation(now=self.rim.clock.monotonic(), read=end, high=high, max_event=observed)
+        return self.rim.rhythm.advance(self.time, seen, self.rim.pipeline.lateness)
+
+    def _tick_if_due(self) -> None:
+        """Commit an epoch without data if time moved on, a partition fell idle, or a period of a trigger ended."""
+        newest = self.committer.newest
+        if newest is None:
+            return
+        state = self._advance({}, self.position)
+        if state.watermark != newest.watermark_after or state.idle - set(newest.idle) or self._pane_is_due():
+            self.tick(state)
+        self.time = state
+
+    def _pane_is_due(self) -> bool:
+        due = None if self.panes is None else self.panes.due
+        return due is not None and due <= micros(self.rim.clock.now())
+
+    def tick(self, time_now: WatermarkState, *, final: bool = False) -> None:
+        """Commit an epoch without data. The caller holds the lock."""
+        newest = self.committer.newest
+        plan = aggregate.Plan(
+            epoch=0 if newest is None else newest.epoch + 1,
+            start=self.position,
+            end=self.position,
+            clipped=False,
+            watermark=None if newest is None else newest.watermark_after,
+        )
+        record = replace(self._record(plan, aggregate.NOTHING, time_now), tick=True, final=final)
+        if final:
+            end = final_watermark(time_now, self.rim.pipeline.window, self.rim.pipeline.lateness)
+            record = replace(record, watermark_after=end)
+        if not self._same_log():
+            return
+        empty = partial_schema(self.rim.pipeline).empty_table()
+        self._commit(spill.Gathered(rows=empty, counted=aggregate.NOTHING, number=0), record)
+
+    def _same_log(self) -> bool:
+        """Ask before a commit whether the log still is what was read; wait while no broker answers: it may come back.
+
+        Returns:
+            False: the driver was asked to stop while it waited. Nothing is committed; the next one does it.
+
+        Raises:
+            LogError: The topic is another one now, or holds other records than those that were read.
+        """
+        while True:
+            try:
+                ends = self.rim.client.log_ends(self.log.topic)
+                self.high = {p: end.offset for p, end in ends.items()}
+                start_offsets.refuse_other(
+                    self.rim.pipeline, self.log.topic_id, self.rim.client.topic_id(self.log.topic)
+                )
+                self.continuity.prove(ends)
+            except LogError as error:
+                if error.runbook != "KafkaUnreachable":
+                    raise
+                self.signs.silent()
+                log.warning("kafka_unreachable", pipeline=self.rim.pipeline.name, waiting_before="commit")
+                if self.rim.stopping.wait(1.0):
+                    return False
+            else:
+                self.signs.answered()
+                return True
+
+    def _committed(self, record: EpochRecord) -> None:
+        grown = sorted(set(record.end) - set(self.position))
+        self.position = dict(record.end)
+        self.rim.probe("epoch.committed", record.epoch)
+        self.rim.beat.say(epoch=record.epoch, watermark=iso(record.watermark_after), lag=record.lag)
+        self.signs.committed()
+        if grown:
+            log.info("partitions_changed", pipeline=self.rim.pipeline.name, new=grown)
+        log.info(
+            "epoch_committed",
+            pipeline=self.rim.pipeline.name,
+            epoch=record.epoch,
+            records=record.records,
+            **{kind: pairs for kind, pairs in record.counts.items() if pairs},
+            watermark=iso(record.watermark_after),
+            lag=record.lag,
+            seconds=record.seconds,
+            tick=record.tick,
+        )
+
+
+def known_time(record: EpochRecord) -> WatermarkState:
+    """Return what is known of time at a start: idleness is counted anew."""
+    return WatermarkState(watermark=record.watermark_after, max_event=dict(record.max_event))

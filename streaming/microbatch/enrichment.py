@@ -1,0 +1,81 @@
+"""The dimensions that epochs are joined with: one version each, kept in Spark for as long as it is the newest."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cutover.clock import Clock
+from cutover.definition.model.pipeline import Pipeline
+from cutover.errors import LakeError
+from cutover.events import log
+from cutover.lake.dimensions import dimension as dimensions
+from cutover.lake.dimensions import frames as dimension_frames
+from cutover.lake.dimensions.dimension import Dimension
+from cutover.records.enrich import Dimensions, Joined
+from cutover.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """What one epoch is joined with."""
+
+    frames: Dimensions
+    versions: Mapping[str, int]  # lookup -> version of the table
+    ids: Mapping[str, str]  # lookup -> id of the table
+
+
+class Lookups:
+    """Looks for new versions every few seconds at most, between epochs. Not for more than one thread."""
+
+    def __init__(self, settings: Settings, pipeline: Pipeline, clock: Clock) -> None:
+        self._settings, self._pipeline, self._clock = settings, pipeline, clock
+        self._kept: dict[str, tuple[Dimension, Joined]] = {}
+        self._looked: float | None = None
+
+    def taken(self, spark: "SparkSession") -> Taken:
+        """Return what the next epoch is joined with.
+
+        Raises:
+            LakeError: A new version cannot be joined. An older one would be, and is not: nothing would show that.
+        """
+        if self._pipeline.lookups and self._is_due():
+            for name in self._pipeline.lookups:
+                self._look(spark, name)
+        return Taken(
+            frames={name: joined for name, (_, joined) in self._kept.items()},
+            versions={name: dimension.version for name, (dimension, _) in self._kept.items()},
+            ids={name: dimension.table_id for name, (dimension, _) in self._kept.items()},
+        )
+
+    def _is_due(self) -> bool:
+        now = self._clock.monotonic()
+        if self._looked is not None and now - self._looked < self._settings.dimensions.look_seconds:
+            return False
+        self._looked = now
+        return True
+
+    def _look(self, spark: "SparkSession", name: str) -> None:
+        kept = self._kept.get(name)
+        if kept is not None and kept[0].is_newest(self._settings, self._pipeline):
+            return
+        found = dimensions.opened(self._settings, self._pipeline, name)
+        if kept is not None:
+            _refuse_other(self._pipeline, kept[0], found)
+            kept[1].frame.unpersist()
+        limit = self._settings.dimensions.broadcast_rows
+        self._kept[name] = found, dimension_frames.one(spark, found, broadcast_rows=limit)
+        log.info("dimension_taken", pipeline=self._pipeline.name, lookup=name, version=found.version, rows=found.size)
+
+
+def _refuse_other(pipeline: Pipeline, kept: Dimension, found: Dimension) -> None:
+    """Refuse a table that was made again while the stream ran: versions of the one before can be read no more."""
+    if kept.table_id != found.table_id or found.version < kept.version:
+        msg = (
+            f"Pipeline `{pipeline.name}`, lookup `{kept.name}`, dimension `{found.table.table_uri}`: expected a "
+            f"version after {kept.version} of table {kept.table_id}, got version {found.version} of {found.table_id}: "
+            "it was made again.\nHint: a running stream takes no other table up; start it again if that is meant."
+        )
+        raise LakeError(msg, runbook="DimensionUnusable")

@@ -1,0 +1,60 @@
+"""What a driver's epochs judge records by: read from the session of its micro-batches, and anew when that changes."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from cutover.definition.model.pipeline import Pipeline
+from cutover.engine import code, readback
+from cutover.engine.in_force import InForce
+from cutover.events import log
+from cutover.lake.epochs.epoch_log import EpochRecord
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+OWN = (
+    "streaming.compaction.merge",
+    "streaming.microbatch.aggregate",
+    "streaming.microbatch.dedup_state",
+    "streaming.microbatch.slices",
+    "streaming.microbatch.spill",
+    "streaming.process.time_policy",
+    "streaming.source.query",
+)
+"""What the stream alone judges and aggregates by; every epoch of a version has to have the same."""
+
+
+class Judging:
+    """Settings in force in one driver, as the epochs of its queries find them."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._pipeline = pipeline
+        self._confs: Mapping[str, str] = {}  # of the session, when it was last asked for all it has
+        self._found: InForce | None = None
+        self._isolation = ""
+
+    def noted(self, record: EpochRecord, batch: "DataFrame", session: "SparkSession | None", query: str) -> EpochRecord:
+        """Return an epoch's record with the settings that its records were judged by.
+
+        Args:
+            record: With the digest of the epoch before it, if there is one.
+            batch: The micro-batch.
+            session: That the query was started in.
+            query: Its name.
+        """
+        found = self._read(batch, session, query)
+        is_same = record.in_force == found.digest
+        if not is_same and record.in_force is not None:
+            log.warning("settings_changed", pipeline=self._pipeline.name, epoch=record.epoch, runbook="SealBroken")
+        items = None if is_same else found.families
+        return replace(record, in_force=found.digest, in_force_items=items, isolation=self._isolation)
+
+    def _read(self, batch: "DataFrame", session: "SparkSession | None", query: str) -> InForce:
+        now = readback.confs_of(batch.sparkSession)
+        if self._found is None or now != self._confs:
+            own = {"code of the stream": code.hashes(OWN)}
+            found = readback.of_session(batch.sparkSession, self._pipeline, own)
+            self._isolation = readback.isolation(batch, session, query)
+            self._found, self._confs = found, now
+        return self._found

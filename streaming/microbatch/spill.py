@@ -1,0 +1,157 @@
+"""Overflow: an epoch with very many partial rows is written by Spark's executors and only listed by the driver.
+
+The rows never reach the driver: Spark writes Parquet files into the table's folder, by kind, and the driver commits
+their add actions together with the epoch's record. Spark's own Delta writer is not used: it skips a
+stale version in silence.
+"""
+
+import uuid
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake.transaction import AddAction
+from pyarrow import fs
+
+from cutover.definition.compile.types import schema_types
+from cutover.definition.model.pipeline import Pipeline
+from cutover.errors import LakeError
+from cutover.events import log
+from cutover.lake.epochs.delivery import EXACTLY_ONCE
+from cutover.lake.tables import checksums, data_files
+from cutover.lake.tables.schemas import partial_schema
+from cutover.records.classes import Class
+from cutover.settings import Settings
+from streaming.microbatch import aggregate, slices
+from streaming.microbatch.aggregate import Counted, Pass, Plan
+from streaming.panes import values
+from streaming.sink import files
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gathered:
+    """An epoch's partial rows, in the driver or in files, and what they add up to."""
+
+    rows: pa.Table  # empty where `written` holds them
+    counted: Counted
+    written: list[AddAction] | None = None
+    number: int  # of rows, wherever they are
+
+
+def gather(passed: Pass, pipeline: Pipeline, plan: Plan, settings: Settings, *, uri: str) -> Gathered:
+    """Run the pass; collect its rows, or, beyond `stream.overflow_rows`, let Spark write them into the folder."""
+    limit = settings.stream.overflow_rows
+    found = None if passed.slices is None else _sliced(passed.slices, pipeline, plan, settings)
+    if found is not None:
+        return found
+    if aggregate.pairs_bound(pipeline, plan) <= limit:
+        return _collected(passed, pipeline, plan)
+    passed.partials.persist()
+    try:
+        number, by_class = sums(passed.partials)
+        if number <= limit:
+            return _collected(passed, pipeline, plan)
+        log.info("overflow", pipeline=pipeline.name, epoch=plan.epoch, rows=number)
+        actions = written(passed, pipeline, plan, uri, expected=number)
+        empty = partial_schema(pipeline).empty_table()
+        return Gathered(rows=empty, counted=aggregate.summed(by_class, pipeline, plan), written=actions, number=number)
+    finally:
+        passed.partials.unpersist()
+
+
+def _collected(passed: Pass, pipeline: Pipeline, plan: Plan) -> Gathered:
+    rows = aggregate.collected(passed.partials, pipeline)
+    return Gathered(rows=rows, counted=aggregate.counted(rows, pipeline, plan), number=rows.num_rows)
+
+
+def _sliced(frame: "DataFrame", pipeline: Pipeline, plan: Plan, settings: Settings) -> Gathered | None:
+    """Collect the rows of slices and make those of windows; None: either are more than `stream.overflow_rows`."""
+    limit = settings.stream.overflow_rows
+    # Records that are late, or do not count, keep a row for each of their windows.
+    bounded = frame if aggregate.pairs_bound(pipeline, plan) <= limit else frame.limit(limit + 1)
+    found = aggregate.collected(bounded, pipeline)
+    rows = slices.windowed(found, pipeline, settings) if found.num_rows <= limit else None
+    if rows is None:
+        return None
+    unknown = aggregate.counted(
+        found, pipeline, plan
+    ).unknown  # of rows of windows nobody knows which one was the newest
+    counted = replace(aggregate.counted(rows, pipeline, plan), unknown=unknown)
+    return Gathered(rows=rows, counted=counted, number=rows.num_rows)
+
+
+def sums(partials: "DataFrame") -> tuple[int, dict[str, tuple[int, int]]]:
+    """Return the number of partial rows, and (pairs, unknown fields) by class, without collecting the rows."""
+    found = partials.groupBy("_class").agg({"*": "count", "_n": "sum", "_unknown": "sum"}).collect()
+    by_class = {row["_class"]: (int(row["sum(_n)"]), int(row["sum(_unknown)"] or 0)) for row in found}
+    return sum(int(row["count(1)"]) for row in found), by_class
+
+
+def written(passed: Pass, pipeline: Pipeline, plan: Plan, uri: str, *, expected: int) -> list[AddAction]:
+    """Let Spark write the partial rows into the table's folder; return the actions that list the files.
+
+    Raises:
+        LakeError: The files that are there do not hold `expected` rows. Nothing was committed.
+    """
+    folder = f"overflow-{plan.epoch}-{uuid.uuid4().hex}"
+    columns = [f"`{name}`" for name in partial_schema(pipeline).names]
+    kind = f"IF(_class = '{Class.ACCEPTED}', 'partial', 'ledger') AS __kind"
+    # Every column of the table, the empty one too: readers expect one shape of all files of a kind.
+    own = [f"CAST({plan.epoch} AS bigint) AS _epoch", "CAST(NULL AS string) AS _record"]
+    if pipeline.source.record_id is not None:
+        kind_of_id = schema_types(pipeline.source)[pipeline.source.record_id]
+        own.append(f"CAST(NULL AS array<struct<id:{kind_of_id},event_time:timestamp>>) AS _ids")
+    rows = passed.partials.selectExpr(kind, *own, *columns)
+    unmarked = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false"}
+    rows.write.partitionBy("__kind").options(**unmarked).parquet(f"{uri}/{folder}")
+    system, root = files.place(uri)
+    found = system.get_file_info(fs.FileSelector(f"{root}/{folder}", recursive=True))
+    for info in found:
+        if info.is_file and not info.path.endswith(".parquet"):
+            system.delete_file(info.path)  # Hadoop's check sums: no vacuum would ever take them
+    rows_of = {info.path: pq.read_metadata(info.path, filesystem=system).num_rows for info in found if _is_data(info)}
+    refuse_missing(folder, expected=expected, found=sum(rows_of.values()))
+    label = "epoch" if pipeline.delivery == EXACTLY_ONCE else checksums.APART
+    made = [_action(uri, root, info, checksums.new_stem(label, plan.epoch)) for info in found if _is_data(info)]
+    system.delete_dir(f"{root}/{folder}")
+    return made
+
+
+def refuse_missing(folder: str, *, expected: int, found: int) -> None:
+    """Refuse an epoch whose files do not hold all its rows: a store may list less than was written.
+
+    Raises:
+        LakeError: `found` is not `expected`. Nothing was committed.
+    """
+    if found != expected:
+        msg = f"Overflow `{folder}`: expected {expected} rows in its files, got {found}."
+        raise LakeError(msg + "\nHint: nothing was committed; look at the storage and start again.")
+
+
+def _is_data(info: fs.FileInfo) -> bool:
+    return bool(info.is_file and info.path.endswith(".parquet"))
+
+
+def accepted(gathered: Gathered, pipeline: Pipeline, uri: str) -> pa.Table:
+    """Return an epoch's accepted partial aggregates, wherever they are: panes are made in the driver."""
+    if gathered.written is None:
+        return values.accepted(gathered.rows)
+    system, root = files.place(uri)
+    schema = partial_schema(pipeline)
+    parts = [
+        pq.read_table(f"{root}/{action.path}", filesystem=system, columns=schema.names).cast(schema)
+        for action in gathered.written
+        if action.partition_values["_kind"] == "partial"
+    ]
+    return pa.concat_tables(parts) if parts else schema.empty_table()
+
+
+def _action(uri: str, root: str, info: fs.FileInfo, stem: str) -> AddAction:
+    """Name a file of Spark's by its checksum, in the folder of its kind."""
+    path = info.path.removeprefix(root).lstrip("/")
+    kind = "partial" if "/__kind=partial/" in path else "ledger"
+    return data_files.adopt(uri, path, stem, partition={"_kind": kind})

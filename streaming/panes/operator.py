@@ -1,0 +1,118 @@
+"""Panes of a stream: at the end of each epoch the board of windows is asked what comes out, and its rows are committed.
+
+The rows of one window and key that an epoch brings are one arrival. They come before the watermark moves; then whatever
+is ready fires. What is held between epochs is a cache: each change of it is a row of the same commit.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+
+from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.model.triggers import Trigger
+from cutover.definition.model.windows import FOREVER, Interval, Sessions
+from cutover.panes.board import Board
+from cutover.panes.held import Arrival, Contents, Held, Rules
+from cutover.panes.model import Key, Pane
+from streaming.panes import values
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passing:
+    """How time passes in one epoch: in microseconds; watermarks before and after it."""
+
+    now: int
+    before: int | None
+    after: int | None
+    settles: bool = True  # False: more of this moment is to come, so only what counts rows may fire
+    epoch_ends: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Emission:
+    """What an epoch's end brings: panes in order, what is held now, arrivals that no pane will show."""
+
+    panes: tuple[Pane, ...] = ()
+    changed: Mapping[tuple[Key, Interval], Held | None] = field(default_factory=dict)  # None: part of another session
+    dropped: tuple[Arrival, ...] = ()
+    touched: frozenset[tuple[Key, Interval]] = frozenset()  # windows that took rows since an epoch ended
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What an epoch log says of the windows that can still fire."""
+
+    held: tuple[Held, ...]
+    backlog: tuple[Arrival, ...] = ()  # rows that come with the next epoch
+
+
+class Panes:
+    """The windows of one driver. Whoever lets an epoch end must commit what it brings, or give up this value."""
+
+    def __init__(self, pipeline: Pipeline, trigger: Trigger, *, forgets: bool = True) -> None:
+        self._pipeline, self._forgets = pipeline, forgets
+        nothing = (values.of_nothing(pipeline),)
+        self._board = Board(
+            Rules(
+                trigger=trigger,
+                accumulation=pipeline.accumulation,
+                is_sessions=isinstance(pipeline.window, Sessions),
+                value=lambda contents: contents or nothing,
+            )
+        )
+        self._backlog: tuple[Arrival, ...] = ()
+
+    @property
+    def due(self) -> int | None:
+        """Return when an epoch must end though no rows come: a period does, or rows wait from before this start."""
+        return -FOREVER if self._backlog else self._board.due
+
+    def go_on(self, known: Known) -> None:
+        """Continue from what earlier epochs held."""
+        for one in known.held:
+            self._board.take(one)
+        self._backlog = known.backlog
+
+    def end_epoch(self, accepted: pa.Table, passing: Passing) -> Emission:
+        """Let an epoch end.
+
+        Args:
+            accepted: Its partial aggregates of class accepted.
+            passing: Its time.
+        """
+        board, watermark = self._board, -FOREVER if passing.before is None else passing.before
+        came = values.bundled([*self._backlog, *values.arrivals(accepted, self._pipeline)], self._pipeline)
+        self._backlog = ()
+        dropped = [one for one in came if not board.put(one, now=passing.now, watermark=watermark)]
+        after = max(watermark, -FOREVER if passing.after is None else passing.after)
+        if passing.settles:
+            board.settle(now=passing.now, before=watermark, after=after, epoch_ends=passing.epoch_ends)
+        found = self._resolved(Emission(panes=tuple(board.panes), changed=dict(board.changed), dropped=tuple(dropped)))
+        found = replace(found, touched=board.touched)
+        board.panes.clear()
+        board.changed.clear()
+        if passing.settles and self._forgets and watermark < after:
+            board.forget(lambda held: held.due is None and values.is_closed(self._pipeline, held.window, after))
+        return found
+
+    def _resolved(self, emission: Emission) -> Emission:
+        """Return it with one partial aggregate in the place of several; the board holds the same."""
+        held = [one for one in emission.changed.values() if one is not None]
+        shown = [pane.value for pane in (*emission.panes, *(pane for one in held for pane in one.panes))]
+        kept = [one.contents for one in held] + [one.contents for one in emission.dropped]
+        short = values.folded(self._pipeline, [*shown, *kept])
+        changed = {p: None if one is None else _shortened(one, short) for p, one in emission.changed.items()}
+        for one in changed.values():
+            if one is not None:
+                self._board.rewrite(one)
+        return Emission(
+            panes=tuple(replace(pane, value=short(pane.value)) for pane in emission.panes),
+            changed=changed,
+            dropped=tuple(replace(one, contents=short(one.contents)) for one in emission.dropped),
+        )
+
+
+def _shortened(held: Held, short: Callable[[Contents], Contents]) -> Held:
+    panes = tuple(replace(pane, value=short(pane.value)) for pane in held.panes)
+    return replace(held, contents=short(held.contents), panes=panes)

@@ -1,0 +1,224 @@
+"""Panes, and what is held between them, as rows of the epoch log: written with each epoch, read at a start.
+
+`_kind` `pane`: what came out; `_class` is early, on_time, late or retraction, or `dropped`: rows that no pane shows,
+since the trigger had come to its end. `_kind` `held`: a window and key after an epoch that changed it; its newest row
+counts, and `_class` `gone` says that it became a part of another session.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+
+from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.model.triggers import Accumulation, Trigger
+from cutover.definition.model.windows import Interval
+from cutover.engine import queries
+from cutover.lake.tables import delta
+from cutover.lake.tables.schemas import epoch_log_schema
+from cutover.panes.held import Arrival, Held
+from cutover.panes.machine import begin, noted, recalled
+from cutover.panes.model import Key, Pane, Timing
+from cutover.records.closing import closed_sql
+from cutover.records.fold import fold_sql
+from streaming.compaction.merge import newest_held_sql
+from streaming.panes import values
+from streaming.panes.operator import Emission, Known
+from streaming.panes.values import Partial
+
+Row = dict[str, Any]
+Shown = Mapping[tuple[Key, Interval, int], Pane]  # by key, window and index
+
+
+def written(emission: Emission, pipeline: Pipeline, epoch: int) -> pa.Table:
+    """Return an emission as rows of the epoch log."""
+    rows = [*_panes(emission, pipeline), *_held(emission, pipeline), *_dropped(emission, pipeline)]
+    schema = epoch_log_schema(pipeline)
+    return pa.Table.from_pylist([{**row, "_epoch": epoch} for row in rows], schema=schema)
+
+
+def _panes(emission: Emission, pipeline: Pipeline) -> Iterator[Row]:
+    for order, pane in enumerate(emission.panes):
+        (value,) = pane.value
+        about = {
+            "order": order,
+            "index": pane.index,
+            "timing": pane.timing.value,
+            "processing_time": pane.processing_time,
+        }
+        yield _row("pane", pane.kind, pane.window, pane.key, pipeline) | _value(value, pipeline) | _record(about)
+
+
+def _held(emission: Emission, pipeline: Pipeline) -> Iterator[Row]:
+    for (key, window), held in emission.changed.items():
+        if held is None:
+            yield _row("held", "gone", window, key, pipeline)
+            continue
+        about = {
+            "machine": noted(held.machine),
+            "due": held.due,
+            "is_touched": (key, window) in emission.touched,
+            "fresh": held.fresh,
+            "is_punctual": held.is_punctual,
+            "firings": held.firings,
+            "panes": [[*pane.window, pane.index] for pane in held.panes],
+            "accumulation": pipeline.accumulation.value,
+        }
+        value = _value(held.contents[0], pipeline) if held.contents else {"_n": 0}
+        yield _row("held", "held", window, key, pipeline) | value | _record(about)
+
+
+def _dropped(emission: Emission, pipeline: Pipeline) -> Iterator[Row]:
+    for arrival in emission.dropped:
+        row = _row("pane", "dropped", arrival.window, arrival.key, pipeline)
+        yield row | _value(arrival.contents[0], pipeline)
+
+
+def _row(kind: str, name: str, window: Interval, key: Key, pipeline: Pipeline) -> Row:
+    return {"_kind": kind, "_class": name, **values.bounds(window), **values.key_columns(key, pipeline)}
+
+
+def _value(partial: Partial, pipeline: Pipeline) -> Row:
+    return values.state_columns(partial, pipeline)
+
+
+def _record(about: Row) -> Row:
+    return {"_record": json.dumps(about, sort_keys=True)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Story:
+    """What an epoch log says of its panes, from the first epoch on."""
+
+    panes: tuple[Pane, ...]  # in order; the value is one partial aggregate
+    dropped: tuple[tuple[int, Interval], ...]  # epoch and window of rows whose trigger had come to its end
+    held: tuple[tuple[Interval, Key, int], ...]  # window, key, rows that no pane has shown
+
+
+def story(table: DeltaTable, pipeline: Pipeline) -> Story:
+    """Return everything that came out, and what is still held, closed windows included."""
+    order = "ORDER BY _epoch, CAST(_record->>'$.order' AS bigint)"
+    with queries.connect() as connection:
+        delta.bind(connection, "log", table, kinds=("pane", "held"))
+        with delta.naming(table):
+            rows = connection.sql(f"SELECT * FROM log WHERE _kind = 'pane' {order}").to_arrow_table()  # noqa: S608
+            held = connection.sql(_newest(pipeline, None)).to_arrow_table()
+    dropped = pc.equal(rows["_class"], "dropped")
+    gone = rows.filter(dropped)
+    waiting = [(window, key, about["fresh"]) for window, key, _, about in _read(held, pipeline)]
+    return Story(
+        panes=tuple(_came_out(rows.filter(pc.invert(dropped)), pipeline)),
+        dropped=tuple(zip(gone["_epoch"].to_pylist(), values.windows(gone), strict=True)),
+        held=tuple(waiting),
+    )
+
+
+def _came_out(rows: pa.Table, pipeline: Pipeline) -> Iterator[Pane]:
+    names = rows["_class"].to_pylist()
+    for (window, key, partial, about), name in zip(_read(rows, pipeline), names, strict=True):
+        yield Pane(
+            window=window,
+            key=key,
+            value=(partial,),
+            timing=Timing(about["timing"]),
+            index=about["index"],
+            processing_time=about["processing_time"],
+            is_retraction=name == "retraction",
+        )
+
+
+def read(table: DeltaTable, pipeline: Pipeline, trigger: Trigger, *, watermark: int | None, is_same: bool) -> Known:
+    """Return where panes go on.
+
+    Args:
+        table: The epoch log.
+        pipeline: The definition.
+        trigger: Its trigger.
+        watermark: After the newest epoch; windows that it has closed are left out, unless a period can still end.
+        is_same: The newest epoch ended under this trigger and accumulation. If not, each open window begins anew: what
+            it holds comes as rows of the next epoch, its panes go on where they were.
+    """
+    with queries.connect() as connection:
+        delta.bind(connection, "log", table, kinds=_kinds(pipeline, is_same=is_same))
+        with delta.naming(table):
+            rows = connection.sql(_newest(pipeline, watermark)).to_arrow_table()
+            shown = _shown(connection, pipeline, rows)
+            if is_same:
+                return Known(held=tuple(_recalled(rows, pipeline, trigger, shown)))
+            held = tuple(_begun(rows, pipeline, trigger, shown))
+            return Known(held=held, backlog=tuple(_backlog(connection, pipeline, watermark)))
+
+
+def _kinds(pipeline: Pipeline, *, is_same: bool) -> tuple[str, ...]:
+    """Return what `read` reads: panes where they may be taken back, partial rows where windows begin anew."""
+    panes = ("pane",) if pipeline.accumulation is Accumulation.RETRACTING else ()
+    return ("held", *panes, *(() if is_same else ("partial",)))
+
+
+def _newest(pipeline: Pipeline, watermark: int | None) -> str:
+    """Return the query of what is held of every window and key that can still fire."""
+    newest = newest_held_sql(pipeline, "(SELECT * FROM log WHERE _kind = 'held')")
+    idle = "(_record->>'$.due') IS NULL AND (_record->>'$.is_touched') <> 'true'"
+    over = f"{closed_sql(pipeline, watermark)} AND {idle}"
+    return f"SELECT * FROM ({newest}) WHERE _class = 'held' AND NOT ({over})"  # noqa: S608 -- quoted
+
+
+def _shown(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, held: pa.Table) -> Shown:
+    """Return the panes that a retraction may have to take back; none where there are no retractions."""
+    if pipeline.accumulation is not Accumulation.RETRACTING:
+        return {}
+    connection.register("held", held)
+    timings = ", ".join(delta.literal(timing.value) for timing in Timing)
+    # Panes of what became one session lie within it.
+    within = "window_start >= (SELECT min(window_start) FROM held)"
+    query = f"SELECT * FROM log WHERE _kind = 'pane' AND _class IN ({timings}) AND {within}"  # noqa: S608 -- quoted
+    rows = connection.sql(query).to_arrow_table()
+    return {(pane.key, pane.window, pane.index): pane for pane in _came_out(rows, pipeline)}
+
+
+def _read(rows: pa.Table, pipeline: Pipeline) -> Iterator[tuple[Interval, Key, Partial, Row]]:
+    places = values.windows(rows), values.keys(rows, pipeline)
+    about = [json.loads(text) for text in rows["_record"].to_pylist()]
+    return zip(*places, values.partials(rows, pipeline), about, strict=True)
+
+
+def _recalled(rows: pa.Table, pipeline: Pipeline, trigger: Trigger, shown: Shown) -> Iterator[Held]:
+    for window, key, partial, about in _read(rows, pipeline):
+        yield Held(
+            window=window,
+            key=key,
+            machine=recalled(trigger, about["machine"]),
+            contents=(partial,) if partial.records else (),
+            fresh=about["fresh"],
+            is_punctual=about["is_punctual"],
+            panes=_of(key, about, shown),
+            firings=about["firings"],
+        )
+
+
+def _begun(rows: pa.Table, pipeline: Pipeline, trigger: Trigger, shown: Shown) -> Iterator[Held]:
+    """Return the same windows with a trigger that begins; a pane of a part is nothing that could be taken back."""
+    for window, key, _, about in _read(rows, pipeline):
+        parts = about["accumulation"] == Accumulation.DISCARDING.value
+        panes = () if parts else _of(key, about, shown)
+        yield Held(window=window, key=key, machine=begin(trigger), panes=panes, firings=about["firings"])
+
+
+def _of(key: Key, about: Row, shown: Shown) -> tuple[Pane, ...]:
+    """Return the panes that are to be taken back."""
+    if not shown:
+        return ()
+    return tuple(shown[key, Interval(start, end), index] for start, end, index in about["panes"])
+
+
+def _backlog(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, watermark: int | None) -> Sequence[Arrival]:
+    """Return what every open window holds, folded."""
+    # A session that is open may have begun with rows that alone would be closed.
+    held = fold_sql(pipeline, "(SELECT * FROM log WHERE _kind = 'partial')")
+    rows = connection.sql(f"SELECT * FROM ({held}) WHERE NOT {closed_sql(pipeline, watermark)}").to_arrow_table()  # noqa: S608
+    return values.arrivals(rows, pipeline)

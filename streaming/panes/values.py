@@ -1,0 +1,131 @@
+"""What panes are of: partial aggregates of a window and key, folded as everywhere else."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cutover.definition.compile import compiled
+from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.model.windows import Interval, Sessions, touch
+from cutover.engine import queries
+from cutover.lake.tables.schemas import partial_schema
+from cutover.panes.held import Arrival, Contents
+from cutover.panes.model import Key, in_order
+from cutover.records.classes import Class
+from cutover.records.closing import closing
+from cutover.records.fold import fold_sql
+
+
+class Partial(NamedTuple):
+    """A partial aggregate of some window and key."""
+
+    states: tuple[Any, ...]  # the state columns
+    records: int
+
+
+def of_nothing(pipeline: Pipeline) -> Partial:
+    """Return the partial aggregate of no rows: what a pane shows that comes always, where there is nothing new."""
+    return Partial(tuple(state.of_nothing for state in compiled.states(pipeline)), 0)
+
+
+def accepted(rows: pa.Table) -> pa.Table:
+    """Return the rows of class accepted."""
+    return rows.filter(pc.equal(rows["_class"], Class.ACCEPTED.value))
+
+
+def arrivals(rows: pa.Table, pipeline: Pipeline) -> list[Arrival]:
+    """Return accepted partial aggregates as arrivals."""
+    found = zip(windows(rows), keys(rows, pipeline), partials(rows, pipeline), strict=True)
+    return [
+        Arrival(window=window, key=key, contents=(partial,), rows=partial.records) for window, key, partial in found
+    ]
+
+
+def windows(rows: pa.Table) -> list[Interval]:
+    """Return the windows of rows that have `window_start` and `window_end`."""
+    starts, ends = (rows[name].cast(pa.int64()).to_pylist() for name in ("window_start", "window_end"))
+    return [Interval(start, end) for start, end in zip(starts, ends, strict=True)]
+
+
+def bounds(window: Interval) -> dict[str, int]:
+    """Return the columns of a window; the inverse of `windows`."""
+    return {"window_start": window.start, "window_end": window.end}
+
+
+def keys(rows: pa.Table, pipeline: Pipeline) -> list[Key]:
+    """Return the keys of rows: the value of the one key column, a tuple where there are several."""
+    columns = [rows[name].to_pylist() for name in pipeline.key]
+    return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
+
+
+def key_columns(key: Key, pipeline: Pipeline) -> dict[str, Any]:
+    """Return the columns of a key; the inverse of `keys`."""
+    values = key if len(pipeline.key) != 1 and isinstance(key, tuple) else (key,)
+    return dict(zip(pipeline.key, values, strict=True))
+
+
+def partials(rows: pa.Table, pipeline: Pipeline) -> list[Partial]:
+    """Return the state columns and `_n` of rows."""
+    columns = [rows[state.column].to_pylist() for state in compiled.states(pipeline)]
+    return [Partial(tuple(states), int(n)) for *states, n in zip(*columns, rows["_n"].to_pylist(), strict=True)]
+
+
+def state_columns(partial: Partial, pipeline: Pipeline) -> dict[str, Any]:
+    """Return the columns of a partial aggregate; the inverse of `partials`."""
+    names = (state.column for state in compiled.states(pipeline))
+    return {**dict(zip(names, partial.states, strict=True)), "_n": partial.records}
+
+
+def bundled(found: Iterable[Arrival], pipeline: Pipeline) -> list[Arrival]:
+    """Return arrivals with those of one window and key as one (of sessions: those that touch), by end, start, key."""
+    touches = touch if isinstance(pipeline.window, Sessions) else Interval.__eq__
+    by_key: dict[Key, list[Arrival]] = {}
+    for one in found:
+        by_key.setdefault(one.key, []).append(one)
+    whole = [joined for several in by_key.values() for joined in _joined(several, touches)]
+    return sorted(whole, key=lambda one: in_order(one.window, one.key))
+
+
+def _joined(several: list[Arrival], touches: Callable[[Interval, Interval], bool]) -> list[Arrival]:
+    found: list[Arrival] = []
+    for one in sorted(several, key=lambda arrival: arrival.window):
+        if found and touches(found[-1].window, one.window):
+            last = found.pop()
+            window = Interval(last.window.start, max(last.window.end, one.window.end))
+            contents, rows = (*last.contents, *one.contents), last.rows + one.rows
+            found.append(Arrival(window=window, key=one.key, contents=contents, rows=rows))
+        else:
+            found.append(one)
+    return found
+
+
+def folded(pipeline: Pipeline, several: Iterable[Contents]) -> Callable[[Contents], Contents]:
+    """Return a function that gives of each of these contents what they fold to: one partial aggregate, or none."""
+    groups = {_name(contents): contents for contents in several if len(contents) > 1}
+    merged = dict(zip(groups, _fold(pipeline, list(groups.values())), strict=True)) if groups else {}
+    return lambda contents: merged.get(_name(contents), contents)
+
+
+def _name(contents: Contents) -> tuple[int, ...]:
+    return tuple(id(partial) for partial in contents)
+
+
+def _fold(pipeline: Pipeline, groups: Sequence[Contents]) -> list[Contents]:
+    """Return one partial aggregate for each group; the number of the group takes the window's place."""
+    rows = [
+        {"window_start": number, "window_end": number, "_class": Class.ACCEPTED.value}
+        | state_columns(partial, pipeline)
+        for number, contents in enumerate(groups)
+        for partial in contents
+    ]
+    with queries.connect() as connection:
+        connection.register("several", pa.Table.from_pylist(rows, schema=partial_schema(pipeline)))
+        found = connection.sql(f"{fold_sql(pipeline, 'several')} ORDER BY window_start").to_arrow_table()
+    return [(partial,) for partial in partials(found, pipeline)]
+
+
+def is_closed(pipeline: Pipeline, window: Interval, watermark: int) -> bool:
+    """Return whether no row can come into a window any more."""
+    return closing(pipeline.window, pipeline.lateness, window.end) <= watermark

@@ -1,0 +1,28 @@
+"""What a driver is handed: the world outside its own state."""
+
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cutover.clock import Clock
+from cutover.definition.model.pipeline import Pipeline
+from cutover.log.kafka import LogClient
+from cutover.probe import Probe
+from cutover.settings import Settings
+from streaming.process.heartbeat import Beat
+from streaming.process.time_policy import STEADY, Rhythm
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rim:
+    """Settings, definition, log, clock, rhythm, probe, heartbeat, and the wish to stop."""
+
+    settings: Settings
+    pipeline: Pipeline
+    client: LogClient
+    clock: Clock
+    probe: Probe
+    beat: Beat
+    place: Path  # folder of the pipeline's run-time files
+    rhythm: Rhythm = STEADY
+    stopping: threading.Event = field(default_factory=threading.Event)

@@ -1,0 +1,132 @@
+"""A detached driver: started once, found again by whoever asks, stopped by a file it watches."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import psutil
+
+from cutover.definition.model.pipeline import Pipeline
+from cutover.errors import LakeError
+from cutover.events import log
+from cutover.process import is_alive
+from cutover.settings import Settings
+from streaming.process import heartbeat
+from streaming.process.heartbeat import Heartbeat
+
+START_SECONDS = 60.0
+STOP_SECONDS = 90.0
+_POLL_SECONDS = 0.1
+
+Found = TypeVar("Found")
+
+
+def ensure(settings: Settings, pipeline: Pipeline) -> Heartbeat:
+    """Return the living driver of a pipeline, started if there is none.
+
+    Raises:
+        LakeError: A new driver gave no sign of life within a minute, or ended at once; with what it said.
+    """
+    living = alive(settings, pipeline.name)
+    if living is not None:
+        log.info("driver_attached", pipeline=pipeline.name, pid=living.pid, epoch=living.epoch)
+        return living
+    process = _start(settings, pipeline.name)
+    found = _wait(lambda: _own(settings, pipeline.name, process), START_SECONDS)
+    if found is None or not found.alive:
+        found = alive(settings, pipeline.name) or found  # somebody else's was faster, and ours gave way
+    if found is None or not found.alive:
+        raise _stillborn(settings, pipeline.name, found)
+    log.info("driver_started", pipeline=pipeline.name, pid=found.pid)
+    return found
+
+
+def alive(settings: Settings, name: str) -> Heartbeat | None:
+    """Return the heartbeat of a driver whose process is there now."""
+    last = heartbeat.read(settings, name)
+    return last if last is not None and last.alive else None
+
+
+def stop(settings: Settings, pipeline: Pipeline, within: float = STOP_SECONDS) -> Heartbeat | None:
+    """Ask a driver to stop after the epoch in hand, and wait for its end.
+
+    Returns:
+        Its last heartbeat; None if there never was a driver.
+
+    Raises:
+        LakeError: It still runs after `within` seconds.
+    """
+    living = alive(settings, pipeline.name)
+    if living is None:
+        return heartbeat.read(settings, pipeline.name)
+    (heartbeat.folder(settings, pipeline.name) / "stop").touch()
+    ended = _wait(lambda: not is_alive(living.identity), within)
+    if not ended:
+        msg = f"Stream of {pipeline.name}: expected the driver (pid {living.pid}) to end within {within:g} s, it runs."
+        raise LakeError(msg + "\nHint: its log says what it is busy with.", runbook="StreamNotRunning")
+    return heartbeat.read(settings, pipeline.name)
+
+
+def log_file(settings: Settings, name: str) -> Path:
+    """Return the file that takes a detached driver's output."""
+    return heartbeat.folder(settings, name) / "driver.log"
+
+
+def environment(settings: Settings) -> dict[str, str]:
+    """Return a driver's environment: ours without Airflow's, and this installation's folders by absolute path."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}
+    own = {"CUTOVER_HOME": str(settings.home.resolve()), "CUTOVER_PIPELINES": str(settings.pipelines.resolve())}
+    if settings.lake is not None:
+        own["CUTOVER_LAKE"] = settings.lake_uri
+    return kept | own
+
+
+def _start(settings: Settings, name: str) -> psutil.Popen:
+    """Start a driver that outlives this process: a session of its own, no terminal, output to a file."""
+    file = log_file(settings, name)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("ab") as out:
+        return psutil.Popen(
+            [sys.executable, "-m", "streaming", name],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            start_new_session=True,
+            env=environment(settings),
+        )
+
+
+def _own(settings: Settings, name: str, process: psutil.Popen) -> Heartbeat | None:
+    """Return the heartbeat of the process we started, once it says more than STARTING or has ended."""
+    last = heartbeat.read(settings, name)
+    if last is None or last.pid != process.pid:
+        return _dead(process) if process.poll() is not None else None
+    return last if last.state != "STARTING" or process.poll() is not None else None
+
+
+def _dead(process: psutil.Popen) -> Heartbeat:
+    return Heartbeat(pid=process.pid, boot="", started=0.0, run_id="", at="", state="FAILED", exit_code=process.poll())
+
+
+def _stillborn(settings: Settings, name: str, found: Heartbeat | None) -> LakeError:
+    said = found.error if found is not None and found.error else _last_line(log_file(settings, name))
+    runbook = (found.runbook if found is not None else None) or "StreamNotRunning"
+    return LakeError(f"Stream of {name}: the driver did not start: {said}\nHint: see its log file.", runbook=runbook)
+
+
+def _last_line(file: Path) -> str:
+    lines = file.read_text(encoding="utf-8", errors="replace").strip().splitlines() if file.is_file() else []
+    return lines[-1] if lines else "it said nothing."
+
+
+def _wait(look: Callable[[], Found], within: float) -> Found:
+    deadline = time.monotonic() + within
+    found = look()
+    while not found and time.monotonic() < deadline:
+        time.sleep(_POLL_SECONDS)
+        found = look()
+    return found

@@ -1,0 +1,52 @@
+"""Why a stream ended, in one line that a person on call can read: no JVM's stack."""
+
+import re
+
+from cutover.errors import CutoverError, LakeError
+from cutover.events import log
+from cutover.lake.integrity import same_log
+from streaming.process.context import Rim
+from streaming.sink.committer import Committer
+from streaming.source import start_offsets
+
+_LONGEST = 300
+_PLACES = 40
+
+
+def explain(error: BaseException, rim: Rim, committer: Committer, *, jvm_gone: bool = False) -> CutoverError:
+    """Return what a failure means.
+
+    The log is asked first: lost offsets and recreated topics reach us as one of many errors of Spark's Kafka source.
+    """
+    if isinstance(error, CutoverError) and error.runbook is not None:
+        return error
+    try:
+        known = same_log.recorded(committer.version.uri)
+        start_offsets.begin(rim.pipeline, rim.client, committer.newest, committer.accepted, known)
+    except CutoverError as cause:
+        return cause
+    if isinstance(error, CutoverError):
+        return error
+    if jvm_gone:
+        msg = f"Stream of {rim.pipeline.name}: expected Spark's JVM, it ended.\nHint: start it again; nothing is lost."
+        return LakeError(msg, runbook="StreamNotRunning")
+    log.error("query_failed", pipeline=rim.pipeline.name, places=places(str(error)))
+    msg = f"Stream of {rim.pipeline.name} stopped: {one_line(error)}."
+    msg += "\nHint: nothing is lost; the driver's log has the details."
+    return LakeError(msg, runbook="StreamNotRunning")
+
+
+def places(text: str) -> list[str]:
+    """Return where an error came from, line by line; no message of it, which may quote a record."""
+    lines = (line.strip() for line in text.splitlines())
+    return [line for line in lines if line.startswith(("at ", 'File "'))][:_PLACES]
+
+
+def one_line(error: BaseException) -> str:
+    """Return the first telling line of an error, at most 300 characters."""
+    if isinstance(error, CutoverError):
+        return str(error).splitlines()[0]
+    text = str(error).strip()
+    caused = re.findall(r"Caused by: ([^\n]+)", text)
+    line = caused[-1] if caused else (text.splitlines() or [""])[0]
+    return f"{type(error).__name__}: {line}"[:_LONGEST].rstrip(". ")

@@ -1,0 +1,73 @@
+"""Since when a trouble has lasted, as the driver sees it: said in the heartbeat, for those who look only once."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from cutover.clock import Clock
+from streaming.process.heartbeat import Beat
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What one look at the log has shown; partition -> offset."""
+
+    read: Mapping[int, int]  # next offset of the stream
+    high: Mapping[int, int]  # high watermarks
+    stable: Mapping[int, int] = field(default_factory=dict)  # last stable offsets; empty: nothing is unread
+    newest: Mapping[int, int] = field(default_factory=dict)  # newest log timestamp of live partitions, microseconds
+
+
+class Signs:
+    """What lasts. Each change goes into the heartbeat; times are the driver's clock, ISO 8601 in UTC."""
+
+    def __init__(self, beat: Beat, clock: Clock) -> None:
+        self._beat, self._clock = beat, clock
+        self._open: dict[int, tuple[int, str]] = {}  # partition -> last stable offset, since when it stands
+
+    @property
+    def is_silent(self) -> bool:
+        """Return whether no broker answered at the last try."""
+        return self._beat.now.silent_since is not None
+
+    def silent(self) -> None:
+        """Note that no broker answers."""
+        self._beat.say(silent_since=self._beat.now.silent_since or self._now())
+
+    def answered(self) -> None:
+        """Note that a broker answers."""
+        if self.is_silent:
+            self._beat.say(silent_since=None)
+
+    def committed(self) -> None:
+        """Note a commit: what is unread now is unread since now."""
+        self._beat.say(unread_since=None)
+
+    def looked(self, look: Look) -> None:
+        """Note what a look has shown."""
+        self.answered()
+        behind = any(end > look.read.get(p, 0) for p, end in (look.stable or look.high).items())
+        self._beat.say(
+            unread_since=(self._beat.now.unread_since or self._now()) if behind else None,
+            open_since=self._held(look),
+            skew=self._skew(look) or self._beat.now.skew,
+        )
+
+    def _held(self, look: Look) -> dict[str, str]:
+        """Return since when each partition's last stable offset stands still below its end."""
+        held = {p: stable for p, stable in look.stable.items() if stable < look.high.get(p, 0)}
+        before = self._open
+        self._open = {p: before[p] if before.get(p, (None,))[0] == at else (at, self._now()) for p, at in held.items()}
+        return {str(p): since for p, (_, since) in self._open.items()}
+
+    def _skew(self, look: Look) -> dict[str, float]:
+        now = self._clock.now().timestamp()
+        return {str(p): round(now - micros / 1e6, 3) for p, micros in look.newest.items()}
+
+    def _now(self) -> str:
+        return self._clock.now().astimezone(UTC).isoformat(timespec="milliseconds")
+
+
+def seconds_since(since: str | None, now: datetime) -> float | None:
+    """Return the seconds from an ISO time to now; None for None."""
+    return None if since is None else (now - datetime.fromisoformat(since)).total_seconds()

@@ -1,0 +1,40 @@
+"""How epochs stand in time: what moves the watermark, what judges rows, what an epoch's end settles. Handed in."""
+
+from typing import Protocol
+
+from cutover.definition.model.lateness import Lateness
+from cutover.records.watermark import Observation, WatermarkState, advance
+
+
+class Rhythm(Protocol):
+    """What a driver asks about its epochs."""
+
+    @property
+    def settles(self) -> bool:
+        """Return whether time passes at an epoch's end; False while more of its moment is to come."""
+
+    @property
+    def closes(self) -> bool:
+        """Return whether windows close by their allowed lateness; False: no row ever comes too late."""
+
+    @property
+    def epoch_ends(self) -> bool:
+        """Return whether this is an epoch's end for triggers that fire at one."""
+
+    def advance(self, state: WatermarkState, seen: Observation, lateness: Lateness) -> WatermarkState:
+        """Return what is known of time after an observation; the watermark never goes back."""
+
+
+class Steady:
+    """The rhythm of production: each epoch is a moment, and the newest event times move the watermark."""
+
+    settles = True
+    closes = True
+    epoch_ends = True
+
+    def advance(self, state: WatermarkState, seen: Observation, lateness: Lateness) -> WatermarkState:
+        """Return what is known after an observation, as `cutover.records.watermark` has it."""
+        return advance(state, seen, lateness)
+
+
+STEADY = Steady()

@@ -1,0 +1,1 @@
+"""Going on after a loss, and going back to an earlier epoch."""

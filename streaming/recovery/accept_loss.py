@@ -1,0 +1,303 @@
+"""The recorded step by which a stream goes on after a loss: what would be recorded, and recording it, once."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+import duckdb
+from deltalake import DeltaTable
+
+from cutover.clock import Clock
+from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.model.windows import Sessions
+from cutover.engine import queries
+from cutover.errors import CutoverError, LakeError, LogError
+from cutover.events import log
+from cutover.lake.control import control_tables, losses, versions
+from cutover.lake.control.losses import Kind, Loss, Starts
+from cutover.lake.control.versions import Version
+from cutover.lake.epochs import offset_gaps
+from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
+from cutover.lake.integrity import same_log
+from cutover.lake.integrity.same_log import History
+from cutover.lake.tables import delta
+from cutover.log.kafka import LogClient
+from cutover.log.topic_partitions import log_of, topics_of
+from cutover.settings import Settings
+from cutover.signature import reason, user
+from streaming.process.heartbeat import folder
+from streaming.process.lock import only_driver
+from streaming.recovery import loss_extent
+from streaming.recovery.loss_extent import LogNow, Lost, Written
+from streaming.sink import fencing
+from streaming.source import start_offsets
+
+_1970 = datetime(1970, 1, 1, tzinfo=UTC)
+_BROKEN = frozenset({"EpochHistoryBroken", "TableUnreadable"})
+_ACCEPTABLE = _BROKEN | {"LogDataLost", "TopicIdentityChanged"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What is to be recorded."""
+
+    pipeline: str
+    trouble: str  # why the stream stopped, one sentence
+    runbook: str
+    kind: Kind
+    version: int  # the version that goes on
+    losses: tuple[Loss, ...]
+    turn: int  # of the table of losses, before this was decided
+    is_recorded: bool = False  # an earlier step recorded the rows and was cut off before it opened the version
+
+
+def look(settings: Settings, pipeline: Pipeline, clock: Clock) -> Step:
+    """Return what `accept` would record now.
+
+    Raises:
+        LogError: There is nothing to accept: table and log hold what comes next, or there is no log to go on with.
+    """
+    return _decide(settings, pipeline, why="", clock=clock)
+
+
+def accept(settings: Settings, pipeline: Pipeline, why: str, clock: Clock) -> Step:
+    """Record what is lost, and open the version that goes on if that is a new one. No driver may live.
+
+    Raises:
+        DefinitionError: `why` is empty or too long.
+        LakeError: A driver lives in this installation, or another step was recorded meanwhile; nothing was written.
+        LogError: As `look`.
+    """
+    given = reason(why, of="`cutover accept-loss`")
+    with only_driver(folder(settings, pipeline.name), pipeline.name):
+        step = _decide(settings, pipeline, why=given, clock=clock)
+        turn = versions.next_turn(settings, pipeline)
+        # The rows first: a version that was opened without them would begin as if nothing were lost.
+        found = step.losses if step.is_recorded else losses.record(settings, step.losses, turn=step.turn)
+        if step.kind == "anew":
+            versions.register(settings, pipeline, clock, turn=turn)
+    lost = {f"{loss.partition}": [loss.first, loss.next] for loss in found}
+    log.warning("loss_accepted", pipeline=pipeline.name, kind=step.kind, version=step.version, offsets=lost)
+    return replace(step, losses=found)
+
+
+def _decide(settings: Settings, pipeline: Pipeline, *, why: str, clock: Clock) -> Step:
+    turn = control_tables.next_turn(settings, "losses", pipeline.name)
+    version = versions.current(settings, pipeline)
+    if version is None:
+        raise _nothing(pipeline, "no stream has begun under this definition")
+    case = _case(settings, pipeline, version, clock)
+    kind, lost = _judged(case)
+    number = version.number if kind == "gap" else versions.known(settings, pipeline)[-1].number + 1
+    epoch = 0 if kind == "anew" or case.record is None else case.record.epoch + 1
+    half = [loss for loss in losses.known(settings, pipeline) if kind == "anew" and loss.stream_version == number]
+    return Step(
+        pipeline=pipeline.name,
+        trouble=str(case.trouble).splitlines()[0],
+        runbook=str(case.trouble.runbook),
+        kind=kind,
+        version=number,
+        losses=tuple(half) or tuple(_row(case, kind, (number, epoch), each, why) for each in lost),
+        turn=turn,
+        is_recorded=bool(half),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Case:
+    """A stream that cannot go on, and the log as it is."""
+
+    pipeline: Pipeline
+    version: Version
+    record: EpochRecord | None  # newest epoch, as far as the table can be read; None: none is known
+    accepted: tuple[Loss, ...]
+    trouble: CutoverError
+    log: LogNow
+    at: datetime
+    written: Written
+
+    @property
+    def is_broken(self) -> bool:
+        """Return whether it is the table that cannot go on."""
+        return self.trouble.runbook in _BROKEN
+
+
+def _case(settings: Settings, pipeline: Pipeline, version: Version, clock: Clock) -> _Case:
+    accepted = losses.losses(settings, version)
+    record, broken = _newest(settings, pipeline, version)
+    client = LogClient(settings)
+    known = same_log.recorded(version.uri)
+    trouble = broken or _refusal(pipeline, client, record, accepted, known)
+    if trouble is None:
+        epoch = 0 if record is None else record.epoch + 1
+        raise _nothing(pipeline, f"table and log hold what comes next, epoch {epoch}")
+    at, log_now = clock.now(), _log_now(pipeline, client, trouble, clock.now())
+    return _Case(
+        pipeline=pipeline,
+        version=version,
+        record=record,
+        accepted=accepted,
+        trouble=trouble,
+        log=log_now,
+        at=at,
+        written=_written(pipeline, client, version, log_now, None if broken else record),
+    )
+
+
+def _newest(settings: Settings, pipeline: Pipeline, version: Version) -> tuple[EpochRecord | None, LakeError | None]:
+    """Return the newest epoch's record and what is wrong with the table, the files of older epochs included."""
+    try:
+        table, record = fencing.opened(settings, pipeline, version)
+        if table is not None:
+            _read_whole(settings, table)
+    except LakeError as error:
+        if error.runbook not in _BROKEN:
+            raise
+        return _rescued(version), error
+    return record, None
+
+
+def _read_whole(settings: Settings, table: DeltaTable) -> None:
+    connection = queries.connect(queries.reading(settings))
+    try:
+        delta.bind(connection, "rows", table)
+        connection.execute("SELECT bit_xor(hash(r)) FROM rows AS r").fetchall()
+    except duckdb.Error as error:
+        msg = f"Table `{table.table_uri}`: expected files that can be read, got: {str(error).splitlines()[0]}."
+        raise LakeError(msg, runbook="TableUnreadable") from error
+
+
+def _rescued(version: Version) -> EpochRecord | None:
+    """Return the newest record that a broken table still shows: it names the log that was read."""
+    try:
+        return EpochLog(version.uri).newest()
+    except (LakeError, duckdb.Error):
+        return None
+
+
+def _written(
+    pipeline: Pipeline, client: LogClient, version: Version, now: LogNow, record: EpochRecord | None
+) -> Written:
+    """Return what a log holds otherwise than it was read; nothing where no table says what was read from it."""
+    if record is None or record.topic_id != now.topic_id:
+        return Written()
+    found = same_log.changes(client, record, same_log.recorded(version.uri))
+    if not found:
+        return Written()
+    epochs = EpochLog(version.uri)
+    first = min(
+        one.epoch for one in epochs.records() for change in found if one.end.get(change.partition, 0) > change.first
+    )
+    return Written(changes=found, windows=_windows_since(pipeline, epochs, first))
+
+
+def _windows_since(pipeline: Pipeline, epochs: EpochLog, first: int) -> Starts | None:
+    """Return the windows of all rows since an epoch, by their starts; a fold across it makes them more, never fewer."""
+    connection = queries.connect()
+    delta.bind(connection, "rows", epochs.table)
+    query = """
+        SELECT epoch_us(min(window_start)), epoch_us(max(window_start)), epoch_us(max(window_end)) FROM rows
+        WHERE _kind IN ('partial', 'ledger') AND _epoch >= ?
+    """
+    with delta.naming(epochs.table):
+        row = connection.execute(query, [first]).fetchone()
+    if row is None or row[0] is None:
+        return None
+    return row[0], row[2] if isinstance(pipeline.window, Sessions) else pipeline.window.following(row[1])
+
+
+def _refusal(
+    pipeline: Pipeline, client: LogClient, record: EpochRecord | None, accepted: Sequence[Loss], known: History
+) -> LogError | None:
+    """Return why a start from the log would be refused; None: it would not."""
+    try:
+        start_offsets.begin(pipeline, client, record, accepted, known)
+    except LogError as error:
+        return error
+    return None
+
+
+def _log_now(pipeline: Pipeline, client: LogClient, trouble: CutoverError, at: datetime) -> LogNow:
+    """Return the log that the stream would go on with.
+
+    Raises:
+        CutoverError: The trouble itself, if it is not one that a recorded step gets over.
+    """
+    topic = log_of(pipeline)
+    if trouble.runbook not in _ACCEPTABLE or not set(topics_of(topic)) <= set(client.topics()):
+        raise trouble
+    earliest, latest = client.earliest(topic), client.latest(topic, pipeline.source.isolation)
+    firsts = {p: next(client.read_range(topic, p, earliest[p], latest[p]), None) for p in earliest}
+    return LogNow(
+        topic_id=client.topic_id(topic),
+        earliest=earliest,
+        latest=latest,
+        first_times={p: found.log_time_micros for p, found in firsts.items() if found is not None},
+        now=(at - _1970) // timedelta(microseconds=1),
+    )
+
+
+def _judged(case: _Case) -> tuple[Kind, tuple[Lost, ...]]:
+    """Return whether the version goes on or a new one has to begin, and what is lost by it.
+
+    Raises:
+        CutoverError: The trouble itself, if it is not one that a recorded step gets over.
+    """
+    pipeline, log = case.pipeline, case.log
+    expected = start_offsets.expected_log(case.record, case.accepted)
+    if expected not in {None, log.topic_id}:
+        _refuse_half(pipeline)
+        unread = offset_gaps.continued(case.record, case.accepted, str(expected)) or dict.fromkeys(log.earliest, 0)
+        newest = None if case.record is None else max(case.record.max_event.values(), default=None)
+        return "anew", loss_extent.with_log(pipeline, str(expected), unread, newest, log)
+    wanted = offset_gaps.continued(case.record, case.accepted, log.topic_id)
+    begun = {} if wanted is None else dict.fromkeys(log.earliest, 0) | wanted
+    gone = offset_gaps.missing(begun, earliest=log.earliest, latest=log.latest)
+    if case.is_broken or case.written.changes or any(hole.is_short for hole in gone):
+        return "anew", loss_extent.without_table(pipeline, gone, log, case.written)
+    if not gone:
+        raise case.trouble
+    if case.record is not None and case.record.final:
+        raise _nothing(pipeline, f"stream-{case.version.number} is sealed and reads no further")
+    return "gap", loss_extent.behind(pipeline, case.record, gone, log)
+
+
+def _refuse_half(pipeline: Pipeline) -> None:
+    """Refuse to go on with two topics of which one is another now: what the other one holds is not lost.
+
+    Raises:
+        LogError: The pipeline reads two topics.
+    """
+    topics = topics_of(log_of(pipeline))
+    if len(topics) > 1:
+        msg = f"Stream of {pipeline.name}: expected a log of one topic, got {' and '.join(topics)}, of which one was "
+        msg += "made again: what to go on with cannot be said of both at once.\nHint: give the new topic another name."
+        raise LogError(msg, runbook="TopicIdentityChanged")
+
+
+def _row(case: _Case, kind: Kind, onward: tuple[int, int], lost: Lost, why: str) -> Loss:
+    first, end = lost.windows or (None, None)
+    return Loss(
+        pipeline=case.pipeline.name,
+        result_fingerprint=case.version.result_fingerprint,
+        stream_version=onward[0],
+        epoch=onward[1],
+        kind=kind,
+        topic=log_of(case.pipeline),
+        topic_id=lost.topic_id,
+        partition=lost.partition,
+        first=lost.first,
+        next=lost.next,
+        onward_topic_id=case.log.topic_id,
+        windows_from=first,
+        windows_to=end,
+        who=user(),
+        why=why,
+        at=case.at,
+        again=lost.again,
+    )
+
+
+def _nothing(pipeline: Pipeline, found: str) -> LogError:
+    msg = f"Stream of {pipeline.name}: expected a loss to accept, got none: {found}."
+    return LogError(msg + f"\nHint: `cutover stream {pipeline.name}` goes on; nothing was recorded.")

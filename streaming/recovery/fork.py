@@ -1,0 +1,202 @@
+"""Going back: a new version of the stream that begins with everything another one had committed up to an epoch.
+
+Fold, ledger, panes and epoch records up to the epoch are copied in one commit, under the new version's transaction; the
+driver goes on behind it as behind any epoch of its own. The version is registered before the rows are copied: a
+fork that is killed in between is a version without rows, which its driver fills before it reads anything.
+"""
+
+from collections.abc import Iterator
+
+import duckdb
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake.transaction import AddAction
+
+from cutover.clock import Clock
+from cutover.definition.model.pipeline import Pipeline
+from cutover.engine import queries
+from cutover.errors import DefinitionError, LakeError
+from cutover.events import log
+from cutover.lake.control import losses, savepoints, versions
+from cutover.lake.control.savepoints import Savepoint
+from cutover.lake.control.versions import Fork, Version
+from cutover.lake.epochs import prefix
+from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
+from cutover.lake.integrity import high_water, same_log
+from cutover.lake.tables import checksums, commits, data_files, delta
+from cutover.lake.tables.schemas import epoch_log_schema
+from cutover.log.kafka import LogClient
+from cutover.settings import Settings
+from streaming.compaction import compactor, id_expiry
+from streaming.process.heartbeat import folder
+from streaming.process.lock import only_driver
+from streaming.sink import fencing
+from streaming.sink.committer import NO_HOOKS
+from streaming.source import start_offsets
+
+
+def savepoint(settings: Settings, pipeline: Pipeline, name: str, epoch: int | None, clock: Clock) -> Savepoint:
+    """Keep an epoch of the current version under a name; a driver may be at work.
+
+    Args:
+        settings: Where the lake lies.
+        pipeline: The definition.
+        name: Of the savepoint, new for this version.
+        epoch: None: the newest one.
+        clock: For the row.
+
+    Raises:
+        DefinitionError: It is no name, it is taken, or there is no such epoch.
+        LakeError: The epoch was folded into later ones; nothing is kept.
+    """
+    version = _current(settings, pipeline)
+    if any(found.name == name for found in savepoints.of(settings, version)):
+        msg = f"Savepoint of `{pipeline.name}`: expected a new name, `{name}` is kept already."
+        raise DefinitionError(msg + f"\nHint: `cutover savepoint {pipeline.name} list` shows them.")
+    record = _record(pipeline, EpochLog(version.uri), epoch)
+    made = savepoints.keep(settings, version, record.epoch, name=name, now=clock.now())
+    try:
+        _refuse_folded(pipeline, version, record)  # looked at behind the pin: no fold crosses it any more
+    except BaseException:
+        savepoints.release(settings, version, made, now=clock.now())
+        raise
+    return made
+
+
+def fork(settings: Settings, pipeline: Pipeline, epoch: int, clock: Clock) -> Version:
+    """Open a new version that begins behind an epoch of the current one. No driver may live.
+
+    Raises:
+        DefinitionError: There is no such epoch.
+        LakeError: A driver lives, the epoch was folded into later ones, it sealed its version, or a loss was recorded
+            up to it; nothing was written.
+        LogError: The log no longer holds what follows the epoch.
+    """
+    with only_driver(folder(settings, pipeline.name), pipeline.name):
+        return branch(settings, pipeline, epoch, clock, beside=False)
+
+
+def branch(settings: Settings, pipeline: Pipeline, epoch: int, clock: Clock, *, beside: bool) -> Version:
+    """Open a new version behind an epoch of the current one, to serve at once or `beside` it; see `fork`.
+
+    Raises:
+        DefinitionError: There is no such epoch.
+        LakeError: As `fork`, but for the driver: one that lives is not disturbed by a version beside its own.
+        LogError: The log no longer holds what follows the epoch.
+    """
+    turn = versions.next_turn(settings, pipeline)
+    source = _current(settings, pipeline)
+    record = _record(pipeline, EpochLog(source.uri), epoch)
+    _can_go_on(settings, pipeline, source, record)
+    _refuse_folded(pipeline, source, record)
+    origin = Fork(version=source.number, epoch=record.epoch)
+    made = versions.register(settings, pipeline, clock, turn=turn, fork=origin, beside=beside)
+    fill(settings, pipeline, made)
+    log.warning("stream_forked", version=made.app_id, source=source.app_id, epoch=record.epoch, beside=beside)
+    return made
+
+
+def fill(settings: Settings, pipeline: Pipeline, version: Version) -> None:
+    """Copy what a fork begins with, if that was not done yet; of any other version there is nothing to do.
+
+    Raises:
+        LakeError: The source cannot be read, or no longer shows the epoch by itself.
+    """
+    if version.fork is None or _is_filled(version):
+        return
+    source = next(v for v in versions.known(settings, pipeline) if v.number == version.fork.version)
+    log_of_source = EpochLog(source.uri)
+    record = _record(pipeline, log_of_source, version.fork.epoch)
+    _refuse_folded(pipeline, source, record)
+    schema = epoch_log_schema(pipeline)
+    table = delta.ensure(version.uri, schema, partition_by=["_kind"], configuration=delta.SHORT_LOG)
+    with queries.connect(queries.reading(settings)) as connection:
+        delta.bind(connection, "source", log_of_source.table)
+        made = list(_copied(connection, version.uri, schema, record))
+    commits.transact(
+        table,
+        made,
+        commit=CommitProperties(
+            custom_metadata={"userMetadata": record.to_json()},
+            app_transactions=[Transaction(version.app_id, record.epoch)],
+        ),
+        hooks=NO_HOOKS,
+    )
+    filled = DeltaTable(version.uri)
+    fencing.check(filled, version)
+    high_water.keep(version, record, int(filled.version()))
+
+
+def _copied(
+    connection: duckdb.DuckDBPyConnection, uri: str, schema: pa.Schema, record: EpochRecord
+) -> Iterator[AddAction]:
+    """Write the rows of `source` up to an epoch, a file a kind; together they weigh what the epoch's record says."""
+    until = f"_epoch <= {int(record.epoch)}"
+    found = connection.execute(f"SELECT DISTINCT _kind FROM source WHERE {until} ORDER BY 1").fetchall()  # noqa: S608
+    own = pa.schema([field for field in schema if field.name != "_kind"])
+    columns = ", ".join(map(delta.identifier, own.names))
+    for number, (kind,) in enumerate(found):
+        query = f"SELECT {columns} FROM source WHERE _kind = {delta.literal(kind)} AND {until}"  # noqa: S608 -- quoted
+        rows = connection.sql(query).to_arrow_reader()
+        weight = checksums.weighted(0 if number else int(record.files, 16))
+        yield data_files.stream(
+            uri,
+            pa.RecordBatchReader.from_batches(own, (batch.cast(own) for batch in rows)),
+            checksums.new_stem("fork", 0, record.epoch, weight),
+            partition={"_kind": kind},
+        )
+
+
+def _is_filled(version: Version) -> bool:
+    if not delta.exists(version.uri):
+        return False
+    return delta.transaction(delta.open_table(version.uri), version.app_id) is not None
+
+
+def _current(settings: Settings, pipeline: Pipeline) -> Version:
+    version = versions.current(settings, pipeline)
+    if version is None:
+        msg = f"Stream of `{pipeline.name}`: expected a version with epochs, none has begun under this definition."
+        raise DefinitionError(msg + f"\nHint: `cutover stream {pipeline.name}` begins one.")
+    return version
+
+
+def _record(pipeline: Pipeline, epochs: EpochLog, epoch: int | None) -> EpochRecord:
+    known = epochs.records()
+    found = [record for record in known if epoch in {None, record.epoch}]
+    if not found:
+        there = f"0 to {known[-1].epoch}" if known else "none yet"
+        msg = f"Stream of `{pipeline.name}`: expected an epoch that is there ({there}), got {epoch}."
+        raise DefinitionError(msg)
+    return found[-1]
+
+
+def _can_go_on(settings: Settings, pipeline: Pipeline, source: Version, record: EpochRecord) -> None:
+    place = f"Stream of {pipeline.name}: epoch {record.epoch} of stream-{source.number}"
+    if record.final:
+        msg = f"{place}: expected one that goes on, it closed all windows and sealed the version."
+        raise LakeError(msg + "\nHint: choose an earlier epoch.")
+    if any(loss.kind == "gap" and loss.epoch <= record.epoch for loss in losses.losses(settings, source)):
+        msg = f"{place}: expected an epoch before the first recorded loss, got one behind it."
+        raise LakeError(msg + "\nHint: choose an earlier epoch; what the log lost then is accepted anew.")
+    start_offsets.begin(pipeline, LogClient(settings), record, history=same_log.recorded(source.uri))
+
+
+def _refuse_folded(pipeline: Pipeline, source: Version, record: EpochRecord) -> None:
+    """Refuse an epoch unless the rows up to it add up to what these epochs counted.
+
+    Raises:
+        LakeError: A fold has merged it with later ones.
+    """
+    epochs = EpochLog(source.uri)
+    short = prefix.folded_across(epochs, [one for one in epochs.records() if one.epoch <= record.epoch])
+    if id_expiry.is_forgotten(pipeline, epochs, record):
+        msg = f"Stream of {pipeline.name}: epoch {record.epoch} of stream-{source.number}: expected the ids that it "
+        msg += "remembers, some were forgotten since."
+        raise LakeError(msg + "\nHint: a savepoint keeps an epoch from that; choose a later epoch.")
+    listed = compactor.listed(epochs.table)
+    short += ["held" for file in listed if file.kind == "held" and file.first <= record.epoch < file.last][:1]
+    if short:
+        msg = f"Stream of {pipeline.name}: epoch {record.epoch} of stream-{source.number}: expected its own rows, "
+        msg += f"{' and '.join(short)} ones were folded into later epochs."
+        raise LakeError(msg + "\nHint: a savepoint keeps an epoch from that; choose a later epoch.")

@@ -1,0 +1,160 @@
+"""What a loss comes to: offsets by partition, and the windows that may miss their records. Pure.
+
+A record of a window that counts bears a log timestamp of at least `window start - max_ahead`, so what was lost before
+the first record that is left touches no window that starts later than its log timestamp and `max_ahead`. That holds as
+far as log timestamps rise with the offsets; how far back a lost record's event time went, nobody can know.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.model.windows import Sessions, newest, oldest
+from cutover.lake.control.losses import Starts
+from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.lake.epochs.offset_gaps import Hole
+from cutover.lake.integrity.same_log import Change
+from cutover.records.closing import closed_by
+from cutover.records.parsing import limits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogNow:
+    """The log as it is, by partition."""
+
+    topic_id: str
+    earliest: Mapping[int, int]  # first offset that it still holds
+    latest: Mapping[int, int]  # next offset
+    first_times: Mapping[int, int]  # log timestamp of the first record left, microseconds; absent: none is left
+    now: int  # microseconds: nothing lost is younger
+
+    def bound(self, partition: int) -> int:
+        """Return a time that is not before the log timestamp of any record lost before the first one left."""
+        return self.first_times.get(partition, self.now)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lost:
+    """Offsets of one partition, and the touched windows by their starts; None: no window is touched."""
+
+    topic_id: str
+    partition: int
+    first: int
+    next: int | None  # None: nobody knows how far that log went
+    windows: Starts | None
+    again: bool = False  # the log gives them once more, with other records
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What a log holds otherwise than it was read, and the windows of all that was read since then."""
+
+    changes: tuple[Change, ...] = ()
+    windows: Starts | None = None
+
+
+def behind(pipeline: Pipeline, record: EpochRecord | None, holes: Sequence[Hole], log: LogNow) -> tuple[Lost, ...]:
+    """Return what is lost where the same log goes on further ahead: windows not final at the newest epoch are touched.
+
+    Args:
+        pipeline: The definition.
+        record: Newest epoch; None before the first.
+        holes: Partitions that no longer hold what comes next; none of them is short.
+        log: The log that goes on.
+    """
+    watermark = None if record is None else record.watermark_after
+    return tuple(
+        Lost(
+            topic_id=log.topic_id,
+            partition=hole.partition,
+            first=hole.expected,
+            next=log.earliest[hole.partition],
+            windows=windows(pipeline, watermark, log.bound(hole.partition)),
+        )
+        for hole in holes
+    )
+
+
+def without_table(pipeline: Pipeline, holes: Sequence[Hole], log: LogNow, written: Written) -> tuple[Lost, ...]:
+    """Return what a new version over the same log cannot read: what went before the first record left.
+
+    Args:
+        pipeline: The definition.
+        holes: Partitions whose end went back: offsets that were read come again, and with them other records.
+        log: The log that it reads from its beginning.
+        written: Partitions that hold other records than those that were read, where that is known more exactly.
+    """
+    known = {change.partition for change in written.changes}
+    short = (
+        Lost(
+            topic_id=log.topic_id,
+            partition=hole.partition,
+            first=hole.end or 0,
+            next=None,
+            windows=windows(pipeline, None, log.now),
+            again=True,
+        )
+        for hole in holes
+        if hole.is_short and hole.partition not in known
+    )
+    others = (
+        Lost(
+            topic_id=log.topic_id,
+            partition=change.partition,
+            first=change.first,
+            next=change.end,
+            windows=written.windows,
+            again=True,
+        )
+        for change in written.changes
+    )
+    return (*_before(pipeline, log), *short, *others)
+
+
+def with_log(
+    pipeline: Pipeline, topic_id: str, unread: Mapping[int, int], newest: int | None, log: LogNow
+) -> tuple[Lost, ...]:
+    """Return what is lost with a log that is gone: all that it fed, since the new one cannot give it again.
+
+    Args:
+        pipeline: The definition.
+        topic_id: Of the log that is gone.
+        unread: Its partitions -> first offset that nobody has read.
+        newest: Newest event time that it was seen to hold, microseconds; None: none.
+        log: The new log. What it does not hold of its own beginning is lost, too.
+    """
+    bound = max(log.first_times.values(), default=log.now)
+    reach = max(bound + pipeline.lateness.max_ahead_micros, limits.MIN_MICROS if newest is None else newest)
+    touched = windows(pipeline, None, reach - pipeline.lateness.max_ahead_micros)
+    old = (
+        Lost(topic_id=topic_id, partition=partition, first=offset, next=None, windows=touched, again=True)
+        for partition, offset in sorted(unread.items())
+    )
+    return (*old, *(lost for lost in _before(pipeline, log) if lost.next))
+
+
+def windows(pipeline: Pipeline, watermark: int | None, newest_log_time: int) -> Starts | None:
+    """Return the windows, by their starts, that may miss lost records and were not final.
+
+    Of sessions, which begin anywhere: the stretch of time, by whose touch a session may miss some.
+
+    Args:
+        pipeline: Gives the windows, `allowed` and `max_ahead`.
+        watermark: Windows that were final at it are not touched; None: every window is, from the beginning of time.
+        newest_log_time: No lost record bears a later log timestamp.
+    """
+    window, latest = pipeline.window, newest_log_time + pipeline.lateness.max_ahead_micros
+    last_final = closed_by(pipeline, watermark)
+    if isinstance(window, Sessions):  # of a row alone: to touch one of these is to be touched
+        end = newest(window, latest).end + 1
+        first = limits.MIN_MICROS if last_final is None else last_final + 1
+    else:
+        end = window.following(newest(window, latest).start)
+        first = limits.MIN_MICROS if last_final is None else oldest(window, last_final).start  # it ends after that
+    return (first, end) if first < end else None
+
+
+def _before(pipeline: Pipeline, log: LogNow) -> Iterator[Lost]:
+    for partition, offset in sorted(log.earliest.items()):
+        touched = windows(pipeline, None, log.bound(partition)) if offset else None
+        yield Lost(topic_id=log.topic_id, partition=partition, first=0, next=offset, windows=touched)

@@ -1,0 +1,1 @@
+"""Scenarios on the real streaming path, with clock and watermark from a script."""

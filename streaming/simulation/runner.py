@@ -1,0 +1,120 @@
+"""A scenario on the streaming path: a real topic, the real query, the real epoch log; clock and watermark are a script.
+
+Topic and table are made for it and gone afterwards.
+"""
+
+import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from confluent_kafka import KafkaError, Message, Producer
+
+from cutover import terminal
+from cutover.engine import spark
+from cutover.errors import DefinitionError, LogError
+from cutover.lake.epochs.epoch_log import EpochLog
+from cutover.log import options
+from cutover.log.kafka import LogClient
+from cutover.panes.course import arriving
+from cutover.panes.model import Outcome, Setting
+from cutover.probe import silent
+from cutover.settings import Settings, load_settings
+from streaming import driver, reader
+from streaming.process.context import Rim
+from streaming.process.heartbeat import Beat, first_beat, folder
+from streaming.simulation import scenario
+from streaming.simulation.scripted import Script, ScriptedStream
+from streaming.sink.run_id import new_run_id
+
+FLUSH_SECONDS = 30.0
+BUFFERED = 10_000  # less than the client's buffer takes
+MOST_POINTS = 1_000
+"""One point is one epoch: some minutes for so many."""
+TOPIC_CONFIG = {"retention.ms": "-1", "message.timestamp.after.max.ms": str(2**63 - 1)}
+
+
+def run(setting: Setting) -> Outcome:
+    """Return what comes out of a setting on the streaming path of this installation.
+
+    Raises:
+        CutoverError: No broker answers, or the stream cannot run.
+    """
+    return simulated(load_settings(), setting)
+
+
+def simulated(settings: Settings, setting: Setting) -> Outcome:
+    """Return the same, with given settings."""
+    if len(setting.rows) > MOST_POINTS:
+        msg = f"points: expected at most {MOST_POINTS} on the streaming path, where each is an epoch, got "
+        msg += f"{len(setting.rows)}.\nHint: `--runner reference` takes a million."
+        raise DefinitionError(msg)
+    client = LogClient(settings)
+    topic = f"cutover-simulate-{uuid.uuid4().hex}"
+    pipeline = scenario.pipeline_of(setting, topic)
+    with _topic(client, topic), _home(settings, client) as own:
+        spark.start_early(settings, app="cutover-simulate")
+        _send(own, setting, topic)
+        spark.session(settings, app="cutover-simulate")  # of the installation: its files outlive the scenario
+        script, place = Script(setting), folder(own, pipeline.name)
+        place.mkdir(parents=True)
+        rim = Rim(
+            settings=own,
+            pipeline=pipeline,
+            client=client,
+            clock=script,
+            probe=silent,
+            beat=Beat(place / "heartbeat.json", first_beat(new_run_id(), script), seconds=1, clock=script),
+            place=place,
+            rhythm=script,
+        )
+        committer, beginning = driver.begin(rim)
+        stream = ScriptedStream(rim, committer, beginning, setting=setting, script=script)
+        if not stream.drained:
+            reader.read(rim, stream)
+        stream.play_out()
+        return scenario.outcome_of(setting, pipeline, EpochLog(committer.version.uri))
+
+
+@contextmanager
+def _topic(client: LogClient, topic: str) -> Iterator[None]:
+    client.create_topic(topic, partitions=1, config=TOPIC_CONFIG)
+    try:
+        yield
+    finally:
+        client.delete_topic(topic)
+
+
+@contextmanager
+def _home(settings: Settings, client: LogClient) -> Iterator[Settings]:
+    """Yield settings with a home of their own, which is gone afterwards."""
+    terminal.divert(settings.home)  # before a session does it, into a folder that goes
+    home = settings.home.resolve() / "tmp" / f"simulate-{uuid.uuid4().hex}"
+    kafka = settings.kafka.model_copy(update={"bootstrap_servers": client.bootstrap})
+    stream = settings.stream.model_copy(update={"trigger_seconds": 0.1})
+    try:
+        yield settings.model_copy(update={"home": home, "lake": None, "kafka": kafka, "stream": stream})
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def _send(settings: Settings, setting: Setting, topic: str) -> None:
+    """Write the rows in the order in which they arrive; log timestamps are such that no row is from the future."""
+    refused: list[KafkaError] = []
+
+    def delivered(error: KafkaError | None, _: Message) -> None:
+        if error is not None:
+            refused.append(error)
+
+    bootstrap = str(settings.kafka.bootstrap_servers)
+    producer = Producer({**options.librdkafka(settings.kafka, bootstrap), "enable.idempotence": True, "log_level": 0})
+    for number, row in enumerate(arriving(setting)):
+        at, value = max(0, -(-row.event_time // 1000)), scenario.record_of(setting, row)
+        producer.produce(topic, value, partition=0, timestamp=at, on_delivery=delivered)
+        if number % BUFFERED == BUFFERED - 1:
+            producer.flush(FLUSH_SECONDS)
+    left = producer.flush(FLUSH_SECONDS)
+    if refused or left:
+        why = refused[0].str() if refused else f"{left} without an answer after {FLUSH_SECONDS:g} s"
+        msg = f"Topic `{topic}`: expected every point to be taken, got: {why}.\nHint: simulate it again."
+        raise LogError(msg)

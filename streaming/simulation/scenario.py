@@ -1,0 +1,145 @@
+"""A scenario as a pipeline and a log: what is sent, how it is defined, and what the epoch log says of it."""
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+from cutover.definition.measures.kinds import Avg, Count, Measure
+from cutover.definition.model.lateness import Lateness
+from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.model.topic import Topic
+from cutover.definition.model.windows import Interval
+from cutover.engine import queries
+from cutover.errors import DefinitionError, LakeError
+from cutover.lake.epochs.epoch_log import EpochLog
+from cutover.panes.course import arriving
+from cutover.panes.model import Dropped, DropReason, Key, Outcome, Pane, Row, Setting, Waiting, in_order
+from cutover.records.classes import Class
+from cutover.records.reference.measures import finish
+from streaming.panes import rows as pane_rows
+from streaming.panes import values as pane_values
+from streaming.panes.values import Partial
+
+DIGITS = 38
+LAST_EPOCH = 2**62
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def pipeline_of(setting: Setting, topic: str) -> Pipeline:
+    """Return the pipeline that does with a topic what a setting says.
+
+    Raises:
+        DefinitionError: Its numbers do not fit into a column.
+    """
+    return Pipeline(
+        name="scenario",
+        source=Topic(
+            name=topic,
+            schema=f"key string, event_time timestamp NOT NULL, value {_number_type(setting)}",
+            event_time="event_time",
+        ),
+        key=("key",),
+        window=setting.window,
+        measures={"value_": _measure(setting.measure)},
+        lateness=Lateness(allowed=f"{(setting.allowed_lateness or 0) // 1000} milliseconds"),
+        trigger=setting.trigger,
+        accumulation=setting.accumulation,
+        max_rows_per_epoch=1,
+    )
+
+
+def record_of(setting: Setting, row: Row) -> bytes:
+    """Return a row as the pipeline's topic has it."""
+    moment = (_EPOCH + timedelta(microseconds=row.event_time)).isoformat()
+    value = _value(setting, row)
+    number = "null" if value is None else f"{value:f}"
+    return f'{{"key": {json.dumps(_key_text(row.key))}, "event_time": "{moment}", "value": {number}}}'.encode()
+
+
+def outcome_of(setting: Setting, pipeline: Pipeline, log: EpochLog) -> Outcome:
+    """Return what an epoch log says came out, if each of its epochs with data holds one row of the one partition.
+
+    Raises:
+        LakeError: It does not hold every row, as the scenario has it.
+    """
+    _refuse_lost(setting, log)
+    story = pane_rows.story(log.table, pipeline)
+    waiting = [Waiting(window=window, key=_key(key), rows=rows) for window, key, rows in story.held if rows]
+    return Outcome(
+        panes=tuple(_pane(setting, pane) for pane in story.panes),
+        dropped=_dropped(setting, log, story),
+        waiting=tuple(sorted(waiting, key=lambda one: in_order(one.window, one.key))),
+    )
+
+
+def _refuse_lost(setting: Setting, log: EpochLog) -> None:
+    records = log.records()
+    windowed = (Class.ACCEPTED, Class.LATE)
+    other = sum(n for record in records for name, n in record.counts.items() if name not in windowed)
+    read = sum(record.end.get(0, 0) - record.start.get(0, 0) for record in records)
+    if other or read != len(setting.rows):
+        msg = f"Scenario: expected an epoch log that holds each of {len(setting.rows)} points, it has read {read} "
+        msg += f"and refused {other}.\nHint: `--runner reference` takes any text as a key."
+        raise LakeError(msg)
+
+
+def _pane(setting: Setting, pane: Pane) -> Pane:
+    value = _finished(setting.measure, pane.value[0])
+    return replace(pane, key=_key(pane.key), value=value)
+
+
+def _dropped(setting: Setting, log: EpochLog, story: pane_rows.Story) -> tuple[Dropped, ...]:
+    rows, began = arriving(setting), {record.epoch: record.start.get(0, 0) for record in log.records()}
+    ended = [(began[epoch], window, DropReason.TRIGGER_ENDED) for epoch, window in story.dropped]
+    late = [(offset, window, DropReason.TOO_LATE) for offset, window in _late(log)]
+    return tuple(
+        Dropped(row=rows[offset], window=window, reason=reason) for offset, window, reason in sorted([*ended, *late])
+    )
+
+
+def _late(log: EpochLog) -> list[tuple[int, Interval]]:
+    """Return offset and window of every late row."""
+    with queries.connect() as connection:
+        log.relation(connection, "ledger", epoch=LAST_EPOCH)
+        query = f"SELECT *, _positions[1].offset AS at FROM ledger WHERE _class = '{Class.LATE}'"  # noqa: S608 -- ours
+        found = connection.sql(query).to_arrow_table()
+    return list(zip(found["at"].to_pylist(), pane_values.windows(found), strict=True))
+
+
+def _measure(measure: Measure) -> Measure:
+    return measure if isinstance(measure, Count) else replace(measure, expression="value")
+
+
+def _finished(measure: Measure, partial: Partial) -> object:
+    return finish(measure, partial.states if isinstance(measure, Avg) else partial.states[0])
+
+
+def _value(setting: Setting, row: Row) -> Decimal | None:
+    column = setting.measure.expression
+    value = None if column is None else row.columns[column]
+    return None if value is None else Decimal(value)
+
+
+def _number_type(setting: Setting) -> str:
+    """Return a type that takes every number of a setting, and their sum."""
+    values = [value for row in setting.rows if (value := _value(setting, row)) is not None]
+    scale = max((-int(value.as_tuple().exponent) for value in values), default=0)
+    scale = max(scale, 0)
+    total = sum(abs(value) for value in values)
+    if total >= 10 ** (DIGITS - scale):
+        msg = f"points: expected numbers whose sum has at most {DIGITS} digits with {scale} behind the point."
+        raise DefinitionError(msg + "\nHint: `--runner reference` takes any.")
+    return f"decimal({DIGITS},{scale})"
+
+
+def _key_text(key: Key) -> str | None:
+    """Return a key as text; texts sort as the keys do."""
+    return None if key is None else f"{type(key).__name__} {key}"
+
+
+def _key(text: Key) -> Key:
+    if not isinstance(text, str):
+        return None
+    kind, _, key = text.partition(" ")
+    return int(key) if kind == "int" else key

@@ -1,0 +1,107 @@
+"""A driver whose time is a script: each row is an epoch, and at the end of each moment in between a tick settles it."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from cutover.definition.model.lateness import Lateness
+from cutover.definition.model.windows import FOREVER
+from cutover.errors import LakeError
+from cutover.panes.course import Comes, Ends, course
+from cutover.panes.model import Row, Setting
+from cutover.records.watermark import Observation, WatermarkState
+from streaming.microbatch.engine import Stream
+from streaming.process.context import Rim
+from streaming.sink.committer import Committer
+from streaming.source.start_offsets import Beginning
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Script:
+    """Clock and rhythm of a scenario. It stands still until the stream moves it."""
+
+    def __init__(self, setting: Setting) -> None:
+        self.closes = setting.allowed_lateness is not None
+        self.settles = self.epoch_ends = False
+        self._at, self._watermark = 0, -FOREVER
+
+    def now(self) -> datetime:
+        """Return the scenario's processing time."""
+        return _EPOCH + timedelta(microseconds=self._at)
+
+    def monotonic(self) -> float:
+        """Return it in seconds."""
+        return self._at / 1_000_000
+
+    def advance(self, state: WatermarkState, seen: Observation, lateness: Lateness) -> WatermarkState:  # noqa: ARG002 -- every rhythm's signature
+        """Return the scenario's watermark; no partition is ever idle."""
+        return WatermarkState(watermark=None if self._watermark == -FOREVER else self._watermark)
+
+    def come(self, row: Row) -> None:
+        """Move to a row's arrival: more of its moment may follow."""
+        self._at, self.settles, self.epoch_ends = row.processing_time, False, False
+
+    def end(self, moment: Ends) -> bool:
+        """Move to the end of a moment; return whether more changes by it than the time."""
+        changes = moment.epoch_ends or moment.watermark != self._watermark
+        self._at, self._watermark = moment.at, moment.watermark
+        self.settles, self.epoch_ends = True, moment.epoch_ends
+        return changes
+
+
+class ScriptedStream(Stream):
+    """A stream of which each epoch with data is one row, in the order of the scenario."""
+
+    def __init__(
+        self, rim: Rim, committer: Committer, beginning: Beginning, *, setting: Setting, script: Script
+    ) -> None:
+        super().__init__(rim, committer, beginning)
+        self._script = script
+        self._course: Iterator[Comes | Ends] = course(setting, self._due)
+        self._coming: Row | None = None  # its turn has come, and no epoch holds it yet
+        self.limit = {0: len(setting.rows)}
+
+    def look(self) -> None:
+        """Look at the log's ends; time moves by the script alone."""
+        with self.lock:
+            self.high = {p: end.offset for p, end in self._ends().items()}
+
+    def play_out(self) -> None:
+        """Let happen what is left once all rows are in."""
+        with self.lock:
+            if self._next_row() is not None:
+                msg = f"Scenario: expected all {self.limit} rows in epochs, got {dict(self.position)}."
+                raise LakeError(msg)
+
+    def _epoch(self, batch: "DataFrame", number: int) -> int:
+        span = self._plan(number).span
+        if span > 1:
+            msg = f"Scenario: expected one row an epoch, Spark read {span}."
+            raise LakeError(msg)
+        if not span:
+            return 0
+        self._coming = self._coming or self._next_row()
+        if self._coming is None:
+            msg = "Scenario: expected as many rows as it has, got one more."
+            raise LakeError(msg)
+        self._script.come(self._coming)
+        done = super()._epoch(batch, number)
+        self._coming = None if done else self._coming
+        return done
+
+    def _next_row(self) -> Row | None:
+        """Let moments end until a row comes, and return it; None after everything."""
+        for happening in self._course:
+            if isinstance(happening, Comes):
+                return happening.row
+            due = self._due()
+            if self._script.end(happening) or (due is not None and due <= happening.at):
+                self.tick(self._advance({}, self.position))
+        return None
+
+    def _due(self) -> int | None:
+        return None if self.panes is None else self.panes.due

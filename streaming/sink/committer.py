@@ -1,0 +1,281 @@
+"""The one commit of an epoch: partial aggregates, ledger and record together, refused if another driver was faster."""
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Transaction
+from deltalake.exceptions import CommitFailedError, DeltaError
+from deltalake.transaction import AddAction, RemoveAction
+
+from cutover.errors import LakeError
+from cutover.events import log
+from cutover.lake.control import losses
+from cutover.lake.control.losses import Loss
+from cutover.lake.control.versions import Version
+from cutover.lake.epochs.epoch_log import EpochRecord, open_log
+from cutover.lake.integrity import foreign_commits, high_water, table_weights
+from cutover.lake.tables import checksums, commits, data_files, delta
+from streaming.sink import fencing
+from streaming.sink.run_id import pid_of
+
+# Checkpoint and clean-up cost more than the commit itself; both are done in the compaction's slot.
+NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
+ATTEMPTS = 3
+"""Times that an epoch is written before its driver ends, where others rewrite files meanwhile."""
+
+Actions = list[AddAction | RemoveAction]
+Write = Callable[[], EpochRecord]
+KIND = "_kind"
+
+
+class Committer:
+    """Keeps the one handle through which a driver writes.
+
+    delta-rs refuses a commit from a handle that missed another writer's commit with the same application id. A fresh
+    handle knows nothing of that, so after any load it must show the history that this driver continues.
+    """
+
+    def __init__(
+        self,
+        version: Version,
+        run_id: str,
+        table: DeltaTable,
+        *,
+        reload_every: int,
+        accepted: Sequence[Loss] = (),
+    ) -> None:
+        self.version, self.run_id = version, run_id
+        self.accepted = tuple(accepted)  # recorded losses: the one excuse for an epoch that starts behind a gap
+        self.table = table
+        self.newest = fencing.check(table, version)
+        self.conflicts = 0  # refused commits that no record tells of yet
+        self._reload_every, self._since_load = reload_every, 0
+        self._adopt()
+
+    def commit(self, rows: pa.Table, record: EpochRecord, written: Sequence[AddAction] = ()) -> None:
+        """Commit an epoch's rows and its record.
+
+        Args:
+            rows: Of the epoch. Its record is written with what all listed files weigh after it, whatever stands here.
+            record: The epoch's.
+            written: Further rows of it that already lie in files of the table's folder.
+
+        Raises:
+            LakeError: Another driver committed this epoch, or the table cannot be written. Nothing was written.
+        """
+        self._attempt(record, lambda: self._write(rows, record, written))
+        self._note()
+        self._since_load += 1
+        if self._since_load >= self._reload_every:
+            self.reload()
+
+    def add(self, rows: pa.Table, epoch: int, written: Sequence[AddAction] = ()) -> None:
+        """Commit an epoch's rows without its record, and without the fence: whoever writes them, they stand.
+
+        Raises:
+            LakeError: The table cannot be written.
+        """
+        properties = CommitProperties(custom_metadata={"userMetadata": f"data of epoch {epoch}"})
+        stem = checksums.new_stem(checksums.APART, epoch)
+        try:
+            self._transact([*written, *self._files(rows, dict.fromkeys(_kinds(rows), stem))], properties)
+        except (DeltaError, OSError) as error:
+            place, cause = f"Epoch log of {self.version.pipeline}: epoch {epoch}", str(error).splitlines()[0]
+            msg = f"{place}: expected to write its data, got: {cause}."
+            raise LakeError(msg, runbook="TableUnreadable") from error
+        self._refuse_overtaken(epoch)
+
+    def _write(self, rows: pa.Table, record: EpochRecord, written: Sequence[AddAction]) -> EpochRecord:
+        """Write the files of an epoch and list them; return its record, which says what all listed files weigh then."""
+        data = rows.filter(pc.not_equal(rows[KIND], "epoch"))
+        stems = {kind: checksums.new_stem("epoch", record.epoch) for kind in (*_kinds(data), "epoch")}
+        known = 0 if self.newest is None else int(self.newest.files, 16)
+        table_weights = sum(checksums.weight_of(f"{KIND}={kind}", stem) for kind, stem in stems.items())
+        after = known + checksums.total(action.path for action in written) + table_weights
+        sealed = replace(record, files=checksums.text_of(after))
+        said = {KIND: "epoch", "_epoch": sealed.epoch, "_record": sealed.to_json()}
+        whole = pa.concat_tables([data, pa.Table.from_pylist([said], schema=rows.schema)])
+        before = int(self.table.version())
+        self._transact([*written, *self._files(whole, stems)], self._properties(sealed.epoch, sealed.to_json()))
+        if int(self.table.version()) != before + 1:
+            self._since_load = self._reload_every  # somebody else committed meanwhile: look at what
+        return sealed
+
+    def _files(self, rows: pa.Table, stems: Mapping[str, str]) -> list[AddAction]:
+        return [
+            data_files.write(self.version.uri, of_kind, stems[str(partition[KIND])], partition=partition)
+            for partition, of_kind in data_files.split(rows, KIND)
+        ]
+
+    def replace_files(self, files: Actions, *, why: str) -> bool:
+        """Replace files by others with the same meaning, under the number of the newest epoch.
+
+        Returns:
+            Whether that was done; it can wait where storage fails or files were rewritten by hand.
+
+        Raises:
+            LakeError: Another driver committed meanwhile. Nothing was written.
+        """
+        epoch = -1 if self.newest is None else self.newest.epoch
+        try:
+            self._refuse_unlisted(files)
+            # At the very version looked at: delta-rs would let a fold through beside another rewrite of its files.
+            self._transact(files, self._properties(epoch, why, retries=0))
+        except (DeltaError, OSError) as error:
+            log.warning("files_not_replaced", pipeline=self.version.pipeline, why=why, error=str(error))
+            return False
+        finally:
+            self.reload()
+        return True
+
+    def reload(self) -> None:
+        """Take a fresh handle, if it shows the history that this driver continues.
+
+        Raises:
+            LakeError: It shows another driver's.
+        """
+        table = self._load()
+        shown = fencing.check(table, self.version)
+        if shown != self.newest:
+            raise self._fenced(-1 if shown is None else shown.epoch, shown, table)
+        self.table, self._since_load = table, 0
+        self._adopt()
+
+    def _adopt(self) -> None:
+        """Take over files that somebody rewrote without harm (OPTIMIZE), while the table's log can still prove it."""
+        if all(checksums.name_of(path) for path in delta.paths(self.table)):
+            return
+        number, weight = (-1, 0) if self.newest is None else (self.newest.epoch, int(self.newest.files, 16))
+        found = foreign_commits.change(self.table, weight)
+        if found is None or found.kind is not foreign_commits.Kind.HARMLESS:
+            return
+        try:
+            made, gone = table_weights.adopted(self.table, found, 0, number)
+            actions = [*made, *(data_files.remove(action) for action in gone)]
+            self._transact(actions, self._properties(number, "adopted", retries=0))
+        except (DeltaError, OSError) as error:
+            log.warning("files_not_adopted", pipeline=self.version.pipeline, error=str(error))
+            return
+        self._refuse_overtaken(number)
+
+    def _refuse_unlisted(self, files: Actions) -> None:
+        """Refuse to take a file away that is no longer listed: delta-rs would not, and its rows would stand twice."""
+        self.reload()
+        gone = sorted({f.path for f in files if isinstance(f, RemoveAction)} - set(delta.paths(self.table)))
+        if gone:
+            msg = f"rewritten by somebody else: {', '.join(gone)}"
+            raise CommitFailedError(msg)
+
+    def _attempt(self, record: EpochRecord, write: Write) -> None:
+        skips = losses.skips(self.accepted, record.epoch, record.topic_id)
+        if not fencing.continues(self.newest, record.epoch, record.start, skips):
+            msg = f"Stream of {self.version.pipeline}: epoch {record.epoch} does not follow the newest committed one."
+            raise LakeError(msg, runbook="EpochHistoryBroken")
+        for left in reversed(range(ATTEMPTS)):
+            try:
+                self.newest = write()
+                break
+            except (DeltaError, OSError) as error:
+                if self._is_ours(record, error):
+                    break
+                self.conflicts += 1
+                if not left:
+                    raise self._refused(record, error) from error
+        self.conflicts -= record.conflicts
+        self._refuse_overtaken(record.epoch)
+
+    def _note(self) -> None:
+        """Leave a note of the newest epoch, and of a table version that holds it."""
+        if self.newest is not None:
+            high_water.keep(self.version, self.newest, int(self.table.version()))
+
+    def _is_ours(self, record: EpochRecord, error: Exception) -> bool:
+        """Find out whose an epoch is whose commit failed: ours after all, or nobody's yet and to be written again.
+
+        Raises:
+            LakeError: It is another driver's, or the table cannot be written.
+        """
+        table = self._load()
+        shown = fencing.check(table, self.version)
+        if shown is not None and shown.epoch == record.epoch and shown.run_id == record.run_id:
+            log.warning("epoch_found_committed", pipeline=self.version.pipeline, epoch=record.epoch)
+            self.table, self.newest = table, shown
+            return True
+        if shown != self.newest:
+            raise self._fenced(record.epoch, shown, table) from error
+        if not isinstance(error, CommitFailedError):
+            raise self._unwritable(record, error) from error
+        # Refused, and yet no epoch is new: somebody rewrote files by hand. That is no fence.
+        log.warning("commit_conflict", pipeline=self.version.pipeline, epoch=record.epoch, error=str(error))
+        self.table = table
+        return False
+
+    def _transact(self, files: Actions, properties: CommitProperties) -> None:
+        commits.transact(self.table, files, commit=properties, hooks=NO_HOOKS)
+
+    def _refuse_overtaken(self, epoch: int) -> None:
+        """Refuse to go on through a handle that, once it was brought up to date, shows another driver's epoch.
+
+        Raises:
+            LakeError: It does: a commit through it would no longer be refused.
+        """
+        newest = -1 if self.newest is None else self.newest.epoch
+        found = delta.transaction(self.table, self.version.app_id)
+        if (-1 if found is None else found) != newest:
+            raise self._fenced(epoch, None, self.table)
+
+    def _properties(self, epoch: int, metadata: str, *, retries: int | None = None) -> CommitProperties:
+        return CommitProperties(
+            custom_metadata={"userMetadata": metadata},
+            max_commit_retries=retries,
+            app_transactions=[Transaction(self.version.app_id, epoch)],
+        )
+
+    def _load(self) -> DeltaTable:
+        return open_log(self.version.uri)
+
+    def _fenced(self, epoch: int, shown: EpochRecord | None, table: DeltaTable) -> LakeError:
+        if self.newest is not None and (shown is None or shown.epoch < self.newest.epoch):
+            return self._went_back(shown)
+        other = None
+        with contextlib.suppress(LakeError):
+            other = fencing.newest(table)
+        who = "unknown" if other is None else pid_of(other.run_id)
+        number = epoch if other is None else other.epoch
+        msg = (
+            f"Stream of {self.version.pipeline}: epoch {number} was committed by another driver (pid {who}); "
+            f"this one ({self.run_id}) ends and has written nothing since.\n"
+            "Hint: keep one driver for each pipeline; look for the other one with `cutover status`."
+        )
+        return LakeError(msg, runbook="StreamFenced")
+
+    def _refused(self, record: EpochRecord, error: Exception) -> LakeError:
+        msg = (
+            f"Epoch log of {self.version.pipeline}: epoch {record.epoch} was refused {ATTEMPTS} times, since other "
+            f"writers rewrote files meanwhile: {str(error).splitlines()[0]}.\n"
+            "Hint: nothing was committed; find out who else writes this table, and start again."
+        )
+        return LakeError(msg, runbook="CommitConflictRateHigh")
+
+    def _went_back(self, shown: EpochRecord | None) -> LakeError:
+        found = "none" if shown is None else str(shown.epoch)
+        msg = (
+            f"Epoch log of {self.version.pipeline}: this driver committed epoch {self.newest and self.newest.epoch}, "
+            f"newest epoch row is {found} ({self.version.uri}).\n"
+            "Hint: somebody took entries of the table's log away; nothing is written until they are back."
+        )
+        return LakeError(msg, runbook="EpochHistoryBroken")
+
+    def _unwritable(self, record: EpochRecord, error: Exception) -> LakeError:
+        msg = (
+            f"Epoch log of {self.version.pipeline}: epoch {record.epoch} cannot be written to {self.version.uri}: "
+            f"{str(error).splitlines()[0]}.\nHint: nothing was committed; mend the storage and start again."
+        )
+        return LakeError(msg, runbook="StreamNotRunning")
+
+
+def _kinds(rows: pa.Table) -> list[str]:
+    return [str(kind) for kind in pc.unique(rows[KIND]).to_pylist()]

@@ -1,0 +1,99 @@
+"""The fence's check: a handle must show the history that its next commit continues."""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from cutover.definition.model.pipeline import Pipeline
+from cutover.errors import LakeError
+from cutover.lake.control.versions import Version
+from cutover.lake.epochs.epoch_log import EpochRecord, open_log
+from cutover.lake.integrity import epoch_history, foreign_commits, high_water
+from cutover.lake.integrity.high_water import Witness
+from cutover.lake.tables import data_files, delta
+from cutover.settings import Settings
+
+
+def newest(table: DeltaTable) -> EpochRecord | None:
+    """Return the newest epoch's record, from the one file that holds it; None before the first epoch.
+
+    Raises:
+        LakeError: The file is not there or does not parse.
+    """
+    files = [a for a in delta.actions(table) if a["partition._kind"] == "epoch"]
+    if not files:
+        return None
+    file = max(files, key=lambda a: int(str(a["max._epoch"])))
+    record = read_record(table, str(file["path"]))
+    if record is None:
+        msg = f"Table `{table.table_uri}`: file `{file['path']}` should hold an epoch's record and holds none."
+        raise LakeError(msg, runbook="EpochHistoryBroken")
+    return record
+
+
+def read_record(table: DeltaTable, path: str) -> EpochRecord | None:
+    """Return the newest record in one file of a table.
+
+    Raises:
+        LakeError: The file is not there or does not parse.
+    """
+    try:
+        rows = data_files.read(table, path, ("_epoch", "_record")).to_pylist()
+    except (OSError, pa.ArrowException) as error:
+        cause = str(error).splitlines()[0]
+        msg = f"Table `{table.table_uri}`: file `{path}` is listed and cannot be read: {cause}."
+        raise LakeError(msg, runbook="TableUnreadable") from error
+    newest_row = max(rows, key=lambda row: int(row["_epoch"]), default=None)
+    return None if newest_row is None else EpochRecord.from_json(newest_row["_record"])
+
+
+def opened(
+    settings: Settings, pipeline: Pipeline, version: Version
+) -> tuple[DeltaTable, EpochRecord | None] | tuple[None, None]:
+    """Return a version's epoch log and its newest record, checked; nothing where none was ever made.
+
+    Raises:
+        LakeError: It is not there though somebody saw epochs of it, cannot be read, or was changed by hand.
+    """
+    # Who saw which epoch is asked before the table is opened: another driver may commit in between.
+    seen = high_water.all_of(settings, pipeline, version)
+    if not (seen or delta.exists(version.uri)):
+        return None, None
+    table = open_log(version.uri)
+    return table, check(table, version, seen)
+
+
+def check(table: DeltaTable, version: Version, seen: Sequence[Witness] = ()) -> EpochRecord | None:
+    """Return the newest epoch's record if nothing contradicts what a handle shows.
+
+    Args:
+        table: The handle.
+        version: Whose epoch log.
+        seen: Who saw which epoch, gathered before the handle was opened.
+
+    Raises:
+        LakeError: Something other than a driver changed the table.
+    """
+    record = newest(table)
+    found = epoch_history.doubts(version, table, [] if record is None else [record], seen)
+    if found:
+        hint = "\nHint: somebody restored or changed the table by hand; nothing is written until it is mended, or "
+        hint += f"`cutover accept-loss {version.pipeline}` leaves it as it is and reads the log into a new version."
+        raise LakeError(found[0] + hint, runbook="EpochHistoryBroken")
+    foreign_commits.refuse(
+        table,
+        0 if record is None else int(record.files, 16),
+        otherwise=f"`cutover accept-loss {version.pipeline}` leaves it as it is and reads the log into a new version",
+    )
+    return record
+
+
+def continues(
+    record: EpochRecord | None, epoch: int, start: Mapping[int, int], skips: Mapping[int, int] = MappingProxyType({})
+) -> bool:
+    """Return whether an epoch follows a record: the next number, the same offsets, or those behind recorded losses."""
+    ends = {} if record is None else dict(record.end)
+    follows = epoch == (0 if record is None else record.epoch + 1)
+    return follows and all(start.get(p) == offset for p, offset in (ends | dict(skips)).items())

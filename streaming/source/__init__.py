@@ -1,0 +1,1 @@
+"""Where records come from: the query, the offsets it begins at, and whether the log still is the same."""

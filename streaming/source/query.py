@@ -1,0 +1,119 @@
+"""The one Structured Streaming query: from exact offsets, a bounded number of records at a time, to a function."""
+
+import json
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cutover.definition.model.joins import RIGHT
+from cutover.definition.model.pipeline import Pipeline
+from cutover.log import options, topic_partitions
+from cutover.log.address import bootstrap_servers
+from cutover.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+_JVM_END_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What the query reads, and where Spark notes what it has read until the driver ends."""
+
+    pipeline: Pipeline
+    offsets: Mapping[int, int]  # of every partition
+    checkpoint: Path
+
+    @property
+    def name(self) -> str:
+        """Return how Spark lists the query."""
+        return query_name(self.pipeline, self.checkpoint)
+
+    @property
+    def joins(self) -> bool:
+        """Return whether there is a second topic."""
+        return len(topic_partitions.topics_of(topic_partitions.log_of(self.pipeline))) > 1
+
+
+def checkpoint_of(folder: Path, run_id: str) -> Path:
+    """Return a new, empty place for Spark's notes; those of earlier runs are thrown away."""
+    for old in folder.glob("checkpoint-*"):
+        shutil.rmtree(old, ignore_errors=True)
+    return folder / f"checkpoint-{run_id}"
+
+
+def query_name(pipeline: Pipeline, checkpoint: Path) -> str:
+    """Return how Spark lists the query that writes its notes to a checkpoint."""
+    return f"cutover-{pipeline.name}-{checkpoint.name}"
+
+
+def start(
+    spark: "SparkSession", settings: Settings, reading: Reading, each: "Callable[[DataFrame, int], None]"
+) -> "StreamingQuery":
+    """Start the query; `each` is called with every micro-batch and its number, one at a time."""
+    # Micro-batches follow one another at once while there is a backlog; the pause between them is made by the epoch.
+    spark.conf.set("spark.sql.streaming.pollingDelay", f"{max(10, int(settings.stream.trigger_seconds * 200))}ms")
+    records = spark.readStream.format("kafka").options(**source_options(settings, reading)).load()
+    right = (
+        f"(topic <=> '{topic_partitions.topics_of(topic_partitions.log_of(reading.pipeline))[-1]}')"
+        if reading.joins
+        else "false"
+    )
+    columns = (
+        "value",
+        f"partition + IF({right}, {RIGHT}, 0) AS partition",
+        "offset",
+        "timestamp",
+        f"{right} AS _right",
+    )
+    writer = records.selectExpr(*columns).writeStream
+    named = writer.queryName(reading.name).option("checkpointLocation", str(reading.checkpoint))
+    return named.trigger(processingTime="0 seconds").foreachBatch(each).start()
+
+
+def source_options(settings: Settings, reading: Reading) -> dict[str, str]:
+    """Return the Kafka source's options: exact offsets, nothing skipped, the isolation of the definition."""
+    log = topic_partitions.log_of(reading.pipeline)
+    starting: dict[str, dict[str, int]] = {topic: {} for topic in topic_partitions.topics_of(log)}
+    for partition, offset in reading.offsets.items():
+        place = topic_partitions.place(log, partition)
+        starting[place.topic][str(place.partition)] = offset
+    return {
+        **options.spark(settings.kafka, bootstrap_servers(settings)),
+        "subscribe": log,  # a list of topics, with commas between them
+        "startingOffsets": json.dumps(starting),
+        "maxOffsetsPerTrigger": str(reading.pipeline.max_rows_per_epoch),
+        "kafka.isolation.level": reading.pipeline.source.isolation,
+        "failOnDataLoss": "true",
+    }
+
+
+def end_offsets(checkpoint: Path, batch: int, log: str) -> dict[int, int]:
+    """Return the next offsets that Spark noted for a micro-batch before it called our function.
+
+    The largest offset seen plus one would be wrong: aborted and control records take offsets and are never seen.
+    """
+    lines = (checkpoint / "offsets" / str(batch)).read_text(encoding="utf-8").splitlines()
+    noted = json.loads(lines[-1])
+    return {
+        topic_partitions.numbered(turn, int(partition)): int(offset)
+        for turn, topic in enumerate(topic_partitions.topics_of(log))
+        for partition, offset in noted.get(topic, {}).items()
+    }
+
+
+def jvm_gone(session: "SparkSession") -> bool:
+    """Return whether the JVM that this process started has ended; asked after a failure, so it may be ending now."""
+    process = getattr(session.sparkContext._gateway, "proc", None)  # noqa: SLF001 -- PySpark names it nowhere else
+    if process is None:
+        return False
+    try:
+        process.wait(timeout=_JVM_END_SECONDS)
+    except subprocess.TimeoutExpired:
+        return False
+    return True

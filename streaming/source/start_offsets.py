@@ -1,0 +1,182 @@
+"""Where to begin and what to refuse: the newest epoch, the log and the settings must fit before anything is written."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from cutover.definition.model.pipeline import Pipeline
+from cutover.engine import spark
+from cutover.errors import DefinitionError, LakeError, LogError
+from cutover.events import log as events
+from cutover.lake.control.losses import Loss
+from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.lake.epochs.offset_gaps import continued, missing, told
+from cutover.lake.integrity import same_log
+from cutover.lake.integrity.same_log import History
+from cutover.log import options
+from cutover.log.cut import LogId
+from cutover.log.kafka import LogClient
+from cutover.log.topic_partitions import log_of, topics_of
+from cutover.settings import Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beginning:
+    """Where the query starts: the next offset of every partition, by the table; by the log where the table has none."""
+
+    log: LogId
+    offsets: Mapping[int, int]
+    record: EpochRecord | None  # newest committed epoch; None before the first
+    accepted: tuple[Loss, ...] = ()  # recorded losses of the version
+
+
+def refuse_unsafe(settings: Settings, pipeline: Pipeline) -> None:
+    """Refuse settings under which epochs could be lost, read twice or judged differently.
+
+    Raises:
+        DefinitionError: Names the key, what is expected and what was found.
+    """
+    options.check(settings.kafka)
+    spark.configuration(settings)
+    for name in ("overflow_rows", "fold_every", "reload_every"):
+        if getattr(settings.stream, name) < 1:
+            raise _unsafe("stream." + name, str(getattr(settings.stream, name)))
+    if pipeline.max_rows_per_epoch < 1:
+        raise _unsafe(pipeline.name + ".max_rows_per_epoch", str(pipeline.max_rows_per_epoch))
+
+
+def begin(
+    pipeline: Pipeline,
+    client: LogClient,
+    record: EpochRecord | None,
+    accepted: Sequence[Loss] = (),
+    history: History = tuple,
+) -> Beginning:
+    """Return where to begin, after asking the log whether it still is what the table was built from.
+
+    Args:
+        pipeline: The definition.
+        client: Asks the log.
+        record: Newest committed epoch of the version; None before the first.
+        accepted: Recorded losses of the version.
+        history: Gives the records of all its epochs.
+
+    Raises:
+        LogError: The topic is unknown, was recreated, is compacted, no longer holds what comes next, or holds other
+            records than those that were read.
+    """
+    topic = log_of(pipeline)
+    expected = expected_log(record, accepted)
+    log = _described(client, topic, expected)
+    refuse_other(pipeline, expected, log.topic_id)
+    for name in topics_of(topic):
+        _refuse_compacted(name, client)
+    earliest = client.earliest(topic)
+    latest = client.latest(topic, pipeline.source.isolation)
+    wanted = continued(record, accepted, log.topic_id)
+    if record is not None:
+        same_log.refuse_changed(pipeline.name, client, record, history)
+    offsets = start_offsets(pipeline, wanted, earliest=earliest, latest=latest)
+    if wanted is None and any(offsets.values()):
+        events.warning("log_begins_after_zero", pipeline=pipeline.name, topic=topic, offsets=offsets)
+    return Beginning(log=log, offsets=offsets, record=record, accepted=tuple(accepted))
+
+
+def expected_log(record: EpochRecord | None, accepted: Sequence[Loss]) -> str | None:
+    """Return the topic id that the next epoch has to be read from; None: whichever the topic has."""
+    if record is not None:
+        return record.topic_id
+    return accepted[-1].onward_topic_id if accepted else None
+
+
+def _described(client: LogClient, topic: str, expected: str | None) -> LogId:
+    try:
+        return client.describe(topic)
+    except LogError as error:
+        if expected is None or error.runbook is not None:
+            raise
+        msg = f"Topic {topic} is not there, the epoch log was built from the one with topic id {expected}."
+        msg += "\nHint: perhaps the settings name another cluster; a topic made again is another log."
+        raise LogError(msg, runbook="TopicIdentityChanged") from error
+
+
+def refuse_other(pipeline: Pipeline, expected: str | None, found: str) -> None:
+    """Refuse a topic that was deleted and made again under the same name.
+
+    Args:
+        pipeline: The definition, for messages.
+        expected: The topic id that the newest epoch was read from; None before the first.
+        found: The topic id now.
+
+    Raises:
+        LogError: They differ.
+    """
+    if expected in {None, found}:
+        return
+    msg = (
+        f"Topic {log_of(pipeline)} has topic id {found}, the epoch log was built from {expected}: it was "
+        "deleted and made again.\nHint: a topic made again is another log. Give the new one another name, or go on "
+        f"with it by `cutover accept-loss {pipeline.name}`."
+    )
+    raise LogError(msg, runbook="TopicIdentityChanged")
+
+
+def start_offsets(
+    pipeline: Pipeline, wanted: Mapping[int, int] | None, *, earliest: Mapping[int, int], latest: Mapping[int, int]
+) -> dict[int, int]:
+    """Return the next offset of every partition of the topic.
+
+    Args:
+        pipeline: The definition, for messages.
+        wanted: What `continued` says; partitions that it does not name start at 0. None: earliest.
+        earliest: First offset that each partition holds.
+        latest: Next offset of each partition.
+
+    Raises:
+        LogError: A partition no longer holds its start, or ends before it, or is not there; names each one.
+    """
+    if wanted is None:
+        return dict(earliest)
+    found = dict.fromkeys(earliest, 0) | dict(wanted)
+    gone = missing(found, earliest=earliest, latest=latest)
+    if gone:
+        said = told(log_of(pipeline), gone)
+        msg = (
+            f"{said}.\n"
+            "Hint: retention or a deletion removed records that were never read; nothing was written since. "
+            f"`cutover accept-loss {pipeline.name}` shows what is lost, and how to go on."
+        )
+        raise LogError(msg, runbook="LogDataLost")
+    return found
+
+
+def sealed(pipeline: Pipeline, record: EpochRecord | None, *, again: bool) -> bool:
+    """Return whether a version is sealed and sealing it once more (`again`) is all that is asked for.
+
+    Raises:
+        LakeError: It is sealed, and should go on.
+    """
+    if record is None or not record.final:
+        return False
+    if again:
+        return True
+    msg = (
+        f"Stream of {pipeline.name}: expected a version that goes on, got one that was sealed by --final at epoch "
+        f"{record.epoch}.\nHint: all its windows are closed. A changed lateness opens a new version beside it."
+    )
+    raise LakeError(msg, runbook="StreamNotRunning")
+
+
+def _refuse_compacted(topic: str, client: LogClient) -> None:
+    policy = client.config(topic).get("cleanup.policy", "delete")
+    if "compact" in policy:
+        msg = (
+            f"Topic {topic}: expected cleanup.policy `delete`, got `{policy}`.\n"
+            "Hint: compaction removes records that the batch path would have to read again."
+        )
+        raise LogError(msg, runbook="LogDataLost")
+
+
+def _unsafe(key: str, found: str) -> DefinitionError:
+    msg = f"`{key}`: expected 1 or more, got `{found}`."
+    msg += "\nHint: change it; the stream is not started."
+    return DefinitionError(msg)
