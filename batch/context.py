@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import duckdb
 
-from batch.cut import Target
-from batch.plan.dirty import Plan
-from batch.read.enrichment import Lookups
-from batch.read.index import History, new_offsets
-from batch.read.settings_in_force import Judging
+from batch.cut import BatchCut
+from batch.plan.dirty import RunPlan
+from batch.read.enrichment import BatchEnrichment
+from batch.read.index import IndexHistory, new_offsets
+from batch.read.settings_in_force import RunSettingsRecorder
 from batch.staging import Staging
 from cutover.definition.model.pipeline import Pipeline
 from cutover.engine.spark import session
@@ -27,24 +27,24 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
+class RunContext:
     """A run before it has read anything."""
 
     settings: Settings
     pipeline: Pipeline
-    target: Target
+    target: BatchCut
     client: LogClient
     earliest: Mapping[int, int]  # first offset left of each partition
-    history: History
+    history: IndexHistory
     recorded: tuple[Loss, ...]  # losses that were accepted, of this version of the stream and of those before it
-    lookups: Lookups
+    lookups: BatchEnrichment
     staged: Staging
     run_id: str
     anew: bool  # nothing of earlier runs is kept
     wanted: Range | None  # None: every dirty window
     started: datetime
     begins_anew: bool = False  # the runs before judged by other settings: what they left is replaced
-    judging: Judging = field(default_factory=Judging)
+    judging: RunSettingsRecorder = field(default_factory=RunSettingsRecorder)
 
     @property
     def connection(self) -> duckdb.DuckDBPyConnection:
@@ -94,11 +94,11 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class StagedRun:
     """What a run found and staged, before it publishes."""
 
     scanned: Offsets
-    plan: Plan
+    plan: RunPlan
     incomplete: tuple[Incomplete, ...]
     contract: tuple[ExpectationResult, ...]
     open_from: int | None = None  # of sessions, as the run records it

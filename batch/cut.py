@@ -16,7 +16,7 @@ from cutover.settings import Settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class BatchCut:
     """The cut of a run; of the stream's tables batch takes nothing else."""
 
     version: versions.Version
@@ -27,7 +27,7 @@ class Target:
 @contextmanager
 def pinned_target(
     settings: Settings, pipeline: Pipeline, epoch: int | None, *, holder: str, clock: Clock
-) -> Iterator[Target]:
+) -> Iterator[BatchCut]:
     """Hold an epoch, the newest if none is named, until the run was compared; let it go at once if the run fails.
 
     Raises:
@@ -44,7 +44,7 @@ def pinned_target(
         msg = f"Cut of `{pipeline.name}` is ahead of the log: expected an epoch from 0 to {newest.epoch}, got {number}."
         raise LogError(msg)
     with pins.handed_on(settings, version, number, holder=holder, clock=clock):
-        yield Target(version=version, record=_record(version, number), newest=newest)
+        yield BatchCut(version=version, record=_record(version, number), newest=newest)
 
 
 def check_log(pipeline: Pipeline, record: EpochRecord, log: LogId) -> None:

@@ -6,13 +6,13 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 
 from batch import sessions
-from batch.context import Found, Work
-from batch.cut import Target, check_log, check_offsets, pinned_target
+from batch.context import RunContext, StagedRun
+from batch.cut import BatchCut, check_log, check_offsets, pinned_target
 from batch.lock import writer_lock
 from batch.plan import dirty, retention
 from batch.read import index, scan
-from batch.read.enrichment import Lookups
-from batch.read.index import History
+from batch.read.enrichment import BatchEnrichment
+from batch.read.index import IndexHistory
 from batch.read.settings_in_force import OtherSettings, are_apart
 from batch.staging import staging
 from batch.windows import plan_windows
@@ -97,7 +97,7 @@ def run(  # noqa: PLR0913 -- what to compute, and what a test hands in
             return recompute(work, probe, CLOCK)
 
 
-def recompute(work: Work, probe: probes.Probe, clock: Clock) -> BatchRun:
+def recompute(work: RunContext, probe: probes.Probe, clock: Clock) -> BatchRun:
     """Scan, plan, compute, check, publish."""
     epoch = work.target.record.epoch
     scanned = retention.left(work.new, work.earliest)
@@ -117,7 +117,7 @@ def recompute(work: Work, probe: probes.Probe, clock: Clock) -> BatchRun:
     return recorded
 
 
-def _computed(work: Work, scanned: Offsets) -> Found:
+def _computed(work: RunContext, scanned: Offsets) -> StagedRun:
     """Plan and stage what is published, and check the contract."""
     window = work.pipeline.window
     if isinstance(window, Sessions):
@@ -133,7 +133,7 @@ def _computed(work: Work, scanned: Offsets) -> Found:
         plan = dirty.cover(plan, former, until=closed_by(work.pipeline, work.target.record.watermark_after))
     checks = plan.computed if isinstance(window, Sessions) else plan.compute
     results = contract.check(work.pipeline, work.connection, STAGED) if checks else ()
-    return Found(scanned=scanned, plan=plan, incomplete=incomplete, contract=results, open_from=open_from)
+    return StagedRun(scanned=scanned, plan=plan, incomplete=incomplete, contract=results, open_from=open_from)
 
 
 @contextmanager
@@ -146,7 +146,7 @@ def opened(  # noqa: PLR0913 -- a cut, a range, and on which runs it builds
     *,
     anew: bool = False,
     judging: str | None = None,
-) -> Iterator[Work]:
+) -> Iterator[RunContext]:
     """Hold the lock, the cut and a place for what is staged, and check that the log still is what the cut says.
 
     With `judging` (a digest) the run builds only on runs that judged records by these settings.
@@ -162,8 +162,8 @@ def opened(  # noqa: PLR0913 -- a cut, a range, and on which runs it builds
         client = LogClient(settings)
         recorded = losses.up_to(settings, target.version)
         log_id = target.record.cut.log
-        earlier = History(runs=()) if anew else index.load(settings, pipeline, log_id, recorded, judging=judging)
-        yield Work(
+        earlier = IndexHistory(runs=()) if anew else index.load(settings, pipeline, log_id, recorded, judging=judging)
+        yield RunContext(
             settings=settings,
             pipeline=pipeline,
             target=target,
@@ -172,7 +172,7 @@ def opened(  # noqa: PLR0913 -- a cut, a range, and on which runs it builds
             earliest=checked_log(client, pipeline, target),
             history=still_held(client, earlier),
             recorded=recorded,
-            lookups=Lookups(settings, pipeline, target),
+            lookups=BatchEnrichment(settings, pipeline, target),
             staged=staged,
             run_id=run_id,
             anew=anew,
@@ -200,7 +200,7 @@ def begun(settings: Settings, pipeline: Pipeline) -> None:
             table_weights.adopt(table, found)
 
 
-def checked_log(client: LogClient, pipeline: Pipeline, target: Target) -> dict[int, int]:
+def checked_log(client: LogClient, pipeline: Pipeline, target: BatchCut) -> dict[int, int]:
     """Return the first offset left of each partition, of the log that the cut names.
 
     Raises:
@@ -214,7 +214,7 @@ def checked_log(client: LogClient, pipeline: Pipeline, target: Target) -> dict[i
     return earliest
 
 
-def still_held(client: LogClient, history: index.History) -> index.History:
+def still_held(client: LogClient, history: index.IndexHistory) -> index.IndexHistory:
     """Return the earlier runs if the log still holds what they read; else none: all that is left is read again.
 
     A stream that begins anew, or goes back to an epoch before the log changed, reads the log as it is. So must batch.
@@ -226,7 +226,7 @@ def still_held(client: LogClient, history: index.History) -> index.History:
     if newest is None or same_log.holds(client, newest):
         return history
     log.warning("batch_reads_again", run_id=newest.run_id, topic=newest.topic)
-    return index.History(runs=())
+    return index.IndexHistory(runs=())
 
 
 def wanted_range(start: datetime | None, end: datetime | None) -> Range | None:

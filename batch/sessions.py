@@ -13,9 +13,9 @@ wholly inside where it says what a run wrote (`computed`).
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from batch.context import Work
+from batch.context import RunContext
 from batch.plan import retention
-from batch.plan.dirty import Plan
+from batch.plan.dirty import RunPlan
 from batch.read import index, scan
 from batch.read.scan import HOURS
 from batch.windows import frozen_before, whole_from
@@ -31,13 +31,13 @@ from cutover.records.parsing import limits
 from cutover.records.reading import segments
 from cutover.records.reading.scan import Offsets
 
-Read = Callable[[Work, tuple[Offsets, ...]], None]
+Read = Callable[[RunContext, tuple[Offsets, ...]], None]
 
 FOLDED, KEPT = "folded_sessions", "kept_sessions"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Since:
+class SessionsSince:
     """From when on a run computes; microseconds of event time."""
 
     rows: int | None  # rows from then on are read; None: nothing has changed
@@ -46,21 +46,21 @@ class Since:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Computed:
+class ComputedSessions:
     """What a run makes of sessions."""
 
-    plan: Plan
+    plan: RunPlan
     incomplete: tuple[Incomplete, ...]
     query: str | None  # the rows to publish, in the columns of `finished_sql`; None: none
     open_from: int | None  # start of the first session that was left out: open, or not to be computed any more
 
 
-def read_again(work: Work, reads: tuple[Offsets, ...]) -> None:
+def read_again(work: RunContext, reads: tuple[Offsets, ...]) -> None:
     """Stage the partials of offsets that an earlier run scanned, by Spark."""
     scan.read_again(work.records(reads), work.pipeline, work.staged, work.dimensions(reads))
 
 
-def compute(work: Work, window: Sessions, offsets: Offsets, read: Read = read_again) -> Computed:
+def compute(work: RunContext, window: Sessions, offsets: Offsets, read: Read = read_again) -> ComputedSessions:
     """Fold what may have changed, and say which sessions are final and whole.
 
     Args:
@@ -74,20 +74,20 @@ def compute(work: Work, window: Sessions, offsets: Offsets, read: Read = read_ag
     if work.behind:
         stale = _ahead(work, window)
         incomplete = () if before is None else before.incomplete
-        return Computed(
+        return ComputedSessions(
             plan=_plan((), stale), incomplete=incomplete, query=None, open_from=before.open_from if before else None
         )
     _bind_table(work)
     since = _since(work, window, offsets, last)
     incomplete = _incomplete(work, since.sessions)
     if since.rows is None:
-        return Computed(
+        return ComputedSessions(
             plan=_plan((), ()), incomplete=incomplete, query=None, open_from=before.open_from if before else None
         )
     first = max(since.rows, since.sessions)
     computed = pieces(first, last, work.lost)
     _fold(work, _counted(work, since.rows, read), computed, pieces(first, LATEST, work.lost), since.folded)
-    return Computed(
+    return ComputedSessions(
         plan=_plan(computed, ()),
         incomplete=incomplete,
         query=f"SELECT * EXCLUDE (__published, __kept), {int(work.target.record.epoch)}::BIGINT AS _epoch"
@@ -114,11 +114,11 @@ def pieces(first: int, last: int | None, lost: Iterable[Range]) -> tuple[Range, 
     return tuple((start, end) for start, end in found if start < end)
 
 
-def _plan(computed: Sequence[Range], stale: Sequence[Range]) -> Plan:
-    return Plan(compute=(), computed=tuple(computed), stale=tuple(stale), expired=())
+def _plan(computed: Sequence[Range], stale: Sequence[Range]) -> RunPlan:
+    return RunPlan(compute=(), computed=tuple(computed), stale=tuple(stale), expired=())
 
 
-def _since(work: Work, window: Sessions, offsets: Offsets, last: int | None) -> Since:
+def _since(work: RunContext, window: Sessions, offsets: Offsets, last: int | None) -> SessionsSince:
     """Return from when on there is something to compute, and where the log has an end."""
     starts = sorted({touch.window.start for touch in index.touches(work.connection)})
     left = whole_from(work, offsets, starts, following=HOURS.following)
@@ -129,11 +129,11 @@ def _since(work: Work, window: Sessions, offsets: Offsets, last: int | None) -> 
     if rows is not None and rows < readable:
         # Some of the rows to read again are gone: what begins with them, or may have begun with them, is frozen.
         frozen = max(sessions, readable + window.gap_micros)
-        return Since(rows=readable, sessions=frozen, folded=limits.MIN_MICROS)
-    return Since(rows=rows, sessions=sessions, folded=limits.MIN_MICROS if rows is None else rows)
+        return SessionsSince(rows=readable, sessions=frozen, folded=limits.MIN_MICROS)
+    return SessionsSince(rows=rows, sessions=sessions, folded=limits.MIN_MICROS if rows is None else rows)
 
 
-def _changed_since(work: Work, last: int | None) -> int | None:
+def _changed_since(work: RunContext, last: int | None) -> int | None:
     """Return the start of the first session that has changed or was not computed; None: there is none."""
     before = work.history.newest
     if before is None:
@@ -143,7 +143,7 @@ def _changed_since(work: Work, last: int | None) -> int | None:
     return min((start for start in (touched, later) if start is not None), default=None)
 
 
-def _touched_from(work: Work) -> int | None:
+def _touched_from(work: RunContext) -> int | None:
     """Return the start of the first session that the rows of this scan are in, with what the batch table has."""
     keys = ", ".join(delta.identifier(name) for name in work.pipeline.key)
     columns = f"{keys}, window_start, window_end"
@@ -159,7 +159,7 @@ def _touched_from(work: Work) -> int | None:
     return None if first is None else int(first)
 
 
-def _counted(work: Work, since: int, read: Read) -> str:
+def _counted(work: RunContext, since: int, read: Read) -> str:
     """Return the query of the rows since a time, and perhaps some before it."""
     sources = [scan.SCAN]
     again = segments.reads(_spans(work, since))
@@ -169,7 +169,7 @@ def _counted(work: Work, since: int, read: Read) -> str:
     return " UNION ALL BY NAME ".join(f"SELECT * FROM {source}" for source in sources)
 
 
-def _fold(work: Work, rows: str, computed: Sequence[Range], known: Sequence[Range], since: int) -> None:
+def _fold(work: RunContext, rows: str, computed: Sequence[Range], known: Sequence[Range], since: int) -> None:
     """Make the table of all sessions that start since a time, and say of each whether it is published.
 
     A session that the table keeps may hold rows that are read here too: such a part of it is none of its own.
@@ -196,7 +196,7 @@ def _fold(work: Work, rows: str, computed: Sequence[Range], known: Sequence[Rang
     )
 
 
-def _spans(work: Work, since: int) -> list[segments.Span]:
+def _spans(work: RunContext, since: int) -> list[segments.OffsetSpan]:
     """Return where the rows since a time lie, as earlier scans found them, as far as the log still holds them."""
     work.connection.execute(
         "CREATE OR REPLACE TEMP VIEW since_hours AS"
@@ -205,19 +205,19 @@ def _spans(work: Work, since: int) -> list[segments.Span]:
     found = index.spans(work.connection, "since_hours", before=work.scan)
     left = ((span, max(span.first, work.earliest.get(span.partition, 0))) for span in found)
     return [
-        segments.Span(partition=span.partition, first=first, last=span.last)
+        segments.OffsetSpan(partition=span.partition, first=first, last=span.last)
         for span, first in left
         if first <= span.last
     ]
 
 
-def _open_from(work: Work, since: int) -> int | None:
+def _open_from(work: RunContext, since: int) -> int | None:
     query = f"SELECT epoch_us(min(window_start)) FROM {FOLDED} WHERE NOT __published AND NOT __kept"
     (first,) = work.connection.execute(query).fetchall()[0]
     return None if first is None else max(int(first), since)
 
 
-def _bind_table(work: Work) -> None:
+def _bind_table(work: RunContext) -> None:
     """Bind the batch table as it is, as `found_sessions`."""
     uri = batch_uri(work.settings, work.pipeline)
     if delta.exists(uri):
@@ -226,12 +226,12 @@ def _bind_table(work: Work) -> None:
         work.connection.register("found_sessions", batch_schema(work.pipeline).empty_table())
 
 
-def _incomplete(work: Work, since: int) -> tuple[Incomplete, ...]:
+def _incomplete(work: RunContext, since: int) -> tuple[Incomplete, ...]:
     lost = tuple(retention.lost_windows(starts, work.pipeline) for starts in work.lost)
     return (*(() if since == limits.MIN_MICROS else (retention.frozen(since, work.pipeline),)), *lost)
 
 
-def _ahead(work: Work, window: Sessions) -> list[Range]:
+def _ahead(work: RunContext, window: Sessions) -> list[Range]:
     """Return the stretches of time in which the batch table holds more than the cut, or less since they were open."""
     hours = sorted(index.beyond(work.connection, work.target.record.end))
     held = [(start, HOURS.following(start) - 1 + window.gap_micros) for start in hours]

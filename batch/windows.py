@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from batch.context import Work
+from batch.context import RunContext
 from batch.plan import dirty, retention
-from batch.plan.dirty import Horizon, Plan
+from batch.plan.dirty import PlanBounds, RunPlan
 from batch.read import index
 from cutover.definition.model.windows import Aligned
 from cutover.events import log
@@ -16,7 +16,7 @@ from cutover.records.parsing import limits
 from cutover.records.reading.scan import Offsets
 
 
-def plan_windows(work: Work, window: Aligned, offsets: Offsets) -> tuple[Plan, tuple[Incomplete, ...]]:
+def plan_windows(work: RunContext, window: Aligned, offsets: Offsets) -> tuple[RunPlan, tuple[Incomplete, ...]]:
     """Return the run's plan, and every window that is known to have lost records.
 
     Args:
@@ -29,7 +29,7 @@ def plan_windows(work: Work, window: Aligned, offsets: Offsets) -> tuple[Plan, t
     found = whole_from(work, offsets, starts, following=window.following)
     since = max(frozen_before(work), limits.MIN_MICROS if found is None else found)
     gone = index.expired_windows(work.connection, work.earliest, work.scan)
-    horizon = Horizon(
+    horizon = PlanBounds(
         window=window,
         closed=closed_by(work.pipeline, work.target.record.watermark_after),
         wanted=work.wanted,
@@ -40,13 +40,13 @@ def plan_windows(work: Work, window: Aligned, offsets: Offsets) -> tuple[Plan, t
     return planned, _incomplete(work, planned, since)
 
 
-def frozen_before(work: Work) -> int:
+def frozen_before(work: RunContext) -> int:
     """Return the start before which windows have expired, as the run before has it."""
     known = [entry for run in work.history.runs[-1:] for entry in run.incomplete]
     return max((retention.frozen_before(entry, work.pipeline) for entry in known), default=limits.MIN_MICROS)
 
 
-def whole_from(work: Work, offsets: Offsets, starts: list[int], *, following: Callable[[int], int]) -> int | None:
+def whole_from(work: RunContext, offsets: Offsets, starts: list[int], *, following: Callable[[int], int]) -> int | None:
     """Return the start before which windows may have lost records that nobody scanned; None: there are none.
 
     Args:
@@ -70,7 +70,7 @@ def whole_from(work: Work, offsets: Offsets, starts: list[int], *, following: Ca
     return following(max(starts, default=limits.MIN_MICROS)) if found is None else found
 
 
-def _ahead(work: Work) -> frozenset[int] | None:
+def _ahead(work: RunContext) -> frozenset[int] | None:
     """Return the windows in which the batch table may hold more than the cut; None: the cut is the newest so far."""
     if not work.behind:
         return None
@@ -78,7 +78,7 @@ def _ahead(work: Work) -> frozenset[int] | None:
     return index.beyond(work.connection, work.target.record.end)
 
 
-def _incomplete(work: Work, planned: Plan, since: int) -> tuple[Incomplete, ...]:
+def _incomplete(work: RunContext, planned: RunPlan, since: int) -> tuple[Incomplete, ...]:
     alone = tuple(
         Incomplete(window_start=start, window_end=end, reason=EXPIRED)
         for start, end in planned.expired

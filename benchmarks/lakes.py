@@ -17,7 +17,7 @@ from cutover.lake.tables import delta
 from cutover.settings import Settings
 from streaming import driver
 from streaming.compaction import compactor, merge
-from streaming.compaction.merge import Folded
+from streaming.compaction.merge import MergedGroup
 from streaming.sink import files
 from streaming.sink.committer import Committer
 from streaming.sink.files import File
@@ -53,7 +53,7 @@ class Lake:
         self.forget_batch()
         recompute.run(self.settings, self.pipeline)
 
-    def fold(self) -> Folded:
+    def fold(self) -> MergedGroup:
         """Write the one file that all accepted partials become; nobody sees it yet."""
         return merge.folded(self.settings, self.pipeline, self.version.uri, self._partials())
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
-from cutover.settings import Settings, Spark
+from cutover.settings import Settings, SparkSettings
 from infra import files
 from infra.broker import server
 from infra.processes import ports
@@ -34,7 +34,7 @@ def installed(
     with nullcontext(keep) if keep is not None else temporary as folder:
         home = Path(folder).resolve()
         settings = Settings(
-            home=home, pipelines=home / "pipelines", spark=Spark(master="local[2]", driver_memory=driver_memory)
+            home=home, pipelines=home / "pipelines", spark=SparkSettings(master="local[2]", driver_memory=driver_memory)
         )
         if bootstrap is not None:
             files.write_json(settings.run_dir / "broker.json", {"bootstrap_servers": bootstrap})

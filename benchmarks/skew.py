@@ -22,7 +22,7 @@ from benchmarks import machine
 from benchmarks.many_keys import page
 from benchmarks.soak import workload
 from cutover.engine.spark import session
-from cutover.settings import Settings, Spark
+from cutover.settings import Settings, SparkSettings
 from streaming.microbatch import aggregate
 
 if TYPE_CHECKING:
@@ -62,7 +62,9 @@ def records(spark: "SparkSession", folder: Path, name: str, count: int) -> "Data
 def one_epoch(batch: "DataFrame", table: Path, number: int, count: int) -> int:
     """Do what an epoch does from parsing to its commit; return the number of partial rows."""
     offsets = dict.fromkeys(range(PARTITIONS), count // PARTITIONS)
-    plan = aggregate.Plan(epoch=number, start=dict.fromkeys(offsets, 0), end=offsets, clipped=False, watermark=None)
+    plan = aggregate.EpochPlan(
+        epoch=number, start=dict.fromkeys(offsets, 0), end=offsets, clipped=False, watermark=None
+    )
     passed = aggregate.one_pass(batch, PIPELINE, plan)
     rows = aggregate.collected(passed.partials, PIPELINE)
     aggregate.newest_events(passed)
@@ -80,7 +82,7 @@ def measure(count: int, rounds: int) -> dict[str, Any]:
     partial_rows: dict[str, int] = {}
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as temporary:
         folder = Path(temporary)
-        spark = session(Settings(home=folder, spark=Spark(master="local[2]", driver_memory="1g")), app="skew")
+        spark = session(Settings(home=folder, spark=SparkSettings(master="local[2]", driver_memory="1g")), app="skew")
         frames = {name: records(spark, folder, name, count) for name in SPREADS}
         for number in range(rounds + 1):
             for name, frame in frames.items():

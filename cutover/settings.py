@@ -16,7 +16,7 @@ from pydantic_settings import (
 from cutover.errors import DefinitionError
 
 
-class Kafka(BaseModel):
+class KafkaSettings(BaseModel):
     """How to reach the log. Neutral names; `cutover.log.options` turns them into each client's own keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -34,7 +34,7 @@ class Kafka(BaseModel):
     timeout_seconds: float = Field(default=8.0, description="How long a broker may take to answer.")
 
 
-class Spark(BaseModel):
+class SparkSettings(BaseModel):
     """What is passed through to Spark: the same code runs locally, on standalone, YARN or Kubernetes."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -44,7 +44,7 @@ class Spark(BaseModel):
     conf: dict[str, str] = Field(default_factory=dict)
 
 
-class Stream(BaseModel):
+class StreamSettings(BaseModel):
     """Pace and upkeep of the streaming path; none of it changes a result."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -60,7 +60,7 @@ class Stream(BaseModel):
     heartbeat_seconds: float = 2.0
 
 
-class Read(BaseModel):
+class ReadSettings(BaseModel):
     """DuckDB, which reads tables in the process that asks; none of it changes a result."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -68,7 +68,7 @@ class Read(BaseModel):
     memory: str = Field(default="2GB", description="Memory of one reader; beyond it, disk (`<home>/tmp/duckdb`).")
 
 
-class Dimensions(BaseModel):
+class DimensionSettings(BaseModel):
     """How rows are joined with dimensions; none of it changes a result."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -79,7 +79,7 @@ class Dimensions(BaseModel):
     )
 
 
-class Alerts(BaseModel):
+class AlertSettings(BaseModel):
     """From where on an alert fires; none of it changes a result. Drills scale the times down."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -117,12 +117,12 @@ class Settings(BaseSettings):
         default=None, description="Version of the stream that commands look at. Unset: the one that serves."
     )
     report_base_url: str | None = Field(default=None, description="Where reports are served. Unset: file addresses.")
-    kafka: Kafka = Kafka()
-    spark: Spark = Spark()
-    stream: Stream = Stream()
-    dimensions: Dimensions = Dimensions()
-    alerts: Alerts = Alerts()
-    read: Read = Read()
+    kafka: KafkaSettings = KafkaSettings()
+    spark: SparkSettings = SparkSettings()
+    stream: StreamSettings = StreamSettings()
+    dimensions: DimensionSettings = DimensionSettings()
+    alerts: AlertSettings = AlertSettings()
+    read: ReadSettings = ReadSettings()
 
     @property
     def lake_uri(self) -> str:

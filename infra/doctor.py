@@ -46,7 +46,7 @@ class Examination:
     """All that was looked at."""
 
     findings: tuple[Finding, ...]
-    settings: tuple[settings_table.Row, ...]
+    settings: tuple[settings_table.SettingRow, ...]
 
     @property
     def broken(self) -> bool:
@@ -185,7 +185,7 @@ def _services(settings: Settings) -> list[Finding]:
     return [_broker(settings, now), *_timestamps(settings, now), _airflow(now)]
 
 
-def _broker(settings: Settings, now: status.Status) -> Finding:
+def _broker(settings: Settings, now: status.InstallationStatus) -> Finding:
     if now.kafka_answers:
         return Finding(thing="kafka", grade="ok", found=f"{now.kafka} answers")
     if settings.kafka.bootstrap_servers or any(p.group == "kafka" and p.pid for p in now.programs):
@@ -194,7 +194,7 @@ def _broker(settings: Settings, now: status.Status) -> Finding:
     return Finding(thing="kafka", grade="note", found="not started", hint="cutover up")
 
 
-def _timestamps(settings: Settings, now: status.Status) -> list[Finding]:
+def _timestamps(settings: Settings, now: status.InstallationStatus) -> list[Finding]:
     if not now.kafka_answers or now.kafka is None:
         return []
     wanted = {topic for pipeline in catalogue.scan(settings)[0].values() for topic in topics_of(log_of(pipeline))}
@@ -204,7 +204,7 @@ def _timestamps(settings: Settings, now: status.Status) -> list[Finding]:
     ]
 
 
-def _airflow(now: status.Status) -> Finding:
+def _airflow(now: status.InstallationStatus) -> Finding:
     if not any(p.group == "airflow" and p.pid for p in now.programs):
         return Finding(thing="airflow", grade="note", found="not started", hint="cutover up")
     ill = [name for name, health in now.airflow_health.items() if health != "healthy"]

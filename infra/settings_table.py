@@ -18,7 +18,7 @@ USER_INFO = re.compile(r"(?<=://)[^/@\s]+@")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class SettingRow:
     """One setting."""
 
     name: str  # as in cutover.toml: kafka.protocol
@@ -27,7 +27,7 @@ class Row:
     meaning: str
 
 
-def rows(settings: Settings, *, environment: Mapping[str, str], toml: Mapping[str, object]) -> list[Row]:
+def rows(settings: Settings, *, environment: Mapping[str, str], toml: Mapping[str, object]) -> list[SettingRow]:
     """Return all settings.
 
     Args:
@@ -37,7 +37,9 @@ def rows(settings: Settings, *, environment: Mapping[str, str], toml: Mapping[st
     """
     upper = {name.upper() for name in environment}
     return [
-        Row(name=".".join(path), value=shown(path[-1], value), source=_source(path, upper, toml), meaning=meaning)
+        SettingRow(
+            name=".".join(path), value=shown(path[-1], value), source=_source(path, upper, toml), meaning=meaning
+        )
         for path, value, meaning in _leaves(settings, ())
     ]
 
@@ -48,7 +50,7 @@ def read_toml() -> dict[str, object]:
     return tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
 
-def current(settings: Settings) -> list[Row]:
+def current(settings: Settings) -> list[SettingRow]:
     """Return `rows` for this process."""
     return rows(settings, environment=os.environ, toml=read_toml())
 

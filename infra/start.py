@@ -16,7 +16,7 @@ from infra.install import jars, java
 from infra.processes import family
 from infra.processes import ports as ports_module
 from infra.processes.ports import Ports
-from infra.processes.supervisor import Program, State, Supervisor, SupervisorError
+from infra.processes.supervisor import Program, ProgramState, Supervisor, SupervisorError
 from infra.progress import Tell
 
 BROKER = "broker"
@@ -151,7 +151,7 @@ def _await_airflow(settings: Settings, ports: Ports, tell: Tell) -> None:
     instance.ensure_pool(client)
 
 
-def _not_up(settings: Settings, dead: list[State], waiting: list[str]) -> str:
+def _not_up(settings: Settings, dead: list[ProgramState], waiting: list[str]) -> str:
     logs = settings.home.resolve() / "logs"
     lines = [f"Airflow: expected it healthy within {READY_SECONDS:.0f} s, still waiting for {', '.join(waiting)}."]
     for state in dead:
@@ -160,7 +160,7 @@ def _not_up(settings: Settings, dead: list[State], waiting: list[str]) -> str:
     return "\n".join(lines) + f"\nHint: the logs are in `{logs}`; `cutover down` stops what is left."
 
 
-def _watch(supervisor: Supervisor, group: str) -> Callable[[], list[State]]:
+def _watch(supervisor: Supervisor, group: str) -> Callable[[], list[ProgramState]]:
     """Return a function that lists the programs of a group that the supervisor gave up."""
     return lambda: [s for s in supervisor.states() if s.group == group and not s.tried]
 

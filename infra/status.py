@@ -10,19 +10,19 @@ from infra.airflow import instance
 from infra.broker import server
 from infra.processes import drivers
 from infra.processes import ports as ports_module
-from infra.processes.drivers import Driver
+from infra.processes.drivers import DetachedDriver
 from infra.processes.ports import Ports
-from infra.processes.supervisor import State, Supervisor
+from infra.processes.supervisor import ProgramState, Supervisor
 from infra.start import ports_path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Status:
+class InstallationStatus:
     """A look at one installation."""
 
     home: Path
-    programs: tuple[State, ...]
-    drivers: tuple[Driver, ...]
+    programs: tuple[ProgramState, ...]
+    drivers: tuple[DetachedDriver, ...]
     ports: Ports | None
     kafka: str | None  # the address in force, if any
     kafka_answers: bool
@@ -46,14 +46,14 @@ class Status:
         }
 
 
-def look(settings: Settings) -> Status:
+def look(settings: Settings) -> InstallationStatus:
     """Return what runs now; asks the supervisor, the broker and Airflow, starts nothing."""
     ports = ports_module.load(ports_path(settings))
     programs = tuple(Supervisor(settings.home.resolve()).states())
     kafka = _kafka(settings)
     asked = kafka if settings.kafka.bootstrap_servers or any(p.group == "kafka" and p.pid for p in programs) else None
     scheduled = ports is not None and any(p.group == instance.GROUP and p.pid for p in programs)
-    return Status(
+    return InstallationStatus(
         home=settings.home.resolve(),
         programs=programs,
         drivers=tuple(drivers.recorded(settings.run_dir)),
@@ -73,7 +73,7 @@ def _kafka(settings: Settings) -> str | None:
         return None
 
 
-def _driver(driver: Driver) -> dict[str, object]:
+def _driver(driver: DetachedDriver) -> dict[str, object]:
     return {
         "pipeline": driver.pipeline,
         "pid": driver.identity.pid,

@@ -60,7 +60,7 @@ def _stop_airflow(supervisor: Supervisor, tell: Tell) -> None:
     processes.stop([p for p in supervisor.leftovers() if p.pid not in kept], within=TASK_SECONDS)
 
 
-def _stop_drivers(living: list[drivers.Driver], tell: Tell) -> list[Identity]:
+def _stop_drivers(living: list[drivers.DetachedDriver], tell: Tell) -> list[Identity]:
     survivors: list[Identity] = []
     for driver in living:
         tell(f"stopping the stream of {driver.pipeline} (pid {driver.identity.pid})")

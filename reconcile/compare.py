@@ -12,12 +12,12 @@ from cutover.settings import Settings
 from reconcile.attribution import cells, dimension, loss, proof_cache
 from reconcile.attribution.causes import UNEXPLAINED, Findings
 from reconcile.attribution.judgement import judge
-from reconcile.attribution.log_rows import Log
+from reconcile.attribution.log_rows import LogReader
 from reconcile.comparison.diff import Diff
 from reconcile.comparison.sides import BATCH, DIMENSION, Sides, stage
 from reconcile.judgement import series, verdict
-from reconcile.judgement.verdict import Judged
-from reconcile.preconditions.seal import Evidence, SealError
+from reconcile.judgement.verdict import VerdictInput
+from reconcile.preconditions.seal import SealError, SealEvidence
 from reconcile.result import query
 from reconcile.result.codec import scalar
 from reconcile.result.outcome import Events, Expectation, Reconciliation, Rows, Seal, Windows
@@ -26,7 +26,12 @@ _SECOND = 1_000_000
 
 
 def compare(
-    settings: Settings, pipeline: Pipeline, evidence: Evidence, seal: Seal, sides: Sides, log: Log | None = None
+    settings: Settings,
+    pipeline: Pipeline,
+    evidence: SealEvidence,
+    seal: Seal,
+    sides: Sides,
+    log: LogReader | None = None,
 ) -> Reconciliation:
     """Return the comparison of both sides; run id, time and report paths are still to be set.
 
@@ -82,7 +87,7 @@ def compare(
     )
 
 
-def _judged(sides: Sides, findings: Findings) -> Judged:
+def _judged(sides: Sides, findings: Findings) -> VerdictInput:
     bounds = f"""
         SELECT min(window_start), max(window_start) FROM
         (SELECT window_start FROM {BATCH} UNION ALL SELECT window_start FROM {stage(0)})
@@ -90,7 +95,7 @@ def _judged(sides: Sides, findings: Findings) -> Judged:
     first, last = query.first(sides.connection, bounds)
     touched = query.number(sides.connection, "SELECT count(*) FROM touched")
     accepted, with_late = _pairs(sides, 0), _pairs(sides, 1)
-    return Judged(
+    return VerdictInput(
         windows=Windows(
             compared=findings.plain.groups,
             different=findings.different_windows,
@@ -118,7 +123,7 @@ def _rows(sides: Sides, plain: Diff) -> Rows:
     return Rows(compared=compared, missing=plain.missing, extra=plain.extra, changed=plain.changed)
 
 
-def _events(sides: Sides, pipeline: Pipeline, evidence: Evidence) -> Events:
+def _events(sides: Sides, pipeline: Pipeline, evidence: SealEvidence) -> Events:
     """Count records by class up to the cut.
 
     With sliding windows a record falls into several, and may be late in some: it is late then, and accepted too.
@@ -130,7 +135,7 @@ def _events(sides: Sides, pipeline: Pipeline, evidence: Evidence) -> Events:
     return Events(**counts, unknown_fields=sum(record.unknown for record in evidence.records))
 
 
-def _distinct(sides: Sides, pipeline: Pipeline, evidence: Evidence, pairs: dict[str, int]) -> dict[str, int]:
+def _distinct(sides: Sides, pipeline: Pipeline, evidence: SealEvidence, pairs: dict[str, int]) -> dict[str, int]:
     records = "SELECT _class, _partition, _offset, max(epoch_us(event_time)), count(*) FROM ledger GROUP BY ALL"
     found = sides.connection.execute(records).fetchall()
     counts = {name: sum(row[0] == name for row in found) for name in ("malformed", "future", "duplicate", "late")}
@@ -141,7 +146,7 @@ def _distinct(sides: Sides, pipeline: Pipeline, evidence: Evidence, pairs: dict[
     return {**counts, "accepted": rest}
 
 
-def _notes(pipeline: Pipeline, evidence: Evidence, findings: Findings) -> list[str]:
+def _notes(pipeline: Pipeline, evidence: SealEvidence, findings: Findings) -> list[str]:
     """Return what a reader should know about how the numbers came to be."""
     notes = []
     if findings.plain.duplicates_expected:
@@ -153,7 +158,7 @@ def _notes(pipeline: Pipeline, evidence: Evidence, findings: Findings) -> list[s
     return notes
 
 
-def _unbalanced(name: Class, evidence: Evidence) -> str:
+def _unbalanced(name: Class, evidence: SealEvidence) -> str:
     """Return a note if the epochs' own counts of a class and the rows of the epoch log do not agree."""
     counted = sum(record.counts.get(name, 0) for record in evidence.records)
     held = evidence.books.up_to_cut.get(name, 0)

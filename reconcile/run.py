@@ -22,12 +22,12 @@ from cutover.probe import Probe, silent
 from cutover.records.closing import closed_by
 from cutover.settings import Settings
 from reconcile.attribution import causes
-from reconcile.attribution.log_rows import Log
+from reconcile.attribution.log_rows import LogReader
 from reconcile.compare import compare
 from reconcile.comparison import sides
 from reconcile.judgement import history, verdict
 from reconcile.preconditions import damage, log_origin, nothing_compared, seal
-from reconcile.preconditions.seal import Evidence
+from reconcile.preconditions.seal import SealEvidence
 from reconcile.report import files
 from reconcile.result.outcome import Cause, Reconciliation, Seal, SealBreach
 
@@ -44,7 +44,7 @@ def reconcile(  # noqa: PLR0913 -- a range, a cut, and what a test hands in
     epoch: int | None = None,
     probe: Probe = silent,
     clock: Clock | None = None,
-    log: Log | None = None,
+    log: LogReader | None = None,
 ) -> Reconciliation:
     """Compare both sides of a pipeline at the cut of a batch run, write the report, record the run.
 
@@ -119,7 +119,7 @@ def _recorded(
     raise LakeError(msg + "\nHint: compare again once they are done.")
 
 
-def _placed(made: Reconciliation, placed: history.Entry) -> Reconciliation:
+def _placed(made: Reconciliation, placed: history.HistoryEntry) -> Reconciliation:
     """Return the comparison as its line in the history has it: under the id and time of the first that found this."""
     line = placed.made
     stem = f"{made.pipeline}/{line.run_id}"
@@ -155,7 +155,7 @@ def judge(
     start: datetime | None,
     end: datetime | None,
     epoch: int | None,
-    log: Log | None = None,
+    log: LogReader | None = None,
 ) -> tuple[Reconciliation, tuple[Range, ...]]:
     """Return the comparison, or why there is none, and the closed windows that batch did not vouch for.
 
@@ -179,7 +179,7 @@ def _compared(
     start: datetime | None,
     end: datetime | None,
     epoch: int | None,
-    log: Log | None,
+    log: LogReader | None,
 ) -> tuple[Reconciliation, tuple[Range, ...]]:
     """Return the comparison of what the tables hold, as `judge` does.
 
@@ -206,7 +206,7 @@ def _compared(
     return found, (*unjudged, *open_range(pipeline, evidence.watermark))
 
 
-def _empty(pipeline: Pipeline, evidence: Evidence, found: Reconciliation, asked: str | None) -> Reconciliation:
+def _empty(pipeline: Pipeline, evidence: SealEvidence, found: Reconciliation, asked: str | None) -> Reconciliation:
     """Return that nothing was compared: no window is closed, or batch vouches for none."""
     reasons = found.windows.incomplete_because
     breach = _uncovered(evidence, reasons) if reasons else nothing_compared.breach(found, asked=asked)
@@ -231,7 +231,7 @@ def _asked(start: datetime | None, end: datetime | None) -> str | None:
     return " and ".join(f"{word} {bound}" for word, bound in bounds) or None
 
 
-def _uncovered(evidence: Evidence, windows: Mapping[str, int]) -> SealBreach:
+def _uncovered(evidence: SealEvidence, windows: Mapping[str, int]) -> SealBreach:
     found = ", ".join(f"{count:,} {reason}" for reason, count in windows.items())
     text = f"Batch run {evidence.run.run_id}: expected closed windows that can be judged, got none of "
     text += (

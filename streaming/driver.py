@@ -22,10 +22,10 @@ from cutover.log.topic_partitions import log_of
 from cutover.probe import Probe, silent
 from cutover.settings import Settings
 from streaming import reader
-from streaming.microbatch.engine import Stream
-from streaming.process.context import Rim
+from streaming.microbatch.engine import MicrobatchEngine
+from streaming.process.context import DriverContext
 from streaming.process.failure import one_line
-from streaming.process.heartbeat import Beat, first_beat, folder, iso, replace_json
+from streaming.process.heartbeat import HeartbeatWriter, first_beat, folder, iso, replace_json
 from streaming.process.lock import only_driver
 from streaming.recovery import fork
 from streaming.sink import fencing
@@ -67,7 +67,7 @@ def run(
         (place / "stop").unlink(missing_ok=True)
         beat = _started(settings, place, clock)
         try:
-            rim = Rim(
+            rim = DriverContext(
                 settings=settings,
                 pipeline=pipeline,
                 client=LogClient(settings),
@@ -85,10 +85,10 @@ def run(
     return code
 
 
-def _started(settings: Settings, place: Path, clock: Clock) -> Beat:
+def _started(settings: Settings, place: Path, clock: Clock) -> HeartbeatWriter:
     """Say who drives, and begin to beat."""
     first = first_beat(new_run_id(), clock)
-    beat = Beat(place / "heartbeat.json", first, seconds=settings.stream.heartbeat_seconds, clock=clock)
+    beat = HeartbeatWriter(place / "heartbeat.json", first, seconds=settings.stream.heartbeat_seconds, clock=clock)
     try:
         replace_json(place / "driver.json", {**asdict(first.identity), "run_id": first.run_id})
         beat.start()
@@ -100,13 +100,13 @@ def _started(settings: Settings, place: Path, clock: Clock) -> Beat:
     return beat
 
 
-def _drive(rim: Rim, until: Until) -> bool:
+def _drive(rim: DriverContext, until: Until) -> bool:
     """Return whether it came to where it was to stop; a wish to stop may be earlier than the cut of a drain."""
     with _signals(rim.stopping):
         committer, beginning = begin(rim)
         if start_offsets.sealed(rim.pipeline, beginning.record, again=until == "final"):
             return True
-        stream = Stream(rim, committer, beginning)
+        stream = MicrobatchEngine(rim, committer, beginning)
         if until != "forever":
             stream.limit = rim.client.latest(log_of(rim.pipeline), rim.pipeline.source.isolation)
         if not stream.drained:
@@ -116,7 +116,7 @@ def _drive(rim: Rim, until: Until) -> bool:
         return until == "forever" or stream.drained
 
 
-def begin(rim: Rim) -> tuple[Committer, start_offsets.Beginning]:
+def begin(rim: DriverContext) -> tuple[Committer, start_offsets.StartOffsets]:
     """Check settings, table and log, and only then make what is not there yet."""
     start_offsets.refuse_unsafe(rim.settings, rim.pipeline)
     dimension.check(rim.settings, rim.pipeline)
@@ -140,7 +140,7 @@ def begin(rim: Rim) -> tuple[Committer, start_offsets.Beginning]:
     return committer, beginning
 
 
-def _announce(rim: Rim, beginning: start_offsets.Beginning) -> None:
+def _announce(rim: DriverContext, beginning: start_offsets.StartOffsets) -> None:
     if beginning.record is None:
         log.info("stream_begins", pipeline=rim.pipeline.name, offsets=dict(beginning.offsets))
         return
@@ -150,7 +150,7 @@ def _announce(rim: Rim, beginning: start_offsets.Beginning) -> None:
     log.info("epoch_resumed", pipeline=rim.pipeline.name, sentence=sentence, offsets=dict(beginning.offsets))
 
 
-def _fail(name: str, beat: Beat, error: BaseException) -> None:
+def _fail(name: str, beat: HeartbeatWriter, error: BaseException) -> None:
     if isinstance(error, KeyboardInterrupt):
         beat.end(state="STOPPED", exit_code=INTERRUPTED)
         return

@@ -9,9 +9,9 @@ from cutover.engine import spark
 from cutover.errors import CutoverError, LakeError, LogError
 from cutover.events import log
 from cutover.lake.integrity import same_log
-from streaming.microbatch.engine import Stream
+from streaming.microbatch.engine import MicrobatchEngine
 from streaming.process import backpressure
-from streaming.process.context import Rim
+from streaming.process.context import DriverContext
 from streaming.process.failure import explain
 from streaming.source import query, start_offsets
 
@@ -26,12 +26,12 @@ SILENT_PATIENCE_SECONDS = 5.0
 """The same while no broker answers: what it waits for may never come."""
 
 
-def prepare(rim: Rim) -> None:
+def prepare(rim: DriverContext) -> None:
     """Let Spark start while table and log are looked at: it takes longer than they do."""
     spark.start_early(rim.settings, app=_app(rim))
 
 
-def read(rim: Rim, stream: Stream) -> None:
+def read(rim: DriverContext, stream: MicrobatchEngine) -> None:
     """Run queries until the stream is stopped or has reached its cut.
 
     A query that ends because no broker answers is followed by another one as soon as one does, from the offsets of the
@@ -42,7 +42,7 @@ def read(rim: Rim, stream: Stream) -> None:
     """
     session = spark.session(rim.settings, app=_app(rim))
     while not (rim.stopping.is_set() or stream.drained):
-        wanted = query.Reading(pipeline=rim.pipeline, offsets=stream.position, checkpoint=stream.checkpoint)
+        wanted = query.QuerySource(pipeline=rim.pipeline, offsets=stream.position, checkpoint=stream.checkpoint)
         stream.begin_query(session)
         running = query.start(session, rim.settings, wanted, stream.each)
         why = _run(rim, stream, running, session)
@@ -54,11 +54,13 @@ def read(rim: Rim, stream: Stream) -> None:
         _await_broker(rim, stream)
 
 
-def _app(rim: Rim) -> str:
+def _app(rim: DriverContext) -> str:
     return f"cutover-{rim.pipeline.name}"
 
 
-def _run(rim: Rim, stream: Stream, running: "StreamingQuery", session: "SparkSession") -> CutoverError | None:
+def _run(
+    rim: DriverContext, stream: MicrobatchEngine, running: "StreamingQuery", session: "SparkSession"
+) -> CutoverError | None:
     """Run one query to its end and return why it failed; None if it was asked to end."""
     why: CutoverError | None = None
     try:
@@ -72,7 +74,7 @@ def _run(rim: Rim, stream: Stream, running: "StreamingQuery", session: "SparkSes
     return why or (stream.failure if isinstance(stream.failure, CutoverError) else None)
 
 
-def _watched(rim: Rim, stream: Stream, running: "StreamingQuery") -> BaseException | None:
+def _watched(rim: DriverContext, stream: MicrobatchEngine, running: "StreamingQuery") -> BaseException | None:
     """Watch a query; return what it failed by, if it did."""
     try:
         _watch(rim, stream, running)
@@ -81,7 +83,7 @@ def _watched(rim: Rim, stream: Stream, running: "StreamingQuery") -> BaseExcepti
     return stream.failure
 
 
-def _watch(rim: Rim, stream: Stream, running: "StreamingQuery") -> None:
+def _watch(rim: DriverContext, stream: MicrobatchEngine, running: "StreamingQuery") -> None:
     rim.beat.say(state="RUNNING")
     pace: backpressure.Pace = "RUNNING"
     while stream.failure is None and not (rim.stopping.is_set() or stream.drained):
@@ -94,7 +96,7 @@ def _watch(rim: Rim, stream: Stream, running: "StreamingQuery") -> None:
         _await_next_look(rim, stream)
 
 
-def _await_next_look(rim: Rim, stream: Stream) -> None:
+def _await_next_look(rim: DriverContext, stream: MicrobatchEngine) -> None:
     """Wait for a trigger's time, or until there is an end to see to.
 
     An epoch alone is no reason to look: it has looked at the log itself, and a look makes the broker read partitions.
@@ -107,12 +109,12 @@ def _await_next_look(rim: Rim, stream: Stream) -> None:
         stream.wake.clear()
 
 
-def _heed_stop_file(rim: Rim) -> None:
+def _heed_stop_file(rim: DriverContext) -> None:
     if (rim.place / "stop").exists():
         rim.stopping.set()
 
 
-def _look(rim: Rim, stream: Stream) -> None:
+def _look(rim: DriverContext, stream: MicrobatchEngine) -> None:
     try:
         stream.look()
     except LogError as error:
@@ -122,7 +124,7 @@ def _look(rim: Rim, stream: Stream) -> None:
         log.warning("kafka_unreachable", pipeline=rim.pipeline.name, waiting_before="look")
 
 
-def _await_broker(rim: Rim, stream: Stream) -> None:
+def _await_broker(rim: DriverContext, stream: MicrobatchEngine) -> None:
     """Wait until the log answers and still is what the table was built from, or until the driver is asked to stop.
 
     Raises:
@@ -145,7 +147,14 @@ def _await_broker(rim: Rim, stream: Stream) -> None:
             return
 
 
-def _halt(rim: Rim, stream: Stream, running: "StreamingQuery", session: "SparkSession", *, will_go_on: bool) -> None:
+def _halt(
+    rim: DriverContext,
+    stream: MicrobatchEngine,
+    running: "StreamingQuery",
+    session: "SparkSession",
+    *,
+    will_go_on: bool,
+) -> None:
     """Let the epoch in hand finish, then end the query; an epoch that does not finish is left to the next driver."""
     if not will_go_on:
         rim.stopping.set()

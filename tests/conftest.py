@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cutover.settings import Kafka, Settings, Spark
+from cutover.settings import KafkaSettings, Settings, SparkSettings
 from tests.support import capabilities
 from tests.support.broker import running_broker
 
@@ -45,13 +45,13 @@ def kafka_bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture
 def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     """Return settings with a home of this test's own and no broker: for tests that need no log."""
-    return Settings(home=tmp_path_factory.mktemp("home"), spark=Spark(master="local[2]", driver_memory="1g"))
+    return Settings(home=tmp_path_factory.mktemp("home"), spark=SparkSettings(master="local[2]", driver_memory="1g"))
 
 
 @pytest.fixture
 def kafka_settings(settings: Settings, kafka_bootstrap: str) -> Settings:
     """Return this test's settings with the session's broker."""
-    return settings.model_copy(update={"kafka": Kafka(bootstrap_servers=kafka_bootstrap)})
+    return settings.model_copy(update={"kafka": KafkaSettings(bootstrap_servers=kafka_bootstrap)})
 
 
 @pytest.fixture
@@ -67,6 +67,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
     from cutover.engine.spark import session  # noqa: PLC0415 -- tests without Spark do not pay for it
 
     home = tmp_path_factory.mktemp("spark")
-    created = session(Settings(home=home, spark=Spark(master="local[2]", driver_memory="1g")), app="tests")
+    created = session(Settings(home=home, spark=SparkSettings(master="local[2]", driver_memory="1g")), app="tests")
     yield created
     created.stop()

@@ -15,7 +15,7 @@ Labelled = tuple[str, Interval]  # what becomes of a window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Touch:
+class TouchedWindow:
     """A window that holds records, and the newest scan that found one."""
 
     window: Interval
@@ -23,7 +23,7 @@ class Touch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Horizon:
+class PlanBounds:
     """What bounds a run: time at the cut, the wanted range, and what the log can no longer give."""
 
     window: Aligned
@@ -36,7 +36,7 @@ class Horizon:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class RunPlan:
     """The closed windows of a run, by what becomes of them."""
 
     compute: tuple[Interval, ...]  # ascending
@@ -45,7 +45,7 @@ class Plan:
     expired: tuple[Interval, ...]  # dirty, and not to be computed any more
 
 
-def plan(touches: Iterable[Touch], history: Sequence[Sequence[Range]], horizon: Horizon) -> Plan:
+def plan(touches: Iterable[TouchedWindow], history: Sequence[Sequence[Range]], horizon: PlanBounds) -> RunPlan:
     """Sort the closed windows into those to compute, those left stale, and those that have expired.
 
     Args:
@@ -60,7 +60,7 @@ def plan(touches: Iterable[Touch], history: Sequence[Sequence[Range]], horizon: 
         for touch, scan in zip(ordered, computed_by, strict=True)
     ]
     whole = _whole(labels, horizon)
-    return Plan(
+    return RunPlan(
         compute=tuple(window for label, window in labels if label == "compute"),
         computed=_ranges(labels, "compute") if whole is None else (whole,),
         stale=_ranges(labels, "stale"),
@@ -68,7 +68,7 @@ def plan(touches: Iterable[Touch], history: Sequence[Sequence[Range]], horizon: 
     )
 
 
-def cover(plan: Plan, former: Sequence[Range], *, until: int | None) -> Plan:
+def cover(plan: RunPlan, former: Sequence[Range], *, until: int | None) -> RunPlan:
     """Return a plan of every window there is, so that it takes the place of what former runs left outside of it too.
 
     Args:
@@ -91,7 +91,7 @@ def inside(window: Interval, span: Range) -> bool:
     return span[0] <= window.start and window.end <= span[1]
 
 
-def _label(window: Interval, dirty: bool, horizon: Horizon) -> str:
+def _label(window: Interval, dirty: bool, horizon: PlanBounds) -> str:
     if horizon.closed is None or window.end > horizon.closed:
         return "open"
     if horizon.ahead is not None:
@@ -104,7 +104,7 @@ def _label(window: Interval, dirty: bool, horizon: Horizon) -> str:
     return "compute" if wanted or horizon.wanted is None else "stale"
 
 
-def _whole(labels: Sequence[Labelled], horizon: Horizon) -> Range | None:
+def _whole(labels: Sequence[Labelled], horizon: PlanBounds) -> Range | None:
     """Return the closed part of the wanted range, if every window in it can be computed: those without a record too.
 
     Rows that lie there without a record are cleared; to compute only from the first touched window on would keep them.

@@ -4,10 +4,10 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from batch.cut import Target
+from batch.cut import BatchCut
 from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.dimensions import joined_versions
-from cutover.lake.dimensions.joined_versions import Span
+from cutover.lake.dimensions.joined_versions import VersionSpan
 from cutover.lake.dimensions.rejoin import Rejoin, Spans
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.records.enrich import NONE, Dimensions
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-class Lookups:
+class BatchEnrichment:
     """One run's dimensions, and what it has joined with which version."""
 
-    def __init__(self, settings: Settings, pipeline: Pipeline, target: Target) -> None:
+    def __init__(self, settings: Settings, pipeline: Pipeline, target: BatchCut) -> None:
         self._rejoin = Rejoin(settings, pipeline) if pipeline.lookups else None
         self._known: Spans = {} if self._rejoin is None else self._rejoin.recorded(_records(target))
-        self._spans: dict[str, list[Span]] = defaultdict(list)
+        self._spans: dict[str, list[VersionSpan]] = defaultdict(list)
 
     @property
-    def spans(self) -> Mapping[str, tuple[Span, ...]]:
+    def spans(self) -> Mapping[str, tuple[VersionSpan, ...]]:
         """Return what was joined with which version so far, by lookup."""
         return {name: joined_versions.merged(spans) for name, spans in self._spans.items()}
 
@@ -47,6 +47,6 @@ class Lookups:
         return NONE if self._rejoin is None else self._rejoin.frames(spark, spans)
 
 
-def _records(target: Target) -> Sequence[EpochRecord]:
+def _records(target: BatchCut) -> Sequence[EpochRecord]:
     """Return the epochs up to the cut, which is pinned."""
     return [record for record in EpochLog(target.version.uri).records() if record.epoch <= target.record.epoch]

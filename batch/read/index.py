@@ -12,7 +12,7 @@ import duckdb
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable
 
-from batch.plan.dirty import Touch
+from batch.plan.dirty import TouchedWindow
 from batch.plan.retention import outdated
 from cutover.definition.compile.fingerprint import batch_fingerprint
 from cutover.definition.model.pipeline import Pipeline
@@ -27,7 +27,7 @@ from cutover.lake.tables import checksums, commits, data_files, delta, upkeep
 from cutover.lake.tables.schemas import BATCH_INDEX, batch_ledger_schema
 from cutover.log.cut import LogId
 from cutover.records.reading.scan import Offsets
-from cutover.records.reading.segments import Span
+from cutover.records.reading.segments import OffsetSpan
 from cutover.settings import Settings
 
 _RANGES = """
@@ -43,7 +43,7 @@ _GROWING: tuple[BatchTable, ...] = ("batch_index", "batch_ledger")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class History:
+class IndexHistory:
     """The runs whose scans still hold: same definition, same batch side."""
 
     runs: tuple[BatchRun, ...]  # oldest first; the index is the ordinal of the scan
@@ -69,7 +69,7 @@ class History:
 
 def load(
     settings: Settings, pipeline: Pipeline, log: LogId, recorded: Sequence[Loss] = (), *, judging: str | None = None
-) -> History:
+) -> IndexHistory:
     """Return the runs on which this one builds: the newest ones with the batch definition in force.
 
     A run of another team's SQL ends the row: it has taken over the table, and the index of those before it is gone. So
@@ -95,11 +95,11 @@ def load(
             msg = f"Batch of `{pipeline.name}`: expected its earlier runs' topic id {run.topic_id}, got {log.topic_id}."
             hint = f"\nHint: the topic was made again; `cutover accept-loss {pipeline.name}` shows how to go on."
             raise LogError(msg + hint, runbook="TopicIdentityChanged")
-    return History(runs=tuple(runs[::-1]))
+    return IndexHistory(runs=tuple(runs[::-1]))
 
 
 def bind_ranges(
-    connection: duckdb.DuckDBPyConnection, settings: Settings, pipeline: Pipeline, history: History
+    connection: duckdb.DuckDBPyConnection, settings: Settings, pipeline: Pipeline, history: IndexHistory
 ) -> None:
     """Make the table `ranges`: scan, `_partition`, window (microseconds), first and last offset."""
     uri = batch_uri(settings, pipeline, "batch_index")
@@ -119,10 +119,10 @@ def add_ranges(connection: duckdb.DuckDBPyConnection, rows: str, scan: int) -> N
     )
 
 
-def touches(connection: duckdb.DuckDBPyConnection) -> list[Touch]:
+def touches(connection: duckdb.DuckDBPyConnection) -> list[TouchedWindow]:
     """Return every window that holds records, with the newest scan that found one."""
     rows = connection.execute("SELECT window_start, window_end, max(scan) FROM ranges GROUP BY ALL").fetchall()
-    return [Touch(window=Interval(start, end), scan=scan) for start, end, scan in rows]
+    return [TouchedWindow(window=Interval(start, end), scan=scan) for start, end, scan in rows]
 
 
 def expired_windows(connection: duckdb.DuckDBPyConnection, earliest: Mapping[int, int], before: int) -> frozenset[int]:
@@ -145,7 +145,7 @@ def beyond(connection: duckdb.DuckDBPyConnection, cut: Mapping[int, int]) -> fro
     return frozenset(row[0] for row in connection.execute(query).fetchall())
 
 
-def spans(connection: duckdb.DuckDBPyConnection, windows: str, *, before: int) -> list[Span]:
+def spans(connection: duckdb.DuckDBPyConnection, windows: str, *, before: int) -> list[OffsetSpan]:
     """Return where the records of some windows lie, as scans before a scan found them.
 
     Args:
@@ -155,7 +155,7 @@ def spans(connection: duckdb.DuckDBPyConnection, windows: str, *, before: int) -
     """
     query = f"SELECT _partition, first_offset, last_offset FROM ranges SEMI JOIN {windows} USING (window_start) WHERE scan < ?"  # noqa: S608, E501 -- names of ours
     rows = connection.execute(query, [before]).fetchall()
-    return [Span(partition=partition, first=first, last=last) for partition, first, last in rows]
+    return [OffsetSpan(partition=partition, first=first, last=last) for partition, first, last in rows]
 
 
 def inside_sql(ranges: Sequence[Range]) -> str:
@@ -165,7 +165,7 @@ def inside_sql(ranges: Sequence[Range]) -> str:
 
 
 def record_scan(
-    settings: Settings, pipeline: Pipeline, history: History, *, ranges: pa.Table, ledger: pa.Table, run_id: str
+    settings: Settings, pipeline: Pipeline, history: IndexHistory, *, ranges: pa.Table, ledger: pa.Table, run_id: str
 ) -> int:
     """Write what a scan found; a repeat after a kill leaves nothing double.
 
@@ -233,7 +233,7 @@ def _bind_offsets(connection: duckdb.DuckDBPyConnection, name: str, offsets: Map
     connection.register(name, pa.table({"partition": list(offsets), "first": list(offsets.values())}, schema=schema))
 
 
-def new_offsets(history: History, cut: Mapping[int, int]) -> Offsets:
+def new_offsets(history: IndexHistory, cut: Mapping[int, int]) -> Offsets:
     """Return what no run has scanned: `[previous cut, cut)` by partition; partitions without any are left out."""
     done = history.scanned
     spans_ = {partition: (done.get(partition, 0), end) for partition, end in cut.items()}

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import duckdb
 import pyarrow as pa
 
-from batch.cut import Target
+from batch.cut import BatchCut
 from batch.staging import Staging
 from cutover.definition.model.pipeline import Pipeline, SameDefinition
 from cutover.definition.model.windows import Fixed, Sessions
@@ -78,13 +78,13 @@ def empty(pipeline: Pipeline, connection: duckdb.DuckDBPyConnection) -> None:
     _bind_touched(pipeline, connection, SCAN, where="true")
 
 
-def range_rows(connection: duckdb.DuckDBPyConnection, run_id: str, target: Target) -> pa.Table:
+def range_rows(connection: duckdb.DuckDBPyConnection, run_id: str, target: BatchCut) -> pa.Table:
     """Return the index rows of the scan."""
     query = f"SELECT 'range' AS _kind, $run AS _run, $epoch AS _epoch, *, NULL AS _record FROM {TOUCHED}"  # noqa: S608
     return _table(connection, query, {"run": run_id, "epoch": target.record.epoch}, BATCH_INDEX)
 
 
-def ledger_rows(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, run_id: str, target: Target) -> pa.Table:
+def ledger_rows(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, run_id: str, target: BatchCut) -> pa.Table:
     """Return the rows of the scan that count in no window, and those of the computed windows that have a twin there."""
     rows = f"SELECT * FROM {SCAN} WHERE _class <> '{Class.ACCEPTED}'"  # noqa: S608 -- names of ours
     if tells_twins(pipeline):

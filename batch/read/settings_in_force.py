@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from batch.cut import Target
-from batch.read.index import History
+from batch.cut import BatchCut
+from batch.read.index import IndexHistory
 from cutover.definition.model.pipeline import Pipeline
 from cutover.engine import code, readback
 from cutover.engine.in_force import InForce, Ran, drifts
@@ -36,13 +36,13 @@ class OtherSettings(Exception):  # noqa: N818 -- no error: the run begins anew, 
 
 
 @dataclass(slots=True)
-class Judging:
+class RunSettingsRecorder:
     """Settings in force and isolation, of all reads of one run; nothing before the first one."""
 
     found: InForce | None = None
     isolations: set[str] = field(default_factory=set)
 
-    def recorded(self, pipeline: Pipeline, history: History) -> dict[str, Any]:
+    def recorded(self, pipeline: Pipeline, history: IndexHistory) -> dict[str, Any]:
         """Return what a run records of it, by field; of a run that read nothing it is as before."""
         before = history.newest
         if self.found is None:
@@ -53,7 +53,7 @@ class Judging:
         isolation = ",".join(sorted(self.isolations)) or pipeline.source.isolation
         return {"isolation": isolation, "in_force": digest, "in_force_items": items}
 
-    def note(self, records: "DataFrame", pipeline: Pipeline, history: History) -> None:
+    def note(self, records: "DataFrame", pipeline: Pipeline, history: IndexHistory) -> None:
         """Take note of one read.
 
         Raises:
@@ -63,7 +63,7 @@ class Judging:
         self.look(records.sparkSession, pipeline, history)
         self.isolations.add(readback.isolation(records))
 
-    def look(self, spark: "SparkSession", pipeline: Pipeline, history: History) -> None:
+    def look(self, spark: "SparkSession", pipeline: Pipeline, history: IndexHistory) -> None:
         """Take note of a session that reads the log; raises as `note`."""
         now = readback.of_session(spark, pipeline, {"code of batch": code.hashes(OWN)})
         if self.found is not None and now != self.found:
@@ -74,7 +74,7 @@ class Judging:
         self.found = now
 
 
-def are_apart(history: History, target: Target) -> bool:
+def are_apart(history: IndexHistory, target: BatchCut) -> bool:
     """Return whether stream and batch are recorded with settings that differ: a run with nothing to read looks again.
 
     Else a batch table that was computed under settings that nobody meant would stay until the next record comes.

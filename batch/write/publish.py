@@ -6,7 +6,7 @@ from typing import Any
 
 from deltalake import CommitProperties
 
-from batch.context import Found, Work
+from batch.context import RunContext, StagedRun
 from batch.read import index, scan
 from batch.write.replace import replace_windows
 from batch.write.result import staged_rows
@@ -19,7 +19,7 @@ from cutover.lake.tables.schemas import batch_schema
 from cutover.probe import Probe
 
 
-def publish(work: Work, found: Found, probe: Probe, clock: Clock) -> BatchRun:
+def publish(work: RunContext, found: StagedRun, probe: Probe, clock: Clock) -> BatchRun:
     """Commit the index and the ledger, the batch table, and the run; return the run.
 
     A run that is killed before its own row was written never counted: the next one takes its index and ledger rows out,
@@ -56,7 +56,7 @@ def summary(run: BatchRun) -> dict[str, Any]:
     }
 
 
-def _replace(work: Work, found: Found) -> int:
+def _replace(work: RunContext, found: StagedRun) -> int:
     table = delta.ensure(batch_uri(work.settings, work.pipeline), batch_schema(work.pipeline))
     note = json.dumps({"run_id": work.run_id, "epoch": work.target.record.epoch})
     return replace_windows(
@@ -69,7 +69,7 @@ def _replace(work: Work, found: Found) -> int:
     )
 
 
-def _run(work: Work, found: Found, versions: Mapping[str, int], clock: Clock) -> BatchRun:
+def _run(work: RunContext, found: StagedRun, versions: Mapping[str, int], clock: Clock) -> BatchRun:
     record, finished = work.target.record, clock.now()
     return BatchRun(
         run_id=work.run_id,

@@ -2,8 +2,8 @@
 
 import pyarrow as pa
 
-from batch.context import Work
-from batch.plan.dirty import Plan
+from batch.context import RunContext
+from batch.plan.dirty import RunPlan
 from batch.read import index, scan, sql
 from cutover.definition.model.pipeline import SameDefinition
 from cutover.lake.tables import delta
@@ -14,7 +14,7 @@ from cutover.records.reading import segments
 STAGED, WINDOWS = "staged", "wanted_windows"
 
 
-def stage_result(work: Work, plan: Plan) -> None:
+def stage_result(work: RunContext, plan: RunPlan) -> None:
     """Make the table `staged`: the rows of the planned windows, `_epoch` the cut's.
 
     Rows come from the log alone. What this run scanned is at hand; records of these windows that an earlier run scanned
@@ -32,7 +32,7 @@ def stage_result(work: Work, plan: Plan) -> None:
         stage_rows(work, _same_definition(work) if same else _team_sql(work, plan))
 
 
-def stage_rows(work: Work, query: str | None) -> None:
+def stage_rows(work: RunContext, query: str | None) -> None:
     """Make the table `staged` of a query's rows, in the batch table's columns and types; None: of none."""
     query = query or f"SELECT * FROM {_empty(work)}"  # noqa: S608 -- a name of ours
     columns = ", ".join(
@@ -42,13 +42,13 @@ def stage_rows(work: Work, query: str | None) -> None:
     work.connection.execute(f"CREATE TEMP TABLE {STAGED} AS SELECT {columns} FROM ({query})")  # noqa: S608 -- quoted
 
 
-def staged_rows(work: Work) -> pa.Table:
+def staged_rows(work: RunContext) -> pa.Table:
     """Return the staged rows in the batch table's schema."""
     query = f"SELECT * FROM {STAGED} ORDER BY ALL"  # noqa: S608 -- a name of ours
     return work.connection.sql(query).to_arrow_table().cast(batch_schema(work.pipeline))
 
 
-def _same_definition(work: Work) -> str:
+def _same_definition(work: RunContext) -> str:
     rows = _once(work) if scan.tells_twins(work.pipeline) else _scanned(work)
     work.connection.execute(
         f"CREATE TEMP VIEW {scan.COUNTED} AS SELECT * FROM ({rows}) "  # noqa: S608 -- names of ours
@@ -58,7 +58,7 @@ def _same_definition(work: Work) -> str:
     return f"SELECT *, {int(work.target.record.epoch)}::BIGINT AS _epoch FROM ({folded})"  # noqa: S608 -- ours
 
 
-def _scanned(work: Work) -> str:
+def _scanned(work: RunContext) -> str:
     """Return the query of what this run scanned, and of what an earlier one did, read again."""
     again = segments.reads(index.spans(work.connection, WINDOWS, before=work.scan))
     sources = [scan.SCAN]
@@ -68,20 +68,20 @@ def _scanned(work: Work) -> str:
     return " UNION ALL BY NAME ".join(f"SELECT * FROM {source}" for source in sources)  # noqa: S608 -- names of ours
 
 
-def _once(work: Work) -> str:
+def _once(work: RunContext) -> str:
     """Return the query of all records of the planned windows, read together: a twin may lie in any earlier scan."""
     reads = segments.reads(index.spans(work.connection, WINDOWS, before=work.scan + 1))
     scan.count_once(work.records(reads), work.pipeline, work.staged, work.dimensions(reads))
     return f"SELECT * FROM {scan.ONCE}"  # noqa: S608 -- a name of ours
 
 
-def _team_sql(work: Work, plan: Plan) -> str:
+def _team_sql(work: RunContext, plan: RunPlan) -> str:
     reads = segments.reads(index.spans(work.connection, WINDOWS, before=work.scan + 1))
     events = sql.events(work.records(reads), work.pipeline, work.dimensions(reads))
     sql.stage(events, work.pipeline, plan.compute, work.staged)
     return sql.result_sql(work.connection, work.pipeline, WINDOWS, work.target.record.epoch)
 
 
-def _empty(work: Work) -> str:
+def _empty(work: RunContext) -> str:
     work.connection.register("no_rows", batch_schema(work.pipeline).empty_table())
     return "no_rows"

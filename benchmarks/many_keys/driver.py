@@ -10,7 +10,7 @@ from pathlib import Path
 from benchmarks.soak.workload import Notes
 from cutover import events
 from cutover.definition import Count, Fixed, Lateness, Max, Pipeline, Sum, Topic
-from cutover.settings import Kafka, Settings, Spark, Stream
+from cutover.settings import KafkaSettings, Settings, SparkSettings, StreamSettings
 from streaming import driver
 
 TOPIC = "many"
@@ -38,9 +38,9 @@ def settings_of(home: Path, bootstrap: str, fold_every: int) -> Settings:
     """Return the settings: the defaults, but that what was read is folded soon."""
     return Settings(
         home=home,
-        kafka=Kafka(bootstrap_servers=bootstrap),
-        spark=Spark(master="local[2]", driver_memory="1g"),
-        stream=Stream(trigger_seconds=0.1, fold_every=fold_every),
+        kafka=KafkaSettings(bootstrap_servers=bootstrap),
+        spark=SparkSettings(master="local[2]", driver_memory="1g"),
+        stream=StreamSettings(trigger_seconds=0.1, fold_every=fold_every),
     )
 
 

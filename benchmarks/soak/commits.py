@@ -26,10 +26,10 @@ from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import epoch_log_schema
 from cutover.log.kafka import LogClient
-from cutover.settings import Kafka, Settings
+from cutover.settings import KafkaSettings, Settings
 from streaming.compaction.compactor import Compactor
-from streaming.process.context import Rim
-from streaming.process.heartbeat import Beat, first_beat
+from streaming.process.context import DriverContext
+from streaming.process.heartbeat import HeartbeatWriter, first_beat
 from streaming.sink.committer import NO_HOOKS, Committer
 
 SAMPLE_EVERY = 20
@@ -42,10 +42,12 @@ def run(settings: Settings, epochs: int, out: Path) -> None:
     """Commit so many epochs and note what each cost."""
     pipeline, clock = workload.pipeline("soak"), SystemClock()
     notes = workload.Notes(out)
-    beat = Beat(settings.run_dir / "heartbeat.json", first_beat("soak", clock), seconds=60, clock=clock)
+    beat = HeartbeatWriter(settings.run_dir / "heartbeat.json", first_beat("soak", clock), seconds=60, clock=clock)
     client = LogClient(settings)  # asked nothing here
     place = settings.run_dir / "soak"
-    rim = Rim(settings=settings, pipeline=pipeline, client=client, clock=clock, probe=notes, beat=beat, place=place)
+    rim = DriverContext(
+        settings=settings, pipeline=pipeline, client=client, clock=clock, probe=notes, beat=beat, place=place
+    )
     version = versions.open_or_create(settings, pipeline, clock)
     schema = epoch_log_schema(pipeline)
     table = delta.ensure(version.uri, schema, partition_by=["_kind"], configuration=SCALED_LOG)
@@ -118,7 +120,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=10_000)
     parser.add_argument("--home", type=Path, required=True)
     args = parser.parse_args()
-    settings = Settings(home=args.home, kafka=Kafka(bootstrap_servers="127.0.0.1:1"))
+    settings = Settings(home=args.home, kafka=KafkaSettings(bootstrap_servers="127.0.0.1:1"))
     run(settings, args.epochs, args.home / "commits.jsonl")
     print(json.dumps({"notes": str(args.home / "commits.jsonl")}))
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from benchmarks.soak import workload
 from cutover import events
 from cutover.probe import Point
-from cutover.settings import Kafka, Settings, Spark, Stream
+from cutover.settings import KafkaSettings, Settings, SparkSettings, StreamSettings
 from streaming import driver
 from streaming.process.heartbeat import folder
 
@@ -21,9 +21,9 @@ def settings_of(home: Path, bootstrap: str) -> Settings:
     """Return the soak's settings: the defaults, but for the pace."""
     return Settings(
         home=home,
-        kafka=Kafka(bootstrap_servers=bootstrap),
-        spark=Spark(master="local[1]", driver_memory="1g"),
-        stream=Stream(trigger_seconds=TRIGGER_SECONDS),
+        kafka=KafkaSettings(bootstrap_servers=bootstrap),
+        spark=SparkSettings(master="local[1]", driver_memory="1g"),
+        stream=StreamSettings(trigger_seconds=TRIGGER_SECONDS),
     )
 
 

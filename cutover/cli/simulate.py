@@ -11,7 +11,7 @@ from rich.console import Console
 from cutover.errors import DefinitionError
 from cutover.panes.model import Outcome
 from cutover.scenarios import compare, plot, show
-from cutover.scenarios.compare import Difference
+from cutover.scenarios.compare import PaneDifference
 from cutover.scenarios.reading.parse import parse_cases, parse_file
 from cutover.scenarios.reading.scenario import Scenario
 from cutover.scenarios.runners import runner as runner_of
@@ -58,11 +58,11 @@ def _refuse_without_panes(file: Path, asked: Sequence[Scenario]) -> None:
             raise DefinitionError(msg + "nothing.")
 
 
-def _differences(scenario: Scenario, outcome: Outcome) -> Sequence[Difference] | None:
+def _differences(scenario: Scenario, outcome: Outcome) -> Sequence[PaneDifference] | None:
     return None if scenario.expected is None else compare.differences(scenario, scenario.expected, outcome)
 
 
-def _print(scenario: Scenario, runner: str, outcome: Outcome, differences: Sequence[Difference] | None) -> None:
+def _print(scenario: Scenario, runner: str, outcome: Outcome, differences: Sequence[PaneDifference] | None) -> None:
     if differences is None:
         show.table(Console(), scenario, runner, outcome)
     else:

@@ -9,7 +9,7 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.engine import queries
 from cutover.engine.in_force import InForce
 from cutover.errors import LakeError
-from cutover.lake.dimensions.joined_versions import Span
+from cutover.lake.dimensions.joined_versions import VersionSpan
 from cutover.lake.paths import batch_uri
 from cutover.lake.tables import delta
 from cutover.log import mark
@@ -70,7 +70,9 @@ class BatchRun:
     contract: tuple[ExpectationResult, ...] = ()
     marks: Marks = field(default_factory=dict)  # partition -> the last records before `cut`
     open_from: int | None = None  # of sessions: start of the first one that was not final, or not to be computed
-    dimensions: Mapping[str, tuple[Span, ...]] = field(default_factory=dict)  # lookup -> what it read of which version
+    dimensions: Mapping[str, tuple[VersionSpan, ...]] = field(
+        default_factory=dict
+    )  # lookup -> what it read of which version
     in_force: str | None = None  # digest of the settings that records were judged by; None: none was, up to this run
     in_force_items: Mapping[str, Mapping[str, str]] | None = None  # them, of the first run with this digest
     started: str = ""
@@ -109,7 +111,7 @@ class BatchRun:
         raw["wanted"] = tuple(raw["wanted"]) if raw.get("wanted") else None
         raw["stale"] = tuple((a, b) for a, b in raw["stale"])
         raw["incomplete"] = tuple(Incomplete(**row) for row in raw["incomplete"])
-        raw["dimensions"] = {n: tuple(Span(**s) for s in of) for n, of in raw.get("dimensions", {}).items()}
+        raw["dimensions"] = {n: tuple(VersionSpan(**s) for s in of) for n, of in raw.get("dimensions", {}).items()}
         raw["contract"] = tuple(ExpectationResult(**row) for row in raw["contract"])
         return cls(**raw)
 

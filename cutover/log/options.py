@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from cutover.errors import DefinitionError
-from cutover.settings import Kafka
+from cutover.settings import KafkaSettings
 
 ALLOWED = {
     "client.id",
@@ -27,7 +27,7 @@ _JAVA_LOGIN = {
 }
 
 
-def check(kafka: Kafka) -> None:
+def check(kafka: KafkaSettings) -> None:
     """Refuse client keys that could load code, reach elsewhere or move the reader.
 
     Raises:
@@ -44,7 +44,7 @@ def check(kafka: Kafka) -> None:
         raise DefinitionError(msg + f"with them alone, got {kafka.mechanism or 'none'}.")
 
 
-def secret(kafka: Kafka) -> str | None:
+def secret(kafka: KafkaSettings) -> str | None:
     """Return the password from the environment or the file.
 
     Raises:
@@ -61,7 +61,7 @@ def secret(kafka: Kafka) -> str | None:
         raise DefinitionError(msg) from None
 
 
-def librdkafka(kafka: Kafka, bootstrap: str) -> dict[str, str]:
+def librdkafka(kafka: KafkaSettings, bootstrap: str) -> dict[str, str]:
     """Return the keys of confluent-kafka.
 
     Raises:
@@ -77,7 +77,7 @@ def librdkafka(kafka: Kafka, bootstrap: str) -> dict[str, str]:
     return options
 
 
-def spark(kafka: Kafka, bootstrap: str) -> dict[str, str]:
+def spark(kafka: KafkaSettings, bootstrap: str) -> dict[str, str]:
     """Return the options of Spark's Kafka source; the Java client's keys bear the prefix `kafka.`.
 
     Raises:

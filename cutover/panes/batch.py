@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from cutover.definition.measures.kinds import Measure
 from cutover.definition.model.windows import Interval, Sessions, merged
-from cutover.panes.model import Key, Outcome, Pane, Row, Setting, Timing, in_order
+from cutover.panes.model import InputRow, Key, Outcome, Pane, Setting, Timing, in_order
 from cutover.panes.watermarks import all_in
 from cutover.records.reference.measures import finish, value_of
 
@@ -38,7 +38,7 @@ def run(setting: Setting) -> Outcome:
     )
 
 
-def _measured(measure: Measure, rows: Sequence[Row]) -> object:
+def _measured(measure: Measure, rows: Sequence[InputRow]) -> object:
     """Return the measure of some rows, finished."""
     column = measure.expression
     values = [None if column is None else row.columns[column] for row in rows]
@@ -46,8 +46,8 @@ def _measured(measure: Measure, rows: Sequence[Row]) -> object:
     return finish(measure, value_of(measure, values, places))
 
 
-def _groups(setting: Setting) -> dict[Group, list[Row]]:
-    groups: dict[Group, list[Row]] = {}
+def _groups(setting: Setting) -> dict[Group, list[InputRow]]:
+    groups: dict[Group, list[InputRow]] = {}
     sessions = _sessions(setting)
     for row in setting.rows:
         for window in setting.window.intervals(row.event_time):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from cutover.panes.agenda import Agenda, Place
 from cutover.panes.held import Arrival, Held, Rules, fired, is_ready, joined, place, with_rows
-from cutover.panes.machine import Moment
+from cutover.panes.machine import TriggerMoment
 from cutover.panes.model import Key, Pane, has_passed
 from cutover.panes.sessions import SessionsInOrder
 
@@ -61,7 +61,7 @@ class Board:
             return False
         self._replace(several, held)
         self._touched.add((held.key, held.window))
-        self._ask(held, Moment(now=now, passed=has_passed(watermark, held.window)))
+        self._ask(held, TriggerMoment(now=now, passed=has_passed(watermark, held.window)))
         return True
 
     def settle(self, *, now: int, before: int, after: int, epoch_ends: bool) -> None:
@@ -70,7 +70,7 @@ class Board:
         for held in sorted(asked.values(), key=place):
             passed = has_passed(after, held.window)
             passes = passed and not has_passed(before, held.window)
-            self._ask(held, Moment(now=now, passed=passed, passes=passes, settled=True, epoch_ends=epoch_ends))
+            self._ask(held, TriggerMoment(now=now, passed=passed, passes=passes, settled=True, epoch_ends=epoch_ends))
         if epoch_ends:
             self._touched.clear()
 
@@ -126,7 +126,7 @@ class Board:
             if not of_key:
                 del self._sessions[held.key]
 
-    def _ask(self, held: Held, moment: Moment) -> None:
+    def _ask(self, held: Held, moment: TriggerMoment) -> None:
         """Let a window fire if it is ready."""
         if not is_ready(held, moment):
             return

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from cutover.definition.model.windows import FOREVER
-from cutover.panes.model import Row, Setting, Step
+from cutover.panes.model import InputRow, Setting, WatermarkStep
 from cutover.panes.watermarks import estimated, steps
 
 
@@ -24,7 +24,7 @@ from cutover.panes.watermarks import estimated, steps
 class Comes:
     """A row arrives."""
 
-    row: Row
+    row: InputRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,8 +38,8 @@ class Ends:
 
 @dataclass(slots=True)
 class _Coming:
-    rows: deque[Row]
-    steps: deque[Step]
+    rows: deque[InputRow]
+    steps: deque[WatermarkStep]
     epochs: deque[int]
     watermark: int = -FOREVER
     seen: list[int] = field(default_factory=list)  # event times
@@ -51,7 +51,7 @@ class _Coming:
         return min([*coming, *timers, *ending], default=None)
 
 
-def arriving(setting: Setting) -> tuple[Row, ...]:
+def arriving(setting: Setting) -> tuple[InputRow, ...]:
     """Return the rows in the order in which they come."""
     return tuple(sorted(setting.rows, key=lambda row: row.processing_time))
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from cutover.definition.model.triggers import Accumulation, Trigger
 from cutover.definition.model.windows import Interval, merged
-from cutover.panes.machine import Ended, Machine, Moment, merge
+from cutover.panes.machine import Ended, Machine, TriggerMoment, merge
 from cutover.panes.model import Key, Pane, Timing, has_passed, in_order
 
 Contents = tuple[Any, ...]
@@ -103,12 +103,12 @@ def with_rows(rules: Rules, held: Held, arrival: Arrival, *, now: int, watermark
     )
 
 
-def is_ready(held: Held, moment: Moment) -> bool:
+def is_ready(held: Held, moment: TriggerMoment) -> bool:
     """Return whether a window fires; never, once its trigger has come to its end."""
     return not isinstance(held.machine, Ended) and held.machine.is_ready(moment)
 
 
-def fired(rules: Rules, held: Held, moment: Moment) -> tuple[Held, tuple[Pane, ...]]:
+def fired(rules: Rules, held: Held, moment: TriggerMoment) -> tuple[Held, tuple[Pane, ...]]:
     """Return the state after a firing, and the panes of it: retractions by window, then the value.
 
     A firing without fresh rows emits nothing but where a pane comes on time always; the trigger has fired all the same.
@@ -147,7 +147,7 @@ def place(held: Held) -> tuple[int, int, str, str]:
     return in_order(held.window, held.key)
 
 
-def _timing(held: Held, moment: Moment) -> Timing:
+def _timing(held: Held, moment: TriggerMoment) -> Timing:
     if not moment.passed:
         return Timing.EARLY
     return Timing.ON_TIME if held.is_punctual or not held.fresh else Timing.LATE

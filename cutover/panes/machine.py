@@ -30,7 +30,7 @@ from cutover.definition.model.triggers import (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moment:
+class TriggerMoment:
     """What a trigger is asked about."""
 
     now: int  # processing time
@@ -57,13 +57,13 @@ class Machine(Protocol):
     def with_rows(self, now: int, rows: int) -> Self:
         """Return it after more rows, at least one, that came at once."""
 
-    def is_ready(self, moment: Moment) -> bool:
+    def is_ready(self, moment: TriggerMoment) -> bool:
         """Return whether it fires."""
 
-    def insists(self, moment: Moment) -> bool:
+    def insists(self, moment: TriggerMoment) -> bool:
         """Return whether a pane comes out of its firing even if no row has come since the last one."""
 
-    def fired(self, moment: Moment) -> "Machine | Ended":
+    def fired(self, moment: TriggerMoment) -> "Machine | Ended":
         """Return it after a firing for which it was ready."""
 
     def merged(self, others: "Several[Self]", *, passed: bool) -> Self:
@@ -79,13 +79,13 @@ class _Counting:
     def with_rows(self, now: int, rows: int) -> Self:  # noqa: ARG002 -- every machine's signature
         return type(self)(self.trigger, self.rows + rows)
 
-    def is_ready(self, moment: Moment) -> bool:  # noqa: ARG002 -- every machine's signature
+    def is_ready(self, moment: TriggerMoment) -> bool:  # noqa: ARG002 -- every machine's signature
         return self.rows >= self.trigger.rows
 
-    def insists(self, moment: Moment) -> bool:  # noqa: ARG002 -- every machine's signature
+    def insists(self, moment: TriggerMoment) -> bool:  # noqa: ARG002 -- every machine's signature
         return False
 
-    def fired(self, moment: Moment) -> Ended:  # noqa: ARG002 -- every machine's signature
+    def fired(self, moment: TriggerMoment) -> Ended:  # noqa: ARG002 -- every machine's signature
         return Ended.FOR_GOOD
 
     def merged(self, others: Several[Self], *, passed: bool) -> Self:  # noqa: ARG002 -- every machine's signature
@@ -100,13 +100,13 @@ class _Clocked:
     def with_rows(self, now: int, rows: int) -> Self:  # noqa: ARG002 -- every machine's signature
         return self if self.due is not None else replace(self, due=_end_of_wait(self.trigger, now))
 
-    def is_ready(self, moment: Moment) -> bool:
+    def is_ready(self, moment: TriggerMoment) -> bool:
         return moment.settled and self.due is not None and self.due <= moment.now
 
-    def insists(self, moment: Moment) -> bool:  # noqa: ARG002 -- every machine's signature
+    def insists(self, moment: TriggerMoment) -> bool:  # noqa: ARG002 -- every machine's signature
         return False
 
-    def fired(self, moment: Moment) -> Ended:  # noqa: ARG002 -- every machine's signature
+    def fired(self, moment: TriggerMoment) -> Ended:  # noqa: ARG002 -- every machine's signature
         return Ended.FOR_GOOD
 
     def merged(self, others: Several[Self], *, passed: bool) -> Self:  # noqa: ARG002 -- every machine's signature
@@ -124,14 +124,14 @@ class _Seeing:
     def with_rows(self, now: int, rows: int) -> Self:  # noqa: ARG002 -- every machine's signature
         return self if self.seen else replace(self, seen=True)
 
-    def is_ready(self, moment: Moment) -> bool:
+    def is_ready(self, moment: TriggerMoment) -> bool:
         fires = moment.passed if isinstance(self.trigger, AtWatermark) else moment.epoch_ends
         return (self.seen and fires) or self.insists(moment)
 
-    def insists(self, moment: Moment) -> bool:
+    def insists(self, moment: TriggerMoment) -> bool:
         return isinstance(self.trigger, AtWatermark) and self.trigger.always and moment.passes
 
-    def fired(self, moment: Moment) -> Ended:  # noqa: ARG002 -- every machine's signature
+    def fired(self, moment: TriggerMoment) -> Ended:  # noqa: ARG002 -- every machine's signature
         return Ended.BY_WATERMARK if isinstance(self.trigger, AtWatermark) else Ended.FOR_GOOD
 
     def merged(self, others: Several[Self], *, passed: bool) -> Self:  # noqa: ARG002 -- every machine's signature
@@ -150,13 +150,13 @@ class _Repeating:
     def with_rows(self, now: int, rows: int) -> Self:
         return type(self)(self.trigger, self.inner.with_rows(now, rows))
 
-    def is_ready(self, moment: Moment) -> bool:
+    def is_ready(self, moment: TriggerMoment) -> bool:
         return self.inner.is_ready(moment)
 
-    def insists(self, moment: Moment) -> bool:
+    def insists(self, moment: TriggerMoment) -> bool:
         return self.inner.insists(moment)
 
-    def fired(self, moment: Moment) -> Machine:
+    def fired(self, moment: TriggerMoment) -> Machine:
         after = self.inner.fired(moment)
         return type(self)(self.trigger, begin(self.trigger.of) if isinstance(after, Ended) else after)
 
@@ -176,13 +176,13 @@ class _Stopping:
     def with_rows(self, now: int, rows: int) -> Self:
         return type(self)(self.inner.with_rows(now, rows), self.until.with_rows(now, rows))
 
-    def is_ready(self, moment: Moment) -> bool:
+    def is_ready(self, moment: TriggerMoment) -> bool:
         return self.inner.is_ready(moment) or self.until.is_ready(moment)
 
-    def insists(self, moment: Moment) -> bool:
+    def insists(self, moment: TriggerMoment) -> bool:
         return self.inner.insists(moment) or self.until.insists(moment)
 
-    def fired(self, moment: Moment) -> Machine | Ended:
+    def fired(self, moment: TriggerMoment) -> Machine | Ended:
         if self.until.is_ready(moment):
             return self.until.fired(moment)
         after = self.inner.fired(moment)
@@ -209,13 +209,13 @@ class _Stepping:
     def with_rows(self, now: int, rows: int) -> Self:
         return type(self)(self.trigger, self.inner.with_rows(now, rows), self.behind)
 
-    def is_ready(self, moment: Moment) -> bool:
+    def is_ready(self, moment: TriggerMoment) -> bool:
         return self.inner.is_ready(moment)
 
-    def insists(self, moment: Moment) -> bool:
+    def insists(self, moment: TriggerMoment) -> bool:
         return self.inner.insists(moment)
 
-    def fired(self, moment: Moment) -> Machine | Ended:
+    def fired(self, moment: TriggerMoment) -> Machine | Ended:
         after = self.inner.fired(moment)
         if not isinstance(after, Ended):
             return type(self)(self.trigger, after, self.behind)

@@ -13,7 +13,7 @@ Key = Hashable  # of a scenario a text, a whole number or None; of a pipeline wh
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class InputRow:
     """One record. Times in microseconds since 1970."""
 
     event_time: int  # when it happened
@@ -23,7 +23,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class WatermarkStep:
     """At a moment, behind the rows that arrive at it, the watermark moves here; it never goes back."""
 
     processing_time: int
@@ -42,14 +42,14 @@ class Ideal:
     """A watermark that is the processing time itself: nothing arrives later than it happens."""
 
 
-Watermark = tuple[Step, ...] | Estimator | Ideal
+Watermark = tuple[WatermarkStep, ...] | Estimator | Ideal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
     """What, where, when and how: all that decides which panes come out."""
 
-    rows: tuple[Row, ...]  # in the order in which those of one moment arrive
+    rows: tuple[InputRow, ...]  # in the order in which those of one moment arrive
     measure: Measure
     window: Window
     trigger: Trigger
@@ -105,7 +105,7 @@ class DropReason(StrEnum):
 class Dropped:
     """One row that a window did not take."""
 
-    row: Row
+    row: InputRow
     window: Interval  # of a session: that of the row alone
     reason: DropReason
 

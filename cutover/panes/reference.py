@@ -12,7 +12,7 @@ from cutover.panes import tally
 from cutover.panes.board import Board
 from cutover.panes.course import Comes, Ends, course
 from cutover.panes.held import Arrival, Rules, place
-from cutover.panes.model import Dropped, DropReason, Outcome, Row, Setting, Waiting, is_too_late
+from cutover.panes.model import Dropped, DropReason, InputRow, Outcome, Setting, Waiting, is_too_late
 
 
 def run(setting: Setting) -> Outcome:
@@ -51,7 +51,7 @@ class _Simulation:
     watermark: int = -FOREVER
     dropped: list[Dropped] = field(default_factory=list)
 
-    def take(self, row: Row) -> None:
+    def take(self, row: InputRow) -> None:
         """Let a row come."""
         for window in self.setting.window.intervals(row.event_time):
             reason = self._put(row, window)
@@ -72,7 +72,7 @@ class _Simulation:
         ]
         return Outcome(panes=tuple(self.board.panes), dropped=tuple(self.dropped), waiting=tuple(unseen))
 
-    def _put(self, row: Row, window: Interval) -> DropReason | None:
+    def _put(self, row: InputRow, window: Interval) -> DropReason | None:
         """Add a row to one window, or return why not."""
         if is_too_late(self.setting, window, self.watermark):
             return DropReason.TOO_LATE

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from cutover.definition.measures.kinds import Avg, Count, Max, Measure, Min, Sum
 from cutover.errors import DefinitionError
-from cutover.panes.model import Row
+from cutover.panes.model import InputRow
 from cutover.records.reference.measures import EXACT, finish
 
 Number = int | Decimal
@@ -29,7 +29,7 @@ class Tally(NamedTuple):
 NOTHING = Tally()
 
 
-def of_row(measure: Measure, row: Row) -> tuple[Tally, ...]:
+def of_row(measure: Measure, row: InputRow) -> tuple[Tally, ...]:
     """Return the contents of one row."""
     value = None if measure.expression is None else row.columns[measure.expression]
     if value is None:

@@ -8,10 +8,10 @@ Source:
 from collections.abc import Sequence
 
 from cutover.definition.model.windows import FOREVER
-from cutover.panes.model import Estimator, Ideal, Row, Setting, Step, Watermark
+from cutover.panes.model import Estimator, Ideal, InputRow, Setting, Watermark, WatermarkStep
 
 
-def steps(setting: Setting) -> tuple[Step, ...]:
+def steps(setting: Setting) -> tuple[WatermarkStep, ...]:
     """Return the moments at which the watermark moves by itself, ascending.
 
     The ideal watermark moves all the time; it is asked for where that matters: as it passes the end of a window, and as
@@ -29,10 +29,12 @@ def steps(setting: Setting) -> tuple[Step, ...]:
                 # One further: of sessions only the moment after it is too late.
                 over = window.end + setting.allowed_lateness
                 moments.update((over, over + 1))
-    return tuple(Step(processing_time=moment, watermark=moment) for moment in sorted(moments) if moment < FOREVER)
+    return tuple(
+        WatermarkStep(processing_time=moment, watermark=moment) for moment in sorted(moments) if moment < FOREVER
+    )
 
 
-def all_in(rows: Sequence[Row], watermark: Watermark) -> int:
+def all_in(rows: Sequence[InputRow], watermark: Watermark) -> int:
     """Return when all input is in: as the last row arrives, or later, as the watermark says so by its last step."""
     last = max((row.processing_time for row in rows), default=0)
     says = [step for step in watermark if step.watermark == FOREVER] if isinstance(watermark, tuple) else []

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from cutover.definition.compile import compiled
 from cutover.definition.measures import doubles
-from cutover.definition.measures.states import State
+from cutover.definition.measures.states import StateColumn
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.windows import Sessions
 from cutover.records import join_pairs
@@ -106,7 +106,7 @@ def finished_columns(pipeline: Pipeline) -> dict[str, str]:
     return plain | measures | rest | {"_n": "_n"}
 
 
-def _merge(state: State) -> str:
+def _merge(state: StateColumn) -> str:
     column = _quote(state.column)
     if state.merge == "sum":
         return (
@@ -123,7 +123,7 @@ def _merge(state: State) -> str:
     return f"list_sort({different})[1:{state.most}]"
 
 
-def _settle(state: State) -> str:
+def _settle(state: StateColumn) -> str:
     """Return what becomes of a gathered state: of counts one entry a value, in order; null without any."""
     column = _quote(state.column)
     if state.merge != "counts":
@@ -140,7 +140,7 @@ def _settle(state: State) -> str:
     return f"CASE WHEN len({column}) <= {SHORT} THEN {short} ELSE {long} END AS {column}"
 
 
-def _long(state: State) -> str:
+def _long(state: StateColumn) -> str:
     return _quote(f"__long_{state.column}")
 
 

@@ -14,7 +14,7 @@ _DAYS_NEAR = range(-2, 3)  # of a date: its day begins less than a day after mid
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sql:
+class WindowSql:
     """Texts over an event time; null where that is null."""
 
     start: str  # of the newest window that holds it: bigint
@@ -22,7 +22,7 @@ class Sql:
     every: int = 0  # where there can be more: microseconds between two of them
 
 
-def sql_of(window: Window, event: str) -> Sql:
+def sql_of(window: Window, event: str) -> WindowSql:
     """Return how Spark computes the starts of the windows that hold an event time.
 
     Args:
@@ -31,17 +31,17 @@ def sql_of(window: Window, event: str) -> Sql:
     """
     if isinstance(window, Daily):
         days = ", ".join(f"IF({day} <= {event}, {day}, NULL)" for day in _days(window, event))
-        return Sql(start=f"greatest({days})")
+        return WindowSql(start=f"greatest({days})")
     if isinstance(window, Sessions):  # of a row alone: they merge where they are folded
-        return Sql(start=event)
+        return WindowSql(start=event)
     if not isinstance(window, Sliding):
-        return Sql(start=f"IF({event} IS NULL, NULL, {EARLIEST}L)")
+        return WindowSql(start=f"IF({event} IS NULL, NULL, {EARLIEST}L)")
     into = f"pmod({event} - {window.offset}L, {window.every}L)"
     start = f"({event} - {into})"
     if window.most == 1:
-        return Sql(start=start)
+        return WindowSql(start=start)
     back = f"(({window.size - 1}L - {into}) DIV {window.every}L) * {window.every}L"
-    return Sql(start=start, back=back, every=window.every)
+    return WindowSql(start=start, back=back, every=window.every)
 
 
 def end_of(window: Window, start: str, event: str) -> str:

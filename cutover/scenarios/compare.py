@@ -25,7 +25,7 @@ Line = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class PaneDifference:
     """One line of a comparison; None: there is none on this side."""
 
     of: str  # pane, dropped, waiting
@@ -34,7 +34,7 @@ class Difference:
     got: str | None
 
 
-def differences(scenario: Scenario, expected: Expected, outcome: Outcome) -> tuple[Difference, ...]:
+def differences(scenario: Scenario, expected: Expected, outcome: Outcome) -> tuple[PaneDifference, ...]:
     """Return what differs; nothing if all that the file names is what came out."""
     found = _panes(scenario, expected, outcome)
     style = scenario.style
@@ -47,14 +47,14 @@ def differences(scenario: Scenario, expected: Expected, outcome: Outcome) -> tup
     return tuple(found)
 
 
-def _panes(scenario: Scenario, expected: Expected, outcome: Outcome) -> list[Difference]:
+def _panes(scenario: Scenario, expected: Expected, outcome: Outcome) -> list[PaneDifference]:
     wanted, got = expected.panes, outcome.panes
     found = []
     for i, j in _pairs([_place_of_form(one) for one in wanted], [_place(one) for one in got]):
         if i is not None and j is not None and _equal(scenario, wanted[i], got[j], expected.within):
             continue
         found.append(
-            Difference(
+            PaneDifference(
                 of="pane",
                 position=(i if i is not None else j or 0) + 1,
                 expected=None if i is None else _shown_form(wanted[i], scenario.style),
@@ -159,10 +159,10 @@ def _line(
     return " ".join(parts)
 
 
-def _lines(of: str, wanted: Sequence[str], got: Sequence[str]) -> list[Difference]:
+def _lines(of: str, wanted: Sequence[str], got: Sequence[str]) -> list[PaneDifference]:
     pairs = _pairs([(one,) for one in wanted], [(one,) for one in got])
     return [
-        Difference(
+        PaneDifference(
             of=of,
             position=(i if i is not None else j or 0) + 1,
             expected=None if i is None else wanted[i],

@@ -17,7 +17,7 @@ from markupsafe import Markup
 from cutover import svg
 from cutover.definition.model.windows import EARLIEST, FOREVER, LATEST
 from cutover.errors import DefinitionError
-from cutover.panes.model import Estimator, Ideal, Key, Outcome, Pane, Row
+from cutover.panes.model import Estimator, Ideal, InputRow, Key, Outcome, Pane
 from cutover.scenarios import ruler
 from cutover.scenarios.compare import value_of
 from cutover.scenarios.reading.scenario import Scenario
@@ -250,7 +250,7 @@ def _points(sheet: _Sheet, scenario: Scenario, outcome: Outcome, key: Key) -> It
             yield svg.text(x, y + 4, _value(scenario, row), anchor="middle", class_="value")
 
 
-def _value(scenario: Scenario, row: Row) -> str:
+def _value(scenario: Scenario, row: InputRow) -> str:
     column = scenario.setting.measure.expression
     return "" if column is None else _short(row.columns[column])
 

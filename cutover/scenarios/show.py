@@ -10,7 +10,7 @@ from rich.table import Table
 
 from cutover.definition.measures.kinds import Count, Sum
 from cutover.panes.model import Dropped, Outcome, Pane, Waiting
-from cutover.scenarios.compare import Difference
+from cutover.scenarios.compare import PaneDifference
 from cutover.scenarios.reading.scenario import Scenario
 from cutover.scenarios.reading.times import write
 
@@ -22,7 +22,7 @@ MOST_LINES = 500
 
 
 def to_json(
-    scenario: Scenario, runner: str, outcome: Outcome, differences: Sequence[Difference] | None = None
+    scenario: Scenario, runner: str, outcome: Outcome, differences: Sequence[PaneDifference] | None = None
 ) -> dict[str, Any]:
     """Return one object that scripts can rely on (docs/scenarios.md): more fields may follow, these stay.
 
@@ -71,7 +71,7 @@ def table(console: Console, scenario: Scenario, runner: str, outcome: Outcome) -
         console.print(f"{sum(one.rows for one in outcome.waiting)} rows that no pane shows")
 
 
-def check(console: Console, scenario: Scenario, runner: str, differences: Sequence[Difference]) -> None:
+def check(console: Console, scenario: Scenario, runner: str, differences: Sequence[PaneDifference]) -> None:
     """Print what differs from what the file says should come out."""
     title, count = _safe(scenario.title), len(differences)
     title = title if scenario.case is None else f"case {scenario.case}: {title}"

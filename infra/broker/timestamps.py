@@ -14,7 +14,7 @@ LONG = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Topic:
+class TopicTimestamps:
     """What a topic says of its timestamps."""
 
     name: str
@@ -41,7 +41,7 @@ class Topic:
         return "" if self.bounded else f"a producer with a wrong clock moves event time: {wanted}"
 
 
-def topics(settings: Settings, bootstrap: str, *, names: Collection[str]) -> list[Topic]:
+def topics(settings: Settings, bootstrap: str, *, names: Collection[str]) -> list[TopicTimestamps]:
     """Return those of the named topics that the cluster has, by name.
 
     Raises:
@@ -59,10 +59,10 @@ def topics(settings: Settings, bootstrap: str, *, names: Collection[str]) -> lis
         raise LogError(msg, runbook="KafkaUnreachable") from error
 
 
-def _topic(name: str, config: dict[str, object]) -> Topic:
+def _topic(name: str, config: dict[str, object]) -> TopicTimestamps:
     values = {key: str(getattr(entry, "value", "")) for key, entry in config.items()}
     ahead = values.get("message.timestamp.after.max.ms", "")
-    return Topic(
+    return TopicTimestamps(
         name=name,
         kind=values.get("message.timestamp.type", "CreateTime"),
         ahead_ms=int(ahead) if ahead.isdigit() else LONG,

@@ -8,12 +8,12 @@ from rich.table import Column, Table
 
 if TYPE_CHECKING:
     from infra.doctor import Examination
-    from infra.status import Status
+    from infra.status import InstallationStatus
 
 COLOURS = {"ok": "green", "note": "yellow", "broken": "red"}
 
 
-def show_status(found: "Status") -> None:
+def show_status(found: "InstallationStatus") -> None:
     """Print what runs."""
     console = Console(highlight=False)
     table = Table("process", "state", "pid", "says", box=None, pad_edge=False)

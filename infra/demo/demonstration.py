@@ -17,8 +17,8 @@ from infra import start
 from infra.airflow import instance
 from infra.airflow.api import Api
 from infra.demo import ads
-from infra.demo.runs import Runs, Verdict
-from infra.demo.sample import Part, parts, send
+from infra.demo.runs import Runs, RunVerdict
+from infra.demo.sample import SamplePart, parts, send
 from infra.processes import drivers
 from infra.processes.memory import PeakMemory
 from infra.processes.ports import Ports
@@ -31,7 +31,7 @@ SETTLED = timedelta(seconds=3)  # a heartbeat may repeat what the driver knew a 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class DemoStep:
     """Input that is sent, and the pipelines whose verdicts are shown after it."""
 
     pipelines: tuple[str, ...]
@@ -39,10 +39,10 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class DemoOutcome:
     """What the demonstration showed."""
 
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[RunVerdict, ...]
     seconds: float
     peak_bytes: int
     pipelines: int = 1  # of the last step
@@ -53,24 +53,24 @@ class Outcome:
         return max(verdict.exit_code for verdict in self.verdicts[-self.pipelines :])
 
 
-def steps(pipeline: str, count: int) -> tuple[Step, ...]:
+def steps(pipeline: str, count: int) -> tuple[DemoStep, ...]:
     """Return what is sent and shown, in order.
 
     Raises:
         DefinitionError: There is no such demonstration, or it has not that many parts.
     """
     if pipeline == PIPELINE:
-        return tuple(Step(pipelines=(PIPELINE,), send=partial(_send, part)) for part in parts(count))
+        return tuple(DemoStep(pipelines=(PIPELINE,), send=partial(_send, part)) for part in parts(count))
     if pipeline not in SHOWS:
         msg = f"Option `--pipeline`: expected {' or '.join(SHOWS)}, got `{pipeline[:80]}`."
         raise DefinitionError(msg)
     if count != 1:
         msg = f"Option `--parts`: expected 1 for `{pipeline}`, got {count}."
         raise DefinitionError(msg)
-    return (Step(pipelines=(ads.BILLING, ads.BUDGETS), send=ads.send),)
+    return (DemoStep(pipelines=(ads.BILLING, ads.BUDGETS), send=ads.send),)
 
 
-def _send(part: Part, settings: Settings) -> None:
+def _send(part: SamplePart, settings: Settings) -> None:
     send(settings, PIPELINE, catalogue.get(settings, PIPELINE).source.name, part)
 
 
@@ -86,7 +86,7 @@ def main(settings: Settings, *, pipeline: str, count: int) -> int:
     return outcome.exit_code
 
 
-def run(settings: Settings, ports: Ports, wanted: Sequence[Step]) -> Outcome:
+def run(settings: Settings, ports: Ports, wanted: Sequence[DemoStep]) -> DemoOutcome:
     """Do the whole demonstration on an installation that is up.
 
     Raises:
@@ -95,7 +95,7 @@ def run(settings: Settings, ports: Ports, wanted: Sequence[Step]) -> Outcome:
     begun, api = time.monotonic(), instance.api(settings, ports)
     with PeakMemory(lambda: roots(settings)) as memory:
         shown = [show(settings, api, step) for step in wanted]
-    return Outcome(
+    return DemoOutcome(
         verdicts=tuple(verdict for verdicts in shown for verdict in verdicts),
         seconds=time.monotonic() - begun,
         peak_bytes=memory.peak,
@@ -103,7 +103,7 @@ def run(settings: Settings, ports: Ports, wanted: Sequence[Step]) -> Outcome:
     )
 
 
-def show(settings: Settings, api: Api, step: Step) -> list[Verdict]:
+def show(settings: Settings, api: Api, step: DemoStep) -> list[RunVerdict]:
     """Send a step's input; let each pipeline's stream read it, recompute it, compare, and say the verdict."""
     step.send(settings)
     since = datetime.now(UTC) + SETTLED
@@ -127,7 +127,7 @@ def roots(settings: Settings) -> Iterator[int]:
     yield from (driver.identity.pid for driver in drivers.recorded(settings.run_dir) if driver.alive)
 
 
-def closing_lines(settings: Settings, outcome: Outcome, ports: Ports, name: str) -> list[str]:
+def closing_lines(settings: Settings, outcome: DemoOutcome, ports: Ports, name: str) -> list[str]:
     """Return what the demonstration says at its end."""
     newest, url = outcome.verdicts[-outcome.pipelines :], instance.address(ports)
     user = f"{getpass.getuser()}@{socket.gethostname()}"

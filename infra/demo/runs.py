@@ -21,7 +21,7 @@ REFUSALS = 10  # in a row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class RunVerdict:
     """What a run of the reconcile DAG said, by its XComs."""
 
     verdict: str
@@ -104,7 +104,7 @@ class Runs:
             self._explain(dag, run)
         return run
 
-    def verdict(self, batch_run: str) -> Verdict:
+    def verdict(self, batch_run: str) -> RunVerdict:
         """Wait for the comparison that a batch run triggered by its asset event, and return what it said.
 
         Raises:
@@ -168,17 +168,17 @@ class Runs:
         runs = [run["run_id"] for event in events for run in event["created_dagruns"]]
         return str(runs[0]) if runs else None
 
-    def _said(self, dag: str, run: str) -> Verdict | None:
+    def _said(self, dag: str, run: str) -> RunVerdict | None:
         """Return the newest verdict among a run's mapped tasks, one for each triggering event."""
         base = f"dags/{dag}/dagRuns/{quote(run, safe='')}/taskInstances"
         tasks = [t for t in self.api.get(base)["task_instances"] if t["task_id"] == "compare"]
         for index in sorted((int(t["map_index"]) for t in tasks), reverse=True):
             entries = f"{base}/compare/xcomEntries"
             known = {entry["key"] for entry in self.api.get(entries, map_index=index)["xcom_entries"]}
-            names = [field.name for field in fields(Verdict)]
+            names = [field.name for field in fields(RunVerdict)]
             if known.issuperset(names):
                 values = {n: self.api.get(f"{entries}/{n}", map_index=index, stringify=False)["value"] for n in names}
-                return Verdict(**values)
+                return RunVerdict(**values)
         return None
 
     def _explain(self, dag: str, run: str) -> None:

@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from cutover.errors import DefinitionError
-from cutover.log.sending.produced import Sent
+from cutover.log.sending.produced import ProducedRun
 from cutover.settings import Settings
 from infra.demo.send import run, sent
 
@@ -19,14 +19,14 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class SamplePart:
     """A stretch of the sample's log time, `[start, end)` in microseconds; None: its beginning, its end."""
 
     start: int | None = None
     end: int | None = None
 
 
-def parts(count: int) -> tuple[Part, ...]:
+def parts(count: int) -> tuple[SamplePart, ...]:
     """Cut the year into `count` stretches of whole months.
 
     Raises:
@@ -37,10 +37,10 @@ def parts(count: int) -> tuple[Part, ...]:
         raise DefinitionError(msg)
     months = (datetime(YEAR, 1 + MOST_PARTS * i // count, 1, tzinfo=UTC) for i in range(1, count))
     edges = [None, *((month - _EPOCH) // timedelta(microseconds=1) for month in months), None]
-    return tuple(Part(start=start, end=end) for start, end in pairwise(edges))
+    return tuple(SamplePart(start=start, end=end) for start, end in pairwise(edges))
 
 
-def missing(part: Part, sent: Iterable[Sent]) -> Part | None:
+def missing(part: SamplePart, sent: Iterable[ProducedRun]) -> SamplePart | None:
     """Return what of a stretch was not sent yet; None if all of it was. Parts go in order, so only the end can be left.
 
     Args:
@@ -59,7 +59,7 @@ def missing(part: Part, sent: Iterable[Sent]) -> Part | None:
     return left
 
 
-def send(settings: Settings, pipeline: str, topic: str, part: Part) -> int:
+def send(settings: Settings, pipeline: str, topic: str, part: SamplePart) -> int:
     """Send what of a stretch is not in the topic yet; return the number of commands that it took, 0 or 1.
 
     Raises:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from cutover.errors import DefinitionError
 from cutover.log.kafka import LogClient
-from cutover.log.sending.produced import Produced, Sent, file_sha256
+from cutover.log.sending.produced import Produced, ProducedRun, file_sha256
 from cutover.settings import Settings
 
 
@@ -23,7 +23,7 @@ def run(*words: str) -> None:
         raise DefinitionError(msg + "\nHint: an interrupted start is cleared away by `make purge`.")
 
 
-def sent(settings: Settings, topic: str, file: Path) -> list[Sent]:
+def sent(settings: Settings, topic: str, file: Path) -> list[ProducedRun]:
     """Return the runs of `produce` that sent this very file, or a stretch of it, to a topic as it is now."""
     client = LogClient(settings)
     if topic not in client.topics():

@@ -17,7 +17,7 @@ from cutover.definition import Count, Fixed, Lateness, Max, Pipeline, Sum, Topic
 from cutover.engine import spark
 from cutover.records import classify, partials
 from cutover.records.parsing import parser
-from cutover.settings import Settings, Spark
+from cutover.settings import Settings, SparkSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -61,7 +61,7 @@ def make(target: Path) -> bool:
         scratch = Path(folder)
         fresh = scratch / target.name
         options = f'"-XX:ArchiveClassesAtExit={fresh}" {spark.QUIET_ARCHIVE}'
-        settings = Settings(home=scratch, spark=Spark(conf={JAVA_OPTIONS: options}))
+        settings = Settings(home=scratch, spark=SparkSettings(conf={JAVA_OPTIONS: options}))
         session = spark.session(settings, app="cutover-rehearsal")
         with contextlib.suppress(subprocess.TimeoutExpired):
             _rehearse(session, scratch / "checkpoint")

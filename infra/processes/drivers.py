@@ -9,7 +9,7 @@ from infra import files
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Driver:
+class DetachedDriver:
     """A detached driver: who it is, and what it said last."""
 
     pipeline: str
@@ -22,14 +22,14 @@ class Driver:
         return is_alive(self.identity)
 
 
-def recorded(run_dir: Path) -> list[Driver]:
+def recorded(run_dir: Path) -> list[DetachedDriver]:
     """Return the drivers that were started, living or not, by name."""
     drivers = []
     for path in sorted(run_dir.glob("*/driver.json")):
         identity = parse_identity(_read(path))
         if identity is not None:
             heartbeat = _read(path.parent / "heartbeat.json")
-            drivers.append(Driver(pipeline=path.parent.name, identity=identity, heartbeat=heartbeat))
+            drivers.append(DetachedDriver(pipeline=path.parent.name, identity=identity, heartbeat=heartbeat))
     return drivers
 
 

@@ -42,7 +42,7 @@ class Program:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class ProgramState:
     """What the supervisor says of a program."""
 
     name: str
@@ -138,7 +138,7 @@ class Supervisor:
         files.write_json(self._record, record)
         self._wait_answer(process, out)
 
-    def states(self) -> list[State]:
+    def states(self) -> list[ProgramState]:
         """Return the state of every program; empty when no supervisor runs.
 
         Raises:
@@ -150,7 +150,7 @@ class Supervisor:
         if not isinstance(infos, list):
             return []
         return [
-            State(
+            ProgramState(
                 name=str(info["name"]),
                 group=str(info["group"]),
                 state=str(info["statename"]),

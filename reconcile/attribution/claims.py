@@ -15,14 +15,14 @@ from typing import Any
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.windows import Interval, Sessions
 from cutover.records.classes import Class
-from cutover.records.reference import Row
+from cutover.records.reference import ResultRow
 from cutover.records.reference.place import Placed, folded
 from cutover.records.reference.run import Group, Twin
 from reconcile.comparison.equal import plain, same
 
 Key = tuple[Any, ...]
 Position = tuple[int, int, int]  # partition, offset, start of the window (of a session that of the record alone)
-Rows = Mapping[Interval, Row]
+Rows = Mapping[Interval, ResultRow]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ def tell(
     return _folded(pipeline, found)
 
 
-def equal(expected: Rows, found: Sequence[tuple[Interval, Row]]) -> bool:
+def equal(expected: Rows, found: Sequence[tuple[Interval, ResultRow]]) -> bool:
     """Return whether rows of a table are what the log says: windows, number of records, every measure."""
     there = dict(found)
     if len(there) != len(found) or there.keys() != expected.keys():
@@ -108,7 +108,7 @@ def equal(expected: Rows, found: Sequence[tuple[Interval, Row]]) -> bool:
     return all(_equal(row, there[window]) for window, row in expected.items())
 
 
-def _equal(expected: Row, found: Row) -> bool:
+def _equal(expected: ResultRow, found: ResultRow) -> bool:
     return expected.n == found.n and all(same(plain(v), found.measures[name]) for name, v in expected.measures.items())
 
 
@@ -169,9 +169,9 @@ def _folded(pipeline: Pipeline, found: Mapping[Place, _Found]) -> dict[Place, To
 
 def _by_place(
     pipeline: Pipeline, places: Iterable[Place], records: Sequence[Sequence[Placed]]
-) -> dict[Place, dict[Interval, Row]]:
+) -> dict[Place, dict[Interval, ResultRow]]:
     rows = folded(pipeline, [one for some in records for one in some])
-    found: dict[Place, dict[Interval, Row]] = {place: {} for place in places}
+    found: dict[Place, dict[Interval, ResultRow]] = {place: {} for place in places}
     at = _Finder(pipeline, list(found))
     for group, row in rows.items():
         place = at.place_of(group)

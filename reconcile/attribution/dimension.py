@@ -27,12 +27,12 @@ from cutover.log.kafka import LogClient
 from cutover.records.reading.scan import Offsets
 from cutover.settings import Settings
 from reconcile.attribution import refold
-from reconcile.attribution.refold import Part
+from reconcile.attribution.refold import RefoldPart
 from reconcile.comparison.diff import diff
 from reconcile.comparison.digests import differing_groups
 from reconcile.comparison.sides import BATCH, DIMENSION, Sides, key_columns, stage
 from reconcile.preconditions import settings_in_force
-from reconcile.preconditions.seal import Evidence, SealError
+from reconcile.preconditions.seal import SealError, SealEvidence
 from reconcile.result.outcome import DimensionVersions, SealBreach
 from reconcile.result.query import number
 
@@ -49,7 +49,7 @@ class _Suspects:
     reads: Offsets  # that hold all their records
 
 
-def staged(settings: Settings, pipeline: Pipeline, evidence: Evidence, sides: Sides) -> Sides:
+def staged(settings: Settings, pipeline: Pipeline, evidence: SealEvidence, sides: Sides) -> Sides:
     """Return the sides, with one stage more where versions of a dimension are behind a difference.
 
     Raises:
@@ -65,14 +65,15 @@ def staged(settings: Settings, pipeline: Pipeline, evidence: Evidence, sides: Si
         return sides
     _refuse_unshown(settings, pipeline, rejoin, recorded, suspects)
     parts = [
-        Part(windows=one.windows, reads=one.reads, by_stream=recorded, by_batch=one.run.dimensions) for one in suspects
+        RefoldPart(windows=one.windows, reads=one.reads, by_stream=recorded, by_batch=one.run.dimensions)
+        for one in suspects
     ]
     made_with = refold.make(sides.connection, settings, pipeline, rejoin, parts, into=(AS_STREAM, AS_BATCH))
     _refuse_other_settings(pipeline, evidence, batch_runs.runs(settings, pipeline), made_with)
     return _with_stage(sides, [start for one in suspects for start in one.windows])
 
 
-def versions(settings: Settings, pipeline: Pipeline, evidence: Evidence) -> tuple[DimensionVersions, ...]:
+def versions(settings: Settings, pipeline: Pipeline, evidence: SealEvidence) -> tuple[DimensionVersions, ...]:
     """Return which versions both sides joined with, of batch in all runs so far."""
     if not pipeline.lookups:
         return ()
@@ -92,20 +93,20 @@ def versions(settings: Settings, pipeline: Pipeline, evidence: Evidence) -> tupl
 
 
 def _refuse_other_settings(
-    pipeline: Pipeline, evidence: Evidence, known: Sequence[BatchRun], made_with: InForce
+    pipeline: Pipeline, evidence: SealEvidence, known: Sequence[BatchRun], made_with: InForce
 ) -> None:
     text = next(settings_in_force.of_session(pipeline, batch_runs.in_force(known, evidence.run), made_with), None)
     if text is not None:
         raise SealError(SealBreach(code="settings", message=text, runbook="SealBroken"))
 
 
-def _runs(settings: Settings, pipeline: Pipeline, evidence: Evidence) -> list[BatchRun]:
+def _runs(settings: Settings, pipeline: Pipeline, evidence: SealEvidence) -> list[BatchRun]:
     """Return the runs up to the one that is compared."""
     known = batch_runs.runs(settings, pipeline)
     return known[: [run.run_id for run in known].index(evidence.run.run_id) + 1]
 
 
-def notes(evidence: Evidence) -> list[str]:
+def notes(evidence: SealEvidence) -> list[str]:
     """Return a note for each lookup of which batch could not read a version that the stream had."""
     return [
         f"Lookup `{name}`: version {', '.join(map(str, gone))} could no longer be read; batch joined these records "
@@ -115,7 +116,7 @@ def notes(evidence: Evidence) -> list[str]:
 
 
 def _suspects(
-    settings: Settings, pipeline: Pipeline, evidence: Evidence, sides: Sides, recorded: Spans
+    settings: Settings, pipeline: Pipeline, evidence: SealEvidence, sides: Sides, recorded: Spans
 ) -> list[_Suspects]:
     differing_groups(sides.connection, sides.layout, BATCH, stage(len(sides.merged)), into="suspected")
     runs = _runs(settings, pipeline, evidence)

@@ -16,12 +16,12 @@ from cutover.lake.tables.delta import identifier
 from cutover.settings import Settings
 from reconcile.attribution import cells
 from reconcile.attribution.judgement import judge
-from reconcile.attribution.log_rows import Log
+from reconcile.attribution.log_rows import LogReader
 from reconcile.comparison.components import COMPONENT, MEMBERS
 from reconcile.comparison.layout import additive
 from reconcile.comparison.sides import Sides, opened, state_of
 from reconcile.preconditions import seal
-from reconcile.preconditions.seal import Evidence
+from reconcile.preconditions.seal import SealEvidence
 from reconcile.result.codec import Scalar, encode, scalar
 from reconcile.result.outcome import CellStep
 
@@ -39,7 +39,7 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LedgerRow:
+class UncountedRecord:
     """One record that did not count."""
 
     class_: str
@@ -89,7 +89,7 @@ class Explanation:
     epoch: int  # the cut's
     state: str  # closed, open or incomplete(lost); of sessions: of all that touch one another
     values: tuple[Measured, ...]
-    rows: tuple[LedgerRow, ...]
+    rows: tuple[UncountedRecord, ...]
     counted: tuple[CountedIn, ...]
     sessions: tuple[SessionOf, ...] = ()  # of both sides, as far as they touch one another
     unproven: str | None = None  # why it can no longer be shown that the cause holds
@@ -102,7 +102,7 @@ class Explanation:
 
 
 def explain(
-    settings: Settings, pipeline: Pipeline, window: datetime, key: Sequence[str | None], *, log: Log | None = None
+    settings: Settings, pipeline: Pipeline, window: datetime, key: Sequence[str | None], *, log: LogReader | None = None
 ) -> Explanation:
     """Explain one cell at the newest batch run.
 
@@ -166,7 +166,9 @@ def _asked(sides: Sides, pipeline: Pipeline, window: datetime, key: str) -> _Ask
     )
 
 
-def _explained(pipeline: Pipeline, evidence: Evidence, sides: Sides, window: datetime, asked: _Asked) -> Explanation:
+def _explained(
+    pipeline: Pipeline, evidence: SealEvidence, sides: Sides, window: datetime, asked: _Asked
+) -> Explanation:
     names = [value.name for value in sides.layout.values]
     streaming, batch = (_row(sides, table, asked.row, names) for table in ("all_0", "batch_table"))
     rows = _ledger(sides, asked.ledger)
@@ -238,14 +240,14 @@ def _difference(streaming: Any, batch: Any, *, additive: bool) -> Scalar:
     return cells.minus(streaming, batch, additive=additive)
 
 
-def _ledger(sides: Sides, place: str) -> tuple[LedgerRow, ...]:
+def _ledger(sides: Sides, place: str) -> tuple[UncountedRecord, ...]:
     found = sides.connection.execute(
         "SELECT _class, _partition, _offset, event_time, _epoch, reason,"
         " (SELECT w.watermark FROM epoch_watermarks w WHERE w.epoch = l._epoch)"
         f" FROM ledger l WHERE {place} ORDER BY _partition, _offset, _class, _epoch LIMIT 1000"
     ).fetchall()
     return tuple(
-        LedgerRow(
+        UncountedRecord(
             class_=str(cls),
             partition=int(partition),
             offset=int(offset),

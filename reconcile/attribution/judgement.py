@@ -8,10 +8,10 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.settings import Settings
 from reconcile.attribution import causes, dimension, ledger
 from reconcile.attribution.causes import Findings
-from reconcile.attribution.log_rows import Log
+from reconcile.attribution.log_rows import LogReader
 from reconcile.attribution.proof import UNPROVEN, Proof
 from reconcile.comparison.sides import Sides
-from reconcile.preconditions.seal import Evidence
+from reconcile.preconditions.seal import SealEvidence
 from reconcile.result.outcome import SealBreach
 from reconcile.result.query import number
 
@@ -28,7 +28,7 @@ class Judgement:
 
 
 def judge(
-    settings: Settings, pipeline: Pipeline, evidence: Evidence, sides: Sides, log: Log | None = None
+    settings: Settings, pipeline: Pipeline, evidence: SealEvidence, sides: Sides, log: LogReader | None = None
 ) -> Judgement:
     """Find what differs and why; makes the tables of `ledger` and `causes`.
 

@@ -27,7 +27,7 @@ from cutover.log.kafka import Ranges, RawRecord
 from cutover.log.topic_partitions import source_of
 from cutover.records.reading import segments
 from cutover.records.reading.scan import Offsets
-from cutover.records.reading.segments import Span
+from cutover.records.reading.segments import OffsetSpan
 from cutover.records.reference.values import UnfitError, value_of
 from cutover.settings import Settings
 
@@ -44,7 +44,7 @@ _WHERE = """
 """
 
 
-class Log(Protocol):
+class LogReader(Protocol):
     """What is asked of the log; `LogClient` answers it."""
 
     def describe(self, topic: str) -> LogId:
@@ -58,7 +58,7 @@ class Log(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Portion:
+class ReadPortion:
     """Stretches of event time whose records are read together, by their numbers, and where these lie."""
 
     stretches: tuple[int, ...]
@@ -71,7 +71,7 @@ def portions(
     connection: duckdb.DuckDBPyConnection,
     run: BatchRun,
     stretches: Sequence[Interval],
-) -> list[Portion]:
+) -> list[ReadPortion]:
     """Return where all records of some stretches of event time lie, up to the cut of a batch run.
 
     Args:
@@ -88,15 +88,15 @@ def portions(
     columns = {"n": range(len(stretches)), "first": [s.start for s in stretches], "ends": [s.end for s in stretches]}
     connection.register("stretches", pa.table({name: pa.array(of, pa.int64()) for name, of in columns.items()}))
     rows = connection.execute(_WHERE, [[each.run_id for each in upto(settings, pipeline, run)]]).fetchall()
-    found: dict[int, list[Span]] = {n: [] for n in range(len(stretches))}
+    found: dict[int, list[OffsetSpan]] = {n: [] for n in range(len(stretches))}
     records = dict.fromkeys(found, 0)
     for n, partition, first, last, count in rows:
         end = min(last, run.cut.get(partition, 0) - 1)
         if first <= end:
-            found[n].append(Span(partition=partition, first=first, last=end))
+            found[n].append(OffsetSpan(partition=partition, first=first, last=end))
             records[n] += count
     return [
-        Portion(stretches=some, reads=segments.reads((s for n in some for s in found[n]), most=MOST))
+        ReadPortion(stretches=some, reads=segments.reads((s for n in some for s in found[n]), most=MOST))
         for some in _together(records)
     ]
 
@@ -122,7 +122,7 @@ def _together(records: Mapping[int, int]) -> Iterator[tuple[int, ...]]:
 
 
 def read(
-    log: Log, pipeline: Pipeline, run: BatchRun, portion: Portion, stretches: Sequence[Interval]
+    log: LogReader, pipeline: Pipeline, run: BatchRun, portion: ReadPortion, stretches: Sequence[Interval]
 ) -> Iterator[RawRecord]:
     """Yield the records of a portion that may have an event time in one of its stretches, and a few more.
 

@@ -27,18 +27,18 @@ from cutover.lake.tables.delta import identifier, literal
 from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import told
 from cutover.records.classes import Class
-from cutover.records.reference import Row
+from cutover.records.reference import ResultRow
 from cutover.records.reference.place import placed
 from cutover.settings import Settings
 from reconcile.attribution import claims, log_rows, proof_cache
 from reconcile.attribution.claims import Place, Position, Told
-from reconcile.attribution.log_rows import Log, Portion
+from reconcile.attribution.log_rows import LogReader, ReadPortion
 from reconcile.comparison.components import MEMBERS
 from reconcile.comparison.diff import diff
 from reconcile.comparison.duplicates import SWAPPED
 from reconcile.comparison.equal import plain
 from reconcile.comparison.sides import BATCH, DIMENSION, Sides, stage
-from reconcile.preconditions.seal import Evidence
+from reconcile.preconditions.seal import SealEvidence
 from reconcile.result.outcome import SealBreach
 from reconcile.result.query import number
 
@@ -56,7 +56,7 @@ class _Asked:
 
     number: int  # in `asked_places`
     place: Place
-    sides: Sequence[Sequence[tuple[Interval, Row]]]  # its rows on each side that the claim speaks of
+    sides: Sequence[Sequence[tuple[Interval, ResultRow]]]  # its rows on each side that the claim speaks of
     digest: str
     is_known: bool  # it was proven before
 
@@ -67,8 +67,8 @@ class Proof:
 
     settings: Settings
     pipeline: Pipeline
-    evidence: Evidence
-    log: Log | None = None  # None: the cluster of the settings, when there is something to ask
+    evidence: SealEvidence
+    log: LogReader | None = None  # None: the cluster of the settings, when there is something to ask
     breach: SealBreach | None = None  # why something can no longer be proven
     found: list[str] = field(default_factory=list)  # digests of claims that were proven now, see `proofs`
     _told: dict[Place, Told] = field(default_factory=dict)
@@ -209,7 +209,7 @@ class Proof:
                 self._give_up(inside, why)
 
     def _portion(
-        self, sides: Sides, log: Log, portion: Portion, stretches: Sequence[Interval], places: Sequence[Place]
+        self, sides: Sides, log: LogReader, portion: ReadPortion, stretches: Sequence[Interval], places: Sequence[Place]
     ) -> dict[Place, Told]:
         rejoin = Rejoin(self.settings, self.pipeline)
         dimensions = rejoin.at(rejoin.recorded(self.evidence.records))
@@ -220,7 +220,7 @@ class Proof:
         return claims.tell(self.pipeline, rows, _ledger(sides.connection, first, end), places, classes)
 
 
-def _gone(portion: Portion, earliest: Mapping[int, int], topic: str) -> str | None:
+def _gone(portion: ReadPortion, earliest: Mapping[int, int], topic: str) -> str | None:
     for offsets in portion.reads:
         for partition, (first, _) in sorted(offsets.items()):
             if first < earliest.get(partition, 0):
@@ -275,16 +275,18 @@ def _places(sides: Sides, pipeline: Pipeline) -> dict[int, Place]:
     return {int(n): Place(Interval(start, end), tuple(map(plain, key))) for n, start, end, *key in rows}
 
 
-def _rows(sides: Sides, pipeline: Pipeline, table: str) -> dict[int, list[tuple[Interval, Row]]]:
+def _rows(sides: Sides, pipeline: Pipeline, table: str) -> dict[int, list[tuple[Interval, ResultRow]]]:
     """Return the rows of a side by the numbers of `asked_places`."""
     measures = "".join(f", t.{identifier(name)}" for name in pipeline.measures)
     query = (
         f"SELECT __place, epoch_us(t.window_start), epoch_us(t.window_end), t._n{measures} FROM {_ASKED} a"
         f" JOIN {table} t ON {sides.layout.same_place('a', 't')}"
     )
-    found: dict[int, list[tuple[Interval, Row]]] = {}
+    found: dict[int, list[tuple[Interval, ResultRow]]] = {}
     for place, start, end, n, *values in sides.connection.execute(query).fetchall():
-        row = Row(n=-1 if n is None else int(n), measures=dict(zip(pipeline.measures, map(plain, values), strict=True)))
+        row = ResultRow(
+            n=-1 if n is None else int(n), measures=dict(zip(pipeline.measures, map(plain, values), strict=True))
+        )
         found.setdefault(int(place), []).append((Interval(start, end), row))
     return found
 

@@ -14,11 +14,11 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.windows import Interval
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.control import control_tables
-from cutover.records.reference import Row
+from cutover.records.reference import ResultRow
 from cutover.settings import Settings
 from reconcile.attribution.claims import Place
 
-Side = Sequence[tuple[Interval, Row]]
+Side = Sequence[tuple[Interval, ResultRow]]
 
 
 def digest(run: BatchRun, place: Place, sides: Sequence[Side], ledger: str) -> str:
@@ -37,7 +37,7 @@ def digest(run: BatchRun, place: Place, sides: Sequence[Side], ledger: str) -> s
     return sha256(repr(told).encode()).hexdigest()[:32]
 
 
-def _start(row: tuple[Interval, Row]) -> Interval:
+def _start(row: tuple[Interval, ResultRow]) -> Interval:
     return row[0]
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class RefoldPart:
     """Windows whose records lie in some offsets."""
 
     windows: tuple[int, ...]  # starts, microseconds
@@ -42,7 +42,7 @@ def make(
     settings: Settings,
     pipeline: Pipeline,
     rejoin: Rejoin,
-    parts: Sequence[Part],
+    parts: Sequence[RefoldPart],
     *,
     into: tuple[str, str],
 ) -> InForce:

@@ -18,7 +18,7 @@ _ROWS = "windows and keys"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Blamed:
+class BlamedMeasure:
     """A measure, or the windows and keys themselves, that another replay gave otherwise."""
 
     column: str  # a result, or a state of it
@@ -28,7 +28,7 @@ class Blamed:
     example: str  # window, key and both values
 
 
-def find(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, other: str) -> tuple[Blamed, ...]:
+def find(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, other: str) -> tuple[BlamedMeasure, ...]:
     """Return every column in which a table differs from `answer_0`.
 
     Args:
@@ -43,17 +43,21 @@ def find(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, other: str) 
     return (*_rows(connection, pipeline, joined, place), *_measures(connection, pipeline, joined, place))
 
 
-def _rows(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, joined: str, place: str) -> Iterator[Blamed]:
+def _rows(
+    connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, joined: str, place: str
+) -> Iterator[BlamedMeasure]:
     alone = "a.window_start IS NULL OR b.window_start IS NULL"
     query = f"SELECT count(*), min(({place}, a._n, b._n)) FROM {joined} WHERE {alone}"
     (rows, example) = connection.execute(query).fetchall()[0]
     if rows:
-        yield Blamed(
+        yield BlamedMeasure(
             column=_ROWS, expression=_of_rows(pipeline), rows=int(rows), within_tolerance=False, example=_told(example)
         )
 
 
-def _measures(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, joined: str, place: str) -> Iterator[Blamed]:
+def _measures(
+    connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, joined: str, place: str
+) -> Iterator[BlamedMeasure]:
     types = {str(row[0]): str(row[1]) for row in connection.execute(f"DESCRIBE {FIRST}").fetchall()}
     for name, expression in _columns(pipeline).items():
         left, right = (f"{side}.{identifier(name)}" for side in "ab")
@@ -66,7 +70,7 @@ def _measures(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, joined:
         """
         rows, far, example = connection.execute(query).fetchall()[0]
         if rows:
-            yield Blamed(
+            yield BlamedMeasure(
                 column=name,
                 expression=expression,
                 rows=int(rows),

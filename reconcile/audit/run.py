@@ -33,7 +33,7 @@ from cutover.records.reading.scan import Offsets, read
 from cutover.records.watermark import Observation, WatermarkState, advance
 from cutover.settings import Settings
 from reconcile.audit import blame
-from reconcile.audit.blame import Blamed
+from reconcile.audit.blame import BlamedMeasure
 from reconcile.audit.replays import Replay, drawn, whole
 
 if TYPE_CHECKING:
@@ -44,14 +44,14 @@ _NEWEST = "_newest_event"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Audited:
+class AuditedReplay:
     """One replay beside the first one."""
 
     replay: int
     epochs: int
     tasks: int
     late: int  # (record, window) pairs
-    blamed: tuple[Blamed, ...] = ()
+    blamed: tuple[BlamedMeasure, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +62,7 @@ class Audit:
     records: int  # offsets replayed
     rows: int  # (window, key) rows compared
     seed: int
-    replays: tuple[Audited, ...]
+    replays: tuple[AuditedReplay, ...]
 
     @property
     def exit_code(self) -> int:
@@ -157,12 +157,14 @@ class _Replayed:
         self.connection.unregister("replayed")
         return int(pairs)
 
-    def compared(self, replay: Replay) -> Audited:
+    def compared(self, replay: Replay) -> AuditedReplay:
         """Make the answer of a replay and compare it with the first one."""
         late = self.make(replay)
         blamed = blame.find(self.connection, self.pipeline, f"answer_{replay.number}")
         self.connection.execute(f"DROP TABLE answer_{replay.number}")
-        return Audited(replay=replay.number, epochs=len(replay.epochs), tasks=replay.tasks, late=late, blamed=blamed)
+        return AuditedReplay(
+            replay=replay.number, epochs=len(replay.epochs), tasks=replay.tasks, late=late, blamed=blamed
+        )
 
     def _epoch(self, replay: Replay, offsets: Offsets, watermark: int | None) -> pa.Table:
         """Return the partial aggregates of an epoch, by partition, with the newest event time of each."""

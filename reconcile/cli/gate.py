@@ -18,7 +18,7 @@ from cutover.lake.control.stages import current_stage
 from cutover.settings import Settings, load_settings
 from reconcile.gate import evidence as evidence_of
 from reconcile.gate import stage
-from reconcile.gate.decide import EXPIRES_AFTER, Decision, Evidence, decide
+from reconcile.gate.decide import EXPIRES_AFTER, GateDecision, GateEvidence, decide
 
 REFUSED = 1
 _SHOWN = 10  # runs
@@ -86,12 +86,12 @@ def _refuse(text: str) -> None:
     raise typer.Exit(REFUSED)
 
 
-def _moved(pipeline: Pipeline, decision: Decision) -> None:
+def _moved(pipeline: Pipeline, decision: GateDecision) -> None:
     typer.echo(f"{pipeline.name}: {decision.stage} -> {decision.target}")
 
 
 def _object(
-    pipeline: Pipeline, evidence: Evidence, decision: Decision, history: list[dict[str, Any]]
+    pipeline: Pipeline, evidence: GateEvidence, decision: GateDecision, history: list[dict[str, Any]]
 ) -> dict[str, Any]:
     return {
         "pipeline": pipeline.name,
@@ -108,7 +108,7 @@ def _object(
     }
 
 
-def _print(found: dict[str, Any], evidence: Evidence) -> None:
+def _print(found: dict[str, Any], evidence: GateEvidence) -> None:
     console = Console(highlight=False)
     following = f"next: {found['next']}" if found["next"] else "there is no stage beyond"
     console.print(f"[bold]{found['pipeline']}[/] is in [bold]{found['stage']}[/]; {following}.")
@@ -131,7 +131,7 @@ def _conditions(console: Console, conditions: list[dict[str, Any]]) -> None:
     console.print(table)
 
 
-def _runs(console: Console, evidence: Evidence, counted: set[str]) -> None:
+def _runs(console: Console, evidence: GateEvidence, counted: set[str]) -> None:
     if not evidence.runs:
         console.print("No reconciliation since the last move.")
         return

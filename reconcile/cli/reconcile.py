@@ -16,7 +16,7 @@ from cutover.lake.control.versions import looking_at
 from cutover.settings import load_settings
 from reconcile.attribution.explain import explain as explain_cell
 from reconcile.cli import arguments, show
-from reconcile.external.tables import Asked, compare_tables
+from reconcile.external.tables import DiffRequest, compare_tables
 from reconcile.judgement import history
 from reconcile.report import files, page
 from reconcile.result.outcome import Reconciliation
@@ -101,7 +101,7 @@ def diff(  # noqa: PLR0913 -- the options of a command line
     as_json: Json = False,
 ) -> None:
     """Compare any two Delta or Parquet tables by key: 0 equal, 1 different, 2 cannot be compared."""
-    asked = Asked(
+    asked = DiffRequest(
         left=left,
         right=right,
         key=arguments.names(key, "--key"),

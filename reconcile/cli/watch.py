@@ -20,7 +20,7 @@ from cutover.settings import load_settings
 from reconcile.result.text import duration, share
 from reconcile.watch.gather import Gathering
 from reconcile.watch.observe import no_epoch
-from reconcile.watch.status import Status, status
+from reconcile.watch.status import WatchStatus, status
 
 _STYLES = {"OK": "green", "ADVANCING": "green", "NO_INPUT": "green", "LAGGING": "yellow", "BACKPRESSURED": "yellow"}
 _TONES = {"page": "bold red", "ticket": "yellow", "info": "green"}
@@ -51,7 +51,7 @@ class _Look:
     def __init__(self, gathering: Gathering) -> None:
         self._gathering = gathering
 
-    def again(self) -> Status:
+    def again(self) -> WatchStatus:
         """Look once more.
 
         Raises:
@@ -77,7 +77,7 @@ def _print(look: _Look, *, once: bool, as_json: bool, interval: float) -> None:
         time.sleep(interval)
 
 
-def _table(found: Status) -> Group:
+def _table(found: WatchStatus) -> Group:
     table = Table("partition", "verdict", box=None, pad_edge=False)
     for name in ("read up to", "log end", "unread", "log time unread"):
         table.add_column(name, justify="right")
@@ -88,7 +88,7 @@ def _table(found: Status) -> Group:
     return Group(*_head(found), table)
 
 
-def _head(found: Status) -> list[str]:
+def _head(found: WatchStatus) -> list[str]:
     driver, behind = found.driver, duration(found.watermark_lag_seconds)
     epoch = "no epoch" if found.epoch is None else f"epoch {found.epoch:,}"
     unread = "unknown" if found.unread is None else f"{found.unread:,}"

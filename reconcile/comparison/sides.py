@@ -32,7 +32,7 @@ from cutover.settings import Settings
 from reconcile.comparison import components, duplicates
 from reconcile.comparison.components import COMPONENT, MEMBERS
 from reconcile.comparison.layout import Layout, additive, agreed, value_of, wide_columns
-from reconcile.preconditions.seal import Evidence
+from reconcile.preconditions.seal import SealEvidence
 from reconcile.result.query import number
 
 BATCH = "batch_side"
@@ -69,7 +69,7 @@ def stage(number: int) -> str:
 def opened(
     settings: Settings,
     pipeline: Pipeline,
-    evidence: Evidence,
+    evidence: SealEvidence,
     start: datetime | None = None,
     end: datetime | None = None,
 ) -> Iterator[Sides]:
@@ -192,12 +192,12 @@ def _timestamp(moment: datetime) -> str:
     return f"make_timestamptz({round(moment.timestamp() * 1_000_000)})"
 
 
-def uncovered(pipeline: Pipeline, evidence: Evidence) -> tuple[Range, ...]:
+def uncovered(pipeline: Pipeline, evidence: SealEvidence) -> tuple[Range, ...]:
     """Return the ranges that are not judged, as `spans` has it."""
     return tuple(span for spans in _by_reason(pipeline, evidence).values() for span in spans)
 
 
-def _by_reason(pipeline: Pipeline, evidence: Evidence) -> dict[str, list[Range]]:
+def _by_reason(pipeline: Pipeline, evidence: SealEvidence) -> dict[str, list[Range]]:
     """Return the ranges that are not judged, by reason, the first that counts for a window first.
 
     What was lost and accepted is not judged, whatever the batch run says of it.
@@ -219,7 +219,7 @@ def _by_reason(pipeline: Pipeline, evidence: Evidence) -> dict[str, list[Range]]
     }
 
 
-def state_of(pipeline: Pipeline, evidence: Evidence, one: Interval) -> str:
+def state_of(pipeline: Pipeline, evidence: SealEvidence, one: Interval) -> str:
     """Return what is known of a window (of sessions: of a component): `closed` alone is judged.
 
     `open` at the cut, or `incomplete(reason)`.
@@ -232,13 +232,13 @@ def state_of(pipeline: Pipeline, evidence: Evidence, one: Interval) -> str:
     return "closed" if closed else "open"
 
 
-def _uncovered_sql(pipeline: Pipeline, evidence: Evidence) -> str:
+def _uncovered_sql(pipeline: Pipeline, evidence: SealEvidence) -> str:
     """Return SQL that is true for windows that are not judged."""
     return affected_sql(pipeline.window, uncovered(pipeline, evidence))
 
 
 def _unjudged(
-    connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, evidence: Evidence, judged: str
+    connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, evidence: SealEvidence, judged: str
 ) -> tuple[Range, ...]:
     """Return the ranges whose differences stay as they were: those not judged; of sessions what they really reach."""
     if not isinstance(pipeline.window, Sessions):
@@ -248,7 +248,7 @@ def _unjudged(
 
 
 def _incomplete(
-    connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, evidence: Evidence, condition: str
+    connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, evidence: SealEvidence, condition: str
 ) -> dict[str, int]:
     """Count the windows that are not judged by the first reason that holds."""
     found, earlier = {}, "false"

@@ -26,7 +26,7 @@ from reconcile.result.outcome import (
     PolicyResult,
     Reconciliation,
     Rows,
-    Sides,
+    SideNames,
     Verdict,
     Windows,
     WorstKey,
@@ -39,7 +39,7 @@ KEYS_AT_MOST = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class DiffRequest:
     """What to compare, and how."""
 
     left: str  # the expected side: a Delta folder, a Parquet file, folder or glob
@@ -49,7 +49,7 @@ class Asked:
     tolerances: Mapping[str, float] | None = None  # absolute, by column
 
 
-def compare_tables(asked: Asked) -> Reconciliation:
+def compare_tables(asked: DiffRequest) -> Reconciliation:
     """Compare two tables as multisets of rows by key, null-safe.
 
     Raises:
@@ -73,7 +73,7 @@ def compare_tables(asked: Asked) -> Reconciliation:
     return _stamped(result, at, monotonic() - began)
 
 
-def _layout(asked: Asked, columns: Columns) -> Layout:
+def _layout(asked: DiffRequest, columns: Columns) -> Layout:
     window = (asked.window,) if asked.window else ()
     keys = tuple(dict.fromkeys((*window, *asked.key)))
     for name in (*keys, *(asked.tolerances or {})):
@@ -93,7 +93,7 @@ def _layout(asked: Asked, columns: Columns) -> Layout:
 
 
 def _result(
-    connection: duckdb.DuckDBPyConnection, asked: Asked, layout: Layout, columns: Columns, found: Diff
+    connection: duckdb.DuckDBPyConnection, asked: DiffRequest, layout: Layout, columns: Columns, found: Diff
 ) -> Reconciliation:
     rows = Rows(
         compared=number(connection, f"SELECT count(*) FROM {RIGHT}") + found.missing,
@@ -111,7 +111,7 @@ def _result(
         verdict=verdict,
         exit_code=exit_code,
         sentence=_sentence(rows, found, columns),
-        sides=Sides(expected=asked.left, actual=asked.right),
+        sides=SideNames(expected=asked.left, actual=asked.right),
         windows=windows,
         rows=rows,
         causes={UNEXPLAINED: Cause(rows=found.rows)},

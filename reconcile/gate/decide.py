@@ -23,7 +23,7 @@ _BACK = {Stage.KAPPA: Stage.SHADOW, Stage.SHADOW: Stage.LAMBDA}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class EvidenceRun:
     """One reconciliation as the gate sees it."""
 
     run_id: str
@@ -40,20 +40,20 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lost:
+class LostWindows:
     """Windows that can be proven no more, since the log lost records of theirs: evidence begins anew behind them."""
 
     accepted: datetime
     until: int  # watermark at which the last of these windows is closed, microseconds
     text: str  # which, by whom
 
-    def touches(self, run: Run) -> bool:
+    def touches(self, run: EvidenceRun) -> bool:
         """Return whether a run speaks for these windows: made before, or at a cut that leaves some of them open."""
         return run.at <= self.accepted or run.watermark is None or run.watermark < self.until
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Replay:
+class Replayability:
     """Whether the log could be read again from its start."""
 
     retention: timedelta | None  # how long the topic keeps a record; None: for ever
@@ -61,10 +61,10 @@ class Replay:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Present:
+class PresentState:
     """What was found inside the move: both sides compared anew at the newest cut, the checks, the pages that fire."""
 
-    run: Run  # the comparison
+    run: EvidenceRun  # the comparison
     reason: str  # its sentence
     violations: tuple[str, ...] = ()  # of `verify`, with those that were recorded and still stand
     unjudged: str | None = None  # why no check could be judged
@@ -72,13 +72,15 @@ class Present:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
+class GateEvidence:
     """All that speaks for or against a move."""
 
-    runs: tuple[Run, ...] = ()  # of the version and definition in force, since the last move, as they were recorded
-    replay: Replay | None = None  # None: the log did not answer
-    losses: tuple[Lost, ...] = ()  # accepted, of the version in force and of those before it
-    present: Present | None = None  # None: nobody looked, since the rest does not suffice
+    runs: tuple[
+        EvidenceRun, ...
+    ] = ()  # of the version and definition in force, since the last move, as they were recorded
+    replay: Replayability | None = None  # None: the log did not answer
+    losses: tuple[LostWindows, ...] = ()  # accepted, of the version in force and of those before it
+    present: PresentState | None = None  # None: nobody looked, since the rest does not suffice
     foreign: tuple[str, ...] = ()  # what somebody else did to the tables that the runs speak of
     result_fingerprint: str | None = None
     stream_version: int | None = None
@@ -94,14 +96,14 @@ class Condition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
+class GateDecision:
     """What the gate says."""
 
     move: Move
     stage: Stage
     target: Stage | None  # None: there is nothing beyond
     conditions: tuple[Condition, ...] = ()
-    counted: tuple[Run, ...] = field(default=())  # the consecutive runs that count, oldest first
+    counted: tuple[EvidenceRun, ...] = field(default=())  # the consecutive runs that count, oldest first
 
     @property
     def allowed(self) -> bool:
@@ -114,14 +116,14 @@ class Decision:
         return tuple(f"{c.name}: {c.found}" for c in self.conditions if not c.met)
 
 
-def decide(stage: Stage, evidence: Evidence, move: Move, policy: Policy, now: datetime) -> Decision:
+def decide(stage: Stage, evidence: GateEvidence, move: Move, policy: Policy, now: datetime) -> GateDecision:
     """Return whether `move` is allowed from `stage`, and why not.
 
     Back is always allowed, down to LAMBDA. Forward asks for consecutive sealed runs within policy, each with a newer
     cut, the newest of them fresh, and for a log that is kept long enough to be replayed.
     """
     if move == "rollback":
-        return Decision(move=move, stage=stage, target=_BACK.get(stage))
+        return GateDecision(move=move, stage=stage, target=_BACK.get(stage))
     counted = consecutive(evidence.runs, now, evidence.losses)
     conditions = (
         _enough(counted, evidence.runs, policy),
@@ -131,10 +133,12 @@ def decide(stage: Stage, evidence: Evidence, move: Move, policy: Policy, now: da
         _replayable(evidence.replay),
         *([] if evidence.present is None else _now(evidence.present)),
     )
-    return Decision(move=move, stage=stage, target=_NEXT.get(stage), conditions=conditions, counted=counted)
+    return GateDecision(move=move, stage=stage, target=_NEXT.get(stage), conditions=conditions, counted=counted)
 
 
-def consecutive(runs: tuple[Run, ...], now: datetime, losses: tuple[Lost, ...] = ()) -> tuple[Run, ...]:
+def consecutive(
+    runs: tuple[EvidenceRun, ...], now: datetime, losses: tuple[LostWindows, ...] = ()
+) -> tuple[EvidenceRun, ...]:
     """Return the newest unbroken row of runs that count: within policy, not expired, each with a newer cut.
 
     A run that is not within policy, could not compare, or speaks for windows that a loss touched ends the row at its
@@ -148,7 +152,7 @@ def consecutive(runs: tuple[Run, ...], now: datetime, losses: tuple[Lost, ...] =
     """
     bad = [place for place in _places(runs) if not place.run.within or any(lost.touches(place.run) for lost in losses)]
     end = max((place.at for place in bad), default=(-2, -1))
-    row: list[Run] = []
+    row: list[EvidenceRun] = []
     for place in _places(runs):
         run = place.run
         if place.at > end and _is_fresh(run, now) and run.whole and (not row or is_ahead(run, row[-1])):
@@ -160,14 +164,14 @@ class _Place(NamedTuple):
     """A run, and where it stands: by its cut, then by when it was recorded."""
 
     at: tuple[int, int]
-    run: Run
+    run: EvidenceRun
 
 
-def _places(runs: tuple[Run, ...]) -> list[_Place]:
+def _places(runs: tuple[EvidenceRun, ...]) -> list[_Place]:
     return [_Place((run.epoch, number), run) for number, run in enumerate(runs)]
 
 
-def newest(runs: tuple[Run, ...]) -> Run | None:
+def newest(runs: tuple[EvidenceRun, ...]) -> EvidenceRun | None:
     """Return the run that speaks last: at the newest cut, of those the last that was recorded; none over a range.
 
     One over a range that is not within policy speaks too.
@@ -176,17 +180,17 @@ def newest(runs: tuple[Run, ...]) -> Run | None:
     return max(spoken, key=lambda place: place.at).run if spoken else None
 
 
-def is_ahead(run: Run, before: Run) -> bool:
+def is_ahead(run: EvidenceRun, before: EvidenceRun) -> bool:
     """Return whether a cut holds records that another does not: a later epoch, and one that read something."""
     read_more = run.end is None or before.end is None or run.end > before.end
     return run.epoch > before.epoch and read_more
 
 
-def _is_fresh(run: Run, now: datetime) -> bool:
+def _is_fresh(run: EvidenceRun, now: datetime) -> bool:
     return abs(now - run.at) <= EXPIRES_AFTER  # a clock that ran ahead must not make evidence that never expires
 
 
-def _enough(counted: tuple[Run, ...], runs: tuple[Run, ...], policy: Policy) -> Condition:
+def _enough(counted: tuple[EvidenceRun, ...], runs: tuple[EvidenceRun, ...], policy: Policy) -> Condition:
     found = f"{len(counted)} of {policy.runs} consecutive sealed runs within policy, each with a newer cut"
     repeated = sum(run.within for run in runs) - len(counted)
     if repeated > 0 and len(counted) < policy.runs:
@@ -195,7 +199,7 @@ def _enough(counted: tuple[Run, ...], runs: tuple[Run, ...], policy: Policy) -> 
     return Condition(name="runs", met=len(counted) >= policy.runs, found=found)
 
 
-def _last(runs: tuple[Run, ...]) -> Condition:
+def _last(runs: tuple[EvidenceRun, ...]) -> Condition:
     last = newest(runs)
     if last is None:
         return Condition(name="newest run", met=False, found="no reconciliation under this definition yet")
@@ -203,7 +207,7 @@ def _last(runs: tuple[Run, ...]) -> Condition:
     return Condition(name="newest run", met=last.within, found=found)
 
 
-def _now(present: Present) -> tuple[Condition, ...]:
+def _now(present: PresentState) -> tuple[Condition, ...]:
     """Return what the move asks of the present: agreement at the newest cut, no violated check, no page."""
     run = present.run
     broken = [*present.violations[:_NAMED], *([present.unjudged] if present.unjudged else [])]
@@ -215,7 +219,7 @@ def _now(present: Present) -> tuple[Condition, ...]:
     )
 
 
-def _whole(evidence: Evidence) -> Condition:
+def _whole(evidence: GateEvidence) -> Condition:
     name, last = "losses", newest(evidence.runs)
     inside = [lost for lost in evidence.losses if last is None or lost.touches(last)]
     if not inside:
@@ -227,12 +231,12 @@ def _whole(evidence: Evidence) -> Condition:
     return Condition(name=name, met=False, found=found)
 
 
-def _untouched(evidence: Evidence) -> Condition:
+def _untouched(evidence: GateEvidence) -> Condition:
     found = " ".join(evidence.foreign) or "nobody else has changed a row"
     return Condition(name="tables", met=not evidence.foreign, found=found)
 
 
-def _replayable(replay: Replay | None) -> Condition:
+def _replayable(replay: Replayability | None) -> Condition:
     name = "replay"
     if replay is None:
         return Condition(name=name, met=False, found="the log did not answer, so its retention is not known")

@@ -23,15 +23,15 @@ from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import log_of, topics_of
 from cutover.records.closing import closing
 from cutover.settings import Settings
-from reconcile.gate.decide import Decision, Evidence, Lost, Replay, Run, is_ahead
+from reconcile.gate.decide import EvidenceRun, GateDecision, GateEvidence, LostWindows, Replayability, is_ahead
 from reconcile.judgement import records as recorded
-from reconcile.judgement.records import Recorded
+from reconcile.judgement.records import RecordedComparison
 from reconcile.report.verdicts import EXPLAINED_BEYOND_POLICY
 from reconcile.result.outcome import Verdict
 from reconcile.watch.retention import replay_time, retention, shortest
 
 
-def read(settings: Settings, pipeline: Pipeline) -> Evidence:
+def read(settings: Settings, pipeline: Pipeline) -> GateEvidence:
     """Return the evidence for a pipeline as it is defined now.
 
     Raises:
@@ -39,12 +39,12 @@ def read(settings: Settings, pipeline: Pipeline) -> Evidence:
     """
     version = versions.current(settings, pipeline)
     if version is None:
-        nothing = Replay(retention=None, needed=None)
-        return Evidence(result_fingerprint=result_fingerprint(pipeline), replay=nothing)
+        nothing = Replayability(retention=None, needed=None)
+        return GateEvidence(result_fingerprint=result_fingerprint(pipeline), replay=nothing)
     lines = recorded.read(settings, pipeline.name)
     moves = control_tables.read(settings, "gate", pipeline.name)
     found = runs(lines, version, batch_definition=batch_fingerprint(pipeline), policy=pipeline.policy)
-    return Evidence(
+    return GateEvidence(
         runs=since(found, moves, version),
         replay=_replay(settings, pipeline, version),
         losses=lost(pipeline, losses.up_to(settings, version)),
@@ -59,12 +59,12 @@ def read(settings: Settings, pipeline: Pipeline) -> Evidence:
 
 
 def runs(
-    lines: Sequence[Recorded],
+    lines: Sequence[RecordedComparison],
     version: Version,
     *,
     batch_definition: str | None = None,
     policy: Policy | None = None,
-) -> tuple[Run, ...]:
+) -> tuple[EvidenceRun, ...]:
     """Return the comparisons of a version in the order in which they were recorded last.
 
     What was not comparable may name no version: it counts. What asked for a cut or a range that holds nothing does not.
@@ -81,7 +81,9 @@ def runs(
     return tuple(run for run in found if run is not None)
 
 
-def since(found: tuple[Run, ...], history: Sequence[Mapping[str, Any]], version: Version) -> tuple[Run, ...]:
+def since(
+    found: tuple[EvidenceRun, ...], history: Sequence[Mapping[str, Any]], version: Version
+) -> tuple[EvidenceRun, ...]:
     """Return the runs that speak after the last move: good ones that no earlier move has used, and every bad one.
 
     Unused is what was recorded after the last move, at a cut ahead of what was counted. A run that is not within
@@ -94,7 +96,7 @@ def since(found: tuple[Run, ...], history: Sequence[Mapping[str, Any]], version:
     advances = [(_seen(row), _used(row, version)) for row in moves if row["event"] == "advanced"]
     used = [run for _, counted in advances for run in counted]
 
-    def speaks(run: Run) -> bool:
+    def speaks(run: EvidenceRun) -> bool:
         if run.within:
             return run.sequence >= _seen(moves[-1]) and all(is_ahead(run, before) for before in used)
         return not any(run.sequence < seen and any(run.epoch <= one.epoch for one in of) for seen, of in advances)
@@ -106,7 +108,7 @@ def _seen(row: Mapping[str, Any]) -> int:
     return int(row["seen"])
 
 
-def _used(row: Mapping[str, Any], version: Version) -> list[Run]:
+def _used(row: Mapping[str, Any], version: Version) -> list[EvidenceRun]:
     """Return what a move counted, if it was one of this version."""
     kept = json.loads(row["evidence"] or "{}")
     return [_counted(run) for run in kept.get("counted", [])] if _is_of(kept, version) else []
@@ -116,20 +118,20 @@ def _is_of(kept: Mapping[str, Any], version: Version) -> bool:
     return (kept.get("result_fingerprint"), kept.get("stream_version")) == (version.result_fingerprint, version.number)
 
 
-def _counted(kept: Mapping[str, Any]) -> Run:
+def _counted(kept: Mapping[str, Any]) -> EvidenceRun:
     """Return a run as the history keeps it, for its cut alone."""
     at = datetime.fromisoformat(kept["at"])
-    return Run(run_id=kept["run_id"], at=at, epoch=kept["epoch"], outcome="", within=True, end=kept.get("end"))
+    return EvidenceRun(run_id=kept["run_id"], at=at, epoch=kept["epoch"], outcome="", within=True, end=kept.get("end"))
 
 
-def _run(one: Recorded, batch_definition: str | None, policy: Policy | None) -> Run | None:
+def _run(one: RecordedComparison, batch_definition: str | None, policy: Policy | None) -> EvidenceRun | None:
     """Return a line as the gate sees it; None if it agreed with a batch side that is no longer the one in force."""
     within = one.exit_code == 0 and one.agrees and _is_within(one.result, policy)
     if within and _ran_with(one.result) not in {None, batch_definition or _ran_with(one.result)}:
         return None
     causes = {name: int(cause["rows"]) for name, cause in one.result.get("causes", {}).items() if cause["rows"]}
     beyond = one.verdict is Verdict.EXPLAINED and not within
-    return Run(
+    return EvidenceRun(
         run_id=one.run_id,
         at=one.last,
         epoch=one.epoch,
@@ -144,7 +146,7 @@ def _run(one: Recorded, batch_definition: str | None, policy: Policy | None) -> 
     )
 
 
-def lost(pipeline: Pipeline, found: Sequence[Loss]) -> tuple[Lost, ...]:
+def lost(pipeline: Pipeline, found: Sequence[Loss]) -> tuple[LostWindows, ...]:
     """Return the accepted losses that touch windows, as the gate sees them: one for each recorded step."""
     steps: dict[int, list[Loss]] = defaultdict(list)
     for loss in found:
@@ -153,13 +155,13 @@ def lost(pipeline: Pipeline, found: Sequence[Loss]) -> tuple[Lost, ...]:
     return tuple(_lost(pipeline, step) for step in steps.values())
 
 
-def _lost(pipeline: Pipeline, step: Sequence[Loss]) -> Lost:
+def _lost(pipeline: Pipeline, step: Sequence[Loss]) -> LostWindows:
     end = max(loss.windows_to or 0 for loss in step)
     closed = closing(pipeline.window, pipeline.lateness, newest(pipeline.window, end - 1).end)
     offsets = sum((loss.next or loss.first) - loss.first for loss in step)
     how_many = f"{offsets:,} offsets" if all(loss.next is not None for loss in step) else "an unknown number of offsets"
     text = f"{how_many} of {step[0].topic} were lost, accepted {step[0].at:%Y-%m-%d %H:%M} UTC by {step[0].who}: "
-    return Lost(accepted=step[0].at, until=closed, text=text + "windows that they touch read incomplete(lost)")
+    return LostWindows(accepted=step[0].at, until=closed, text=text + "windows that they touch read incomplete(lost)")
 
 
 def _watermark(result: Mapping[str, Any]) -> int | None:
@@ -184,7 +186,7 @@ def _end(result: Mapping[str, Any]) -> int | None:
     return sum(offset for log in logs for offset in log["cut"].values()) if logs else None
 
 
-def by_cause(found: Iterable[Run]) -> dict[str, int]:
+def by_cause(found: Iterable[EvidenceRun]) -> dict[str, int]:
     """Return the different (window, key) rows of some runs by cause."""
     total: Counter[str] = Counter()
     for run in found:
@@ -192,7 +194,7 @@ def by_cause(found: Iterable[Run]) -> dict[str, int]:
     return dict(total)
 
 
-def _replay(settings: Settings, pipeline: Pipeline, version: Version) -> Replay | None:
+def _replay(settings: Settings, pipeline: Pipeline, version: Version) -> Replayability | None:
     try:
         client = LogClient(settings)
         log = log_of(pipeline)
@@ -202,10 +204,10 @@ def _replay(settings: Settings, pipeline: Pipeline, version: Version) -> Replay 
         return None
     unread = sum(latest[p] - earliest.get(p, 0) for p in latest)
     records = EpochLog(version.uri).records() if delta.exists(version.uri) else []
-    return Replay(retention=shortest(map(retention, configs)), needed=replay_time(records, unread))
+    return Replayability(retention=shortest(map(retention, configs)), needed=replay_time(records, unread))
 
 
-def record(decision: Decision, evidence: Evidence) -> str:
+def record(decision: GateDecision, evidence: GateEvidence) -> str:
     """Return what the gate's history keeps of a decision: the conditions, the runs that counted, and a hash of both."""
     kept = {
         "conditions": [asdict(condition) for condition in decision.conditions],
@@ -226,6 +228,6 @@ def digest(kept: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(plain, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def fresh_until(found: Sequence[Run], lifetime: timedelta) -> datetime | None:
+def fresh_until(found: Sequence[EvidenceRun], lifetime: timedelta) -> datetime | None:
     """Return when the oldest run that counts expires."""
     return found[0].at + lifetime if found else None

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from cutover.clock import Clock
 from cutover.definition.model.pipeline import Pipeline
 from cutover.settings import Settings
-from reconcile.gate.decide import Present, Run
+from reconcile.gate.decide import EvidenceRun, PresentState
 from reconcile.report import verdicts
 from reconcile.run import reconcile
 from reconcile.verify.record import verify_and_record
@@ -17,7 +17,7 @@ from reconcile.watch.alerts.rules import alerts
 from reconcile.watch.gather import Gathering
 
 
-def look(settings: Settings, pipeline: Pipeline, clock: Clock) -> Present:
+def look(settings: Settings, pipeline: Pipeline, clock: Clock) -> PresentState:
     """Compare at the newest cut, judge the checks, and look at the alerts; comparison and checks are recorded.
 
     Raises:
@@ -25,8 +25,8 @@ def look(settings: Settings, pipeline: Pipeline, clock: Clock) -> Present:
     """
     found = reconcile(settings, pipeline, clock=clock)
     checked = verify_and_record(settings, pipeline, clock=clock)
-    return Present(
-        run=Run(
+    return PresentState(
+        run=EvidenceRun(
             run_id=found.run_id,
             at=clock.now(),
             epoch=-1 if found.seal.epoch is None else found.seal.epoch,

@@ -15,14 +15,14 @@ from cutover.probe import Probe, silent
 from cutover.settings import Settings
 from cutover.signature import reason, user
 from reconcile.gate import evidence as evidence_of
-from reconcile.gate.decide import Decision, Evidence, Move, decide
+from reconcile.gate.decide import GateDecision, GateEvidence, Move, decide
 
 _EVENTS: dict[Move, str] = {"advance": "advanced", "rollback": "rolled_back"}
 
 
 def move(
     settings: Settings, pipeline: Pipeline, wanted: Move, why: str, clock: Clock, *, probe: Probe = silent
-) -> Decision:
+) -> GateDecision:
     """Decide on a move and, if it is allowed, append it to the history.
 
     An advance that the recorded evidence allows is decided once more, on what is there now.
@@ -58,16 +58,16 @@ def _recorded(settings: Settings, pipeline: Pipeline) -> int:
     return control_tables.next_turn(settings, "reconciliations", pipeline.name)
 
 
-def _evidence(settings: Settings, pipeline: Pipeline, wanted: Move) -> Evidence:
+def _evidence(settings: Settings, pipeline: Pipeline, wanted: Move) -> GateEvidence:
     """Read the evidence; a way back asks for none, so it works when nothing else does."""
-    return Evidence() if wanted == "rollback" else evidence_of.read(settings, pipeline)
+    return GateEvidence() if wanted == "rollback" else evidence_of.read(settings, pipeline)
 
 
 def _append(
     settings: Settings,
     pipeline: Pipeline,
-    decision: Decision,
-    evidence: Evidence,
+    decision: GateDecision,
+    evidence: GateEvidence,
     entry: dict[str, object],
     *,
     turn: int,

@@ -19,7 +19,7 @@ from cutover.lake.paths import ControlTable, control_uri
 from cutover.lake.tables import delta, upkeep
 from cutover.settings import Settings
 from reconcile.judgement import lifecycle, records
-from reconcile.judgement.records import Recorded
+from reconcile.judgement.records import RecordedComparison
 from reconcile.result.outcome import Reconciliation, Versions
 
 _GROWING: tuple[ControlTable, ...] = ("reconciliations", "verifications", "differences", "proofs", "pins")
@@ -29,18 +29,18 @@ RANGES_AT_MOST = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class HistoryEntry:
     """Where a comparison will stand in the history: as a line of its own, or as a repeat."""
 
     pipeline: str
     turn: int  # the history's sequence that it was decided for
-    lines: tuple[Recorded, ...]  # of the definition, without it
-    made: Recorded  # its line with it
+    lines: tuple[RecordedComparison, ...]  # of the definition, without it
+    made: RecordedComparison  # its line with it
     version: int | None  # in force
     unjudged: tuple[Range, ...]
 
     @property
-    def newer(self) -> tuple[Recorded, ...]:
+    def newer(self) -> tuple[RecordedComparison, ...]:
         """Return the whole comparisons that stand behind it, the newest last."""
         here = records.position(self.made, self.version)
         ordered = records.in_order(self.lines, self.version)
@@ -68,7 +68,7 @@ def find_entry(
     version: int | None,
     at: datetime,
     unjudged: Sequence[Range] = (),
-) -> Entry:
+) -> HistoryEntry:
     """Return where a comparison would stand in the history as it is now.
 
     Args:
@@ -87,7 +87,7 @@ def find_entry(
     before = max((one for one in mine if one.key == row["cut_key"]), key=lambda one: one.sequence, default=None)
     run_id = before.run_id if before is not None and before.content == row["content"] else result.run_id
     placed = records.lines([*rows, row | {"run_id": run_id}])
-    return Entry(
+    return HistoryEntry(
         pipeline=result.pipeline,
         turn=turn,
         lines=tuple(one for one in mine if one.run_id != run_id and one.speaks),
@@ -97,7 +97,7 @@ def find_entry(
     )
 
 
-def present(settings: Settings, pipeline: Pipeline) -> Recorded | None:
+def present(settings: Settings, pipeline: Pipeline) -> RecordedComparison | None:
     """Return the comparison that speaks for a pipeline now, as the history has it at this moment.
 
     Raises:
@@ -107,7 +107,7 @@ def present(settings: Settings, pipeline: Pipeline) -> Recorded | None:
     return records.present(lines, version)
 
 
-def newest_first(settings: Settings, pipeline: Pipeline) -> tuple[Recorded, ...]:
+def newest_first(settings: Settings, pipeline: Pipeline) -> tuple[RecordedComparison, ...]:
     """Return all lines of a pipeline: what speaks for it now, the others from the newest cut back, former definitions.
 
     Raises:
@@ -121,7 +121,7 @@ def newest_first(settings: Settings, pipeline: Pipeline) -> tuple[Recorded, ...]
     return tuple(([newest] if newest else []) + [one for one in reversed([*rest, *ordered]) if one != newest])
 
 
-def of_now(settings: Settings, pipeline: Pipeline) -> tuple[tuple[Recorded, ...], int | None]:
+def of_now(settings: Settings, pipeline: Pipeline) -> tuple[tuple[RecordedComparison, ...], int | None]:
     """Return the lines under the definition in force, and the version of the stream that serves.
 
     Raises:
@@ -142,7 +142,7 @@ def open_differences(settings: Settings, pipeline: Pipeline) -> Mapping[lifecycl
     return lifecycle.open_differences(settings, pipeline.name, lines, version)
 
 
-def record(settings: Settings, result: Reconciliation, placed: Entry) -> None:
+def record(settings: Settings, result: Reconciliation, placed: HistoryEntry) -> None:
     """Append what became of the run's differences, then its row, in the turn that its place was decided for.
 
     Every run has a row, also one that could not compare.

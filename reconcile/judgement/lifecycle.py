@@ -14,7 +14,7 @@ from cutover.lake.control import control_tables
 from cutover.settings import Settings
 from reconcile.attribution.causes import UNEXPLAINED
 from reconcile.judgement import records
-from reconcile.judgement.records import Recorded
+from reconcile.judgement.records import RecordedComparison
 from reconcile.result.outcome import Difference, Reconciliation
 
 Place = tuple[str, str]  # window start (ISO), key (JSON)
@@ -36,7 +36,7 @@ class OpenDifference:
 
 
 def open_differences(
-    settings: Settings, pipeline: str, lines: Sequence[Recorded], version: int | None
+    settings: Settings, pipeline: str, lines: Sequence[RecordedComparison], version: int | None
 ) -> dict[Place, OpenDifference]:
     """Return the differences that are open now.
 
@@ -64,7 +64,10 @@ def folded(rows: Iterable[Mapping[str, Any]], positions: Mapping[str, records.Po
 
 
 def rows(
-    result: Reconciliation, made: Recorded, opened: Mapping[Place, OpenDifference], newer: Sequence[Recorded]
+    result: Reconciliation,
+    made: RecordedComparison,
+    opened: Mapping[Place, OpenDifference],
+    newer: Sequence[RecordedComparison],
 ) -> list[dict[str, Any]]:
     """Return an `open` row for each unexplained row of a run, `resolved` for each that it judged and did not find.
 
@@ -83,11 +86,11 @@ def rows(
     ]
 
 
-def _judged_by(newer: Sequence[Recorded], place: Place) -> bool:
+def _judged_by(newer: Sequence[RecordedComparison], place: Place) -> bool:
     return any(one.judged(records.micros(place[0])) for one in newer)
 
 
-def _is_judged(made: Recorded, place: Place, one: OpenDifference, result: Reconciliation) -> bool:
+def _is_judged(made: RecordedComparison, place: Place, one: OpenDifference, result: Reconciliation) -> bool:
     """Return whether a run judged a difference away: its window is judged, and the run lists all that it found."""
     if len(_listed(result)) < records.unexplained(made) or not made.judged(records.micros(place[0])):
         return False

@@ -22,7 +22,7 @@ Position = tuple[bool, int, int, int]  # is of the version in force, version, ep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recorded:
+class RecordedComparison:
     """One line of the history: a comparison of one cut, fingerprint and range, and how often it was made again."""
 
     run_id: str
@@ -70,7 +70,7 @@ class Recorded:
         return self.whole and self.is_comparable and not left_out
 
 
-def read(settings: Settings, pipeline: str) -> tuple[Recorded, ...]:
+def read(settings: Settings, pipeline: str) -> tuple[RecordedComparison, ...]:
     """Return the lines of a pipeline's history under all of its definitions, in the order of recording.
 
     Raises:
@@ -79,13 +79,13 @@ def read(settings: Settings, pipeline: str) -> tuple[Recorded, ...]:
     return lines(control_tables.read(settings, "reconciliations", pipeline))
 
 
-def lines(rows: Iterable[Mapping[str, Any]]) -> tuple[Recorded, ...]:
+def lines(rows: Iterable[Mapping[str, Any]]) -> tuple[RecordedComparison, ...]:
     """Return the lines that rows of `reconciliations` amount to; rows of one run id are one line, made again.
 
     Args:
         rows: By `sequence`.
     """
-    found: dict[str, Recorded] = {}
+    found: dict[str, RecordedComparison] = {}
     known: dict[tuple[str, int | None], int] = {}  # newest epoch of a cut so far
     for row in rows:
         one = _recorded(row)
@@ -99,13 +99,13 @@ def lines(rows: Iterable[Mapping[str, Any]]) -> tuple[Recorded, ...]:
     return tuple(found.values())
 
 
-def _is_same(key: tuple[str, int | None], one: Recorded) -> bool:
+def _is_same(key: tuple[str, int | None], one: RecordedComparison) -> bool:
     return key[0] == one.fingerprint and (one.version is None or key[1] == one.version)
 
 
-def _recorded(row: Mapping[str, Any]) -> Recorded:
+def _recorded(row: Mapping[str, Any]) -> RecordedComparison:
     result = json.loads(row["result"] or "{}")
-    return Recorded(
+    return RecordedComparison(
         run_id=row["run_id"],
         key=row["cut_key"],
         content=row["content"],
@@ -126,12 +126,12 @@ def _recorded(row: Mapping[str, Any]) -> Recorded:
     )
 
 
-def of_definition(found: Iterable[Recorded], fingerprint: str) -> tuple[Recorded, ...]:
+def of_definition(found: Iterable[RecordedComparison], fingerprint: str) -> tuple[RecordedComparison, ...]:
     """Return the lines under one definition that say anything, in the order of recording."""
     return tuple(one for one in found if one.fingerprint == fingerprint and one.speaks)
 
 
-def position(one: Recorded, version: int | None) -> Position:
+def position(one: RecordedComparison, version: int | None) -> Position:
     """Return where a line stands among those of its definition; what could not name a version is of the one in force.
 
     Args:
@@ -143,18 +143,18 @@ def position(one: Recorded, version: int | None) -> Position:
     return own == version, number, one.epoch, one.sequence
 
 
-def in_order(found: Iterable[Recorded], version: int | None) -> tuple[Recorded, ...]:
+def in_order(found: Iterable[RecordedComparison], version: int | None) -> tuple[RecordedComparison, ...]:
     """Return lines of one definition in the order in which they speak, the newest last."""
     return tuple(sorted(found, key=lambda one: position(one, version)))
 
 
-def present(found: Iterable[Recorded], version: int | None) -> Recorded | None:
+def present(found: Iterable[RecordedComparison], version: int | None) -> RecordedComparison | None:
     """Return the line that speaks for a pipeline now: the newest whole one of the version in force; None: none does."""
     mine = (one for one in found if one.whole and one.version in {version, None})
     return max(mine, key=lambda one: position(one, version), default=None)
 
 
-def standing(found: Sequence[Recorded], version: int | None) -> tuple[Recorded, ...]:
+def standing(found: Sequence[RecordedComparison], version: int | None) -> tuple[RecordedComparison, ...]:
     """Return the lines whose bad word still stands, in their order: no newer whole one says otherwise.
 
     A whole comparison ends that there was none; only one that agrees ends a divergence.
@@ -164,14 +164,14 @@ def standing(found: Sequence[Recorded], version: int | None) -> tuple[Recorded, 
     agreed = [position(one, version) for one in ordered if one.whole and one.agrees]
     last_whole, last_agreed = max(whole, default=None), max(agreed, default=None)
 
-    def stands(one: Recorded) -> bool:
+    def stands(one: RecordedComparison) -> bool:
         over = last_agreed if one.is_comparable else last_whole
         return not one.agrees and (over is None or position(one, version) > over)
 
     return tuple(filter(stands, ordered))
 
 
-def unexplained(one: Recorded) -> int:
+def unexplained(one: RecordedComparison) -> int:
     """Return the (window, key) rows of a line that nothing explains."""
     return int(one.result.get("causes", {}).get(UNEXPLAINED, {}).get("rows", 0))
 

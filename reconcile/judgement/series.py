@@ -14,7 +14,15 @@ from reconcile.comparison.layout import Value, additive
 from reconcile.comparison.sides import BATCH, Sides, key_columns, stage
 from reconcile.preconditions.seal import iso
 from reconcile.result.codec import Scalar, scalar
-from reconcile.result.outcome import EpochPoint, LatenessBin, Sample, Waterfall, WaterfallStep, WindowPoint, WorstKey
+from reconcile.result.outcome import (
+    EpochPoint,
+    LatenessBin,
+    SampleRecord,
+    Waterfall,
+    WaterfallStep,
+    WindowPoint,
+    WorstKey,
+)
 from reconcile.result.query import first
 
 POINTS_AT_MOST = 1_000
@@ -147,7 +155,7 @@ def worst_keys(sides: Sides, pipeline: Pipeline) -> tuple[WorstKey, ...]:
     )
 
 
-def samples(sides: Sides, pipeline: Pipeline) -> tuple[Sample, ...]:
+def samples(sides: Sides, pipeline: Pipeline) -> tuple[SampleRecord, ...]:
     """Return the first records of each class that did not count, by partition and offset."""
     order = f"_partition, _offset, {key_columns(sides.layout)}, event_time, reason"
     query = f"""
@@ -156,7 +164,7 @@ def samples(sides: Sides, pipeline: Pipeline) -> tuple[Sample, ...]:
         ORDER BY _class = 'late' DESC, _class, {order}
     """
     return tuple(
-        Sample(
+        SampleRecord(
             class_=str(row[0]),
             partition=int(row[1]),
             offset=int(row[2]),

@@ -12,7 +12,7 @@ RUNBOOKS = {Verdict.DIVERGED: "DivergenceUnexplained", Verdict.EXPLAINED: "LateR
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
+class VerdictInput:
     """What a verdict is made of."""
 
     windows: Windows
@@ -25,7 +25,7 @@ class Judged:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
+class VerdictDecision:
     """A verdict with its exit code, its policy and the page for people on call."""
 
     verdict: Verdict
@@ -39,7 +39,7 @@ def late_share(late: int, accepted: int) -> float:
     return late / (accepted + late) if accepted + late else 0.0
 
 
-def decide(judged: Judged, policy: Policy) -> Decision:
+def decide(judged: VerdictInput, policy: Policy) -> VerdictDecision:
     """Return the verdict on two sides whose seal holds.
 
     CONSISTENT: no row differs. EXPLAINED: a cause reproduces every difference; exit 0 within the policy, 1 beyond it.
@@ -60,26 +60,26 @@ def decide(judged: Judged, policy: Policy) -> Decision:
     page = RUNBOOKS.get(verdict) if exit_code else None
     if verdict is Verdict.EXPLAINED and judged.dimension > policy.max_dimension_rows:
         page = "DimensionChanged"
-    return Decision(verdict=verdict, exit_code=exit_code, policy=result, runbook=page)
+    return VerdictDecision(verdict=verdict, exit_code=exit_code, policy=result, runbook=page)
 
 
-def broken(seal: Seal, policy: Policy) -> Decision:
+def broken(seal: Seal, policy: Policy) -> VerdictDecision:
     """Return the verdict on two sides whose seal does not hold."""
     reasons = tuple(breach.message for breach in seal.breaches)
     result = PolicyResult(
         max_late_share=policy.max_late_share, max_unexplained=policy.max_unexplained, within=False, reasons=reasons
     )
     page = next((breach.runbook for breach in seal.breaches if breach.runbook), "NotComparable")
-    return Decision(verdict=Verdict.NOT_COMPARABLE, exit_code=2, policy=result, runbook=page)
+    return VerdictDecision(verdict=Verdict.NOT_COMPARABLE, exit_code=2, policy=result, runbook=page)
 
 
-def _verdict(judged: Judged) -> Verdict:
+def _verdict(judged: VerdictInput) -> Verdict:
     if judged.unexplained:
         return Verdict.DIVERGED
     return Verdict.EXPLAINED if judged.explained else Verdict.CONSISTENT
 
 
-def _reasons(judged: Judged, policy: Policy) -> list[str]:
+def _reasons(judged: VerdictInput, policy: Policy) -> list[str]:
     reasons = []
     if judged.unexplained > policy.max_unexplained:
         reasons.append(f"{judged.unexplained:,} unexplained rows, the policy allows {policy.max_unexplained:,}.")
@@ -95,7 +95,7 @@ def _reasons(judged: Judged, policy: Policy) -> list[str]:
     return reasons
 
 
-def sentence(verdict: Verdict, judged: Judged, events: Events, policy: PolicyResult) -> str:
+def sentence(verdict: Verdict, judged: VerdictInput, events: Events, policy: PolicyResult) -> str:
     """Return the verdict on comparable sides in plain words, with its numbers."""
     compared = f"{_many(judged.windows.compared, 'closed window')} ({_many(judged.rows.compared, 'row')})"
     if verdict is Verdict.CONSISTENT:
@@ -115,7 +115,7 @@ def sentence_broken(seal: Seal) -> str:
     return f"The two sides cannot be compared: {first}{more}"
 
 
-def _because(judged: Judged, events: Events) -> str:
+def _because(judged: VerdictInput, events: Events) -> str:
     """Return what explains every difference."""
     if judged.causes == ("late",):
         late = _many(events.late, "late event")
@@ -126,12 +126,12 @@ def _because(judged: Judged, events: Events) -> str:
     return f"{' and '.join(parts) or UNEXPLAINED} explain every difference"
 
 
-def _unexplained(judged: Judged) -> str:
+def _unexplained(judged: VerdictInput) -> str:
     rest = f"{_many(judged.unexplained, 'row')} {'has' if judged.unexplained == 1 else 'have'} no explanation"
     return f"{rest}, {judged.explained:,} {'has' if judged.explained == 1 else 'have'}" if judged.explained else rest
 
 
-def _differences(judged: Judged) -> str:
+def _differences(judged: VerdictInput) -> str:
     rows = judged.explained + judged.unexplained
     return f"{_many(judged.windows.different, 'window')} ({_many(rows, 'row')})"
 

@@ -9,12 +9,12 @@ from cutover.lake.control.losses import Loss
 from cutover.lake.epochs import chain
 from cutover.lake.epochs.epoch_log import EpochRecord
 from reconcile.preconditions import settings_in_force
-from reconcile.preconditions.settings_in_force import Sides
+from reconcile.preconditions.settings_in_force import SettingsOfSides
 from reconcile.result.outcome import SealBreach
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Books:
+class ClassCounts:
     """(record, window) pairs by class, as counted over the epoch log's rows."""
 
     up_to_cut: Mapping[str, int]
@@ -22,7 +22,7 @@ class Books:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class SealFacts:
     """All that the seal is judged by."""
 
     stream: str  # pipeline/fingerprint/stream-n, as messages name it
@@ -34,9 +34,9 @@ class Facts:
     losses: tuple[Loss, ...]  # recorded for this version
     run: BatchRun
     unaccounted: tuple[str, int] | None  # a window of the batch table and its epoch, if no recorded run left it so
-    books: Books
+    books: ClassCounts
     pairs: Mapping[int, Mapping[str, int]]  # epoch -> class -> what its rows have to add up to
-    settings: Sides  # what was in force in epochs, batch and this comparison
+    settings: SettingsOfSides  # what was in force in epochs, batch and this comparison
 
     @property
     def up_to_cut(self) -> tuple[EpochRecord, ...]:
@@ -49,7 +49,7 @@ class Facts:
         return next((record for record in self.records if record.epoch == self.run.epoch), None)
 
 
-def breaches(facts: Facts) -> tuple[SealBreach, ...]:
+def breaches(facts: SealFacts) -> tuple[SealBreach, ...]:
     """Return every reason why the sides cannot be compared; none if the seal holds."""
     checks = (_history, _cut, _identity, _fingerprints, _isolation, _in_force, _folded)
     return tuple(breach for check in checks for breach in check(facts))
@@ -59,7 +59,7 @@ def _breach(code: str, message: str, runbook: str = "NotComparable") -> SealBrea
     return SealBreach(code=code, message=message, runbook=runbook)
 
 
-def _history(facts: Facts) -> Iterator[SealBreach]:
+def _history(facts: SealFacts) -> Iterator[SealBreach]:
     """Transaction, newest row, numbers without a hole, what was known before; each epoch starts where one ended."""
     name, records = facts.stream, facts.records
     texts = [*facts.doubts, *chain.numbers(name, records, facts.transaction)]
@@ -67,7 +67,7 @@ def _history(facts: Facts) -> Iterator[SealBreach]:
         yield _breach("history", text, "EpochHistoryBroken")
 
 
-def _cut(facts: Facts) -> Iterator[SealBreach]:
+def _cut(facts: SealFacts) -> Iterator[SealBreach]:
     run, record = facts.run, facts.at_cut
     if record is None:
         newest = facts.records[-1].epoch if facts.records else None
@@ -90,7 +90,7 @@ def _cut(facts: Facts) -> Iterator[SealBreach]:
         )
 
 
-def _identity(facts: Facts) -> Iterator[SealBreach]:
+def _identity(facts: SealFacts) -> Iterator[SealBreach]:
     expected = (facts.run.cluster_id, facts.run.topic_id)
     for record in facts.up_to_cut:
         if (record.cluster_id, record.topic_id) != expected:
@@ -100,7 +100,7 @@ def _identity(facts: Facts) -> Iterator[SealBreach]:
             return
 
 
-def _fingerprints(facts: Facts) -> Iterator[SealBreach]:
+def _fingerprints(facts: SealFacts) -> Iterator[SealBreach]:
     streaming = sorted({record.result_fingerprint for record in facts.up_to_cut})
     sides = {"streaming": streaming, "batch": [facts.run.result_fingerprint]}
     for side, found in sides.items():
@@ -118,19 +118,19 @@ def _fingerprints(facts: Facts) -> Iterator[SealBreach]:
         yield _breach("fingerprint", text, "SealBroken")
 
 
-def _isolation(facts: Facts) -> Iterator[SealBreach]:
+def _isolation(facts: SealFacts) -> Iterator[SealBreach]:
     found = sorted({record.isolation for record in facts.up_to_cut})
     if found != [facts.run.isolation]:
         text = f"Isolation: batch read {facts.run.isolation}, streaming read {', '.join(found) or 'nothing'}."
         yield _breach("isolation", text, "SealBroken")
 
 
-def _in_force(facts: Facts) -> Iterator[SealBreach]:
+def _in_force(facts: SealFacts) -> Iterator[SealBreach]:
     for text in settings_in_force.texts(facts.up_to_cut, facts.settings):
         yield _breach("settings", text, "SealBroken")
 
 
-def _folded(facts: Facts) -> Iterator[SealBreach]:
+def _folded(facts: SealFacts) -> Iterator[SealBreach]:
     """Find a fold that crossed the cut: it took accepted rows to a later epoch, so all balances, but the prefix not."""
     counted = sum(facts.pairs[record.epoch].get("accepted", 0) for record in facts.up_to_cut)
     total = sum(facts.pairs[record.epoch].get("accepted", 0) for record in facts.records)

@@ -28,30 +28,30 @@ UNHEARD = frozenset({"KafkaUnreachable", "KafkaRefused"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class LogAnswer:
     """What the log says."""
 
     breach: SealBreach | None = None  # it is another one, or lacks what comes next
     note: str | None = None  # why it could not be asked
 
 
-def ask(settings: Settings, pipeline: Pipeline) -> Answer:
+def ask(settings: Settings, pipeline: Pipeline) -> LogAnswer:
     """Ask the log whether the stream could go on with it; where it does not answer, its driver's last words count."""
     version = versions.current(settings, pipeline)
     try:
         newest = EpochLog(version.uri).newest() if version is not None and delta.exists(version.uri) else None
     except LakeError:
-        return Answer()  # the seal says it
+        return LogAnswer()  # the seal says it
     if version is None or newest is None:
-        return Answer()
+        return LogAnswer()
     accepted = losses.losses(settings, version)
     try:
         _refuse(pipeline, LogClient(settings), newest, accepted, same_log.recorded(version.uri))
     except LogError as error:
         if error.runbook in STANDS:
-            return Answer(breach=_breach(str(error), str(error.runbook)))
+            return LogAnswer(breach=_breach(str(error), str(error.runbook)))
         return _of_driver(settings, pipeline, accepted, str(error).splitlines()[0])
-    return Answer()
+    return LogAnswer()
 
 
 def _refuse(
@@ -77,7 +77,7 @@ def _refuse(
         raise LogError(msg, runbook="LogDataLost")
 
 
-def _of_driver(settings: Settings, pipeline: Pipeline, accepted: tuple[Loss, ...], silent: str) -> Answer:
+def _of_driver(settings: Settings, pipeline: Pipeline, accepted: tuple[Loss, ...], silent: str) -> LogAnswer:
     """Return what the driver's last words say of the log: why it ended, if that was for the log and stands, or a note.
 
     Without such words nobody knows whether the log still is what both sides read, so nothing is judged.
@@ -86,13 +86,13 @@ def _of_driver(settings: Settings, pipeline: Pipeline, accepted: tuple[Loss, ...
     found = read_driver_state(settings, pipeline.name if version is None else f"{pipeline.name}.stream-{version}")
     ended = found.state == "FAILED" and found.runbook in STANDS and found.at is not None
     if ended and not any(loss.at >= datetime.fromisoformat(str(found.at)) for loss in accepted):
-        return Answer(breach=_breach(str(found.error), str(found.runbook)))
+        return LogAnswer(breach=_breach(str(found.error), str(found.runbook)))
     mute = _mute(found)
     if mute is not None:
         msg = f"Log of `{pipeline.name}`: expected it or its driver to tell that it still is what both sides read, got "
         msg += f"neither: {silent} {mute} Hint: compare again once it answers: `cutover reconcile {pipeline.name}`."
-        return Answer(breach=SealBreach(code="log_silent", message=msg, runbook="NotComparable"))
-    return Answer(note=f"The log could not be asked whether it still is what both sides read: {silent}")
+        return LogAnswer(breach=SealBreach(code="log_silent", message=msg, runbook="NotComparable"))
+    return LogAnswer(note=f"The log could not be asked whether it still is what both sides read: {silent}")
 
 
 def _mute(found: DriverState) -> str | None:

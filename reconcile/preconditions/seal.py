@@ -29,8 +29,8 @@ from cutover.log.cut import Cut, LogId
 from cutover.log.topic_partitions import cuts
 from cutover.settings import Settings
 from reconcile.preconditions import damage, settings_in_force, unread
-from reconcile.preconditions.checks import Books, Facts, breaches
-from reconcile.result.outcome import Fingerprints, Log, Seal, SealBreach, Versions
+from reconcile.preconditions.checks import ClassCounts, SealFacts, breaches
+from reconcile.result.outcome import ComparedLog, Fingerprints, Seal, SealBreach, Versions
 
 _BOOKS = """
     SELECT _class, sum(_n) FILTER (_epoch <= ?), sum(_n) FROM books_all WHERE _kind IN ('partial', 'ledger') GROUP BY 1
@@ -55,7 +55,7 @@ class SealError(LakeError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
+class SealEvidence:
     """What both sides are read from."""
 
     version: Version
@@ -63,7 +63,7 @@ class Evidence:
     records: tuple[EpochRecord, ...]  # up to the cut
     run: BatchRun
     batch: DeltaTable
-    books: Books
+    books: ClassCounts
     losses: tuple[Loss, ...] = ()  # accepted, of this version and of those before it
     delivered: Delivered = NOTHING  # what came twice or never, up to the cut
     unread: tuple[Range, ...] = ()  # windows with records that went before this version began
@@ -79,7 +79,7 @@ class Examined:
     """The seal, and the evidence if it holds."""
 
     seal: Seal
-    evidence: Evidence | None
+    evidence: SealEvidence | None
 
 
 def examine(
@@ -115,7 +115,7 @@ def iso(micros: int | None) -> str | None:
 
 def _gather(
     settings: Settings, pipeline: Pipeline, epoch: int | None, opened: EpochLog | None
-) -> tuple[Facts, Evidence]:
+) -> tuple[SealFacts, SealEvidence]:
     version = versions.current(settings, pipeline)
     # Asked before the log is opened, since its driver goes on; a table that was seen and is gone is no beginning.
     # Of a log that was opened before, nobody can be asked any more: they may have seen a later epoch than it shows.
@@ -145,12 +145,12 @@ def _facts(  # noqa: PLR0913, PLR0917 -- all that both sides are read from
     epoch_log: EpochLog,
     batch: DeltaTable,
     seen: Sequence[Witness],
-) -> tuple[Facts, Evidence]:
+) -> tuple[SealFacts, SealEvidence]:
     records = tuple(epoch_log.records())
     books = _books(epoch_log, run.epoch)
     runs = batch_runs.runs(settings, pipeline)
     tried = delivery.attempts(epoch_log, records)
-    facts = Facts(
+    facts = SealFacts(
         stream=version.app_id,
         definition=result_fingerprint(pipeline),
         batch_definition=batch_fingerprint(pipeline),
@@ -164,7 +164,7 @@ def _facts(  # noqa: PLR0913, PLR0917 -- all that both sides are read from
         pairs=delivery.effective(records, tried),
         settings=settings_in_force.sides(pipeline, records, runs, run),
     )
-    evidence = Evidence(
+    evidence = SealEvidence(
         version=version,
         epoch_log=epoch_log,
         records=facts.up_to_cut,
@@ -217,11 +217,11 @@ def _choose(settings: Settings, pipeline: Pipeline, version: Version, epoch: int
     raise SealError(SealBreach(code="no_batch", message=text, runbook="NotComparable"))
 
 
-def _books(epoch_log: EpochLog, epoch: int) -> Books:
+def _books(epoch_log: EpochLog, epoch: int) -> ClassCounts:
     connection = queries.connect()
     delta.bind(connection, "books_all", epoch_log.table, kinds=("partial", "ledger"))
     rows = connection.execute(_BOOKS, [epoch]).fetchall()
-    return Books(
+    return ClassCounts(
         up_to_cut={str(name): int(at_cut or 0) for name, at_cut, _ in rows},
         in_all={str(name): int(total or 0) for name, _, total in rows},
     )
@@ -247,12 +247,12 @@ def _unaccounted(batch: DeltaTable, all_runs: Sequence[BatchRun], run: BatchRun)
     return None if found is None else (str(iso(found[0])), int(found[1]))
 
 
-def _logs(run: BatchRun) -> tuple[Log, ...]:
+def _logs(run: BatchRun) -> tuple[ComparedLog, ...]:
     """Return the topics that were read, each with its own part of the cut."""
     log = LogId(cluster_id=run.cluster_id, topic=run.topic, topic_id=run.topic_id)
     found = cuts(Cut(log=log, offsets=run.cut))
     return tuple(
-        Log(
+        ComparedLog(
             topic=one.log.topic,
             topic_id=one.log.topic_id,
             cluster_id=one.log.cluster_id,
@@ -262,7 +262,7 @@ def _logs(run: BatchRun) -> tuple[Log, ...]:
     )
 
 
-def _seal(facts: Facts, evidence: Evidence, found: tuple[SealBreach, ...]) -> Seal:
+def _seal(facts: SealFacts, evidence: SealEvidence, found: tuple[SealBreach, ...]) -> Seal:
     run, record = facts.run, facts.at_cut
     return Seal(
         epoch=run.epoch,

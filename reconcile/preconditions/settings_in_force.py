@@ -16,7 +16,7 @@ _SHOWN = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sides:
+class SettingsOfSides:
     """What was recorded, and what this process says of itself."""
 
     pipeline: str
@@ -26,7 +26,9 @@ class Sides:
     here: InForce  # what this comparison folds and judges with
 
 
-def sides(pipeline: Pipeline, records: Sequence[EpochRecord], runs: Sequence[BatchRun], run: BatchRun) -> Sides:
+def sides(
+    pipeline: Pipeline, records: Sequence[EpochRecord], runs: Sequence[BatchRun], run: BatchRun
+) -> SettingsOfSides:
     """Return what both paths recorded of their settings, and those of this process.
 
     Args:
@@ -35,7 +37,7 @@ def sides(pipeline: Pipeline, records: Sequence[EpochRecord], runs: Sequence[Bat
         runs: All batch runs under its result fingerprint.
         run: The one that is compared; the runs on which it builds judged by the same, or it had begun anew.
     """
-    return Sides(
+    return SettingsOfSides(
         pipeline=pipeline.name,
         known=epoch_log.known_in_force(records),
         batch=run.run_id,
@@ -44,7 +46,7 @@ def sides(pipeline: Pipeline, records: Sequence[EpochRecord], runs: Sequence[Bat
     )
 
 
-def texts(records: Sequence[EpochRecord], found: Sides) -> Iterator[str]:
+def texts(records: Sequence[EpochRecord], found: SettingsOfSides) -> Iterator[str]:
     """Return why what was in force was not one and the same; nothing if it was, or if no record was ever read.
 
     Args:

@@ -17,7 +17,7 @@ from cutover.errors import DefinitionError, LakeError
 from cutover.events import log
 from cutover.probe import Probe, silent
 from cutover.settings import Settings
-from reconcile.judgement.records import Recorded
+from reconcile.judgement.records import RecordedComparison
 from reconcile.report import page, sheet
 from reconcile.result.outcome import Reconciliation
 
@@ -66,7 +66,7 @@ def remove(settings: Settings, pipeline: str, run_ids: Collection[str]) -> None:
             (settings.reports_dir / _safe(pipeline) / f"{_safe(run_id)}{ending}").unlink(missing_ok=True)
 
 
-def show_latest(settings: Settings, pipeline: str, newest: Callable[[], Recorded | None]) -> None:
+def show_latest(settings: Settings, pipeline: str, newest: Callable[[], RecordedComparison | None]) -> None:
     """Let `latest.html` be the page of the comparison that speaks for a pipeline now.
 
     Several runs may end at once: each asks the history while it holds the folder's lock, so none goes back. The
@@ -84,7 +84,7 @@ def show_latest(settings: Settings, pipeline: str, newest: Callable[[], Recorded
         log.warning("latest_not_shown", pipeline=pipeline, error=str(error))
 
 
-def listed(settings: Settings, found: Iterable[Recorded]) -> list[Path]:
+def listed(settings: Settings, found: Iterable[RecordedComparison]) -> list[Path]:
     """Return the pages of recorded comparisons that are there, in the order given."""
     paths = (settings.reports_dir / one.report for one in found if one.report is not None)
     return [path for path in paths if path.is_file()]

@@ -14,7 +14,7 @@ from markupsafe import Markup
 from cutover.cells import visible
 from reconcile.report import charts, deeper, runbooks, verdicts
 from reconcile.result import text
-from reconcile.result.outcome import Reconciliation, Sides
+from reconcile.result.outcome import Reconciliation, SideNames
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _SHOWN = 20  # differences before the fold
@@ -74,7 +74,7 @@ def _view(original: Reconciliation) -> dict[str, Any]:
 
 def _short(result: Reconciliation) -> Reconciliation:
     """Return the result with short names of its sides: a path is no heading."""
-    return replace(result, sides=Sides(expected="left", actual="right")) if result.kind == "tables" else result
+    return replace(result, sides=SideNames(expected="left", actual="right")) if result.kind == "tables" else result
 
 
 def _causes(result: Reconciliation) -> list[tuple[str, int, int]]:

@@ -16,7 +16,7 @@ RUNBOOKS: dict[str, str | None] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class VerdictStyle:
     """How a verdict is shown."""
 
     word: str
@@ -25,11 +25,11 @@ class Look:
 
 
 _LOOKS = {
-    Verdict.CONSISTENT: Look(word="Consistent", sign="\N{CHECK MARK}", tone="good"),
-    Verdict.EXPLAINED: Look(word="Explained, within policy", sign="\N{CHECK MARK}", tone="good"),
-    EXPLAINED_BEYOND_POLICY: Look(word="Explained, beyond policy", sign="!", tone="warn"),
-    Verdict.DIVERGED: Look(word="Diverged", sign="\N{NOT EQUAL TO}", tone="bad"),
-    Verdict.NOT_COMPARABLE: Look(word="Not comparable", sign="?", tone="none"),
+    Verdict.CONSISTENT: VerdictStyle(word="Consistent", sign="\N{CHECK MARK}", tone="good"),
+    Verdict.EXPLAINED: VerdictStyle(word="Explained, within policy", sign="\N{CHECK MARK}", tone="good"),
+    EXPLAINED_BEYOND_POLICY: VerdictStyle(word="Explained, beyond policy", sign="!", tone="warn"),
+    Verdict.DIVERGED: VerdictStyle(word="Diverged", sign="\N{NOT EQUAL TO}", tone="bad"),
+    Verdict.NOT_COMPARABLE: VerdictStyle(word="Not comparable", sign="?", tone="none"),
 }
 
 
@@ -42,7 +42,7 @@ def outcome(result: Reconciliation) -> str:
     return EXPLAINED_BEYOND_POLICY if is_beyond else result.verdict.value
 
 
-def look(result: Reconciliation) -> Look:
+def look(result: Reconciliation) -> VerdictStyle:
     """Return how the verdict of a result is shown."""
     found = _LOOKS[outcome(result)]
     return replace(found, word=_TABLES.get(found.word, found.word)) if result.kind == "tables" else found

@@ -12,7 +12,7 @@ from markupsafe import Markup
 from cutover import svg
 from cutover.svg import NARROW, Box, Scale
 from reconcile.report import axes
-from reconcile.result.outcome import Sides, Waterfall, WaterfallStep
+from reconcile.result.outcome import SideNames, Waterfall, WaterfallStep
 from reconcile.result.text import number, numeric, signed
 
 ROW, BAR = 36, 18
@@ -29,7 +29,7 @@ class _Row:
     class_: str
 
 
-def draw(waterfall: Waterfall, sides: Sides, width: int) -> Markup:
+def draw(waterfall: Waterfall, sides: SideNames, width: int) -> Markup:
     """Return the waterfall of one measure as SVG."""
     rows = list(_rows(waterfall, sides))
     narrow = width <= NARROW
@@ -47,7 +47,7 @@ def draw(waterfall: Waterfall, sides: Sides, width: int) -> Markup:
     return svg.drawing(width, box.bottom + 28, f"Waterfall of {waterfall.measure}: {steps}", *parts)
 
 
-def _rows(waterfall: Waterfall, sides: Sides) -> Iterator[_Row]:
+def _rows(waterfall: Waterfall, sides: SideNames) -> Iterator[_Row]:
     running = 0.0
     yield _Row(name=sides.expected, start=0, end=0, value=number(waterfall.batch), class_="total")
     for step in _telling(waterfall):

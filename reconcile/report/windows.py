@@ -10,7 +10,7 @@ from markupsafe import Markup
 from cutover import svg
 from cutover.svg import NARROW, Box, Scale
 from reconcile.report import axes
-from reconcile.result.outcome import Sides, WindowPoint
+from reconcile.result.outcome import SideNames, WindowPoint
 from reconcile.result.text import duration, moment, number, numeric
 
 _SIZES = [timedelta(minutes=m) for m in (1, 5, 15, 30, 60, 180, 360, 720, 1440, 10080, 40320)]
@@ -59,7 +59,7 @@ def _narrowest(starts: list[datetime]) -> timedelta:
     return min(gaps, default=timedelta(hours=1))
 
 
-def draw(series: Sequence[WindowPoint], measure: str, sides: Sides, width: int) -> Markup:
+def draw(series: Sequence[WindowPoint], measure: str, sides: SideNames, width: int) -> Markup:
     """Return both sides and the different rows by time as SVG."""
     narrow = width <= NARROW
     size, places = bins(series, 120 if narrow else 380)

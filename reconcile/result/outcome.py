@@ -24,7 +24,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Log:
+class ComparedLog:
     """The log that both sides read, and how far."""
 
     topic: str
@@ -79,7 +79,7 @@ class Seal:
     """All that makes the comparison fair."""
 
     epoch: int | None = None
-    logs: tuple[Log, ...] = ()
+    logs: tuple[ComparedLog, ...] = ()
     fingerprints: Fingerprints = field(default_factory=Fingerprints)
     versions: Versions = field(default_factory=Versions)
     dimensions: tuple[DimensionVersions, ...] = ()
@@ -230,7 +230,7 @@ class WorstKey:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sample:
+class SampleRecord:
     """One record that did not count, by its place in the log."""
 
     class_: str
@@ -277,7 +277,7 @@ class Expectation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sides:
+class SideNames:
     """What people call the two sides."""
 
     expected: str = "batch"
@@ -295,7 +295,7 @@ class Reconciliation:
     exit_code: int  # 0 agree or within policy, 1 differ, 2 not comparable
     sentence: str  # the verdict in plain words
     kind: str = "pipeline"  # or `tables`: `cutover diff`
-    sides: Sides = field(default_factory=Sides)
+    sides: SideNames = field(default_factory=SideNames)
     seal: Seal = field(default_factory=Seal)
     from_: str | None = None  # asked range of window starts, ISO; None: all
     to: str | None = None
@@ -309,7 +309,7 @@ class Reconciliation:
     lateness_histogram: tuple[LatenessBin, ...] = ()
     epochs_series: tuple[EpochPoint, ...] = ()
     worst_keys: tuple[WorstKey, ...] = ()
-    samples: tuple[Sample, ...] = ()
+    samples: tuple[SampleRecord, ...] = ()
     differences: tuple[Difference, ...] = ()  # capped
     differences_total: int = 0  # cells
     contract: tuple[Expectation, ...] = ()

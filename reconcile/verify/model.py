@@ -23,7 +23,7 @@ class Unknown:
     why: str
 
 
-class State(StrEnum):
+class CheckState(StrEnum):
     """What is known of one check."""
 
     HELD = "held"
@@ -38,7 +38,7 @@ class Checked:
 
     name: str
     title: str
-    state: State
+    state: CheckState
     why: str = ""  # of a check that cannot be judged
     looked_at: str = ""
     notes: tuple[str, ...] = ()  # what was left out, and why
@@ -68,9 +68,9 @@ class Verification:
     def exit_code(self) -> int:
         """Return 0: all hold; 1: a violation; 2: some check cannot be judged."""
         states = {checked.state for checked in self.checks.values()}
-        if State.VIOLATED in states:
+        if CheckState.VIOLATED in states:
             return 1
-        return 2 if State.NOT_PROVABLE in states or self.error is not None else 0
+        return 2 if CheckState.NOT_PROVABLE in states or self.error is not None else 0
 
     def to_json(self) -> dict[str, Any]:
         """Return the shape that `cutover verify --json` prints."""

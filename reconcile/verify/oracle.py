@@ -14,7 +14,7 @@ Outcome = Literal["acked", "failed", "unknown", "aborted"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sent:
+class OracleRecord:
     """One record that a producer has sent."""
 
     id: int
@@ -36,7 +36,7 @@ class Sent:
 class Oracle:
     """All that was sent."""
 
-    sent: tuple[Sent, ...]
+    sent: tuple[OracleRecord, ...]
 
     @classmethod
     def read(cls, path: Path) -> Self:
@@ -44,11 +44,11 @@ class Oracle:
         if not path.exists():
             return cls(sent=())
         whole, _, _ = path.read_text(encoding="utf-8").rpartition("\n")
-        lines = (Sent.from_json(json.loads(line)) for line in whole.split("\n") if line)
+        lines = (OracleRecord.from_json(json.loads(line)) for line in whole.split("\n") if line)
         return cls(sent=tuple({one.id: one for one in lines}.values()))
 
 
-def append(path: Path, sent: Iterable[Sent]) -> None:
+def append(path: Path, sent: Iterable[OracleRecord]) -> None:
     """Add lines to a file; they are on the disk when this returns."""
     lines = "".join(json.dumps(asdict(one)) + "\n" for one in sent)
     with path.open("a", encoding="utf-8") as file:

@@ -6,14 +6,14 @@ from itertools import combinations
 
 from cutover.lake.control.losses import Loss
 from cutover.records.classes import Class
-from reconcile.verify.facts.facts import Cell, Counted, Facts
-from reconcile.verify.oracle import Oracle, Sent
+from reconcile.verify.facts.facts import Cell, CountedRow, VerifyFacts
+from reconcile.verify.oracle import Oracle, OracleRecord
 
-_NOTHING = Counted(n=0, ids=0, squares=0)
+_NOTHING = CountedRow(n=0, ids=0, squares=0)
 _MOST_TRIED = 200_000  # choices of unknown records that are tried for one cell
 
 
-def check(facts: Facts, oracle: Oracle) -> Iterator[str]:
+def check(facts: VerifyFacts, oracle: Oracle) -> Iterator[str]:
     """Yield every cell that does not hold exactly its ids, and every class whose positions are not those sent."""
     if not facts.records:
         return
@@ -22,7 +22,7 @@ def check(facts: Facts, oracle: Oracle) -> Iterator[str]:
     yield from _positions(facts, sent)
 
 
-def _may_count(facts: Facts, sent: Sent) -> bool:
+def _may_count(facts: VerifyFacts, sent: OracleRecord) -> bool:
     """Return whether a record may be in the books: of the log that was read, not aborted, before the newest cut."""
     newest = facts.records[-1]
     if sent.outcome in {"failed", "aborted"} or sent.topic_id != newest.topic_id:
@@ -33,7 +33,7 @@ def _may_count(facts: Facts, sent: Sent) -> bool:
     return is_read and not any(_holds(loss, facts, sent) for loss in facts.losses)
 
 
-def _holds(loss: Loss, facts: Facts, sent: Sent) -> bool:
+def _holds(loss: Loss, facts: VerifyFacts, sent: OracleRecord) -> bool:
     """Return whether a record was lost: in the recorded gap; before the first epoch of a version opened anew."""
     if (loss.topic_id, loss.partition) != (sent.topic_id, sent.partition) or sent.offset is None:
         return False
@@ -42,7 +42,7 @@ def _holds(loss: Loss, facts: Facts, sent: Sent) -> bool:
     return first <= sent.offset and (end is None or sent.offset < end)
 
 
-def _cells(cells: Mapping[Cell, Counted], sent: Sequence[Sent]) -> Iterator[str]:
+def _cells(cells: Mapping[Cell, CountedRow], sent: Sequence[OracleRecord]) -> Iterator[str]:
     acked: dict[Cell, list[int]] = defaultdict(list)
     unknown: dict[Cell, list[int]] = defaultdict(list)
     for one in sent:
@@ -50,19 +50,19 @@ def _cells(cells: Mapping[Cell, Counted], sent: Sequence[Sent]) -> Iterator[str]
             (acked if one.outcome == "acked" else unknown)[one.window_start, one.key].append(one.id)
     for cell in sorted({*cells, *acked}, key=str):
         found, must, may = cells.get(cell, _NOTHING), counted(acked[cell]), unknown[cell]
-        rest = Counted(n=found.n - must.n, ids=found.ids - must.ids, squares=found.squares - must.squares)
+        rest = CountedRow(n=found.n - must.n, ids=found.ids - must.ids, squares=found.squares - must.squares)
         if not may_be(rest, may):
             text = f"Window {cell[0]}, key {cell[1]!r}: expected the {must.n:,} acknowledged records"
             text += f" (ids {must.ids}, squares {must.squares})" + (f" and up to {len(may)} more" if may else "")
             yield f"{text}, got {found.n:,} (ids {found.ids}, squares {found.squares})."
 
 
-def counted(ids: Sequence[int]) -> Counted:
+def counted(ids: Sequence[int]) -> CountedRow:
     """Return what ids add up to if each counts once."""
-    return Counted(n=len(ids), ids=sum(ids), squares=sum(i * i for i in ids))
+    return CountedRow(n=len(ids), ids=sum(ids), squares=sum(i * i for i in ids))
 
 
-def may_be(rest: Counted, unknown: Sequence[int]) -> bool:
+def may_be(rest: CountedRow, unknown: Sequence[int]) -> bool:
     """Return whether some of the unknown ids, each at most once, add up to a rest."""
     if not 0 <= rest.n <= len(unknown):
         return False
@@ -74,7 +74,7 @@ def may_be(rest: Counted, unknown: Sequence[int]) -> bool:
     return False
 
 
-def _positions(facts: Facts, sent: Sequence[Sent]) -> Iterator[str]:
+def _positions(facts: VerifyFacts, sent: Sequence[OracleRecord]) -> Iterator[str]:
     """Yield each class whose records in the ledger are not those that were sent to be of it."""
     acked = [one for one in sent if one.outcome == "acked"]
     for name in (Class.MALFORMED, Class.FUTURE):

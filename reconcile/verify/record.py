@@ -16,7 +16,7 @@ from cutover.errors import LakeError
 from cutover.events import log
 from cutover.lake.control import control_tables, versions
 from cutover.settings import Settings
-from reconcile.verify.model import State, Verification
+from reconcile.verify.model import CheckState, Verification
 from reconcile.verify.runner import verify
 
 SAMPLED = frozenset({"N1", "N4", "N6"})
@@ -78,7 +78,7 @@ def folded(rows: Iterable[Mapping[str, Any]]) -> tuple[Standing, ...]:
         epoch = -1 if row["epoch"] is None else row["epoch"]
         for name, state in json.loads(row["checks"]).items():
             before = found.get(name)
-            ends = state == State.HELD and (row["every"] or name not in SAMPLED)
+            ends = state == CheckState.HELD and (row["every"] or name not in SAMPLED)
             if ends and before is not None and epoch >= before.epoch:
                 del found[name]
         for name, text in reversed(json.loads(row["violations"])):

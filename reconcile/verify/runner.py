@@ -13,8 +13,8 @@ from cutover.lake.epochs import delivery
 from cutover.lake.tables import checksums
 from cutover.settings import Settings
 from reconcile.verify.facts import gather
-from reconcile.verify.facts.facts import Facts
-from reconcile.verify.facts.source import Asked, Source, opened
+from reconcile.verify.facts.facts import VerifyFacts
+from reconcile.verify.facts.source import Source, VerifyRequest, opened
 from reconcile.verify.invariants import (
     n1_completeness,
     n2_single_effect,
@@ -25,10 +25,10 @@ from reconcile.verify.invariants import (
     n8_determinism,
     n9_sole_writer,
 )
-from reconcile.verify.model import Checked, State, Unknown, Verification, Violation
+from reconcile.verify.model import Checked, CheckState, Unknown, Verification, Violation
 from reconcile.verify.oracle import Oracle
 
-Check = Callable[[Facts], Iterable[Violation]]
+Check = Callable[[VerifyFacts], Iterable[Violation]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +89,7 @@ def verify(  # noqa: PLR0913 -- what to judge, how much of it, and what a test h
     clock, names = clock or SystemClock(), chosen(only)
     began = clock.monotonic()
     drawn = secrets.randbelow(1_000_000) if seed is None else seed
-    asked = Asked(now=clock.now(), seed=drawn, every=every, oracle=oracle)
+    asked = VerifyRequest(now=clock.now(), seed=drawn, every=every, oracle=oracle)
     checks: dict[str, Checked] = {}
     try:
         with checksums.once():
@@ -106,7 +106,7 @@ def verify(  # noqa: PLR0913 -- what to judge, how much of it, and what a test h
     return _logged(_verification(facts, checks, round(clock.monotonic() - began, 3)))
 
 
-def _waived(source: Source, facts: Facts) -> Mapping[str, Checked]:
+def _waived(source: Source, facts: VerifyFacts) -> Mapping[str, Checked]:
     """Return the checks that a delivery other than exactly once does not promise, with what it doubled or lost."""
     modes = sorted({record.delivery for record in facts.records} - {delivery.EXACTLY_ONCE})
     if not modes:
@@ -117,7 +117,7 @@ def _waived(source: Source, facts: Facts) -> Mapping[str, Checked]:
         name: Checked(
             name=name,
             title=CHECKS[name].module.TITLE,
-            state=State.WAIVED,
+            state=CheckState.WAIVED,
             why=why,
             looked_at=f"{len(facts.records):,} epochs: {len(found.doubled):,} doubled, {len(found.lost):,} lost",
             notes=found.sentences if name == WAIVED[0] else (),
@@ -139,14 +139,14 @@ def chosen(only: Sequence[str]) -> tuple[str, ...]:
     return tuple(name for name in CHECKS if not only or name in only)
 
 
-def _judged(listed: Listed, source: Source, facts: Facts, clock: Clock) -> tuple[Facts, Checked]:
+def _judged(listed: Listed, source: Source, facts: VerifyFacts, clock: Clock) -> tuple[VerifyFacts, Checked]:
     began = clock.monotonic()
     for part in (*listed.needs, *listed.takes):
         facts = gather.with_part(source, facts, part)
     module = listed.module
     violations = tuple(module.check(facts))
     absent = [part for part in (getattr(facts, name) for name in listed.needs) if isinstance(part, Unknown)]
-    state = State.VIOLATED if violations else State.NOT_PROVABLE if absent else State.HELD
+    state = CheckState.VIOLATED if violations else CheckState.NOT_PROVABLE if absent else CheckState.HELD
     checked = Checked(
         name=listed.name,
         title=module.TITLE,
@@ -160,7 +160,7 @@ def _judged(listed: Listed, source: Source, facts: Facts, clock: Clock) -> tuple
     return facts, checked
 
 
-def _verification(facts: Facts, checks: Mapping[str, Checked], seconds: float) -> Verification:
+def _verification(facts: VerifyFacts, checks: Mapping[str, Checked], seconds: float) -> Verification:
     found = Verification(
         pipeline=facts.pipeline.name,
         checks=checks,
@@ -176,7 +176,8 @@ def _unreadable(pipeline: Pipeline, names: Sequence[str], error: CutoverError, s
     text = str(error).split("\nRunbook:", maxsplit=1)[0]
     why = text.split("\n", maxsplit=1)[0]
     checks = {
-        name: Checked(name=name, title=CHECKS[name].module.TITLE, state=State.NOT_PROVABLE, why=why) for name in names
+        name: Checked(name=name, title=CHECKS[name].module.TITLE, state=CheckState.NOT_PROVABLE, why=why)
+        for name in names
     }
     return Verification(pipeline=pipeline.name, checks=checks, error=text, runbook=error.runbook, seconds=seconds)
 

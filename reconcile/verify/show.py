@@ -6,13 +6,13 @@ from rich.table import Table
 
 from cutover.cells import visible
 from cutover.lake.integrity.scrub import Scrubbed
-from reconcile.verify.model import Checked, State, Verification
+from reconcile.verify.model import Checked, CheckState, Verification
 
 _WORDS = {
-    State.HELD: "[green]holds[/]",
-    State.VIOLATED: "[bold red]violated[/]",
-    State.NOT_PROVABLE: "[yellow]not provable[/]",
-    State.WAIVED: "[yellow]waived[/]",
+    CheckState.HELD: "[green]holds[/]",
+    CheckState.VIOLATED: "[bold red]violated[/]",
+    CheckState.NOT_PROVABLE: "[yellow]not provable[/]",
+    CheckState.WAIVED: "[yellow]waived[/]",
 }
 _SENTENCES = {0: "every check holds", 1: "a check is violated", 2: "not every check can be judged"}
 

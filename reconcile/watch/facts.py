@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 from cutover.definition.model.pipeline import Pipeline
 from cutover.driver_state import DriverState
 from cutover.lake.epochs.epoch_log import EpochRecord
-from cutover.settings import Alerts
-from reconcile.watch.lag import Sample
+from cutover.settings import AlertSettings
+from reconcile.watch.lag import LagSample
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,16 +56,16 @@ class Growth:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class WatchFacts:
     """All that alerts are judged by; what could not be had is empty or None."""
 
     pipeline: Pipeline
-    limits: Alerts
+    limits: AlertSettings
     at: datetime
     driver: DriverState = field(default_factory=DriverState)
     trigger_seconds: float = 0.5
     records: Sequence[EpochRecord] = ()  # newest epochs, oldest first
-    samples: Sequence[Sample] = ()  # looks at which log and table answered, in order of time
+    samples: Sequence[LagSample] = ()  # looks at which log and table answered, in order of time
     waiting: int = 0  # offsets in the log, where no epoch was committed yet
     silent: float | None = None  # seconds that the log has not answered us; None: it does
     expected: Mapping[int, int] = field(default_factory=dict)  # partition -> next offset, behind recorded losses
@@ -87,7 +87,7 @@ class Facts:
         return self.records[-1] if self.records else None
 
     @property
-    def sample(self) -> Sample | None:
+    def sample(self) -> LagSample | None:
         """Return the newest look at the log, unless it does not answer now."""
         return self.samples[-1] if self.samples and self.silent is None else None
 

@@ -26,9 +26,9 @@ from cutover.log.topic_partitions import log_of, shown, topics_of
 from cutover.settings import Settings
 from reconcile.judgement import history
 from reconcile.watch import lag, troubles
-from reconcile.watch.facts import Facts, Freshness, Growth, Trouble, Unfit, seconds_since
+from reconcile.watch.facts import Freshness, Growth, Trouble, Unfit, WatchFacts, seconds_since
 from reconcile.watch.growth import growth
-from reconcile.watch.lag import Sample
+from reconcile.watch.lag import LagSample
 from reconcile.watch.observe import Observer, recent
 from reconcile.watch.retention import replay_time, retention, shortest
 from reconcile.watch.unfit import unfit
@@ -49,19 +49,19 @@ class Gathering:
     settings: Settings
     pipeline: Pipeline
     clock: Clock
-    _samples: deque[Sample] = field(default_factory=lambda: deque(maxlen=KEPT))
+    _samples: deque[LagSample] = field(default_factory=lambda: deque(maxlen=KEPT))
     _heard: datetime | None = None  # when the log answered us last; before that, when it was asked first
     _looked_through: tuple[int, ...] = ()  # epochs whose records were looked through for what does not fit
     _unfit: tuple[Unfit, ...] = ()
     _troubles: list[Trouble] = field(default_factory=list)
     _growth_at: tuple[datetime, Growth] | None = None  # reads a week of epochs, so it is kept for a while
 
-    def facts(self) -> Facts:
+    def facts(self) -> WatchFacts:
         """Look once more and return what is known."""
         at, self._troubles = self.clock.now(), []
         nothing: Sequence[EpochRecord] = ()
         records = self._tried(self._records, nothing)
-        facts = Facts(
+        facts = WatchFacts(
             pipeline=self.pipeline,
             limits=self.settings.alerts,
             at=at,
@@ -104,7 +104,7 @@ class Gathering:
         version = versions.current(self.settings, self.pipeline)
         return EpochLog(version.uri) if version is not None and delta.exists(version.uri) else None
 
-    def _log(self, facts: Facts) -> dict[str, Any]:
+    def _log(self, facts: WatchFacts) -> dict[str, Any]:
         """Return the facts of the log: how long it has been silent, where it does not answer."""
         try:
             found = self._answer(facts) if facts.records else self._before_the_first()
@@ -119,7 +119,7 @@ class Gathering:
         self._heard = facts.at
         return found
 
-    def _answer(self, facts: Facts) -> dict[str, Any]:
+    def _answer(self, facts: WatchFacts) -> dict[str, Any]:
         observer, newest = Observer(self.settings, self.pipeline, self.clock), facts.records[-1]
         sample = observer.looked(newest)
         self._samples.append(sample)

@@ -12,7 +12,7 @@ from itertools import pairwise
 from cutover.definition.model.pipeline import Pipeline
 from cutover.driver_state import DriverState
 from cutover.lake.epochs.epoch_log import EpochRecord
-from cutover.settings import Alerts
+from cutover.settings import AlertSettings
 
 
 class Lag(StrEnum):
@@ -38,7 +38,7 @@ class Time(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sample:
+class LagSample:
     """What was seen at one moment."""
 
     at: datetime
@@ -74,7 +74,7 @@ class PartitionLag:
     verdict: Lag
 
 
-def ahead_micros(pipeline: Pipeline, limits: Alerts) -> int:
+def ahead_micros(pipeline: Pipeline, limits: AlertSettings) -> int:
     """Return how far a watermark may pass the newest log time; a definition that takes any event is not believed."""
     return min(pipeline.lateness.max_ahead_micros, int(limits.ahead_seconds * 1e6)) - (
         pipeline.lateness.out_of_orderness_micros
@@ -86,12 +86,12 @@ def lasting(driver: DriverState, since: str | None, now: datetime) -> float:
     return 0.0 if since is None else (now - datetime.fromisoformat(since)).total_seconds() + driver.ahead
 
 
-def unread(sample: Sample) -> int:
+def unread(sample: LagSample) -> int:
     """Return how many offsets of all partitions are not read yet (control records of transactions included)."""
     return sum(max(end - sample.epoch.end.get(p, 0), 0) for p, end in sample.ends.items())
 
 
-def judge(samples: Sequence[Sample], limits: Limits) -> Lag:
+def judge(samples: Sequence[LagSample], limits: Limits) -> Lag:
     """Return the verdict on the stream from samples in order of time, at least one."""
     newest = samples[-1]
     parts = [_partition_verdict(samples, p) for p in newest.ends]
@@ -106,7 +106,7 @@ def judge(samples: Sequence[Sample], limits: Limits) -> Lag:
     return Lag.LAGGING if _is_behind(samples, limits) else Lag.OK
 
 
-def partitions(samples: Sequence[Sample], verdict: Lag) -> tuple[PartitionLag, ...]:
+def partitions(samples: Sequence[LagSample], verdict: Lag) -> tuple[PartitionLag, ...]:
     """Return each partition's lag; a partition with nothing unread is OK whatever the stream is."""
     newest = samples[-1]
     found = []
@@ -129,30 +129,30 @@ def partitions(samples: Sequence[Sample], verdict: Lag) -> tuple[PartitionLag, .
     return tuple(found)
 
 
-def _is_timed(sample: Sample, partition: int) -> bool:
+def _is_timed(sample: LagSample, partition: int) -> bool:
     return partition in sample.newest and partition in sample.unread_since
 
 
-def _partition_verdict(samples: Sequence[Sample], partition: int) -> Lag:
+def _partition_verdict(samples: Sequence[LagSample], partition: int) -> Lag:
     newest = samples[-1]
     read = [s.epoch.end.get(partition, 0) for s in samples]
     went_back = any(later < earlier for earlier, later in pairwise(read))
     return Lag.REWOUND if went_back or newest.ends[partition] < read[-1] else Lag.OK
 
 
-def _stalled(sample: Sample) -> timedelta:
+def _stalled(sample: LagSample) -> timedelta:
     """Return for how long nothing was committed although records are unread, as the driver says."""
     return timedelta(seconds=lasting(sample.driver, sample.driver.unread_since, sample.at))
 
 
-def _age(sample: Sample) -> timedelta:
+def _age(sample: LagSample) -> timedelta:
     """Return the time since the newest commit; none if the record does not say when it was made."""
     if not sample.epoch.processing_time:
         return timedelta(0)
     return sample.at - datetime.fromisoformat(sample.epoch.processing_time)
 
 
-def _is_behind(samples: Sequence[Sample], limits: Limits) -> bool:
+def _is_behind(samples: Sequence[LagSample], limits: Limits) -> bool:
     backlog = [unread(sample) for sample in samples]
     if backlog[-1] > limits.max_rows_per_epoch:
         return True
@@ -160,7 +160,7 @@ def _is_behind(samples: Sequence[Sample], limits: Limits) -> bool:
     return len(samples) > 2 and all(backlog) and never_shrank  # noqa: PLR2004 -- two points are no trend
 
 
-def judge_time(samples: Sequence[Sample], limits: Limits) -> tuple[Time, int | None]:
+def judge_time(samples: Sequence[LagSample], limits: Limits) -> tuple[Time, int | None]:
     """Return the verdict on the watermark and, for HELD_BY, the partition that holds it."""
     newest = samples[-1]
     watermark = newest.epoch.watermark_after
@@ -177,14 +177,14 @@ def judge_time(samples: Sequence[Sample], limits: Limits) -> tuple[Time, int | N
     return (Time.HELD_BY, holder(newest)) if _is_held(samples) else (Time.ADVANCING, None)
 
 
-def _is_quiet(samples: Sequence[Sample], limits: Limits) -> bool:
+def _is_quiet(samples: Sequence[LagSample], limits: Limits) -> bool:
     if _age(samples[-1]) > limits.idle_after:
         return True
     waited = samples[-1].at - samples[0].at >= limits.idle_after
     return waited and all(sample.ends == samples[0].ends for sample in samples)
 
 
-def _is_held(samples: Sequence[Sample]) -> bool:
+def _is_held(samples: Sequence[LagSample]) -> bool:
     """Return whether records were read between the samples while the watermark stood still."""
     first, last = samples[0].epoch, samples[-1].epoch
     if last.watermark_after is None:
@@ -193,7 +193,7 @@ def _is_held(samples: Sequence[Sample]) -> bool:
     return has_read and first.watermark_after == last.watermark_after
 
 
-def holder(sample: Sample) -> int | None:
+def holder(sample: LagSample) -> int | None:
     """Return the partition that holds the minimum: with unread records and none read, else with the oldest event."""
     epoch = sample.epoch
     active = [p for p in sample.ends if p not in epoch.idle]

@@ -10,7 +10,7 @@ from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import log_of
 from cutover.settings import Settings
-from reconcile.watch.lag import Sample
+from reconcile.watch.lag import LagSample
 
 RECENT = 1_500
 """Epochs that are read: ten minutes at two a second, and some."""
@@ -28,17 +28,17 @@ class Observer:
         self._settings, self._pipeline, self._clock = settings, pipeline, clock
         self.log = LogClient(settings)
 
-    def sample(self) -> tuple[Sample, list[EpochRecord]]:
+    def sample(self) -> tuple[LagSample, list[EpochRecord]]:
         """Return what is there now, and the newest epochs, oldest first."""
         records = self.records()
         return self.looked(records[-1]), records
 
-    def looked(self, newest: EpochRecord) -> Sample:
+    def looked(self, newest: EpochRecord) -> LagSample:
         """Return what the log holds beside the newest epoch."""
         topic = log_of(self._pipeline)
         ends = self.log.latest(topic, self._pipeline.source.isolation)
         first = {p: [newest.end.get(p, 0)] for p, end in ends.items() if end > newest.end.get(p, 0)}
-        return Sample(
+        return LagSample(
             at=self._clock.now(),
             epoch=newest,
             ends=ends,

@@ -8,10 +8,10 @@ from typing import Any
 from cutover.definition.model.pipeline import Pipeline
 from cutover.driver_state import DriverState
 from cutover.lake.epochs.epoch_log import EpochRecord
-from cutover.settings import Alerts
+from cutover.settings import AlertSettings
 from reconcile.watch import lag
 from reconcile.watch.alerts.rules import Alert, alerts
-from reconcile.watch.facts import Facts
+from reconcile.watch.facts import WatchFacts
 from reconcile.watch.lag import Lag, Limits, PartitionLag, Time
 
 SHARED = 200
@@ -22,7 +22,7 @@ TREND = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Status:
+class WatchStatus:
     """How a stream does."""
 
     pipeline: str
@@ -45,7 +45,7 @@ class Status:
         return asdict(self)
 
 
-def limits(pipeline: Pipeline, bounds: Alerts) -> Limits:
+def limits(pipeline: Pipeline, bounds: AlertSettings) -> Limits:
     """Return what a definition says about pace and time."""
     return Limits(
         max_rows_per_epoch=pipeline.max_rows_per_epoch,
@@ -55,13 +55,13 @@ def limits(pipeline: Pipeline, bounds: Alerts) -> Limits:
     )
 
 
-def status(facts: Facts) -> Status:
+def status(facts: WatchFacts) -> WatchStatus:
     """Return the status that facts amount to."""
     newest, records = facts.newest, facts.records[-SHARED:]
     verdict, time, parts = _judged(facts)
     watermark = None if newest is None else newest.watermark_after
     seen = None if newest is None else max(newest.max_event.values(), default=None)
-    return Status(
+    return WatchStatus(
         pipeline=facts.pipeline.name,
         at=facts.at.isoformat(timespec="seconds"),
         verdict=str(verdict),
@@ -79,7 +79,7 @@ def status(facts: Facts) -> Status:
     )
 
 
-def _judged(facts: Facts) -> tuple[Lag, str, tuple[PartitionLag, ...]]:
+def _judged(facts: WatchFacts) -> tuple[Lag, str, tuple[PartitionLag, ...]]:
     """Return one word on the stream, one on the watermark, and the partitions."""
     samples, bounds = facts.samples[-TREND:], limits(facts.pipeline, facts.limits)
     if facts.sample is None:

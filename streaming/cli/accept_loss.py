@@ -18,7 +18,7 @@ from cutover.log.topic_partitions import shown
 from cutover.records.parsing import limits
 from cutover.settings import load_settings
 from streaming.recovery import accept_loss as accept
-from streaming.recovery.accept_loss import Step
+from streaming.recovery.accept_loss import LossAcceptance
 
 _WIDE = 200
 
@@ -43,7 +43,7 @@ def accept_loss(
         _print(step, found, recorded=not is_dry)
 
 
-def _object(step: Step, *, recorded: bool) -> dict[str, Any]:
+def _object(step: LossAcceptance, *, recorded: bool) -> dict[str, Any]:
     rows = [
         asdict(loss)
         | {name: _time(getattr(loss, name)) for name in ("windows_from", "windows_to")}
@@ -61,7 +61,7 @@ def _object(step: Step, *, recorded: bool) -> dict[str, Any]:
     }
 
 
-def _print(step: Step, pipeline: Pipeline, *, recorded: bool) -> None:
+def _print(step: LossAcceptance, pipeline: Pipeline, *, recorded: bool) -> None:
     console = Console(highlight=False, markup=False, width=_WIDE)
     console.print(step.trouble, soft_wrap=True)
     console.print(_goes_on(step), soft_wrap=True)
@@ -77,7 +77,7 @@ def _print(step: Step, pipeline: Pipeline, *, recorded: bool) -> None:
         console.print(f'Nothing was recorded. `cutover accept-loss {step.pipeline} --why "..."` records it.')
 
 
-def _goes_on(step: Step) -> str:
+def _goes_on(step: LossAcceptance) -> str:
     if step.kind == "gap":
         return f"stream-{step.version} goes on at epoch {step.losses[0].epoch}, behind the lost offsets."
     log = step.losses[0].onward_topic_id

@@ -14,8 +14,8 @@ from cutover.events import log
 from cutover.lake.control import pins
 from cutover.lake.tables import delta
 from streaming.compaction import id_expiry, policy
-from streaming.compaction.merge import Folded, folded
-from streaming.process.context import Rim
+from streaming.compaction.merge import MergedGroup, folded
+from streaming.process.context import DriverContext
 from streaming.sink import files
 from streaming.sink.committer import Committer
 from streaming.sink.files import File
@@ -29,14 +29,14 @@ _SPAN = re.compile(r"/(fold|fork|adopted)-(\d+)-(\d+)-w")
 class Compactor:
     """Watches how many files the stream has left behind. `step` is called under the stream's lock."""
 
-    def __init__(self, rim: Rim, committer: Committer) -> None:
+    def __init__(self, rim: DriverContext, committer: Committer) -> None:
         self._rim, self._committer = rim, committer
         self._every = rim.settings.stream.fold_every
         self._looked_at = -1  # newest epoch when files were last counted
         self._swept_at: float | None = None  # by the monotonic clock
         self._work: threading.Thread | None = None
-        self._done: list[Folded] = []
-        self._bound: id_expiry.Bound | None = None  # of the fold under way, where records have ids
+        self._done: list[MergedGroup] = []
+        self._bound: id_expiry.ExpiryBound | None = None  # of the fold under way, where records have ids
         self.folded_to = folded_to(committer.table)
 
     def step(self) -> None:

@@ -24,21 +24,23 @@ KIND, MARK = "ids", "forgotten"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bound:
+class ExpiryBound:
     """From which event minute on ids are kept, and for which epoch."""
 
     epoch: int
     minute: int | None  # microseconds; None: nothing is forgotten
 
 
-def bound(pipeline: Pipeline, table: DeltaTable, epoch: int, pinned: Iterable[int]) -> Bound:
+def bound(pipeline: Pipeline, table: DeltaTable, epoch: int, pinned: Iterable[int]) -> ExpiryBound:
     """Return what can be forgotten without harm to an epoch, to those after it and to pinned ones."""
     oldest = min([epoch, *pinned])
     record = _records(table, [oldest]).get(oldest)
-    return Bound(epoch=oldest, minute=None if record is None else remembered_from(pipeline, record.watermark_after))
+    return ExpiryBound(
+        epoch=oldest, minute=None if record is None else remembered_from(pipeline, record.watermark_after)
+    )
 
 
-def gone(table: DeltaTable, found: Sequence[File], known: Bound) -> list[File]:
+def gone(table: DeltaTable, found: Sequence[File], known: ExpiryBound) -> list[File]:
     """Return the files of ids that hold nothing worth keeping."""
     files = [file for file in found if file.kind == KIND and file.last <= known.epoch]
     if known.minute is None or not files:

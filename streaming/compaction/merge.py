@@ -20,7 +20,7 @@ from streaming.sink.files import File
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Folded:
+class MergedGroup:
     """One group of files and the one that takes its place."""
 
     group: tuple[File, ...]
@@ -30,7 +30,7 @@ class Folded:
 
 def folded(
     settings: Settings, pipeline: Pipeline, uri: str, group: Sequence[File], *, forgotten: int | None = None
-) -> Folded:
+) -> MergedGroup:
     """Write the file that takes a group's place; nobody sees it until it is committed.
 
     One thread, so that the stream keeps the rest of the machine; `stream.fold_memory`, then disk.
@@ -63,7 +63,7 @@ def folded(
         scratch = settings.home.resolve() / "tmp" / "folds"
         action = files.export(connection, query, uri, stem, kind=kind, scratch=scratch)
     made = File(path=action.path, kind=kind, first=first, last=last, size=action.size)
-    return Folded(group=tuple(group), made=made, action=action)
+    return MergedGroup(group=tuple(group), made=made, action=action)
 
 
 def newest_held_sql(pipeline: Pipeline, relation: str) -> str:

@@ -14,14 +14,14 @@ from cutover.records.classes import Class
 from cutover.records.enrich import NONE, Dimensions
 from cutover.records.parsing import parser
 from streaming.microbatch import slices
-from streaming.microbatch.dedup_state import Ids, Looked
+from streaming.microbatch.dedup_state import DedupState, LookupResult
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Observation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class EpochPlan:
     """What an epoch will read, and the watermark that judges it: the one the previous epoch committed."""
 
     epoch: int
@@ -37,13 +37,13 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pass:
+class AggregationPass:
     """A pass that is defined and not run yet: running `partials` or `slices` fills `seen`."""
 
     partials: "DataFrame"  # partial shape, every class
     slices: "DataFrame | None" = None  # the same, but accepted rows as long as a slice stand for all of its windows
     seen: "Observation"  # p0, p1, ...: newest event time by partition, microseconds
-    looked: Looked | None = None  # where records have ids
+    looked: LookupResult | None = None  # where records have ids
     held: "DataFrame | None" = None  # parsed records that are looked at twice
 
     def release(self) -> None:
@@ -53,7 +53,7 @@ class Pass:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Counted:
+class EpochCounts:
     """What an epoch's partial aggregates add up to."""
 
     counts: Mapping[str, int]  # class -> (record, window) pairs
@@ -61,12 +61,16 @@ class Counted:
     unknown: int  # fields that the schema does not name
 
 
-NOTHING = Counted(counts={kind.value: 0 for kind in Class}, records=0, unknown=0)
+NOTHING = EpochCounts(counts={kind.value: 0 for kind in Class}, records=0, unknown=0)
 
 
 def one_pass(
-    batch: "DataFrame", pipeline: Pipeline, plan: Plan, dimensions: Dimensions = NONE, ids: Ids | None = None
-) -> Pass:
+    batch: "DataFrame",
+    pipeline: Pipeline,
+    plan: EpochPlan,
+    dimensions: Dimensions = NONE,
+    ids: DedupState | None = None,
+) -> AggregationPass:
     """Define the pass; where records have ids, look them up first, in a job of its own over the same parsed rows.
 
     Args:
@@ -93,7 +97,7 @@ def one_pass(
         )
         return partials.aggregated(told, pipeline)
 
-    return Pass(
+    return AggregationPass(
         partials=aggregated(by_slice=False),
         slices=aggregated(by_slice=True) if slices.are_of(pipeline) else None,
         seen=seen,
@@ -108,23 +112,23 @@ def collected(frame: "DataFrame", pipeline: Pipeline) -> pa.Table:
     return frame.toArrow().select(schema.names).cast(schema)
 
 
-def newest_events(passed: Pass) -> dict[int, int]:
+def newest_events(passed: AggregationPass) -> dict[int, int]:
     """Return the newest event time of each partition that had a valid one, after the pass was run."""
     return {int(name[1:]): int(micros) for name, micros in passed.seen.get.items() if micros is not None}
 
 
-def pairs_bound(pipeline: Pipeline, plan: Plan) -> int:
+def pairs_bound(pipeline: Pipeline, plan: EpochPlan) -> int:
     """Return how many (record, window) pairs an epoch can have at most, and so how many partial rows."""
     return plan.span * pipeline.window.most
 
 
-def counted(rows: pa.Table, pipeline: Pipeline, plan: Plan) -> Counted:
+def counted(rows: pa.Table, pipeline: Pipeline, plan: EpochPlan) -> EpochCounts:
     """Return the sums over partial rows of `_class`, `_n` and `_unknown`."""
     sums = rows.group_by("_class").aggregate([("_n", "sum"), ("_unknown", "sum")]).to_pylist()
     return summed({row["_class"]: (row["_n_sum"], row["_unknown_sum"] or 0) for row in sums}, pipeline, plan)
 
 
-def summed(by_class: Mapping[str, tuple[int, int]], pipeline: Pipeline, plan: Plan) -> Counted:
+def summed(by_class: Mapping[str, tuple[int, int]], pipeline: Pipeline, plan: EpochPlan) -> EpochCounts:
     """Return the counts of an epoch from (pairs, unknown) by class.
 
     A record that parsed and was not filtered is one pair in each of its windows. Where records fall into different
@@ -135,7 +139,7 @@ def summed(by_class: Mapping[str, tuple[int, int]], pipeline: Pipeline, plan: Pl
     windowed = sum(counts.values()) - single
     window = pipeline.window
     records = single + windowed // window.most if window.most == window.least else plan.span
-    return Counted(counts=counts, records=records, unknown=sum(int(unknown) for _, unknown in by_class.values()))
+    return EpochCounts(counts=counts, records=records, unknown=sum(int(unknown) for _, unknown in by_class.values()))
 
 
 def one_key_share(rows: pa.Table, pipeline: Pipeline) -> float | None:
@@ -154,6 +158,6 @@ def _newest(pipeline: Pipeline, partitions: tuple[int, ...]) -> list[str]:
     return [f"max(CASE WHEN {valid} AND _partition = {p} THEN {micros} END) AS p{p}" for p in partitions]
 
 
-def _clip(batch: "DataFrame", plan: Plan) -> "DataFrame":
+def _clip(batch: "DataFrame", plan: EpochPlan) -> "DataFrame":
     cases = " ".join(f"WHEN {partition} THEN {end}" for partition, end in plan.end.items())
     return batch.where(f"offset < CASE partition {cases} ELSE 0 END")

@@ -13,12 +13,12 @@ from cutover.lake.integrity import same_log
 from cutover.log.cut import LogEnd
 from cutover.log.mark import Marks
 from cutover.log.marks import MarkReader
-from streaming.microbatch.aggregate import Plan
-from streaming.process.context import Rim
+from streaming.microbatch.aggregate import EpochPlan
+from streaming.process.context import DriverContext
 from streaming.sink.committer import Committer
 
 
-class Proof(NamedTuple):
+class LogProof(NamedTuple):
     """What was in force when the log was last known to be the one that was read."""
 
     leaders: Mapping[int, int]  # partition -> leader epoch
@@ -28,14 +28,14 @@ class Proof(NamedTuple):
 class Continuity:
     """Keeps the newest proof. The stream's lock keeps its callers apart."""
 
-    def __init__(self, rim: Rim, committer: Committer, topic: str) -> None:
+    def __init__(self, rim: DriverContext, committer: Committer, topic: str) -> None:
         self._rim, self._committer, self._topic = rim, committer, topic
         self._reader = MarkReader(rim.client, topic, rim.pipeline.source.isolation)
         self._beside = ThreadPoolExecutor(1, thread_name_prefix="marks")
-        self._proof: Proof | None = None
+        self._proof: LogProof | None = None
 
     @property
-    def proof(self) -> Proof:
+    def proof(self) -> LogProof:
         """Return the newest proof; the first one is made at the first question.
 
         Raises:
@@ -47,7 +47,7 @@ class Continuity:
         """Return whether something may have changed the log since it was proven."""
         return self._proof != self._now(ends)
 
-    def prove(self, ends: Mapping[int, LogEnd]) -> Proof:
+    def prove(self, ends: Mapping[int, LogEnd]) -> LogProof:
         """Compare the log with the newest epoch's marks if that is due, and return what is in force now.
 
         Args:
@@ -66,11 +66,11 @@ class Continuity:
             self._proof = now
         return now
 
-    def mark(self, plan: Plan) -> "Future[Marks]":
+    def mark(self, plan: EpochPlan) -> "Future[Marks]":
         """Read the marks of an epoch while its records are read."""
         return self._beside.submit(self._reader.last, self._ranges(plan))
 
-    def lasted(self, since: Proof, plan: Plan, marks: Marks) -> bool:
+    def lasted(self, since: LogProof, plan: EpochPlan, marks: Marks) -> bool:
         """Return whether a plan's records were all read from one log, and its marks too.
 
         Args:
@@ -85,9 +85,9 @@ class Continuity:
             return False
         return self._reader.last(self._ranges(plan)) == marks
 
-    def _now(self, ends: Mapping[int, LogEnd]) -> Proof:
-        return Proof({p: end.leader_epoch for p, end in ends.items()}, self._rim.client.cuts)
+    def _now(self, ends: Mapping[int, LogEnd]) -> LogProof:
+        return LogProof({p: end.leader_epoch for p, end in ends.items()}, self._rim.client.cuts)
 
     @staticmethod
-    def _ranges(plan: Plan) -> dict[int, tuple[int, int]]:
+    def _ranges(plan: EpochPlan) -> dict[int, tuple[int, int]]:
         return {p: (plan.start.get(p, 0), end) for p, end in plan.end.items()}

@@ -29,7 +29,7 @@ RECENT = 100_000  # ids that wait to be dealt out
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Looked:
+class LookupResult:
     """What a look has shown of an epoch's records that could count."""
 
     twins: pa.Table  # `partition int`, `offset bigint` of the records whose twin was there before
@@ -37,7 +37,7 @@ class Looked:
     conflicts: int  # of these, how many have an id that stands beside another event time, in the stretches touched
 
 
-class Ids:
+class DedupState:
     """What one driver remembers."""
 
     def __init__(self, settings: Settings, pipeline: Pipeline) -> None:
@@ -61,7 +61,7 @@ class Ids:
         self._connection.execute("DROP VIEW log")
         self._deal_out()
 
-    def look_up(self, candidates: pa.Table) -> Looked:
+    def look_up(self, candidates: pa.Table) -> LookupResult:
         """Find twins among records and those that are remembered; of several of one epoch the lowest position is first.
 
         Args:
@@ -82,7 +82,7 @@ class Ids:
         )
         twins = 'SELECT partition, "offset" FROM told WHERE is_twin'
         new = "SELECT id, event_time FROM told WHERE NOT is_twin ORDER BY event_time"
-        return Looked(
+        return LookupResult(
             twins=self._connection.sql(twins).to_arrow_table(),
             new=self._connection.sql(new).to_arrow_table(),
             conflicts=self._conflicts(),

@@ -15,12 +15,12 @@ from cutover.lake.control.losses import Starts
 from cutover.lake.epochs.delivery import AT_LEAST_ONCE, EXACTLY_ONCE, KIND, Attempt
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.probe import Probe
-from streaming.microbatch.spill import Gathered
+from streaming.microbatch.spill import EpochPartials
 from streaming.sink import files
 from streaming.sink.committer import Committer
 
 
-def deliver(committer: Committer, rows: pa.Table, gathered: Gathered, record: EpochRecord, probe: Probe) -> None:
+def deliver(committer: Committer, rows: pa.Table, gathered: EpochPartials, record: EpochRecord, probe: Probe) -> None:
     """Commit an epoch as its record says: once, or in two commits with the point `epoch.apart` between them.
 
     Args:
@@ -48,7 +48,7 @@ def deliver(committer: Committer, rows: pa.Table, gathered: Gathered, record: Ep
         committer.add(data, record.epoch, written)
 
 
-def windows_of(gathered: Gathered, uri: str, mode: Delivery) -> Starts | None:
+def windows_of(gathered: EpochPartials, uri: str, mode: Delivery) -> Starts | None:
     """Return the first start and the last end, microseconds, of an epoch's partial rows.
 
     None where no row has a window, and where nobody will ask: a commit that has data and offsets loses no range.
@@ -73,7 +73,7 @@ def _attempt(rows: pa.Table, record: EpochRecord) -> pa.Table:
     return pa.Table.from_pylist([{"_kind": KIND, "_epoch": record.epoch, "_record": one.to_json()}], schema=rows.schema)
 
 
-def _parts(gathered: Gathered, uri: str) -> Iterable[pa.Table]:
+def _parts(gathered: EpochPartials, uri: str) -> Iterable[pa.Table]:
     if gathered.written is None:
         return [gathered.rows]
     system, root = files.place(uri)

@@ -22,14 +22,14 @@ from cutover.records.watermark import Observation, WatermarkState, final_waterma
 from streaming.compaction.compactor import Compactor
 from streaming.microbatch import aggregate, dedup_state, delivery, spill
 from streaming.microbatch.continuity import Continuity
-from streaming.microbatch.dedup_state import Ids, Looked
-from streaming.microbatch.enrichment import Lookups, Taken
-from streaming.microbatch.settings_in_force import Judging
+from streaming.microbatch.dedup_state import DedupState, LookupResult
+from streaming.microbatch.enrichment import EpochDimensions, StreamEnrichment
+from streaming.microbatch.settings_in_force import DriverSettingsRecorder
 from streaming.panes import rows as pane_rows
 from streaming.panes.changelog import Changelog
-from streaming.panes.operator import Panes, Passing
-from streaming.process.context import Rim
-from streaming.process.health import Look, Signs
+from streaming.panes.operator import PaneOperator, TimeProgress
+from streaming.process.context import DriverContext
+from streaming.process.health import Health, LogSnapshot
 from streaming.process.heartbeat import iso
 from streaming.sink.committer import Committer
 from streaming.source import query, start_offsets
@@ -37,13 +37,13 @@ from streaming.source import query, start_offsets
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_Read = tuple[aggregate.Pass, spill.Gathered, Marks]
+_Read = tuple[aggregate.AggregationPass, spill.EpochPartials, Marks]
 
 
-class Stream:
+class MicrobatchEngine:
     """One driver's stream. `each` is Spark's; `look` is the main thread's; the lock keeps them apart."""
 
-    def __init__(self, rim: Rim, committer: Committer, beginning: start_offsets.Beginning) -> None:
+    def __init__(self, rim: DriverContext, committer: Committer, beginning: start_offsets.StartOffsets) -> None:
         self.rim, self.committer, self.log = rim, committer, beginning.log
         self.position = dict(beginning.offsets)
         self.limit: Mapping[int, int] | None = None  # a drain reads no further
@@ -53,11 +53,11 @@ class Stream:
         self.failure: BaseException | None = None
         self._schema = epoch_log_schema(rim.pipeline)
         self.compactor = Compactor(rim, committer)
-        self.signs = Signs(rim.beat, rim.clock)
+        self.signs = Health(rim.beat, rim.clock)
         self.continuity = Continuity(rim, committer, beginning.log.topic)
         self._session: SparkSession | None = None  # that the query was started in
-        self._judging = Judging(rim.pipeline)
-        self.lookups = Lookups(rim.settings, rim.pipeline, rim.clock)
+        self._judging = DriverSettingsRecorder(rim.pipeline)
+        self.lookups = StreamEnrichment(rim.settings, rim.pipeline, rim.clock)
         self._looked: Mapping[int, int] = {}  # high watermarks at the last look of the main thread
         newest = beginning.record
         self.time = WatermarkState() if newest is None else known_time(newest)
@@ -80,7 +80,7 @@ class Stream:
 
     def begin_query(self, session: "SparkSession") -> None:
         """Take note that another query is about to start in a session: its clients are made anew."""
-        self._session, self._judging = session, Judging(self.rim.pipeline)
+        self._session, self._judging = session, DriverSettingsRecorder(self.rim.pipeline)
 
     def each(self, batch: "DataFrame", number: int) -> None:
         """Take one micro-batch; what fails is kept, since Spark would show it as a JVM's stack."""
@@ -126,7 +126,7 @@ class Stream:
         live = [p for p, end in high.items() if end > self._looked.get(p, end)]
         self._looked = high
         newest = {p: at for p, at in client.newest_times(topic).items() if p in live} if live else {}
-        self.signs.looked(Look(read=read, high=high, stable=stable, newest=newest))
+        self.signs.looked(LogSnapshot(read=read, high=high, stable=stable, newest=newest))
         return ends
 
     def finish(self, *, final: bool) -> None:
@@ -166,7 +166,7 @@ class Stream:
         self.time = time_now
         return plan.span
 
-    def _read(self, batch: "DataFrame", plan: aggregate.Plan, taken: Taken) -> _Read | None:
+    def _read(self, batch: "DataFrame", plan: aggregate.EpochPlan, taken: EpochDimensions) -> _Read | None:
         """Make the pass, and mark where it ends; again where the log changed its leader meanwhile.
 
         Returns:
@@ -185,7 +185,7 @@ class Stream:
                 return passed, gathered, marks.result()
             log.info("epoch_read_again", pipeline=self.rim.pipeline.name, epoch=plan.epoch)
 
-    def _commit(self, gathered: spill.Gathered, record: EpochRecord, looked: Looked | None = None) -> None:
+    def _commit(self, gathered: spill.EpochPartials, record: EpochRecord, looked: LookupResult | None = None) -> None:
         rows = self._rows(gathered.rows, record)
         known = (
             self._schema.empty_table()
@@ -204,10 +204,10 @@ class Stream:
             self.changelog.send()
         self.compactor.step()
 
-    def _panes(self, panes: Panes, gathered: spill.Gathered, record: EpochRecord) -> pa.Table:
+    def _panes(self, panes: PaneOperator, gathered: spill.EpochPartials, record: EpochRecord) -> pa.Table:
         """Let an epoch end for its panes; return the rows of what comes out and of what is held."""
         pipeline, newest = self.rim.pipeline, self.committer.newest
-        passing = Passing(
+        passing = TimeProgress(
             now=micros(self.rim.clock.now()),
             before=None if newest is None else newest.watermark_after,
             after=record.watermark_after,
@@ -217,19 +217,19 @@ class Stream:
         accepted = spill.accepted(gathered, pipeline, self.committer.version.uri)
         return pane_rows.written(panes.end_epoch(accepted, passing), pipeline, record.epoch)
 
-    def _known_panes(self, trigger: Trigger) -> Panes:
+    def _known_panes(self, trigger: Trigger) -> PaneOperator:
         """Return the windows that can still fire, from the epoch log."""
         pipeline, newest = self.rim.pipeline, self.committer.newest
-        panes = Panes(pipeline, trigger, forgets=self.rim.rhythm.closes)
+        panes = PaneOperator(pipeline, trigger, forgets=self.rim.rhythm.closes)
         if newest is not None:
             is_same = newest.panes == panes_fingerprint(pipeline)
             watermark = newest.watermark_after
             panes.go_on(pane_rows.read(self.committer.table, pipeline, trigger, watermark=watermark, is_same=is_same))
         return panes
 
-    def _known_ids(self) -> Ids:
+    def _known_ids(self) -> DedupState:
         """Return what is remembered of the records that the epoch log has counted."""
-        found, newest = Ids(self.rim.settings, self.rim.pipeline), self.committer.newest
+        found, newest = DedupState(self.rim.settings, self.rim.pipeline), self.committer.newest
         found.begin(self.committer.table, None if newest is None else newest.watermark_after)
         return found
 
@@ -240,14 +240,14 @@ class Stream:
         found.begin(None if self.committer.newest is None else EpochLog(version.uri))
         return found
 
-    def _plan(self, number: int) -> aggregate.Plan:
+    def _plan(self, number: int) -> aggregate.EpochPlan:
         noted = query.end_offsets(self.checkpoint, number, self.log.topic)
         if number:
             self._same_place(query.end_offsets(self.checkpoint, number - 1, self.log.topic))
         limit = self.limit
         end = noted if limit is None else {p: min(offset, limit.get(p, 0)) for p, offset in noted.items()}
         newest = self.committer.newest
-        return aggregate.Plan(
+        return aggregate.EpochPlan(
             epoch=0 if newest is None else newest.epoch + 1,
             start=dict.fromkeys(end, 0) | self.position,
             end=end,
@@ -267,7 +267,9 @@ class Stream:
             msg += f"{dict(begins)}.\nHint: nothing was written; start the driver again."
             raise LakeError(msg)
 
-    def _record(self, plan: aggregate.Plan, counted: aggregate.Counted, time_now: WatermarkState) -> EpochRecord:
+    def _record(
+        self, plan: aggregate.EpochPlan, counted: aggregate.EpochCounts, time_now: WatermarkState
+    ) -> EpochRecord:
         pipeline, version, newest = self.rim.pipeline, self.committer.version, self.committer.newest
         return EpochRecord(
             epoch=plan.epoch,
@@ -331,7 +333,7 @@ class Stream:
     def tick(self, time_now: WatermarkState, *, final: bool = False) -> None:
         """Commit an epoch without data. The caller holds the lock."""
         newest = self.committer.newest
-        plan = aggregate.Plan(
+        plan = aggregate.EpochPlan(
             epoch=0 if newest is None else newest.epoch + 1,
             start=self.position,
             end=self.position,
@@ -345,7 +347,7 @@ class Stream:
         if not self._same_log():
             return
         empty = partial_schema(self.rim.pipeline).empty_table()
-        self._commit(spill.Gathered(rows=empty, counted=aggregate.NOTHING, number=0), record)
+        self._commit(spill.EpochPartials(rows=empty, counted=aggregate.NOTHING, number=0), record)
 
     def _same_log(self) -> bool:
         """Ask before a commit whether the log still is what was read; wait while no broker answers: it may come back.

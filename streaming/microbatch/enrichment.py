@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taken:
+class EpochDimensions:
     """What one epoch is joined with."""
 
     frames: Dimensions
@@ -27,7 +27,7 @@ class Taken:
     ids: Mapping[str, str]  # lookup -> id of the table
 
 
-class Lookups:
+class StreamEnrichment:
     """Looks for new versions every few seconds at most, between epochs. Not for more than one thread."""
 
     def __init__(self, settings: Settings, pipeline: Pipeline, clock: Clock) -> None:
@@ -35,7 +35,7 @@ class Lookups:
         self._kept: dict[str, tuple[Dimension, Joined]] = {}
         self._looked: float | None = None
 
-    def taken(self, spark: "SparkSession") -> Taken:
+    def taken(self, spark: "SparkSession") -> EpochDimensions:
         """Return what the next epoch is joined with.
 
         Raises:
@@ -44,7 +44,7 @@ class Lookups:
         if self._pipeline.lookups and self._is_due():
             for name in self._pipeline.lookups:
                 self._look(spark, name)
-        return Taken(
+        return EpochDimensions(
             frames={name: joined for name, (_, joined) in self._kept.items()},
             versions={name: dimension.version for name, (dimension, _) in self._kept.items()},
             ids={name: dimension.table_id for name, (dimension, _) in self._kept.items()},

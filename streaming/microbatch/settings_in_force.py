@@ -25,7 +25,7 @@ OWN = (
 """What the stream alone judges and aggregates by; every epoch of a version has to have the same."""
 
 
-class Judging:
+class DriverSettingsRecorder:
     """Settings in force in one driver, as the epochs of its queries find them."""
 
     def __init__(self, pipeline: Pipeline) -> None:

@@ -24,7 +24,7 @@ from cutover.lake.tables.schemas import partial_schema
 from cutover.records.classes import Class
 from cutover.settings import Settings
 from streaming.microbatch import aggregate, slices
-from streaming.microbatch.aggregate import Counted, Pass, Plan
+from streaming.microbatch.aggregate import AggregationPass, EpochCounts, EpochPlan
 from streaming.panes import values
 from streaming.sink import files
 
@@ -33,16 +33,18 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gathered:
+class EpochPartials:
     """An epoch's partial rows, in the driver or in files, and what they add up to."""
 
     rows: pa.Table  # empty where `written` holds them
-    counted: Counted
+    counted: EpochCounts
     written: list[AddAction] | None = None
     number: int  # of rows, wherever they are
 
 
-def gather(passed: Pass, pipeline: Pipeline, plan: Plan, settings: Settings, *, uri: str) -> Gathered:
+def gather(
+    passed: AggregationPass, pipeline: Pipeline, plan: EpochPlan, settings: Settings, *, uri: str
+) -> EpochPartials:
     """Run the pass; collect its rows, or, beyond `stream.overflow_rows`, let Spark write them into the folder."""
     limit = settings.stream.overflow_rows
     found = None if passed.slices is None else _sliced(passed.slices, pipeline, plan, settings)
@@ -58,17 +60,19 @@ def gather(passed: Pass, pipeline: Pipeline, plan: Plan, settings: Settings, *, 
         log.info("overflow", pipeline=pipeline.name, epoch=plan.epoch, rows=number)
         actions = written(passed, pipeline, plan, uri, expected=number)
         empty = partial_schema(pipeline).empty_table()
-        return Gathered(rows=empty, counted=aggregate.summed(by_class, pipeline, plan), written=actions, number=number)
+        return EpochPartials(
+            rows=empty, counted=aggregate.summed(by_class, pipeline, plan), written=actions, number=number
+        )
     finally:
         passed.partials.unpersist()
 
 
-def _collected(passed: Pass, pipeline: Pipeline, plan: Plan) -> Gathered:
+def _collected(passed: AggregationPass, pipeline: Pipeline, plan: EpochPlan) -> EpochPartials:
     rows = aggregate.collected(passed.partials, pipeline)
-    return Gathered(rows=rows, counted=aggregate.counted(rows, pipeline, plan), number=rows.num_rows)
+    return EpochPartials(rows=rows, counted=aggregate.counted(rows, pipeline, plan), number=rows.num_rows)
 
 
-def _sliced(frame: "DataFrame", pipeline: Pipeline, plan: Plan, settings: Settings) -> Gathered | None:
+def _sliced(frame: "DataFrame", pipeline: Pipeline, plan: EpochPlan, settings: Settings) -> EpochPartials | None:
     """Collect the rows of slices and make those of windows; None: either are more than `stream.overflow_rows`."""
     limit = settings.stream.overflow_rows
     # Records that are late, or do not count, keep a row for each of their windows.
@@ -81,7 +85,7 @@ def _sliced(frame: "DataFrame", pipeline: Pipeline, plan: Plan, settings: Settin
         found, pipeline, plan
     ).unknown  # of rows of windows nobody knows which one was the newest
     counted = replace(aggregate.counted(rows, pipeline, plan), unknown=unknown)
-    return Gathered(rows=rows, counted=counted, number=rows.num_rows)
+    return EpochPartials(rows=rows, counted=counted, number=rows.num_rows)
 
 
 def sums(partials: "DataFrame") -> tuple[int, dict[str, tuple[int, int]]]:
@@ -91,7 +95,9 @@ def sums(partials: "DataFrame") -> tuple[int, dict[str, tuple[int, int]]]:
     return sum(int(row["count(1)"]) for row in found), by_class
 
 
-def written(passed: Pass, pipeline: Pipeline, plan: Plan, uri: str, *, expected: int) -> list[AddAction]:
+def written(
+    passed: AggregationPass, pipeline: Pipeline, plan: EpochPlan, uri: str, *, expected: int
+) -> list[AddAction]:
     """Let Spark write the partial rows into the table's folder; return the actions that list the files.
 
     Raises:
@@ -136,7 +142,7 @@ def _is_data(info: fs.FileInfo) -> bool:
     return bool(info.is_file and info.path.endswith(".parquet"))
 
 
-def accepted(gathered: Gathered, pipeline: Pipeline, uri: str) -> pa.Table:
+def accepted(gathered: EpochPartials, pipeline: Pipeline, uri: str) -> pa.Table:
     """Return an epoch's accepted partial aggregates, wherever they are: panes are made in the driver."""
     if gathered.written is None:
         return values.accepted(gathered.rows)

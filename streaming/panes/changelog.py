@@ -35,7 +35,7 @@ STEP = 1_000  # offsets that one look back takes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class ChangelogRecord:
     """One record of the changelog."""
 
     key: bytes
@@ -43,11 +43,11 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unsent:
+class UnsentPanes:
     """The panes of an epoch that the topic may lack."""
 
     epoch: int
-    entries: tuple[Entry, ...]
+    entries: tuple[ChangelogRecord, ...]
 
 
 class Changelog:
@@ -56,7 +56,7 @@ class Changelog:
     def __init__(self, settings: Settings, pipeline: Pipeline, client: LogClient, *, stream: str) -> None:
         self._settings, self._pipeline, self._client, self._stream = settings, pipeline, client, stream
         self._topic = str(pipeline.changelog)
-        self._unsent: list[Unsent] = []
+        self._unsent: list[UnsentPanes] = []
         self._producer: Producer | None = None
 
     def begin(self, epochs: EpochLog | None) -> None:
@@ -124,7 +124,7 @@ class Changelog:
         self._producer = producer
         return known
 
-    def _transact(self, producer: Producer, one: Unsent) -> None:
+    def _transact(self, producer: Producer, one: UnsentPanes) -> None:
         producer.begin_transaction()
         for entry in one.entries:
             self._put(producer, entry)
@@ -132,7 +132,7 @@ class Changelog:
         producer.produce(self._topic, key=_json({"stream": self._stream}), value=_json(said), partition=0)
         producer.commit_transaction(SECONDS)
 
-    def _put(self, producer: Producer, entry: Entry) -> None:
+    def _put(self, producer: Producer, entry: ChangelogRecord) -> None:
         """Hand over one record; waits while the client's buffer is full."""
         while True:
             try:
@@ -172,7 +172,7 @@ def _said(value: bytes | None, stream: str) -> int | None:
     return int(said["epoch"]) if is_ours else None
 
 
-def unsent(epochs: EpochLog, pipeline: Pipeline, *, after: int) -> list[Unsent]:
+def unsent(epochs: EpochLog, pipeline: Pipeline, *, after: int) -> list[UnsentPanes]:
     """Return the panes of all epochs behind one, from the table."""
     newest = epochs.newest()
     if newest is None:
@@ -188,23 +188,23 @@ def _query(pipeline: Pipeline, relation: str) -> str:
     return f"SELECT * FROM ({panes_sql(pipeline, panes)}) ORDER BY _epoch, _order"  # noqa: S608 -- quoted
 
 
-def _by_epoch(found: Any, pipeline: Pipeline) -> list[Unsent]:
+def _by_epoch(found: Any, pipeline: Pipeline) -> list[UnsentPanes]:
     rows: list[dict[str, Any]] = found.to_arrow_table().to_pylist()
     epochs: dict[int, list[dict[str, Any]]] = {}
     for row in rows:
         epochs.setdefault(row["_epoch"], []).append(row)
-    return [Unsent(epoch=epoch, entries=tuple(_entries(several, pipeline))) for epoch, several in epochs.items()]
+    return [UnsentPanes(epoch=epoch, entries=tuple(_entries(several, pipeline))) for epoch, several in epochs.items()]
 
 
-def _entries(rows: Sequence[dict[str, Any]], pipeline: Pipeline) -> Iterator[Entry]:
+def _entries(rows: Sequence[dict[str, Any]], pipeline: Pipeline) -> Iterator[ChangelogRecord]:
     """Yield the records of panes in order; a retraction only where no pane takes its place."""
     columns = ("window_start", "window_end", *pipeline.key)
     for position, row in enumerate(rows):
         place = {name: row[name] for name in columns}
         if row["_pane"] != "retraction":
-            yield Entry(key=_json(place), value=_json(row))
+            yield ChangelogRecord(key=_json(place), value=_json(row))
         elif not _is_replaced(rows[position:], place):
-            yield Entry(key=_json(place), value=None)
+            yield ChangelogRecord(key=_json(place), value=None)
 
 
 def _is_replaced(rows: Sequence[dict[str, Any]], place: dict[str, Any]) -> bool:

@@ -19,7 +19,7 @@ from streaming.panes import values
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Passing:
+class TimeProgress:
     """How time passes in one epoch: in microseconds; watermarks before and after it."""
 
     now: int
@@ -40,14 +40,14 @@ class Emission:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class RestoredWindows:
     """What an epoch log says of the windows that can still fire."""
 
     held: tuple[Held, ...]
     backlog: tuple[Arrival, ...] = ()  # rows that come with the next epoch
 
 
-class Panes:
+class PaneOperator:
     """The windows of one driver. Whoever lets an epoch end must commit what it brings, or give up this value."""
 
     def __init__(self, pipeline: Pipeline, trigger: Trigger, *, forgets: bool = True) -> None:
@@ -68,13 +68,13 @@ class Panes:
         """Return when an epoch must end though no rows come: a period does, or rows wait from before this start."""
         return -FOREVER if self._backlog else self._board.due
 
-    def go_on(self, known: Known) -> None:
+    def go_on(self, known: RestoredWindows) -> None:
         """Continue from what earlier epochs held."""
         for one in known.held:
             self._board.take(one)
         self._backlog = known.backlog
 
-    def end_epoch(self, accepted: pa.Table, passing: Passing) -> Emission:
+    def end_epoch(self, accepted: pa.Table, passing: TimeProgress) -> Emission:
         """Let an epoch end.
 
         Args:

@@ -28,7 +28,7 @@ from cutover.records.closing import closed_sql
 from cutover.records.fold import fold_sql
 from streaming.compaction.merge import newest_held_sql
 from streaming.panes import values
-from streaming.panes.operator import Emission, Known
+from streaming.panes.operator import Emission, RestoredWindows
 from streaming.panes.values import Partial
 
 Row = dict[str, Any]
@@ -92,7 +92,7 @@ def _record(about: Row) -> Row:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Story:
+class PaneHistory:
     """What an epoch log says of its panes, from the first epoch on."""
 
     panes: tuple[Pane, ...]  # in order; the value is one partial aggregate
@@ -100,7 +100,7 @@ class Story:
     held: tuple[tuple[Interval, Key, int], ...]  # window, key, rows that no pane has shown
 
 
-def story(table: DeltaTable, pipeline: Pipeline) -> Story:
+def story(table: DeltaTable, pipeline: Pipeline) -> PaneHistory:
     """Return everything that came out, and what is still held, closed windows included."""
     order = "ORDER BY _epoch, CAST(_record->>'$.order' AS bigint)"
     with queries.connect() as connection:
@@ -111,7 +111,7 @@ def story(table: DeltaTable, pipeline: Pipeline) -> Story:
     dropped = pc.equal(rows["_class"], "dropped")
     gone = rows.filter(dropped)
     waiting = [(window, key, about["fresh"]) for window, key, _, about in _read(held, pipeline)]
-    return Story(
+    return PaneHistory(
         panes=tuple(_came_out(rows.filter(pc.invert(dropped)), pipeline)),
         dropped=tuple(zip(gone["_epoch"].to_pylist(), values.windows(gone), strict=True)),
         held=tuple(waiting),
@@ -132,7 +132,9 @@ def _came_out(rows: pa.Table, pipeline: Pipeline) -> Iterator[Pane]:
         )
 
 
-def read(table: DeltaTable, pipeline: Pipeline, trigger: Trigger, *, watermark: int | None, is_same: bool) -> Known:
+def read(
+    table: DeltaTable, pipeline: Pipeline, trigger: Trigger, *, watermark: int | None, is_same: bool
+) -> RestoredWindows:
     """Return where panes go on.
 
     Args:
@@ -149,9 +151,9 @@ def read(table: DeltaTable, pipeline: Pipeline, trigger: Trigger, *, watermark: 
             rows = connection.sql(_newest(pipeline, watermark)).to_arrow_table()
             shown = _shown(connection, pipeline, rows)
             if is_same:
-                return Known(held=tuple(_recalled(rows, pipeline, trigger, shown)))
+                return RestoredWindows(held=tuple(_recalled(rows, pipeline, trigger, shown)))
             held = tuple(_begun(rows, pipeline, trigger, shown))
-            return Known(held=held, backlog=tuple(_backlog(connection, pipeline, watermark)))
+            return RestoredWindows(held=held, backlog=tuple(_backlog(connection, pipeline, watermark)))
 
 
 def _kinds(pipeline: Pipeline, *, is_same: bool) -> tuple[str, ...]:

@@ -9,12 +9,12 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.log.kafka import LogClient
 from cutover.probe import Probe
 from cutover.settings import Settings
-from streaming.process.heartbeat import Beat
-from streaming.process.time_policy import STEADY, Rhythm
+from streaming.process.heartbeat import HeartbeatWriter
+from streaming.process.time_policy import STEADY, TimePolicy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rim:
+class DriverContext:
     """Settings, definition, log, clock, rhythm, probe, heartbeat, and the wish to stop."""
 
     settings: Settings
@@ -22,7 +22,7 @@ class Rim:
     client: LogClient
     clock: Clock
     probe: Probe
-    beat: Beat
+    beat: HeartbeatWriter
     place: Path  # folder of the pipeline's run-time files
-    rhythm: Rhythm = STEADY
+    rhythm: TimePolicy = STEADY
     stopping: threading.Event = field(default_factory=threading.Event)

@@ -5,7 +5,7 @@ import re
 from cutover.errors import CutoverError, LakeError
 from cutover.events import log
 from cutover.lake.integrity import same_log
-from streaming.process.context import Rim
+from streaming.process.context import DriverContext
 from streaming.sink.committer import Committer
 from streaming.source import start_offsets
 
@@ -13,7 +13,7 @@ _LONGEST = 300
 _PLACES = 40
 
 
-def explain(error: BaseException, rim: Rim, committer: Committer, *, jvm_gone: bool = False) -> CutoverError:
+def explain(error: BaseException, rim: DriverContext, committer: Committer, *, jvm_gone: bool = False) -> CutoverError:
     """Return what a failure means.
 
     The log is asked first: lost offsets and recreated topics reach us as one of many errors of Spark's Kafka source.

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from cutover.clock import Clock
-from streaming.process.heartbeat import Beat
+from streaming.process.heartbeat import HeartbeatWriter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class LogSnapshot:
     """What one look at the log has shown; partition -> offset."""
 
     read: Mapping[int, int]  # next offset of the stream
@@ -18,10 +18,10 @@ class Look:
     newest: Mapping[int, int] = field(default_factory=dict)  # newest log timestamp of live partitions, microseconds
 
 
-class Signs:
+class Health:
     """What lasts. Each change goes into the heartbeat; times are the driver's clock, ISO 8601 in UTC."""
 
-    def __init__(self, beat: Beat, clock: Clock) -> None:
+    def __init__(self, beat: HeartbeatWriter, clock: Clock) -> None:
         self._beat, self._clock = beat, clock
         self._open: dict[int, tuple[int, str]] = {}  # partition -> last stable offset, since when it stands
 
@@ -43,7 +43,7 @@ class Signs:
         """Note a commit: what is unread now is unread since now."""
         self._beat.say(unread_since=None)
 
-    def looked(self, look: Look) -> None:
+    def looked(self, look: LogSnapshot) -> None:
         """Note what a look has shown."""
         self.answered()
         behind = any(end > look.read.get(p, 0) for p, end in (look.stable or look.high).items())
@@ -53,14 +53,14 @@ class Signs:
             skew=self._skew(look) or self._beat.now.skew,
         )
 
-    def _held(self, look: Look) -> dict[str, str]:
+    def _held(self, look: LogSnapshot) -> dict[str, str]:
         """Return since when each partition's last stable offset stands still below its end."""
         held = {p: stable for p, stable in look.stable.items() if stable < look.high.get(p, 0)}
         before = self._open
         self._open = {p: before[p] if before.get(p, (None,))[0] == at else (at, self._now()) for p, at in held.items()}
         return {str(p): since for p, (_, since) in self._open.items()}
 
-    def _skew(self, look: Look) -> dict[str, float]:
+    def _skew(self, look: LogSnapshot) -> dict[str, float]:
         now = self._clock.now().timestamp()
         return {str(p): round(now - micros / 1e6, 3) for p, micros in look.newest.items()}
 

@@ -82,7 +82,7 @@ def replace_json(path: Path, value: object) -> None:
         temporary.unlink(missing_ok=True)
 
 
-class Beat:
+class HeartbeatWriter:
     """The one writer of a heartbeat file. Others say what changed; its thread writes, regularly and at each change."""
 
     def __init__(self, path: Path, first: Heartbeat, *, seconds: float, clock: Clock) -> None:

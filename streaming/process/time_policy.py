@@ -6,7 +6,7 @@ from cutover.definition.model.lateness import Lateness
 from cutover.records.watermark import Observation, WatermarkState, advance
 
 
-class Rhythm(Protocol):
+class TimePolicy(Protocol):
     """What a driver asks about its epochs."""
 
     @property
@@ -25,7 +25,7 @@ class Rhythm(Protocol):
         """Return what is known of time after an observation; the watermark never goes back."""
 
 
-class Steady:
+class EventTimePolicy:
     """The rhythm of production: each epoch is a moment, and the newest event times move the watermark."""
 
     settles = True
@@ -37,4 +37,4 @@ class Steady:
         return advance(state, seen, lateness)
 
 
-STEADY = Steady()
+STEADY = EventTimePolicy()

@@ -28,7 +28,7 @@ from cutover.signature import reason, user
 from streaming.process.heartbeat import folder
 from streaming.process.lock import only_driver
 from streaming.recovery import loss_extent
-from streaming.recovery.loss_extent import LogNow, Lost, Written
+from streaming.recovery.loss_extent import LogState, LossExtent, RewrittenLog
 from streaming.sink import fencing
 from streaming.source import start_offsets
 
@@ -38,7 +38,7 @@ _ACCEPTABLE = _BROKEN | {"LogDataLost", "TopicIdentityChanged"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class LossAcceptance:
     """What is to be recorded."""
 
     pipeline: str
@@ -51,7 +51,7 @@ class Step:
     is_recorded: bool = False  # an earlier step recorded the rows and was cut off before it opened the version
 
 
-def look(settings: Settings, pipeline: Pipeline, clock: Clock) -> Step:
+def look(settings: Settings, pipeline: Pipeline, clock: Clock) -> LossAcceptance:
     """Return what `accept` would record now.
 
     Raises:
@@ -60,7 +60,7 @@ def look(settings: Settings, pipeline: Pipeline, clock: Clock) -> Step:
     return _decide(settings, pipeline, why="", clock=clock)
 
 
-def accept(settings: Settings, pipeline: Pipeline, why: str, clock: Clock) -> Step:
+def accept(settings: Settings, pipeline: Pipeline, why: str, clock: Clock) -> LossAcceptance:
     """Record what is lost, and open the version that goes on if that is a new one. No driver may live.
 
     Raises:
@@ -81,7 +81,7 @@ def accept(settings: Settings, pipeline: Pipeline, why: str, clock: Clock) -> St
     return replace(step, losses=found)
 
 
-def _decide(settings: Settings, pipeline: Pipeline, *, why: str, clock: Clock) -> Step:
+def _decide(settings: Settings, pipeline: Pipeline, *, why: str, clock: Clock) -> LossAcceptance:
     turn = control_tables.next_turn(settings, "losses", pipeline.name)
     version = versions.current(settings, pipeline)
     if version is None:
@@ -91,7 +91,7 @@ def _decide(settings: Settings, pipeline: Pipeline, *, why: str, clock: Clock) -
     number = version.number if kind == "gap" else versions.known(settings, pipeline)[-1].number + 1
     epoch = 0 if kind == "anew" or case.record is None else case.record.epoch + 1
     half = [loss for loss in losses.known(settings, pipeline) if kind == "anew" and loss.stream_version == number]
-    return Step(
+    return LossAcceptance(
         pipeline=pipeline.name,
         trouble=str(case.trouble).splitlines()[0],
         runbook=str(case.trouble.runbook),
@@ -112,9 +112,9 @@ class _Case:
     record: EpochRecord | None  # newest epoch, as far as the table can be read; None: none is known
     accepted: tuple[Loss, ...]
     trouble: CutoverError
-    log: LogNow
+    log: LogState
     at: datetime
-    written: Written
+    written: RewrittenLog
 
     @property
     def is_broken(self) -> bool:
@@ -176,19 +176,19 @@ def _rescued(version: Version) -> EpochRecord | None:
 
 
 def _written(
-    pipeline: Pipeline, client: LogClient, version: Version, now: LogNow, record: EpochRecord | None
-) -> Written:
+    pipeline: Pipeline, client: LogClient, version: Version, now: LogState, record: EpochRecord | None
+) -> RewrittenLog:
     """Return what a log holds otherwise than it was read; nothing where no table says what was read from it."""
     if record is None or record.topic_id != now.topic_id:
-        return Written()
+        return RewrittenLog()
     found = same_log.changes(client, record, same_log.recorded(version.uri))
     if not found:
-        return Written()
+        return RewrittenLog()
     epochs = EpochLog(version.uri)
     first = min(
         one.epoch for one in epochs.records() for change in found if one.end.get(change.partition, 0) > change.first
     )
-    return Written(changes=found, windows=_windows_since(pipeline, epochs, first))
+    return RewrittenLog(changes=found, windows=_windows_since(pipeline, epochs, first))
 
 
 def _windows_since(pipeline: Pipeline, epochs: EpochLog, first: int) -> Starts | None:
@@ -217,7 +217,7 @@ def _refusal(
     return None
 
 
-def _log_now(pipeline: Pipeline, client: LogClient, trouble: CutoverError, at: datetime) -> LogNow:
+def _log_now(pipeline: Pipeline, client: LogClient, trouble: CutoverError, at: datetime) -> LogState:
     """Return the log that the stream would go on with.
 
     Raises:
@@ -228,7 +228,7 @@ def _log_now(pipeline: Pipeline, client: LogClient, trouble: CutoverError, at: d
         raise trouble
     earliest, latest = client.earliest(topic), client.latest(topic, pipeline.source.isolation)
     firsts = {p: next(client.read_range(topic, p, earliest[p], latest[p]), None) for p in earliest}
-    return LogNow(
+    return LogState(
         topic_id=client.topic_id(topic),
         earliest=earliest,
         latest=latest,
@@ -237,7 +237,7 @@ def _log_now(pipeline: Pipeline, client: LogClient, trouble: CutoverError, at: d
     )
 
 
-def _judged(case: _Case) -> tuple[Kind, tuple[Lost, ...]]:
+def _judged(case: _Case) -> tuple[Kind, tuple[LossExtent, ...]]:
     """Return whether the version goes on or a new one has to begin, and what is lost by it.
 
     Raises:
@@ -275,7 +275,7 @@ def _refuse_half(pipeline: Pipeline) -> None:
         raise LogError(msg, runbook="TopicIdentityChanged")
 
 
-def _row(case: _Case, kind: Kind, onward: tuple[int, int], lost: Lost, why: str) -> Loss:
+def _row(case: _Case, kind: Kind, onward: tuple[int, int], lost: LossExtent, why: str) -> Loss:
     first, end = lost.windows or (None, None)
     return Loss(
         pipeline=case.pipeline.name,

@@ -13,13 +13,13 @@ from cutover.definition.model.windows import Sessions, newest, oldest
 from cutover.lake.control.losses import Starts
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.epochs.offset_gaps import Hole
-from cutover.lake.integrity.same_log import Change
+from cutover.lake.integrity.same_log import RewrittenPartition
 from cutover.records.closing import closed_by
 from cutover.records.parsing import limits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogNow:
+class LogState:
     """The log as it is, by partition."""
 
     topic_id: str
@@ -34,7 +34,7 @@ class LogNow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lost:
+class LossExtent:
     """Offsets of one partition, and the touched windows by their starts; None: no window is touched."""
 
     topic_id: str
@@ -46,14 +46,16 @@ class Lost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
+class RewrittenLog:
     """What a log holds otherwise than it was read, and the windows of all that was read since then."""
 
-    changes: tuple[Change, ...] = ()
+    changes: tuple[RewrittenPartition, ...] = ()
     windows: Starts | None = None
 
 
-def behind(pipeline: Pipeline, record: EpochRecord | None, holes: Sequence[Hole], log: LogNow) -> tuple[Lost, ...]:
+def behind(
+    pipeline: Pipeline, record: EpochRecord | None, holes: Sequence[Hole], log: LogState
+) -> tuple[LossExtent, ...]:
     """Return what is lost where the same log goes on further ahead: windows not final at the newest epoch are touched.
 
     Args:
@@ -64,7 +66,7 @@ def behind(pipeline: Pipeline, record: EpochRecord | None, holes: Sequence[Hole]
     """
     watermark = None if record is None else record.watermark_after
     return tuple(
-        Lost(
+        LossExtent(
             topic_id=log.topic_id,
             partition=hole.partition,
             first=hole.expected,
@@ -75,7 +77,9 @@ def behind(pipeline: Pipeline, record: EpochRecord | None, holes: Sequence[Hole]
     )
 
 
-def without_table(pipeline: Pipeline, holes: Sequence[Hole], log: LogNow, written: Written) -> tuple[Lost, ...]:
+def without_table(
+    pipeline: Pipeline, holes: Sequence[Hole], log: LogState, written: RewrittenLog
+) -> tuple[LossExtent, ...]:
     """Return what a new version over the same log cannot read: what went before the first record left.
 
     Args:
@@ -86,7 +90,7 @@ def without_table(pipeline: Pipeline, holes: Sequence[Hole], log: LogNow, writte
     """
     known = {change.partition for change in written.changes}
     short = (
-        Lost(
+        LossExtent(
             topic_id=log.topic_id,
             partition=hole.partition,
             first=hole.end or 0,
@@ -98,7 +102,7 @@ def without_table(pipeline: Pipeline, holes: Sequence[Hole], log: LogNow, writte
         if hole.is_short and hole.partition not in known
     )
     others = (
-        Lost(
+        LossExtent(
             topic_id=log.topic_id,
             partition=change.partition,
             first=change.first,
@@ -112,8 +116,8 @@ def without_table(pipeline: Pipeline, holes: Sequence[Hole], log: LogNow, writte
 
 
 def with_log(
-    pipeline: Pipeline, topic_id: str, unread: Mapping[int, int], newest: int | None, log: LogNow
-) -> tuple[Lost, ...]:
+    pipeline: Pipeline, topic_id: str, unread: Mapping[int, int], newest: int | None, log: LogState
+) -> tuple[LossExtent, ...]:
     """Return what is lost with a log that is gone: all that it fed, since the new one cannot give it again.
 
     Args:
@@ -127,7 +131,7 @@ def with_log(
     reach = max(bound + pipeline.lateness.max_ahead_micros, limits.MIN_MICROS if newest is None else newest)
     touched = windows(pipeline, None, reach - pipeline.lateness.max_ahead_micros)
     old = (
-        Lost(topic_id=topic_id, partition=partition, first=offset, next=None, windows=touched, again=True)
+        LossExtent(topic_id=topic_id, partition=partition, first=offset, next=None, windows=touched, again=True)
         for partition, offset in sorted(unread.items())
     )
     return (*old, *(lost for lost in _before(pipeline, log) if lost.next))
@@ -154,7 +158,7 @@ def windows(pipeline: Pipeline, watermark: int | None, newest_log_time: int) -> 
     return (first, end) if first < end else None
 
 
-def _before(pipeline: Pipeline, log: LogNow) -> Iterator[Lost]:
+def _before(pipeline: Pipeline, log: LogState) -> Iterator[LossExtent]:
     for partition, offset in sorted(log.earliest.items()):
         touched = windows(pipeline, None, log.bound(partition)) if offset else None
-        yield Lost(topic_id=log.topic_id, partition=partition, first=0, next=offset, windows=touched)
+        yield LossExtent(topic_id=log.topic_id, partition=partition, first=0, next=offset, windows=touched)

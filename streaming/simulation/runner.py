@@ -21,8 +21,8 @@ from cutover.panes.model import Outcome, Setting
 from cutover.probe import silent
 from cutover.settings import Settings, load_settings
 from streaming import driver, reader
-from streaming.process.context import Rim
-from streaming.process.heartbeat import Beat, first_beat, folder
+from streaming.process.context import DriverContext
+from streaming.process.heartbeat import HeartbeatWriter, first_beat, folder
 from streaming.simulation import scenario
 from streaming.simulation.scripted import Script, ScriptedStream
 from streaming.sink.run_id import new_run_id
@@ -58,13 +58,13 @@ def simulated(settings: Settings, setting: Setting) -> Outcome:
         spark.session(settings, app="cutover-simulate")  # of the installation: its files outlive the scenario
         script, place = Script(setting), folder(own, pipeline.name)
         place.mkdir(parents=True)
-        rim = Rim(
+        rim = DriverContext(
             settings=own,
             pipeline=pipeline,
             client=client,
             clock=script,
             probe=silent,
-            beat=Beat(place / "heartbeat.json", first_beat(new_run_id(), script), seconds=1, clock=script),
+            beat=HeartbeatWriter(place / "heartbeat.json", first_beat(new_run_id(), script), seconds=1, clock=script),
             place=place,
             rhythm=script,
         )

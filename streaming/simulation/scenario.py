@@ -14,7 +14,7 @@ from cutover.engine import queries
 from cutover.errors import DefinitionError, LakeError
 from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.panes.course import arriving
-from cutover.panes.model import Dropped, DropReason, Key, Outcome, Pane, Row, Setting, Waiting, in_order
+from cutover.panes.model import Dropped, DropReason, InputRow, Key, Outcome, Pane, Setting, Waiting, in_order
 from cutover.records.classes import Class
 from cutover.records.reference.measures import finish
 from streaming.panes import rows as pane_rows
@@ -49,7 +49,7 @@ def pipeline_of(setting: Setting, topic: str) -> Pipeline:
     )
 
 
-def record_of(setting: Setting, row: Row) -> bytes:
+def record_of(setting: Setting, row: InputRow) -> bytes:
     """Return a row as the pipeline's topic has it."""
     moment = (_EPOCH + timedelta(microseconds=row.event_time)).isoformat()
     value = _value(setting, row)
@@ -89,7 +89,7 @@ def _pane(setting: Setting, pane: Pane) -> Pane:
     return replace(pane, key=_key(pane.key), value=value)
 
 
-def _dropped(setting: Setting, log: EpochLog, story: pane_rows.Story) -> tuple[Dropped, ...]:
+def _dropped(setting: Setting, log: EpochLog, story: pane_rows.PaneHistory) -> tuple[Dropped, ...]:
     rows, began = arriving(setting), {record.epoch: record.start.get(0, 0) for record in log.records()}
     ended = [(began[epoch], window, DropReason.TRIGGER_ENDED) for epoch, window in story.dropped]
     late = [(offset, window, DropReason.TOO_LATE) for offset, window in _late(log)]
@@ -115,7 +115,7 @@ def _finished(measure: Measure, partial: Partial) -> object:
     return finish(measure, partial.states if isinstance(measure, Avg) else partial.states[0])
 
 
-def _value(setting: Setting, row: Row) -> Decimal | None:
+def _value(setting: Setting, row: InputRow) -> Decimal | None:
     column = setting.measure.expression
     value = None if column is None else row.columns[column]
     return None if value is None else Decimal(value)

@@ -8,12 +8,12 @@ from cutover.definition.model.lateness import Lateness
 from cutover.definition.model.windows import FOREVER
 from cutover.errors import LakeError
 from cutover.panes.course import Comes, Ends, course
-from cutover.panes.model import Row, Setting
+from cutover.panes.model import InputRow, Setting
 from cutover.records.watermark import Observation, WatermarkState
-from streaming.microbatch.engine import Stream
-from streaming.process.context import Rim
+from streaming.microbatch.engine import MicrobatchEngine
+from streaming.process.context import DriverContext
 from streaming.sink.committer import Committer
-from streaming.source.start_offsets import Beginning
+from streaming.source.start_offsets import StartOffsets
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -41,7 +41,7 @@ class Script:
         """Return the scenario's watermark; no partition is ever idle."""
         return WatermarkState(watermark=None if self._watermark == -FOREVER else self._watermark)
 
-    def come(self, row: Row) -> None:
+    def come(self, row: InputRow) -> None:
         """Move to a row's arrival: more of its moment may follow."""
         self._at, self.settles, self.epoch_ends = row.processing_time, False, False
 
@@ -53,16 +53,16 @@ class Script:
         return changes
 
 
-class ScriptedStream(Stream):
+class ScriptedStream(MicrobatchEngine):
     """A stream of which each epoch with data is one row, in the order of the scenario."""
 
     def __init__(
-        self, rim: Rim, committer: Committer, beginning: Beginning, *, setting: Setting, script: Script
+        self, rim: DriverContext, committer: Committer, beginning: StartOffsets, *, setting: Setting, script: Script
     ) -> None:
         super().__init__(rim, committer, beginning)
         self._script = script
         self._course: Iterator[Comes | Ends] = course(setting, self._due)
-        self._coming: Row | None = None  # its turn has come, and no epoch holds it yet
+        self._coming: InputRow | None = None  # its turn has come, and no epoch holds it yet
         self.limit = {0: len(setting.rows)}
 
     def look(self) -> None:
@@ -93,7 +93,7 @@ class ScriptedStream(Stream):
         self._coming = None if done else self._coming
         return done
 
-    def _next_row(self) -> Row | None:
+    def _next_row(self) -> InputRow | None:
         """Let moments end until a row comes, and return it; None after everything."""
         for happening in self._course:
             if isinstance(happening, Comes):

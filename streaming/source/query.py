@@ -22,7 +22,7 @@ _JVM_END_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class QuerySource:
     """What the query reads, and where Spark notes what it has read until the driver ends."""
 
     pipeline: Pipeline
@@ -53,7 +53,7 @@ def query_name(pipeline: Pipeline, checkpoint: Path) -> str:
 
 
 def start(
-    spark: "SparkSession", settings: Settings, reading: Reading, each: "Callable[[DataFrame, int], None]"
+    spark: "SparkSession", settings: Settings, reading: QuerySource, each: "Callable[[DataFrame, int], None]"
 ) -> "StreamingQuery":
     """Start the query; `each` is called with every micro-batch and its number, one at a time."""
     # Micro-batches follow one another at once while there is a backlog; the pause between them is made by the epoch.
@@ -76,7 +76,7 @@ def start(
     return named.trigger(processingTime="0 seconds").foreachBatch(each).start()
 
 
-def source_options(settings: Settings, reading: Reading) -> dict[str, str]:
+def source_options(settings: Settings, reading: QuerySource) -> dict[str, str]:
     """Return the Kafka source's options: exact offsets, nothing skipped, the isolation of the definition."""
     log = topic_partitions.log_of(reading.pipeline)
     starting: dict[str, dict[str, int]] = {topic: {} for topic in topic_partitions.topics_of(log)}

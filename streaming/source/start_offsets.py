@@ -20,7 +20,7 @@ from cutover.settings import Settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Beginning:
+class StartOffsets:
     """Where the query starts: the next offset of every partition, by the table; by the log where the table has none."""
 
     log: LogId
@@ -50,7 +50,7 @@ def begin(
     record: EpochRecord | None,
     accepted: Sequence[Loss] = (),
     history: History = tuple,
-) -> Beginning:
+) -> StartOffsets:
     """Return where to begin, after asking the log whether it still is what the table was built from.
 
     Args:
@@ -78,7 +78,7 @@ def begin(
     offsets = start_offsets(pipeline, wanted, earliest=earliest, latest=latest)
     if wanted is None and any(offsets.values()):
         events.warning("log_begins_after_zero", pipeline=pipeline.name, topic=topic, offsets=offsets)
-    return Beginning(log=log, offsets=offsets, record=record, accepted=tuple(accepted))
+    return StartOffsets(log=log, offsets=offsets, record=record, accepted=tuple(accepted))
 
 
 def expected_log(record: EpochRecord | None, accepted: Sequence[Loss]) -> str | None:

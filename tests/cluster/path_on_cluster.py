@@ -17,7 +17,7 @@ from batch import recompute
 from cutover import events
 from cutover.engine import spark
 from cutover.probe import Point
-from cutover.settings import Kafka, Settings, Spark, Stream
+from cutover.settings import KafkaSettings, Settings, SparkSettings, StreamSettings
 from streaming import driver
 from tests.integration.streaming import rig
 from tests.support.until import until
@@ -74,9 +74,9 @@ def main() -> None:
     events.configure(pretty=False)
     settings = Settings(
         home=Path(told["home"]),
-        kafka=Kafka(bootstrap_servers=told["bootstrap"]),
-        spark=Spark.model_validate(told["spark"]),
-        stream=Stream(trigger_seconds=0.05, heartbeat_seconds=0.2),
+        kafka=KafkaSettings(bootstrap_servers=told["bootstrap"]),
+        spark=SparkSettings.model_validate(told["spark"]),
+        stream=StreamSettings(trigger_seconds=0.05, heartbeat_seconds=0.2),
     )
     pipeline = rig.pipeline(told["topic"], cap=told["cap"])
     signals = Signals(spark.session(settings, app=told["path"]), Path(told["marker"]), executors=2)

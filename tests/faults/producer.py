@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from cutover.definition import Pipeline
 from cutover.definition.model.windows import newest
-from reconcile.verify.oracle import Sent, append
+from reconcile.verify.oracle import OracleRecord, append
 from tests.integration.streaming.rig import MINUTE, NOON, Event
 
 Intended = Literal["accepted", "malformed", "filtered", "future"]
@@ -76,7 +76,7 @@ def deliver(producer: Producer, topic: str, events: Iterable[Event], *, flush: f
 
 def record(
     oracle: Path, topic_id: str, reports: Iterable[Report], mean: Callable[[Event], Meant], outcome: Outcome | None
-) -> list[Sent]:
+) -> list[OracleRecord]:
     """Append what became of records to the oracle; `outcome` overrules what the broker said of those it took."""
     rows = [_row(topic_id, report, mean(report.event), outcome) for report in reports]
     with _ONE_WRITER:
@@ -84,11 +84,11 @@ def record(
     return rows
 
 
-def _row(topic_id: str, report: Report, meaning: Meant, outcome: Outcome | None) -> Sent:
+def _row(topic_id: str, report: Report, meaning: Meant, outcome: Outcome | None) -> OracleRecord:
     intended, window, key = meaning
-    return Sent(
+    return OracleRecord(
         id=report.event.id,
-        outcome=outcome if outcome is not None and report.error is None else _outcome(report.error),
+        outcome=outcome if outcome is not None and report.error is None else _outcome(report),
         topic_id=topic_id,
         partition=report.partition,
         offset=report.offset,
@@ -98,10 +98,10 @@ def _row(topic_id: str, report: Report, meaning: Meant, outcome: Outcome | None)
     )
 
 
-def _outcome(error: KafkaError | None) -> Outcome:
-    if error is None:
-        return "acked"
-    return "unknown" if error.code() in _UNSURE else "failed"
+def _outcome(report: Report) -> Outcome:
+    if report.error is None:  # without an offset the log had it already, by an attempt whose answer was lost: somewhere
+        return "unknown" if report.offset is None else "acked"
+    return "unknown" if report.error.code() in _UNSURE else "failed"
 
 
 def _note(reports: dict[int, Report], place: int, event: Event) -> Callable[[KafkaError | None, Message], None]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cutover.errors import CutoverError
 from cutover.records.classes import Class
-from reconcile.verify.model import State
+from reconcile.verify.model import CheckState
 from reconcile.watch.alerts.alert import SEVERITIES
 from tests.faults.fault import Fault
 from tests.faults.result import Result
@@ -97,7 +97,7 @@ def _checks(fault: Fault, rig: Rig) -> tuple[str, ...]:
     result = rig.verify(fault.checks)
     _none(f"{v.check}: {v.text}" for v in result.violations)
     _none([] if result.error is None else [result.error])
-    _none(f"{c.name} cannot be judged: {c.why}" for c in result.checks.values() if c.state is State.NOT_PROVABLE)
+    _none(f"{c.name} cannot be judged: {c.why}" for c in result.checks.values() if c.state is CheckState.NOT_PROVABLE)
     _none(f"{name} was not judged" for name in fault.checks if name not in result.checks)
     return fault.checks
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 
 from cutover import events
-from cutover.settings import Settings, Spark
+from cutover.settings import Settings, SparkSettings
 from tests.faults.fault import Fault, Part
 from tests.faults.harms import HARMS, Harm
 from tests.faults.prove import prove
@@ -64,7 +64,7 @@ def _proven(fault: Fault, place: Path, seed: int) -> Result:
     rig = None
     try:
         broker.start()
-        settings = Settings(home=place / "home", spark=Spark(master="local[2]", driver_memory="1g"))
+        settings = Settings(home=place / "home", spark=SparkSettings(master="local[2]", driver_memory="1g"))
         rig = new_rig(settings, fault, seed=seed, bootstrap=broker.bootstrap, broker=broker)
         small.make_topic(rig.settings, rig.topic, partitions=2)
         return prove(fault, rig, seed)

@@ -22,10 +22,10 @@ from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient
 from cutover.probe import Probe, silent
-from cutover.settings import Kafka, Settings
+from cutover.settings import KafkaSettings, Settings
 from reconcile.result.outcome import Reconciliation
 from reconcile.verify.model import Verification
-from reconcile.verify.oracle import Oracle, Sent
+from reconcile.verify.oracle import Oracle, OracleRecord
 from reconcile.verify.runner import verify
 from reconcile.watch.alerts.rules import Alert, alerts
 from reconcile.watch.gather import Gathering
@@ -181,7 +181,7 @@ class Rig:
         outcome: producer.Outcome | None = None,
         may_fail: bool = False,
         topic_id: str | None = None,
-    ) -> list[Sent]:
+    ) -> list[OracleRecord]:
         """Send events and keep them in the oracle.
 
         Args:
@@ -358,7 +358,7 @@ class Rig:
 
 def new_rig(settings: Settings, fault: Fault, *, seed: int, bootstrap: str | None, broker: Broker | None = None) -> Rig:
     """Return a rig for a fault; `bootstrap` None: without a log."""
-    kafka = settings.kafka if bootstrap is None else Kafka(bootstrap_servers=bootstrap)
+    kafka = settings.kafka if bootstrap is None else KafkaSettings(bootstrap_servers=bootstrap)
     # What is sent is dated by the seed, so its distance from the driver's clock says nothing.
     limits = settings.alerts.model_copy(update={"skew_seconds": NO_LIMIT, **fault.limits})
     topic = f"{fault.name}-{time.time_ns():x}"

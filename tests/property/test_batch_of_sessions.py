@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batch import sessions
-from batch.context import Work
-from batch.cut import Target
+from batch.context import RunContext
+from batch.cut import BatchCut
 from batch.read import index, scan
-from batch.read.enrichment import Lookups
-from batch.read.index import History
+from batch.read.enrichment import BatchEnrichment
+from batch.read.index import IndexHistory
 from batch.read.scan import AGAIN, FIRST, LAST, SCAN
 from batch.staging import Staging
 from batch.write.replace import replace_windows
@@ -35,7 +35,7 @@ from cutover.lake.tables.schemas import batch_schema, partial_schema
 from cutover.log.kafka import LogClient
 from cutover.records.closing import closed_by
 from cutover.records.reading.scan import Offsets
-from cutover.settings import Kafka, Settings
+from cutover.settings import KafkaSettings, Settings
 from tests.support.depth import depth
 
 MINUTE = 60_000_000
@@ -49,7 +49,7 @@ PIPELINE = Pipeline(
     measures={"n": Count(), "v": Sum("v")},
     lateness=Lateness(max_ahead="1 hour"),
 )
-NOBODY = Kafka(bootstrap_servers="127.0.0.1:1")  # nobody is asked: every record was scanned before it went
+NOBODY = KafkaSettings(bootstrap_servers="127.0.0.1:1")  # nobody is asked: every record was scanned before it went
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Found = dict[tuple[str | None, Interval], tuple[int, int]]  # records, sum
 
@@ -148,7 +148,7 @@ class Batch:
         assert len({row[:2] for row in rows}) == len(rows)
         return {(k, Interval(start, end)): (n, int(v)) for k, start, end, n, v in rows}
 
-    def _work(self, watermark: int | None, earliest: dict[int, int]) -> Work:
+    def _work(self, watermark: int | None, earliest: dict[int, int]) -> RunContext:
         record = EpochRecord(
             epoch=len(self.runs),
             run_id="r",
@@ -162,15 +162,15 @@ class Batch:
             watermark_after=watermark,
         )
         version = Version(pipeline="s", result_fingerprint="r", lateness_fingerprint="l", number=0, uri="")
-        target = Target(version=version, record=record, newest=record)
-        return Work(
+        target = BatchCut(version=version, record=record, newest=record)
+        return RunContext(
             settings=self.settings,
             pipeline=PIPELINE,
             target=target,
-            lookups=Lookups(self.settings, PIPELINE, target),
+            lookups=BatchEnrichment(self.settings, PIPELINE, target),
             client=LogClient(self.settings),
             earliest=earliest,
-            history=History(runs=tuple(self.runs)),
+            history=IndexHistory(runs=tuple(self.runs)),
             recorded=(),
             staged=Staging(self.connection, str(self.settings.home)),
             run_id="r",

@@ -29,10 +29,10 @@ from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient, RawRecord
 from cutover.probe import Point
 from cutover.records import reference
-from cutover.settings import Kafka, Settings, Spark, Stream
+from cutover.settings import KafkaSettings, Settings, SparkSettings, StreamSettings
 from reconcile.result.outcome import Verdict
 from reconcile.run import reconcile
-from reconcile.verify.model import State
+from reconcile.verify.model import CheckState
 from reconcile.verify.runner import verify
 from streaming import driver
 from tests.integration.streaming.rig import renamed
@@ -79,9 +79,9 @@ class Actions(RuleBasedStateMachine):
         self.pipeline = replace(renamed(pipeline, f"actions-{uuid.uuid4().hex[:8]}"), max_rows_per_epoch=15)
         self.settings = Settings(
             home=self.homes.mktemp("actions"),
-            kafka=Kafka(bootstrap_servers=self.writer.settings.kafka.bootstrap_servers),
-            spark=Spark(master="local[2]", driver_memory="1g"),
-            stream=Stream(
+            kafka=KafkaSettings(bootstrap_servers=self.writer.settings.kafka.bootstrap_servers),
+            spark=SparkSettings(master="local[2]", driver_memory="1g"),
+            stream=StreamSettings(
                 trigger_seconds=0.01, heartbeat_seconds=0.2, fold_every=4, reload_every=reload, overflow_rows=overflow
             ),
         )
@@ -221,13 +221,13 @@ class Actions(RuleBasedStateMachine):
         only = PROVEN_WITHOUT_BATCH if self.cut is None else ()
         found = verify(self.settings, self.pipeline, only=only, every=True, seed=0)
         assert found.violations == ()
-        assert all(found.checks[name].state is State.HELD for name in PROVEN_WITHOUT_BATCH)
+        assert all(found.checks[name].state is CheckState.HELD for name in PROVEN_WITHOUT_BATCH)
 
 
 def test_the_books_are_right_after_any_actions(
     spark: SparkSession, kafka_bootstrap: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    own = Settings(home=tmp_path_factory.mktemp("writer"), kafka=Kafka(bootstrap_servers=kafka_bootstrap))
+    own = Settings(home=tmp_path_factory.mktemp("writer"), kafka=KafkaSettings(bootstrap_servers=kafka_bootstrap))
     seen: Counter[str] = Counter()
     shared: dict[str, Any] = {"spark": spark, "writer": Writer(own), "homes": tmp_path_factory, "seen": seen}
 

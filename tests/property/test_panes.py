@@ -36,16 +36,27 @@ from cutover.definition.measures.kinds import Measure
 from cutover.definition.model.triggers import Trigger
 from cutover.definition.model.windows import FOREVER, Interval, Window
 from cutover.panes import batch, reference
-from cutover.panes.model import Estimator, Ideal, Key, Outcome, Pane, Row, Setting, Step, Timing, Watermark
+from cutover.panes.model import (
+    Estimator,
+    Ideal,
+    InputRow,
+    Key,
+    Outcome,
+    Pane,
+    Setting,
+    Timing,
+    Watermark,
+    WatermarkStep,
+)
 
 MILLISECOND = 1_000
 HORIZON = 60
-AFTER_ALL = Step(processing_time=10 * HORIZON * MILLISECOND, watermark=FOREVER)
+AFTER_ALL = WatermarkStep(processing_time=10 * HORIZON * MILLISECOND, watermark=FOREVER)
 
 TIMES = st.integers(-HORIZON, HORIZON).map(lambda time: time * MILLISECOND)
 ROWS = st.lists(
     st.builds(
-        Row,
+        InputRow,
         event_time=TIMES,
         processing_time=TIMES,
         key=st.sampled_from(["a", "b"]),
@@ -87,7 +98,7 @@ def watermarks(draw: st.DrawFn) -> Watermark:
     """Draw a watermark whose last step is that all input is in."""
     moments = sorted(draw(st.lists(TIMES, max_size=5)))
     reached = sorted(draw(st.lists(TIMES, min_size=len(moments), max_size=len(moments))))
-    steps = [Step(processing_time=at, watermark=to) for at, to in zip(moments, reached, strict=True)]
+    steps = [WatermarkStep(processing_time=at, watermark=to) for at, to in zip(moments, reached, strict=True)]
     return (*steps, AFTER_ALL)
 
 
@@ -118,7 +129,7 @@ TO_THE_END = Drawn(WINDOWS, COMPLETE, watermarks())
 ALIGNED = Drawn(WINDOWS.filter(lambda window: not isinstance(window, Sessions)), TRIGGERS, watermarks())
 
 
-def measured(measure: Measure, rows: Sequence[Row]) -> object:
+def measured(measure: Measure, rows: Sequence[InputRow]) -> object:
     """Return a measure of rows in the plainest way there is."""
     values = [row.columns["value"] for row in rows]
     if isinstance(measure, Count):
@@ -258,14 +269,14 @@ def test_pane_that_comes_always_is_one_more_without_rows_and_changes_no_other(se
 def test_stream_with_a_watermark_that_knows_everything_is_batch(setting: Setting) -> None:
     last = max((row.processing_time for row in setting.rows), default=0)
     perfect = replace(
-        setting, watermark=(Step(processing_time=last, watermark=FOREVER),), trigger=Repeat(AtWatermark())
+        setting, watermark=(WatermarkStep(processing_time=last, watermark=FOREVER),), trigger=Repeat(AtWatermark())
     )
 
     assert reference.run(perfect) == batch.run(perfect)
 
 
 @given(rows=ROWS, order=st.randoms(use_true_random=False), gap=st.integers(1, 20))
-def test_sessions_do_not_depend_on_the_order_of_arrival(rows: tuple[Row, ...], order: Random, gap: int) -> None:
+def test_sessions_do_not_depend_on_the_order_of_arrival(rows: tuple[InputRow, ...], order: Random, gap: int) -> None:
     arrivals = list(range(len(rows)))
     order.shuffle(arrivals)
     setting = Setting(
@@ -284,7 +295,7 @@ def test_sessions_do_not_depend_on_the_order_of_arrival(rows: tuple[Row, ...], o
 def test_batch_is_what_the_rows_of_each_window_give(setting: Setting) -> None:
     if isinstance(setting.window, Sessions):
         setting = replace(setting, window=Global())
-    groups: dict[tuple[Key, Interval], list[Row]] = {}
+    groups: dict[tuple[Key, Interval], list[InputRow]] = {}
     for row in setting.rows:
         for window in setting.window.intervals(row.event_time):
             groups.setdefault((row.key, window), []).append(row)

@@ -18,13 +18,13 @@ from cutover.definition import (
 from cutover.definition.model.triggers import Trigger
 from cutover.definition.model.windows import FOREVER, Window
 from cutover.panes import reference
-from cutover.panes.model import Outcome, Row, Setting, Step, Watermark
+from cutover.panes.model import InputRow, Outcome, Setting, Watermark, WatermarkStep
 
 MILLISECOND = 1_000
 TIMES = st.integers(-40, 40).map(lambda time: time * MILLISECOND)
 ROWS = st.lists(
     st.builds(
-        Row,
+        InputRow,
         event_time=TIMES,
         processing_time=TIMES,
         columns=st.fixed_dictionaries({"value": st.integers(-9, 9)}),
@@ -35,7 +35,7 @@ Shown = list[tuple[int, int, str]]  # processing time, value, kind
 
 
 def run(
-    rows: tuple[Row, ...],
+    rows: tuple[InputRow, ...],
     trigger: Trigger,
     window: Window | None = None,
     watermark: Watermark = (),
@@ -58,12 +58,14 @@ def shown(outcome: Outcome) -> Shown:
     return [(pane.processing_time, int(pane.value), pane.kind) for pane in outcome.panes]
 
 
-def total(rows: list[Row]) -> int:
+def total(rows: list[InputRow]) -> int:
     return sum(row.columns["value"] for row in rows)
 
 
 @given(rows=ROWS, period=st.integers(1, 30).map(lambda period: period * MILLISECOND))
-def test_each_period_shows_the_rows_behind_the_last_one_and_up_to_its_end(rows: tuple[Row, ...], period: int) -> None:
+def test_each_period_shows_the_rows_behind_the_last_one_and_up_to_its_end(
+    rows: tuple[InputRow, ...], period: int
+) -> None:
     ends = sorted({-(-row.processing_time // period) * period for row in rows})
     expected = [
         (end, total([row for row in rows if end - period < row.processing_time <= end]), "early") for end in ends
@@ -73,7 +75,7 @@ def test_each_period_shows_the_rows_behind_the_last_one_and_up_to_its_end(rows: 
 
 
 @given(rows=ROWS, size=st.integers(1, 5))
-def test_each_count_shows_its_rows_as_the_last_one_arrives(rows: tuple[Row, ...], size: int) -> None:
+def test_each_count_shows_its_rows_as_the_last_one_arrives(rows: tuple[InputRow, ...], size: int) -> None:
     chunks = [list(rows[at : at + size]) for at in range(0, len(rows) - size + 1, size)]
 
     assert shown(run(rows, Repeat(AfterCount(size)))) == [
@@ -83,7 +85,7 @@ def test_each_count_shows_its_rows_as_the_last_one_arrives(rows: tuple[Row, ...]
 
 @given(rows=ROWS, ends=st.sets(TIMES, max_size=6).map(sorted))
 def test_each_epoch_shows_the_rows_behind_the_last_one_and_up_to_its_end(
-    rows: tuple[Row, ...], ends: list[int]
+    rows: tuple[InputRow, ...], ends: list[int]
 ) -> None:
     expected = []
     for before, end in zip([-FOREVER, *ends], ends, strict=False):
@@ -95,7 +97,7 @@ def test_each_epoch_shows_the_rows_behind_the_last_one_and_up_to_its_end(
 
 @given(rows=ROWS, delay=st.integers(1, 30).map(lambda delay: delay * MILLISECOND))
 def test_each_delay_shows_the_rows_up_to_its_end_and_begins_with_the_first_of_them(
-    rows: tuple[Row, ...], delay: int
+    rows: tuple[InputRow, ...], delay: int
 ) -> None:
     left, expected = list(rows), []
     while left:
@@ -109,11 +111,11 @@ def test_each_delay_shows_the_rows_up_to_its_end_and_begins_with_the_first_of_th
 
 @given(rows=ROWS, size=st.integers(1, 30), passes=TIMES)
 def test_watermark_that_fires_always_shows_what_is_new_or_nothing(
-    rows: tuple[Row, ...], size: int, passes: int
+    rows: tuple[InputRow, ...], size: int, passes: int
 ) -> None:
     window = Sliding(size=size * MILLISECOND, every=size * MILLISECOND)
     trigger = AtWatermark(early=AfterCount(2), late=AfterCount(1), always=True)
-    outcome = run(rows, trigger, window, (Step(processing_time=passes, watermark=FOREVER),))
+    outcome = run(rows, trigger, window, (WatermarkStep(processing_time=passes, watermark=FOREVER),))
 
     for start in {window.starts(row.event_time)[0] for row in rows}:
         inside = [row for row in rows if window.starts(row.event_time)[0] == start]
@@ -128,9 +130,9 @@ def test_watermark_that_fires_always_shows_what_is_new_or_nothing(
 
 
 @given(rows=ROWS, size=st.integers(1, 30), passes=TIMES)
-def test_watermark_shows_what_is_in_and_then_each_late_row(rows: tuple[Row, ...], size: int, passes: int) -> None:
+def test_watermark_shows_what_is_in_and_then_each_late_row(rows: tuple[InputRow, ...], size: int, passes: int) -> None:
     window = Sliding(size=size * MILLISECOND, every=size * MILLISECOND)
-    outcome = run(rows, Repeat(AtWatermark()), window, (Step(processing_time=passes, watermark=FOREVER),))
+    outcome = run(rows, Repeat(AtWatermark()), window, (WatermarkStep(processing_time=passes, watermark=FOREVER),))
 
     for start in {window.starts(row.event_time)[0] for row in rows}:
         inside = [row for row in rows if window.starts(row.event_time)[0] == start]

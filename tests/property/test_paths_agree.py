@@ -18,7 +18,7 @@ from cutover.lake.paths import batch_uri
 from cutover.lake.tables import delta
 from cutover.log.kafka import RawRecord
 from cutover.records import reference
-from cutover.settings import Kafka, Settings, Spark, Stream
+from cutover.settings import KafkaSettings, Settings, SparkSettings, StreamSettings
 from reconcile.result.outcome import Reconciliation, Verdict
 from reconcile.run import reconcile
 from streaming import driver
@@ -68,9 +68,9 @@ def stories(draw: st.DrawFn, kind: str, joined: Joined | None) -> Story:
 def installation(home: Path, bootstrap: str, overflow_rows: int = 200_000) -> Settings:
     return Settings(
         home=home,
-        kafka=Kafka(bootstrap_servers=bootstrap),
-        spark=Spark(master="local[2]", driver_memory="1g"),
-        stream=Stream(trigger_seconds=0.01, heartbeat_seconds=0.2, reload_every=2, overflow_rows=overflow_rows),
+        kafka=KafkaSettings(bootstrap_servers=bootstrap),
+        spark=SparkSettings(master="local[2]", driver_memory="1g"),
+        stream=StreamSettings(trigger_seconds=0.01, heartbeat_seconds=0.2, reload_every=2, overflow_rows=overflow_rows),
     )
 
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from cutover.definition import Accumulation, EachEpoch, Repeat, Sliding, Sum
 from cutover.panes import reference
-from cutover.panes.model import Row, Setting, Step
+from cutover.panes.model import InputRow, Setting, WatermarkStep
 from tests.property.test_panes import ANY
 from tests.support.depth import depth
 from tests.support.figures import FIGURES, scenario
@@ -18,12 +18,12 @@ SETTINGS = st.sampled_from(Accumulation).flatmap(ANY.settings)
 @depth(15, 300)
 @example(
     setting=Setting(
-        rows=(Row(event_time=-1, processing_time=-1, key="a", columns={"value": 3}),),
+        rows=(InputRow(event_time=-1, processing_time=-1, key="a", columns={"value": 3}),),
         measure=Sum("value"),
         window=Sliding(size=1000, every=1000),
         trigger=Repeat(EachEpoch()),
         accumulation=Accumulation.DISCARDING,
-        watermark=(Step(processing_time=-1, watermark=0),),  # closes the window before the epoch ends
+        watermark=(WatermarkStep(processing_time=-1, watermark=0),),  # closes the window before the epoch ends
         allowed_lateness=0,
         epochs=(0,),
     ),

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from cutover.definition import Accumulation, AfterCount, Avg, Repeat, Sessions
 from cutover.panes import reference
-from cutover.panes.model import Row, Setting
+from cutover.panes.model import InputRow, Setting
 from cutover.settings import Settings
 from streaming.simulation.runner import simulated
 from tests.property.test_panes import ANY
@@ -37,7 +37,7 @@ def test_keys_and_numbers_of_any_kind_come_back_as_they_were(
     keys = [None, "", "None", "10", 10, -2, "a b", "\N{SNOWMAN}\"'\\", "null"]
     values = [Decimal("0.125"), -3, None, 10**20, Decimal("-7.50")]
     rows = tuple(
-        Row(
+        InputRow(
             event_time=second * SECOND - 5_000_001,
             processing_time=second * SECOND,
             key=keys[second % len(keys)],

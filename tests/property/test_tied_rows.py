@@ -20,7 +20,7 @@ from cutover.definition.measures.kinds import Measure
 from cutover.definition.model.windows import Window
 from cutover.log.kafka import RawRecord
 from cutover.panes import batch, reference
-from cutover.panes.model import Row, Setting
+from cutover.panes.model import InputRow, Setting
 from cutover.records import reference as paths
 from reconcile.comparison.diff import diff
 from reconcile.comparison.layout import Layout, Value
@@ -34,7 +34,7 @@ ORDER = st.randoms(use_true_random=False)
 FEW_TIMES = st.integers(0, 3).map(lambda time: time * MILLISECOND)
 TIED = st.lists(
     st.builds(
-        Row,
+        InputRow,
         event_time=FEW_TIMES,
         processing_time=FEW_TIMES,
         key=st.sampled_from("ab"),
@@ -52,7 +52,7 @@ def shuffled(rows: Sequence[Any], order: Random) -> list[Any]:
 
 @given(rows=TIED, order=ORDER, window=WINDOWS, measure=MEASURES)
 def test_batch_is_the_same_in_whatever_order_rows_are_given(
-    rows: tuple[Row, ...], order: Random, window: Window, measure: Measure
+    rows: tuple[InputRow, ...], order: Random, window: Window, measure: Measure
 ) -> None:
     setting = Setting(
         rows=rows,

@@ -6,7 +6,7 @@ from cutover.definition import Pipeline, Sessions
 from cutover.definition.model.windows import Interval, merged
 from cutover.log.kafka import RawRecord
 from cutover.records.classes import Class
-from cutover.records.reference import Result, Row
+from cutover.records.reference import Result, ResultRow
 from cutover.records.reference.place import placed
 from reconcile.attribution import claims
 from reconcile.attribution.claims import Place, Told
@@ -30,7 +30,7 @@ def places_of(pipeline: Pipeline, *sides: Result) -> list[Place]:
     return [Place(one, key) for key in keys for one in merged(Interval(*g[:2]) for g in groups if g[2] == key)]
 
 
-def rows_at(side: Result, place: Place) -> list[tuple[Interval, Row]]:
+def rows_at(side: Result, place: Place) -> list[tuple[Interval, ResultRow]]:
     """Return the rows of a side at a place."""
     return [
         (Interval(start, end), row)

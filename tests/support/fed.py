@@ -18,9 +18,9 @@ from cutover.probe import Point
 from cutover.records.reading.scan import read
 from cutover.settings import Settings
 from streaming import driver
-from streaming.microbatch.engine import Stream
-from streaming.process.context import Rim
-from streaming.process.heartbeat import Beat, first_beat, folder
+from streaming.microbatch.engine import MicrobatchEngine
+from streaming.process.context import DriverContext
+from streaming.process.heartbeat import HeartbeatWriter, first_beat, folder
 from streaming.sink.run_id import new_run_id
 
 if TYPE_CHECKING:
@@ -66,17 +66,17 @@ class Fed:
         self.dies_at: Point | None = None
         place = folder(settings, pipeline.name)
         place.mkdir(parents=True, exist_ok=True)
-        rim = Rim(
+        rim = DriverContext(
             settings=settings,
             pipeline=pipeline,
             client=LogClient(settings),
             clock=clock,
             probe=self._probe,
-            beat=Beat(place / "heartbeat.json", first_beat(new_run_id(), clock), seconds=1, clock=clock),
+            beat=HeartbeatWriter(place / "heartbeat.json", first_beat(new_run_id(), clock), seconds=1, clock=clock),
             place=place,
         )
         committer, beginning = driver.begin(rim)
-        self.stream = Stream(rim, committer, beginning)
+        self.stream = MicrobatchEngine(rim, committer, beginning)
         self._number = 0
 
     def anew(self) -> Self:

@@ -18,7 +18,7 @@ from deltalake import DeltaTable
 
 from cutover.errors import CutoverError
 from cutover.lake.control import control_tables
-from cutover.settings import Kafka, Settings
+from cutover.settings import KafkaSettings, Settings
 from reconcile.result.outcome import Reconciliation, Verdict
 from tests.integration.reconcile.lake_of import PIPELINE, START, Sale, lake_of, reconcile, write
 
@@ -30,7 +30,7 @@ SALES = [
 
 def made(home: Path) -> Settings:
     """Write a lake with both sides of some sales and a checkpoint of its epoch log."""
-    settings = Settings(home=home, kafka=Kafka(bootstrap_servers="127.0.0.1:1", timeout_seconds=0.05))
+    settings = Settings(home=home, kafka=KafkaSettings(bootstrap_servers="127.0.0.1:1", timeout_seconds=0.05))
     lake = lake_of(SALES)
     uri = write(settings, lake)
     DeltaTable(uri).create_checkpoint()

@@ -13,10 +13,10 @@ from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import epoch_log_schema, partial_schema
 from cutover.panes.course import Comes, Ends, course
-from cutover.panes.model import Outcome, Row, Setting, is_too_late
+from cutover.panes.model import InputRow, Outcome, Setting, is_too_late
 from streaming.panes import rows as pane_rows
 from streaming.panes import values
-from streaming.panes.operator import Panes, Passing
+from streaming.panes.operator import PaneOperator, TimeProgress
 from streaming.simulation import scenario
 
 
@@ -31,11 +31,11 @@ class PaneDriver:
         self.epoch, self.offset, self.watermark = 0, 0, -FOREVER
         self.panes = self.started()
 
-    def started(self) -> Panes:
+    def started(self) -> PaneOperator:
         """Return the windows as a start finds them."""
         trigger = self.pipeline.trigger
         assert trigger is not None
-        panes = Panes(self.pipeline, trigger, forgets=self.setting.allowed_lateness is not None)
+        panes = PaneOperator(self.pipeline, trigger, forgets=self.setting.allowed_lateness is not None)
         table = delta.open_table(self.uri)
         known = pane_rows.read(table, self.pipeline, trigger, watermark=self._closing(), is_same=True)
         panes.go_on(known)
@@ -53,20 +53,20 @@ class PaneDriver:
                     self._end(happening)
         return scenario.outcome_of(self.setting, self.pipeline, EpochLog(self.uri))
 
-    def _row(self, row: Row) -> None:
+    def _row(self, row: InputRow) -> None:
         self.offset += 1
         rows = pa.Table.from_pylist(self._partials(row), schema=partial_schema(self.pipeline))
-        passing = Passing(
+        passing = TimeProgress(
             now=row.processing_time, before=self.watermark, after=self.watermark, settles=False, epoch_ends=False
         )
         self._commit(rows, passing, came=1)
 
     def _end(self, end: Ends) -> None:
-        passing = Passing(now=end.at, before=self.watermark, after=end.watermark, epoch_ends=end.epoch_ends)
+        passing = TimeProgress(now=end.at, before=self.watermark, after=end.watermark, epoch_ends=end.epoch_ends)
         self.watermark = end.watermark
         self._commit(partial_schema(self.pipeline).empty_table(), passing)
 
-    def _partials(self, row: Row) -> list[dict[str, object]]:
+    def _partials(self, row: InputRow) -> list[dict[str, object]]:
         value = scenario._value(self.setting, row)
         measure = next(iter(self.pipeline.measures))
         states: dict[str, object] = {
@@ -83,7 +83,7 @@ class PaneDriver:
             found.append({**states, **about, **values.bounds(window), **key, "_n": 1})
         return found
 
-    def _commit(self, rows: pa.Table, passing: Passing, *, came: int = 0) -> None:
+    def _commit(self, rows: pa.Table, passing: TimeProgress, *, came: int = 0) -> None:
         found = self.panes.end_epoch(values.accepted(rows), passing)
         kinds = ["partial" if name == "accepted" else "ledger" for name in rows["_class"].to_pylist()]
         own = [{**row, "_kind": kind, "_epoch": self.epoch} for row, kind in zip(rows.to_pylist(), kinds, strict=True)]

@@ -11,17 +11,17 @@ from cutover.lake.control import control_tables
 from cutover.settings import Settings
 from reconcile.result.outcome import (
     Cause,
+    ComparedLog,
     Difference,
     EpochPoint,
     Events,
     Expectation,
     Fingerprints,
     LatenessBin,
-    Log,
     PolicyResult,
     Reconciliation,
     Rows,
-    Sample,
+    SampleRecord,
     Seal,
     Verdict,
     Versions,
@@ -94,12 +94,12 @@ def differences(rng: random.Random, count: int = 100) -> tuple[Difference, ...]:
     return tuple(sorted(found, key=lambda d: str(d.window_start)))
 
 
-def samples(rng: random.Random, count: int = 20) -> tuple[Sample, ...]:
+def samples(rng: random.Random, count: int = 20) -> tuple[SampleRecord, ...]:
     found = []
     for _ in range(count):
         start = START + timedelta(hours=rng.randint(0, 8700))
         found.append(
-            Sample(
+            SampleRecord(
                 class_="late",
                 partition=rng.randint(0, 3),
                 offset=rng.randint(0, 82_000),
@@ -109,7 +109,7 @@ def samples(rng: random.Random, count: int = 20) -> tuple[Sample, ...]:
                 reason=None,
             )
         )
-    bad = Sample(
+    bad = SampleRecord(
         class_="malformed", partition=2, offset=7, event_time=None, window_start=None, key={}, reason="missing"
     )
     return (bad, *found)
@@ -117,7 +117,7 @@ def samples(rng: random.Random, count: int = 20) -> tuple[Sample, ...]:
 
 def seal() -> Seal:
     cut = {"0": 82_131, "1": 82_130, "2": 82_130, "3": 82_130}
-    log = Log(topic="flights", topic_id="Zt1xJ0yzR1yV7s2wq0cQ3A", cluster_id="4L6g3nShT-eMCtK--X86sw", cut=cut)
+    log = ComparedLog(topic="flights", topic_id="Zt1xJ0yzR1yV7s2wq0cQ3A", cluster_id="4L6g3nShT-eMCtK--X86sw", cut=cut)
     prints = Fingerprints(
         definition="7c1e0b92d4aa",
         streaming=("7c1e0b92d4aa",),

@@ -6,20 +6,20 @@ from cutover.definition import Accumulation, Sum
 from cutover.definition.measures.kinds import Measure
 from cutover.definition.model.triggers import DEFAULT, Trigger
 from cutover.definition.model.windows import EARLIEST, FOREVER, LATEST, Sliding, Window
-from cutover.panes.model import Outcome, Row, Setting, Step, Watermark
+from cutover.panes.model import InputRow, Outcome, Setting, Watermark, WatermarkStep
 
 SECOND = 1_000_000
 SUM = Sum("value")
 TEN_SECONDS = Sliding(size=10 * SECOND, every=10 * SECOND)
 
 
-def rows(text: str) -> tuple[Row, ...]:
+def rows(text: str) -> tuple[InputRow, ...]:
     """Return rows of lines `event second, processing second, value, key (or nothing)`."""
     return tuple(_row(*line.split()) for line in text.strip().splitlines())
 
 
-def _row(event: str, arrived: str, value: str, key: str | None = None) -> Row:
-    return Row(
+def _row(event: str, arrived: str, value: str, key: str | None = None) -> InputRow:
+    return InputRow(
         event_time=round(float(event) * SECOND),
         processing_time=round(float(arrived) * SECOND),
         key=key,
@@ -27,10 +27,12 @@ def _row(event: str, arrived: str, value: str, key: str | None = None) -> Row:
     )
 
 
-def steps(*pairs: tuple[float, float | None]) -> tuple[Step, ...]:
+def steps(*pairs: tuple[float, float | None]) -> tuple[WatermarkStep, ...]:
     """Return steps of `(processing second, watermark second)`; None: all input is in."""
     return tuple(
-        Step(processing_time=round(at * SECOND), watermark=FOREVER if reached is None else round(reached * SECOND))
+        WatermarkStep(
+            processing_time=round(at * SECOND), watermark=FOREVER if reached is None else round(reached * SECOND)
+        )
         for at, reached in pairs
     )
 

@@ -5,12 +5,12 @@ from datetime import UTC, datetime
 import pytest
 
 from cutover.errors import DefinitionError
-from cutover.log.sending.produced import Sent
-from infra.demo.sample import Part, missing, parts
+from cutover.log.sending.produced import ProducedRun
+from infra.demo.sample import SamplePart, missing, parts
 
 
-def sent(start: int | None, end: int | None, *, finished: bool = True) -> Sent:
-    return Sent(sha256="s", file="f", start=start, end=end, records=1, at="2026-01-01", finished=finished)
+def sent(start: int | None, end: int | None, *, finished: bool = True) -> ProducedRun:
+    return ProducedRun(sha256="s", file="f", start=start, end=end, records=1, at="2026-01-01", finished=finished)
 
 
 @pytest.mark.parametrize(
@@ -29,21 +29,21 @@ def sent(start: int | None, end: int | None, *, finished: bool = True) -> Sent:
     ],
 )
 def test_what_is_left_to_send(
-    wanted: tuple[int | None, int | None], known: list[Sent], expected: tuple[int | None, int | None] | None
+    wanted: tuple[int | None, int | None], known: list[ProducedRun], expected: tuple[int | None, int | None] | None
 ) -> None:
-    left = missing(Part(start=wanted[0], end=wanted[1]), known)
+    left = missing(SamplePart(start=wanted[0], end=wanted[1]), known)
 
     assert expected == (None if left is None else (left.start, left.end))
 
 
 def test_one_part_is_the_whole_year() -> None:
-    assert parts(1) == (Part(),)
+    assert parts(1) == (SamplePart(),)
 
 
 def test_three_parts_begin_with_january_may_and_september() -> None:
     may, september = (int(datetime(2013, month, 1, tzinfo=UTC).timestamp() * 1_000_000) for month in (5, 9))
 
-    assert parts(3) == (Part(end=may), Part(start=may, end=september), Part(start=september))
+    assert parts(3) == (SamplePart(end=may), SamplePart(start=may, end=september), SamplePart(start=september))
 
 
 @pytest.mark.parametrize("count", [0, 13, -1])

@@ -10,11 +10,11 @@ import pytest
 from cutover.engine import spark
 from cutover.engine.spark import archive, configuration, cores
 from cutover.errors import DefinitionError, LakeError
-from cutover.settings import Settings, Spark
+from cutover.settings import Settings, SparkSettings
 
 
 def settings(home: Path, *, master: str = "local[2]", conf: dict[str, str] | None = None) -> Settings:
-    return Settings(home=home, spark=Spark(master=master, conf=conf or {}))
+    return Settings(home=home, spark=SparkSettings(master=master, conf=conf or {}))
 
 
 def test_local_session_listens_on_loopback_alone(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from cutover.definition.model.pipeline import Pipeline, Sql
 from cutover.definition.model.record_ids import horizon
 from cutover.definition.model.triggers import waits_for_watermark
 from cutover.definition.model.windows import Global
-from cutover.settings import Kafka
+from cutover.settings import KafkaSettings
 
 UNSAFE = ("class", "callback", "url", "jaas", "interceptor", "password", "library", "plugin")
 LOOPBACK = ("127.", "localhost", "[::1]")
@@ -28,7 +28,7 @@ def warnings(pipeline: Pipeline) -> list[str]:
     return [text for look in found for text in look(pipeline)]
 
 
-def kafka_warnings(kafka: Kafka) -> list[str]:
+def kafka_warnings(kafka: KafkaSettings) -> list[str]:
     """Return what is unsafe about the client's settings."""
     found = [
         f"kafka.client: `{key}` can load code, reach elsewhere or show a secret: Kafka commands refuse it."

@@ -11,7 +11,7 @@ from cutover.definition.compile import pairs
 from cutover.definition.compile.types import column_types, conditions, derived, measure_type, measured, row_types
 from cutover.definition.expressions.compiler import NEVER, Expression, compile_expression
 from cutover.definition.measures.kinds import Count
-from cutover.definition.measures.states import Finish, State
+from cutover.definition.measures.states import Finish, StateColumn
 from cutover.definition.model.pipeline import Pipeline
 
 
@@ -56,13 +56,13 @@ def expressions(pipeline: Pipeline) -> tuple[Expression, ...]:
     return tuple(item for item in found if item is not None)
 
 
-def states(pipeline: Pipeline) -> tuple[State, ...]:
+def states(pipeline: Pipeline) -> tuple[StateColumn, ...]:
     """Return all state columns in order; `create` is Spark SQL over the schema's and the derived columns."""
     return _states(pipeline) if pipeline.join is None else pairs.states(pipeline)
 
 
-def _states(pipeline: Pipeline) -> tuple[State, ...]:
-    found: list[State] = []
+def _states(pipeline: Pipeline) -> tuple[StateColumn, ...]:
+    found: list[StateColumn] = []
     for name, expression in measured(pipeline).items():
         measure = pipeline.measures[name]
         if expression is None or isinstance(measure, Count):

@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from cutover.definition.compile.types import conditions, own_types, pair_types, right_types
 from cutover.definition.measures.counted import run_lengths
-from cutover.definition.measures.states import State
+from cutover.definition.measures.states import StateColumn
 from cutover.definition.model.joins import RIGHT, Join
 from cutover.definition.model.pipeline import Pipeline
 
@@ -46,7 +46,7 @@ def sides(pipeline: Pipeline) -> tuple[Side, Side]:
     return (_side(pipeline, "left"), _side(pipeline, "right"))
 
 
-def states(pipeline: Pipeline) -> tuple[State, ...]:
+def states(pipeline: Pipeline) -> tuple[StateColumn, ...]:
     """Return the two bags: `__left` and `__right`, each a list of (value, count), a value being a row's columns."""
     return tuple(_state(side) for side in sides(pipeline))
 
@@ -74,7 +74,7 @@ def _here(pipeline: Pipeline, name: Name) -> str:
     return f"{conditions(pipeline)[f'join.{name}'].spark} IS TRUE"
 
 
-def _state(side: Side) -> State:
+def _state(side: Side) -> StateColumn:
     fields = ",".join(f"{name}:{kind}" for name, kind in side.types.items()) or f"{NOTHING}:boolean"
     row = ", ".join(f"'{name}', {source}" for name, source in side.sources.items()) or f"'{NOTHING}', true"
     rows = f"collect_list(IF({side.here}, named_struct('value', named_struct({row}), 'count', 1L), NULL))"
@@ -82,7 +82,7 @@ def _state(side: Side) -> State:
     # Most bags of an epoch are short: counting their rows costs more than all else, and the fold does it anyway.
     create = f"get(transform(array({rows}), rows -> IF(size(rows) <= {SHORT}, rows, {counted})), 0)"
     kind = f"array<struct<value:struct<{fields}>,count:bigint>>"
-    return State(column=side.column, type=kind, create=create, merge="counts")
+    return StateColumn(column=side.column, type=kind, create=create, merge="counts")
 
 
 @lru_cache(maxsize=1024)

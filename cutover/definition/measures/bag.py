@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from cutover.definition.measures.places import PLACE, placed
-from cutover.definition.measures.states import Finish, State
+from cutover.definition.measures.states import Finish, StateColumn
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,11 +13,11 @@ class Bag:
     expression: str
     most: int = 1000
 
-    def states(self, name: str, value_type: str | None) -> tuple[State, ...]:
+    def states(self, name: str, value_type: str | None) -> tuple[StateColumn, ...]:
         """Return `<name>__rows`: event time, partition, offset and value of each record, in order."""
         create = f"slice(sort_array(collect_list({placed(self.expression)})), 1, {self.most})"
         kind = f"array<struct<{PLACE},value:{value_type}>>"
-        return (State(column=f"{name}__rows", type=kind, create=create, merge="earliest", most=self.most),)
+        return (StateColumn(column=f"{name}__rows", type=kind, create=create, merge="earliest", most=self.most),)
 
     def finish(self, name: str, value_type: str | None) -> Finish:
         """Return the list of values; null without any."""

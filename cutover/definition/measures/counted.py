@@ -11,7 +11,7 @@ Source:
 import math
 from dataclasses import dataclass
 
-from cutover.definition.measures.states import Finish, State
+from cutover.definition.measures.states import Finish, StateColumn
 
 MILLION = 10**6
 """A quantile is asked for in millionths, so that the rank is whole-number arithmetic."""
@@ -27,10 +27,10 @@ class TopK:
     expression: str
     k: int = 10
 
-    def states(self, name: str, value_type: str | None) -> tuple[State, ...]:
+    def states(self, name: str, value_type: str | None) -> tuple[StateColumn, ...]:
         """Return `<name>__counts`: every value there is, with its count."""
         counted = run_lengths(f"sort_array(collect_list({self.expression}))")
-        return (State(column=f"{name}__counts", type=_counts(value_type), create=counted, merge="counts"),)
+        return (StateColumn(column=f"{name}__counts", type=_counts(value_type), create=counted, merge="counts"),)
 
     def finish(self, name: str, value_type: str | None) -> Finish:
         """Return the list of (value, count), highest count first."""
@@ -60,10 +60,10 @@ class Quantile:
         """Return b: buckets are 2^-b wide at most, relative to their bound."""
         return math.ceil(math.log2(1 / self.error))
 
-    def states(self, name: str, value_type: str | None) -> tuple[State, ...]:  # noqa: ARG002 -- every measure's signature
+    def states(self, name: str, value_type: str | None) -> tuple[StateColumn, ...]:  # noqa: ARG002 -- every measure's signature
         """Return `<name>__buckets`: numbers of buckets, as ordered as their values, with their counts."""
         counted = run_lengths(f"sort_array({_buckets(self.expression, self.bits)})")
-        return (State(column=f"{name}__buckets", type=_counts("bigint"), create=counted, merge="counts"),)
+        return (StateColumn(column=f"{name}__buckets", type=_counts("bigint"), create=counted, merge="counts"),)
 
     def finish(self, name: str, value_type: str | None) -> Finish:  # noqa: ARG002 -- every measure's signature
         """Return the bound of the bucket that holds the rank, a double."""

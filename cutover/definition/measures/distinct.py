@@ -11,7 +11,7 @@ Source:
 
 from dataclasses import dataclass
 
-from cutover.definition.measures.states import Finish, State
+from cutover.definition.measures.states import Finish, StateColumn
 
 HASHES = 2**64
 LOWEST = 2**63
@@ -28,11 +28,13 @@ class ApproxDistinct:
     expression: str
     k: int = 4096
 
-    def states(self, name: str, value_type: str | None) -> tuple[State, ...]:  # noqa: ARG002 -- every measure's signature
+    def states(self, name: str, value_type: str | None) -> tuple[StateColumn, ...]:  # noqa: ARG002 -- every measure's signature
         """Return `<name>__hashes`: the k smallest different hashes (xxHash64, seed 42), ascending."""
         hashes = f"collect_set(IF(({self.expression}) IS NULL, NULL, xxhash64({self.expression})))"
         create = f"slice(sort_array({hashes}), 1, {self.k})"
-        return (State(column=f"{name}__hashes", type="array<bigint>", create=create, merge="smallest", most=self.k),)
+        return (
+            StateColumn(column=f"{name}__hashes", type="array<bigint>", create=create, merge="smallest", most=self.k),
+        )
 
     def finish(self, name: str, value_type: str | None) -> Finish:  # noqa: ARG002 -- every measure's signature
         """Return the estimate, a bigint: (k - 1) / theta, theta being the k-th smallest hash as a share of all."""

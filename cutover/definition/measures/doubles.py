@@ -13,7 +13,7 @@ Source:
 from collections.abc import Iterable
 from fractions import Fraction
 
-from cutover.definition.measures.states import State
+from cutover.definition.measures.states import StateColumn
 
 PLACES = 30
 """Binary places of a digit: 2^34 records add up in a bigint, whatever they are."""
@@ -35,7 +35,7 @@ _ENOUGH = 2**94
 """Once a total is that large the digits that are left change it by less than 2^-60 of itself."""
 
 
-def state(column: str, value: str) -> State:
+def state(column: str, value: str) -> StateColumn:
     """Return the state column of a sum: the sum of each digit; each null where there is no value.
 
     Args:
@@ -43,7 +43,7 @@ def state(column: str, value: str) -> State:
         value: Spark SQL, a double smaller in magnitude than `SUMMED`.
     """
     sums = (f"'{name}', sum({text})" for name, text in zip(NAMES, _digits(value), strict=True))
-    return State(column=column, type=TYPE, create=f"named_struct({', '.join(sums)})", merge="digits")
+    return StateColumn(column=column, type=TYPE, create=f"named_struct({', '.join(sums)})", merge="digits")
 
 
 def _digits(value: str) -> list[str]:

@@ -17,7 +17,7 @@ from cutover.definition.measures.counted import Quantile, TopK
 from cutover.definition.measures.distinct import ApproxDistinct
 from cutover.definition.measures.places import First, Last
 from cutover.definition.measures.spread import Stddev, Variance
-from cutover.definition.measures.states import Finish, Merge, State, is_float, sum_type
+from cutover.definition.measures.states import Finish, Merge, StateColumn, is_float, sum_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +28,9 @@ class Count:
     def expression(self) -> None:
         """Return None: a count looks at no column."""
 
-    def states(self, name: str, value_type: str | None) -> tuple[State, ...]:  # noqa: ARG002 -- every measure's signature
+    def states(self, name: str, value_type: str | None) -> tuple[StateColumn, ...]:  # noqa: ARG002 -- every measure's signature
         """Return one bigint."""
-        return (State(column=name, type="bigint", create="count(1)", merge="sum"),)
+        return (StateColumn(column=name, type="bigint", create="count(1)", merge="sum"),)
 
     def finish(self, name: str, value_type: str | None) -> Finish | None:  # noqa: ARG002 -- every measure's signature
         """Return None: the state is the result."""
@@ -47,7 +47,7 @@ class Sum:
 
     expression: str
 
-    def states(self, name: str, value_type: str | None) -> tuple[State, ...]:
+    def states(self, name: str, value_type: str | None) -> tuple[StateColumn, ...]:
         """Return one column: decimal(38,0) of integers, decimal(38,s) of decimal(p,s); of doubles `<name>__digits`."""
         return (_summed(name, f"{name}__digits", self.expression, value_type),)
 
@@ -67,10 +67,10 @@ class Min:
     expression: str
     function: ClassVar[Merge] = "min"
 
-    def states(self, name: str, value_type: str | None) -> tuple[State, ...]:
+    def states(self, name: str, value_type: str | None) -> tuple[StateColumn, ...]:
         """Return one column of the expression's own type."""
         create = f"{self.function}({self.expression})"
-        return (State(column=name, type=value_type or "string", create=create, merge=self.function),)
+        return (StateColumn(column=name, type=value_type or "string", create=create, merge=self.function),)
 
     def finish(self, name: str, value_type: str | None) -> Finish | None:  # noqa: ARG002 -- every measure's signature
         """Return None: the state is the result."""
@@ -94,9 +94,9 @@ class Avg:
 
     expression: str
 
-    def states(self, name: str, value_type: str | None) -> tuple[State, ...]:
+    def states(self, name: str, value_type: str | None) -> tuple[StateColumn, ...]:
         """Return `<name>__sum` (typed as `Sum`; of doubles `<name>__digits`) and `<name>__count` (bigint)."""
-        count = State(column=f"{name}__count", type="bigint", create=f"count({self.expression})", merge="sum")
+        count = StateColumn(column=f"{name}__count", type="bigint", create=f"count({self.expression})", merge="sum")
         return (_summed(f"{name}__sum", f"{name}__digits", self.expression, value_type), count)
 
     def finish(self, name: str, value_type: str | None) -> Finish | None:
@@ -109,12 +109,12 @@ class Avg:
         return None
 
 
-def _summed(exact: str, digits: str, expression: str, value_type: str | None) -> State:
+def _summed(exact: str, digits: str, expression: str, value_type: str | None) -> StateColumn:
     """Return the state of a sum: the column `exact`, or of doubles `digits`."""
     if is_float(value_type):
         return doubles.state(digits, expression)
     kind = sum_type(value_type)
-    return State(column=exact, type=kind, create=f"sum(cast({expression} as {kind}))", merge="sum")
+    return StateColumn(column=exact, type=kind, create=f"sum(cast({expression} as {kind}))", merge="sum")
 
 
 Measure = Count | Sum | Min | Max | Avg | Variance | Stddev | First | Last | TopK | Quantile | ApproxDistinct | Bag

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from cutover.definition.measures.states import Finish, State
+from cutover.definition.measures.states import Finish, StateColumn
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,11 +13,11 @@ class First:
     expression: str
     function: ClassVar[Literal["min", "max"]] = "min"
 
-    def states(self, name: str, value_type: str | None) -> tuple[State, ...]:
+    def states(self, name: str, value_type: str | None) -> tuple[StateColumn, ...]:
         """Return `<name>__at`: event time, partition and offset of the record, and its value."""
         create = f"{self.function}({placed(self.expression)})"
         kind = f"struct<{PLACE},value:{value_type}>"
-        return (State(column=f"{name}__at", type=kind, create=create, merge=self.function),)
+        return (StateColumn(column=f"{name}__at", type=kind, create=create, merge=self.function),)
 
     def finish(self, name: str, value_type: str | None) -> Finish:
         """Return the value."""

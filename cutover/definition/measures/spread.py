@@ -9,7 +9,7 @@ the finish is off by a few units in the last place of the mean square, the same 
 from dataclasses import dataclass
 
 from cutover.definition.measures import doubles
-from cutover.definition.measures.states import Finish, State, is_float, scale_of
+from cutover.definition.measures.states import Finish, StateColumn, is_float, scale_of
 
 DIGITS = 14
 """Digits of a value whose squares of 10^10 records still fit into decimal(38)."""
@@ -24,17 +24,19 @@ class Variance:
 
     expression: str
 
-    def states(self, name: str, value_type: str | None) -> tuple[State, ...]:
+    def states(self, name: str, value_type: str | None) -> tuple[StateColumn, ...]:
         """Return `<name>__count`, `<name>__sum`, `<name>__squares`: in units of the last digit, of doubles digits."""
-        count = State(column=f"{name}__count", type="bigint", create=f"count({self.expression})", merge="sum")
+        count = StateColumn(column=f"{name}__count", type="bigint", create=f"count({self.expression})", merge="sum")
         if is_float(value_type):
             squares = f"({self.expression} * {self.expression})"
             return (count, doubles.state(f"{name}__sum", self.expression), doubles.state(f"{name}__squares", squares))
         kind, value = "decimal(38,0)", self._units(value_type)
         return (
             count,
-            State(column=f"{name}__sum", type=kind, create=f"sum(cast({value} as {kind}))", merge="sum"),
-            State(column=f"{name}__squares", type=kind, create=f"sum(cast({value} * {value} as {kind}))", merge="sum"),
+            StateColumn(column=f"{name}__sum", type=kind, create=f"sum(cast({value} as {kind}))", merge="sum"),
+            StateColumn(
+                column=f"{name}__squares", type=kind, create=f"sum(cast({value} * {value} as {kind}))", merge="sum"
+            ),
         )
 
     def finish(self, name: str, value_type: str | None) -> Finish:

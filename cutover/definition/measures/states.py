@@ -10,7 +10,7 @@ of the smallest values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class StateColumn:
     """One column of a partial aggregate."""
 
     column: str

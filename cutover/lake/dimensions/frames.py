@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from cutover.definition.model.schema import canonical_type
 from cutover.lake.dimensions import dimension as dimensions
 from cutover.lake.dimensions.dimension import Dimension
-from cutover.lake.dimensions.joined_versions import Span
+from cutover.lake.dimensions.joined_versions import VersionSpan
 from cutover.records.enrich import PLACES, VERSION, Joined
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def one(spark: "SparkSession", dimension: Dimension, *, broadcast_rows: int) -> 
 
 
 def several(
-    spark: "SparkSession", versions: Sequence[Dimension], spans: Sequence[Span], *, broadcast_rows: int
+    spark: "SparkSession", versions: Sequence[Dimension], spans: Sequence[VersionSpan], *, broadcast_rows: int
 ) -> Joined:
     """Return all versions that records of some offsets are joined with.
 

@@ -14,7 +14,7 @@ END = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class Span:
+class VersionSpan:
     """Offsets `[first, next)` of one partition that are joined with one version of a dimension."""
 
     partition: int
@@ -25,10 +25,10 @@ class Span:
     instead_of: int | None = None  # the version that the stream recorded, where that can no longer be read
 
 
-def recorded(records: Iterable[EpochRecord], name: str) -> tuple[Span, ...]:
+def recorded(records: Iterable[EpochRecord], name: str) -> tuple[VersionSpan, ...]:
     """Return what epochs recorded of a lookup, by partition and offset; neighbours of one version are one span."""
     spans = (
-        Span(
+        VersionSpan(
             partition=partition,
             first=record.start.get(partition, 0),
             next=end,
@@ -43,9 +43,9 @@ def recorded(records: Iterable[EpochRecord], name: str) -> tuple[Span, ...]:
     return merged(spans)
 
 
-def merged(spans: Iterable[Span]) -> tuple[Span, ...]:
+def merged(spans: Iterable[VersionSpan]) -> tuple[VersionSpan, ...]:
     """Return spans by partition and offset, where neighbours differ in more than their offsets."""
-    found: list[Span] = []
+    found: list[VersionSpan] = []
     for span in sorted(spans):
         longer = replace(found[-1], next=span.next) if found and found[-1].next == span.first else None
         if longer is not None and longer == replace(span, first=longer.first):
@@ -55,7 +55,7 @@ def merged(spans: Iterable[Span]) -> tuple[Span, ...]:
     return tuple(found)
 
 
-def wanted(spans: Sequence[Span], reads: Iterable[Offsets], newest: tuple[int, str]) -> tuple[Span, ...]:
+def wanted(spans: Sequence[VersionSpan], reads: Iterable[Offsets], newest: tuple[int, str]) -> tuple[VersionSpan, ...]:
     """Return the spans of what is to be read, every offset of it in one.
 
     A record that no epoch read (it was lost, or went before the version began) is joined as the epoch after it was.
@@ -67,17 +67,17 @@ def wanted(spans: Sequence[Span], reads: Iterable[Offsets], newest: tuple[int, s
     """
     known = _whole(spans)
     version, table_id = newest
-    found: list[Span] = []
+    found: list[VersionSpan] = []
     for offsets in reads:
         for partition, (first, end) in offsets.items():
-            nothing = [Span(partition=partition, first=0, next=END, version=version, table_id=table_id)]
+            nothing = [VersionSpan(partition=partition, first=0, next=END, version=version, table_id=table_id)]
             found += _clipped(known.get(partition, nothing), first, end)
     return merged(found)
 
 
-def _whole(spans: Sequence[Span]) -> dict[int, list[Span]]:
+def _whole(spans: Sequence[VersionSpan]) -> dict[int, list[VersionSpan]]:
     """Return the spans of each partition, stretched so that together they hold every offset."""
-    found: dict[int, list[Span]] = defaultdict(list)
+    found: dict[int, list[VersionSpan]] = defaultdict(list)
     for span in sorted(spans):
         before = found[span.partition][-1].next if found[span.partition] else 0
         found[span.partition].append(replace(span, first=before))
@@ -86,12 +86,12 @@ def _whole(spans: Sequence[Span]) -> dict[int, list[Span]]:
     return found
 
 
-def _clipped(spans: Iterable[Span], first: int, end: int) -> list[Span]:
+def _clipped(spans: Iterable[VersionSpan], first: int, end: int) -> list[VersionSpan]:
     within = (replace(s, first=max(s.first, first), next=min(s.next, end)) for s in spans)
     return [span for span in within if span.first < span.next]
 
 
-def version_at(spans: Sequence[Span], partition: int, offset: int) -> tuple[int, str]:
+def version_at(spans: Sequence[VersionSpan], partition: int, offset: int) -> tuple[int, str]:
     """Return the version that a record is joined with, and the id of its table; see `wanted`.
 
     Raises:
@@ -101,7 +101,7 @@ def version_at(spans: Sequence[Span], partition: int, offset: int) -> tuple[int,
     return span.version, span.table_id
 
 
-def apart(left: Sequence[Span], right: Sequence[Span]) -> tuple[tuple[int, int, int], ...]:
+def apart(left: Sequence[VersionSpan], right: Sequence[VersionSpan]) -> tuple[tuple[int, int, int], ...]:
     """Return the offsets (partition, first, next) that two sides joined with different versions."""
     found = []
     for one in left:
@@ -113,7 +113,7 @@ def apart(left: Sequence[Span], right: Sequence[Span]) -> tuple[tuple[int, int, 
     return tuple(sorted(found))
 
 
-def instead(spans: Mapping[str, Sequence[Span]]) -> dict[str, list[int]]:
+def instead(spans: Mapping[str, Sequence[VersionSpan]]) -> dict[str, list[int]]:
     """Return, by lookup, the recorded versions in whose place another one was read."""
     return {
         name: sorted({span.instead_of for span in of if span.instead_of is not None})

@@ -11,7 +11,7 @@ from cutover.lake.dimensions import dimension as dimensions
 from cutover.lake.dimensions import frames as dimension_frames
 from cutover.lake.dimensions import joined_versions
 from cutover.lake.dimensions.dimension import Dimension
-from cutover.lake.dimensions.joined_versions import Span
+from cutover.lake.dimensions.joined_versions import VersionSpan
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.log.kafka import RawRecord
 from cutover.records.enrich import Dimensions
@@ -22,7 +22,7 @@ from cutover.settings import Settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Spans = Mapping[str, tuple[Span, ...]]  # by lookup
+Spans = Mapping[str, tuple[VersionSpan, ...]]  # by lookup
 
 
 class Rejoin:
@@ -84,7 +84,7 @@ class Rejoin:
                     return str(error).splitlines()[0]
         return None
 
-    def _rows(self, name: str, spans: Sequence[Span], record: RawRecord) -> plain.Rows:
+    def _rows(self, name: str, spans: Sequence[VersionSpan], record: RawRecord) -> plain.Rows:
         place = (name, *joined_versions.version_at(spans, record.partition, record.offset))
         if place not in self._plain:
             self._plain[place] = dimensions.plain(self._exactly(*place))
@@ -100,7 +100,7 @@ class Rejoin:
             raise LakeError(msg, runbook="DimensionUnusable")
         return found
 
-    def _readable(self, name: str, span: Span) -> Span:
+    def _readable(self, name: str, span: VersionSpan) -> VersionSpan:
         place = (name, span.version, span.table_id)
         if place not in self._used:
             self._used[place] = self._use(*place)

@@ -39,7 +39,7 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Commit:
+class TableCommit:
     """One entry of a table's log that changed what it lists."""
 
     version: int
@@ -54,12 +54,12 @@ class Commit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class TableChange:
     """How a table differs from what its last writer of ours left."""
 
     uri: str
     kind: Kind
-    commits: tuple[Commit, ...] = ()  # oldest first; none: its log no longer tells
+    commits: tuple[TableCommit, ...] = ()  # oldest first; none: its log no longer tells
     base: int | None = None  # table version before them
     gone: int | None = None  # rows that are there no more; None: nobody can count them now
     came: int | None = None
@@ -112,7 +112,7 @@ class _Undone:
 
 def change(
     table: DeltaTable, expected: int | None, *, skips: Callable[[Name], bool] = lambda _: False
-) -> Change | None:
+) -> TableChange | None:
     """Return how a table differs from what was recorded of it; None: not at all.
 
     Args:
@@ -131,27 +131,29 @@ def change(
     for undone, commits, base in _states(live, entries, expected, skips):
         theirs = tuple(commit for commit in commits if not commit.ours)
         if not theirs:
-            return Change(uri=uri, kind=Kind.UNFINISHED, commits=commits, base=base)
+            return TableChange(uri=uri, kind=Kind.UNFINISHED, commits=commits, base=base)
         rows = _difference(table, undone, live)
         gone, came = (None, None) if rows is None else rows
         kind = Kind.HARMLESS if rows == (0, 0) else Kind.FOREIGN
-        return Change(uri=uri, kind=kind, commits=theirs, base=base, gone=gone, came=came, missing=missing)
+        return TableChange(uri=uri, kind=kind, commits=theirs, base=base, gone=gone, came=came, missing=missing)
     theirs = tuple(commit for commit, _ in reversed(entries) if not commit.ours)
-    return Change(uri=uri, kind=Kind.FOREIGN, commits=theirs, missing=missing)
+    return TableChange(uri=uri, kind=Kind.FOREIGN, commits=theirs, missing=missing)
 
 
-def removed(table: DeltaTable) -> Change:
+def removed(table: DeltaTable) -> TableChange:
     """Return the change of a table that lacks rows of ours, by all that others did to it, as far as its log tells."""
     entries = list(_entries(table))
     theirs = tuple(commit for commit, _ in reversed(entries) if not commit.ours)
     behind = theirs and any(commit.ours and commit.version > theirs[0].version for commit, _ in entries)
     base = theirs[0].version - 1 if theirs and not behind else None
-    return Change(uri=str(delta.local_root(table) or table.table_uri), kind=Kind.FOREIGN, commits=theirs, base=base)
+    return TableChange(
+        uri=str(delta.local_root(table) or table.table_uri), kind=Kind.FOREIGN, commits=theirs, base=base
+    )
 
 
 def refuse(
     table: DeltaTable, expected: int | None, *, otherwise: str, skips: Callable[[Name], bool] = lambda _: False
-) -> Change | None:
+) -> TableChange | None:
     """Return a harmless change, or None.
 
     Raises:
@@ -172,14 +174,17 @@ def _holds(live: Live, expected: int | None, skips: Callable[[Name], bool]) -> b
 
 
 def _states(
-    live: Live, entries: Sequence[tuple[Commit, delta_log.Entry]], expected: int | None, skips: Callable[[Name], bool]
-) -> Iterator[tuple[Live, tuple[Commit, ...], int | None]]:
+    live: Live,
+    entries: Sequence[tuple[TableCommit, delta_log.Entry]],
+    expected: int | None,
+    skips: Callable[[Name], bool],
+) -> Iterator[tuple[Live, tuple[TableCommit, ...], int | None]]:
     """Yield the files that weigh what they should, the commits behind which they lie, the table version.
 
     First what others did alone is undone, since ours may have gone on beside it; then everything.
     """
     for only_theirs in (True, False):
-        undone, commits = _Undone(dict(live)), list[Commit]()
+        undone, commits = _Undone(dict(live)), list[TableCommit]()
         for commit, entry in entries:
             if only_theirs and commit.ours:
                 continue
@@ -191,7 +196,7 @@ def _states(
                 return
 
 
-def _entries(table: DeltaTable) -> Iterator[tuple[Commit, delta_log.Entry]]:
+def _entries(table: DeltaTable) -> Iterator[tuple[TableCommit, delta_log.Entry]]:
     """Yield the entries that changed files, newest first, down to the first that is no longer kept."""
     for version in range(int(table.version()), -1, -1):
         entry = delta_log.read(table.table_uri, version)
@@ -202,11 +207,11 @@ def _entries(table: DeltaTable) -> Iterator[tuple[Commit, delta_log.Entry]]:
             yield _commit(version, entry, adds), entry
 
 
-def _commit(version: int, entry: delta_log.Entry, adds: Sequence[str]) -> Commit:
+def _commit(version: int, entry: delta_log.Entry, adds: Sequence[str]) -> TableCommit:
     info = delta_log.info(entry)
     operation = str(info.get("operation", "a commit without a name"))
     at = datetime.fromtimestamp(int(info.get("timestamp", 0)) / 1000, UTC)
-    return Commit(
+    return TableCommit(
         version=version,
         operation=operation,
         engine=str(info.get("engineInfo") or info.get("clientVersion") or "an unknown engine"),

@@ -22,7 +22,7 @@ History = Callable[[], Sequence[EpochRecord]]
 """Gives the records of all epochs, by number; asked where something differs."""
 
 
-class Read(Protocol):
+class LogRead(Protocol):
     """What somebody read of a log."""
 
     @property
@@ -34,7 +34,7 @@ class Read(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class RewrittenPartition:
     """One partition that no longer holds what was read from it."""
 
     topic: str
@@ -66,7 +66,7 @@ class _Known:
 class _Log:
     """The log as it is: what it holds of some marks."""
 
-    def __init__(self, client: LogClient, read: Read) -> None:
+    def __init__(self, client: LogClient, read: LogRead) -> None:
         self.topic, self._client = read.topic, client
         self.reader = MarkReader(client, read.topic, read.isolation)
         self.ends = client.latest(read.topic, read.isolation)
@@ -129,7 +129,7 @@ def refuse_changed(name: str, client: LogClient, newest: EpochRecord, history: H
     raise LogError(msg, runbook="LogDataLost")
 
 
-def changes(client: LogClient, newest: EpochRecord, history: History) -> tuple[Change, ...]:
+def changes(client: LogClient, newest: EpochRecord, history: History) -> tuple[RewrittenPartition, ...]:
     """Return the partitions that hold other records than those that the epochs read; what retention took is no change.
 
     Raises:
@@ -141,7 +141,7 @@ def changes(client: LogClient, newest: EpochRecord, history: History) -> tuple[C
         return tuple(change for p in differing if (change := _searched(log, p, records)) is not None)
 
 
-def holds(client: LogClient, read: Read) -> bool:
+def holds(client: LogClient, read: LogRead) -> bool:
     """Return whether the log still holds the records that somebody read last, as far as retention has left them.
 
     Raises:
@@ -152,7 +152,7 @@ def holds(client: LogClient, read: Read) -> bool:
 
 
 @contextmanager
-def _opened(client: LogClient, read: Read) -> Iterator[_Log]:
+def _opened(client: LogClient, read: LogRead) -> Iterator[_Log]:
     log = _Log(client, read)
     try:
         yield log
@@ -160,7 +160,7 @@ def _opened(client: LogClient, read: Read) -> Iterator[_Log]:
         log.reader.close()
 
 
-def _searched(log: _Log, partition: int, records: Sequence[EpochRecord]) -> Change | None:
+def _searched(log: _Log, partition: int, records: Sequence[EpochRecord]) -> RewrittenPartition | None:
     """Return where a partition begins to differ; None if what differed has left the log meanwhile."""
     earliest = log.earliest(partition)
     known = [one for one in _known(partition, records) if one.mark.offset >= earliest]
@@ -171,7 +171,7 @@ def _searched(log: _Log, partition: int, records: Sequence[EpochRecord]) -> Chan
     if low == len(known):
         return None
     wrong, after = known[low], earliest if low == 0 else known[low - 1].mark.offset + 1
-    return Change(
+    return RewrittenPartition(
         topic=log.topic,
         partition=partition,
         first=_first(log, partition, after, wrong),

@@ -18,7 +18,7 @@ from cutover.lake.control import control_tables, versions
 from cutover.lake.dimensions import dimension
 from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.lake.integrity import foreign_commits
-from cutover.lake.integrity.foreign_commits import Change, Kind
+from cutover.lake.integrity.foreign_commits import Kind, TableChange
 from cutover.lake.paths import BATCH_TABLES, BatchTable, batch_uri, control_uri
 from cutover.lake.tables import checksums, commits, data_files, delta
 from cutover.lake.tables.checksums import Name
@@ -31,7 +31,7 @@ CONTROL = "`cutover restore-control` writes the rows again that stood there"
 ACCEPTED = "`cutover accept-loss {name}` leaves it as it is and reads the log into a new version"
 
 
-def changes(settings: Settings, pipeline: Pipeline) -> Iterator[tuple[Change, str]]:
+def changes(settings: Settings, pipeline: Pipeline) -> Iterator[tuple[TableChange, str]]:
     """Yield every change of rows in a table of a pipeline that its writers did not make, with what mends it.
 
     Raises:
@@ -44,7 +44,7 @@ def changes(settings: Settings, pipeline: Pipeline) -> Iterator[tuple[Change, st
     yield from ((found, CONTROL) for found in _of_control(settings, pipeline))
 
 
-def _of_control(settings: Settings, pipeline: Pipeline) -> Iterator[Change]:
+def _of_control(settings: Settings, pipeline: Pipeline) -> Iterator[TableChange]:
     """Yield changes of the control tables: files of others, and rows of this pipeline that are gone."""
     for name in control_tables.SCHEMAS:
         uri = control_uri(settings, name)
@@ -58,9 +58,9 @@ def _of_control(settings: Settings, pipeline: Pipeline) -> Iterator[Change]:
             yield replace(found, base=None)
 
 
-def _of_batch(settings: Settings, pipeline: Pipeline) -> list[Change]:
+def _of_batch(settings: Settings, pipeline: Pipeline) -> list[TableChange]:
     """Return the changes of the batch path's tables; looked at again where a run may be ending meanwhile."""
-    found: list[Change] = []
+    found: list[TableChange] = []
     for look in range(LOOKS):
         if look:
             time.sleep(BETWEEN)
@@ -75,7 +75,7 @@ def _of_batch(settings: Settings, pipeline: Pipeline) -> list[Change]:
     return found
 
 
-def of_batch(table: DeltaTable, name: BatchTable, runs: Sequence[BatchRun]) -> Change | None:
+def of_batch(table: DeltaTable, name: BatchTable, runs: Sequence[BatchRun]) -> TableChange | None:
     """Return how a table of the batch path differs from what the newest recorded run left.
 
     Args:
@@ -98,7 +98,7 @@ def _skips(name: BatchTable, runs: Sequence[BatchRun]) -> Callable[[Name], bool]
     return skips
 
 
-def _of_stream(settings: Settings, pipeline: Pipeline) -> Iterator[tuple[Change, str]]:
+def _of_stream(settings: Settings, pipeline: Pipeline) -> Iterator[tuple[TableChange, str]]:
     version = versions.current(settings, pipeline)
     if version is None or not delta.exists(version.uri):
         return
@@ -110,7 +110,7 @@ def _of_stream(settings: Settings, pipeline: Pipeline) -> Iterator[tuple[Change,
         yield replace(found, kind=kind), ACCEPTED.format(name=pipeline.name)
 
 
-def _of_dimensions(settings: Settings, pipeline: Pipeline) -> Iterator[tuple[Change, str]]:
+def _of_dimensions(settings: Settings, pipeline: Pipeline) -> Iterator[tuple[TableChange, str]]:
     """Yield changes of the lake's own dimensions; those of a team's own tables are its own affair."""
     for lookup in pipeline.lookups.values():
         if lookup.is_named and delta.exists(dimension.uri(settings, lookup)):
@@ -119,7 +119,7 @@ def _of_dimensions(settings: Settings, pipeline: Pipeline) -> Iterator[tuple[Cha
                 yield found, f"`cutover dimension load {lookup.table}` writes it anew"
 
 
-def adopt(table: DeltaTable, found: Change, *words: object) -> None:
+def adopt(table: DeltaTable, found: TableChange, *words: object) -> None:
     """Take over files that somebody rewrote without harm: under names of ours, in one commit that changes no row.
 
     Args:
@@ -136,7 +136,7 @@ def adopt(table: DeltaTable, found: Change, *words: object) -> None:
     log.warning("files_adopted", table=found.uri, files=len(made), commits=[str(commit) for commit in found.commits])
 
 
-def adopted(table: DeltaTable, found: Change, *words: object) -> tuple[list[AddAction], list[dict[str, Any]]]:
+def adopted(table: DeltaTable, found: TableChange, *words: object) -> tuple[list[AddAction], list[dict[str, Any]]]:
     """Copy the files that others wrote under names of ours; return what lists them, and what they stand for."""
     system, root = storage.place(table.table_uri)
     gone = [action for action in delta.actions(table) if checksums.name_of(str(action["path"])) is None]

@@ -19,7 +19,7 @@ from cutover.settings import Settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class HeldVersion:
     """A version of a table that somebody reads."""
 
     uri: str
@@ -68,7 +68,7 @@ def _places(settings: Settings, pipeline: Pipeline) -> Iterator[tuple[str, str]]
     return ((name, uri) for name, uri in found.items() if delta.exists(uri))
 
 
-def _held(settings: Settings, pipeline: Pipeline, now: datetime) -> Iterator[Held]:
+def _held(settings: Settings, pipeline: Pipeline, now: datetime) -> Iterator[HeldVersion]:
     """Yield the versions that readers name: of runs that wait to be compared, and of the newest, which is served."""
     runs = [run for run in batch_runs.runs(settings, pipeline) if run.batch_version is not None]
     for holder in pins.holders(settings, pipeline.name, result_fingerprint(pipeline), now=now):
@@ -79,11 +79,11 @@ def _held(settings: Settings, pipeline: Pipeline, now: datetime) -> Iterator[Hel
         yield from _of(settings, pipeline, runs[-1], f"the newest batch run {runs[-1].run_id}")
 
 
-def _of(settings: Settings, pipeline: Pipeline, run: BatchRun, holder: str) -> Iterator[Held]:
+def _of(settings: Settings, pipeline: Pipeline, run: BatchRun, holder: str) -> Iterator[HeldVersion]:
     if run.batch_version is not None:
-        yield Held(uri=batch_uri(settings, pipeline), version=run.batch_version, holder=holder)
+        yield HeldVersion(uri=batch_uri(settings, pipeline), version=run.batch_version, holder=holder)
     if run.ledger_version is not None:
-        yield Held(uri=batch_uri(settings, pipeline, "batch_ledger"), version=run.ledger_version, holder=holder)
+        yield HeldVersion(uri=batch_uri(settings, pipeline, "batch_ledger"), version=run.ledger_version, holder=holder)
 
 
 def _vacuum(uri: str, hours: int, *, dry_run: bool) -> set[str]:
@@ -96,5 +96,5 @@ def _vacuum(uri: str, hours: int, *, dry_run: bool) -> set[str]:
     return {PurePosixPath(file).name for file in found}
 
 
-def _listed(held: Held) -> set[str]:
+def _listed(held: HeldVersion) -> set[str]:
     return {PurePosixPath(uri).name for uri in delta.open_table(held.uri, held.version).file_uris()}

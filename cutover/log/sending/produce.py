@@ -14,8 +14,8 @@ from cutover.errors import DefinitionError, LogError
 from cutover.log import options
 from cutover.log.kafka import LogClient
 from cutover.log.sending import topic
-from cutover.log.sending.produced import Produced, Sent, file_sha256
-from cutover.log.sending.rows import Notes, Row, read_rows
+from cutover.log.sending.produced import Produced, ProducedRun, file_sha256
+from cutover.log.sending.rows import FileRecord, Notes, read_rows
 from cutover.log.sending.spool import Spool
 from cutover.settings import Settings
 
@@ -92,8 +92,8 @@ def _refuse_early(settings: Settings, pipeline: Pipeline, request: Request, clie
         produced.refuse_repeat(_sent(request, 0, ""), name)
 
 
-def _sent(request: Request, records: int, at: str) -> Sent:
-    return Sent(
+def _sent(request: Request, records: int, at: str) -> ProducedRun:
+    return ProducedRun(
         sha256=file_sha256(request.file),
         file=request.file.name,
         start=request.start,
@@ -136,14 +136,14 @@ def _send_all(settings: Settings, pipeline: Pipeline, request: Request, client: 
     )
 
 
-def _told(rows: Iterator[Row], advance: Advance) -> Iterator[Row]:
+def _told(rows: Iterator[FileRecord], advance: Advance) -> Iterator[FileRecord]:
     for number, row in enumerate(rows, start=1):
         if number % 1_000 == 0:
             advance(1_000)
         yield row
 
 
-def paced(rows: Iterator[Row], speed: float | None, clock: Clock) -> Iterator[Row]:
+def paced(rows: Iterator[FileRecord], speed: float | None, clock: Clock) -> Iterator[FileRecord]:
     """Hold each record back until its log time, counted from the first one and `speed` times faster."""
     began, first = clock.monotonic(), None
     for row in rows:
@@ -155,7 +155,7 @@ def paced(rows: Iterator[Row], speed: float | None, clock: Clock) -> Iterator[Ro
         yield row
 
 
-def _send(settings: Settings, client: LogClient, name: str, rows: Iterator[Row], advance: Advance) -> None:
+def _send(settings: Settings, client: LogClient, name: str, rows: Iterator[FileRecord], advance: Advance) -> None:
     refused: list[KafkaError] = []
 
     def delivered(error: KafkaError | None, _: Message) -> None:
@@ -179,7 +179,11 @@ def _send(settings: Settings, client: LogClient, name: str, rows: Iterator[Row],
 
 
 def _put(
-    producer: Producer, name: str, row: Row, partition: int, delivered: Callable[[KafkaError | None, Message], None]
+    producer: Producer,
+    name: str,
+    row: FileRecord,
+    partition: int,
+    delivered: Callable[[KafkaError | None, Message], None],
 ) -> None:
     """Hand over one record; waits while the client's buffer is full.
 

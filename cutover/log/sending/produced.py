@@ -10,7 +10,7 @@ from cutover.errors import DefinitionError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sent:
+class ProducedRun:
     """One run of `cutover produce`."""
 
     sha256: str
@@ -29,7 +29,7 @@ class Produced:
         safe = topic_id.replace("+", "-").replace("/", "_")  # Kafka writes ids in base 64
         self._path = home / "produced" / f"{safe}.json"
 
-    def sent(self) -> list[Sent]:
+    def sent(self) -> list[ProducedRun]:
         """Return all runs, the oldest first.
 
         Raises:
@@ -38,12 +38,12 @@ class Produced:
         if not self._path.exists():
             return []
         try:
-            return [Sent(**entry) for entry in json.loads(self._path.read_text(encoding="utf-8"))]
+            return [ProducedRun(**entry) for entry in json.loads(self._path.read_text(encoding="utf-8"))]
         except (ValueError, TypeError) as error:
             msg = f"{self._path}: expected the notes of `cutover produce`, got: {error}.\nHint: delete it to forget."
             raise DefinitionError(msg) from error
 
-    def refuse_repeat(self, wanted: Sent, topic: str) -> None:
+    def refuse_repeat(self, wanted: ProducedRun, topic: str) -> None:
         """Refuse a file that was sent before, in a range that overlaps.
 
         Raises:
@@ -57,7 +57,7 @@ class Produced:
                 )
                 raise DefinitionError(msg + "\nHint: `--again` sends it once more; each record will be there twice.")
 
-    def note(self, entry: Sent) -> None:
+    def note(self, entry: ProducedRun) -> None:
         """Write down a run; one that is noted as interrupted before is replaced by its end."""
         others = [known for known in self.sent() if (known.sha256, known.at) != (entry.sha256, entry.at)]
         self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -72,7 +72,7 @@ def file_sha256(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def _overlap(one: Sent, other: Sent) -> bool:
+def _overlap(one: ProducedRun, other: ProducedRun) -> bool:
     low = max((s.start for s in (one, other) if s.start is not None), default=None)
     high = min((s.end for s in (one, other) if s.end is not None), default=None)
     return low is None or high is None or low < high

@@ -22,7 +22,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class FileRecord:
     """One record on its way to the log."""
 
     line: int
@@ -39,7 +39,7 @@ class Notes:
     unfit_cells: int = 0  # sent as text: the paths will call these records malformed
 
 
-def read_rows(path: Path, pipeline: Pipeline, notes: Notes) -> Iterator[Row]:
+def read_rows(path: Path, pipeline: Pipeline, notes: Notes) -> Iterator[FileRecord]:
     """Yield the records of a file in its order.
 
     Raises:
@@ -131,7 +131,7 @@ def _decoded(path: Path) -> Iterator[str]:
             _refuse(path, number, "UTF-8, got other bytes")
 
 
-def _csv_rows(path: Path, pipeline: Pipeline, notes: Notes, times: Times) -> Iterator[Row]:
+def _csv_rows(path: Path, pipeline: Pipeline, notes: Notes, times: Times) -> Iterator[FileRecord]:
     records = csv_records(path)
     _, header = next(records, (1, []))
     topic = pipeline.source
@@ -152,7 +152,7 @@ def _csv_rows(path: Path, pipeline: Pipeline, notes: Notes, times: Times) -> Ite
         encoded = {place: _cell(cells[place], encode, notes) for place, _, encode in columns}
         given = {name: written(cells[place]) if cells[place] else None for name, place in dated}
         value = ",".join(prefix + encoded[place] for place, prefix, _ in columns)
-        yield Row(
+        yield FileRecord(
             line=line,
             log_micros=times.check(line, given),
             key=f"[{','.join(encoded[place] for place in keys)}]".encode() if keys else None,
@@ -185,7 +185,7 @@ def _check_header(path: Path, header: list[str], topic: Topic) -> None:
         _refuse(path, 1, f"different column names, got `{min(doubled)}` twice")
 
 
-def _json_rows(path: Path, pipeline: Pipeline, times: Times) -> Iterator[Row]:
+def _json_rows(path: Path, pipeline: Pipeline, times: Times) -> Iterator[FileRecord]:
     """Send each line as it stands: it is parsed only for its times and key."""
     topic = pipeline.source
     names = {item.name for item in fields(topic)}
@@ -194,7 +194,7 @@ def _json_rows(path: Path, pipeline: Pipeline, times: Times) -> Iterator[Row]:
         if not line.strip():
             continue
         found = _object(path, number, line)
-        yield Row(
+        yield FileRecord(
             line=number,
             log_micros=times.check(number, {name: found.get(name) for name in times.names}),
             key=key_text([found.get(name) for name in keys]).encode("utf-8", "replace") if keys else None,

@@ -8,7 +8,7 @@ from typing import Self
 import duckdb
 import pyarrow as pa
 
-from cutover.log.sending.rows import Row
+from cutover.log.sending.rows import FileRecord
 
 CHUNK = 20_000
 MEMORY = "256MB"
@@ -47,7 +47,7 @@ class Spool:
         self._messages.close()
         self._index.close()
 
-    def fill(self, rows: Iterable[Row]) -> None:
+    def fill(self, rows: Iterable[FileRecord]) -> None:
         """Take all records of a file, in its order."""
         chunk: list[tuple[int, int | None, int, int, int, int]] = []
         place = 0
@@ -80,7 +80,7 @@ class Spool:
         found = self._index.execute(f"SELECT count(*) FROM places WHERE {_RANGE}", _range(start, end)).fetchone()  # noqa: S608 -- our own text
         return int(found[0]) if found else 0
 
-    def sorted_rows(self, start: int | None, end: int | None) -> Iterator[Row]:
+    def sorted_rows(self, start: int | None, end: int | None) -> Iterator[FileRecord]:
         """Yield the records of `[start, end)` of log time in log-time order, ties in the file's order."""
         query = f"SELECT log_micros, place, line, key_bytes, value_bytes FROM places WHERE {_RANGE} ORDER BY log_micros, number"  # noqa: S608, E501 -- our own text
         result = self._index.execute(query, _range(start, end))
@@ -88,7 +88,7 @@ class Spool:
             for log_micros, place, line, key_bytes, value_bytes in found:
                 self._messages.seek(place)
                 key = self._messages.read(key_bytes) if key_bytes >= 0 else None
-                yield Row(line=line, log_micros=log_micros, key=key, value=self._messages.read(value_bytes))
+                yield FileRecord(line=line, log_micros=log_micros, key=key, value=self._messages.read(value_bytes))
 
     def _store(self, chunk: list[tuple[int, int | None, int, int, int, int]]) -> None:
         if chunk:

@@ -15,7 +15,7 @@ _UNITS = {"seconds": ("timestamp_seconds", 1_000_000), "millis": ("timestamp_mil
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class FieldSql:
     """One field on its way; the texts are Spark SQL over the columns `name` (raw) and `__kind_name`."""
 
     name: str
@@ -36,12 +36,12 @@ class Reading:
         return f"coalesce(`__kind_{self.name}` = 'VOID', true)" if self.is_variant else f"`{self.name}` IS NULL"
 
 
-def readings(topic: Topic) -> tuple[Reading, ...]:
+def readings(topic: Topic) -> tuple[FieldSql, ...]:
     """Return how each field of a topic is read, in the schema's order."""
     return tuple(_reading(field, topic) for field in fields(topic))
 
 
-def _reading(field: Field, topic: Topic) -> Reading:
+def _reading(field: Field, topic: Topic) -> FieldSql:
     if field.type in {"boolean", "int", "bigint"}:
         return _made(field, field.type, f"`{field.name}`", None)
     if field.type == "double":
@@ -53,8 +53,8 @@ def _reading(field: Field, topic: Topic) -> Reading:
     return replace(read, has_colons=field.type == "timestamp")
 
 
-def _made(field: Field, read_as: str, value: str, given: str | None) -> Reading:
-    return Reading(name=field.name, nullable=field.nullable, read_as=read_as, value=value, given=given)
+def _made(field: Field, read_as: str, value: str, given: str | None) -> FieldSql:
+    return FieldSql(name=field.name, nullable=field.nullable, read_as=read_as, value=value, given=given)
 
 
 def _given(field: Field, topic: Topic) -> str:

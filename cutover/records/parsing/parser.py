@@ -25,7 +25,7 @@ from cutover.records.classes import Reason
 from cutover.records.columns import select
 from cutover.records.enrich import Dimensions
 from cutover.records.parsing import limits
-from cutover.records.parsing.fields import Reading, readings
+from cutover.records.parsing.fields import FieldSql, readings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -104,7 +104,7 @@ def _of_right(rows: "DataFrame", pipeline: Pipeline) -> "DataFrame":
     return select(rows, *JUDGED, *others, *own)
 
 
-def _decoded(records: "DataFrame", pipeline: Pipeline, found: tuple[Reading, ...]) -> "DataFrame":
+def _decoded(records: "DataFrame", pipeline: Pipeline, found: tuple[FieldSql, ...]) -> "DataFrame":
     """Parse the JSON to `__value array<struct>` and `__corrupt string`; null where the bytes were refused before."""
     shape = ", ".join(f"`{field.name}` {field.read_as}" for field in found)
     schema = f"{_NAMES.value} array<struct<{shape}, {_NAMES.end} int>>, __corrupt string"
@@ -132,7 +132,7 @@ def _refused(max_bytes: int) -> str:
     END"""
 
 
-def _raw(decoded: "DataFrame", found: tuple[Reading, ...]) -> "DataFrame":
+def _raw(decoded: "DataFrame", found: tuple[FieldSql, ...]) -> "DataFrame":
     """Take the record out of its array: fields as they were read, JSON's kind of each VARIANT, `__bad` so far."""
     whole = f"size(__value) = 2 AND get(__value, 0) IS NOT NULL AND get(__value, 1).{_NAMES.end} = 1"
     # An escape that is broken inside a string looks like a wrong type to `from_json`, which then goes on behind it.
@@ -151,7 +151,7 @@ def _raw(decoded: "DataFrame", found: tuple[Reading, ...]) -> "DataFrame":
     return select(decoded, *OURS, "__text", bad, *values, *kinds)
 
 
-def _typed(raw: "DataFrame", found: tuple[Reading, ...]) -> "DataFrame":
+def _typed(raw: "DataFrame", found: tuple[FieldSql, ...]) -> "DataFrame":
     """Give each field its type; `__bad` now says all that bytes, JSON, types and `NOT NULL` have to say."""
     values = select(
         raw,
@@ -172,7 +172,7 @@ def _typed(raw: "DataFrame", found: tuple[Reading, ...]) -> "DataFrame":
     return select(values, *OURS, bad, "__unknown", *(f"`{field.name}`" for field in found))
 
 
-def _unknown(found: tuple[Reading, ...]) -> str:
+def _unknown(found: tuple[FieldSql, ...]) -> str:
     """Return how many top-level fields the schema does not name.
 
     Keys are listed by a second parse, which most records do without: each key has a colon behind it, so a text with as

@@ -10,7 +10,7 @@ MOST = 8  # ranges a partition, hence Spark reads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class Span:
+class OffsetSpan:
     """Offsets `[first, last]` of one partition."""
 
     partition: int
@@ -18,7 +18,7 @@ class Span:
     last: int  # inclusive
 
 
-def reads(spans: Iterable[Span], *, most: int = MOST) -> tuple[Offsets, ...]:
+def reads(spans: Iterable[OffsetSpan], *, most: int = MOST) -> tuple[Offsets, ...]:
     """Return reads of one range a partition each, disjoint, that together hold every span.
 
     Spans that overlap or lie near one another become one; if more than `most` of a partition remain, the smallest gaps

@@ -8,7 +8,16 @@ from cutover.definition.model.windows import Sessions
 from cutover.log.kafka import RawRecord
 from cutover.records.reference.joined import Counted
 from cutover.records.reference.lookups import At, nothing
-from cutover.records.reference.run import Group, Judged, Row, Twin, counted_of, judge, measures_of, sessions_of
+from cutover.records.reference.run import (
+    EvaluatedRecord,
+    Group,
+    ResultRow,
+    Twin,
+    counted_of,
+    judge,
+    measures_of,
+    sessions_of,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,16 +53,16 @@ def placed(pipeline: Pipeline, records: Sequence[RawRecord], dimensions: At = no
             yield Placed(group=group, counted=counted, is_future=record.is_future(pipeline), twin=twin)
 
 
-def folded(pipeline: Pipeline, chosen: Sequence[Placed]) -> Mapping[Group, Row]:
+def folded(pipeline: Pipeline, chosen: Sequence[Placed]) -> Mapping[Group, ResultRow]:
     """Return the result of some records, as if they were all there are."""
     groups: dict[Group, list[Counted]] = {}
     for one in chosen:
         groups.setdefault(one.group, []).append(one.counted)
     whole = sessions_of(groups) if isinstance(pipeline.window, Sessions) else groups
     measures = measures_of(pipeline, whole)
-    return {group: Row(n=len(inside), measures=measures[group]) for group, inside in whole.items()}
+    return {group: ResultRow(n=len(inside), measures=measures[group]) for group, inside in whole.items()}
 
 
-def _twin(pipeline: Pipeline, record: Judged, event: int) -> Twin | None:
+def _twin(pipeline: Pipeline, record: EvaluatedRecord, event: int) -> Twin | None:
     name = pipeline.source.record_id
     return None if name is None else (record.parsed.values[name], event)

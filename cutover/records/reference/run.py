@@ -26,7 +26,7 @@ Group = tuple[int, int, tuple[Any, ...]]  # window start, window end (microsecon
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LedgerRow:
+class UncountedPair:
     """One (record, window) that did not count, or one record without a window."""
 
     cls: Class
@@ -38,7 +38,7 @@ class LedgerRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class ResultRow:
     """The result of one window and key."""
 
     n: int  # records
@@ -49,8 +49,8 @@ class Row:
 class Result:
     """What a path must have computed."""
 
-    rows: Mapping[Group, Row]
-    ledger: frozenset[LedgerRow]  # malformed, future, duplicate and late
+    rows: Mapping[Group, ResultRow]
+    ledger: frozenset[UncountedPair]  # malformed, future, duplicate and late
     counts: Mapping[Class, int]  # (record, window) pairs by class; a class that did not occur is 0
     unknown: int  # unknown top-level fields of well-formed records, summed
     watermarks: tuple[int | None, ...] = ()  # after each epoch
@@ -63,13 +63,13 @@ class _Books:
     """What a run fills in."""
 
     groups: dict[Group, list[Counted]] = field(default_factory=dict)
-    ledger: set[LedgerRow] = field(default_factory=set)
+    ledger: set[UncountedPair] = field(default_factory=set)
     counts: Counter[Class] = field(default_factory=Counter)
     seen: set[Twin] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
+class EvaluatedRecord:
     """One record, parsed and evaluated."""
 
     raw: RawRecord
@@ -122,7 +122,7 @@ def run(
     return replace(found, shown=frozenset(books.seen - known))
 
 
-def judge(pipeline: Pipeline, records: Sequence[RawRecord], dimensions: At) -> list[Judged]:
+def judge(pipeline: Pipeline, records: Sequence[RawRecord], dimensions: At) -> list[EvaluatedRecord]:
     """Return each record, parsed and evaluated as its topic's side of the definition says."""
     left, right = joined.asked(pipeline)
     ours = [record for record in records if record.partition < RIGHT]
@@ -130,7 +130,9 @@ def judge(pipeline: Pipeline, records: Sequence[RawRecord], dimensions: At) -> l
     return [*_of_topic(pipeline, left, ours, dimensions), *_of_topic(pipeline, right, theirs, dimensions)]
 
 
-def _of_topic(pipeline: Pipeline, side: Pipeline, records: Sequence[RawRecord], dimensions: At) -> list[Judged]:
+def _of_topic(
+    pipeline: Pipeline, side: Pipeline, records: Sequence[RawRecord], dimensions: At
+) -> list[EvaluatedRecord]:
     parsed = [parse(record.value, side.source) for record in records]
     whole = ((item.values, raw) for raw, item in zip(records, parsed, strict=True) if item.reason is None)
     found = iter(evaluate(side, [looked_up(side, values, dimensions(raw)) for values, raw in whole]))
@@ -140,17 +142,17 @@ def _of_topic(pipeline: Pipeline, side: Pipeline, records: Sequence[RawRecord], 
     ]
 
 
-def _judged(pipeline: Pipeline, raw: RawRecord, parsed: ParsedRecord, evaluated: Evaluated | None) -> Judged:
+def _judged(pipeline: Pipeline, raw: RawRecord, parsed: ParsedRecord, evaluated: Evaluated | None) -> EvaluatedRecord:
     reason = Reason.EXPRESSION if evaluated is not None and evaluated.failed else parsed.reason
     event = None if reason is not None else parsed.values[pipeline.source.event_time]
-    return Judged(raw=raw, parsed=parsed, evaluated=None if reason else evaluated, reason=reason, event=event)
+    return EvaluatedRecord(raw=raw, parsed=parsed, evaluated=None if reason else evaluated, reason=reason, event=event)
 
 
 def _is_read(record: RawRecord, border: Mapping[int, int]) -> bool:
     return record.offset < border.get(record.partition, 0)
 
 
-def _epochs(judged: Sequence[Judged], epochs: Sequence[Mapping[int, int]]) -> list[list[Judged]]:
+def _epochs(judged: Sequence[EvaluatedRecord], epochs: Sequence[Mapping[int, int]]) -> list[list[EvaluatedRecord]]:
     before: list[Mapping[int, int]] = [{}, *epochs[:-1]]
     return [
         [r for r in judged if _is_read(r.raw, end) and not _is_read(r.raw, start)]
@@ -158,7 +160,7 @@ def _epochs(judged: Sequence[Judged], epochs: Sequence[Mapping[int, int]]) -> li
     ]
 
 
-def _classify(books: _Books, pipeline: Pipeline, record: Judged, watermark: int | None) -> None:
+def _classify(books: _Books, pipeline: Pipeline, record: EvaluatedRecord, watermark: int | None) -> None:
     if record.evaluated is None or record.event is None:
         _enter(books, record, Class.MALFORMED, None)
         return
@@ -175,7 +177,7 @@ def _classify(books: _Books, pipeline: Pipeline, record: Judged, watermark: int 
             books.groups.setdefault((start, end, record.evaluated.key), []).append(counted_of(record, record.evaluated))
 
 
-def _remember(books: _Books, pipeline: Pipeline, record: Judged, watermark: int | None) -> tuple[bool, bool]:
+def _remember(books: _Books, pipeline: Pipeline, record: EvaluatedRecord, watermark: int | None) -> tuple[bool, bool]:
     """Return whether a record is too old for its id to be known, and whether its twin was there before; note its id."""
     name, event = pipeline.source.record_id, record.event
     if name is None or event is None or record.is_future(pipeline):
@@ -189,17 +191,17 @@ def _remember(books: _Books, pipeline: Pipeline, record: Judged, watermark: int 
     return False, is_twin
 
 
-def counted_of(record: Judged, evaluated: Evaluated) -> Counted:
+def counted_of(record: EvaluatedRecord, evaluated: Evaluated) -> Counted:
     """Return what the measures look at in a record, and its place in the log."""
     return evaluated.values, (record.event or 0, record.raw.partition, record.raw.offset)
 
 
-def _enter(books: _Books, record: Judged, cls: Class, start: int | None) -> None:
+def _enter(books: _Books, record: EvaluatedRecord, cls: Class, start: int | None) -> None:
     books.counts[cls] += 1
     if cls in WITH_POSITIONS:
         raw = record.raw
         books.ledger.add(
-            LedgerRow(
+            UncountedPair(
                 cls=cls,
                 partition=raw.partition,
                 offset=raw.offset,
@@ -211,7 +213,7 @@ def _enter(books: _Books, record: Judged, cls: Class, start: int | None) -> None
 
 
 def _watermark(
-    pipeline: Pipeline, judged: Sequence[Judged], border: Mapping[int, int], before: int | None
+    pipeline: Pipeline, judged: Sequence[EvaluatedRecord], border: Mapping[int, int], before: int | None
 ) -> int | None:
     """Return the minimum over partitions of the newest event time read, less the out-of-orderness; never back."""
     newest: dict[int, int | None] = {}
@@ -243,7 +245,7 @@ def sessions_of(alone: Mapping[Group, list[Counted]]) -> dict[Group, list[Counte
 def _result(pipeline: Pipeline, books: _Books, unknown: int, watermarks: tuple[int | None, ...]) -> Result:
     groups = sessions_of(books.groups) if isinstance(pipeline.window, Sessions) else books.groups
     measures = measures_of(pipeline, groups)
-    rows = {group: Row(n=len(counted), measures=measures[group]) for group, counted in groups.items()}
+    rows = {group: ResultRow(n=len(counted), measures=measures[group]) for group, counted in groups.items()}
     counts = {cls: books.counts[cls] for cls in Class}
     return Result(
         rows=rows,

@@ -9,11 +9,11 @@ from cutover.definition.model.durations import parse_duration
 from cutover.definition.model.triggers import DEFAULT, Accumulation, Trigger, uses_epochs, waits_for_watermark
 from cutover.definition.model.windows import FOREVER, Global, Sliding
 from cutover.errors import DefinitionError
-from cutover.panes.model import Estimator, Ideal, Row, Setting, Step, Watermark
+from cutover.panes.model import Estimator, Ideal, InputRow, Setting, Watermark, WatermarkStep
 from cutover.scenarios.reading.file_form import ListedEpochsForm, PointForm, ScenarioForm
 from cutover.scenarios.reading.forms import BoundedForm, EstimatorForm, IdealForm, StepsForm
 from cutover.scenarios.reading.scenario import Expected, Scenario
-from cutover.scenarios.reading.times import Moment, Style, write
+from cutover.scenarios.reading.times import ScenarioTime, Style, write
 
 MOST_ROWS = 1_000_000
 """Rows, each counted once in every window that it falls into: about two gigabytes of memory and a minute or two."""
@@ -57,12 +57,12 @@ def _check_size(form: ScenarioForm, windows: int) -> None:
         _refuse("points", f"at most {MOST_ROWS} points, counted once in each window, since all are held at once", got)
 
 
-def _row(point: PointForm, at: int, measure: Measure) -> Row:
+def _row(point: PointForm, at: int, measure: Measure) -> InputRow:
     if measure.expression is None:
-        return Row(event_time=point.event_time.micros, processing_time=point.processing_time.micros, key=point.key)
+        return InputRow(event_time=point.event_time.micros, processing_time=point.processing_time.micros, key=point.key)
     if _VALUE not in point.model_fields_set:
         _refuse(f"points[{at}].value", "a number or null, since the measure looks at it", "nothing")
-    return Row(
+    return InputRow(
         event_time=point.event_time.micros,
         processing_time=point.processing_time.micros,
         key=point.key,
@@ -70,12 +70,14 @@ def _row(point: PointForm, at: int, measure: Measure) -> Row:
     )
 
 
-def _watermark(form: ScenarioForm, rows: Sequence[Row]) -> Watermark:
+def _watermark(form: ScenarioForm, rows: Sequence[InputRow]) -> Watermark:
     match form.watermark:
         case None:
             return ()
         case StepsForm(steps=steps):
-            found = tuple(Step(processing_time=s.processing_time.micros, watermark=s.watermark.micros) for s in steps)
+            found = tuple(
+                WatermarkStep(processing_time=s.processing_time.micros, watermark=s.watermark.micros) for s in steps
+            )
             _check_forward(found, _style(form))
             return found
         case EstimatorForm(out_of_orderness=text):
@@ -83,10 +85,10 @@ def _watermark(form: ScenarioForm, rows: Sequence[Row]) -> Watermark:
         case IdealForm():
             return Ideal()
         case BoundedForm() as bounded:
-            return (Step(processing_time=_all_in(bounded, rows, _style(form)), watermark=FOREVER),)
+            return (WatermarkStep(processing_time=_all_in(bounded, rows, _style(form)), watermark=FOREVER),)
 
 
-def _all_in(bounded: BoundedForm, rows: Sequence[Row], style: Style) -> int:
+def _all_in(bounded: BoundedForm, rows: Sequence[InputRow], style: Style) -> int:
     last = max((row.processing_time for row in rows), default=0)
     if bounded.processing_time is None:
         return last
@@ -97,7 +99,7 @@ def _all_in(bounded: BoundedForm, rows: Sequence[Row], style: Style) -> int:
     return known
 
 
-def _check_forward(steps: Sequence[Step], style: Style) -> None:
+def _check_forward(steps: Sequence[WatermarkStep], style: Style) -> None:
     for at, (before, after) in enumerate(pairwise(steps), start=1):
         if after.processing_time < before.processing_time or after.watermark < before.watermark:
             got = f"{_shown(after, style)} behind {_shown(before, style)}"
@@ -105,7 +107,7 @@ def _check_forward(steps: Sequence[Step], style: Style) -> None:
             _refuse(of, "a step that goes neither back in processing time nor in event time", got)
 
 
-def _shown(step: Step, style: Style) -> str:
+def _shown(step: WatermarkStep, style: Style) -> str:
     return f"`{write(step.watermark, style)}` at `{write(step.processing_time, style)}`"
 
 
@@ -117,7 +119,7 @@ def _allowed(form: ScenarioForm) -> int | None:
     return parse_duration(form.allowed_lateness, of="allowed_lateness")
 
 
-def _epochs(form: ScenarioForm, trigger: Trigger, rows: Sequence[Row], style: Style) -> tuple[int, ...]:
+def _epochs(form: ScenarioForm, trigger: Trigger, rows: Sequence[InputRow], style: Style) -> tuple[int, ...]:
     if form.epochs is None:
         return ()
     if not uses_epochs(trigger):
@@ -177,7 +179,7 @@ def _style(form: ScenarioForm) -> Style:
     return first or Style.CLOCK
 
 
-def _moments(form: ScenarioForm) -> Iterator[tuple[str, Moment]]:
+def _moments(form: ScenarioForm) -> Iterator[tuple[str, ScenarioTime]]:
     for at, point in enumerate(form.points):
         yield f"points[{at}].event_time", point.event_time
         yield f"points[{at}].processing_time", point.processing_time
@@ -192,7 +194,7 @@ def _moments(form: ScenarioForm) -> Iterator[tuple[str, Moment]]:
     for name in ("panes", "dropped", "waiting"):
         for at, one in enumerate(getattr(form, name) or ()):
             found = ((field, getattr(one, field)) for field in type(one).model_fields)
-            yield from ((f"{name}[{at}].{field}", value) for field, value in found if isinstance(value, Moment))
+            yield from ((f"{name}[{at}].{field}", value) for field, value in found if isinstance(value, ScenarioTime))
 
 
 def _refuse(of: str, expected: str, got: str, hint: str = "") -> NoReturn:

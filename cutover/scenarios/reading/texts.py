@@ -14,7 +14,7 @@ from cutover.definition.model.windows import FOREVER
 from cutover.errors import DefinitionError
 from cutover.panes.tally import Number
 from cutover.scenarios.reading import times
-from cutover.scenarios.reading.times import Moment
+from cutover.scenarios.reading.times import ScenarioTime
 
 DIGITS, SCALE = 38, 30
 """Digits before and behind the point: a sum of a million such numbers is exact in the reference."""
@@ -34,14 +34,14 @@ def refuse(expected: str, *, got: str = "", hint: str = "") -> NoReturn:
     raise PydanticCustomError(kind, "{expected}", {"expected": expected, "got": got, "hint": hint})
 
 
-def _time(value: Any) -> Moment:
+def _time(value: Any) -> ScenarioTime:
     try:
         return times.read(value, of="")
     except DefinitionError:
         refuse(f"{A_TIME}, `-inf` or `+inf`")
 
 
-def _finite(value: Any) -> Moment:
+def _finite(value: Any) -> ScenarioTime:
     moment = _time(value) if isinstance(value, str) else None
     if moment is None or abs(moment.micros) == FOREVER:
         refuse(A_TIME)
@@ -86,14 +86,14 @@ def _is_text(value: str) -> bool:
 
 
 Time = Annotated[
-    Moment,
+    ScenarioTime,
     PlainValidator(_time),
     WithJsonSchema(
         {"type": "string", "pattern": rf"^([+-]?inf|{_CLOCK}|{_DATE})$", "description": A_TIME + ", or +inf"}
     ),
 ]
 FiniteTime = Annotated[
-    Moment,
+    ScenarioTime,
     PlainValidator(_finite),
     WithJsonSchema({"type": "string", "pattern": rf"^({_CLOCK}|{_DATE})$", "description": A_TIME}),
 ]

@@ -24,21 +24,21 @@ class Style(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class ScenarioTime:
     """One time that was read."""
 
     micros: int
     style: Style | None  # None: without end
 
 
-def read(text: object, *, of: str) -> Moment:
+def read(text: object, *, of: str) -> ScenarioTime:
     """Return a time.
 
     Raises:
         DefinitionError: It is none, or lies before the year 1000 or behind 8999.
     """
     if isinstance(text, str) and text in _INFINITE:
-        return Moment(_INFINITE[text], None)
+        return ScenarioTime(_INFINITE[text], None)
     found = _read(text) if isinstance(text, str) else None
     if found is None or not EARLIEST <= found.micros < LATEST:
         msg = f"{of}: expected a time such as `12:05:19`, `2013-03-10T02:30:00Z`, got {_shown(text)}."
@@ -58,19 +58,19 @@ def write(micros: int, style: Style) -> str:
     return f"{text}.{fraction:06}".rstrip("0") if fraction else text
 
 
-def _read(text: str) -> Moment | None:
+def _read(text: str) -> ScenarioTime | None:
     match = _CLOCK.fullmatch(text)
     if match is not None:
         sign, hours, minutes, seconds, fraction = match.groups()
         whole = (int(hours) * 60 + int(minutes)) * 60 + int(seconds or 0)
         micros = whole * MICROSECONDS["second"] + int(f"{fraction or '':0<6}")
-        return Moment(-micros if sign else micros, Style.CLOCK)
+        return ScenarioTime(-micros if sign else micros, Style.CLOCK)
     if not re.fullmatch(ISO_TIMESTAMP, text):
         return None
     try:
         found = datetime.fromisoformat(text)
         moment = found if found.tzinfo else found.replace(tzinfo=UTC)
-        return Moment((moment - _EPOCH) // _MICROSECOND, Style.DATE)
+        return ScenarioTime((moment - _EPOCH) // _MICROSECOND, Style.DATE)
     except (ValueError, OverflowError):
         return None
 

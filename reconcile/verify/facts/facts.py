@@ -11,7 +11,7 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.control.losses import Loss
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.integrity.high_water import Witness
-from cutover.records.reference import LedgerRow, Row
+from cutover.records.reference import ResultRow, UncountedPair
 from reconcile.verify.model import Unknown
 from reconcile.verify.oracle import Oracle
 
@@ -23,7 +23,7 @@ NOT_ASKED = Unknown(why="nobody asked for it")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Commit:
+class EpochCommit:
     """One commit of the epoch log, as far as the table's own history still tells."""
 
     version: int
@@ -44,7 +44,7 @@ class Doubt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Books:
+class RowTotals:
     """What the rows of the epoch log add up to."""
 
     pairs: Mapping[tuple[int, str], int]  # epoch, class -> (record, window) pairs; folded rows under their last epoch
@@ -73,16 +73,16 @@ class LogCounts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Portion:
+class RecomputedPortion:
     """The epochs `first` to `last`, whose accepted rows stand together, beside what plain Python makes of the log."""
 
     first: int
     last: int
     records: int
-    expected: Mapping[Group, Row]
-    found: Mapping[Group, Row]
-    expected_ledger: frozenset[LedgerRow]
-    found_ledger: frozenset[LedgerRow]
+    expected: Mapping[Group, ResultRow]
+    found: Mapping[Group, ResultRow]
+    expected_ledger: frozenset[UncountedPair]
+    found_ledger: frozenset[UncountedPair]
     expected_ids: frozenset[Twin] = frozenset()  # ids and event times that these epochs were the first to show
     found_ids: frozenset[Twin] = frozenset()  # that the epoch log remembers of them
 
@@ -91,7 +91,7 @@ class Portion:
 class Prefix:
     """The portions that were recomputed."""
 
-    portions: tuple[Portion, ...]
+    portions: tuple[RecomputedPortion, ...]
     of_epochs: int  # epochs with records that there are
     sampled: bool
     seed: int
@@ -151,7 +151,7 @@ class Twice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Counted:
+class CountedRow:
     """A (window, key) as the stream holds it, accepted and late together."""
 
     n: int
@@ -160,7 +160,7 @@ class Counted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class VerifyFacts:
     """What is known of one stream version."""
 
     stream: str  # pipeline/fingerprint/stream-n, as messages name it
@@ -170,8 +170,8 @@ class Facts:
     seen: tuple[Witness, ...] = ()  # whoever saw an epoch of this version before it was opened
     losses: tuple[Loss, ...] = ()  # recorded for this version
     table_version: int = 0
-    commits: tuple[Commit, ...] | Unknown = NOT_ASKED  # oldest first
-    books: Books | Unknown = NOT_ASKED
+    commits: tuple[EpochCommit, ...] | Unknown = NOT_ASKED  # oldest first
+    books: RowTotals | Unknown = NOT_ASKED
     log: LogCounts | Unknown = NOT_ASKED
     prefix: Prefix | Unknown = NOT_ASKED
     paths: Paths | Unknown = NOT_ASKED
@@ -180,5 +180,5 @@ class Facts:
     twice: tuple[Twice, ...] | Unknown = NOT_ASKED
     foreign: tuple[str, ...] | Unknown = NOT_ASKED  # what somebody else did, a message each
     oracle: Oracle | None = None
-    cells: Mapping[Cell, Counted] = field(default_factory=dict)  # where an oracle is given
-    ledger: frozenset[LedgerRow] = frozenset()  # where an oracle is given
+    cells: Mapping[Cell, CountedRow] = field(default_factory=dict)  # where an oracle is given
+    ledger: frozenset[UncountedPair] = frozenset()  # where an oracle is given

@@ -7,11 +7,11 @@ import duckdb
 
 from cutover.errors import CutoverError
 from reconcile.verify.facts import log_counts, paths, recompute, results, rows
-from reconcile.verify.facts.facts import NOT_ASKED, Facts
+from reconcile.verify.facts.facts import NOT_ASKED, VerifyFacts
 from reconcile.verify.facts.source import Source, unreadable
 from reconcile.verify.model import Unknown
 
-PARTS: Mapping[str, Callable[[Source, Facts], object]] = {
+PARTS: Mapping[str, Callable[[Source, VerifyFacts], object]] = {
     "books": rows.books,
     "commits": rows.commits,
     "reopened": rows.reopened,
@@ -26,7 +26,7 @@ PARTS: Mapping[str, Callable[[Source, Facts], object]] = {
 }
 
 
-def with_part(source: Source, facts: Facts, name: str) -> Facts:
+def with_part(source: Source, facts: VerifyFacts, name: str) -> VerifyFacts:
     """Return the facts with one part more, if it is not there yet; a part that cannot be had says why.
 
     Raises:

@@ -13,7 +13,7 @@ from cutover.definition.model.instants import EPOCH
 from cutover.log.kafka import RawRecord
 from cutover.records.classes import Class
 from cutover.records.parsing.limits import MAX_MICROS
-from cutover.records.reference import LedgerRow
+from cutover.records.reference import UncountedPair
 from cutover.records.reference.parse import parse
 from reconcile.verify.facts.facts import Twin
 from reconcile.verify.facts.segments import Segment
@@ -21,7 +21,7 @@ from reconcile.verify.facts.source import ALL_ROWS, Source
 
 
 def seen(
-    source: Source, segment: Segment, records: Sequence[RawRecord], ledger: Iterable[LedgerRow]
+    source: Source, segment: Segment, records: Sequence[RawRecord], ledger: Iterable[UncountedPair]
 ) -> frozenset[Twin]:
     """Return the ids and event times of some records that earlier epochs had shown.
 

@@ -10,7 +10,7 @@ from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.integrity.same_log import refuse_changed
 from cutover.log.kafka import LogClient
 from cutover.settings import Settings
-from reconcile.verify.facts.facts import Facts, LogCounts
+from reconcile.verify.facts.facts import LogCounts, VerifyFacts
 from reconcile.verify.facts.source import Source
 
 MOST = 2_000_000  # offsets that are counted where not all are asked for
@@ -49,7 +49,7 @@ def same_log(settings: Settings, name: str, records: Sequence[EpochRecord]) -> S
     return SameLog(client=client, topic=newest.topic, isolation=newest.isolation, earliest=earliest)
 
 
-def counts(source: Source, facts: Facts) -> LogCounts:
+def counts(source: Source, facts: VerifyFacts) -> LogCounts:
     """Count the newest epochs' records, of all epochs that the log still holds if all are asked for.
 
     Raises:

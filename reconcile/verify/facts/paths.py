@@ -7,12 +7,12 @@ from reconcile.preconditions import seal
 from reconcile.result import query
 from reconcile.result.outcome import Difference
 from reconcile.result.text import key_text
-from reconcile.verify.facts.facts import Facts, Paths
+from reconcile.verify.facts.facts import Paths, VerifyFacts
 from reconcile.verify.facts.source import Source
 from reconcile.verify.model import MOST, Unknown
 
 
-def paths(source: Source, facts: Facts) -> Paths | Unknown:
+def paths(source: Source, facts: VerifyFacts) -> Paths | Unknown:
     """Return what the causes leave unexplained, or why the paths cannot be compared."""
     examined = seal.examine(source.settings, facts.pipeline, epoch=None, epoch_log=source.log)
     evidence = examined.evidence

@@ -11,10 +11,10 @@ from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.tables import delta
 from cutover.records import reference
 from cutover.records.fold import finished_sql
-from cutover.records.reference import Row
+from cutover.records.reference import ResultRow
 from reconcile.comparison.equal import plain
 from reconcile.verify.facts import known_ids, log_counts, results, rows
-from reconcile.verify.facts.facts import Facts, Group, Portion, Prefix, Refold
+from reconcile.verify.facts.facts import Group, Prefix, RecomputedPortion, Refold, VerifyFacts
 from reconcile.verify.facts.log_counts import SameLog
 from reconcile.verify.facts.segments import Segment, segments
 from reconcile.verify.facts.source import ROWS, Source
@@ -23,7 +23,7 @@ from reconcile.verify.model import moment
 MOST = 4_000  # records that plain Python recomputes where not all are asked for: about a second
 
 
-def prefix(source: Source, facts: Facts) -> Prefix:
+def prefix(source: Source, facts: VerifyFacts) -> Prefix:
     """Recompute the newest epoch, the pinned ones and a sample of the others; all that the log holds if asked for.
 
     Raises:
@@ -62,7 +62,7 @@ def _left_out(counts: tuple[int, int, int], of: int) -> str:
     return " ".join(f"{n:,} of {of:,} portions cannot be recomputed: {why}." for n, why in counted if n)
 
 
-def _inside(facts: Facts, segment: Segment) -> list[EpochRecord]:
+def _inside(facts: VerifyFacts, segment: Segment) -> list[EpochRecord]:
     return [r for r in facts.records if segment.first <= r.epoch <= segment.last]
 
 
@@ -98,7 +98,7 @@ def sampled(
     return sorted(chosen, key=lambda segment: segment.last)
 
 
-def _portion(source: Source, facts: Facts, log: SameLog, segment: Segment, rejoin: Rejoin) -> Portion:
+def _portion(source: Source, facts: VerifyFacts, log: SameLog, segment: Segment, rejoin: Rejoin) -> RecomputedPortion:
     inside = _inside(facts, segment)
     ranges = {p: (_start(inside, p), end) for p, end in inside[-1].end.items()}
     raw = list(log.client.read_ranges(log.topic, ranges, log.isolation))
@@ -112,7 +112,7 @@ def _portion(source: Source, facts: Facts, log: SameLog, segment: Segment, rejoi
         dimensions=rejoin.at(rejoin.recorded(inside)),
         seen=known_ids.seen(source, segment, raw, found_ledger),
     )
-    return Portion(
+    return RecomputedPortion(
         first=segment.first,
         last=segment.last,
         records=len(raw),
@@ -130,24 +130,24 @@ def _start(records: Sequence[EpochRecord], partition: int) -> int:
     return next((r.start.get(partition, 0) for r in records if partition in r.end), 0)
 
 
-def _rows(source: Source, facts: Facts, epoch: int) -> dict[Group, Row]:
+def _rows(source: Source, facts: VerifyFacts, epoch: int) -> dict[Group, ResultRow]:
     pipeline = facts.pipeline
     folded = finished_sql(pipeline, f"(SELECT * FROM {ROWS} WHERE _epoch = {int(epoch)})")
     columns = ", ".join(map(delta.identifier, (*pipeline.key, *pipeline.measures)))
     query = f"SELECT epoch_us(window_start), epoch_us(window_end), _n, {columns} FROM ({folded})"
-    found: dict[Group, Row] = {}
+    found: dict[Group, ResultRow] = {}
     for start, end, n, *values in source.connection.execute(query).fetchall():
         key, measures = map(plain, values[: len(pipeline.key)]), map(plain, values[len(pipeline.key) :])
-        row = Row(n=int(n), measures=dict(zip(pipeline.measures, measures, strict=True)))
+        row = ResultRow(n=int(n), measures=dict(zip(pipeline.measures, measures, strict=True)))
         found[start, end, tuple(key)] = row
     return found
 
 
-def _ledger(source: Source, segment: Segment) -> frozenset[reference.LedgerRow]:
+def _ledger(source: Source, segment: Segment) -> frozenset[reference.UncountedPair]:
     return rows.ledger_rows(source, f"_epoch BETWEEN {int(segment.first)} AND {int(segment.last)}")
 
 
-def _folds(source: Source, facts: Facts) -> Iterable[Refold]:
+def _folds(source: Source, facts: VerifyFacts) -> Iterable[Refold]:
     """Compare the table before and after its newest fold (every fold if asked for), as far as their files are kept."""
     done = [c.version for c in rows.commits(source, facts) if c.mark == "fold" and c.version > 0]
     for version in done if source.asked.every else done[-1:]:
@@ -156,7 +156,7 @@ def _folds(source: Source, facts: Facts) -> Iterable[Refold]:
             yield found
 
 
-def _refold(source: Source, facts: Facts, version: int) -> Refold | None:
+def _refold(source: Source, facts: VerifyFacts, version: int) -> Refold | None:
     for number, view in ((version - 1, "fold_before"), (version, "fold_after")):
         log = results.readable(source.version.uri, number)
         if log is None:

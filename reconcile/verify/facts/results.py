@@ -25,7 +25,7 @@ from cutover.records.fold import finished_sql
 from reconcile.comparison.diff import diff
 from reconcile.comparison.layout import Layout, agreed, value_of, wide_columns
 from reconcile.preconditions import damage
-from reconcile.verify.facts.facts import Facts, Finals, Twice
+from reconcile.verify.facts.facts import Finals, Twice, VerifyFacts
 from reconcile.verify.facts.source import ROWS, Source
 from reconcile.verify.model import Unknown
 
@@ -68,7 +68,7 @@ def compared(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, first: s
     return Compared(windows=found.groups, changed=tuple(start for (start,) in rows))
 
 
-def finals(source: Source, facts: Facts) -> Finals | Unknown:
+def finals(source: Source, facts: VerifyFacts) -> Finals | Unknown:
     """Compare the windows that were final at the oldest version that somebody saw and that can still be read."""
     by_number = {record.epoch: record for record in facts.records}
     seen = {w.table_version: w.epoch for w in facts.seen if w.table_version is not None and w.epoch in by_number}
@@ -88,7 +88,7 @@ def readable(uri: str, version: int) -> EpochLog | None:
     return None if damage.missing((log.table,)) else log
 
 
-def _finals(source: Source, facts: Facts, older: EpochLog, record: EpochRecord) -> Finals:
+def _finals(source: Source, facts: VerifyFacts, older: EpochLog, record: EpochRecord) -> Finals:
     closed = closed_sql(facts.pipeline, record.watermark_after)
     connection = source.connection
     older.relation(connection, "older_log", epoch=record.epoch)
@@ -99,7 +99,7 @@ def _finals(source: Source, facts: Facts, older: EpochLog, record: EpochRecord) 
     return Finals(version=older.version, epoch=record.epoch, windows=found.windows, changed=found.changed)
 
 
-def twice(source: Source, facts: Facts) -> tuple[Twice, ...]:
+def twice(source: Source, facts: VerifyFacts) -> tuple[Twice, ...]:
     """Compare the windows that two batch runs, one after the other, computed at the same cut."""
     runs = [run for run in batch_runs.runs(source.settings, facts.pipeline) if run.batch_version is not None]
     found = (_twice(source, facts, *pair) for pair in pairwise(runs) if same_cut(*pair))
@@ -118,7 +118,7 @@ def same_cut(first: BatchRun, second: BatchRun) -> bool:
     return told[0] == told[1] and joined_alike and first.batch_version != second.batch_version
 
 
-def _twice(source: Source, facts: Facts, first: BatchRun, second: BatchRun) -> Twice | None:
+def _twice(source: Source, facts: VerifyFacts, first: BatchRun, second: BatchRun) -> Twice | None:
     both = overlap(first.computed, second.computed)
     inside = (f"(epoch_us(window_start) >= {int(a)} AND epoch_us(window_end) <= {int(b)})" for a, b in both)
     where = " OR ".join(inside) or "false"

@@ -11,9 +11,9 @@ from cutover.lake.integrity.foreign_commits import Kind
 from cutover.lake.tables import delta
 from cutover.records.classes import Class
 from cutover.records.closing import grace
-from cutover.records.reference import LedgerRow
+from cutover.records.reference import UncountedPair
 from reconcile.verify.facts import results
-from reconcile.verify.facts.facts import Books, Cell, Commit, Counted, Doubt, Facts, Reopened
+from reconcile.verify.facts.facts import Cell, CountedRow, Doubt, EpochCommit, Reopened, RowTotals, VerifyFacts
 from reconcile.verify.facts.segments import segments
 from reconcile.verify.facts.source import ROWS, Source
 
@@ -33,12 +33,12 @@ _REOPENED = f"""
 """
 
 
-def books(source: Source, facts: Facts) -> Books:
+def books(source: Source, facts: VerifyFacts) -> RowTotals:
     """Return what the rows of the table add up to."""
     del facts
     found = source.connection.execute(_PAIRS).fetchall()
     doubts = source.connection.execute(_DOUBTFUL).fetchall()
-    return Books(
+    return RowTotals(
         pairs={(epoch, name): int(n) for epoch, name, n, _ in found},
         listed={(epoch, name): int(listed) for epoch, name, _, listed in found},
         doubts=tuple(_doubt(why, rows, *first) for why, rows, first in doubts),
@@ -49,11 +49,11 @@ def _doubt(why: str, rows: int, epoch: int | None, partition: int | None, offset
     return Doubt(why=why, rows=rows, epoch=epoch, partition=partition, offset=offset)
 
 
-def commits(source: Source, facts: Facts) -> tuple[Commit, ...]:
+def commits(source: Source, facts: VerifyFacts) -> tuple[EpochCommit, ...]:
     """Return the commits that the table's own history still tells, oldest first."""
     del facts
     found = (
-        Commit(
+        EpochCommit(
             version=int(c["version"]),
             operation=str(c.get("operation")),
             mark=c.get("userMetadata"),
@@ -70,14 +70,14 @@ def _brought_back(commit: Mapping[str, Any]) -> int | None:
     return int(named) if commit.get("operation") == "RESTORE" and named.isdigit() else None
 
 
-def foreign(source: Source, facts: Facts) -> tuple[str, ...]:
+def foreign(source: Source, facts: VerifyFacts) -> tuple[str, ...]:
     """Return what somebody else did to the rows of a table of the pipeline."""
     del facts
     found = table_weights.changes(source.settings, source.pipeline)
     return tuple(change.sentence for change, _ in found if change.kind is Kind.FOREIGN)
 
 
-def reopened(source: Source, facts: Facts) -> tuple[Reopened, ...]:
+def reopened(source: Source, facts: VerifyFacts) -> tuple[Reopened, ...]:
     """Return the accepted rows of windows that were closed before the epochs that the rows stand for."""
     before = {record.epoch: record.watermark_before for record in facts.records}
     found = segments(facts.records, (label for (label,) in source.connection.execute(LABELS).fetchall()))
@@ -91,7 +91,7 @@ def reopened(source: Source, facts: Facts) -> tuple[Reopened, ...]:
     return tuple(Reopened(epoch=e, window_start=w, watermark=m, pairs=int(n)) for e, w, m, n in rows)
 
 
-def cells(source: Source, facts: Facts) -> Mapping[Cell, Counted]:
+def cells(source: Source, facts: VerifyFacts) -> Mapping[Cell, CountedRow]:
     """Return each (window, key) as the stream holds it, late records included; only where an oracle asks."""
     if source.asked.oracle is None:
         return {}
@@ -101,19 +101,19 @@ def cells(source: Source, facts: Facts) -> Mapping[Cell, Counted]:
         f" WHERE _class IN ('{Class.ACCEPTED}', '{Class.LATE}') GROUP BY window_start, {keys}"
     )
     rows = source.connection.execute(query).fetchall()
-    return {(w, tuple(key)): Counted(n=int(n), ids=int(i or 0), squares=int(s or 0)) for w, n, i, s, *key in rows}
+    return {(w, tuple(key)): CountedRow(n=int(n), ids=int(i or 0), squares=int(s or 0)) for w, n, i, s, *key in rows}
 
 
-def whole_ledger(source: Source, facts: Facts) -> frozenset[LedgerRow]:
+def whole_ledger(source: Source, facts: VerifyFacts) -> frozenset[UncountedPair]:
     """Return all rows of the ledger; only where an oracle asks."""
     del facts
     return frozenset() if source.asked.oracle is None else ledger_rows(source, "true")
 
 
-def ledger_rows(source: Source, where: str) -> frozenset[LedgerRow]:
+def ledger_rows(source: Source, where: str) -> frozenset[UncountedPair]:
     """Return rows of the ledger as plain Python has them."""
     rows = source.connection.execute(f"{LEDGER} WHERE {where}").fetchall()
     return frozenset(
-        LedgerRow(cls=Class(name), partition=p, offset=o, window_start=start, event_time=event, reason=reason)
+        UncountedPair(cls=Class(name), partition=p, offset=o, window_start=start, event_time=event, reason=reason)
         for name, p, o, start, event, reason in rows
     )

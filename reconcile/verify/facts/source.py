@@ -19,7 +19,7 @@ from cutover.lake.tables import delta
 from cutover.settings import Settings
 from reconcile.attribution import ledger
 from reconcile.preconditions import damage
-from reconcile.verify.facts.facts import Facts
+from reconcile.verify.facts.facts import VerifyFacts
 from reconcile.verify.oracle import Oracle
 
 ROWS = "stream_log"
@@ -27,7 +27,7 @@ ALL_ROWS = "rows_all"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class VerifyRequest:
     """What a run is asked for."""
 
     now: datetime  # for what is pinned
@@ -45,10 +45,10 @@ class Source:
     version: Version
     log: EpochLog
     connection: duckdb.DuckDBPyConnection
-    asked: Asked
+    asked: VerifyRequest
 
 
-def opened(settings: Settings, pipeline: Pipeline, asked: Asked) -> tuple[Source, Facts]:
+def opened(settings: Settings, pipeline: Pipeline, asked: VerifyRequest) -> tuple[Source, VerifyFacts]:
     """Open a pipeline's current version and return the facts that its epochs' rows tell.
 
     Raises:
@@ -70,7 +70,7 @@ def opened(settings: Settings, pipeline: Pipeline, asked: Asked) -> tuple[Source
         ledger.make(connection, pipeline, records)
     except duckdb.Error as error:
         raise unreadable(log, error) from error
-    facts = Facts(
+    facts = VerifyFacts(
         stream=version.app_id,
         pipeline=pipeline,
         records=records,

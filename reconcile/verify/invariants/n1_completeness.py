@@ -17,7 +17,7 @@ from cutover.definition.model.windows import Window
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.records.classes import WITH_POSITIONS, Class
 from reconcile.verify import oracle_completeness
-from reconcile.verify.facts.facts import Books, Facts, LogCounts
+from reconcile.verify.facts.facts import LogCounts, RowTotals, VerifyFacts
 from reconcile.verify.model import Violation, capped
 
 TITLE = "the books balance"
@@ -25,11 +25,11 @@ _SINGLE = (Class.MALFORMED, Class.FILTERED)
 _LEDGER = (*WITH_POSITIONS, Class.FILTERED)
 
 
-def check(facts: Facts) -> Iterator[Violation]:
+def check(facts: VerifyFacts) -> Iterator[Violation]:
     """Yield where records and pairs do not add up."""
     if isinstance(facts.log, LogCounts):
         yield from capped("N1", [*_records(facts, facts.log)])
-    if isinstance(facts.books, Books):
+    if isinstance(facts.books, RowTotals):
         yield from capped("N1", [*_ledger(facts, facts.books)])
         yield from capped("N1", [*_strangers(facts, facts.books)])
         yield from capped("N1", [*_accepted(facts, facts.books)])
@@ -38,14 +38,14 @@ def check(facts: Facts) -> Iterator[Violation]:
         yield from capped("N1", [*oracle_completeness.check(facts, facts.oracle)])
 
 
-def looked_at(facts: Facts) -> str:
+def looked_at(facts: VerifyFacts) -> str:
     """Return what was counted."""
     if not isinstance(facts.log, LogCounts):
         return f"{len(facts.records):,} epochs"
     return f"{len(facts.log.epochs):,} of {len(facts.records):,} epochs, {sum(facts.log.records.values()):,} records"
 
 
-def notes(facts: Facts) -> Iterator[str]:
+def notes(facts: VerifyFacts) -> Iterator[str]:
     """Yield what was left out."""
     if isinstance(facts.log, LogCounts) and facts.log.left_out:
         yield facts.log.left_out
@@ -63,7 +63,7 @@ def record_bounds(counts: Mapping[str, int], window: Window) -> tuple[int, int]:
     return single + -(-windowed // window.most), single + windowed // window.least
 
 
-def _records(facts: Facts, log: LogCounts) -> Iterator[str]:
+def _records(facts: VerifyFacts, log: LogCounts) -> Iterator[str]:
     for record in facts.records:
         if record.epoch in log.epochs:
             few, many = record_bounds(record.counts, facts.pipeline.window)
@@ -74,7 +74,7 @@ def _records(facts: Facts, log: LogCounts) -> Iterator[str]:
                 yield f"{text}, expected {expected} by the classes that it counted ({_classes(record.counts)})."
 
 
-def _ledger(facts: Facts, books: Books) -> Iterator[str]:
+def _ledger(facts: VerifyFacts, books: RowTotals) -> Iterator[str]:
     for record in facts.records:
         for name in _LEDGER:
             at, counted = (record.epoch, name.value), record.counts.get(name, 0)
@@ -85,7 +85,7 @@ def _ledger(facts: Facts, books: Books) -> Iterator[str]:
                 yield f"{text}, got {books.listed.get(at, 0):,} positions in the ledger."
 
 
-def _strangers(facts: Facts, books: Books) -> Iterator[str]:
+def _strangers(facts: VerifyFacts, books: RowTotals) -> Iterator[str]:
     known = {record.epoch for record in facts.records}
     for epoch, name in sorted(books.pairs):
         if epoch not in known:
@@ -93,7 +93,7 @@ def _strangers(facts: Facts, books: Books) -> Iterator[str]:
             yield f"Epoch log of {facts.stream}: expected an epoch {epoch} for {pairs}, got none."
 
 
-def _accepted(facts: Facts, books: Books) -> Iterator[str]:
+def _accepted(facts: VerifyFacts, books: RowTotals) -> Iterator[str]:
     """Yield the epochs up to which the accepted rows do not add up; a difference is named where it begins."""
     found = books.accepted
     counted = {record.epoch: record.counts.get(Class.ACCEPTED, 0) for record in facts.records}
@@ -108,7 +108,7 @@ def _accepted(facts: Facts, books: Books) -> Iterator[str]:
         rest += off
 
 
-def _doubts(books: Books) -> Iterator[str]:
+def _doubts(books: RowTotals) -> Iterator[str]:
     for doubt in books.doubts:
         at = f"epoch {doubt.epoch}, partition {doubt.partition}, offset {doubt.offset}"
         more = f" ({doubt.rows:,} rows)" if doubt.rows > 1 else ""

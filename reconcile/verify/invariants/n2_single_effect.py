@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator, Sequence
 
 from cutover.lake.epochs.epoch_log import EpochRecord
-from reconcile.verify.facts.facts import Commit, Facts
+from reconcile.verify.facts.facts import EpochCommit, VerifyFacts
 from reconcile.verify.model import Unknown, Violation, capped
 
 TITLE = "one effect"
@@ -21,7 +21,7 @@ HARMLESS = frozenset(
 OF_OURS = frozenset({"fold", "adopted"})
 
 
-def check(facts: Facts) -> Iterator[Violation]:
+def check(facts: VerifyFacts) -> Iterator[Violation]:
     """Yield epochs that stand twice, drivers that came back, commits that are none of ours."""
     yield from capped("N2", [*rows(facts.stream, facts.records)])
     yield from capped("N2", [*drivers(facts.stream, facts.records)])
@@ -31,7 +31,7 @@ def check(facts: Facts) -> Iterator[Violation]:
         yield from capped("N2", [*strangers(facts.stream, facts.commits)])
 
 
-def looked_at(facts: Facts) -> str:
+def looked_at(facts: VerifyFacts) -> str:
     """Return what was looked at."""
     commits = 0 if isinstance(facts.commits, Unknown) else len(facts.commits)
     return f"{len(facts.records):,} epochs, {commits:,} kept commits"
@@ -61,7 +61,7 @@ def drivers(stream: str, records: Sequence[EpochRecord]) -> Iterator[str]:
         holder = record.run_id
 
 
-def order(stream: str, commits: Sequence[Commit]) -> Iterator[str]:
+def order(stream: str, commits: Sequence[EpochCommit]) -> Iterator[str]:
     """Yield the commits whose epoch does not follow that of the commit with an epoch before it."""
     before: tuple[int, int] | None = None
     for commit in commits:
@@ -74,7 +74,7 @@ def order(stream: str, commits: Sequence[Commit]) -> Iterator[str]:
         before = (commit.version, epoch)
 
 
-def rewritten(stream: str, commits: Sequence[Commit], records: Sequence[EpochRecord]) -> Iterator[str]:
+def rewritten(stream: str, commits: Sequence[EpochCommit], records: Sequence[EpochRecord]) -> Iterator[str]:
     """Yield the epochs whose row is not the one that their commit brought."""
     by_number = {record.epoch: record for record in records}
     for commit in commits:
@@ -84,7 +84,7 @@ def rewritten(stream: str, commits: Sequence[Commit], records: Sequence[EpochRec
             yield f"{text} brought, got another one."
 
 
-def strangers(stream: str, commits: Sequence[Commit]) -> Iterator[str]:
+def strangers(stream: str, commits: Sequence[EpochCommit]) -> Iterator[str]:
     """Yield the commits that change rows and are neither an epoch nor a fold, unless they were undone."""
     without = undone(commits)
     for commit in commits:
@@ -93,7 +93,7 @@ def strangers(stream: str, commits: Sequence[Commit]) -> Iterator[str]:
             yield f"{text}, got {commit.operation} without a record: a hand was at work."
 
 
-def undone(commits: Sequence[Commit]) -> frozenset[int]:
+def undone(commits: Sequence[EpochCommit]) -> frozenset[int]:
     """Return the versions that a RESTORE took back, and its own, where nothing of ours lies between.
 
     What the files weigh tells apart whether all is as it was (N9).
@@ -107,12 +107,12 @@ def undone(commits: Sequence[Commit]) -> frozenset[int]:
     return frozenset(found)
 
 
-def is_ours(commit: Commit) -> bool:
+def is_ours(commit: EpochCommit) -> bool:
     """Return whether a commit is an epoch's or a fold."""
     return epoch_of(commit) is not None or commit.mark in OF_OURS
 
 
-def epoch_of(commit: Commit) -> int | None:
+def epoch_of(commit: EpochCommit) -> int | None:
     """Return the epoch that a commit carries; None if it carries none."""
     try:
         found = json.loads(commit.mark or "")

@@ -10,13 +10,13 @@ from collections.abc import Iterator
 
 from cutover.lake.epochs import chain
 from cutover.lake.integrity import high_water
-from reconcile.verify.facts.facts import Facts
+from reconcile.verify.facts.facts import VerifyFacts
 from reconcile.verify.model import Violation, capped
 
 TITLE = "no gap, no overlap"
 
 
-def check(facts: Facts) -> Iterator[Violation]:
+def check(facts: VerifyFacts) -> Iterator[Violation]:
     """Yield where offsets were skipped, read twice, or come from another log."""
     name, records = facts.stream, facts.records
     yield from capped("N3", [*chain.numbers(name, records, facts.transaction)])
@@ -25,19 +25,19 @@ def check(facts: Facts) -> Iterator[Violation]:
     yield from capped("N3", [*chain.identity(name, records)])
 
 
-def _seen(facts: Facts) -> tuple[str, ...]:
+def _seen(facts: VerifyFacts) -> tuple[str, ...]:
     """Return what somebody saw (a driver, a batch run, a reader) and the table no longer shows."""
     found, version = facts.records, facts.table_version
     return high_water.contradictions(facts.seen, found, name=facts.stream, table_version=version)
 
 
-def looked_at(facts: Facts) -> str:
+def looked_at(facts: VerifyFacts) -> str:
     """Return what was looked at."""
     offsets = sum(end - r.start.get(p, 0) for r in facts.records for p, end in r.end.items())
     return f"{len(facts.records):,} epochs, {offsets:,} offsets"
 
 
-def notes(facts: Facts) -> Iterator[str]:
+def notes(facts: VerifyFacts) -> Iterator[str]:
     """Yield where the log began after 0, and what was lost."""
     for record in facts.records[:1]:
         for p, start in sorted(record.start.items()):

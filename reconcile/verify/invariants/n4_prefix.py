@@ -13,15 +13,15 @@ kept.
 
 from collections.abc import Iterator, Mapping
 
-from cutover.records.reference import LedgerRow, Row
+from cutover.records.reference import ResultRow, UncountedPair
 from reconcile.comparison.equal import same
-from reconcile.verify.facts.facts import Facts, Group, Portion, Prefix
+from reconcile.verify.facts.facts import Group, Prefix, RecomputedPortion, VerifyFacts
 from reconcile.verify.model import Violation, capped, moment
 
 TITLE = "every published epoch is right"
 
 
-def check(facts: Facts) -> Iterator[Violation]:
+def check(facts: VerifyFacts) -> Iterator[Violation]:
     """Yield the (window, key) rows and the ledger's rows that plain Python does not confirm."""
     if isinstance(facts.prefix, Prefix):
         for portion in facts.prefix.portions:
@@ -33,7 +33,7 @@ def check(facts: Facts) -> Iterator[Violation]:
             yield from capped("N4", [*texts])
 
 
-def looked_at(facts: Facts) -> str:
+def looked_at(facts: VerifyFacts) -> str:
     """Return what was recomputed."""
     if not isinstance(facts.prefix, Prefix):
         return ""
@@ -44,7 +44,7 @@ def looked_at(facts: Facts) -> str:
     return text + (f", {len(facts.prefix.folds)} folds" if facts.prefix.folds else "")
 
 
-def notes(facts: Facts) -> Iterator[str]:
+def notes(facts: VerifyFacts) -> Iterator[str]:
     """Yield that a sample was drawn, and what was left out."""
     if isinstance(facts.prefix, Prefix):
         if facts.prefix.sampled:
@@ -53,7 +53,7 @@ def notes(facts: Facts) -> Iterator[str]:
             yield facts.prefix.left_out
 
 
-def rows(portion: Portion) -> Iterator[str]:
+def rows(portion: RecomputedPortion) -> Iterator[str]:
     """Yield where the stream's rows are not those of plain Python."""
     for group in sorted({*portion.expected, *portion.found}, key=str):
         text = _differs(portion.expected.get(group), portion.found.get(group))
@@ -61,7 +61,7 @@ def rows(portion: Portion) -> Iterator[str]:
             yield f"{_epochs(portion)}, {_place(group)}: {text}."
 
 
-def ledger(portion: Portion) -> Iterator[str]:
+def ledger(portion: RecomputedPortion) -> Iterator[str]:
     """Yield where the ledger is not that of plain Python."""
     for row in sorted(portion.expected_ledger - portion.found_ledger, key=str):
         yield f"{_epochs(portion)}: expected {_entry(row)} in the ledger, got none."
@@ -69,7 +69,7 @@ def ledger(portion: Portion) -> Iterator[str]:
         yield f"{_epochs(portion)}: expected no {_entry(row)} in the ledger, got one."
 
 
-def known_ids(portion: Portion) -> Iterator[str]:
+def known_ids(portion: RecomputedPortion) -> Iterator[str]:
     """Yield the ids that the stream remembers and no record of these epochs has, and the other way round."""
     for name, event in sorted(portion.expected_ids - portion.found_ids, key=str):
         yield f"{_epochs(portion)}: expected id {name!r}, event time {moment(event)}, to be remembered, it is not."
@@ -77,7 +77,7 @@ def known_ids(portion: Portion) -> Iterator[str]:
         yield f"{_epochs(portion)}: expected no id {name!r}, event time {moment(event)}, got one: no record brings it."
 
 
-def _differs(expected: Row | None, found: Row | None) -> str:
+def _differs(expected: ResultRow | None, found: ResultRow | None) -> str:
     if expected is None or found is None:
         return f"expected {_records(expected)}, got {_records(found)}"
     if expected.n != found.n:
@@ -92,11 +92,11 @@ def _first(expected: Mapping[str, object], found: Mapping[str, object]) -> str:
     return ""
 
 
-def _records(row: Row | None) -> str:
+def _records(row: ResultRow | None) -> str:
     return "no row" if row is None else f"a row of {row.n:,} records"
 
 
-def _epochs(portion: Portion) -> str:
+def _epochs(portion: RecomputedPortion) -> str:
     if portion.first == portion.last:
         return f"Epoch {portion.last}"
     return f"Epochs {portion.first} to {portion.last}"
@@ -106,7 +106,7 @@ def _place(group: Group) -> str:
     return f"window {moment(group[0])}, key {', '.join('null' if k is None else str(k) for k in group[2])}"
 
 
-def _entry(row: LedgerRow) -> str:
+def _entry(row: UncountedPair) -> str:
     at = f"offset {row.offset} of partition {row.partition}"
     reason = "" if row.reason is None else f" ({row.reason})"
     return f"{row.cls}{reason} {at}, window {moment(row.window_start)}, event time {moment(row.event_time)}"

@@ -8,19 +8,19 @@ does not hold there is nothing to say.
 
 from collections.abc import Iterator
 
-from reconcile.verify.facts.facts import Facts, Paths
+from reconcile.verify.facts.facts import Paths, VerifyFacts
 from reconcile.verify.model import Violation, capped
 
 TITLE = "stream = batch, up to named causes"
 
 
-def check(facts: Facts) -> Iterator[Violation]:
+def check(facts: VerifyFacts) -> Iterator[Violation]:
     """Yield the cells that nothing explains."""
     if isinstance(facts.paths, Paths):
         yield from capped("N5", facts.paths.unexplained)
 
 
-def looked_at(facts: Facts) -> str:
+def looked_at(facts: VerifyFacts) -> str:
     """Return what was compared."""
     if not isinstance(facts.paths, Paths):
         return ""
@@ -29,7 +29,7 @@ def looked_at(facts: Facts) -> str:
     return f"{compared}, {found.late_rows:,} differ by late rows"
 
 
-def notes(facts: Facts) -> Iterator[str]:
+def notes(facts: VerifyFacts) -> Iterator[str]:
     """Yield how many windows were left out."""
     if isinstance(facts.paths, Paths) and facts.paths.incomplete:
         yield f"{facts.paths.incomplete:,} windows are incomplete: records were lost, or batch does not vouch for them."

@@ -15,13 +15,13 @@ from itertools import pairwise
 from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.records.watermark import WatermarkState, final_watermark
-from reconcile.verify.facts.facts import Facts, Finals, LogCounts
+from reconcile.verify.facts.facts import Finals, LogCounts, VerifyFacts
 from reconcile.verify.model import Unknown, Violation, capped, moment
 
 TITLE = "time and finality go forward only"
 
 
-def check(facts: Facts) -> Iterator[Violation]:
+def check(facts: VerifyFacts) -> Iterator[Violation]:
     """Yield where time went back, ran ahead, or a final window changed."""
     yield from capped("N6", [*_monotone(facts.stream, facts.records)])
     yield from capped("N6", [*_bounded(facts.stream, facts.records, facts.pipeline)])
@@ -33,7 +33,7 @@ def check(facts: Facts) -> Iterator[Violation]:
         yield from capped("N6", [*_changed(facts.finals)])
 
 
-def looked_at(facts: Facts) -> str:
+def looked_at(facts: VerifyFacts) -> str:
     """Return what was looked at."""
     text = f"{len(facts.records):,} epochs"
     if isinstance(facts.finals, Finals):
@@ -41,7 +41,7 @@ def looked_at(facts: Facts) -> str:
     return text
 
 
-def notes(facts: Facts) -> Iterator[str]:
+def notes(facts: VerifyFacts) -> Iterator[str]:
     """Yield what could not be compared."""
     if isinstance(facts.finals, Unknown):
         yield facts.finals.why
@@ -77,7 +77,7 @@ def limit(record: EpochRecord, pipeline: Pipeline) -> int | None:
     return min(active) - pipeline.lateness.out_of_orderness_micros if active else None
 
 
-def _not_ahead(facts: Facts, log: LogCounts) -> Iterator[str]:
+def _not_ahead(facts: VerifyFacts, log: LogCounts) -> Iterator[str]:
     lateness = facts.pipeline.lateness
     for record in facts.records:
         newest = log.newest.get(record.epoch)
@@ -89,7 +89,7 @@ def _not_ahead(facts: Facts, log: LogCounts) -> Iterator[str]:
             yield _text(facts.stream, record, wanted, record.watermark_after)
 
 
-def _reopened(facts: Facts) -> Iterator[str]:
+def _reopened(facts: VerifyFacts) -> Iterator[str]:
     if isinstance(facts.reopened, Unknown):
         return
     for one in facts.reopened:

@@ -7,13 +7,13 @@ tests compute one with 1, 7 and 64 partitions.
 
 from collections.abc import Iterator
 
-from reconcile.verify.facts.facts import Facts
+from reconcile.verify.facts.facts import VerifyFacts
 from reconcile.verify.model import Unknown, Violation, capped, moment
 
 TITLE = "same log and cut, same result"
 
 
-def check(facts: Facts) -> Iterator[Violation]:
+def check(facts: VerifyFacts) -> Iterator[Violation]:
     """Yield the windows in which two runs at one cut differ."""
     if isinstance(facts.twice, Unknown):
         return
@@ -26,7 +26,7 @@ def check(facts: Facts) -> Iterator[Violation]:
         yield from capped("N8", [*texts])
 
 
-def looked_at(facts: Facts) -> str:
+def looked_at(facts: VerifyFacts) -> str:
     """Return what was compared."""
     if isinstance(facts.twice, Unknown):
         return ""

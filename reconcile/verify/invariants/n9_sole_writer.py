@@ -7,18 +7,18 @@ that somebody rewrote without changing a row are no violation. Told from the new
 
 from collections.abc import Iterator
 
-from reconcile.verify.facts.facts import Facts
+from reconcile.verify.facts.facts import VerifyFacts
 from reconcile.verify.model import Unknown, Violation, capped
 
 TITLE = "rows of our own writers alone"
 
 
-def check(facts: Facts) -> Iterator[Violation]:
+def check(facts: VerifyFacts) -> Iterator[Violation]:
     """Yield what somebody else changed."""
     if not isinstance(facts.foreign, Unknown):
         yield from capped("N9", facts.foreign)
 
 
-def looked_at(facts: Facts) -> str:
+def looked_at(facts: VerifyFacts) -> str:
     """Return what was looked at."""
     return "" if isinstance(facts.foreign, Unknown) else "the newest version of each table"

@@ -6,14 +6,14 @@ from itertools import takewhile
 from cutover.cells import visible
 from reconcile.result.text import duration, number
 from reconcile.watch.alerts.alert import Alert, alert
-from reconcile.watch.facts import Facts, seconds_since
-from reconcile.watch.lag import Sample, lasting, unread
+from reconcile.watch.facts import WatchFacts, seconds_since
+from reconcile.watch.lag import LagSample, lasting, unread
 
 INTERVALS = 3
 """Triggers without a commit that are still no trouble."""
 
 
-def of_stream(facts: Facts) -> Iterator[Alert]:
+def of_stream(facts: WatchFacts) -> Iterator[Alert]:
     """Yield the alerts of a driver."""
     yield from _not_running(facts)
     yield from _silent(facts)
@@ -21,7 +21,7 @@ def of_stream(facts: Facts) -> Iterator[Alert]:
     yield from _skew(facts)
 
 
-def _not_running(facts: Facts) -> Iterator[Alert]:
+def _not_running(facts: WatchFacts) -> Iterator[Alert]:
     """Yield the page that a driver named when it failed; else that records are unread and nothing is committed."""
     driver, limits = facts.driver, facts.limits
     if driver.state == "FAILED":
@@ -33,7 +33,7 @@ def _not_running(facts: Facts) -> Iterator[Alert]:
         yield alert("StreamNotRunning", f"{who}, records are unread and nothing was committed for {duration(stalled)}")
 
 
-def _stalled_seconds(facts: Facts) -> float:
+def _stalled_seconds(facts: WatchFacts) -> float:
     """Return for how long records have been unread without a commit: by the driver, by us, or by its absence."""
     sample, newest = facts.sample, facts.newest
     if newest is None:
@@ -47,28 +47,28 @@ def _stalled_seconds(facts: Facts) -> float:
     return max(told, _seen_seconds(facts.samples))
 
 
-def _seen_seconds(samples: Sequence[Sample]) -> float:
+def _seen_seconds(samples: Sequence[LagSample]) -> float:
     """Return for how long our own looks have shown unread records behind one and the same epoch."""
     newest = samples[-1]
     same = takewhile(lambda s: unread(s) > 0 and s.epoch.epoch == newest.epoch.epoch, reversed(samples))
     return (newest.at - min(sample.at for sample in same)).total_seconds()
 
 
-def _silent(facts: Facts) -> Iterator[Alert]:
+def _silent(facts: WatchFacts) -> Iterator[Alert]:
     told = lasting(facts.driver, facts.driver.silent_since, facts.at) if facts.driver.alive else 0.0
     longest = max(told, facts.silent or 0.0)
     if longest > facts.limits.silent_seconds:
         yield alert("KafkaUnreachable", f"no answer from the broker for {duration(longest)}")
 
 
-def _conflicts(facts: Facts) -> Iterator[Alert]:
+def _conflicts(facts: WatchFacts) -> Iterator[Alert]:
     refused = sum(record.conflicts for record in facts.recent())
     if refused > facts.limits.conflicts:
         over = duration(facts.limits.rate_seconds)
         yield alert("CommitConflictRateHigh", f"{number(refused)} commits were refused in {over}")
 
 
-def _skew(facts: Facts) -> Iterator[Alert]:
+def _skew(facts: WatchFacts) -> Iterator[Alert]:
     """Yield that clocks differ; not where the definition takes log time from the records, as a replay does."""
     if facts.pipeline.source.log_time is not None or not facts.driver.alive:
         return

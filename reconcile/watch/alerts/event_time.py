@@ -6,11 +6,11 @@ from itertools import takewhile
 from cutover.lake.epochs.epoch_log import EpochRecord
 from reconcile.result.text import duration
 from reconcile.watch.alerts.alert import Alert, alert
-from reconcile.watch.facts import Facts, seconds_since
-from reconcile.watch.lag import Sample, ahead_micros, holder
+from reconcile.watch.facts import WatchFacts, seconds_since
+from reconcile.watch.lag import LagSample, ahead_micros, holder
 
 
-def of_time(facts: Facts) -> Iterator[Alert]:
+def of_time(facts: WatchFacts) -> Iterator[Alert]:
     """Yield the alerts on event time; a version that was sealed has none."""
     if facts.newest is None or facts.newest.final:
         return
@@ -19,7 +19,7 @@ def of_time(facts: Facts) -> Iterator[Alert]:
     yield from _no_input(facts)
 
 
-def _ahead(facts: Facts) -> Iterator[Alert]:
+def _ahead(facts: WatchFacts) -> Iterator[Alert]:
     """Yield that no honest record can have brought the watermark where it is; a huge `max_ahead` is no excuse."""
     sample = facts.sample
     watermark = None if facts.newest is None else facts.newest.watermark_after
@@ -30,7 +30,7 @@ def _ahead(facts: Facts) -> Iterator[Alert]:
         yield alert("WatermarkAheadOfClock", f"the watermark is {duration(ahead)} ahead of the newest log timestamp")
 
 
-def _held(facts: Facts) -> Iterator[Alert]:
+def _held(facts: WatchFacts) -> Iterator[Alert]:
     """Yield which partition holds the watermark while records are read: since the first that did not move it."""
     newest = facts.records[-1]
     same = list(takewhile(lambda r: r.watermark_after == newest.watermark_after, reversed(facts.records)))
@@ -45,11 +45,11 @@ def _held(facts: Facts) -> Iterator[Alert]:
         yield alert("WatermarkHeld", f"records are read and the watermark stands for {duration(stood)}: {who}")
 
 
-def _age(record: EpochRecord, facts: Facts) -> float:
+def _age(record: EpochRecord, facts: WatchFacts) -> float:
     return seconds_since(record.processing_time, facts.at) or 0.0
 
 
-def _no_input(facts: Facts) -> Iterator[Alert]:
+def _no_input(facts: WatchFacts) -> Iterator[Alert]:
     """Yield that everything is read and nothing came for the definition's idle time."""
     sample = facts.sample
     if sample is None or any(end > sample.epoch.end.get(p, 0) for p, end in _ends(sample).items()):
@@ -60,5 +60,5 @@ def _no_input(facts: Facts) -> Iterator[Alert]:
         yield alert("NoInput", f"nothing was sent for {duration(quiet)}")
 
 
-def _ends(sample: Sample) -> dict[int, int]:
+def _ends(sample: LagSample) -> dict[int, int]:
     return {p: max(end, sample.high.get(p, 0)) for p, end in sample.ends.items()}

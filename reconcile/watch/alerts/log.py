@@ -5,14 +5,14 @@ from datetime import timedelta
 
 from reconcile.result.text import duration, number
 from reconcile.watch.alerts.alert import Alert, alert
-from reconcile.watch.facts import Facts
-from reconcile.watch.lag import Sample, lasting
+from reconcile.watch.facts import WatchFacts
+from reconcile.watch.lag import LagSample, lasting
 
 OUTAGES = 2
 """How many of the longest outages the log must outlast."""
 
 
-def of_log(facts: Facts) -> Iterator[Alert]:
+def of_log(facts: WatchFacts) -> Iterator[Alert]:
     """Yield the alerts of a log that answers."""
     sample, newest = facts.sample, facts.newest
     if sample is None or newest is None:
@@ -29,7 +29,7 @@ def of_log(facts: Facts) -> Iterator[Alert]:
     yield from _headroom(facts, sample)
 
 
-def _lost(facts: Facts, sample: Sample) -> Iterator[Alert]:
+def _lost(facts: WatchFacts, sample: LagSample) -> Iterator[Alert]:
     for p, wanted in sorted(facts.expected.items()):
         first, end = sample.earliest.get(p, wanted), max(sample.high.get(p, wanted), sample.ends.get(p, 0))
         next_one = f"partition {p}: offset {wanted} is next"
@@ -41,7 +41,7 @@ def _lost(facts: Facts, sample: Sample) -> Iterator[Alert]:
             yield alert("LogDataLost", f"{next_one}, the log ends at {end}: {number(wanted - end)} are gone")
 
 
-def _partitions(facts: Facts, sample: Sample) -> Iterator[Alert]:
+def _partitions(facts: WatchFacts, sample: LagSample) -> Iterator[Alert]:
     """Yield that partitions came which some epoch of late did not know."""
     known = (record.end for record in (*facts.recent(), *facts.records[-1:]))
     new = sorted({p for end in known for p in sample.ends if p not in end})
@@ -50,7 +50,7 @@ def _partitions(facts: Facts, sample: Sample) -> Iterator[Alert]:
         yield alert("PartitionsChanged", f"new: {named}; the topic has {len(sample.ends)} partitions now")
 
 
-def _open(facts: Facts, sample: Sample) -> Iterator[Alert]:
+def _open(facts: WatchFacts, sample: LagSample) -> Iterator[Alert]:
     """Yield which partition a transaction holds: by the driver's own count, or by our looks."""
     for p, high in sorted(sample.high.items()):
         stable = sample.ends.get(p, high)
@@ -63,7 +63,7 @@ def _open(facts: Facts, sample: Sample) -> Iterator[Alert]:
             yield alert("OpenTransactionHoldsLog", f"partition {p} stands at {stable} for {duration(held)}: {behind}")
 
 
-def _held_seconds(facts: Facts, partition: int) -> float:
+def _held_seconds(facts: WatchFacts, partition: int) -> float:
     """Return for how long our own looks have shown the same last stable offset below the end."""
     newest = facts.samples[-1]
     since = newest.at
@@ -75,7 +75,7 @@ def _held_seconds(facts: Facts, partition: int) -> float:
     return (newest.at - since).total_seconds()
 
 
-def _headroom(facts: Facts, sample: Sample) -> Iterator[Alert]:
+def _headroom(facts: WatchFacts, sample: LagSample) -> Iterator[Alert]:
     """Yield how long retention needs to what is to be read next, where that is too short."""
     needed = OUTAGES * timedelta(seconds=facts.limits.outage_seconds) + (facts.replay or timedelta())
     left = {p: _left(facts, sample, p) for p in sample.ends}
@@ -89,7 +89,7 @@ def _headroom(facts: Facts, sample: Sample) -> Iterator[Alert]:
         yield alert("RetentionHeadroomLow", f"partition {p}: {room} until unread records go, {wanted} are needed")
 
 
-def _left(facts: Facts, sample: Sample, partition: int) -> timedelta | None:
+def _left(facts: WatchFacts, sample: LagSample, partition: int) -> timedelta | None:
     """Return the time until the first unread record goes: by age, or by the pace at which the log's start moves."""
     found = []
     if facts.retention is not None:

@@ -6,20 +6,20 @@ from collections.abc import Iterator
 from cutover.records.classes import Class
 from reconcile.result.text import duration, number, share
 from reconcile.watch.alerts.alert import Alert, alert
-from reconcile.watch.facts import Facts
+from reconcile.watch.facts import WatchFacts
 
 EPOCHS_IN_A_ROW = 10
 """Large epochs that one key must lead before it counts as skew."""
 
 
-def of_records(facts: Facts) -> Iterator[Alert]:
+def of_records(facts: WatchFacts) -> Iterator[Alert]:
     """Yield the alerts on the records of the newest epochs."""
     yield from _shares(facts)
     yield from _schema(facts)
     yield from _one_key(facts)
 
 
-def _shares(facts: Facts) -> Iterator[Alert]:
+def _shares(facts: WatchFacts) -> Iterator[Alert]:
     counts: Counter[str] = Counter()
     records = 0
     for record in facts.recent():
@@ -38,13 +38,13 @@ def _shares(facts: Facts) -> Iterator[Alert]:
             yield alert(name, f"{seen}, the policy allows {share(limit)}")
 
 
-def _schema(facts: Facts) -> Iterator[Alert]:
+def _schema(facts: WatchFacts) -> Iterator[Alert]:
     if facts.unfit:
         found = (f"{one.what}, first at partition {one.partition}, offset {one.offset}" for one in facts.unfit)
         yield alert("SchemaChanged", "; ".join(found))
 
 
-def _one_key(facts: Facts) -> Iterator[Alert]:
+def _one_key(facts: WatchFacts) -> Iterator[Alert]:
     """Yield that one key had most of the accepted records of each of the newest large epochs."""
     limits = facts.limits
     large = [r for r in facts.records if r.counts.get(Class.ACCEPTED, 0) >= limits.one_key_records]

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 from reconcile.result.text import duration, number
 from reconcile.watch.alerts.alert import Alert, alert
-from reconcile.watch.facts import Facts
+from reconcile.watch.facts import WatchFacts
 
 GIB = 1 << 30
 
 
-def of_results(facts: Facts) -> Iterator[Alert]:
+def of_results(facts: WatchFacts) -> Iterator[Alert]:
     """Yield the alerts on what was computed, and on where it lies."""
     for trouble in facts.troubles:
         yield alert(trouble.runbook, trouble.text)
@@ -20,7 +20,7 @@ def of_results(facts: Facts) -> Iterator[Alert]:
     yield from _growth(facts)
 
 
-def _batch(facts: Facts) -> Iterator[Alert]:
+def _batch(facts: WatchFacts) -> Iterator[Alert]:
     if facts.batch is None:
         return
     age = facts.at - facts.batch.newest
@@ -29,7 +29,7 @@ def _batch(facts: Facts) -> Iterator[Alert]:
         yield alert("BatchNotFresh", f"no batch run for {duration(age.total_seconds())}, its schedule is {every}")
 
 
-def _verdict(facts: Facts) -> Iterator[Alert]:
+def _verdict(facts: WatchFacts) -> Iterator[Alert]:
     if facts.verdict is None:
         return
     age = facts.at - facts.verdict.newest
@@ -39,7 +39,7 @@ def _verdict(facts: Facts) -> Iterator[Alert]:
         yield alert("ReconcilerNotRunning", text)
 
 
-def _pins(facts: Facts) -> Iterator[Alert]:
+def _pins(facts: WatchFacts) -> Iterator[Alert]:
     for pin in facts.pins:
         if pin.files_until is not None and pin.files_until < pin.expires_at:
             until = f"{pin.files_until:%Y-%m-%d %H:%M}"
@@ -47,7 +47,7 @@ def _pins(facts: Facts) -> Iterator[Alert]:
             yield alert("PinnedVersionAtRisk", text)
 
 
-def _disk(facts: Facts) -> Iterator[Alert]:
+def _disk(facts: WatchFacts) -> Iterator[Alert]:
     wanted = max(facts.grown, facts.limits.free_bytes)
     for place, free in facts.free.items():
         if free < wanted:
@@ -55,7 +55,7 @@ def _disk(facts: Facts) -> Iterator[Alert]:
             yield alert("DiskHeadroomLow", text)
 
 
-def _growth(facts: Facts) -> Iterator[Alert]:
+def _growth(facts: WatchFacts) -> Iterator[Alert]:
     """Yield that the epoch log grows much faster than it used to: new keys, smaller windows, rows of single records."""
     found, limits = facts.growth, facts.limits
     if found is None or found.hours < limits.growth_hours:

@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterable
 
 from reconcile.watch.alerts import driver, event_time, log, records, results
 from reconcile.watch.alerts.alert import SEVERITIES, Alert, Severity
-from reconcile.watch.facts import Facts
+from reconcile.watch.facts import WatchFacts
 
 __all__ = ["SEVERITIES", "Alert", "Severity", "alerts"]
 
 _URGENT: tuple[Severity, ...] = ("page", "ticket", "info")
-_KINDS: tuple[Callable[[Facts], Iterable[Alert]], ...] = (
+_KINDS: tuple[Callable[[WatchFacts], Iterable[Alert]], ...] = (
     driver.of_stream,
     log.of_log,
     event_time.of_time,
@@ -18,7 +18,7 @@ _KINDS: tuple[Callable[[Facts], Iterable[Alert]], ...] = (
 )
 
 
-def alerts(facts: Facts) -> tuple[Alert, ...]:
+def alerts(facts: WatchFacts) -> tuple[Alert, ...]:
     """Return the alerts that fire, the most urgent first, each name once."""
     found: dict[str, Alert] = {}
     for kind in _KINDS:

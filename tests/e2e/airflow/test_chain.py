@@ -15,7 +15,7 @@ from confluent_kafka import Producer
 from cutover.errors import CutoverError
 from cutover.log.kafka import LogClient
 from cutover.process import is_alive, parse_identity
-from cutover.settings import Kafka, Settings
+from cutover.settings import KafkaSettings, Settings
 from infra import start, stop
 from infra.airflow import instance
 from infra.demo.runs import Runs
@@ -45,7 +45,7 @@ def runs(kafka_bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iter
     """An installation of this module's own; its stream has read 1,000 records."""
     pipelines = tmp_path_factory.mktemp("pipelines")
     (pipelines / "chain.py").write_text(DEFINITION)
-    kafka = Kafka(bootstrap_servers=kafka_bootstrap)
+    kafka = KafkaSettings(bootstrap_servers=kafka_bootstrap)
     settings = Settings(home=tmp_path_factory.mktemp("home"), pipelines=pipelines, kafka=kafka)
     with suppress(CutoverError):
         LogClient(settings).create_topic(TOPIC, partitions=2, config={"retention.ms": "-1"})

@@ -14,7 +14,7 @@ from pydantic import SecretStr
 
 from cutover import events
 from cutover.cli import app
-from cutover.settings import Kafka
+from cutover.settings import KafkaSettings
 from reconcile.result.outcome import Reconciliation, Verdict
 from tests.faults.catalogue.findings import LAKE_ALONE, OLD_BATCH, nothing, sales
 from tests.faults.fault import Fault
@@ -62,7 +62,9 @@ def elements(page: Path) -> set[str]:
 def make_hostile_keys_differ(rig: Rig) -> None:
     """Compare two sides whose every row differs by one; ask for the rows by every command; keep what was said."""
     rig.make = sales
-    secret = Kafka(bootstrap_servers="127.0.0.1:1", password=SecretStr(CANARY), user="reader", timeout_seconds=0.2)
+    secret = KafkaSettings(
+        bootstrap_servers="127.0.0.1:1", password=SecretStr(CANARY), user="reader", timeout_seconds=0.2
+    )
     rig.settings = rig.settings.model_copy(update={"kafka": secret})
     events.configure(pretty=False)
     said = io.StringIO()

@@ -15,7 +15,7 @@ from cutover.lake.serving import views
 from cutover.lake.tables import delta
 from reconcile.gate import evidence
 from reconcile.gate.decide import decide
-from reconcile.verify.oracle import Sent
+from reconcile.verify.oracle import OracleRecord
 from streaming.recovery import accept_loss
 from tests.faults.fault import Fault
 from tests.faults.refused import text_of
@@ -152,7 +152,7 @@ def recorded(rig: Rig) -> tuple[Loss, ...]:
     return losses.known(rig.settings, rig.pipeline)
 
 
-def unread(rig: Rig, loss: Loss) -> list[Sent]:
+def unread(rig: Rig, loss: Loss) -> list[OracleRecord]:
     """Return what the oracle sent into the lost range."""
     return [
         sent

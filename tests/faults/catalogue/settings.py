@@ -15,7 +15,7 @@ from cutover.records.reading import scan
 from cutover.settings import Settings
 from reconcile.result.outcome import Reconciliation, Verdict
 from streaming.source import query
-from streaming.source.query import Reading
+from streaming.source.query import QuerySource
 from tests.faults.fault import ALWAYS, Fault, settle
 from tests.faults.rig import Rig
 from tests.faults.task import Role
@@ -44,7 +44,7 @@ def uncommitted() -> None:
     """Let the clients of both kinds of read be told nothing of transactions."""
     asked, isolation = query.source_options, scan.ISOLATION
 
-    def otherwise(settings: Settings, reading: Reading) -> dict[str, str]:
+    def otherwise(settings: Settings, reading: QuerySource) -> dict[str, str]:
         return {**asked(settings, reading), isolation: "read_uncommitted"}
 
     query.source_options = otherwise

@@ -9,7 +9,7 @@ from cutover.settings import Settings
 from infra import start, stop
 from infra.broker import server
 from infra.processes import family
-from infra.processes.supervisor import State, Supervisor
+from infra.processes.supervisor import ProgramState, Supervisor
 from tests.support.until import until
 
 
@@ -23,7 +23,7 @@ def running(settings: Settings) -> Iterator[start.Running]:
     stop.down(settings, tell=quiet)
 
 
-def broker_state(settings: Settings) -> State:
+def broker_state(settings: Settings) -> ProgramState:
     return next(s for s in Supervisor(settings.home).states() if s.name == "broker")
 
 

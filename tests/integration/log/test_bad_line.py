@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cutover.log.kafka import LogClient
-from cutover.settings import Kafka, Settings
+from cutover.settings import KafkaSettings, Settings
 from tests.faults.catalogue.kafka import advertise
 from tests.faults.proxy import Proxy
 from tests.integration.streaming import rig
@@ -23,11 +23,11 @@ def bad_line(tmp_path: Path) -> Iterator[tuple[Settings, Proxy]]:
     broker.start()
     proxy = Proxy(broker.ports.broker, delay=0.05, rate=400_000, cut_every=2.0)
     try:
-        direct = Settings(home=tmp_path, kafka=Kafka(bootstrap_servers=broker.bootstrap))
+        direct = Settings(home=tmp_path, kafka=KafkaSettings(bootstrap_servers=broker.bootstrap))
         rig.make_topic(direct, "clicks", partitions=2)
         rig.send(direct, "clicks", [Event(id=i, minute=i, partition=i % 2) for i in range(40)])
         advertise(broker, proxy.port)
-        yield direct.model_copy(update={"kafka": Kafka(bootstrap_servers=f"127.0.0.1:{proxy.port}")}), proxy
+        yield direct.model_copy(update={"kafka": KafkaSettings(bootstrap_servers=f"127.0.0.1:{proxy.port}")}), proxy
     finally:
         proxy.close()
         broker.stop()

@@ -13,7 +13,7 @@ from cutover.errors import DefinitionError, LogError
 from cutover.log.kafka import LogClient, RawRecord
 from cutover.log.sending import topic as topics
 from cutover.log.sending.produce import Progress, Request, produce
-from cutover.settings import Kafka, Settings
+from cutover.settings import KafkaSettings, Settings
 
 LINES = b"""at,seen,k,i
 1357035300,1357035420,a,1
@@ -153,7 +153,7 @@ def test_refused_records_are_an_error_of_the_log(kafka_settings: Settings, pipel
 def test_broker_that_does_not_answer_is_named_within_its_time(
     settings: Settings, pipeline: Pipeline, file: Path
 ) -> None:
-    nobody = settings.model_copy(update={"kafka": Kafka(bootstrap_servers="127.0.0.1:9", timeout_seconds=2)})
+    nobody = settings.model_copy(update={"kafka": KafkaSettings(bootstrap_servers="127.0.0.1:9", timeout_seconds=2)})
 
     with pytest.raises(LogError, match=r"127\.0\.0\.1:9: expected an answer within 2 s"):
         send(nobody, pipeline, Request(file=file))

@@ -17,7 +17,7 @@ from confluent_kafka.admin import (
 from cutover.errors import LogError
 from cutover.lake.control import versions
 from cutover.log.kafka import LogClient
-from cutover.settings import Kafka, Settings
+from cutover.settings import KafkaSettings, Settings
 from infra.broker import server as brokers
 from streaming import driver
 from tests.integration.streaming import rig
@@ -46,7 +46,7 @@ def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def at(settings: Settings, strict: str) -> Settings:
-    return rig.fast(settings.model_copy(update={"kafka": Kafka(bootstrap_servers=strict, timeout_seconds=10)}))
+    return rig.fast(settings.model_copy(update={"kafka": KafkaSettings(bootstrap_servers=strict, timeout_seconds=10)}))
 
 
 def hide(settings: Settings, topic: str) -> None:
@@ -110,14 +110,14 @@ def test_driver_that_is_refused_ends_at_once_and_makes_nothing(at: Settings, top
     ],
 )
 def test_refusals_are_told_from_silence(settings: Settings, code: int, runbook: str) -> None:
-    kafka = Kafka(bootstrap_servers="127.0.0.1:1", timeout_seconds=1)
+    kafka = KafkaSettings(bootstrap_servers="127.0.0.1:1", timeout_seconds=1)
     client = LogClient(settings.model_copy(update={"kafka": kafka}))
 
     assert client.unreachable(KafkaException(KafkaError(code))).runbook == runbook
 
 
 def test_request_that_times_out_on_a_refused_connection_says_why(settings: Settings) -> None:
-    kafka = Kafka(bootstrap_servers="127.0.0.1:1", timeout_seconds=1)
+    kafka = KafkaSettings(bootstrap_servers="127.0.0.1:1", timeout_seconds=1)
     client = LogClient(settings.model_copy(update={"kafka": kafka}))
     client._heard(KafkaError(KafkaError._AUTHENTICATION, "wrong password"))
 

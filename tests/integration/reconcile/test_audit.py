@@ -8,7 +8,7 @@ import pytest
 from cutover.cli.app import main
 from cutover.definition import Avg, Count, Fixed, Max, Min, Pipeline, Sliding, Sum, Variance
 from cutover.definition.measures.kinds import Measure
-from cutover.definition.measures.states import State
+from cutover.definition.measures.states import StateColumn
 from cutover.definition.model.durations import MICROSECONDS
 from cutover.errors import LogError
 from cutover.settings import Settings
@@ -25,8 +25,8 @@ EVENTS += [Event(id=-1, raw=b"{", partition=1), Event(id=900, key="drop"), Event
 class AnyOf(Min):
     """A measure that no definition should have: whichever record comes first."""
 
-    def states(self, name: str, value_type: str | None) -> tuple[State, ...]:
-        return (State(column=name, type=value_type or "string", create=f"first({self.expression})", merge="min"),)
+    def states(self, name: str, value_type: str | None) -> tuple[StateColumn, ...]:
+        return (StateColumn(column=name, type=value_type or "string", create=f"first({self.expression})", merge="min"),)
 
 
 @pytest.fixture

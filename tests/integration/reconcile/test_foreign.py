@@ -12,7 +12,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from cutover.errors import CutoverError, DefinitionError, LakeError
-from reconcile.external.tables import Asked, compare_tables
+from reconcile.external.tables import DiffRequest, compare_tables
 from reconcile.report import page
 from reconcile.result.outcome import Reconciliation, Verdict
 
@@ -24,7 +24,7 @@ def pair(tmp_path: Path, left: pa.Table, right: pa.Table, **asked: Any) -> Recon
     for name, table in (("left", left), ("right", right)):
         pq.write_table(table, tmp_path / f"{name}.parquet")
     sides = {name: str(tmp_path / f"{name}.parquet") for name in ("left", "right")}
-    return compare_tables(Asked(**{"key": ("k",), **sides, **asked}))
+    return compare_tables(DiffRequest(**{"key": ("k",), **sides, **asked}))
 
 
 def values(*found: Any, kind: pa.DataType) -> pa.Table:
@@ -73,7 +73,7 @@ def test_a_table_whose_files_are_not_its_rows_is_refused(
     table = upgraded(tmp_path / "table", dict(protocol), **deleted)
 
     with pytest.raises(LakeError, match=named):
-        compare_tables(Asked(left=table, right=table, key=("k",)))
+        compare_tables(DiffRequest(left=table, right=table, key=("k",)))
 
 
 def test_partitions_of_unusual_values_are_read(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_partitions_of_unusual_values_are_read(tmp_path: Path) -> None:
     write_deltalake(tmp_path / "table", rows, partition_by=["k"])
     pq.write_table(rows, tmp_path / "rows.parquet")
 
-    found = compare_tables(Asked(left=str(tmp_path / "rows.parquet"), right=str(tmp_path / "table"), key=("k",)))
+    found = compare_tables(DiffRequest(left=str(tmp_path / "rows.parquet"), right=str(tmp_path / "table"), key=("k",)))
 
     assert (found.verdict, found.rows.compared) == (Verdict.CONSISTENT, len(names))
 
@@ -152,7 +152,7 @@ def test_times_of_spark_are_read(tmp_path: Path) -> None:
     pq.write_table(rows, tmp_path / "plain.parquet")
 
     found = compare_tables(
-        Asked(left=str(tmp_path / "plain.parquet"), right=str(tmp_path / "int96.parquet"), key=("k",))
+        DiffRequest(left=str(tmp_path / "plain.parquet"), right=str(tmp_path / "int96.parquet"), key=("k",))
     )
 
     assert found.verdict is Verdict.CONSISTENT
@@ -217,7 +217,7 @@ def test_files_of_a_delta_table_are_not_read_behind_its_back(tmp_path: Path, sou
     write_deltalake(tmp_path / "table", rows)
     write_deltalake(tmp_path / "table", rows, mode="overwrite")
     pq.write_table(rows, tmp_path / "rows.parquet")
-    asked = Asked(left=str(tmp_path / "rows.parquet"), right=str(tmp_path / source), key=("k",))
+    asked = DiffRequest(left=str(tmp_path / "rows.parquet"), right=str(tmp_path / source), key=("k",))
 
     if source.endswith(".."):
         assert compare_tables(asked).verdict is Verdict.CONSISTENT
@@ -233,6 +233,6 @@ def test_what_spark_has_not_committed_is_not_read(tmp_path: Path) -> None:
         pq.write_table(rows, tmp_path / "out" / part)
     pq.write_table(rows, tmp_path / "rows.parquet")
 
-    found = compare_tables(Asked(left=str(tmp_path / "rows.parquet"), right=str(tmp_path / "out"), key=("k",)))
+    found = compare_tables(DiffRequest(left=str(tmp_path / "rows.parquet"), right=str(tmp_path / "out"), key=("k",)))
 
     assert found.verdict is Verdict.CONSISTENT

@@ -24,12 +24,12 @@ from cutover.lake.serving import views
 from cutover.log.kafka import LogClient
 from cutover.probe import Point
 from cutover.records import reference
-from cutover.settings import Dimensions, Kafka, Settings
+from cutover.settings import DimensionSettings, KafkaSettings, Settings
 from reconcile.attribution.explain import explain
 from reconcile.audit.run import determinism
 from reconcile.result.outcome import Reconciliation, Verdict
 from reconcile.run import reconcile
-from reconcile.verify.model import State
+from reconcile.verify.model import CheckState
 from reconcile.verify.runner import verify
 from streaming import driver
 from streaming.recovery import fork
@@ -115,7 +115,9 @@ class Lab:
 def lab(spark: SparkSession, kafka_bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Lab:
     """A stream over three versions of its dimension, driven twice, and a batch run at its end."""
     home = tmp_path_factory.mktemp("lookups")
-    known = Settings(home=home, kafka=Kafka(bootstrap_servers=kafka_bootstrap), dimensions=Dimensions(look_seconds=0))
+    known = Settings(
+        home=home, kafka=KafkaSettings(bootstrap_servers=kafka_bootstrap), dimensions=DimensionSettings(look_seconds=0)
+    )
     settings = rig.fast(known)
     topic = f"lookups-{spark.sparkContext.applicationId}"
     made = Lab(settings=settings, pipeline=pipeline(topic))
@@ -189,7 +191,9 @@ def test_every_check_holds_and_replays_agree(lab: Lab) -> None:
     found = verify(lab.settings, lab.pipeline, every=True)
     audited = determinism(lab.settings, lab.pipeline, replays=1, seed=7)
 
-    assert {name: checked.state for name, checked in found.checks.items()} == dict.fromkeys(found.checks, State.HELD)
+    assert {name: checked.state for name, checked in found.checks.items()} == dict.fromkeys(
+        found.checks, CheckState.HELD
+    )
     assert audited.exit_code == 0
 
 

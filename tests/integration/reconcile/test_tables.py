@@ -11,7 +11,7 @@ import pytest
 from deltalake import write_deltalake
 
 from cutover.errors import DefinitionError, LakeError
-from reconcile.external.tables import Asked, compare_tables
+from reconcile.external.tables import DiffRequest, compare_tables
 from reconcile.report import page
 from reconcile.result.outcome import Reconciliation, Verdict
 from tests.integration.reconcile.test_run import SCHEMA
@@ -32,7 +32,7 @@ def parquet(path: Path, rows: tuple[dict[str, Any], ...] | list[dict[str, Any]])
 
 def compared(tmp_path: Path, actual: list[dict[str, Any]], **asked: Any) -> Reconciliation:
     left, right = parquet(tmp_path / "left.parquet", ROWS), parquet(tmp_path / "right.parquet", actual)
-    return compare_tables(Asked(left=left, right=right, **{"key": ("day", "shop"), **asked}))
+    return compare_tables(DiffRequest(left=left, right=right, **{"key": ("day", "shop"), **asked}))
 
 
 def changed(place: int, **values: Any) -> list[dict[str, Any]]:
@@ -91,7 +91,7 @@ def test_keys_repeated_alike_on_both_sides_agree_with_a_note(tmp_path: Path) -> 
     doubled = (*ROWS, ROWS[0])
     left, right = parquet(tmp_path / "l.parquet", doubled), parquet(tmp_path / "r.parquet", doubled)
 
-    result = compare_tables(Asked(left=left, right=right, key=("day", "shop")))
+    result = compare_tables(DiffRequest(left=left, right=right, key=("day", "shop")))
 
     assert (result.verdict, len(result.notes)) == (Verdict.CONSISTENT, 2)
 
@@ -125,7 +125,9 @@ def test_delta_and_a_folder_of_parquet_compare(tmp_path: Path) -> None:
     parquet(tmp_path / "files" / "1.parquet", ROWS[:2])
     parquet(tmp_path / "files" / "deeper" / "2.parquet", ROWS[2:])
 
-    result = compare_tables(Asked(left=str(tmp_path / "delta"), right=str(tmp_path / "files"), key=("day", "shop")))
+    result = compare_tables(
+        DiffRequest(left=str(tmp_path / "delta"), right=str(tmp_path / "files"), key=("day", "shop"))
+    )
 
     assert (result.verdict, result.rows.compared) == (Verdict.CONSISTENT, 4)
 
@@ -135,14 +137,14 @@ def test_a_glob_is_a_table(tmp_path: Path) -> None:
     parquet(tmp_path / "a-2.parquet", ROWS[2:])
     whole = parquet(tmp_path / "whole.parquet", ROWS)
 
-    result = compare_tables(Asked(left=str(tmp_path / "a-*.parquet"), right=whole, key=("day", "shop")))
+    result = compare_tables(DiffRequest(left=str(tmp_path / "a-*.parquet"), right=whole, key=("day", "shop")))
 
     assert result.verdict is Verdict.CONSISTENT
 
 
 def test_nothing_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DefinitionError, match="found nothing"):
-        compare_tables(Asked(left=str(tmp_path / "nowhere"), right=str(tmp_path), key=("day",)))
+        compare_tables(DiffRequest(left=str(tmp_path / "nowhere"), right=str(tmp_path), key=("day",)))
 
 
 def test_an_unknown_key_column_is_refused_with_the_shared_ones(tmp_path: Path) -> None:
@@ -154,7 +156,7 @@ def test_a_file_that_is_not_parquet_is_refused(tmp_path: Path) -> None:
     (tmp_path / "left.csv").write_text("a,b\n1,2\n", encoding="utf-8")
 
     with pytest.raises(LakeError, match="expected Parquet"):
-        compare_tables(Asked(left=str(tmp_path / "left.csv"), right=str(tmp_path / "left.csv"), key=("a",)))
+        compare_tables(DiffRequest(left=str(tmp_path / "left.csv"), right=str(tmp_path / "left.csv"), key=("a",)))
 
 
 def test_the_object_fits_the_schema_and_the_page_renders(tmp_path: Path) -> None:

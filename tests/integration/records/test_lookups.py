@@ -13,7 +13,7 @@ from deltalake import write_deltalake
 from cutover.definition import Count, Fixed, Lookup, Max, Pipeline, Sum, Topic
 from cutover.lake.dimensions import dimension
 from cutover.lake.dimensions import frames as dimension_frames
-from cutover.lake.dimensions.joined_versions import Span
+from cutover.lake.dimensions.joined_versions import VersionSpan
 from cutover.log.kafka import RawRecord
 from cutover.records import reference
 from cutover.records.classes import Class
@@ -76,7 +76,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
 
 def joined(spark: "SparkSession", settings: Settings, versions: Sequence[int], limit: int) -> pa.Table:
     spans = [
-        Span(partition=partition, first=first, next=end, version=version, table_id="")
+        VersionSpan(partition=partition, first=first, next=end, version=version, table_id="")
         for partition in range(PARTITIONS)
         for version, (first, end) in enumerate([(0, CHANGES), (CHANGES, RECORDS)])
     ]

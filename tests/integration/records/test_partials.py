@@ -175,7 +175,7 @@ def _ledger(partials: pa.Table) -> list[tuple[Any, ...]]:
     ]
 
 
-def _entry(row: reference.LedgerRow) -> tuple[Any, ...]:
+def _entry(row: reference.UncountedPair) -> tuple[Any, ...]:
     reason = None if row.reason is None else str(row.reason)
     return (str(row.cls), row.partition, row.offset, row.window_start, row.event_time, reason)
 

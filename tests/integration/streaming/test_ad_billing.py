@@ -19,10 +19,10 @@ from cutover.definition import Join, Pipeline
 from cutover.definition.loading.catalogue import get
 from cutover.lake.dimensions import load
 from cutover.lake.serving import views
-from cutover.settings import Kafka, Settings
+from cutover.settings import KafkaSettings, Settings
 from reconcile.result.outcome import Reconciliation, Verdict
 from reconcile.run import reconcile
-from reconcile.verify.model import State
+from reconcile.verify.model import CheckState
 from reconcile.verify.runner import verify
 from samples import ad_billing
 from samples.ad_billing import Record, Sample
@@ -77,7 +77,7 @@ def shown(
 ) -> Mapping[str, tuple[Settings, Pipeline, Reconciliation]]:
     """Return each pipeline after its stream, batch and comparison, over topics of this test's own."""
     home = tmp_path_factory.mktemp("ads")
-    settings = rig.fast(Settings(home=home, kafka=Kafka(bootstrap_servers=kafka_bootstrap)))
+    settings = rig.fast(Settings(home=home, kafka=KafkaSettings(bootstrap_servers=kafka_bootstrap)))
     ad_billing.write(home / "files", MADE)
     budgets = home / "files" / "advertisers.csv"
     load.load(settings, "advertisers", budgets, key=["advertiser"], schema=ad_billing.DIMENSION)
@@ -126,7 +126,7 @@ def test_batch_has_the_bill_and_late_visits_explain_what_the_stream_lacks(
     assert found.verdict is Verdict.EXPLAINED
     assert found.causes["late"].rows > 0
     checks = verify(settings, pipeline).checks
-    assert [name for name, each in checks.items() if each.state is State.VIOLATED] == []
+    assert [name for name, each in checks.items() if each.state is CheckState.VIOLATED] == []
 
 
 def test_budgets_are_looked_up_and_spent_by_days_of_new_york(

@@ -13,7 +13,7 @@ from cutover.probe import Point
 from cutover.settings import Settings
 from reconcile.result.outcome import Verdict
 from reconcile.run import reconcile
-from reconcile.verify.model import State
+from reconcile.verify.model import CheckState
 from reconcile.verify.runner import verify
 from streaming import driver
 from tests.integration.streaming import rig
@@ -78,6 +78,6 @@ def test_driver_that_dies_doubles_or_loses_what_its_delivery_allows_and_it_is_na
     assert {state for state in states if "(" in state} == ({f"incomplete({case.reason})"} if case.reason else set())
     checks = verify(settings, pipeline, clock=SystemClock()).checks
     judged = {name: checks[name].state for name in ("N1", "N2", "N4", "N5")}
-    once = State.HELD if case.reason is None else State.WAIVED
-    assert judged == {"N1": once, "N2": once, "N4": once, "N5": State.HELD}
+    once = CheckState.HELD if case.reason is None else CheckState.WAIVED
+    assert judged == {"N1": once, "N2": once, "N4": once, "N5": CheckState.HELD}
     shown(f"delivery: {case.delivery}", "streaming")

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from cutover.definition import Pipeline
 from cutover.errors import LakeError
 from cutover.lake.epochs.epoch_log import EpochRecord
-from cutover.settings import Kafka, Settings
+from cutover.settings import KafkaSettings, Settings
 from streaming import driver
 from streaming.process import heartbeat
 from tests.integration.streaming import rig
@@ -40,7 +40,9 @@ class Drained:
 @pytest.fixture(scope="module")
 def drained(spark: SparkSession, kafka_bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Drained:
     """Drain once, again, and after more records; every test below looks at one fact of it."""
-    settings = rig.fast(Settings(home=tmp_path_factory.mktemp("drain"), kafka=Kafka(bootstrap_servers=kafka_bootstrap)))
+    settings = rig.fast(
+        Settings(home=tmp_path_factory.mktemp("drain"), kafka=KafkaSettings(bootstrap_servers=kafka_bootstrap))
+    )
     topic = f"drain-{spark.sparkContext.applicationId}"
     pipeline = rig.pipeline(topic)
     rig.make_topic(settings, topic, partitions=3)  # the third one never holds a record

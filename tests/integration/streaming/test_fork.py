@@ -16,7 +16,7 @@ from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.lake.tables import delta
 from cutover.probe import Point, Probe, silent
 from cutover.settings import Settings
-from reconcile.verify.model import State
+from reconcile.verify.model import CheckState
 from reconcile.verify.runner import verify
 from streaming import driver
 from streaming.process.heartbeat import folder
@@ -85,7 +85,7 @@ def test_fork_replays_what_came_after_the_savepoint_and_leaves_the_old_version_a
     assert rig.counted(settings, pipeline) == rig.expected([*EARLY, *LATER])
     assert rig.gaps(rig.records(settings, pipeline)) == []
     found = verify(settings, pipeline, clock=CLOCK)
-    assert [name for name, each in found.checks.items() if each.state is State.VIOLATED] == []
+    assert [name for name, each in found.checks.items() if each.state is CheckState.VIOLATED] == []
     assert EpochLog(old.uri).version == old_version
 
 

@@ -96,7 +96,7 @@ def test_isolation_is_that_of_the_client_and_not_of_the_definition(
     sent(quick, topic, 0)
     if side == "stream":
 
-        def otherwise(settings: Settings, reading: query.Reading) -> dict[str, str]:
+        def otherwise(settings: Settings, reading: query.QuerySource) -> dict[str, str]:
             return {**asked(settings, reading), "kafka.isolation.level": "read_uncommitted"}
 
         monkeypatch.setattr(query, "source_options", otherwise)

@@ -23,12 +23,12 @@ from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient, RawRecord
 from cutover.log.topic_partitions import log_of, topics_of
 from cutover.records import reference
-from cutover.settings import Kafka, Settings, Spark, Stream
+from cutover.settings import KafkaSettings, Settings, SparkSettings, StreamSettings
 from reconcile.attribution.explain import explain
 from reconcile.audit.run import determinism
 from reconcile.result.outcome import Reconciliation, Verdict
 from reconcile.run import reconcile
-from reconcile.verify.model import State
+from reconcile.verify.model import CheckState
 from reconcile.verify.runner import verify
 from streaming import driver
 from streaming.recovery import accept_loss
@@ -103,9 +103,9 @@ class Told:
 def told(spark: "SparkSession", kafka_bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Told:
     settings = Settings(
         home=tmp_path_factory.mktemp("joined"),
-        kafka=Kafka(bootstrap_servers=kafka_bootstrap),
-        spark=Spark(master="local[2]", driver_memory="1g"),
-        stream=Stream(trigger_seconds=0.01, heartbeat_seconds=0.2),
+        kafka=KafkaSettings(bootstrap_servers=kafka_bootstrap),
+        spark=SparkSettings(master="local[2]", driver_memory="1g"),
+        stream=StreamSettings(trigger_seconds=0.01, heartbeat_seconds=0.2),
     )
     pipeline = replace(kept(rig.renamed(TWO, "joined"), "full"), trigger=Repeat(EachEpoch()))
     writer = Writer(settings)
@@ -181,7 +181,9 @@ def test_a_window_and_key_is_explained_with_the_late_row_of_the_right(told: Told
 def test_verify_finds_every_epoch_right(told: Told) -> None:
     found = verify(told.settings, told.pipeline, every=True)
 
-    assert {name: checked.state for name, checked in found.checks.items()} == dict.fromkeys(found.checks, State.HELD)
+    assert {name: checked.state for name, checked in found.checks.items()} == dict.fromkeys(
+        found.checks, CheckState.HELD
+    )
 
 
 def test_replays_in_other_ways_give_the_same_pairs(told: Told) -> None:

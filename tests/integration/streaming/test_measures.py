@@ -18,12 +18,12 @@ from cutover.lake.serving.views import connect
 from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient, RawRecord
 from cutover.records import reference
-from cutover.settings import Kafka, Settings, Spark, Stream
+from cutover.settings import KafkaSettings, Settings, SparkSettings, StreamSettings
 from reconcile.attribution.explain import explain
 from reconcile.comparison.equal import plain, same
 from reconcile.result.outcome import Reconciliation, Verdict
 from reconcile.run import reconcile
-from reconcile.verify.model import State
+from reconcile.verify.model import CheckState
 from reconcile.verify.runner import verify
 from streaming import driver
 from streaming.panes.changelog import newest_epoch
@@ -79,9 +79,9 @@ def told(
 ) -> Told:
     settings = Settings(
         home=tmp_path_factory.mktemp("measured"),
-        kafka=Kafka(bootstrap_servers=kafka_bootstrap),
-        spark=Spark(master="local[2]", driver_memory="1g"),
-        stream=Stream(trigger_seconds=0.01, heartbeat_seconds=0.2, overflow_rows=request.param),
+        kafka=KafkaSettings(bootstrap_servers=kafka_bootstrap),
+        spark=SparkSettings(master="local[2]", driver_memory="1g"),
+        stream=StreamSettings(trigger_seconds=0.01, heartbeat_seconds=0.2, overflow_rows=request.param),
     )
     pipeline = replace(renamed(PIPELINE, f"measured-{request.param}"), contract=CONTRACT)
     pipeline = replace(pipeline, trigger=Repeat(EachEpoch()), changelog=f"{pipeline.source.name}-panes")
@@ -197,5 +197,5 @@ def test_one_window_and_key_is_explained(told: Told) -> None:
 def test_verify_finds_every_epoch_right(told: Told) -> None:
     found = verify(told.settings, told.pipeline, every=True)
 
-    assert found.checks["N4"].state is State.HELD
+    assert found.checks["N4"].state is CheckState.HELD
     assert found.violations == ()

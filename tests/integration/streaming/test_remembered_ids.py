@@ -12,7 +12,7 @@ from cutover.definition import Pipeline
 from cutover.lake.control import versions
 from cutover.lake.tables.schemas import epoch_log_schema
 from cutover.settings import Settings
-from reconcile.verify.model import State
+from reconcile.verify.model import CheckState
 from reconcile.verify.runner import verify
 from streaming import driver
 from tests.integration.streaming import rig
@@ -56,5 +56,5 @@ def test_ids_are_what_the_log_gives(quick: Settings, topic: str, edit: Callable[
     edit_ids(quick, pipeline, edit)
 
     found = verify(quick, pipeline, only=["N4"], every=True)
-    assert (sound.checks["N4"].state, found.checks["N4"].state) == (State.HELD, State.VIOLATED)
+    assert (sound.checks["N4"].state, found.checks["N4"].state) == (CheckState.HELD, CheckState.VIOLATED)
     assert any(text in violation.text for violation in found.violations)

@@ -12,7 +12,7 @@ from cutover.lake.control.versions import looking_at
 from cutover.settings import Settings
 from reconcile.result.outcome import Verdict
 from reconcile.run import reconcile
-from reconcile.verify.model import State
+from reconcile.verify.model import CheckState
 from reconcile.verify.runner import verify
 from streaming import driver
 from streaming.process.heartbeat import folder
@@ -76,7 +76,7 @@ def assert_compared(settings: Settings, pipeline: Pipeline) -> None:
     assert found.verdict in {Verdict.CONSISTENT, Verdict.EXPLAINED}
     assert found.seal.versions.stream == settings.stream_version
     checks = verify(settings, pipeline, clock=CLOCK).checks
-    assert [name for name, each in checks.items() if each.state is State.VIOLATED] == []
+    assert [name for name, each in checks.items() if each.state is CheckState.VIOLATED] == []
 
 
 def test_replay_into_another_number_or_from_elsewhere_is_refused(quick: Settings, topic: str) -> None:

@@ -14,7 +14,7 @@ from cutover.errors import LogError
 from cutover.lake.control import versions
 from cutover.log.kafka import RawRecord
 from cutover.log.topic_partitions import log_of, topics_of
-from cutover.settings import Kafka, Settings
+from cutover.settings import KafkaSettings, Settings
 from reconcile.result.outcome import Verdict
 from reconcile.run import reconcile
 from streaming import driver
@@ -46,7 +46,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 def own(settings: Settings, broker: Broker, spark: SparkSession) -> Settings:  # noqa: ARG001 -- the session that drivers share
     """Return settings with a home of this test's own and the broker that may be stopped."""
     return rig.fast(
-        settings.model_copy(update={"kafka": Kafka(bootstrap_servers=broker.bootstrap, timeout_seconds=60)})
+        settings.model_copy(update={"kafka": KafkaSettings(bootstrap_servers=broker.bootstrap, timeout_seconds=60)})
     )
 
 

@@ -10,12 +10,12 @@ import pytest
 from batch import recompute
 from cutover.definition import Accumulation, Count, EachEpoch, Lateness, Pipeline, Repeat, Sessions, Sum, Topic
 from cutover.lake.serving.views import connect
-from cutover.settings import Kafka, Settings, Spark, Stream
+from cutover.settings import KafkaSettings, Settings, SparkSettings, StreamSettings
 from reconcile.attribution.explain import explain
 from reconcile.audit.run import determinism
 from reconcile.result.outcome import Reconciliation, Verdict
 from reconcile.run import reconcile
-from reconcile.verify.model import State
+from reconcile.verify.model import CheckState
 from reconcile.verify.runner import verify
 from streaming import driver
 from tests.support.fed import Fed, HandClock
@@ -57,9 +57,9 @@ class Told:
 def told(spark: "SparkSession", kafka_bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Told:
     settings = Settings(
         home=tmp_path_factory.mktemp("sessions"),
-        kafka=Kafka(bootstrap_servers=kafka_bootstrap),
-        spark=Spark(master="local[2]", driver_memory="1g"),
-        stream=Stream(trigger_seconds=0.01, heartbeat_seconds=0.2, fold_every=2),
+        kafka=KafkaSettings(bootstrap_servers=kafka_bootstrap),
+        spark=SparkSettings(master="local[2]", driver_memory="1g"),
+        stream=StreamSettings(trigger_seconds=0.01, heartbeat_seconds=0.2, fold_every=2),
     )
     pipeline = Pipeline(
         name="whole-sessions",
@@ -164,7 +164,7 @@ def test_verify_finds_every_epoch_right(told: Told) -> None:
     found = verify(told.settings, told.pipeline, every=True)
 
     assert {name: found.checks[name].state for name in ("N1", "N3", "N4", "N5", "N6")} == dict.fromkeys(
-        ("N1", "N3", "N4", "N5", "N6"), State.HELD
+        ("N1", "N3", "N4", "N5", "N6"), CheckState.HELD
     )
     assert found.violations == ()
     assert "folds" in found.checks["N4"].looked_at

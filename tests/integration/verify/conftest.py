@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cutover.settings import Kafka, Settings
+from cutover.settings import KafkaSettings, Settings
 from reconcile.result.outcome import Verdict
 from reconcile.run import reconcile
 from tests.integration.verify.lab import EPOCHS, Lab, build
@@ -16,7 +16,7 @@ from tests.integration.verify.lab import EPOCHS, Lab, build
 @pytest.fixture(scope="session")
 def made(tmp_path_factory: pytest.TempPathFactory, kafka_bootstrap: str) -> Lab:
     home = tmp_path_factory.mktemp("verified")
-    settings = Settings(home=home, kafka=Kafka(bootstrap_servers=kafka_bootstrap, timeout_seconds=30))
+    settings = Settings(home=home, kafka=KafkaSettings(bootstrap_servers=kafka_bootstrap, timeout_seconds=30))
     lab = build(settings, f"verify-planted-{uuid.uuid4().hex[:8]}", EPOCHS)
     assert reconcile(settings, lab.pipeline).verdict is Verdict.EXPLAINED
     return lab

@@ -26,7 +26,7 @@ from cutover.records import reference
 from cutover.records.classes import Class
 from cutover.records.watermark import Observation, WatermarkState, advance
 from cutover.settings import Settings
-from reconcile.verify.model import State, Verification
+from reconcile.verify.model import CheckState, Verification
 from reconcile.verify.runner import verify
 from streaming.compaction.compactor import listed
 from streaming.compaction.merge import folded
@@ -187,7 +187,7 @@ def _tail(name: str, kind: str, epoch: int) -> Raw:
     return {"_kind": kind, "_epoch": epoch, "_class": name, "_unknown": 0}
 
 
-def _row(group: tuple[int, int, tuple[Any, ...]], row: reference.Row) -> Raw:
+def _row(group: tuple[int, int, tuple[Any, ...]], row: reference.ResultRow) -> Raw:
     start, end, (key,) = group
     return {"window_start": _moment(start), "window_end": _moment(end), "k": key, "_n": row.n, **row.measures}
 
@@ -220,7 +220,7 @@ def judged(lab: Lab, **asked: Any) -> Verification:
 
 
 def violated(found: Verification) -> set[str]:
-    return {name for name, checked in found.checks.items() if checked.state is State.VIOLATED}
+    return {name for name, checked in found.checks.items() if checked.state is CheckState.VIOLATED}
 
 
 def rewrite(lab: Lab, edit: Callable[[Rows], Rows]) -> None:

@@ -13,8 +13,8 @@ from cutover.lake.batch_runs import BatchRun
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.paths import batch_uri
 from cutover.lake.tables.schemas import batch_schema
-from cutover.settings import Kafka
-from reconcile.verify.model import State
+from cutover.settings import KafkaSettings
+from reconcile.verify.model import CheckState
 from reconcile.verify.runner import verify
 from tests.integration.reconcile.lake_of import write_run
 from tests.integration.streaming.rig import MINUTE, NOON
@@ -26,7 +26,7 @@ def test_a_clean_lake_holds_in_every_check(lab: Lab) -> None:
     found = judged(lab)
 
     assert (found.exit_code, set(found.checks), found.violations) == (0, ALL, ())
-    assert {checked.state for checked in found.checks.values()} == {State.HELD}
+    assert {checked.state for checked in found.checks.values()} == {CheckState.HELD}
 
 
 def record_edit(epoch: int, edit: Callable[[EpochRecord], EpochRecord | None]) -> Callable[[Rows], Rows]:
@@ -182,7 +182,7 @@ def test_a_fold_that_forgets_rows_is_found(lab: Lab) -> None:
     found = judged(lab)
 
     assert violated(found) == {"N1", "N4", "N6", "N9"}  # no driver commits such a fold
-    assert found.checks["N5"].state is State.NOT_PROVABLE  # its files do not weigh what the folded ones did
+    assert found.checks["N5"].state is CheckState.NOT_PROVABLE  # its files do not weigh what the folded ones did
     assert "Fold in table version 5: window" in "\n".join(violation.text for violation in found.violations)
 
 
@@ -224,15 +224,15 @@ def test_a_missing_file_leaves_nothing_to_judge(lab: Lab) -> None:
     found = judged(lab)
 
     assert (found.exit_code, found.runbook) == (2, "TableUnreadable")
-    assert {checked.state for checked in found.checks.values()} == {State.NOT_PROVABLE}
+    assert {checked.state for checked in found.checks.values()} == {CheckState.NOT_PROVABLE}
 
 
 def test_a_log_out_of_reach_leaves_the_others_to_judge(lab: Lab) -> None:
-    kafka = Kafka(bootstrap_servers="127.0.0.1:9", timeout_seconds=1)
+    kafka = KafkaSettings(bootstrap_servers="127.0.0.1:9", timeout_seconds=1)
 
     found = verify(lab.settings.model_copy(update={"kafka": kafka}), lab.pipeline)
 
-    unknown = {name for name, checked in found.checks.items() if checked.state is State.NOT_PROVABLE}
+    unknown = {name for name, checked in found.checks.items() if checked.state is CheckState.NOT_PROVABLE}
     assert (found.exit_code, unknown) == (2, {"N1", "N4"})
 
 

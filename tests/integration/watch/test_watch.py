@@ -24,7 +24,7 @@ from cutover.lake.tables import checksums, commits, delta
 from cutover.lake.tables.schemas import epoch_log_schema
 from cutover.log.kafka import LogClient
 from cutover.process import current
-from cutover.settings import Kafka, Settings
+from cutover.settings import KafkaSettings, Settings
 from reconcile.watch.alerts.rules import alerts
 from reconcile.watch.facts import Unfit
 from reconcile.watch.gather import Gathering, period
@@ -170,7 +170,7 @@ def test_pipeline_without_an_epoch_is_one_clear_message(place: Settings) -> None
 
 
 def test_broker_that_does_not_answer_is_one_clear_message(place: Settings, clicks: Pipeline) -> None:
-    silent = place.model_copy(update={"kafka": Kafka(bootstrap_servers="127.0.0.1:1", timeout_seconds=1.0)})
+    silent = place.model_copy(update={"kafka": KafkaSettings(bootstrap_servers="127.0.0.1:1", timeout_seconds=1.0)})
 
     with pytest.raises(LogError, match="KafkaUnreachable"):
         Observer(silent, clicks, CLOCK).sample()

@@ -2,17 +2,17 @@ from collections.abc import Sequence
 
 import pytest
 
-from batch.plan.dirty import Horizon, Plan, Touch, cover, plan
+from batch.plan.dirty import PlanBounds, RunPlan, TouchedWindow, cover, plan
 from cutover.definition.model.windows import Interval, Sliding
 from cutover.lake.batch_runs import Range
 
 TEN = Sliding(size=10, every=10)
 
 
-def planned(scans: dict[int, int], history: Sequence[Sequence[Range]], **horizon: object) -> Plan:
+def planned(scans: dict[int, int], history: Sequence[Sequence[Range]], **horizon: object) -> RunPlan:
     """Plan over windows of ten units; `scans` names the newest scan that touched each start."""
-    touches = [Touch(window=Interval(start, start + 10), scan=scan) for start, scan in scans.items()]
-    return plan(touches, history, Horizon(**{"window": TEN, "closed": 110, **horizon}))  # type: ignore[arg-type]  # a table
+    touches = [TouchedWindow(window=Interval(start, start + 10), scan=scan) for start, scan in scans.items()]
+    return plan(touches, history, PlanBounds(**{"window": TEN, "closed": 110, **horizon}))  # type: ignore[arg-type]  # a table
 
 
 def starts(windows: Sequence[Interval]) -> tuple[int, ...]:
@@ -36,7 +36,7 @@ def test_an_open_window_is_not_computed() -> None:
 
 
 def test_without_a_watermark_no_window_is_closed() -> None:
-    assert planned({0: 0}, [], closed=None) == Plan(compute=(), computed=(), stale=(), expired=())
+    assert planned({0: 0}, [], closed=None) == RunPlan(compute=(), computed=(), stale=(), expired=())
 
 
 def test_a_stretch_that_no_record_touched_splits_no_run() -> None:
@@ -107,7 +107,7 @@ def test_a_wanted_range_is_computed_to_its_ends_where_records_are_not_missing(
 def test_a_run_that_begins_anew_covers_what_the_runs_before_it_left(
     computed: list[Range], former: list[Range], expected: list[Range]
 ) -> None:
-    made = Plan(compute=(), computed=tuple(computed), stale=(), expired=())
+    made = RunPlan(compute=(), computed=tuple(computed), stale=(), expired=())
 
     assert list(cover(made, former, until=60).computed) == expected
     assert cover(made, former, until=None) == made

@@ -10,7 +10,7 @@ from cutover.definition import AfterCount, AtWatermark, Count, Fixed, Global, Pi
 from cutover.definition.checks.lint import kafka_warnings, warnings
 from cutover.definition.model.triggers import Trigger
 from cutover.definition.model.windows import Window
-from cutover.settings import Kafka
+from cutover.settings import KafkaSettings
 
 CSV = """event_time,arrival_time,shop,paid
 1357035300,1357035420,a,5
@@ -79,7 +79,7 @@ def test_produce_refuses_bad_arguments(home: Path, capsys: pytest.CaptureFixture
 
 
 def test_lint_warns_of_unsafe_client_settings() -> None:
-    kafka = Kafka(bootstrap_servers="kafka.example:9092", client={"interceptor.classes": "x", "client.id": "a"})
+    kafka = KafkaSettings(bootstrap_servers="kafka.example:9092", client={"interceptor.classes": "x", "client.id": "a"})
 
     assert [text.split(":")[0] for text in kafka_warnings(kafka)] == ["kafka.client", "kafka.protocol"]
 

@@ -7,21 +7,31 @@ import pytest
 
 from cutover.definition.model.pipeline import Policy
 from cutover.lake.control.stages import Stage
-from reconcile.gate.decide import EXPIRES_AFTER, Decision, Evidence, Lost, Present, Replay, Run, consecutive, decide
+from reconcile.gate.decide import (
+    EXPIRES_AFTER,
+    EvidenceRun,
+    GateDecision,
+    GateEvidence,
+    LostWindows,
+    PresentState,
+    Replayability,
+    consecutive,
+    decide,
+)
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 POLICY = Policy(runs=3)
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
-ROOMY = Replay(retention=None, needed=HOUR)
+ROOMY = Replayability(retention=None, needed=HOUR)
 
 
-def run(epoch: int, *, age: timedelta = HOUR, **changes: Any) -> Run:
+def run(epoch: int, *, age: timedelta = HOUR, **changes: Any) -> EvidenceRun:
     fields: dict[str, Any] = {"outcome": "EXPLAINED", "within": True, "windows": 9} | changes
-    return Run(run_id=f"r{epoch}", at=NOW - age, epoch=epoch, **fields)
+    return EvidenceRun(run_id=f"r{epoch}", at=NOW - age, epoch=epoch, **fields)
 
 
-def advance(*runs: Run, stage: Stage = Stage.LAMBDA, replay: Replay | None = ROOMY) -> Decision:
-    return decide(stage, Evidence(runs=runs, replay=replay), "advance", POLICY, NOW)
+def advance(*runs: EvidenceRun, stage: Stage = Stage.LAMBDA, replay: Replayability | None = ROOMY) -> GateDecision:
+    return decide(stage, GateEvidence(runs=runs, replay=replay), "advance", POLICY, NOW)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +63,7 @@ def advance(*runs: Run, stage: Stage = Stage.LAMBDA, replay: Replay | None = ROO
         pytest.param([run(1, age=-EXPIRES_AFTER - HOUR), run(2), run(3)], [2, 3], id="of a clock that ran ahead"),
     ],
 )
-def test_row_of_runs_that_count(runs: list[Run], expected: list[int]) -> None:
+def test_row_of_runs_that_count(runs: list[EvidenceRun], expected: list[int]) -> None:
     assert [r.epoch for r in consecutive(tuple(runs), NOW)] == expected
 
 
@@ -78,35 +88,39 @@ def test_enough_evidence_moves_one_stage_on(stage: Stage, target: Stage | None) 
         ),
         pytest.param(advance(run(1), run(2), run(3), replay=None), ["replay"], id="log silent"),
         pytest.param(
-            advance(run(1), run(2), run(3), replay=Replay(retention=HOUR, needed=HOUR)), ["replay"], id="kept too short"
+            advance(run(1), run(2), run(3), replay=Replayability(retention=HOUR, needed=HOUR)),
+            ["replay"],
+            id="kept too short",
         ),
         pytest.param(
-            advance(run(1), run(2), run(3), replay=Replay(retention=DAY, needed=None)), ["replay"], id="not measured"
+            advance(run(1), run(2), run(3), replay=Replayability(retention=DAY, needed=None)),
+            ["replay"],
+            id="not measured",
         ),
     ],
 )
-def test_missing_evidence_refuses_and_is_named(decision: Decision, missing: list[str]) -> None:
+def test_missing_evidence_refuses_and_is_named(decision: GateDecision, missing: list[str]) -> None:
     assert (decision.allowed, [line.split(":")[0] for line in decision.missing]) == (False, missing)
 
 
 def test_retention_of_twice_the_replay_is_enough() -> None:
-    assert advance(run(1), run(2), run(3), replay=Replay(retention=2 * HOUR, needed=HOUR)).allowed
+    assert advance(run(1), run(2), run(3), replay=Replayability(retention=2 * HOUR, needed=HOUR)).allowed
 
 
 @pytest.mark.parametrize(
     ("stage", "target"), [(Stage.KAPPA, Stage.SHADOW), (Stage.SHADOW, Stage.LAMBDA), (Stage.LAMBDA, None)]
 )
 def test_rollback_asks_for_no_evidence(stage: Stage, target: Stage | None) -> None:
-    decision = decide(stage, Evidence(), "rollback", POLICY, NOW)
+    decision = decide(stage, GateEvidence(), "rollback", POLICY, NOW)
 
     assert (decision.target, decision.allowed) == (target, target is not None)
 
 
-LOSS = Lost(accepted=NOW - 2 * HOUR, until=500, text="20 offsets of flights were lost")
+LOSS = LostWindows(accepted=NOW - 2 * HOUR, until=500, text="20 offsets of flights were lost")
 
 
-def with_loss(*runs: Run) -> Decision:
-    return decide(Stage.LAMBDA, Evidence(runs=runs, replay=ROOMY, losses=(LOSS,)), "advance", POLICY, NOW)
+def with_loss(*runs: EvidenceRun) -> GateDecision:
+    return decide(Stage.LAMBDA, GateEvidence(runs=runs, replay=ROOMY, losses=(LOSS,)), "advance", POLICY, NOW)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +142,7 @@ def with_loss(*runs: Run) -> Decision:
     ],
 )
 def test_evidence_begins_anew_behind_what_a_loss_touched(
-    runs: list[Run], counted: list[int], missing: list[str]
+    runs: list[EvidenceRun], counted: list[int], missing: list[str]
 ) -> None:
     decision = with_loss(*runs)
 
@@ -154,15 +168,15 @@ def test_loss_that_stands_in_the_way_is_named() -> None:
         pytest.param([run(5), run(5, whole=False, within=False)], False, id="a range that is bad"),
     ],
 )
-def test_newest_run_is_that_at_the_newest_cut(runs: list[Run], met: bool) -> None:
+def test_newest_run_is_that_at_the_newest_cut(runs: list[EvidenceRun], met: bool) -> None:
     condition = next(c for c in advance(*runs).conditions if c.name == "newest run")
 
     assert condition.met is met
 
 
-def now(**changes: Any) -> Present:
+def now(**changes: Any) -> PresentState:
     fields: dict[str, Any] = {"run": run(3), "reason": "Agree."} | changes
-    return Present(**fields)
+    return PresentState(**fields)
 
 
 @pytest.mark.parametrize(
@@ -176,8 +190,8 @@ def now(**changes: Any) -> Present:
         pytest.param(now(pages=("LogDataLost: gone",)), ["alerts now"], id="the stream stands"),
     ],
 )
-def test_what_is_there_now_shuts_the_gate_with_its_reason(present: Present, missing: list[str]) -> None:
-    evidence = Evidence(runs=(run(1), run(2), run(3)), replay=ROOMY, present=present)
+def test_what_is_there_now_shuts_the_gate_with_its_reason(present: PresentState, missing: list[str]) -> None:
+    evidence = GateEvidence(runs=(run(1), run(2), run(3)), replay=ROOMY, present=present)
     decision = decide(Stage.LAMBDA, evidence, "advance", POLICY, NOW)
 
     assert (decision.allowed, [line.split(":")[0] for line in decision.missing]) == (not missing, missing)

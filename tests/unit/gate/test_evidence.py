@@ -13,7 +13,7 @@ from cutover.lake.control.stages import Stage
 from cutover.lake.control.versions import Version
 from cutover.lake.epochs.epoch_log import EpochRecord
 from reconcile.gate import evidence
-from reconcile.gate.decide import Decision, Evidence, Run
+from reconcile.gate.decide import EvidenceRun, GateDecision, GateEvidence
 from reconcile.judgement.records import lines
 from reconcile.watch import retention
 from tests.integration.streaming import rig
@@ -43,7 +43,7 @@ def row(epoch: int | None, **changes: Any) -> dict[str, Any]:
     return base | changes
 
 
-def runs(rows: list[dict[str, Any]], **of: Any) -> tuple[Run, ...]:
+def runs(rows: list[dict[str, Any]], **of: Any) -> tuple[EvidenceRun, ...]:
     return evidence.runs(lines(rows), VERSION, **of)
 
 
@@ -200,17 +200,17 @@ def test_replay_time_is_unknown_before_an_epoch_with_records() -> None:
 
 def test_hash_changes_with_the_evidence() -> None:
     def kept(number: int) -> str:
-        run = Run(run_id="r", at=AT, epoch=number, outcome="EXPLAINED", within=True)
-        decision = Decision(move="advance", stage=Stage.LAMBDA, target=Stage.SHADOW, counted=(run,))
-        return str(json.loads(evidence.record(decision, Evidence()))["hash"])
+        run = EvidenceRun(run_id="r", at=AT, epoch=number, outcome="EXPLAINED", within=True)
+        decision = GateDecision(move="advance", stage=Stage.LAMBDA, target=Stage.SHADOW, counted=(run,))
+        return str(json.loads(evidence.record(decision, GateEvidence()))["hash"])
 
     assert kept(1) == kept(1)
     assert kept(1) != kept(2)
 
 
 def test_recorded_hash_can_be_checked() -> None:
-    decision = Decision(move="rollback", stage=Stage.SHADOW, target=Stage.LAMBDA)
-    kept = json.loads(evidence.record(decision, Evidence(result_fingerprint="aa")))
+    decision = GateDecision(move="rollback", stage=Stage.SHADOW, target=Stage.LAMBDA)
+    kept = json.loads(evidence.record(decision, GateEvidence(result_fingerprint="aa")))
 
     assert evidence.digest(kept) == kept["hash"]
 

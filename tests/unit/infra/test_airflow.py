@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cutover.settings import Kafka, Settings
+from cutover.settings import KafkaSettings, Settings
 from infra.airflow import instance as airflow
 from infra.processes.ports import Ports
 
@@ -33,7 +33,7 @@ def test_another_airflow_of_the_shell_is_left_out(settings: Settings) -> None:
 def test_tasks_get_the_installation_by_absolute_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
-    found = environment(Settings(home=Path("state"), kafka=Kafka(bootstrap_servers="log:9092")))
+    found = environment(Settings(home=Path("state"), kafka=KafkaSettings(bootstrap_servers="log:9092")))
 
     assert found["CUTOVER_HOME"] == str(tmp_path / "state")
     assert found["CUTOVER_PIPELINES"] == str(tmp_path / "pipelines")

@@ -4,7 +4,7 @@ import pytest
 
 from cutover.errors import DefinitionError
 from infra import doctor
-from infra.broker.timestamps import LONG, Topic
+from infra.broker.timestamps import LONG, TopicTimestamps
 from infra.install import java
 
 
@@ -28,16 +28,20 @@ def test_no_java_does_not_fit() -> None:
 
 
 def test_a_topic_without_a_bound_on_timestamps_is_noted() -> None:
-    topic = Topic(name="t", kind="CreateTime", ahead_ms=LONG)
+    topic = TopicTimestamps(name="t", kind="CreateTime", ahead_ms=LONG)
 
     assert not topic.bounded
     assert "LogAppendTime" in topic.hint
 
 
 @pytest.mark.parametrize(
-    "topic", [Topic(name="t", kind="LogAppendTime", ahead_ms=LONG), Topic(name="t", kind="CreateTime", ahead_ms=1)]
+    "topic",
+    [
+        TopicTimestamps(name="t", kind="LogAppendTime", ahead_ms=LONG),
+        TopicTimestamps(name="t", kind="CreateTime", ahead_ms=1),
+    ],
 )
-def test_a_topic_with_the_brokers_clock_or_a_bound_is_fine(topic: Topic) -> None:
+def test_a_topic_with_the_brokers_clock_or_a_bound_is_fine(topic: TopicTimestamps) -> None:
     assert topic.bounded
 
 

@@ -3,27 +3,27 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from cutover.settings import Kafka, Settings, Spark
+from cutover.settings import KafkaSettings, Settings, SparkSettings
 from infra import settings_table
-from infra.settings_table import HIDDEN, Row
+from infra.settings_table import HIDDEN, SettingRow
 
 
-def row(settings: Settings, name: str, **environment: str) -> Row:
+def row(settings: Settings, name: str, **environment: str) -> SettingRow:
     found = settings_table.rows(settings, environment=environment, toml={"kafka": {"user": "u"}})
     return next(r for r in found if r.name == name)
 
 
 def test_a_password_is_hidden() -> None:
-    assert row(Settings(kafka=Kafka(password=SecretStr("p4ss"))), "kafka.password").value == HIDDEN
+    assert row(Settings(kafka=KafkaSettings(password=SecretStr("p4ss"))), "kafka.password").value == HIDDEN
 
 
 def test_the_path_of_a_password_file_is_shown() -> None:
-    assert row(Settings(kafka=Kafka(password_file=Path("/p"))), "kafka.password_file").value == "/p"
+    assert row(Settings(kafka=KafkaSettings(password_file=Path("/p"))), "kafka.password_file").value == "/p"
 
 
 @pytest.mark.parametrize("key", ["spark.hadoop.fs.s3a.secret.key", "spark.hadoop.fs.s3a.access.key", "x.token"])
 def test_a_secret_among_the_passed_through_confs_is_hidden(key: str) -> None:
-    shown = row(Settings(spark=Spark(conf={key: "p4ss", "spark.ui.enabled": "false"})), "spark.conf").value
+    shown = row(Settings(spark=SparkSettings(conf={key: "p4ss", "spark.ui.enabled": "false"})), "spark.conf").value
 
     assert shown == ", ".join(sorted([f"{key}={HIDDEN}", "spark.ui.enabled=false"]))
 

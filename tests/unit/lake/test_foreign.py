@@ -8,7 +8,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from cutover.lake.integrity import foreign_commits, table_weights
-from cutover.lake.integrity.foreign_commits import Change, Kind
+from cutover.lake.integrity.foreign_commits import Kind, TableChange
 from cutover.lake.tables import checksums, commits, delta
 
 SCHEMA = pa.schema([("n", pa.int64()), ("text", pa.string())])
@@ -50,7 +50,7 @@ CHANGES: list[tuple[str, Callable[[str], object], int, int]] = [
 NAMES = [f"{number}-{change[0]}" for number, change in enumerate(CHANGES)]
 
 
-def found(uri: str, expected: int) -> Change:
+def found(uri: str, expected: int) -> TableChange:
     change = foreign_commits.change(DeltaTable(uri), expected)
     assert change is not None
     return change

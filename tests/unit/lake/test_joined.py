@@ -1,7 +1,7 @@
 """Which version of a dimension each record was joined with, by its place in the log."""
 
 from cutover.lake.dimensions import joined_versions
-from cutover.lake.dimensions.joined_versions import END, Span
+from cutover.lake.dimensions.joined_versions import END, VersionSpan
 from cutover.lake.epochs.epoch_log import EpochRecord
 
 
@@ -13,8 +13,8 @@ def record(epoch: int, start: dict[int, int], end: dict[int, int], version: int 
     )  # fmt: skip
 
 
-def span(partition: int, first: int, end: int, version: int, table_id: str = "x") -> Span:
-    return Span(partition=partition, first=first, next=end, version=version, table_id=table_id)
+def span(partition: int, first: int, end: int, version: int, table_id: str = "x") -> VersionSpan:
+    return VersionSpan(partition=partition, first=first, next=end, version=version, table_id=table_id)
 
 
 EPOCHS = [
@@ -56,6 +56,6 @@ def test_sides_are_apart_where_version_or_table_differ() -> None:
 
 
 def test_a_version_in_whose_place_another_was_read_is_told() -> None:
-    gone = Span(partition=0, first=0, next=5, version=9, table_id="x", instead_of=3)
+    gone = VersionSpan(partition=0, first=0, next=5, version=9, table_id="x", instead_of=3)
 
     assert joined_versions.instead({"ads": (gone, span(0, 5, 9, 9)), "shops": (span(0, 0, 9, 1),)}) == {"ads": [3]}

@@ -3,7 +3,7 @@ import sys
 from pathlib import Path
 
 from cutover.engine import queries, scratch
-from cutover.settings import Read, Settings
+from cutover.settings import ReadSettings, Settings
 
 
 def test_what_does_not_fit_into_memory_goes_to_a_folder_of_the_connection_and_is_gone_with_it(tmp_path: Path) -> None:
@@ -22,7 +22,7 @@ def test_what_does_not_fit_into_memory_goes_to_a_folder_of_the_connection_and_is
 
 
 def test_bounds_of_a_reader_come_from_the_settings(tmp_path: Path) -> None:
-    settings = Settings(home=tmp_path, read=Read(memory="300MiB"))
+    settings = Settings(home=tmp_path, read=ReadSettings(memory="300MiB"))
 
     with queries.connect(queries.reading(settings)) as connection:
         limit = connection.execute("SELECT current_setting('memory_limit')").fetchone()

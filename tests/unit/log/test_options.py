@@ -8,14 +8,14 @@ from pydantic import SecretStr
 from cutover.errors import DefinitionError, LogError
 from cutover.log import options
 from cutover.log.kafka import LogClient
-from cutover.settings import Kafka, Settings
+from cutover.settings import KafkaSettings, Settings
 
 NOBODY = "127.0.0.1:1"
-SECURE = Kafka(protocol="SASL_SSL", mechanism="SCRAM-SHA-512", user="u", password=SecretStr('p"4\\ss'))
+SECURE = KafkaSettings(protocol="SASL_SSL", mechanism="SCRAM-SHA-512", user="u", password=SecretStr('p"4\\ss'))
 
 
 def client(home: Path, **kafka: object) -> LogClient:
-    return LogClient(Settings(home=home, kafka=Kafka(bootstrap_servers=NOBODY, timeout_seconds=1, **kafka)))
+    return LogClient(Settings(home=home, kafka=KafkaSettings(bootstrap_servers=NOBODY, timeout_seconds=1, **kafka)))
 
 
 @pytest.mark.parametrize("key", sorted(options.ALLOWED))
@@ -37,14 +37,14 @@ def test_a_value_that_the_client_does_not_take_is_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "kafka",
     [
-        Kafka(protocol="SASL_SSL"),
-        Kafka(mechanism="PLAIN", user="u", password=SecretStr("p")),
-        Kafka(protocol="SSL", mechanism="PLAIN", user="u", password=SecretStr("p")),
-        Kafka(protocol="SASL_SSL", mechanism="PLAIN", user="u"),
-        Kafka(protocol="SASL_SSL", mechanism="PLAIN", user="u", password_file=Path("nowhere")),
+        KafkaSettings(protocol="SASL_SSL"),
+        KafkaSettings(mechanism="PLAIN", user="u", password=SecretStr("p")),
+        KafkaSettings(protocol="SSL", mechanism="PLAIN", user="u", password=SecretStr("p")),
+        KafkaSettings(protocol="SASL_SSL", mechanism="PLAIN", user="u"),
+        KafkaSettings(protocol="SASL_SSL", mechanism="PLAIN", user="u", password_file=Path("nowhere")),
     ],
 )
-def test_half_a_login_is_refused_by_name(kafka: Kafka) -> None:
+def test_half_a_login_is_refused_by_name(kafka: KafkaSettings) -> None:
     with pytest.raises(DefinitionError, match=r"`kafka\.(protocol|mechanism|password_file)`"):
         options.check(kafka)
 
@@ -58,7 +58,7 @@ def test_both_clients_log_in_alike() -> None:
 
 
 def test_sparks_consumers_do_not_wait_long_at_the_end_of_the_log() -> None:
-    assert options.spark(Kafka(), NOBODY)["kafka.fetch.max.wait.ms"] == options.FETCH_WAIT_MS
+    assert options.spark(KafkaSettings(), NOBODY)["kafka.fetch.max.wait.ms"] == options.FETCH_WAIT_MS
 
 
 def test_a_position_that_nobody_could_look_at_is_not_taken_for_an_empty_one(tmp_path: Path) -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from cutover.errors import DefinitionError
-from cutover.log.sending.produced import Produced, Sent
+from cutover.log.sending.produced import Produced, ProducedRun
 
-SENT = Sent(sha256="a", file="a.csv", start=10, end=20, records=5, at="2013-01-01T00:00:00", finished=True)
+SENT = ProducedRun(sha256="a", file="a.csv", start=10, end=20, records=5, at="2013-01-01T00:00:00", finished=True)
 
 
 def test_same_file_and_range_is_refused(tmp_path: Path) -> None:
@@ -19,7 +19,7 @@ def test_same_file_and_range_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("other", [replace(SENT, sha256="b"), replace(SENT, start=20, end=None)])
-def test_another_file_or_range_is_not(tmp_path: Path, other: Sent) -> None:
+def test_another_file_or_range_is_not(tmp_path: Path, other: ProducedRun) -> None:
     Produced(tmp_path, "id").note(SENT)
 
     Produced(tmp_path, "id").refuse_repeat(other, "t")

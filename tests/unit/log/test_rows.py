@@ -10,7 +10,7 @@ import pytest
 from cutover.definition import Count, Fixed, Pipeline, Topic
 from cutover.errors import DefinitionError
 from cutover.log.sending import lines
-from cutover.log.sending.rows import MAX_MESSAGE, Notes, Row, read_rows
+from cutover.log.sending.rows import MAX_MESSAGE, FileRecord, Notes, read_rows
 from cutover.records.classes import Reason
 from cutover.records.reference.parse import parse
 
@@ -25,7 +25,7 @@ PIPELINE = Pipeline(name="p", source=TOPIC, key=("k", "i"), window=Fixed(hours=1
 HEADER = "at,seen,k,i,x,d,b,day\n"
 
 
-def rows(path: Path, notes: Notes | None = None) -> list[Row]:
+def rows(path: Path, notes: Notes | None = None) -> list[FileRecord]:
     return list(read_rows(path, PIPELINE, notes or Notes()))
 
 

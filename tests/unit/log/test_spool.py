@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from cutover.log.sending import spool as spool_module
-from cutover.log.sending.rows import Row
+from cutover.log.sending.rows import FileRecord
 from cutover.log.sending.spool import Spool
 
 
-def row(line: int, log_micros: int | None, key: bytes | None = b"k") -> Row:
-    return Row(line=line, log_micros=log_micros, key=key, value=b"v%d" % line)
+def row(line: int, log_micros: int | None, key: bytes | None = b"k") -> FileRecord:
+    return FileRecord(line=line, log_micros=log_micros, key=key, value=b"v%d" % line)
 
 
 @pytest.fixture(params=[2, 1_000])

@@ -21,7 +21,7 @@ from cutover.definition import (
 from cutover.definition.model.triggers import Trigger
 from cutover.definition.model.windows import Window
 from cutover.panes import batch, reference
-from cutover.panes.model import Estimator, Outcome, Row, Setting
+from cutover.panes.model import Estimator, InputRow, Outcome, Setting
 
 MILLISECOND = 1_000
 ONE_KEY, MANY_KEYS = 1, 1_000_000
@@ -29,7 +29,7 @@ ONE_KEY, MANY_KEYS = 1, 1_000_000
 
 def setting(points: int, keys: int, window: Window, trigger: Trigger, apart: int) -> Setting:
     rows = tuple(
-        Row(
+        InputRow(
             event_time=(number * apart - number * 7 % 40) * MILLISECOND,
             processing_time=number * MILLISECOND,
             key=number % keys,

@@ -18,7 +18,7 @@ from cutover.definition import (
     Until,
 )
 from cutover.definition.model.triggers import Once, Trigger
-from cutover.panes.machine import Ended, Machine, Moment, begin, noted, recalled
+from cutover.panes.machine import Ended, Machine, TriggerMoment, begin, noted, recalled
 
 CHOICES: list[Once] = [
     AfterCount(2),
@@ -48,7 +48,9 @@ def after(machine: Machine | Ended, steps: list[tuple[bool, bool, bool]]) -> tup
         if isinstance(machine, Ended):
             break
         machine = machine.with_rows(now * 1_000, 1) if comes else machine
-        moment = Moment(now=now * 1_000, passed=passed, passes=passed and not has_passed, settled=True, epoch_ends=ends)
+        moment = TriggerMoment(
+            now=now * 1_000, passed=passed, passes=passed and not has_passed, settled=True, epoch_ends=ends
+        )
         has_passed = passed
         fired.append(machine.is_ready(moment))
         machine = machine.fired(moment) if fired[-1] else machine

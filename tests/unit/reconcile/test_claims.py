@@ -10,7 +10,7 @@ from cutover.definition.model.windows import Interval
 from cutover.log.kafka import RawRecord
 from cutover.records import reference
 from cutover.records.classes import Class
-from cutover.records.reference import Result, Row
+from cutover.records.reference import Result, ResultRow
 from cutover.records.reference.place import placed
 from reconcile.attribution import claims
 from tests.support.claimed import places_of, rows_at, told
@@ -47,7 +47,7 @@ def both(pipeline: Pipeline, *epochs: Sequence[Send]) -> tuple[Sequence[RawRecor
     return log, reference.run(pipeline, log, epochs=ends), reference.run(pipeline, log)
 
 
-def spoilt(rows: list[tuple[Interval, Row]], **values: object) -> list[tuple[Interval, Row]]:
+def spoilt(rows: list[tuple[Interval, ResultRow]], **values: object) -> list[tuple[Interval, ResultRow]]:
     return [(window, replace(row, measures={**row.measures, **values})) for window, row in rows]
 
 

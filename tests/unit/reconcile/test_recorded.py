@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconcile.judgement import lifecycle, records
-from reconcile.judgement.records import Recorded
+from reconcile.judgement.records import RecordedComparison
 
 AT = datetime(2026, 11, 22, tzinfo=UTC)
 BROKEN = {"seal": {"breaches": [{"code": "folded", "message": "m"}]}}
@@ -113,7 +113,7 @@ def state(run: str, state_: str) -> dict[str, Any]:
     return PLACE | {"run_id": run, "state": state_, "at": AT}
 
 
-def opened(lines: tuple[Recorded, ...], rows: list[dict[str, Any]]) -> int:
+def opened(lines: tuple[RecordedComparison, ...], rows: list[dict[str, Any]]) -> int:
     return len(lifecycle.folded(rows, {one.run_id: records.position(one, 0) for one in lines}))
 
 

@@ -6,14 +6,14 @@ import pytest
 
 from cutover.definition import Policy
 from reconcile.judgement import verdict
-from reconcile.judgement.verdict import Judged, decide, late_share
+from reconcile.judgement.verdict import VerdictInput, decide, late_share
 from reconcile.result.outcome import Events, Rows, Seal, SealBreach, Verdict, Windows
 
 POLICY = Policy(max_late_share=0.001)
 
 
-def judged(*, explained: int = 0, unexplained: int = 0, share: float = 0.0, compared: int = 10) -> Judged:
-    return Judged(
+def judged(*, explained: int = 0, unexplained: int = 0, share: float = 0.0, compared: int = 10) -> VerdictInput:
+    return VerdictInput(
         windows=Windows(compared=compared, different=min(1, explained + unexplained), open=2),
         rows=Rows(compared=1_234),
         explained=explained,
@@ -34,7 +34,7 @@ def judged(*, explained: int = 0, unexplained: int = 0, share: float = 0.0, comp
         (judged(explained=3, unexplained=1, share=0.0001), (Verdict.DIVERGED, 1, False)),
     ],
 )
-def test_the_verdict_follows_from_what_was_found(found: Judged, expected: tuple[Verdict, int, bool]) -> None:
+def test_the_verdict_follows_from_what_was_found(found: VerdictInput, expected: tuple[Verdict, int, bool]) -> None:
     decision = decide(found, POLICY)
 
     assert (decision.verdict, decision.exit_code, decision.policy.within) == expected
@@ -91,7 +91,7 @@ LATE = " 7 late events, 0.05 % of all in these windows, explain every difference
         (judged(explained=2, unexplained=1), DIFFER + " 1 row has no explanation, 2 have."),
     ],
 )
-def test_the_sentence_says_the_numbers(found: Judged, sentence: str) -> None:
+def test_the_sentence_says_the_numbers(found: VerdictInput, sentence: str) -> None:
     decision = decide(found, POLICY)
 
     assert verdict.sentence(decision.verdict, found, Events(late=7), decision.policy) == sentence

@@ -11,7 +11,7 @@ from cutover.definition import Avg, Count, Fixed, Lateness, Lookup, Max, Pipelin
 from cutover.errors import DefinitionError
 from cutover.log.kafka import RawRecord
 from cutover.records.classes import Class, Reason
-from cutover.records.reference import LedgerRow, Result, run
+from cutover.records.reference import Result, UncountedPair, run
 
 HOUR = 3600
 MICROS = 1_000_000
@@ -62,7 +62,7 @@ def test_a_failing_expression_makes_a_record_malformed_even_where_it_would_be_fi
     result = run(PIPELINE, [record(0, {"at": 10, "k": "a", "v": 99, "w": 0})])
 
     assert result.ledger == {
-        LedgerRow(
+        UncountedPair(
             cls=Class.MALFORMED, partition=0, offset=0, window_start=None, event_time=None, reason=Reason.EXPRESSION
         )
     }

@@ -1,8 +1,8 @@
-from cutover.records.reading.segments import MOST, NEAR, Span, reads
+from cutover.records.reading.segments import MOST, NEAR, OffsetSpan, reads
 
 
-def span(partition: int, first: int, last: int) -> Span:
-    return Span(partition=partition, first=first, last=last)
+def span(partition: int, first: int, last: int) -> OffsetSpan:
+    return OffsetSpan(partition=partition, first=first, last=last)
 
 
 def test_nothing_to_read_needs_no_read() -> None:

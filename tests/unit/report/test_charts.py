@@ -10,10 +10,10 @@ from markupsafe import Markup
 
 from cutover.svg import NARROW, WIDE
 from reconcile.report import charts, deeper, epochs, lateness, waterfall, windows
-from reconcile.result.outcome import LatenessBin, Reconciliation, Sides, Waterfall, WaterfallStep, WindowPoint
+from reconcile.result.outcome import LatenessBin, Reconciliation, SideNames, Waterfall, WaterfallStep, WindowPoint
 from tests.support.reconciliations import START, flights, iso
 
-SIDES = Sides()
+SIDES = SideNames()
 BOTH = pytest.mark.parametrize("width", [WIDE, NARROW])
 
 

@@ -22,10 +22,10 @@ from reconcile.result.outcome import (
     LostRange,
     PolicyResult,
     Reconciliation,
-    Sample,
+    SampleRecord,
     Seal,
     SealBreach,
-    Sides,
+    SideNames,
     Verdict,
     WaterfallStep,
     WorstKey,
@@ -97,12 +97,12 @@ def hostile(text: str) -> Reconciliation:
     change = Difference(
         window_start=text, key=key, measure=text, kind=text, streaming=text, batch=text, difference=text, cause=text
     )
-    sample = Sample(class_=text, partition=0, offset=1, event_time=text, window_start=text, key=key, reason=text)
+    sample = SampleRecord(class_=text, partition=0, offset=1, event_time=text, window_start=text, key=key, reason=text)
     step = WaterfallStep(cause=text, amount=1)
     return replace(
         result,
         sentence=text,
-        sides=Sides(expected=text, actual=text),
+        sides=SideNames(expected=text, actual=text),
         seal=replace(result.seal, breaches=(SealBreach(code=text, message=text, file=text),), isolation=text),
         causes={text: Cause(rows=1, events=1)},
         policy=PolicyResult(reasons=(text,)),
@@ -193,7 +193,7 @@ def test_empty_comparison_says_so_in_words() -> None:
 
 
 def test_tables_of_another_origin_have_no_seal() -> None:
-    html = page.render(replace(flights(), kind="tables", sides=Sides(expected="left", actual="right"), seal=Seal()))
+    html = page.render(replace(flights(), kind="tables", sides=SideNames(expected="left", actual="right"), seal=Seal()))
 
     assert 'id="seal"' not in html
     assert 'id="differences"' in html

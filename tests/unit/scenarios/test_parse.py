@@ -30,7 +30,7 @@ from cutover.definition.measures.kinds import Measure
 from cutover.definition.model.triggers import DEFAULT, Trigger
 from cutover.definition.model.windows import FOREVER, Window
 from cutover.errors import DefinitionError
-from cutover.panes.model import Estimator, Ideal, Step
+from cutover.panes.model import Estimator, Ideal, WatermarkStep
 from cutover.scenarios.reading import setting
 from cutover.scenarios.reading.times import Style
 from tests.support.scenario_parts import (
@@ -134,13 +134,13 @@ def test_trigger(given: object, trigger: Trigger) -> None:
 def test_bounded_input_knows_everything_once_all_rows_are_in() -> None:
     found = parsed(watermark={"type": "bounded"}).setting
 
-    assert found.watermark == (Step(processing_time=NOON + 319 * SECOND, watermark=FOREVER),)
+    assert found.watermark == (WatermarkStep(processing_time=NOON + 319 * SECOND, watermark=FOREVER),)
 
 
 def test_bounded_input_may_be_known_later() -> None:
     found = parsed(watermark={"type": "bounded", "processing_time": "12:06:00"}).setting
 
-    assert found.watermark == (Step(processing_time=NOON + 360 * SECOND, watermark=FOREVER),)
+    assert found.watermark == (WatermarkStep(processing_time=NOON + 360 * SECOND, watermark=FOREVER),)
 
 
 def test_watermark_steps_may_reach_the_end_of_time() -> None:

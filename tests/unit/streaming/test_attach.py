@@ -8,7 +8,7 @@ import pytest
 
 from cutover.clock import SystemClock
 from cutover.errors import LakeError
-from cutover.settings import Kafka, Settings
+from cutover.settings import KafkaSettings, Settings
 from streaming.process import detached, heartbeat
 from streaming.process.heartbeat import first_beat, replace_json
 from streaming.process.lock import only_driver
@@ -20,7 +20,7 @@ def installation(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyP
     text = 'from tests.integration.streaming import rig\n\nclicks = rig.pipeline("clicks")\n'
     (tmp_path / "clicks.py").write_text(text, encoding="utf-8")
     monkeypatch.setenv("CUTOVER_KAFKA__TIMEOUT_SECONDS", "1")
-    return settings.model_copy(update={"pipelines": tmp_path, "kafka": Kafka()})
+    return settings.model_copy(update={"pipelines": tmp_path, "kafka": KafkaSettings()})
 
 
 def test_the_slower_of_two_starts_finds_the_driver_of_the_faster_one(

@@ -11,7 +11,7 @@ import pytest
 from cutover.clock import SystemClock
 from cutover.settings import Settings
 from streaming.process import heartbeat
-from streaming.process.heartbeat import Beat, first_beat
+from streaming.process.heartbeat import HeartbeatWriter, first_beat
 from tests.support.until import until
 
 
@@ -42,7 +42,7 @@ def test_zombie_is_not_alive() -> None:
 
 def test_last_beat_says_how_it_ended(settings: Settings) -> None:
     path = heartbeat.folder(settings, "clicks") / "heartbeat.json"
-    beat = Beat(path, first_beat("run", SystemClock()), seconds=60, clock=SystemClock())
+    beat = HeartbeatWriter(path, first_beat("run", SystemClock()), seconds=60, clock=SystemClock())
     beat.start()
     beat.say(epoch=41, lag=3)
     beat.end(state="FAILED", error="no", runbook="StreamFenced", exit_code=2)
@@ -63,7 +63,7 @@ def test_end_said_while_a_beat_is_written_is_the_last_one(settings: Settings, mo
         write(file, value)
 
     monkeypatch.setattr(heartbeat, "replace_json", slow)
-    beat = Beat(path, first_beat("run", SystemClock()), seconds=0.01, clock=SystemClock())
+    beat = HeartbeatWriter(path, first_beat("run", SystemClock()), seconds=0.01, clock=SystemClock())
     beat.start()
     assert writing.wait(10)
     threading.Timer(0.2, go.set).start()
@@ -76,7 +76,7 @@ def test_end_said_while_a_beat_is_written_is_the_last_one(settings: Settings, mo
 
 def test_change_of_state_is_written_at_once(settings: Settings) -> None:
     path = heartbeat.folder(settings, "clicks") / "heartbeat.json"
-    beat = Beat(path, first_beat("run", SystemClock()), seconds=3600, clock=SystemClock())
+    beat = HeartbeatWriter(path, first_beat("run", SystemClock()), seconds=3600, clock=SystemClock())
     beat.start()
     beat.say(state="BACKPRESSURED")
     until(lambda: json.loads(path.read_text(encoding="utf-8"))["state"] == "BACKPRESSURED")

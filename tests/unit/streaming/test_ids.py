@@ -17,7 +17,7 @@ from cutover.lake.tables.schemas import epoch_log_schema
 from cutover.settings import Settings
 from streaming.compaction import id_expiry
 from streaming.microbatch import dedup_state
-from streaming.microbatch.dedup_state import Ids
+from streaming.microbatch.dedup_state import DedupState
 
 PIPELINE = Pipeline(
     name="p",
@@ -48,15 +48,15 @@ def candidates(pairs: list[Candidate]) -> pa.Table:
     return pa.table(columns)
 
 
-def told(looked: dedup_state.Looked) -> tuple[set[int], list[Candidate]]:
+def told(looked: dedup_state.LookupResult) -> tuple[set[int], list[Candidate]]:
     new = zip(looked.new["id"].to_pylist(), looked.new["event_time"].to_pylist(), strict=True)
     return set(looked.twins["offset"].to_pylist()), sorted(new)
 
 
 @pytest.fixture
-def remembering(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Ids:
+def remembering(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> DedupState:
     monkeypatch.setattr(dedup_state, "RECENT", 4)
-    return Ids(settings, PIPELINE)
+    return DedupState(settings, PIPELINE)
 
 
 @depth(max_examples=20, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -65,7 +65,7 @@ def test_a_look_tells_twins_as_a_set_would(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, epochs: list[list[Candidate]]
 ) -> None:
     monkeypatch.setattr(dedup_state, "RECENT", 4)
-    remembered, seen = Ids(settings, PIPELINE), set[Candidate]()
+    remembered, seen = DedupState(settings, PIPELINE), set[Candidate]()
     for epoch in epochs:
         expected, new = set(), []
         for offset, pair in enumerate(epoch):
@@ -80,7 +80,7 @@ def test_a_look_tells_twins_as_a_set_would(
     assert remembered.held == len(seen)
 
 
-def test_conflicts_are_new_records_beside_one_with_their_id_and_another_time(remembering: Ids) -> None:
+def test_conflicts_are_new_records_beside_one_with_their_id_and_another_time(remembering: DedupState) -> None:
     first = remembering.look_up(candidates([("a", 0), ("a", 1), ("b", 0), ("b", 0)]))
     remembering.remember(first.new, None)
     second = remembering.look_up(candidates([("a", 2), ("b", 0), ("c", 0)]))
@@ -88,7 +88,7 @@ def test_conflicts_are_new_records_beside_one_with_their_id_and_another_time(rem
     assert (first.conflicts, second.conflicts) == (1, 1)
 
 
-def test_whole_stretches_are_forgotten_behind_the_watermark(remembering: Ids) -> None:
+def test_whole_stretches_are_forgotten_behind_the_watermark(remembering: DedupState) -> None:
     new = [("a", 0), ("b", MINUTE), ("c", 9 * MINUTE), ("d", 9 * MINUTE), ("e", 9 * MINUTE)]
     looked = remembering.look_up(candidates(new))
 
@@ -108,7 +108,7 @@ def committed(settings: Settings, parts: list[tuple[int, list[Candidate]]]) -> A
     return delta.open_table(f"{settings.home}/stream")
 
 
-def test_a_start_takes_in_what_was_committed_and_is_not_forgotten(settings: Settings, remembering: Ids) -> None:
+def test_a_start_takes_in_what_was_committed_and_is_not_forgotten(settings: Settings, remembering: DedupState) -> None:
     table = committed(settings, [(0, [("a", 0), ("ß\x00", 7 * MINUTE + 3)]), (1, [("c", 7 * MINUTE), ("c", -1)])])
 
     remembering.begin(table, 12 * MINUTE)
@@ -146,7 +146,7 @@ def test_without_a_bound_a_fold_keeps_all(settings: Settings) -> None:
 
 def test_stretches_of_a_long_horizon_are_few(settings: Settings) -> None:
     days = replace(PIPELINE, source=replace(PIPELINE.source, id_horizon="4 days"))
-    remembered = Ids(settings, days)
+    remembered = DedupState(settings, days)
 
     looked = remembered.look_up(candidates([("a", minute * MINUTE) for minute in range(0, 4 * 24 * 60, 30)]))
     remembered.remember(looked.new, None)

@@ -10,14 +10,14 @@ from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.epochs.offset_gaps import Hole
 from cutover.records.parsing import limits
 from streaming.recovery import loss_extent
-from streaming.recovery.loss_extent import LogNow, Written
+from streaming.recovery.loss_extent import LogState, RewrittenLog
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import MINUTE, NOON
 
 ALWAYS = limits.MIN_MICROS
 LATENESS = Lateness(out_of_orderness="5 minutes", allowed="20 minutes", max_ahead="30 minutes")
 CLICKS = rig.pipeline("flights", lateness=LATENESS)  # windows of 10 minutes
-LOG = LogNow(
+LOG = LogState(
     topic_id="A",
     earliest={0: 60, 1: 0},
     latest={0: 90, 1: 9},
@@ -101,7 +101,7 @@ def test_gap_with_no_record_left_reaches_to_now() -> None:
 
 
 def test_new_version_over_a_whole_log_loses_nothing() -> None:
-    found = loss_extent.without_table(CLICKS, [], replace(LOG, earliest={0: 0, 1: 0}), Written())
+    found = loss_extent.without_table(CLICKS, [], replace(LOG, earliest={0: 0, 1: 0}), RewrittenLog())
 
     assert [(lost.partition, lost.first, lost.next, lost.windows) for lost in found] == [
         (0, 0, 0, None),
@@ -110,7 +110,7 @@ def test_new_version_over_a_whole_log_loses_nothing() -> None:
 
 
 def test_new_version_loses_what_the_log_no_longer_holds() -> None:
-    first, second = loss_extent.without_table(CLICKS, [], LOG, Written())
+    first, second = loss_extent.without_table(CLICKS, [], LOG, RewrittenLog())
 
     assert (first.first, first.next, first.windows) == (0, 60, (ALWAYS, NOON + 80 * MINUTE))
     assert (second.first, second.next, second.windows) == (0, 0, None)
@@ -119,7 +119,7 @@ def test_new_version_loses_what_the_log_no_longer_holds() -> None:
 def test_offsets_that_come_again_are_lost_without_a_known_end() -> None:
     short = Hole(partition=1, expected=9, first=0, end=5)
 
-    *_, lost = loss_extent.without_table(CLICKS, [short], LOG, Written())
+    *_, lost = loss_extent.without_table(CLICKS, [short], LOG, RewrittenLog())
 
     assert (lost.partition, lost.first, lost.next) == (1, 5, None)
     assert lost.windows == (ALWAYS, NOON + 340 * MINUTE)

@@ -5,14 +5,14 @@ import time
 from types import SimpleNamespace
 from typing import Any, cast
 
-from cutover.settings import Settings, Stream
+from cutover.settings import Settings, StreamSettings
 from streaming import reader
 
 TRIGGER = 0.4
 
 
 def pair() -> tuple[Any, Any]:
-    settings = Settings(stream=Stream(trigger_seconds=TRIGGER))
+    settings = Settings(stream=StreamSettings(trigger_seconds=TRIGGER))
     rim = SimpleNamespace(settings=settings, stopping=threading.Event())
     return cast("Any", rim), cast("Any", SimpleNamespace(wake=threading.Event(), failure=None, drained=False))
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from streaming.process.health import Look, Signs
-from streaming.process.heartbeat import Beat, first_beat
+from streaming.process.health import Health, LogSnapshot
+from streaming.process.heartbeat import HeartbeatWriter, first_beat
 
 
 class HandClock:
@@ -32,12 +32,12 @@ def clock() -> HandClock:
 
 
 @pytest.fixture
-def beat(clock: HandClock, tmp_path: Path) -> Beat:
-    return Beat(tmp_path / "heartbeat.json", first_beat("r", clock), seconds=60, clock=clock)
+def beat(clock: HandClock, tmp_path: Path) -> HeartbeatWriter:
+    return HeartbeatWriter(tmp_path / "heartbeat.json", first_beat("r", clock), seconds=60, clock=clock)
 
 
-def test_silence_counts_from_the_first_try_that_failed(beat: Beat, clock: HandClock) -> None:
-    signs = Signs(beat, clock)
+def test_silence_counts_from_the_first_try_that_failed(beat: HeartbeatWriter, clock: HandClock) -> None:
+    signs = Health(beat, clock)
     signs.silent()
     clock.seconds += 30
     signs.silent()
@@ -45,16 +45,18 @@ def test_silence_counts_from_the_first_try_that_failed(beat: Beat, clock: HandCl
     assert at(1000) == beat.now.silent_since
 
 
-def test_answer_ends_the_silence(beat: Beat, clock: HandClock) -> None:
-    signs = Signs(beat, clock)
+def test_answer_ends_the_silence(beat: HeartbeatWriter, clock: HandClock) -> None:
+    signs = Health(beat, clock)
     signs.silent()
-    signs.looked(Look(read={0: 5}, high={0: 5}))
+    signs.looked(LogSnapshot(read={0: 5}, high={0: 5}))
 
     assert beat.now.silent_since is None
 
 
-def test_unread_records_count_from_the_look_that_saw_them_or_the_last_commit(beat: Beat, clock: HandClock) -> None:
-    signs, behind = Signs(beat, clock), Look(read={0: 5}, high={0: 9}, stable={0: 9})
+def test_unread_records_count_from_the_look_that_saw_them_or_the_last_commit(
+    beat: HeartbeatWriter, clock: HandClock
+) -> None:
+    signs, behind = Health(beat, clock), LogSnapshot(read={0: 5}, high={0: 9}, stable={0: 9})
     signs.looked(behind)
     clock.seconds += 10
     signs.looked(behind)
@@ -66,30 +68,30 @@ def test_unread_records_count_from_the_look_that_saw_them_or_the_last_commit(bea
     assert (first, beat.now.unread_since) == (at(1000), at(1020))
 
 
-def test_record_behind_an_open_transaction_is_no_backlog(beat: Beat, clock: HandClock) -> None:
-    Signs(beat, clock).looked(Look(read={0: 5}, high={0: 9}, stable={0: 5}))
+def test_record_behind_an_open_transaction_is_no_backlog(beat: HeartbeatWriter, clock: HandClock) -> None:
+    Health(beat, clock).looked(LogSnapshot(read={0: 5}, high={0: 9}, stable={0: 5}))
 
     assert (beat.now.unread_since, dict(beat.now.open_since)) == (None, {"0": at(1000)})
 
 
-def test_open_transaction_counts_anew_when_the_stable_offset_moves(beat: Beat, clock: HandClock) -> None:
-    signs = Signs(beat, clock)
-    signs.looked(Look(read={0: 5}, high={0: 9}, stable={0: 5}))
+def test_open_transaction_counts_anew_when_the_stable_offset_moves(beat: HeartbeatWriter, clock: HandClock) -> None:
+    signs = Health(beat, clock)
+    signs.looked(LogSnapshot(read={0: 5}, high={0: 9}, stable={0: 5}))
     clock.seconds += 50
-    signs.looked(Look(read={0: 5}, high={0: 9}, stable={0: 7}))
+    signs.looked(LogSnapshot(read={0: 5}, high={0: 9}, stable={0: 7}))
 
     assert dict(beat.now.open_since) == {"0": at(1050)}
 
 
-def test_open_transaction_that_ended_is_forgotten(beat: Beat, clock: HandClock) -> None:
-    signs = Signs(beat, clock)
-    signs.looked(Look(read={0: 5}, high={0: 9}, stable={0: 5}))
-    signs.looked(Look(read={0: 9}, high={0: 9}))
+def test_open_transaction_that_ended_is_forgotten(beat: HeartbeatWriter, clock: HandClock) -> None:
+    signs = Health(beat, clock)
+    signs.looked(LogSnapshot(read={0: 5}, high={0: 9}, stable={0: 5}))
+    signs.looked(LogSnapshot(read={0: 9}, high={0: 9}))
 
     assert dict(beat.now.open_since) == {}
 
 
-def test_skew_is_the_drivers_clock_less_the_newest_log_time(beat: Beat, clock: HandClock) -> None:
-    Signs(beat, clock).looked(Look(read={0: 5}, high={0: 5}, newest={0: 400_000_000, 1: 1_600_000_000}))
+def test_skew_is_the_drivers_clock_less_the_newest_log_time(beat: HeartbeatWriter, clock: HandClock) -> None:
+    Health(beat, clock).looked(LogSnapshot(read={0: 5}, high={0: 5}, newest={0: 400_000_000, 1: 1_600_000_000}))
 
     assert dict(beat.now.skew) == {"0": 600.0, "1": -600.0}

@@ -15,7 +15,7 @@ from cutover.definition import Count, Fixed, Max, Pipeline, Sum, Topic
 from cutover.definition.model.windows import Sliding
 from cutover.lake.tables.schemas import partial_schema
 from cutover.records.windowing import slice_of
-from cutover.settings import Settings, Stream
+from cutover.settings import Settings, StreamSettings
 from streaming.microbatch import slices
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -113,7 +113,7 @@ def test_more_rows_than_the_limit_are_left_to_spark(home: Path) -> None:
     rows = table(pipeline, [accepted(0, 2, key, [1]) for key in "abc"])
 
     def made(limit: int) -> pa.Table | None:
-        return slices.windowed(rows, pipeline, Settings(home=home, stream=Stream(overflow_rows=limit)))
+        return slices.windowed(rows, pipeline, Settings(home=home, stream=StreamSettings(overflow_rows=limit)))
 
     assert made(15) is not None
     assert made(14) is None

@@ -5,7 +5,7 @@ import pytest
 from cutover.errors import DefinitionError, LogError
 from cutover.lake.epochs import offset_gaps
 from cutover.lake.epochs.epoch_log import EpochRecord
-from cutover.settings import Settings, Stream
+from cutover.settings import Settings, StreamSettings
 from streaming.source import start_offsets
 from tests.integration.streaming import rig
 from tests.support.losses import LOSS as A_LOSS
@@ -106,7 +106,7 @@ def test_another_topic_id_is_another_log() -> None:
 
 @pytest.mark.parametrize("name", ["overflow_rows", "fold_every", "reload_every"])
 def test_pace_below_one_is_refused(settings: Settings, name: str) -> None:
-    changed = settings.model_copy(update={"stream": Stream().model_copy(update={name: 0})})
+    changed = settings.model_copy(update={"stream": StreamSettings().model_copy(update={name: 0})})
 
     with pytest.raises(DefinitionError, match=f"stream.{name}`: expected 1 or more, got `0`"):
         start_offsets.refuse_unsafe(changed, rig.pipeline("flights"))

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from cutover.definition import Count, Fixed, Lateness, Pipeline, Sum, Topic
-from reconcile.verify.facts.facts import Books, Commit, Facts, LogCounts
+from reconcile.verify.facts.facts import EpochCommit, LogCounts, RowTotals, VerifyFacts
 from reconcile.verify.model import Violation
 from tests.unit.verify.epochs import MINUTE, chain_of
 
@@ -17,7 +17,7 @@ PIPELINE = Pipeline(
 )
 
 
-def facts(**changes: object) -> Facts:
+def facts(**changes: object) -> VerifyFacts:
     """Return the facts of three epochs in which everything holds, but for the changes."""
     records = tuple(chain_of(3))
     values: dict[str, object] = {
@@ -27,10 +27,10 @@ def facts(**changes: object) -> Facts:
         "transaction": 2,
         "table_version": 3,
         "commits": (
-            Commit(version=0, operation="CREATE TABLE", mark=None),
-            *(Commit(version=r.epoch + 1, operation="WRITE", mark=r.to_json()) for r in records),
+            EpochCommit(version=0, operation="CREATE TABLE", mark=None),
+            *(EpochCommit(version=r.epoch + 1, operation="WRITE", mark=r.to_json()) for r in records),
         ),
-        "books": Books(pairs={(n, "accepted"): 10 for n in range(3)}, listed={}),
+        "books": RowTotals(pairs={(n, "accepted"): 10 for n in range(3)}, listed={}),
         "log": LogCounts(
             records={(n, p): 5 for n in range(3) for p in range(2)},
             newest={n: (n + 7) * MINUTE for n in range(3)},
@@ -39,7 +39,7 @@ def facts(**changes: object) -> Facts:
         "reopened": (),
         "twice": (),
     }
-    return Facts(**{**values, **changes})  # type: ignore[arg-type]  # changes are named by the tests
+    return VerifyFacts(**{**values, **changes})  # type: ignore[arg-type]  # changes are named by the tests
 
 
 def texts(found: Iterable[Violation]) -> str:

@@ -8,7 +8,7 @@ import pytest
 
 from cutover.definition.model.windows import Sliding
 from cutover.lake.integrity.high_water import Witness
-from reconcile.verify.facts.facts import Books, Commit, Doubt, Facts, LogCounts
+from reconcile.verify.facts.facts import Doubt, EpochCommit, LogCounts, RowTotals, VerifyFacts
 from reconcile.verify.invariants import (
     n1_completeness,
     n2_single_effect,
@@ -38,7 +38,7 @@ from tests.unit.verify.facts_of import facts, texts
         )
     ],
 )
-def test_what_is_right_is_not_named(check: Callable[[Facts], Iterable[Violation]]) -> None:
+def test_what_is_right_is_not_named(check: Callable[[VerifyFacts], Iterable[Violation]]) -> None:
     assert list(check(facts())) == []
 
 
@@ -53,28 +53,28 @@ def test_what_is_right_is_not_named(check: Callable[[Facts], Iterable[Violation]
             "Epoch 1 of clicks: the log holds 9 records in 0: [5, 10), 1: [5, 10), expected 10 by the classes",
         ),
         (
-            {"books": Books(pairs={(n, "accepted"): 10 for n in range(2)}, listed={})},
+            {"books": RowTotals(pairs={(n, "accepted"): 10 for n in range(2)}, listed={})},
             "Epoch 2 of clicks: expected accepted rows of 10 pairs, got 0 (-10 up to here).",
         ),
         (
-            {"books": Books(pairs={(0, "accepted"): 10, (2, "accepted"): 21}, listed={})},
+            {"books": RowTotals(pairs={(0, "accepted"): 10, (2, "accepted"): 21}, listed={})},
             "Epochs 1 to 2 of clicks: expected accepted rows of 20 pairs, got 21 (+1 up to here).",
         ),
         (
             {
-                "books": Books(
+                "books": RowTotals(
                     pairs={**{(n, "accepted"): 10 for n in range(3)}, (1, "late"): 1}, listed={(1, "late"): 1}
                 )
             },
             "Epoch 1 of clicks: expected 0 late pairs as it counted, got rows of 1.",
         ),
         (
-            {"books": Books(pairs={**{(n, "accepted"): 10 for n in range(3)}, (7, "late"): 1}, listed={})},
+            {"books": RowTotals(pairs={**{(n, "accepted"): 10 for n in range(3)}, (7, "late"): 1}, listed={})},
             "Epoch log of clicks: expected an epoch 7 for 1 late pairs, got none.",
         ),
         (
             {
-                "books": Books(
+                "books": RowTotals(
                     pairs={(n, "accepted"): 10 for n in range(3)},
                     listed={},
                     doubts=(Doubt(why="it stands twice", epoch=1, partition=0, offset=7, rows=2),),
@@ -91,7 +91,7 @@ def test_books_that_do_not_balance_are_named(changes: dict[str, object], text: s
 def test_a_ledger_that_lists_fewer_positions_than_pairs_is_named() -> None:
     late = {**COUNTS, "late": 2}
     records = (epoch(0, counts=late),)
-    books = Books(pairs={(0, "accepted"): 10, (0, "late"): 2}, listed={(0, "late"): 1})
+    books = RowTotals(pairs={(0, "accepted"): 10, (0, "late"): 2}, listed={(0, "late"): 1})
 
     found = texts(n1_completeness.check(facts(records=records, books=books, log=Unknown(why="away"))))
 
@@ -99,7 +99,7 @@ def test_a_ledger_that_lists_fewer_positions_than_pairs_is_named() -> None:
 
 
 def test_folded_rows_are_counted_under_their_last_epoch() -> None:
-    books = Books(pairs={(1, "accepted"): 20, (2, "accepted"): 10}, listed={})
+    books = RowTotals(pairs={(1, "accepted"): 20, (2, "accepted"): 10}, listed={})
 
     assert list(n1_completeness.check(facts(books=books))) == []
 
@@ -120,8 +120,8 @@ def test_pairs_bound_their_records(counts: dict[str, int], size: int, every: int
 # N2
 
 
-def commits(*marks: str | None, operation: str = "WRITE") -> tuple[Commit, ...]:
-    return tuple(Commit(version=n, operation=operation, mark=mark) for n, mark in enumerate(marks))
+def commits(*marks: str | None, operation: str = "WRITE") -> tuple[EpochCommit, ...]:
+    return tuple(EpochCommit(version=n, operation=operation, mark=mark) for n, mark in enumerate(marks))
 
 
 def of(number: int) -> str:
@@ -158,13 +158,13 @@ def test_more_than_one_effect_is_named(changes: dict[str, object], text: str) ->
 
 
 def test_folds_and_upkeep_are_no_strangers() -> None:
-    found = (*commits(of(0), "fold"), Commit(version=2, operation="OPTIMIZE", mark=None))
+    found = (*commits(of(0), "fold"), EpochCommit(version=2, operation="OPTIMIZE", mark=None))
 
     assert list(n2_single_effect.check(facts(commits=found))) == []
 
 
-def restored(version: int, back_to: int) -> Commit:
-    return Commit(version=version, operation="RESTORE", mark=None, back_to=back_to)
+def restored(version: int, back_to: int) -> EpochCommit:
+    return EpochCommit(version=version, operation="RESTORE", mark=None, back_to=back_to)
 
 
 def test_what_a_hand_did_and_undid_is_no_finding() -> None:
@@ -182,10 +182,10 @@ def test_what_a_hand_did_and_undid_is_no_finding() -> None:
         (*commits(of(0), None, "fold"), restored(3, 0)),  # and a fold
         (*commits(of(0), None, None), restored(3, 1)),  # left one of two
         (*commits(of(0))[:1], restored(3, 0)),  # nobody knows what lay between
-        (*commits(of(0), None), Commit(version=2, operation="RESTORE", mark=None)),  # to a time
+        (*commits(of(0), None), EpochCommit(version=2, operation="RESTORE", mark=None)),  # to a time
     ],
 )
-def test_a_restore_that_took_back_more_or_less_than_a_hand_is_one_itself(found: tuple[Commit, ...]) -> None:
+def test_a_restore_that_took_back_more_or_less_than_a_hand_is_one_itself(found: tuple[EpochCommit, ...]) -> None:
     assert list(n2_single_effect.strangers("clicks", found)) != []
 
 

@@ -9,9 +9,9 @@ import pytest
 from cutover.engine import queries
 from cutover.lake.batch_runs import BatchRun
 from cutover.records.classes import Class
-from cutover.records.reference import LedgerRow, Row
+from cutover.records.reference import ResultRow, UncountedPair
 from reconcile.comparison.equal import plain, same
-from reconcile.verify.facts.facts import Finals, LogCounts, Paths, Portion, Prefix, Refold, Reopened, Twice
+from reconcile.verify.facts.facts import Finals, LogCounts, Paths, Prefix, RecomputedPortion, Refold, Reopened, Twice
 from reconcile.verify.facts.results import compared, overlap, same_cut
 from reconcile.verify.invariants import n4_prefix, n5_path_agreement, n6_monotonicity, n8_determinism
 from tests.unit.verify.epochs import MINUTE, chain_of, epoch
@@ -20,11 +20,11 @@ from tests.unit.verify.facts_of import PIPELINE, facts, texts
 # N4
 
 GROUP = (0, 10 * MINUTE, ("a",))
-ENTRY = LedgerRow(cls=Class.LATE, partition=0, offset=3, window_start=0, event_time=7, reason=None)
+ENTRY = UncountedPair(cls=Class.LATE, partition=0, offset=3, window_start=0, event_time=7, reason=None)
 
 
-def portion(**changes: object) -> Portion:
-    row = Row(n=2, measures={"clicks": 2, "ids": Decimal(5)})
+def portion(**changes: object) -> RecomputedPortion:
+    row = ResultRow(n=2, measures={"clicks": 2, "ids": Decimal(5)})
     values: dict[str, object] = {
         "first": 0,
         "last": 1,
@@ -34,7 +34,7 @@ def portion(**changes: object) -> Portion:
         "expected_ledger": frozenset({ENTRY}),
         "found_ledger": frozenset({ENTRY}),
     }
-    return Portion(**{**values, **changes})  # type: ignore[arg-type]  # changes are named by the tests
+    return RecomputedPortion(**{**values, **changes})  # type: ignore[arg-type]  # changes are named by the tests
 
 
 @pytest.mark.parametrize(
@@ -42,8 +42,8 @@ def portion(**changes: object) -> Portion:
     [
         ({"found": {}}, "window 1970-01-01T00:00:00Z, key a: expected a row of 2 records, got no row."),
         ({"expected": {}}, "expected no row, got a row of 2 records."),
-        ({"found": {GROUP: Row(n=3, measures={"clicks": 3, "ids": 5})}}, "expected 2 records, got 3."),
-        ({"found": {GROUP: Row(n=2, measures={"clicks": 2, "ids": 6})}}, "ids: expected 5, got 6."),
+        ({"found": {GROUP: ResultRow(n=3, measures={"clicks": 3, "ids": 5})}}, "expected 2 records, got 3."),
+        ({"found": {GROUP: ResultRow(n=2, measures={"clicks": 2, "ids": 6})}}, "ids: expected 5, got 6."),
         ({"found_ledger": frozenset()}, "Epochs 0 to 1: expected late offset 3 of partition 0"),
         ({"expected_ledger": frozenset()}, "expected no late offset 3 of partition 0"),
         ({"found_ledger": frozenset({replace(ENTRY, event_time=8)})}, "event time 1970-01-01T00:00:00.000007Z in the"),

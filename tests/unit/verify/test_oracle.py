@@ -6,16 +6,16 @@ from pathlib import Path
 import pytest
 
 from cutover.records.classes import Class
-from cutover.records.reference import LedgerRow
-from reconcile.verify.facts.facts import Counted, Facts
-from reconcile.verify.oracle import Oracle, Sent, append
+from cutover.records.reference import UncountedPair
+from reconcile.verify.facts.facts import CountedRow, VerifyFacts
+from reconcile.verify.oracle import Oracle, OracleRecord, append
 from reconcile.verify.oracle_completeness import check, counted, may_be
 from tests.unit.verify.facts_of import facts
 
 CELL = (0, ("a",))
 
 
-def sent(id_: int, **changes: object) -> Sent:
+def sent(id_: int, **changes: object) -> OracleRecord:
     values: dict[str, object] = {
         "id": id_,
         "outcome": "acked",
@@ -26,7 +26,7 @@ def sent(id_: int, **changes: object) -> Sent:
         "window_start": 0,
         "key": ("a",),
     }
-    return Sent(**{**values, **changes})  # type: ignore[arg-type]  # changes are named by the tests
+    return OracleRecord(**{**values, **changes})  # type: ignore[arg-type]  # changes are named by the tests
 
 
 def test_what_was_written_is_read_back(tmp_path: Path) -> None:
@@ -59,16 +59,16 @@ def test_the_last_line_of_an_id_counts_and_half_a_line_does_not(tmp_path: Path) 
         (counted([7, 7]), [7, 8], False),
         (counted([9]), [7, 8], False),
         (counted([7]), [], False),
-        (Counted(n=-1, ids=-7, squares=-49), [7], False),
-        (Counted(n=0, ids=1, squares=1), [7], False),
+        (CountedRow(n=-1, ids=-7, squares=-49), [7], False),
+        (CountedRow(n=0, ids=1, squares=1), [7], False),
     ],
 )
-def test_unknown_records_count_once_or_not_at_all(rest: Counted, unknown: list[int], *, expected: bool) -> None:
+def test_unknown_records_count_once_or_not_at_all(rest: CountedRow, unknown: list[int], *, expected: bool) -> None:
     assert may_be(rest, unknown) is expected
 
 
-def judged(*records: Sent, cell: Counted | None, **changes: object) -> list[str]:
-    found: Facts = facts(cells={} if cell is None else {CELL: cell}, **changes)
+def judged(*records: OracleRecord, cell: CountedRow | None, **changes: object) -> list[str]:
+    found: VerifyFacts = facts(cells={} if cell is None else {CELL: cell}, **changes)
     return list(check(found, Oracle(sent=records)))
 
 
@@ -77,7 +77,7 @@ def test_exactly_the_acknowledged_ids_hold() -> None:
 
 
 @pytest.mark.parametrize("cell", [counted([1]), counted([1, 2, 2]), counted([1, 3]), counted([1, 2, 3]), None])
-def test_a_cell_with_other_ids_is_named(cell: Counted | None) -> None:
+def test_a_cell_with_other_ids_is_named(cell: CountedRow | None) -> None:
     found = judged(sent(1), sent(2), cell=cell)
 
     assert [text.split(":")[0] for text in found] == ["Window 0, key ('a',)"]
@@ -87,13 +87,13 @@ def test_a_cell_with_other_ids_is_named(cell: Counted | None) -> None:
     "never",
     [sent(2, outcome="failed"), sent(2, outcome="aborted"), sent(2, topic_id="topic-2"), sent(2, offset=15)],
 )
-def test_a_record_that_must_not_count_is_named_if_it_does(never: Sent) -> None:
+def test_a_record_that_must_not_count_is_named_if_it_does(never: OracleRecord) -> None:
     assert judged(sent(1), never, cell=counted([1])) == []
     assert judged(sent(1), never, cell=counted([1, 2])) != []
 
 
-def entry(**changes: object) -> LedgerRow:
-    row = LedgerRow(cls=Class.MALFORMED, partition=0, offset=3, window_start=None, event_time=None, reason=None)
+def entry(**changes: object) -> UncountedPair:
+    row = UncountedPair(cls=Class.MALFORMED, partition=0, offset=3, window_start=None, event_time=None, reason=None)
     return replace(row, **changes)  # type: ignore[arg-type]  # changes are named by the tests
 
 

@@ -6,9 +6,9 @@ from typing import Any
 from cutover.definition import Count, Fixed, Lateness, Pipeline, Policy, Topic
 from cutover.driver_state import DriverState
 from cutover.lake.epochs.epoch_log import EpochRecord
-from cutover.settings import Alerts
-from reconcile.watch.facts import Facts
-from reconcile.watch.lag import Sample
+from cutover.settings import AlertSettings
+from reconcile.watch.facts import WatchFacts
+from reconcile.watch.lag import LagSample
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 MICROS = int(NOW.timestamp()) * 1_000_000
@@ -48,7 +48,7 @@ def record(number: int = 7, *, age: float = 1.0, **changes: Any) -> EpochRecord:
     return EpochRecord(**{**made, **changes})
 
 
-def sample(newest: EpochRecord | None = None, *, age: float = 0.0, **changes: Any) -> Sample:
+def sample(newest: EpochRecord | None = None, *, age: float = 0.0, **changes: Any) -> LagSample:
     """Return a look, `age` seconds ago, at a log of which everything is read."""
     made: dict[str, Any] = {
         "at": NOW - timedelta(seconds=age),
@@ -60,15 +60,15 @@ def sample(newest: EpochRecord | None = None, *, age: float = 0.0, **changes: An
         "driver": RUNNING,
         "newest": {0: MICROS, 1: MICROS},
     }
-    return Sample(**{**made, **changes})
+    return LagSample(**{**made, **changes})
 
 
-def facts(*, looks: dict[str, Any] | None = None, **changes: Any) -> Facts:
+def facts(*, looks: dict[str, Any] | None = None, **changes: Any) -> WatchFacts:
     """Return the facts of a stream that does well, but for the changes; `looks` are those of its one sample."""
     records = changes.pop("records", (record(),))
     made: dict[str, Any] = {
         "pipeline": PIPELINE,
-        "limits": Alerts(),
+        "limits": AlertSettings(),
         "at": NOW,
         "driver": RUNNING,
         "records": records,
@@ -76,4 +76,4 @@ def facts(*, looks: dict[str, Any] | None = None, **changes: Any) -> Facts:
         "expected": dict(records[-1].end) if records else {},
         "free": {"lake": 100 << 30},
     }
-    return Facts(**{**made, **changes})
+    return WatchFacts(**{**made, **changes})

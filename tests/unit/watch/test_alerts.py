@@ -9,7 +9,7 @@ import pytest
 from cutover.definition import Topic
 from cutover.driver_state import DriverState
 from reconcile.watch.alerts.rules import SEVERITIES, alerts
-from reconcile.watch.facts import Facts, Freshness, Growth, Pin, Trouble, Unfit
+from reconcile.watch.facts import Freshness, Growth, Pin, Trouble, Unfit, WatchFacts
 from tests.unit.watch.facts_of import MICROS, NOW, PIPELINE, RUNNING, ago, facts, record, sample
 
 HOUR = 3_600_000_000
@@ -189,12 +189,12 @@ QUIET = [
 
 
 @pytest.mark.parametrize(("known", "expected"), FIRING)
-def test_condition_fires_its_alert_alone(known: Facts, expected: str) -> None:
+def test_condition_fires_its_alert_alone(known: WatchFacts, expected: str) -> None:
     assert [expected] == [one.name for one in alerts(known)]
 
 
 @pytest.mark.parametrize("known", QUIET)
-def test_nothing_fires_without_its_condition(known: Facts) -> None:
+def test_nothing_fires_without_its_condition(known: WatchFacts) -> None:
     assert alerts(known) == ()
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from cutover.driver_state import DriverState
 from cutover.lake.epochs.epoch_log import EpochRecord
-from reconcile.watch.lag import Lag, Limits, Sample, Time, judge, judge_time, partitions, unread
+from reconcile.watch.lag import Lag, LagSample, Limits, Time, judge, judge_time, partitions, unread
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 RUNNING = DriverState(alive=True, state="RUNNING")
@@ -16,7 +16,7 @@ LIMITS = Limits(max_rows_per_epoch=100, idle_after=timedelta(minutes=1), ahead_m
 HOUR = 3_600_000_000
 
 
-def sample(end: dict[int, int], ends: dict[int, int], seconds: int = 0, **more: Any) -> Sample:
+def sample(end: dict[int, int], ends: dict[int, int], seconds: int = 0, **more: Any) -> LagSample:
     """Return a sample `seconds` after noon whose newest epoch was committed `age` seconds before it."""
     at = NOW + timedelta(seconds=seconds)
     record = EpochRecord(
@@ -34,7 +34,7 @@ def sample(end: dict[int, int], ends: dict[int, int], seconds: int = 0, **more: 
         records=more.pop("records", 0),
         processing_time=(at - timedelta(seconds=more.pop("age", 1))).isoformat(),
     )
-    return Sample(at=at, epoch=record, ends=ends, driver=more.pop("driver", RUNNING), **more)
+    return LagSample(at=at, epoch=record, ends=ends, driver=more.pop("driver", RUNNING), **more)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def sample(end: dict[int, int], ends: dict[int, int], seconds: int = 0, **more: 
         ),
     ],
 )
-def test_stream_gets_one_word(samples: list[Sample], expected: Lag) -> None:
+def test_stream_gets_one_word(samples: list[LagSample], expected: Lag) -> None:
     assert judge(samples, LIMITS) is expected
 
 
@@ -132,5 +132,5 @@ def test_lag_in_time_is_unknown_when_the_log_gave_no_record() -> None:
         ),
     ],
 )
-def test_watermark_gets_one_word(samples: list[Sample], expected: tuple[Time, int | None]) -> None:
+def test_watermark_gets_one_word(samples: list[LagSample], expected: tuple[Time, int | None]) -> None:
     assert judge_time(samples, LIMITS) == expected

@@ -1,0 +1,27 @@
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaError
+
+from tests.faults.producer import Outcome, Report, record
+from tests.integration.streaming.rig import Event
+
+
+@pytest.mark.parametrize(
+    ("offset", "error", "given", "expected"),
+    [
+        pytest.param(7, None, None, "acked", id="taken"),
+        pytest.param(7, None, "aborted", "aborted", id="taken, and its transaction aborted"),
+        pytest.param(None, None, None, "unknown", id="the log had it already, at an offset that nobody says"),
+        pytest.param(None, KafkaError._MSG_TIMED_OUT, None, "unknown", id="no answer"),
+        pytest.param(None, KafkaError.MSG_SIZE_TOO_LARGE, None, "failed", id="refused"),
+    ],
+)
+def test_a_record_is_acked_only_where_the_log_says_its_place(
+    tmp_path: Path, offset: int | None, error: int | None, given: Outcome | None, expected: str
+) -> None:
+    said = Report(event=Event(id=1), partition=0, offset=offset, error=None if error is None else KafkaError(error))
+
+    rows = record(tmp_path / "oracle", "t", [said], lambda _: ("accepted", 0, ("a",)), given)
+
+    assert [row.outcome for row in rows] == [expected]
