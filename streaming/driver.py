@@ -67,7 +67,7 @@ def run(
         (place / "stop").unlink(missing_ok=True)
         beat = _started(settings, place, clock)
         try:
-            rim = DriverContext(
+            context = DriverContext(
                 settings=settings,
                 pipeline=pipeline,
                 client=LogClient(settings),
@@ -76,7 +76,7 @@ def run(
                 beat=beat,
                 place=place,
             )
-            code = 0 if _drive(rim, until) else INTERRUPTED
+            code = 0 if _drive(context, until) else INTERRUPTED
         except BaseException as error:
             _fail(pipeline.name, beat, error)
             raise
@@ -100,54 +100,54 @@ def _started(settings: Settings, place: Path, clock: Clock) -> HeartbeatWriter:
     return beat
 
 
-def _drive(rim: DriverContext, until: Until) -> bool:
+def _drive(context: DriverContext, until: Until) -> bool:
     """Return whether it came to where it was to stop; a wish to stop may be earlier than the cut of a drain."""
-    with _signals(rim.stopping):
-        committer, beginning = begin(rim)
-        if start_offsets.sealed(rim.pipeline, beginning.record, again=until == "final"):
+    with _signals(context.stopping):
+        committer, beginning = begin(context)
+        if start_offsets.sealed(context.pipeline, beginning.record, again=until == "final"):
             return True
-        stream = MicrobatchEngine(rim, committer, beginning)
+        stream = MicrobatchEngine(context, committer, beginning)
         if until != "forever":
-            stream.limit = rim.client.latest(log_of(rim.pipeline), rim.pipeline.source.isolation)
+            stream.limit = context.client.latest(log_of(context.pipeline), context.pipeline.source.isolation)
         if not stream.drained:
-            reader.read(rim, stream)
+            reader.read(context, stream)
         if until != "forever" and stream.drained:
             stream.finish(final=until == "final")
         return until == "forever" or stream.drained
 
 
-def begin(rim: DriverContext) -> tuple[Committer, start_offsets.StartOffsets]:
+def begin(context: DriverContext) -> tuple[Committer, start_offsets.StartOffsets]:
     """Check settings, table and log, and only then make what is not there yet."""
-    start_offsets.refuse_unsafe(rim.settings, rim.pipeline)
-    dimension.check(rim.settings, rim.pipeline)
-    reader.prepare(rim)
-    version = versions.current(rim.settings, rim.pipeline)
+    start_offsets.refuse_unsafe(context.settings, context.pipeline)
+    dimension.check(context.settings, context.pipeline)
+    reader.prepare(context)
+    version = versions.current(context.settings, context.pipeline)
     if version is not None:
-        fork.fill(rim.settings, rim.pipeline, version)
-    table, record = (None, None) if version is None else fencing.opened(rim.settings, rim.pipeline, version)
-    accepted = () if version is None else losses.losses(rim.settings, version)
+        fork.fill(context.settings, context.pipeline, version)
+    table, record = (None, None) if version is None else fencing.opened(context.settings, context.pipeline, version)
+    accepted = () if version is None else losses.losses(context.settings, version)
     known = tuple if version is None else same_log.recorded(version.uri)
-    beginning = start_offsets.begin(rim.pipeline, rim.client, record, accepted, known)
-    schema = epoch_log_schema(rim.pipeline)
-    version = versions.open_or_create(rim.settings, rim.pipeline, rim.clock)
+    beginning = start_offsets.begin(context.pipeline, context.client, record, accepted, known)
+    schema = epoch_log_schema(context.pipeline)
+    version = versions.open_or_create(context.settings, context.pipeline, context.clock)
     table = table or delta.ensure(version.uri, schema, partition_by=["_kind"], configuration=delta.SHORT_LOG)
     # The handle that was checked is the one that commits: a fresh one would accept what another driver has done.
     committer = Committer(
-        version, rim.beat.now.run_id, table, reload_every=rim.settings.stream.reload_every, accepted=accepted
+        version, context.beat.now.run_id, table, reload_every=context.settings.stream.reload_every, accepted=accepted
     )
-    rim.probe("start.read", -1 if record is None else record.epoch)
-    _announce(rim, beginning)
+    context.probe("start.read", -1 if record is None else record.epoch)
+    _announce(context, beginning)
     return committer, beginning
 
 
-def _announce(rim: DriverContext, beginning: start_offsets.StartOffsets) -> None:
+def _announce(context: DriverContext, beginning: start_offsets.StartOffsets) -> None:
     if beginning.record is None:
-        log.info("stream_begins", pipeline=rim.pipeline.name, offsets=dict(beginning.offsets))
+        log.info("stream_begins", pipeline=context.pipeline.name, offsets=dict(beginning.offsets))
         return
     newest = beginning.record
-    rim.beat.say(epoch=newest.epoch, watermark=iso(newest.watermark_after))
+    context.beat.say(epoch=newest.epoch, watermark=iso(newest.watermark_after))
     sentence = f"epoch {newest.epoch} committed, resumed at {newest.epoch + 1}"
-    log.info("epoch_resumed", pipeline=rim.pipeline.name, sentence=sentence, offsets=dict(beginning.offsets))
+    log.info("epoch_resumed", pipeline=context.pipeline.name, sentence=sentence, offsets=dict(beginning.offsets))
 
 
 def _fail(name: str, beat: HeartbeatWriter, error: BaseException) -> None:

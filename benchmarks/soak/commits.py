@@ -45,14 +45,14 @@ def run(settings: Settings, epochs: int, out: Path) -> None:
     beat = HeartbeatWriter(settings.run_dir / "heartbeat.json", first_beat("soak", clock), seconds=60, clock=clock)
     client = LogClient(settings)  # asked nothing here
     place = settings.run_dir / "soak"
-    rim = DriverContext(
+    context = DriverContext(
         settings=settings, pipeline=pipeline, client=client, clock=clock, probe=notes, beat=beat, place=place
     )
     version = versions.open_or_create(settings, pipeline, clock)
     schema = epoch_log_schema(pipeline)
     table = delta.ensure(version.uri, schema, partition_by=["_kind"], configuration=SCALED_LOG)
     committer = Committer(version, "soak", table, reload_every=settings.stream.reload_every)
-    compactor = Compactor(rim, committer)
+    compactor = Compactor(context, committer)
     prepared, control = workload.Prepared(pipeline), Control(settings, pipeline)
     process, log_folder = psutil.Process(), Path(version.uri) / "_delta_log"
     for epoch in range(epochs):

@@ -29,9 +29,9 @@ _SPAN = re.compile(r"/(fold|fork|adopted)-(\d+)-(\d+)-w")
 class Compactor:
     """Watches how many files the stream has left behind. `step` is called under the stream's lock."""
 
-    def __init__(self, rim: DriverContext, committer: Committer) -> None:
-        self._rim, self._committer = rim, committer
-        self._every = rim.settings.stream.fold_every
+    def __init__(self, context: DriverContext, committer: Committer) -> None:
+        self._rim, self._committer = context, committer
+        self._every = context.settings.stream.fold_every
         self._looked_at = -1  # newest epoch when files were last counted
         self._swept_at: float | None = None  # by the monotonic clock
         self._work: threading.Thread | None = None

@@ -28,9 +28,9 @@ class LogProof(NamedTuple):
 class Continuity:
     """Keeps the newest proof. The stream's lock keeps its callers apart."""
 
-    def __init__(self, rim: DriverContext, committer: Committer, topic: str) -> None:
-        self._rim, self._committer, self._topic = rim, committer, topic
-        self._reader = MarkReader(rim.client, topic, rim.pipeline.source.isolation)
+    def __init__(self, context: DriverContext, committer: Committer, topic: str) -> None:
+        self._rim, self._committer, self._topic = context, committer, topic
+        self._reader = MarkReader(context.client, topic, context.pipeline.source.isolation)
         self._beside = ThreadPoolExecutor(1, thread_name_prefix="marks")
         self._proof: LogProof | None = None
 

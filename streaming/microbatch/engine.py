@@ -17,10 +17,9 @@ from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.tables.schemas import epoch_log_schema, partial_schema
 from cutover.log.cut import LogEnd
 from cutover.log.mark import Marks
-from cutover.records.classes import Class
 from cutover.records.watermark import Observation, WatermarkState, final_watermark
 from streaming.compaction.compactor import Compactor
-from streaming.microbatch import aggregate, dedup_state, delivery, spill
+from streaming.microbatch import aggregate, dedup_state, delivery, spill, table_rows
 from streaming.microbatch.continuity import Continuity
 from streaming.microbatch.dedup_state import DedupState, LookupResult
 from streaming.microbatch.enrichment import EpochDimensions, StreamEnrichment
@@ -41,31 +40,34 @@ _Read = tuple[aggregate.AggregationPass, spill.EpochPartials, Marks]
 
 
 class MicrobatchEngine:
-    """One driver's stream. `each` is Spark's; `look` is the main thread's; the lock keeps them apart."""
+    """One driver's micro-batches and what they leave behind.
 
-    def __init__(self, rim: DriverContext, committer: Committer, beginning: start_offsets.StartOffsets) -> None:
-        self.rim, self.committer, self.log = rim, committer, beginning.log
+    `process_batch` runs on Spark's foreachBatch thread, `poll` on the main thread; `lock` serialises them.
+    """
+
+    def __init__(self, context: DriverContext, committer: Committer, beginning: start_offsets.StartOffsets) -> None:
+        self.context, self.committer, self.log = context, committer, beginning.log
         self.position = dict(beginning.offsets)
         self.limit: Mapping[int, int] | None = None  # a drain reads no further
         self.high: Mapping[int, int] = {}  # high watermarks at the last look
         self.lock, self.wake = threading.Lock(), threading.Event()
-        self.checkpoint = query.checkpoint_of(rim.place, committer.run_id)
+        self.checkpoint = query.checkpoint_of(context.place, committer.run_id)
         self.failure: BaseException | None = None
-        self._schema = epoch_log_schema(rim.pipeline)
-        self.compactor = Compactor(rim, committer)
-        self.signs = Health(rim.beat, rim.clock)
-        self.continuity = Continuity(rim, committer, beginning.log.topic)
+        self._schema = epoch_log_schema(context.pipeline)
+        self.compactor = Compactor(context, committer)
+        self.health = Health(context.beat, context.clock)
+        self.continuity = Continuity(context, committer, beginning.log.topic)
         self._session: SparkSession | None = None  # that the query was started in
-        self._judging = DriverSettingsRecorder(rim.pipeline)
-        self.lookups = StreamEnrichment(rim.settings, rim.pipeline, rim.clock)
+        self._judging = DriverSettingsRecorder(context.pipeline)
+        self.lookups = StreamEnrichment(context.settings, context.pipeline, context.clock)
         self._looked: Mapping[int, int] = {}  # high watermarks at the last look of the main thread
         newest = beginning.record
         self.time = WatermarkState() if newest is None else known_time(newest)
-        self.panes = None if rim.pipeline.trigger is None else self._known_panes(rim.pipeline.trigger)
-        self.ids = None if rim.pipeline.source.record_id is None else self._known_ids()
+        self.panes = None if context.pipeline.trigger is None else self._known_panes(context.pipeline.trigger)
+        self.ids = None if context.pipeline.source.record_id is None else self._known_ids()
 
         # A version that does not serve yet says nothing: once it does, its driver sends what the topic lacks.
-        silent = rim.pipeline.changelog is None or committer.version.beside
+        silent = context.pipeline.changelog is None or committer.version.beside
         self.changelog = None if silent else self._known_changelog()
 
     @property
@@ -80,24 +82,26 @@ class MicrobatchEngine:
 
     def begin_query(self, session: "SparkSession") -> None:
         """Take note that another query is about to start in a session: its clients are made anew."""
-        self._session, self._judging = session, DriverSettingsRecorder(self.rim.pipeline)
+        self._session, self._judging = session, DriverSettingsRecorder(self.context.pipeline)
 
-    def each(self, batch: "DataFrame", number: int) -> None:
+    def process_batch(self, batch: "DataFrame", number: int) -> None:
         """Take one micro-batch; what fails is kept, since Spark would show it as a JVM's stack."""
         began = time.monotonic()
         try:
             with self.lock:
-                span = 0 if self.rim.stopping.is_set() or self.drained else self._epoch(batch, number)
+                span = 0 if self.context.stopping.is_set() or self.drained else self._epoch(batch, number)
         except BaseException as error:
             self.failure = error
             raise
         finally:
             self.wake.set()
-        behind = 2 * span >= self.rim.pipeline.max_rows_per_epoch  # Spark rounds the cap down for each partition
+        behind = 2 * span >= self.context.pipeline.max_rows_per_epoch  # Spark rounds the cap down for each partition
         if not behind and not self.drained:
-            self.rim.stopping.wait(max(0.0, self.rim.settings.stream.trigger_seconds - (time.monotonic() - began)))
+            self.context.stopping.wait(
+                max(0.0, self.context.settings.stream.trigger_seconds - (time.monotonic() - began))
+            )
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Look at the log's ends and commit a tick if time moved on while nothing arrived.
 
         Raises:
@@ -108,9 +112,9 @@ class MicrobatchEngine:
         with self.lock:
             # An epoch that was committed while we waited may have looked at the log later than we did.
             self.high = {p: max(end, self.high.get(p, 0)) for p, end in high.items()}
-            if not self.rim.stopping.is_set():
+            if not self.context.stopping.is_set():
                 if self.continuity.is_due(ends):
-                    self.continuity.prove(self.rim.client.log_ends(self.log.topic))
+                    self.continuity.prove(self.context.client.log_ends(self.log.topic))
                 self._tick_if_due()
                 self.compactor.step()
                 if self.changelog is not None:
@@ -118,15 +122,15 @@ class MicrobatchEngine:
 
     def _ends(self) -> Mapping[int, LogEnd]:
         """Return the log's ends, and tell the heartbeat what they say beside the rest of the log."""
-        client, topic, read = self.rim.client, self.log.topic, dict(self.position)
+        client, topic, read = self.context.client, self.log.topic, dict(self.position)
         ends = client.log_ends(topic)
         high = {p: end.offset for p, end in ends.items()}
         behind = any(end > read.get(p, 0) for p, end in high.items())
-        stable = client.latest(topic, self.rim.pipeline.source.isolation) if behind else {}
+        stable = client.latest(topic, self.context.pipeline.source.isolation) if behind else {}
         live = [p for p, end in high.items() if end > self._looked.get(p, end)]
         self._looked = high
         newest = {p: at for p, at in client.newest_times(topic).items() if p in live} if live else {}
-        self.signs.looked(LogSnapshot(read=read, high=high, stable=stable, newest=newest))
+        self.health.looked(LogSnapshot(read=read, high=high, stable=stable, newest=newest))
         return ends
 
     def finish(self, *, final: bool) -> None:
@@ -141,7 +145,7 @@ class MicrobatchEngine:
         if plan.start == plan.end:
             return 0
         began = time.monotonic()
-        self.rim.probe("epoch.planned", plan.epoch)
+        self.context.probe("epoch.planned", plan.epoch)
         taken = self.lookups.taken(batch.sparkSession)
         read = self._read(batch, plan, taken)
         if read is None:
@@ -152,14 +156,16 @@ class MicrobatchEngine:
         record = replace(
             record,
             seconds=round(time.monotonic() - began, 3),
-            one_key_share=aggregate.one_key_share(gathered.rows, self.rim.pipeline),
+            one_key_share=aggregate.one_key_share(gathered.rows, self.context.pipeline),
             rows=gathered.number,
             marks={**record.marks, **marks},
             dimensions=taken.versions,
             dimension_ids=taken.ids,
             windows=delivery.windows_of(gathered, self.committer.version.uri, record.delivery),
         )
-        record = self._judging.noted(record, batch, self._session, query.query_name(self.rim.pipeline, self.checkpoint))
+        record = self._judging.noted(
+            record, batch, self._session, query.query_name(self.context.pipeline, self.checkpoint)
+        )
         if passed.looked is not None:
             record = replace(record, id_conflicts=passed.looked.conflicts)
         self._commit(gathered, record, passed.looked)
@@ -174,28 +180,28 @@ class MicrobatchEngine:
         """
         while True:
             since, marks = self.continuity.proof, self.continuity.mark(plan)
-            passed = aggregate.one_pass(batch, self.rim.pipeline, plan, taken.frames, self.ids)
+            passed = aggregate.one_pass(batch, self.context.pipeline, plan, taken.frames, self.ids)
             uri = self.committer.version.uri
-            gathered = spill.gather(passed, self.rim.pipeline, plan, self.rim.settings, uri=uri)
+            gathered = spill.gather(passed, self.context.pipeline, plan, self.context.settings, uri=uri)
             passed.release()
-            self.rim.probe("epoch.aggregated", plan.epoch)
+            self.context.probe("epoch.aggregated", plan.epoch)
             if not self._same_log():
                 return None
             if self.continuity.lasted(since, plan, marks.result()):
                 return passed, gathered, marks.result()
-            log.info("epoch_read_again", pipeline=self.rim.pipeline.name, epoch=plan.epoch)
+            log.info("epoch_read_again", pipeline=self.context.pipeline.name, epoch=plan.epoch)
 
     def _commit(self, gathered: spill.EpochPartials, record: EpochRecord, looked: LookupResult | None = None) -> None:
-        rows = self._rows(gathered.rows, record)
+        rows = table_rows.table_rows(gathered.rows, record.epoch, self._schema)
         known = (
             self._schema.empty_table()
             if looked is None
-            else dedup_state.rows(looked.new, self.rim.pipeline, record.epoch)
+            else dedup_state.rows(looked.new, self.context.pipeline, record.epoch)
         )
         # Nothing between here and the commit may fail and be tried again: the windows have moved on.
         panes = self._schema.empty_table() if self.panes is None else self._panes(self.panes, gathered, record)
         rows = pa.concat_tables([rows, known, panes])
-        delivery.deliver(self.committer, rows, gathered, record, self.rim.probe)
+        delivery.deliver(self.committer, rows, gathered, record, self.context.probe)
         self._committed(record)
         if self.ids is not None and looked is not None:
             self.ids.remember(looked.new, record.watermark_after)
@@ -206,21 +212,21 @@ class MicrobatchEngine:
 
     def _panes(self, panes: PaneOperator, gathered: spill.EpochPartials, record: EpochRecord) -> pa.Table:
         """Let an epoch end for its panes; return the rows of what comes out and of what is held."""
-        pipeline, newest = self.rim.pipeline, self.committer.newest
+        pipeline, newest = self.context.pipeline, self.committer.newest
         passing = TimeProgress(
-            now=micros(self.rim.clock.now()),
+            now=micros(self.context.clock.now()),
             before=None if newest is None else newest.watermark_after,
             after=record.watermark_after,
-            settles=self.rim.rhythm.settles,
-            epoch_ends=self.rim.rhythm.epoch_ends,
+            settles=self.context.time_policy.settles,
+            epoch_ends=self.context.time_policy.epoch_ends,
         )
         accepted = spill.accepted(gathered, pipeline, self.committer.version.uri)
         return pane_rows.written(panes.end_epoch(accepted, passing), pipeline, record.epoch)
 
     def _known_panes(self, trigger: Trigger) -> PaneOperator:
         """Return the windows that can still fire, from the epoch log."""
-        pipeline, newest = self.rim.pipeline, self.committer.newest
-        panes = PaneOperator(pipeline, trigger, forgets=self.rim.rhythm.closes)
+        pipeline, newest = self.context.pipeline, self.committer.newest
+        panes = PaneOperator(pipeline, trigger, forgets=self.context.time_policy.closes)
         if newest is not None:
             is_same = newest.panes == panes_fingerprint(pipeline)
             watermark = newest.watermark_after
@@ -229,14 +235,14 @@ class MicrobatchEngine:
 
     def _known_ids(self) -> DedupState:
         """Return what is remembered of the records that the epoch log has counted."""
-        found, newest = DedupState(self.rim.settings, self.rim.pipeline), self.committer.newest
+        found, newest = DedupState(self.context.settings, self.context.pipeline), self.committer.newest
         found.begin(self.committer.table, None if newest is None else newest.watermark_after)
         return found
 
     def _known_changelog(self) -> Changelog:
         """Return the changelog, with all that the epoch log has."""
         version = self.committer.version
-        found = Changelog(self.rim.settings, self.rim.pipeline, self.rim.client, stream=version.app_id)
+        found = Changelog(self.context.settings, self.context.pipeline, self.context.client, stream=version.app_id)
         found.begin(None if self.committer.newest is None else EpochLog(version.uri))
         return found
 
@@ -252,7 +258,7 @@ class MicrobatchEngine:
             start=dict.fromkeys(end, 0) | self.position,
             end=end,
             clipped=end != noted,
-            watermark=newest.watermark_after if newest is not None and self.rim.rhythm.closes else None,
+            watermark=newest.watermark_after if newest is not None and self.context.time_policy.closes else None,
         )
 
     def _same_place(self, begins: Mapping[int, int]) -> None:
@@ -263,14 +269,14 @@ class MicrobatchEngine:
         """
         ours = {partition: offset for partition, offset in self.position.items() if offset}
         if ours != {partition: offset for partition, offset in begins.items() if offset}:
-            msg = f"Stream of {self.rim.pipeline.name}: expected a micro-batch that begins at {ours}, Spark noted "
+            msg = f"Stream of {self.context.pipeline.name}: expected a micro-batch that begins at {ours}, Spark noted "
             msg += f"{dict(begins)}.\nHint: nothing was written; start the driver again."
             raise LakeError(msg)
 
     def _record(
         self, plan: aggregate.EpochPlan, counted: aggregate.EpochCounts, time_now: WatermarkState
     ) -> EpochRecord:
-        pipeline, version, newest = self.rim.pipeline, self.committer.version, self.committer.newest
+        pipeline, version, newest = self.context.pipeline, self.committer.version, self.committer.newest
         return EpochRecord(
             epoch=plan.epoch,
             run_id=self.committer.run_id,
@@ -287,7 +293,7 @@ class MicrobatchEngine:
             records=counted.records,
             unknown=counted.unknown,
             lag=sum(max(0, end - plan.end.get(p, 0)) for p, end in self.high.items()),
-            processing_time=self.rim.clock.now().isoformat(timespec="milliseconds"),
+            processing_time=self.context.clock.now().isoformat(timespec="milliseconds"),
             result_fingerprint=version.result_fingerprint,
             lateness_fingerprint=version.lateness_fingerprint,
             isolation=pipeline.source.isolation if newest is None else newest.isolation,
@@ -300,21 +306,11 @@ class MicrobatchEngine:
             leaders=dict(self.continuity.proof.leaders),
         )
 
-    def _rows(self, partials: pa.Table, record: EpochRecord) -> pa.Table:
-        """Return an epoch's partial aggregates and ledger in the table's schema."""
-        kinds = ["partial" if kind == Class.ACCEPTED else "ledger" for kind in partials["_class"].to_pylist()]
-        data = partials.append_column("_kind", pa.array(kinds, pa.string()))
-        data = data.append_column("_epoch", pa.array([record.epoch] * len(kinds), pa.int64()))
-        for field in self._schema:
-            if field.name not in data.column_names:
-                data = data.append_column(field.name, pa.nulls(len(kinds), field.type))
-        return data.select(self._schema.names).cast(self._schema)
-
     def _advance(self, observed: Mapping[int, int], end: Mapping[int, int]) -> WatermarkState:
         """Return what is known of time once everything before `end` is read."""
         high = {p: max(self.high.get(p, 0), end.get(p, 0)) for p in {*self.high, *end}}
-        seen = Observation(now=self.rim.clock.monotonic(), read=end, high=high, max_event=observed)
-        return self.rim.rhythm.advance(self.time, seen, self.rim.pipeline.lateness)
+        seen = Observation(now=self.context.clock.monotonic(), read=end, high=high, max_event=observed)
+        return self.context.time_policy.advance(self.time, seen, self.context.pipeline.lateness)
 
     def _tick_if_due(self) -> None:
         """Commit an epoch without data if time moved on, a partition fell idle, or a period of a trigger ended."""
@@ -328,7 +324,7 @@ class MicrobatchEngine:
 
     def _pane_is_due(self) -> bool:
         due = None if self.panes is None else self.panes.due
-        return due is not None and due <= micros(self.rim.clock.now())
+        return due is not None and due <= micros(self.context.clock.now())
 
     def tick(self, time_now: WatermarkState, *, final: bool = False) -> None:
         """Commit an epoch without data. The caller holds the lock."""
@@ -342,11 +338,11 @@ class MicrobatchEngine:
         )
         record = replace(self._record(plan, aggregate.NOTHING, time_now), tick=True, final=final)
         if final:
-            end = final_watermark(time_now, self.rim.pipeline.window, self.rim.pipeline.lateness)
+            end = final_watermark(time_now, self.context.pipeline.window, self.context.pipeline.lateness)
             record = replace(record, watermark_after=end)
         if not self._same_log():
             return
-        empty = partial_schema(self.rim.pipeline).empty_table()
+        empty = partial_schema(self.context.pipeline).empty_table()
         self._commit(spill.EpochPartials(rows=empty, counted=aggregate.NOTHING, number=0), record)
 
     def _same_log(self) -> bool:
@@ -360,34 +356,34 @@ class MicrobatchEngine:
         """
         while True:
             try:
-                ends = self.rim.client.log_ends(self.log.topic)
+                ends = self.context.client.log_ends(self.log.topic)
                 self.high = {p: end.offset for p, end in ends.items()}
                 start_offsets.refuse_other(
-                    self.rim.pipeline, self.log.topic_id, self.rim.client.topic_id(self.log.topic)
+                    self.context.pipeline, self.log.topic_id, self.context.client.topic_id(self.log.topic)
                 )
                 self.continuity.prove(ends)
             except LogError as error:
                 if error.runbook != "KafkaUnreachable":
                     raise
-                self.signs.silent()
-                log.warning("kafka_unreachable", pipeline=self.rim.pipeline.name, waiting_before="commit")
-                if self.rim.stopping.wait(1.0):
+                self.health.silent()
+                log.warning("kafka_unreachable", pipeline=self.context.pipeline.name, waiting_before="commit")
+                if self.context.stopping.wait(1.0):
                     return False
             else:
-                self.signs.answered()
+                self.health.answered()
                 return True
 
     def _committed(self, record: EpochRecord) -> None:
         grown = sorted(set(record.end) - set(self.position))
         self.position = dict(record.end)
-        self.rim.probe("epoch.committed", record.epoch)
-        self.rim.beat.say(epoch=record.epoch, watermark=iso(record.watermark_after), lag=record.lag)
-        self.signs.committed()
+        self.context.probe("epoch.committed", record.epoch)
+        self.context.beat.say(epoch=record.epoch, watermark=iso(record.watermark_after), lag=record.lag)
+        self.health.committed()
         if grown:
-            log.info("partitions_changed", pipeline=self.rim.pipeline.name, new=grown)
+            log.info("partitions_changed", pipeline=self.context.pipeline.name, new=grown)
         log.info(
             "epoch_committed",
-            pipeline=self.rim.pipeline.name,
+            pipeline=self.context.pipeline.name,
             epoch=record.epoch,
             records=record.records,
             **{kind: pairs for kind, pairs in record.counts.items() if pairs},

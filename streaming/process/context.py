@@ -1,4 +1,4 @@
-"""What a driver is handed: the world outside its own state."""
+"""What a driver run is given from outside its own state."""
 
 import threading
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from streaming.process.time_policy import STEADY, TimePolicy
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriverContext:
-    """Settings, definition, log, clock, rhythm, probe, heartbeat, and the wish to stop."""
+    """Everything that a driver run is given from outside: settings, clients, clock, policy, heartbeat, stop event."""
 
     settings: Settings
     pipeline: Pipeline
@@ -24,5 +24,5 @@ class DriverContext:
     probe: Probe
     beat: HeartbeatWriter
     place: Path  # folder of the pipeline's run-time files
-    rhythm: TimePolicy = STEADY
+    time_policy: TimePolicy = STEADY
     stopping: threading.Event = field(default_factory=threading.Event)

@@ -13,7 +13,9 @@ _LONGEST = 300
 _PLACES = 40
 
 
-def explain(error: BaseException, rim: DriverContext, committer: Committer, *, jvm_gone: bool = False) -> CutoverError:
+def explain(
+    error: BaseException, context: DriverContext, committer: Committer, *, jvm_gone: bool = False
+) -> CutoverError:
     """Return what a failure means.
 
     The log is asked first: lost offsets and recreated topics reach us as one of many errors of Spark's Kafka source.
@@ -22,16 +24,16 @@ def explain(error: BaseException, rim: DriverContext, committer: Committer, *, j
         return error
     try:
         known = same_log.recorded(committer.version.uri)
-        start_offsets.begin(rim.pipeline, rim.client, committer.newest, committer.accepted, known)
+        start_offsets.begin(context.pipeline, context.client, committer.newest, committer.accepted, known)
     except CutoverError as cause:
         return cause
     if isinstance(error, CutoverError):
         return error
     if jvm_gone:
-        msg = f"Stream of {rim.pipeline.name}: expected Spark's JVM, it ended.\nHint: start it again; nothing is lost."
-        return LakeError(msg, runbook="StreamNotRunning")
-    log.error("query_failed", pipeline=rim.pipeline.name, places=places(str(error)))
-    msg = f"Stream of {rim.pipeline.name} stopped: {one_line(error)}."
+        msg = f"Stream of {context.pipeline.name}: expected Spark's JVM, it ended."
+        return LakeError(f"{msg}\nHint: start it again; nothing is lost.", runbook="StreamNotRunning")
+    log.error("query_failed", pipeline=context.pipeline.name, places=places(str(error)))
+    msg = f"Stream of {context.pipeline.name} stopped: {one_line(error)}."
     msg += "\nHint: nothing is lost; the driver's log has the details."
     return LakeError(msg, runbook="StreamNotRunning")
 

@@ -1,4 +1,4 @@
-"""How epochs stand in time: what moves the watermark, what judges rows, what an epoch's end settles. Handed in."""
+"""The time policy: what moves the watermark, what judges rows, what an epoch's end settles. Handed in."""
 
 from typing import Protocol
 
@@ -26,7 +26,7 @@ class TimePolicy(Protocol):
 
 
 class EventTimePolicy:
-    """The rhythm of production: each epoch is a moment, and the newest event times move the watermark."""
+    """The time policy of production: each epoch is a moment, and the newest event times move the watermark."""
 
     settles = True
     closes = True

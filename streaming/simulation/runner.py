@@ -58,7 +58,7 @@ def simulated(settings: Settings, setting: Setting) -> Outcome:
         spark.session(settings, app="cutover-simulate")  # of the installation: its files outlive the scenario
         script, place = Script(setting), folder(own, pipeline.name)
         place.mkdir(parents=True)
-        rim = DriverContext(
+        context = DriverContext(
             settings=own,
             pipeline=pipeline,
             client=client,
@@ -66,12 +66,12 @@ def simulated(settings: Settings, setting: Setting) -> Outcome:
             probe=silent,
             beat=HeartbeatWriter(place / "heartbeat.json", first_beat(new_run_id(), script), seconds=1, clock=script),
             place=place,
-            rhythm=script,
+            time_policy=script,
         )
-        committer, beginning = driver.begin(rim)
-        stream = ScriptedStream(rim, committer, beginning, setting=setting, script=script)
+        committer, beginning = driver.begin(context)
+        stream = ScriptedStream(context, committer, beginning, setting=setting, script=script)
         if not stream.drained:
-            reader.read(rim, stream)
+            reader.read(context, stream)
         stream.play_out()
         return scenario.outcome_of(setting, pipeline, EpochLog(committer.version.uri))
 

@@ -22,7 +22,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Script:
-    """Clock and rhythm of a scenario. It stands still until the stream moves it."""
+    """Clock and time policy of a scenario. It stands still until the stream moves it."""
 
     def __init__(self, setting: Setting) -> None:
         self.closes = setting.allowed_lateness is not None
@@ -37,7 +37,7 @@ class Script:
         """Return it in seconds."""
         return self._at / 1_000_000
 
-    def advance(self, state: WatermarkState, seen: Observation, lateness: Lateness) -> WatermarkState:  # noqa: ARG002 -- every rhythm's signature
+    def advance(self, state: WatermarkState, seen: Observation, lateness: Lateness) -> WatermarkState:  # noqa: ARG002 -- every policy's signature
         """Return the scenario's watermark; no partition is ever idle."""
         return WatermarkState(watermark=None if self._watermark == -FOREVER else self._watermark)
 
@@ -57,15 +57,15 @@ class ScriptedStream(MicrobatchEngine):
     """A stream of which each epoch with data is one row, in the order of the scenario."""
 
     def __init__(
-        self, rim: DriverContext, committer: Committer, beginning: StartOffsets, *, setting: Setting, script: Script
+        self, context: DriverContext, committer: Committer, beginning: StartOffsets, *, setting: Setting, script: Script
     ) -> None:
-        super().__init__(rim, committer, beginning)
+        super().__init__(context, committer, beginning)
         self._script = script
         self._course: Iterator[Comes | Ends] = course(setting, self._due)
         self._coming: InputRow | None = None  # its turn has come, and no epoch holds it yet
         self.limit = {0: len(setting.rows)}
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Look at the log's ends; time moves by the script alone."""
         with self.lock:
             self.high = {p: end.offset for p, end in self._ends().items()}

@@ -150,7 +150,7 @@ class Actions(RuleBasedStateMachine):
     def time_passes(self, seconds: float) -> None:
         assert self.driver is not None
         self.clock.seconds += seconds
-        self.driver.look()
+        self.driver.poll()
 
     @precondition(lambda self: self.driver is not None and self.driver.newest is not None)
     @rule()

@@ -91,7 +91,7 @@ def streamed(fed: Fed, story: Story) -> None:
             fed.feed_and_die(end, "epoch.committed")
         elif ending == "quiet":
             fed.clock.seconds += QUIET_SECONDS
-            fed.look()
+            fed.poll()
         if ending in {"restarted", "killed before", "killed after"}:
             fed = fed.anew()
         fed.feed(end)

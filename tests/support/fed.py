@@ -66,7 +66,7 @@ class Fed:
         self.dies_at: Point | None = None
         place = folder(settings, pipeline.name)
         place.mkdir(parents=True, exist_ok=True)
-        rim = DriverContext(
+        context = DriverContext(
             settings=settings,
             pipeline=pipeline,
             client=LogClient(settings),
@@ -75,8 +75,8 @@ class Fed:
             beat=HeartbeatWriter(place / "heartbeat.json", first_beat(new_run_id(), clock), seconds=1, clock=clock),
             place=place,
         )
-        committer, beginning = driver.begin(rim)
-        self.stream = MicrobatchEngine(rim, committer, beginning)
+        committer, beginning = driver.begin(context)
+        self.stream = MicrobatchEngine(context, committer, beginning)
         self._number = 0
 
     def anew(self) -> Self:
@@ -97,7 +97,7 @@ class Fed:
         spans = {p: (start.get(p, 0), offset) for p, offset in end.items() if offset > start.get(p, 0)}
         number, self._number = self._number, self._number + 1
         if spans:
-            self.stream.each(read(self._spark, self.settings, self.pipeline, (spans,)), number)
+            self.stream.process_batch(read(self._spark, self.settings, self.pipeline, (spans,)), number)
 
     def feed_and_die(self, end: Mapping[int, int], point: Point) -> None:
         """Hand over a micro-batch; the driver is gone at a named point of its epoch. On disk it is as after SIGKILL."""
@@ -106,9 +106,9 @@ class Fed:
             self.feed(end)
             assert all(offset <= self.stream.position.get(p, 0) for p, offset in end.items())  # there was no epoch
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Look at the log's ends as the driver's main thread does between epochs; time may move by it."""
-        self.stream.look()
+        self.stream.poll()
         self._upkeep()
 
     def compact(self) -> None:
@@ -117,7 +117,7 @@ class Fed:
             with self.stream.lock:
                 self.stream.tick(self.stream.time)
         for _ in range(3):
-            self.look()
+            self.poll()
 
     def _upkeep(self) -> None:
         work = self.stream.compactor._work

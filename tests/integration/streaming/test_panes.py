@@ -143,12 +143,12 @@ def test_period_ends_on_a_quiet_topic(spark: SparkSession, quick: Settings, topi
     rig.send(quick, topic, EVENTS[:4])
     driver = fed(spark, quick, pipeline, clock)
     driver.feed(ends(4))
-    driver.look()
+    driver.poll()
     before = shown(quick, pipeline)
     clock.at += timedelta(seconds=50)  # the end of the period, to the microsecond
 
-    driver.look()
-    driver.look()
+    driver.poll()
+    driver.poll()
 
     assert before == []
     assert [Shown(0, "a", 0 + 2, "early", 0), Shown(0, "b", 1 + 3, "early", 0)] == shown(quick, pipeline)
@@ -163,7 +163,7 @@ def test_period_that_began_before_a_start_ends_after_it(spark: SparkSession, qui
     driver.feed(ends(4))
     clock.at += timedelta(hours=3)
 
-    driver.anew().look()
+    driver.anew().poll()
 
     assert [Shown(0, "a", 0 + 2, "early", 0), Shown(0, "b", 1 + 3, "early", 0)] == shown(quick, pipeline)
 
@@ -178,11 +178,11 @@ def test_delay_ends_on_a_quiet_topic_though_the_driver_was_started_anew(
     clock.at += timedelta(seconds=59, microseconds=999_999)
     driver = driver.anew()
     driver.feed(ends(4))
-    driver.look()
+    driver.poll()
     before = shown(quick, pipeline)
     clock.at += timedelta(microseconds=1)
 
-    driver.anew().look()
+    driver.anew().poll()
 
     assert before == []
     assert [Shown(0, "a", 0 + 2, "early", 0), Shown(0, "b", 1 + 3, "early", 0)] == shown(quick, pipeline)
@@ -227,7 +227,7 @@ def test_changed_trigger_lets_open_windows_begin_anew_in_the_same_version(
     rig.send(quick, topic, EVENTS)
     fed(spark, quick, before).feed(ends(4))
 
-    fed(spark, quick, after).look()
+    fed(spark, quick, after).poll()
 
     assert rig.epoch_log(quick, before).uri == rig.epoch_log(quick, after).uri
     assert [

@@ -13,32 +13,32 @@ TRIGGER = 0.4
 
 def pair() -> tuple[Any, Any]:
     settings = Settings(stream=StreamSettings(trigger_seconds=TRIGGER))
-    rim = SimpleNamespace(settings=settings, stopping=threading.Event())
-    return cast("Any", rim), cast("Any", SimpleNamespace(wake=threading.Event(), failure=None, drained=False))
+    context = SimpleNamespace(settings=settings, stopping=threading.Event())
+    return cast("Any", context), cast("Any", SimpleNamespace(wake=threading.Event(), failure=None, drained=False))
 
 
-def waited(rim: Any, stream: Any) -> float:
+def waited(context: Any, stream: Any) -> float:
     began = time.monotonic()
-    reader._await_next_look(rim, stream)
+    reader._await_next_poll(context, stream)
     return time.monotonic() - began
 
 
 def test_epoch_alone_brings_no_look_before_a_trigger_has_passed() -> None:
-    rim, stream = pair()
+    context, stream = pair()
     stream.wake.set()
 
-    assert waited(rim, stream) >= TRIGGER
+    assert waited(context, stream) >= TRIGGER
 
 
 def test_failure_is_seen_at_once() -> None:
-    rim, stream = pair()
+    context, stream = pair()
     stream.failure = ValueError()
 
-    assert waited(rim, stream) < TRIGGER
+    assert waited(context, stream) < TRIGGER
 
 
 def test_drain_that_ends_while_the_thread_waits_is_seen_at_once() -> None:
-    rim, stream = pair()
+    context, stream = pair()
 
     def end() -> None:
         stream.drained = True
@@ -46,4 +46,4 @@ def test_drain_that_ends_while_the_thread_waits_is_seen_at_once() -> None:
 
     threading.Timer(0.05, end).start()
 
-    assert waited(rim, stream) < TRIGGER
+    assert waited(context, stream) < TRIGGER

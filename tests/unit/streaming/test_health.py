@@ -37,18 +37,18 @@ def beat(clock: HandClock, tmp_path: Path) -> HeartbeatWriter:
 
 
 def test_silence_counts_from_the_first_try_that_failed(beat: HeartbeatWriter, clock: HandClock) -> None:
-    signs = Health(beat, clock)
-    signs.silent()
+    health = Health(beat, clock)
+    health.silent()
     clock.seconds += 30
-    signs.silent()
+    health.silent()
 
     assert at(1000) == beat.now.silent_since
 
 
 def test_answer_ends_the_silence(beat: HeartbeatWriter, clock: HandClock) -> None:
-    signs = Health(beat, clock)
-    signs.silent()
-    signs.looked(LogSnapshot(read={0: 5}, high={0: 5}))
+    health = Health(beat, clock)
+    health.silent()
+    health.looked(LogSnapshot(read={0: 5}, high={0: 5}))
 
     assert beat.now.silent_since is None
 
@@ -56,14 +56,14 @@ def test_answer_ends_the_silence(beat: HeartbeatWriter, clock: HandClock) -> Non
 def test_unread_records_count_from_the_look_that_saw_them_or_the_last_commit(
     beat: HeartbeatWriter, clock: HandClock
 ) -> None:
-    signs, behind = Health(beat, clock), LogSnapshot(read={0: 5}, high={0: 9}, stable={0: 9})
-    signs.looked(behind)
+    health, behind = Health(beat, clock), LogSnapshot(read={0: 5}, high={0: 9}, stable={0: 9})
+    health.looked(behind)
     clock.seconds += 10
-    signs.looked(behind)
+    health.looked(behind)
     first = beat.now.unread_since
-    signs.committed()
+    health.committed()
     clock.seconds += 10
-    signs.looked(behind)
+    health.looked(behind)
 
     assert (first, beat.now.unread_since) == (at(1000), at(1020))
 
@@ -75,18 +75,18 @@ def test_record_behind_an_open_transaction_is_no_backlog(beat: HeartbeatWriter, 
 
 
 def test_open_transaction_counts_anew_when_the_stable_offset_moves(beat: HeartbeatWriter, clock: HandClock) -> None:
-    signs = Health(beat, clock)
-    signs.looked(LogSnapshot(read={0: 5}, high={0: 9}, stable={0: 5}))
+    health = Health(beat, clock)
+    health.looked(LogSnapshot(read={0: 5}, high={0: 9}, stable={0: 5}))
     clock.seconds += 50
-    signs.looked(LogSnapshot(read={0: 5}, high={0: 9}, stable={0: 7}))
+    health.looked(LogSnapshot(read={0: 5}, high={0: 9}, stable={0: 7}))
 
     assert dict(beat.now.open_since) == {"0": at(1050)}
 
 
 def test_open_transaction_that_ended_is_forgotten(beat: HeartbeatWriter, clock: HandClock) -> None:
-    signs = Health(beat, clock)
-    signs.looked(LogSnapshot(read={0: 5}, high={0: 9}, stable={0: 5}))
-    signs.looked(LogSnapshot(read={0: 9}, high={0: 9}))
+    health = Health(beat, clock)
+    health.looked(LogSnapshot(read={0: 5}, high={0: 9}, stable={0: 5}))
+    health.looked(LogSnapshot(read={0: 9}, high={0: 9}))
 
     assert dict(beat.now.open_since) == {}
 
