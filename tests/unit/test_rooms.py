@@ -1,0 +1,54 @@
+"""The house: rooms that fit on a screen, names that mean one thing, and pages that name files which are there."""
+
+import ast
+import re
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("cutover", "streaming", "batch", "reconcile", "infra")
+FILES = [
+    file.relative_to(ROOT)
+    for package in PACKAGES
+    for file in sorted((ROOT / package).rglob("*.py"))
+    if file.name != "__init__.py"
+]
+MOST_FILES = 12
+MOST_ROOMS = 3
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "runbooks").glob("*.md"))]
+NAMED = re.compile(r"(?<![\w/.<*-])((?:cutover|streaming|batch|reconcile|infra|tests|dags)/[\w/.-]*\w/?)")
+
+
+def test_a_room_has_at_most_a_dozen_loose_files() -> None:
+    rooms = defaultdict(list)
+    for file in FILES:
+        rooms[str(file.parent)].append(file.name)
+
+    assert {room: len(files) for room, files in rooms.items() if len(files) > MOST_FILES} == {}
+
+
+def test_no_file_name_stands_in_more_than_three_rooms() -> None:
+    rooms = defaultdict(list)
+    for file in FILES:
+        rooms[file.name].append(str(file.parent))
+
+    assert {name: found for name, found in rooms.items() if len(found) > MOST_ROOMS} == {}
+
+
+def test_no_two_public_classes_have_one_name() -> None:
+    places = defaultdict(list)
+    for file in FILES:
+        for node in ast.parse((ROOT / file).read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places[node.name].append(str(file))
+
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_file_that_a_page_names_is_there(page: Path) -> None:
+    named = set(NAMED.findall(page.read_text(encoding="utf-8")))
+
+    assert {name for name in named if not (ROOT / name).exists()} == set()
