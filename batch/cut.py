@@ -11,7 +11,7 @@ from cutover.lake.control import pins, versions
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.tables import delta
 from cutover.log.cut import LogId
-from cutover.log.topic_partitions import told
+from cutover.log.topic_partitions import format_partition
 from cutover.settings import Settings
 
 
@@ -25,7 +25,7 @@ class BatchCut:
 
 
 @contextmanager
-def pinned_target(
+def hold_cut(
     settings: Settings, pipeline: Pipeline, epoch: int | None, *, holder: str, clock: Clock
 ) -> Iterator[BatchCut]:
     """Hold an epoch, the newest if none is named, until the run was compared; let it go at once if the run fails.
@@ -43,7 +43,7 @@ def pinned_target(
     if not 0 <= number <= newest.epoch:
         msg = f"Cut of `{pipeline.name}` is ahead of the log: expected an epoch from 0 to {newest.epoch}, got {number}."
         raise LogError(msg)
-    with pins.handed_on(settings, version, number, holder=holder, clock=clock):
+    with pins.hold_for_reader(settings, version, number, holder=holder, clock=clock):
         yield BatchCut(version=version, record=_record(version, number), newest=newest)
 
 
@@ -69,7 +69,7 @@ def check_offsets(pipeline: Pipeline, record: EpochRecord, earliest: dict[int, i
         LogError: Names the partition, the offset and the bound.
     """
     for partition, offset in sorted(record.end.items()):
-        place = f"Cut of `{pipeline.name}` is not in the log: {told(record.topic, partition)}: "
+        place = f"Cut of `{pipeline.name}` is not in the log: {format_partition(record.topic, partition)}: "
         if offset > latest.get(partition, 0):
             msg = place + f"expected offset <= {latest.get(partition, 0)}, got {offset}.\nHint: the log was cut short."
             raise LogError(msg, runbook="LogDataLost")

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from batch import sessions
 from batch.context import RunContext, StagedRun
-from batch.cut import BatchCut, check_log, check_offsets, pinned_target
+from batch.cut import BatchCut, check_log, check_offsets, hold_cut
 from batch.lock import writer_lock
 from batch.plan import dirty, retention
 from batch.read import index, scan
@@ -21,7 +21,7 @@ from batch.write.result import STAGED, stage_result, stage_rows
 from cutover import probe as probes
 from cutover.clock import Clock, SystemClock
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.ranges import touched
+from cutover.definition.model.ranges import touched_range
 from cutover.definition.model.windows import Sessions
 from cutover.engine import queries, spark
 from cutover.errors import DefinitionError, LakeError
@@ -83,24 +83,24 @@ def run(  # noqa: PLR0913 -- what to compute, and what a test hands in
         msg = f"Range of windows of `{pipeline.name}`: expected none with sessions, which may lie across its ends."
         raise DefinitionError(msg + "\nHint: without `--from` and `--to` all sessions that changed are computed.")
     if wanted is not None and not isinstance(pipeline.window, Sessions):
-        first, last = touched(pipeline.window, wanted)
+        first, last = touched_range(pipeline.window, wanted)
         wanted = (first, last)
     if current_stage(settings, pipeline) is Stage.KAPPA:
         log.info("batch_skipped", pipeline=pipeline.name, stage=Stage.KAPPA.value)
         return None
     try:
-        with opened(settings, pipeline, epoch, wanted, CLOCK, anew=anew) as work:
+        with open_run(settings, pipeline, epoch, wanted, CLOCK, anew=anew) as work:
             return recompute(work, probe, CLOCK)
     except OtherSettings as changed:
         log.warning("batch_begins_anew", pipeline=pipeline.name, why="settings in force changed", runbook="SealBroken")
-        with opened(settings, pipeline, epoch, wanted, CLOCK, anew=anew, judging=changed.digest) as work:
+        with open_run(settings, pipeline, epoch, wanted, CLOCK, anew=anew, judging=changed.digest) as work:
             return recompute(work, probe, CLOCK)
 
 
 def recompute(work: RunContext, probe: probes.Probe, clock: Clock) -> BatchRun:
     """Scan, plan, compute, check, publish."""
     epoch = work.target.record.epoch
-    scanned = retention.left(work.new, work.earliest)
+    scanned = retention.remaining_offsets(work.new, work.earliest)
     if scanned:
         scan.scan(work.records((scanned,)), work.pipeline, work.staged, work.dimensions((scanned,)))
     else:
@@ -111,7 +111,7 @@ def recompute(work: RunContext, probe: probes.Probe, clock: Clock) -> BatchRun:
     index.add_ranges(work.connection, scan.TOUCHED, work.scan)
     probe("batch.read", epoch)
     found = _computed(work, scanned)
-    checked_log(work.client, work.pipeline, work.target)  # what was read since was read from the log of the stream
+    first_retained(work.client, work.pipeline, work.target)  # what was read since was read from the log of the stream
     recorded = publish.publish(work, found, probe, clock)
     log.info("batch_committed", pipeline=work.pipeline.name, **publish.summary(recorded))
     return recorded
@@ -137,7 +137,7 @@ def _computed(work: RunContext, scanned: Offsets) -> StagedRun:
 
 
 @contextmanager
-def opened(  # noqa: PLR0913 -- a cut, a range, and on which runs it builds
+def open_run(  # noqa: PLR0913 -- a cut, a range, and on which runs it builds
     settings: Settings,
     pipeline: Pipeline,
     epoch: int | None,
@@ -154,11 +154,11 @@ def opened(  # noqa: PLR0913 -- a cut, a range, and on which runs it builds
     run_id, started = uuid.uuid4().hex, clock.now()
     with (
         writer_lock(settings, pipeline.name),
-        pinned_target(settings, pipeline, epoch, holder=pins.batch_holder(run_id), clock=clock) as target,
+        hold_cut(settings, pipeline, epoch, holder=pins.batch_holder(run_id), clock=clock) as target,
         staging(queries.connect(queries.reading(settings)), version_uri(settings, pipeline), run_id) as staged,
     ):
         if not anew:
-            begun(settings, pipeline)
+            refuse_foreign(settings, pipeline)
         client = LogClient(settings)
         recorded = losses.up_to(settings, target.version)
         log_id = target.record.cut.log
@@ -169,7 +169,7 @@ def opened(  # noqa: PLR0913 -- a cut, a range, and on which runs it builds
             target=target,
             client=client,
             begins_anew=judging is not None,
-            earliest=checked_log(client, pipeline, target),
+            earliest=first_retained(client, pipeline, target),
             history=still_held(client, earlier),
             recorded=recorded,
             lookups=BatchEnrichment(settings, pipeline, target),
@@ -181,7 +181,7 @@ def opened(  # noqa: PLR0913 -- a cut, a range, and on which runs it builds
         )
 
 
-def begun(settings: Settings, pipeline: Pipeline) -> None:
+def refuse_foreign(settings: Settings, pipeline: Pipeline) -> None:
     """Refuse to build on rows that somebody else changed; take over files that were only rewritten.
 
     Raises:
@@ -200,7 +200,7 @@ def begun(settings: Settings, pipeline: Pipeline) -> None:
             table_weights.adopt(table, found)
 
 
-def checked_log(client: LogClient, pipeline: Pipeline, target: BatchCut) -> dict[int, int]:
+def first_retained(client: LogClient, pipeline: Pipeline, target: BatchCut) -> dict[int, int]:
     """Return the first offset left of each partition, of the log that the cut names.
 
     Raises:
@@ -209,7 +209,7 @@ def checked_log(client: LogClient, pipeline: Pipeline, target: BatchCut) -> dict
     topic = log_of(pipeline)
     check_log(pipeline, target.record, client.describe(topic))
     earliest = client.earliest(topic)
-    same_log.refuse_changed(pipeline.name, client, target.newest, same_log.recorded(target.version.uri))
+    same_log.refuse_changed(pipeline.name, client, target.newest, same_log.recorded_history(target.version.uri))
     check_offsets(pipeline, target.record, earliest, client.high_watermarks(topic))
     return earliest
 

@@ -56,12 +56,12 @@ def whole_from(work: RunContext, offsets: Offsets, starts: list[int], *, followi
         following: Start of a window -> start of the one after it.
     """
     mine = [loss for loss in work.recorded if loss.topic_id == work.target.record.topic_id]
-    gaps = retention.unrecorded(retention.lost(offsets, work.earliest), offsets, mine)
+    gaps = retention.unrecorded_gaps(retention.first_left(offsets, work.earliest), offsets, mine)
     if not gaps:
         return None
     log.warning("batch_log_expired", pipeline=work.pipeline.name, first_offsets=gaps, scanned_to=work.history.scanned)
     topic = log_of(work.pipeline)
-    left = retention.left(offsets, work.earliest)
+    left = retention.remaining_offsets(offsets, work.earliest)
     found = (
         retention.whole_from(starts, gaps, work.pipeline, lambda at: work.client.offsets_for_time(topic, at))
         if gaps.keys() <= left.keys()

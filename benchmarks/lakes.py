@@ -55,7 +55,7 @@ class Lake:
 
     def fold(self) -> MergedGroup:
         """Write the one file that all accepted partials become; nobody sees it yet."""
-        return merge.folded(self.settings, self.pipeline, self.version.uri, self._partials())
+        return merge.merge_group(self.settings, self.pipeline, self.version.uri, self._partials())
 
     def compacted(self) -> "Lake":
         """Return a copy in which such a fold is committed, as the driver does between two epochs."""
@@ -75,7 +75,7 @@ class Lake:
             raise AssertionError(msg)
 
     def _partials(self) -> list[File]:
-        listed = compactor.listed(delta.open_table(self.version.uri))
+        listed = compactor.list_files(delta.open_table(self.version.uri))
         return [file for file in listed if file.kind == "partial"]
 
 

@@ -66,9 +66,9 @@ def one_epoch(batch: "DataFrame", table: Path, number: int, count: int) -> int:
         epoch=number, start=dict.fromkeys(offsets, 0), end=offsets, clipped=False, watermark=None
     )
     passed = aggregate.one_pass(batch, PIPELINE, plan)
-    rows = aggregate.collected(passed.partials, PIPELINE)
+    rows = aggregate.collect_partials(passed.partials, PIPELINE)
     aggregate.newest_events(passed)
-    counted = aggregate.counted(rows, PIPELINE, plan)
+    counted = aggregate.count_rows(rows, PIPELINE, plan)
     if counted.records != count:
         msg = f"expected {count} records, the epoch counted {counted.records}"
         raise AssertionError(msg)

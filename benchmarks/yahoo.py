@@ -49,7 +49,7 @@ class Yahoo(Streams):
     @property
     def dimensions(self) -> Dimensions:
         """Return the ads."""
-        ads = dimension.opened(self.settings, self.pipeline, "ads")
+        ads = dimension.open_dimension(self.settings, self.pipeline, "ads")
         return {"ads": frames.one(self.bench.spark, ads, broadcast_rows=ads.size)}
 
     def check(self, number: int) -> tuple[str, ...]:

@@ -75,7 +75,7 @@ def examine(settings: Settings) -> Examination:
     return Examination(findings=findings, settings=tuple(settings_table.current(settings)))
 
 
-def refused(error: DefinitionError) -> Examination:
+def refuse_settings(error: DefinitionError) -> Examination:
     """Return that the settings do not fit, with every setting as it would be without them."""
     message = str(error).partition("\nHint: ")[0]
     finding = Finding(thing="settings", grade="broken", found=message, hint="the list below")
@@ -107,7 +107,7 @@ def _jars(jar_set: jars.JarSet) -> Finding:
     thing = f"JARs for {jar_set}"
     if wrong:
         return Finding(thing=thing, grade="broken", found="; ".join(wrong[:3]), hint="make setup")
-    return Finding(thing=thing, grade="ok", found=f"{len(jars.locked(jar_set))} as locked")
+    return Finding(thing=thing, grade="ok", found=f"{len(jars.locked_checksums(jar_set))} as locked")
 
 
 def _class_archive() -> Finding:

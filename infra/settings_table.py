@@ -38,7 +38,10 @@ def rows(settings: Settings, *, environment: Mapping[str, str], toml: Mapping[st
     upper = {name.upper() for name in environment}
     return [
         SettingRow(
-            name=".".join(path), value=shown(path[-1], value), source=_source(path, upper, toml), meaning=meaning
+            name=".".join(path),
+            value=format_setting(path[-1], value),
+            source=_source(path, upper, toml),
+            meaning=meaning,
         )
         for path, value, meaning in _leaves(settings, ())
     ]
@@ -55,14 +58,14 @@ def current(settings: Settings) -> list[SettingRow]:
     return rows(settings, environment=os.environ, toml=read_toml())
 
 
-def shown(name: str, value: object) -> str:
+def format_setting(name: str, value: object) -> str:
     """Return a value as it may be shown: secrets hidden, credentials cut out of addresses."""
     if value is None:
         return ""
     if isinstance(value, SecretStr) or (SECRET_NAME.search(name) and not isinstance(value, Path)):
         return HIDDEN
     if isinstance(value, Mapping):
-        return ", ".join(f"{key}={shown(str(key), item)}" for key, item in sorted(value.items()))
+        return ", ".join(f"{key}={format_setting(str(key), item)}" for key, item in sorted(value.items()))
     return USER_INFO.sub(f"{HIDDEN}@", str(value))
 
 

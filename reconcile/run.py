@@ -190,14 +190,14 @@ def _compared(
     if evidence is None:
         return _refused(pipeline, examined.seal), ()
     try:
-        with sides.opened(settings, pipeline, evidence, start, end) as opened:
+        with sides.open_sides(settings, pipeline, evidence, start, end) as opened:
             found, unjudged = compare(settings, pipeline, evidence, examined.seal, opened, log), opened.unjudged
     except seal.SealError as error:
         return _refused(pipeline, _broken(examined.seal, error.breach)), ()
     except LakeError as error:
-        return _refused(pipeline, _broken(examined.seal, damage.said(error))), ()
+        return _refused(pipeline, _broken(examined.seal, damage.breach_of(error))), ()
     except duckdb.Error as error:
-        breach = damage.damaged((evidence.epoch_log.table, evidence.batch)) or damage.beyond(pipeline.name, error)
+        breach = damage.find_damage((evidence.epoch_log.table, evidence.batch)) or damage.beyond(pipeline.name, error)
         if breach is None:
             raise
         return _refused(pipeline, _broken(examined.seal, breach)), ()

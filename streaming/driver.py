@@ -104,7 +104,7 @@ def _drive(context: DriverContext, until: Until) -> bool:
     """Return whether it came to where it was to stop; a wish to stop may be earlier than the cut of a drain."""
     with _signals(context.stopping):
         committer, beginning = begin(context)
-        if start_offsets.sealed(context.pipeline, beginning.record, again=until == "final"):
+        if start_offsets.is_sealed(context.pipeline, beginning.record, again=until == "final"):
             return True
         stream = MicrobatchEngine(context, committer, beginning)
         if until != "forever":
@@ -124,9 +124,11 @@ def begin(context: DriverContext) -> tuple[Committer, start_offsets.StartOffsets
     version = versions.current(context.settings, context.pipeline)
     if version is not None:
         fork.fill(context.settings, context.pipeline, version)
-    table, record = (None, None) if version is None else fencing.opened(context.settings, context.pipeline, version)
+    table, record = (
+        (None, None) if version is None else fencing.open_checked(context.settings, context.pipeline, version)
+    )
     accepted = () if version is None else losses.losses(context.settings, version)
-    known = tuple if version is None else same_log.recorded(version.uri)
+    known = tuple if version is None else same_log.recorded_history(version.uri)
     beginning = start_offsets.begin(context.pipeline, context.client, record, accepted, known)
     schema = epoch_log_schema(context.pipeline)
     version = versions.open_or_create(context.settings, context.pipeline, context.clock)

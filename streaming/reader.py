@@ -135,7 +135,7 @@ def _await_broker(context: DriverContext, stream: MicrobatchEngine) -> None:
         stream.health.silent()
         _heed_stop_file(context)
         try:
-            known = same_log.recorded(ours.version.uri)
+            known = same_log.recorded_history(ours.version.uri)
             found = start_offsets.begin(context.pipeline, context.client, ours.newest, ours.accepted, known)
         except LogError as error:
             if error.runbook != "KafkaUnreachable":

@@ -12,22 +12,22 @@ from cutover.records.reading.scan import Offsets
 Lookup = Callable[[int], Mapping[int, int | None]]  # log time (microseconds) -> first offset not before it
 
 
-def lost(offsets: Offsets, earliest: Mapping[int, int]) -> dict[int, int]:
+def first_left(offsets: Offsets, earliest: Mapping[int, int]) -> dict[int, int]:
     """Return the first offset left of each partition that lost records nobody scanned."""
     return {p: earliest.get(p, 0) for p, (start, _) in offsets.items() if earliest.get(p, 0) > start}
 
 
-def left(offsets: Offsets, earliest: Mapping[int, int]) -> Offsets:
+def remaining_offsets(offsets: Offsets, earliest: Mapping[int, int]) -> Offsets:
     """Return the offsets that the log still holds."""
     kept = {p: (max(start, earliest.get(p, 0)), end) for p, (start, end) in offsets.items()}
     return {p: span for p, span in kept.items() if span[0] < span[1]}
 
 
-def unrecorded(gaps: Mapping[int, int], offsets: Offsets, recorded: Iterable[Loss]) -> dict[int, int]:
+def unrecorded_gaps(gaps: Mapping[int, int], offsets: Offsets, recorded: Iterable[Loss]) -> dict[int, int]:
     """Return the gaps that recorded losses do not cover: there the log gave records that only the stream has read.
 
     Args:
-        gaps: What `lost` returns: partition -> first offset left.
+        gaps: What `first_left` returns: partition -> first offset left.
         offsets: What no run had scanned.
         recorded: Losses of this very log.
     """
@@ -38,7 +38,7 @@ def unrecorded(gaps: Mapping[int, int], offsets: Offsets, recorded: Iterable[Los
     return {partition: first for partition, first in gaps.items() if reached[partition] < first}
 
 
-def outdated(run: BatchRun, recorded: Iterable[Loss]) -> bool:
+def is_outdated(run: BatchRun, recorded: Iterable[Loss]) -> bool:
     """Return whether the log that a run read is gone, or gave its offsets again, and that was accepted since."""
     return any(
         loss.again and loss.stream_version > run.stream_version and loss.topic_id == run.topic_id for loss in recorded

@@ -29,7 +29,7 @@ class BatchEnrichment:
     @property
     def spans(self) -> Mapping[str, tuple[VersionSpan, ...]]:
         """Return what was joined with which version so far, by lookup."""
-        return {name: joined_versions.merged(spans) for name, spans in self._spans.items()}
+        return {name: joined_versions.merge_spans(spans) for name, spans in self._spans.items()}
 
     def resolved(self, reads: Sequence[Offsets]) -> Spans:
         """Return which versions the records of some offsets are to be joined with, and remember them.

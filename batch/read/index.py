@@ -13,7 +13,7 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable
 
 from batch.plan.dirty import TouchedWindow
-from batch.plan.retention import outdated
+from batch.plan.retention import is_outdated
 from cutover.definition.compile.fingerprint import batch_fingerprint
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.windows import Interval
@@ -87,7 +87,7 @@ def load(
 
     def goes_on(run: BatchRun) -> bool:
         is_alike = judging is None or run.in_force in {None, judging}
-        return is_alike and run.batch_fingerprint == fingerprint and not outdated(run, recorded)
+        return is_alike and run.batch_fingerprint == fingerprint and not is_outdated(run, recorded)
 
     runs = [*takewhile(goes_on, newest_first)]
     for run in reversed(runs):

@@ -12,10 +12,10 @@ from cutover.definition.model.windows import Fixed, Sessions
 from cutover.lake.tables.schemas import BATCH_INDEX, batch_ledger_schema, partial_schema
 from cutover.records import duplicates
 from cutover.records.classes import Class
-from cutover.records.classify import classified
+from cutover.records.classify import classify_records
 from cutover.records.enrich import Dimensions, without_lookups
-from cutover.records.parsing.parser import parsed
-from cutover.records.partials import aggregated
+from cutover.records.parsing.parser import parse_records
+from cutover.records.partials import aggregate_partials
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -58,18 +58,20 @@ def count_once(records: "DataFrame", pipeline: Pipeline, staged: Staging, dimens
     View `once`: what can count, as accepted or duplicate, in the partial shape, and `_conflicts bigint`. Of a window
     whose records are not all among these the rows mean nothing.
     """
-    rows = parsed(records, pipeline, dimensions)
-    told = classified(duplicates.marked(rows, pipeline), pipeline, watermark_micros=None, duplicate=duplicates.IS_TWIN)
+    rows = parse_records(records, pipeline, dimensions)
+    told = classify_records(
+        duplicates.mark_duplicates(rows, pipeline), pipeline, watermark_micros=None, duplicate=duplicates.IS_TWIN
+    )
     can_count = told.where(f"_class IN ('{Class.ACCEPTED}', '{Class.DUPLICATE}')")
     further = {CONFLICTS: f"sum({duplicates.CONFLICT})"}
-    staged.write(ONCE, aggregated(can_count, pipeline, by=("_partition",), further=further))
+    staged.write(ONCE, aggregate_partials(can_count, pipeline, by=("_partition",), further=further))
 
 
 def partials(records: "DataFrame", pipeline: Pipeline, dimensions: Dimensions) -> "DataFrame":
     """Return the partial shape by partition of records without lateness: batch judges no row late."""
-    rows = classified(parsed(records, pipeline, dimensions), pipeline, watermark_micros=None)
+    rows = classify_records(parse_records(records, pipeline, dimensions), pipeline, watermark_micros=None)
     bounds = {FIRST: "min(_offset)", LAST: "max(_offset)"}
-    return aggregated(rows, pipeline, by=("_partition",), further=bounds)
+    return aggregate_partials(rows, pipeline, by=("_partition",), further=bounds)
 
 
 def empty(pipeline: Pipeline, connection: duckdb.DuckDBPyConnection) -> None:
@@ -142,8 +144,8 @@ def _windows(records: "DataFrame", pipeline: Pipeline) -> "DataFrame":
     from pyspark.sql import functions as F  # noqa: N812, PLC0415 -- Spark's own name; only a run needs it
 
     pipeline = without_lookups(pipeline)
-    unfiltered = parsed(records, pipeline).withColumn("_filtered", F.lit(False))  # noqa: FBT003 -- a literal
-    rows = classified(unfiltered, pipeline, watermark_micros=None).where(F.col("window_start").isNotNull())
+    unfiltered = parse_records(records, pipeline).withColumn("_filtered", F.lit(False))  # noqa: FBT003 -- a literal
+    rows = classify_records(unfiltered, pipeline, watermark_micros=None).where(F.col("window_start").isNotNull())
     bounds = (F.min("_offset").alias(FIRST), F.max("_offset").alias(LAST), F.count(F.lit(1)).alias("_n"))
     return rows.groupBy("_partition", "window_start", "window_end").agg(*bounds)
 

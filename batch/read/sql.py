@@ -57,11 +57,11 @@ def stage(events: "DataFrame", pipeline: Pipeline, windows: Sequence[Interval], 
 
 def events(records: "DataFrame", pipeline: Pipeline, dimensions: Dimensions) -> "DataFrame":
     """Return the view `events`: the rows that parsed, with `_class`, `_partition`, `_offset`, `_log_time`."""
-    from cutover.records.parsing.parser import parsed  # noqa: PLC0415 -- only a run needs Spark
+    from cutover.records.parsing.parser import parse_records  # noqa: PLC0415 -- only a run needs Spark
 
-    rows, twin = parsed(records, pipeline, dimensions).where("_reason IS NULL"), "false"
+    rows, twin = parse_records(records, pipeline, dimensions).where("_reason IS NULL"), "false"
     if pipeline.source.record_id is not None:
-        rows, twin = duplicates.marked(rows, pipeline), duplicates.IS_TWIN
+        rows, twin = duplicates.mark_duplicates(rows, pipeline), duplicates.IS_TWIN
     judged = (
         f"CASE WHEN _filtered THEN '{Class.FILTERED}' "
         f"WHEN {future_sql(pipeline, 'unix_micros(_event_time)')} THEN '{Class.FUTURE}' "

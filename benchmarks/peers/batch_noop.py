@@ -3,9 +3,9 @@
 from pyspark.sql import SparkSession
 
 from cutover.definition.model.pipeline import Pipeline
-from cutover.records.classify import classified
-from cutover.records.parsing.parser import parsed
-from cutover.records.partials import aggregated
+from cutover.records.classify import classify_records
+from cutover.records.parsing.parser import parse_records
+from cutover.records.partials import aggregate_partials
 
 
 def scan(spark: SparkSession, *, bootstrap: str, pipeline: Pipeline) -> None:
@@ -16,5 +16,7 @@ def scan(spark: SparkSession, *, bootstrap: str, pipeline: Pipeline) -> None:
         .option("subscribe", pipeline.source.name)
         .load()
     )
-    rows = aggregated(classified(parsed(records, pipeline), pipeline, watermark_micros=None), pipeline)
+    rows = aggregate_partials(
+        classify_records(parse_records(records, pipeline), pipeline, watermark_micros=None), pipeline
+    )
     rows.write.format("noop").mode("overwrite").save()

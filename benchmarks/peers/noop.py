@@ -9,10 +9,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from cutover.definition.model.pipeline import Pipeline
-from cutover.records.classify import classified
+from cutover.records.classify import classify_records
 from cutover.records.enrich import Dimensions
-from cutover.records.parsing.parser import parsed
-from cutover.records.partials import aggregated
+from cutover.records.parsing.parser import parse_records
+from cutover.records.partials import aggregate_partials
 
 
 def start(
@@ -27,8 +27,8 @@ def start(
     """Read a topic from its beginning, at most `max_rows_per_epoch` records a micro-batch."""
 
     def each(batch: DataFrame, _: int) -> None:
-        whole = parsed(batch, pipeline, dimensions)
-        rows = aggregated(classified(whole, pipeline, watermark_micros=None), pipeline)
+        whole = parse_records(batch, pipeline, dimensions)
+        rows = aggregate_partials(classify_records(whole, pipeline, watermark_micros=None), pipeline)
         rows.write.format("noop").mode("overwrite").save()
 
     records = (

@@ -80,7 +80,7 @@ def refusal(conf: Mapping[str, str]) -> tuple[str, str] | None:
     return None
 
 
-def judged(conf: Mapping[str, str]) -> dict[str, str]:
+def confs_in_question(conf: Mapping[str, str]) -> dict[str, str]:
     """Return those confs of a running session that a result could depend on, unknown ones among them."""
     return {
         key: value

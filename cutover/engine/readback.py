@@ -56,7 +56,7 @@ def of_session(spark: "SparkSession", pipeline: Pipeline, further: dict[str, dic
     return InForce(
         {
             **of_process(pipeline).families,
-            "spark": confs.judged(confs_of(spark)),
+            "spark": confs.confs_in_question(confs_of(spark)),
             "jvm": _jvm(spark),
             "jars": _jars(spark),
             **(further or {}),

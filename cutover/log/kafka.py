@@ -31,7 +31,7 @@ from cutover.errors import DefinitionError, LogError
 from cutover.log import options, topic_partitions
 from cutover.log.address import bootstrap_servers
 from cutover.log.cut import LogEnd, LogId
-from cutover.log.transient_errors import REFUSALS, is_cut, patiently, unanswered, unknown
+from cutover.log.transient_errors import REFUSALS, explain_silence, is_cut, patiently, unknown
 from cutover.settings import Settings
 
 Result = TypeVar("Result")
@@ -128,7 +128,7 @@ class LogClient:
                 self._refuse_hidden(name)
                 raise unknown(name, tuple(known for known in found if not known.startswith("__")))
         return tuple(
-            topic_partitions.numbered(i, p)
+            topic_partitions.number_partition(i, p)
             for i, name in enumerate(topic_partitions.topics_of(topic))
             for p in found[name]
         )
@@ -377,7 +377,7 @@ class LogClient:
         """Return what a failure means: no answer, which may pass, or a refusal, which stays until somebody acts."""
         self._admin.poll(0)  # lets `_heard` hear
         cause = error.args[0] if error.args and isinstance(error.args[0], KafkaError) else None
-        return unanswered(self.bootstrap, cause, refused=self._refused, seconds=self.timeout, otherwise=str(error))
+        return explain_silence(self.bootstrap, cause, refused=self._refused, seconds=self.timeout, otherwise=str(error))
 
 
 def _raw(log: str, message: Message) -> RawRecord:

@@ -2,8 +2,8 @@
 
 The name of such a log is both names with a comma between them, which no topic's name has, and its id both ids. A
 partition of the right topic is numbered `RIGHT` (1,000,000) more than Kafka numbers it, in every table, record and
-message key; `told` says it as Kafka does. So a position, a cut or a loss is the same thing for one topic and for two,
-and a topic that was made again makes another log.
+message key; `format_partition` says it as Kafka does. So a position, a cut or a loss is the same thing for one topic
+and for two, and a topic that was made again makes another log.
 """
 
 from confluent_kafka import Message, TopicPartition
@@ -33,7 +33,7 @@ def topics_of(log: str) -> tuple[str, ...]:
     return tuple(log.split(BETWEEN))
 
 
-def numbered(topic: int, partition: int) -> int:
+def number_partition(topic: int, partition: int) -> int:
     """Return the number of a partition of the first (0) or the second (1) topic of a log."""
     return topic * RIGHT + partition
 
@@ -45,13 +45,13 @@ def place(log: str, partition: int, offset: int = -1) -> TopicPartition:
 
 def of_place(log: str, position: TopicPartition) -> int:
     """Return the number of the partition of a position."""
-    return numbered(topics_of(log).index(position.topic), int(position.partition))
+    return number_partition(topics_of(log).index(position.topic), int(position.partition))
 
 
 def of_message(log: str, message: Message) -> int:
     """Return the number of the partition of a message; an error may come without a topic."""
     names, topic = topics_of(log), message.topic()
-    return numbered(names.index(topic) if topic in names else 0, int(message.partition() or 0))
+    return number_partition(names.index(topic) if topic in names else 0, int(message.partition() or 0))
 
 
 def cuts(cut: Cut) -> tuple[Cut, ...]:
@@ -67,11 +67,11 @@ def cuts(cut: Cut) -> tuple[Cut, ...]:
     )
 
 
-def shown(partition: int) -> str:
+def format_number(partition: int) -> str:
     """Return the number of a partition for a table that has no room for topics: `2`, or `right 2`."""
     return str(partition) if partition < RIGHT else f"right {partition % RIGHT}"
 
 
-def told(log: str, partition: int) -> str:
+def format_partition(log: str, partition: int) -> str:
     """Return a partition as people know it: `topic clicks, partition 2`."""
     return f"topic {topics_of(log)[partition // RIGHT]}, partition {partition % RIGHT}"

@@ -65,7 +65,7 @@ def is_cut(error: KafkaError | None) -> bool:
     return error is not None and error.code() in _CUT
 
 
-def unanswered(
+def explain_silence(
     bootstrap: str, cause: KafkaError | None, *, refused: KafkaError | None, seconds: float, otherwise: str
 ) -> LogError:
     """Return what a failure means: no answer, which may pass, or a refusal, which stays until somebody acts.

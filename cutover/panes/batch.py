@@ -4,7 +4,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 
 from cutover.definition.measures.kinds import Measure
-from cutover.definition.model.windows import Interval, Sessions, merged
+from cutover.definition.model.windows import Interval, Sessions, merge_sessions
 from cutover.panes.model import InputRow, Key, Outcome, Pane, Setting, Timing, in_order
 from cutover.panes.watermarks import all_in
 from cutover.records.reference.measures import finish, value_of
@@ -68,4 +68,4 @@ def _sessions(setting: Setting) -> dict[Key, tuple[Interval, ...]]:
     alone: dict[Key, list[Interval]] = {}
     for row in setting.rows:
         alone.setdefault(row.key, []).extend(setting.window.intervals(row.event_time))
-    return {key: merged(intervals) for key, intervals in alone.items()}
+    return {key: merge_sessions(intervals) for key, intervals in alone.items()}

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from cutover.panes.agenda import Agenda, Place
-from cutover.panes.held import Arrival, Held, Rules, fired, is_ready, joined, place, with_rows
+from cutover.panes.held import Arrival, Held, Rules, fire, is_ready, join_rows, place, with_rows
 from cutover.panes.machine import TriggerMoment
 from cutover.panes.model import Key, Pane, has_passed
 from cutover.panes.sessions import SessionsInOrder
@@ -55,7 +55,7 @@ class Board:
             False: the trigger has come to its end, so no pane will show them.
         """
         several = self._same(arrival)
-        before = joined(self.rules, several, arrival, watermark)
+        before = join_rows(self.rules, several, arrival, watermark)
         held = with_rows(self.rules, before, arrival, now=now, watermark=watermark)
         if held is None:
             return False
@@ -130,7 +130,7 @@ class Board:
         """Let a window fire if it is ready."""
         if not is_ready(held, moment):
             return
-        after, panes = fired(self.rules, held, moment)
+        after, panes = fire(self.rules, held, moment)
         self.rewrite(after)
         self.changed[held.key, held.window] = after
         self._set_timer(after)

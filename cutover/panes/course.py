@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from cutover.definition.model.windows import FOREVER
 from cutover.panes.model import InputRow, Setting, WatermarkStep
-from cutover.panes.watermarks import estimated, steps
+from cutover.panes.watermarks import estimate_watermark, steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def course(setting: Setting, due: Callable[[], int | None]) -> Iterator[Comes | 
 def _end(setting: Setting, coming: _Coming, now: int) -> Ends:
     while coming.steps and coming.steps[0].processing_time == now:
         coming.watermark = max(coming.watermark, coming.steps.popleft().watermark)
-    coming.watermark = max(coming.watermark, estimated(setting, max(coming.seen, default=None)))
+    coming.watermark = max(coming.watermark, estimate_watermark(setting, max(coming.seen, default=None)))
     coming.seen = [max(coming.seen)] if coming.seen else []
     epoch_ends = bool(coming.epochs) and coming.epochs[0] == now
     if epoch_ends:

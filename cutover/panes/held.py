@@ -7,7 +7,7 @@ from operator import add
 from typing import Any
 
 from cutover.definition.model.triggers import Accumulation, Trigger
-from cutover.definition.model.windows import Interval, merged
+from cutover.definition.model.windows import Interval, merge_sessions
 from cutover.panes.machine import Ended, Machine, TriggerMoment, merge
 from cutover.panes.model import Key, Pane, Timing, has_passed, in_order
 
@@ -59,7 +59,7 @@ class Held:
         return self.due is not None and self.due <= now
 
 
-def joined(rules: Rules, several: Sequence[Held], arrival: Arrival, watermark: int) -> Held:
+def join_rows(rules: Rules, several: Sequence[Held], arrival: Arrival, watermark: int) -> Held:
     """Return the state that rows fall into, before they are added.
 
     Args:
@@ -73,7 +73,7 @@ def joined(rules: Rules, several: Sequence[Held], arrival: Arrival, watermark: i
     """
     if len(several) == 1 and several[0].window == arrival.window:
         return several[0]  # the most frequent case; nothing merges, and the watermark has passed what it had passed
-    (whole,) = merged([arrival.window, *(one.window for one in several)])
+    (whole,) = merge_sessions([arrival.window, *(one.window for one in several)])
     parts = sorted(several, key=lambda one: one.window)
     return Held(
         window=whole,
@@ -108,7 +108,7 @@ def is_ready(held: Held, moment: TriggerMoment) -> bool:
     return not isinstance(held.machine, Ended) and held.machine.is_ready(moment)
 
 
-def fired(rules: Rules, held: Held, moment: TriggerMoment) -> tuple[Held, tuple[Pane, ...]]:
+def fire(rules: Rules, held: Held, moment: TriggerMoment) -> tuple[Held, tuple[Pane, ...]]:
     """Return the state after a firing, and the panes of it: retractions by window, then the value.
 
     A firing without fresh rows emits nothing but where a pane comes on time always; the trigger has fired all the same.

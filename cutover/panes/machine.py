@@ -301,26 +301,26 @@ Plain = Any
 """How far a trigger is, as JSON has it."""
 
 
-def noted(machine: Machine | Ended) -> Plain:
-    """Return how far a trigger is; `recalled` makes a machine of it again."""
+def dump_machine(machine: Machine | Ended) -> Plain:
+    """Return how far a trigger is; `load_machine` makes a machine of it again."""
     match machine:
         case Ended():
             plain: Plain = machine.name
         case _Counting(rows=known) | _Clocked(due=known) | _Seeing(seen=known):
             plain = known
         case _Stopping(inner=inner, until=until):
-            plain = [noted(inner), noted(until)]
+            plain = [dump_machine(inner), dump_machine(until)]
         case _Stepping(inner=inner, behind=behind):
-            plain = [[how.name for how in behind], noted(inner)]
+            plain = [[how.name for how in behind], dump_machine(inner)]
         case _Repeating(inner=inner):
-            plain = noted(inner)
+            plain = dump_machine(inner)
         case _:
             raise _unknown(machine)
     return plain
 
 
-def recalled(trigger: Trigger, plain: Plain) -> Machine | Ended:
-    """Return the machine of a trigger that `noted` was given."""
+def load_machine(trigger: Trigger, plain: Plain) -> Machine | Ended:
+    """Return the machine of a trigger that `dump_machine` was given."""
     return Ended[plain] if isinstance(plain, str) else _recalled(begin(trigger), plain)
 
 

@@ -37,8 +37,8 @@ def rules(setting: Setting) -> Rules:
         trigger=setting.trigger,
         accumulation=setting.accumulation,
         is_sessions=setting.is_sessions,
-        value=partial(tally.finished, setting.measure),
-        merge=tally.merged,
+        value=partial(tally.finish_measure, setting.measure),
+        merge=tally.merge_tallies,
     )
 
 

@@ -37,7 +37,7 @@ def of_row(measure: Measure, row: InputRow) -> tuple[Tally, ...]:
     return (Tally(rows=1, values=1, total=Decimal(value), least=value, most=value),)
 
 
-def merged(one: Sequence[Tally], other: Sequence[Tally]) -> tuple[Tally, ...]:
+def merge_tallies(one: Sequence[Tally], other: Sequence[Tally]) -> tuple[Tally, ...]:
     """Return the contents of both; empty contents are those of no rows."""
     if not one or not other:
         return (*one, *other)
@@ -53,7 +53,7 @@ def merged(one: Sequence[Tally], other: Sequence[Tally]) -> tuple[Tally, ...]:
     )
 
 
-def finished(measure: Measure, contents: Sequence[Tally]) -> object:
+def finish_measure(measure: Measure, contents: Sequence[Tally]) -> object:
     """Return a measure of contents; of nothing but nulls, and of no rows, a number of rows is 0 and all else None.
 
     Raises:

@@ -41,7 +41,7 @@ def all_in(rows: Sequence[InputRow], watermark: Watermark) -> int:
     return max(last, says[0].processing_time) if says else last
 
 
-def estimated(setting: Setting, newest_event: int | None) -> int:
+def estimate_watermark(setting: Setting, newest_event: int | None) -> int:
     """Return where rows move the watermark to; `-FOREVER` if it does not follow them, or there was none."""
     if not isinstance(setting.watermark, Estimator) or newest_event is None:
         return -FOREVER

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.record_ids import remembered_from
+from cutover.definition.model.record_ids import oldest_remembered
 from cutover.definition.model.windows import Sliding
 from cutover.records import windowing
 from cutover.records.classes import Class
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _ONCE = ("_unknown", "__conflict")  # counts of a record, not of its windows
 
 
-def classified(
+def classify_records(
     parsed: "DataFrame",
     pipeline: Pipeline,
     *,
@@ -83,7 +83,7 @@ class _Rules:
             closed = self.watermark - grace(self.pipeline)
             # A bigint would be written into the generated code, and so compiled anew in each epoch; a decimal is not.
             late = f"CAST({end} AS decimal(20,0)) - CAST('{closed}' AS decimal(20,0)) <= 0"
-        remembered = remembered_from(self.pipeline, self.watermark)
+        remembered = oldest_remembered(self.pipeline, self.watermark)
         if remembered is not None:  # whether its twin was counted is forgotten
             late = f"({late} OR CAST(__event AS decimal(20,0)) - CAST('{remembered}' AS decimal(20,0)) < 0)"
         return late

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.record_ids import remembered_from
+from cutover.definition.model.record_ids import oldest_remembered
 from cutover.records.classify import future_sql
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def candidates(parsed: "DataFrame", pipeline: Pipeline, watermark: int | None) -
     Returns:
         `id` (of the id's own type), `event_time bigint` (microseconds), `partition int`, `offset bigint`.
     """
-    condition, remembered = can_count_sql(pipeline), remembered_from(pipeline, watermark)
+    condition, remembered = can_count_sql(pipeline), oldest_remembered(pipeline, watermark)
     if remembered is not None:  # as a decimal: a bigint would be compiled anew in each epoch
         event = "CAST(unix_micros(_event_time) AS decimal(20,0))"
         condition += f" AND {event} - CAST('{remembered}' AS decimal(20,0)) >= 0"
@@ -61,7 +61,7 @@ def listed_sql(positions: Iterable[tuple[int, int]]) -> str:
     return f"concat(_partition, ':', _offset) IN ({', '.join([*listed, *filling])})"
 
 
-def flagged(parsed: "DataFrame", positions: "pa.Table") -> tuple["DataFrame", str]:
+def flag_records(parsed: "DataFrame", positions: "pa.Table") -> tuple["DataFrame", str]:
     """Return records, and the Spark SQL over them that is true of those at some positions.
 
     Args:
@@ -80,7 +80,7 @@ def flagged(parsed: "DataFrame", positions: "pa.Table") -> tuple["DataFrame", st
     return joined, f"coalesce({IS_TWIN}, false)"
 
 
-def marked(parsed: "DataFrame", pipeline: Pipeline) -> "DataFrame":
+def mark_duplicates(parsed: "DataFrame", pipeline: Pipeline) -> "DataFrame":
     """Say of each record whether one of the lowest log position (partition, then offset) counts instead of it.
 
     Args:

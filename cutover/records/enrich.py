@@ -41,7 +41,7 @@ def without_lookups(pipeline: Pipeline) -> Pipeline:
     return replace(pipeline, lookups={}, where=None, derive={}, key=(), measures={"n": Count()})
 
 
-def joined(rows: "DataFrame", pipeline: Pipeline, dimensions: Dimensions) -> "DataFrame":
+def join_dimensions(rows: "DataFrame", pipeline: Pipeline, dimensions: Dimensions) -> "DataFrame":
     """Add the looked-up columns.
 
     Args:

@@ -113,7 +113,7 @@ def _merge(state: StateColumn) -> str:
             f"CAST(sum({column}) AS {state.type})"  # a sum of bigints is a hugeint; minimum and maximum keep their type
         )
     if state.merge == "digits":
-        return doubles.merged(column)
+        return doubles.merge_aggregate(column)
     if state.merge in {"min", "max"}:
         return f"{state.merge}({column})"
     listed = f"flatten(list({column}) FILTER ({column} IS NOT NULL))"

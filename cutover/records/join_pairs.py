@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from cutover.definition.compile import compiled, pairs
 from cutover.definition.compile.pairs import Name, Side
-from cutover.definition.compile.types import measured
+from cutover.definition.compile.types import compile_measured
 from cutover.definition.expressions.compiler import NEVER, Expression
 from cutover.definition.expressions.terms import duckdb_type
 from cutover.definition.measures import doubles
@@ -114,7 +114,7 @@ def _zoneless(column: str, kind: str) -> str:
 
 
 def _aggregated(pipeline: Pipeline, names: Sequence[str], rows: str) -> str:
-    found = measured(pipeline)
+    found = compile_measured(pipeline)
     values = [f"{_value(found[name])} AS __value_{i}" for i, name in enumerate(names)]
     results = [f"{_aggregate(pipeline, name, f'__value_{i}')} AS {_quote(name)}" for i, name in enumerate(names)]
     inner = f"SELECT __group, __weight, {', '.join(values)} FROM ({rows})"
@@ -132,7 +132,7 @@ def _value(expression: Expression | None) -> str:
 
 
 def _aggregate(pipeline: Pipeline, name: str, value: str) -> str:
-    measure, expression = pipeline.measures[name], measured(pipeline)[name]
+    measure, expression = pipeline.measures[name], compile_measured(pipeline)[name]
     if isinstance(measure, Count) or expression is None:
         return "CAST(sum(__weight) AS BIGINT)"
     if isinstance(measure, Min):
@@ -147,7 +147,7 @@ def _aggregate(pipeline: Pipeline, name: str, value: str) -> str:
 
 def _sum(value: str, kind: str) -> str:
     if is_float(kind):
-        return doubles.total(f"({doubles.weighted(value, '__weight')})")
+        return doubles.total(f"({doubles.weighted_aggregate(value, '__weight')})")
     number = f"CAST({value} AS DECIMAL({DIGITS},0))" if kind in {"int", "bigint"} else value
     return f"CAST(sum({number} * CAST(__weight AS DECIMAL({DIGITS},0))) AS {sum_type(kind).upper()})"
 

@@ -19,7 +19,7 @@ _WITH_POSITIONS = ", ".join(f"'{name}'" for name in WITH_POSITIONS)
 _WITHOUT_KEY = f"'{Class.MALFORMED}', '{Class.FILTERED}'"
 
 
-def aggregated(
+def aggregate_partials(
     classified: "DataFrame", pipeline: Pipeline, *, by: tuple[str, ...] = (), further: Mapping[str, str] = NOTHING
 ) -> "DataFrame":
     """Aggregate by class, window and key; of sessions, by stretches of time that surely lie in one session.

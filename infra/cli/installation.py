@@ -63,7 +63,7 @@ def diagnose(*, as_json: AsJson = False) -> None:
     try:
         found = doctor.examine(load_settings())
     except DefinitionError as error:  # of the settings: its hint sends people here, so the list is shown all the same
-        found = doctor.refused(error)
+        found = doctor.refuse_settings(error)
     if as_json:
         sys.stdout.write(json.dumps(found.to_json(), indent=2) + "\n")
     else:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from cutover.settings import Settings
-from infra.demo.send import run, sent
+from infra.demo.send import run, sent_runs
 from samples import ad_billing
 
 VIEWERS, DAYS, SEED = 400, 4, 1
@@ -23,7 +23,7 @@ def send(settings: Settings) -> None:
         ad_billing.write(folder, ad_billing.sample(viewers=VIEWERS, days=DAYS, seed=SEED))
     load(folder)
     for topic, file in (("ad_impressions", folder / "impressions.jsonl"), (CLICKS, folder / "clicks.jsonl")):
-        if not any(entry.finished for entry in sent(settings, topic, file)):
+        if not any(entry.finished for entry in sent_runs(settings, topic, file)):
             run("produce", str(file), "--pipeline", BILLING, "--topic", topic)
 
 

@@ -124,7 +124,7 @@ def roots(settings: Settings) -> Iterator[int]:
     supervisor = Supervisor(settings.home.resolve()).identity()
     if supervisor is not None:
         yield supervisor.pid
-    yield from (driver.identity.pid for driver in drivers.recorded(settings.run_dir) if driver.alive)
+    yield from (driver.identity.pid for driver in drivers.recorded_drivers(settings.run_dir) if driver.alive)
 
 
 def closing_lines(settings: Settings, outcome: DemoOutcome, ports: Ports, name: str) -> list[str]:

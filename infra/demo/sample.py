@@ -10,7 +10,7 @@ from pathlib import Path
 from cutover.errors import DefinitionError
 from cutover.log.sending.produced import ProducedRun
 from cutover.settings import Settings
-from infra.demo.send import run, sent
+from infra.demo.send import run, sent_runs
 
 SAMPLE = Path(__file__).resolve().parents[2] / "data" / "nycflights13.csv.gz"
 YEAR = 2013
@@ -66,7 +66,7 @@ def send(settings: Settings, pipeline: str, topic: str, part: SamplePart) -> int
         DefinitionError: `cutover produce` refused; it has said why.
         LogError: The broker does not answer.
     """
-    left = missing(part, sent(settings, topic, SAMPLE))
+    left = missing(part, sent_runs(settings, topic, SAMPLE))
     if left is None:
         sys.stdout.write(f"Topic `{topic}` holds the sample already.\n")
         return 0

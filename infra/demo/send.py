@@ -23,7 +23,7 @@ def run(*words: str) -> None:
         raise DefinitionError(msg + "\nHint: an interrupted start is cleared away by `make purge`.")
 
 
-def sent(settings: Settings, topic: str, file: Path) -> list[ProducedRun]:
+def sent_runs(settings: Settings, topic: str, file: Path) -> list[ProducedRun]:
     """Return the runs of `produce` that sent this very file, or a stretch of it, to a topic as it is now."""
     client = LogClient(settings)
     if topic not in client.topics():

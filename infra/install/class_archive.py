@@ -75,9 +75,9 @@ def _rehearse(session: "SparkSession", checkpoint: Path) -> None:
     """Run micro-batches as the stream does."""
 
     def take(batch: "DataFrame", number: int) -> None:  # noqa: ARG001 -- Spark's signature
-        rows = parser.parsed(batch, REHEARSED)
-        classified = classify.classified(rows, REHEARSED, watermark_micros=0)
-        partials.aggregated(classified, REHEARSED).toArrow()
+        rows = parser.parse_records(batch, REHEARSED)
+        classified = classify.classify_records(rows, REHEARSED, watermark_micros=0)
+        partials.aggregate_partials(classified, REHEARSED).toArrow()
 
     records = session.readStream.format("rate-micro-batch").option("rowsPerBatch", ROWS).load().selectExpr(*_COLUMNS)
     writer = records.writeStream.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)

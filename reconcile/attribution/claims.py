@@ -16,7 +16,7 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.windows import Interval, Sessions
 from cutover.records.classes import Class
 from cutover.records.reference import ResultRow
-from cutover.records.reference.place import Placed, folded
+from cutover.records.reference.place import Placed, fold_records
 from cutover.records.reference.run import Group, Twin
 from reconcile.comparison.equal import plain, same
 
@@ -170,7 +170,7 @@ def _folded(pipeline: Pipeline, found: Mapping[Place, _Found]) -> dict[Place, To
 def _by_place(
     pipeline: Pipeline, places: Iterable[Place], records: Sequence[Sequence[Placed]]
 ) -> dict[Place, dict[Interval, ResultRow]]:
-    rows = folded(pipeline, [one for some in records for one in some])
+    rows = fold_records(pipeline, [one for some in records for one in some])
     found: dict[Place, dict[Interval, ResultRow]] = {place: {} for place in places}
     at = _Finder(pipeline, list(found))
     for group, row in rows.items():

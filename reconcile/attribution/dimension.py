@@ -49,7 +49,7 @@ class _Suspects:
     reads: Offsets  # that hold all their records
 
 
-def staged(settings: Settings, pipeline: Pipeline, evidence: SealEvidence, sides: Sides) -> Sides:
+def stage_refold(settings: Settings, pipeline: Pipeline, evidence: SealEvidence, sides: Sides) -> Sides:
     """Return the sides, with one stage more where versions of a dimension are behind a difference.
 
     Raises:
@@ -84,7 +84,7 @@ def versions(settings: Settings, pipeline: Pipeline, evidence: SealEvidence) -> 
     return tuple(
         DimensionVersions(
             lookup=name,
-            streaming=tuple(sorted({s.version for s in joined_versions.recorded(evidence.records, name)})),
+            streaming=tuple(sorted({s.version for s in joined_versions.recorded_spans(evidence.records, name)})),
             batch=tuple(sorted({s.version for s in of})),
             gone=tuple(joined_versions.instead({name: of}).get(name, ())),
         )
@@ -185,7 +185,7 @@ def _refuse_unshown(
     settings: Settings, pipeline: Pipeline, rejoin: Rejoin, recorded: Spans, suspects: Sequence[_Suspects]
 ) -> None:
     needed = [
-        {name: joined_versions.wanted(of[name], [one.reads], (0, "")) for name in pipeline.lookups}
+        {name: joined_versions.spans_to_read(of[name], [one.reads], (0, "")) for name in pipeline.lookups}
         for one in suspects
         for of in (recorded, one.run.dimensions)
     ]

@@ -19,7 +19,7 @@ from reconcile.attribution.judgement import judge
 from reconcile.attribution.log_rows import LogReader
 from reconcile.comparison.components import COMPONENT, MEMBERS
 from reconcile.comparison.layout import additive
-from reconcile.comparison.sides import Sides, opened, state_of
+from reconcile.comparison.sides import Sides, open_sides, state_of
 from reconcile.preconditions import seal
 from reconcile.preconditions.seal import SealEvidence
 from reconcile.result.codec import Scalar, encode, scalar
@@ -125,7 +125,7 @@ def explain(
     if examined.evidence is None:
         first = examined.seal.breaches[0]
         raise LakeError(first.message, runbook=first.runbook)
-    with opened(settings, pipeline, examined.evidence) as sides:
+    with open_sides(settings, pipeline, examined.evidence) as sides:
         place = _same_key(sides, pipeline, key)
         judgement = judge(settings, pipeline, examined.evidence, sides, log)
         asked = _asked(judgement.sides, pipeline, window, place)

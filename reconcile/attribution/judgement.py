@@ -44,7 +44,7 @@ def judge(
     """
     doubts = ledger.question(sides, pipeline, evidence.records)
     proof = Proof(settings, pipeline, evidence, log)
-    whole = dimension.staged(settings, pipeline, evidence, proof.with_swaps(sides))
+    whole = dimension.stage_refold(settings, pipeline, evidence, proof.with_swaps(sides))
     plain = causes.differ(whole)
     notes = proof.check(whole, causes.claimed_sql(whole))
     findings = causes.find(whole, plain)

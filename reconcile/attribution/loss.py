@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from cutover.lake.batch_runs import LOST
 from cutover.lake.control.losses import Loss
-from cutover.log.topic_partitions import told
+from cutover.log.topic_partitions import format_partition
 from reconcile.preconditions.seal import iso
 from reconcile.result.outcome import LostRange
 
@@ -64,7 +64,7 @@ def notes(losses: Sequence[Loss]) -> tuple[str, ...]:
 
 
 def _range(loss: Loss) -> str:
-    place = f"{told(loss.topic, loss.partition)}: "
+    place = f"{format_partition(loss.topic, loss.partition)}: "
     if loss.next is None:
         return place + f"offset {loss.first} and all after it of topic id {loss.topic_id}"
     return place + f"offsets {loss.first} to {loss.next - 1}"

@@ -25,10 +25,10 @@ from cutover.errors import LakeError, LogError
 from cutover.lake.dimensions.rejoin import Rejoin
 from cutover.lake.tables.delta import identifier, literal
 from cutover.log.kafka import LogClient
-from cutover.log.topic_partitions import told
+from cutover.log.topic_partitions import format_partition
 from cutover.records.classes import Class
 from cutover.records.reference import ResultRow
-from cutover.records.reference.place import placed
+from cutover.records.reference.place import place_records
 from cutover.settings import Settings
 from reconcile.attribution import claims, log_rows, proof_cache
 from reconcile.attribution.claims import Place, Position, Told
@@ -158,7 +158,7 @@ class Proof:
             return []
         rows = [_rows(sides, self.pipeline, table) for table in tables]
         listed = _listed(sides)
-        known = proof_cache.known(self.settings, self.pipeline)
+        known = proof_cache.proven_claims(self.settings, self.pipeline)
         asked = []
         for n, place in sorted(places.items()):
             mine = [side.get(n, []) for side in rows]
@@ -216,7 +216,7 @@ class Proof:
         raw = list(log_rows.read(log, self.pipeline, self.evidence.run, portion, stretches))
         first, end = (stretches[portion.stretches[0]].start, max(stretches[n].end for n in portion.stretches))
         classes = [str(name) for name in sides.merged if not self._is_refolded(sides, name)]
-        rows = placed(self.pipeline, raw, dimensions)
+        rows = place_records(self.pipeline, raw, dimensions)
         return claims.tell(self.pipeline, rows, _ledger(sides.connection, first, end), places, classes)
 
 
@@ -224,7 +224,7 @@ def _gone(portion: ReadPortion, earliest: Mapping[int, int], topic: str) -> str 
     for offsets in portion.reads:
         for partition, (first, _) in sorted(offsets.items()):
             if first < earliest.get(partition, 0):
-                place = told(topic, partition)
+                place = format_partition(topic, partition)
                 return f"{place}: expected the records from offset {first} on, the log begins at {earliest[partition]}."
     return None
 

@@ -15,11 +15,11 @@ from cutover.lake.dimensions import joined_versions
 from cutover.lake.dimensions.rejoin import Rejoin, Spans
 from cutover.lake.tables.schemas import partial_schema
 from cutover.records import duplicates
-from cutover.records.classify import classified
+from cutover.records.classify import classify_records
 from cutover.records.enrich import Dimensions
 from cutover.records.fold import finished_sql
-from cutover.records.parsing.parser import parsed
-from cutover.records.partials import aggregated
+from cutover.records.parsing.parser import parse_records
+from cutover.records.partials import aggregate_partials
 from cutover.records.reading.scan import Offsets, read
 from cutover.settings import Settings
 
@@ -59,7 +59,7 @@ def make(
         rows = []
         for part in parts:
             wanted = {
-                lookup: joined_versions.wanted(getattr(part, of)[lookup], [part.reads], (0, ""))
+                lookup: joined_versions.spans_to_read(getattr(part, of)[lookup], [part.reads], (0, ""))
                 for lookup in pipeline.lookups
             }
             records = read(spark, settings, pipeline, (part.reads,))
@@ -72,10 +72,12 @@ def make(
 
 def _judged(records: "DataFrame", pipeline: Pipeline, dimensions: Dimensions) -> "DataFrame":
     """Return classified rows without lateness; of records with an id each counts once, as batch has it."""
-    rows = parsed(records, pipeline, dimensions)
+    rows = parse_records(records, pipeline, dimensions)
     if pipeline.source.record_id is None:
-        return classified(rows, pipeline, watermark_micros=None)
-    return classified(duplicates.marked(rows, pipeline), pipeline, watermark_micros=None, duplicate=duplicates.IS_TWIN)
+        return classify_records(rows, pipeline, watermark_micros=None)
+    return classify_records(
+        duplicates.mark_duplicates(rows, pipeline), pipeline, watermark_micros=None, duplicate=duplicates.IS_TWIN
+    )
 
 
 def _inside(judged: "DataFrame", pipeline: Pipeline, windows: Sequence[int]) -> pa.Table:
@@ -83,4 +85,4 @@ def _inside(judged: "DataFrame", pipeline: Pipeline, windows: Sequence[int]) -> 
     starts = ", ".join(f"{start}L" for start in windows)
     within = judged.where(f"unix_micros(window_start) IN ({starts})")
     schema = partial_schema(pipeline)
-    return aggregated(within, pipeline).toArrow().select(schema.names).cast(schema)
+    return aggregate_partials(within, pipeline).toArrow().select(schema.names).cast(schema)

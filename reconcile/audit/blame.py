@@ -11,7 +11,7 @@ from cutover.definition.compile import compiled
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.windows import Sessions
 from cutover.lake.tables.delta import identifier
-from reconcile.comparison.layout import Value, agreed, value_of
+from reconcile.comparison.layout import Value, agreement_of, value_of
 
 FIRST = "answer_0"
 _ROWS = "windows and keys"
@@ -61,7 +61,7 @@ def _measures(
     types = {str(row[0]): str(row[1]) for row in connection.execute(f"DESCRIBE {FIRST}").fetchall()}
     for name, expression in _columns(pipeline).items():
         left, right = (f"{side}.{identifier(name)}" for side in "ab")
-        value = agreed(pipeline, value_of(name, types[name]), same=True)
+        value = agreement_of(pipeline, value_of(name, types[name]), same=True)
         at_all, beyond = Value(name=name).differs(left, right), value.differs(left, right)
         both = "a.window_start IS NOT NULL AND b.window_start IS NOT NULL"
         query = f"""

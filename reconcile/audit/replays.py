@@ -25,7 +25,7 @@ def whole(span: Offsets) -> Replay:
     return Replay(number=0, epochs=(span,), tasks=1, seed=0)
 
 
-def drawn(span: Offsets, number: int, seed: int) -> Replay:
+def draw_replay(span: Offsets, number: int, seed: int) -> Replay:
     """Draw a replay of offsets.
 
     Args:

@@ -25,16 +25,16 @@ from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import log_of
 from cutover.records import duplicates
 from cutover.records.classes import Class
-from cutover.records.classify import classified
+from cutover.records.classify import classify_records
 from cutover.records.fold import finished_sql
-from cutover.records.parsing.parser import parsed
-from cutover.records.partials import aggregated
+from cutover.records.parsing.parser import parse_records
+from cutover.records.partials import aggregate_partials
 from cutover.records.reading.scan import Offsets, read
 from cutover.records.watermark import Observation, WatermarkState, advance
 from cutover.settings import Settings
 from reconcile.audit import blame
 from reconcile.audit.blame import BlamedMeasure
-from reconcile.audit.replays import Replay, drawn, whole
+from reconcile.audit.replays import Replay, draw_replay, whole
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -97,7 +97,7 @@ def determinism(settings: Settings, pipeline: Pipeline, *, replays: int, seed: i
         )
         replayed.make(whole(span))
         (rows,) = connection.execute("SELECT count(*) FROM answer_0").fetchall()[0]
-        found = [replayed.compared(drawn(span, number, seed)) for number in range(1, replays + 1)]
+        found = [replayed.compared(draw_replay(span, number, seed)) for number in range(1, replays + 1)]
     offsets = sum(end - start for start, end in span.values())
     return Audit(pipeline=pipeline.name, records=offsets, rows=int(rows), seed=seed, replays=tuple(found))
 
@@ -123,7 +123,7 @@ def _duplicates(settings: Settings, pipeline: Pipeline, span: Offsets, spark: "S
     if pipeline.source.record_id is None:
         fields = [pa.field("partition", pa.int32()), pa.field("offset", pa.int64())]
         return pa.schema(fields).empty_table()
-    rows = duplicates.marked(parsed(read(spark, settings, pipeline, (span,)), pipeline), pipeline)
+    rows = duplicates.mark_duplicates(parse_records(read(spark, settings, pipeline, (span,)), pipeline), pipeline)
     found = rows.where(duplicates.IS_TWIN).selectExpr("_partition AS partition", "_offset AS offset")
     return found.toArrow()
 
@@ -173,13 +173,13 @@ class _Replayed:
         records = read(self.spark, self.settings, self.pipeline, (offsets,))
         dealt = records.repartition(replay.tasks, F.xxhash64("partition", "offset", F.lit(replay.seed)))
         spans = self.rejoin.resolved(self.rejoin.recorded(self.records), (offsets,))
-        whole_rows = parsed(dealt, self.pipeline, self.rejoin.frames(self.spark, spans))
-        told, duplicate = duplicates.flagged(whole_rows, self.duplicates)
-        rows = classified(told, self.pipeline, watermark_micros=watermark, duplicate=duplicate)
+        whole_rows = parse_records(dealt, self.pipeline, self.rejoin.frames(self.spark, spans))
+        told, duplicate = duplicates.flag_records(whole_rows, self.duplicates)
+        rows = classify_records(told, self.pipeline, watermark_micros=watermark, duplicate=duplicate)
         ahead = self.pipeline.lateness.max_ahead_micros
         valid = f"_reason IS NULL AND unix_micros(_event_time) <= unix_micros(_log_time) + {ahead}L"
         newest = {_NEWEST: f"max(IF({valid}, unix_micros(_event_time), NULL))"}
-        table = aggregated(rows, self.pipeline, by=("_partition",), further=newest).toArrow()
+        table = aggregate_partials(rows, self.pipeline, by=("_partition",), further=newest).toArrow()
         schema = partial_schema(self.pipeline).append(pa.field(_NEWEST, pa.int64()))
         return table.select(schema.names).cast(schema)
 

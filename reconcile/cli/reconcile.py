@@ -60,7 +60,7 @@ def report(
     chosen = catalogue.load(settings) if pipeline is None else {pipeline: catalogue.get(settings, pipeline)}
     names, found = sorted(chosen), []
     for name in names:
-        pages = files.listed(settings, history.newest_first(settings, chosen[name]))
+        pages = files.list_pages(settings, history.newest_first(settings, chosen[name]))
         found += pages if every else pages[:1]
     if not found:
         msg = f"Reports of {', '.join(names) or 'no pipeline'}: expected one in {settings.reports_dir}, found none."

@@ -7,12 +7,12 @@ from rich.markup import escape
 from rich.table import Table
 
 from cutover.cells import visible
-from cutover.log.topic_partitions import shown
+from cutover.log.topic_partitions import format_number
 from cutover.settings import Settings
 from reconcile.attribution.explain import Explanation
 from reconcile.result.codec import Scalar
 from reconcile.result.outcome import Difference, Reconciliation, Verdict
-from reconcile.result.text import counts, number, share, signed, when
+from reconcile.result.text import counts, format_signed, number, share, when
 
 _STYLES = {Verdict.CONSISTENT: "green", Verdict.EXPLAINED: "green", Verdict.DIVERGED: "red"}
 _CELLS_SHOWN = 10
@@ -84,7 +84,7 @@ def _cells(differences: tuple[Difference, ...], total: int, sides: tuple[str, st
             _safe(cell.measure),
             _safe(number(cell.streaming)),
             _safe(number(cell.batch)),
-            _safe(signed(cell.difference)) if cell.difference is not None else cell.kind,
+            _safe(format_signed(cell.difference)) if cell.difference is not None else cell.kind,
             cell.cause,
         )
     return table
@@ -97,7 +97,11 @@ def explanation(console: Console, found: Explanation) -> None:
     table = Table("measure", "streaming", "batch", "difference", "cause")
     for value in found.values:
         apart = (
-            "none" if value.cause is None else "not a number" if value.difference is None else signed(value.difference)
+            "none"
+            if value.cause is None
+            else "not a number"
+            if value.difference is None
+            else format_signed(value.difference)
         )
         cells = (number(value.streaming), number(value.batch), apart)
         table.add_row(value.measure, *map(_safe, cells), value.cause or "equal")
@@ -108,7 +112,7 @@ def explanation(console: Console, found: Explanation) -> None:
     rows = Table(*columns, title="rows that did not count")
     for row in found.rows:
         times = (when(row.event_time), str(row.epoch), when(row.watermark))
-        rows.add_row(row.class_, shown(row.partition), str(row.offset), *times, _safe(row.reason or ""))
+        rows.add_row(row.class_, format_number(row.partition), str(row.offset), *times, _safe(row.reason or ""))
     if found.rows:
         console.print(rows)
     counted = ", ".join(f"{item.records:,} in epoch {item.epoch}" for item in found.counted)

@@ -42,7 +42,7 @@ def _scrub(settings: Settings, pipeline: Pipeline, *, every: bool, as_json: bool
     if as_json:
         sys.stdout.write(json.dumps(found.to_json()) + "\n")
     else:
-        show.scrubbed(Console(), found)
+        show.print_scrub(Console(), found)
     raise typer.Exit(2 if found.damaged else 0)
 
 

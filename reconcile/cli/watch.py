@@ -15,7 +15,7 @@ from rich.table import Table
 from cutover.cells import visible
 from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
-from cutover.log.topic_partitions import shown
+from cutover.log.topic_partitions import format_number
 from cutover.settings import load_settings
 from reconcile.result.text import duration, share
 from reconcile.watch.gather import Gathering
@@ -84,7 +84,7 @@ def _table(found: WatchStatus) -> Group:
     for one in found.partitions:
         spans = "unknown" if one.seconds is None else duration(one.seconds)
         numbers = (f"{one.read:,}", f"{one.end:,}", f"{one.unread:,}", spans)
-        table.add_row(shown(one.partition), _word(str(one.verdict)), *numbers)
+        table.add_row(format_number(one.partition), _word(str(one.verdict)), *numbers)
     return Group(*_head(found), table)
 
 

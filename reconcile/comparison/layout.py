@@ -115,7 +115,7 @@ def value_of(name: str, duckdb_type: str, tolerances: Mapping[str, float] | None
     return Value(name=name)
 
 
-def agreed(pipeline: Pipeline, value: Value, *, same: bool) -> Value:
+def agreement_of(pipeline: Pipeline, value: Value, *, same: bool) -> Value:
     """Return how a column of results is compared: of one definition exactly, but for what its measure declares.
 
     Args:

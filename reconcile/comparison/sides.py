@@ -20,7 +20,7 @@ from cutover.definition.model.pipeline import Pipeline, SameDefinition
 from cutover.definition.model.windows import Interval, Sessions, newest
 from cutover.engine import queries
 from cutover.lake.batch_runs import EXPIRED, LOST, Range
-from cutover.lake.control.losses import touched
+from cutover.lake.control.losses import touched_windows
 from cutover.lake.epochs.delivery import DOUBLED
 from cutover.lake.serving.spans import affected_sql, is_affected
 from cutover.lake.tables import delta, overflow
@@ -31,7 +31,7 @@ from cutover.records.fold import finished_sql
 from cutover.settings import Settings
 from reconcile.comparison import components, duplicates
 from reconcile.comparison.components import COMPONENT, MEMBERS
-from reconcile.comparison.layout import Layout, additive, agreed, value_of, wide_columns
+from reconcile.comparison.layout import Layout, additive, agreement_of, value_of, wide_columns
 from reconcile.preconditions.seal import SealEvidence
 from reconcile.result.query import number
 
@@ -66,7 +66,7 @@ def stage(number: int) -> str:
 
 
 @contextmanager
-def opened(
+def open_sides(
     settings: Settings,
     pipeline: Pipeline,
     evidence: SealEvidence,
@@ -171,11 +171,13 @@ def _layout(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, *, same: 
     rest = [name for name in types if name not in aside] if same else []
     summed = {*additive(pipeline), "_n"}
     values = tuple(
-        replace(agreed(pipeline, value_of(name, types[name]), same=same), additive=name in summed)
+        replace(agreement_of(pipeline, value_of(name, types[name]), same=same), additive=name in summed)
         for name in (*pipeline.measures, *rest)
     )
     if not sessions:
-        values += (replace(agreed(pipeline, value_of("window_end", types["window_end"]), same=same), is_implied=True),)
+        values += (
+            replace(agreement_of(pipeline, value_of("window_end", types["window_end"]), same=same), is_implied=True),
+        )
     component = COMPONENT if sessions else None
     return Layout(
         keys=keys, values=values, group=component or "window_start", wide=wide_columns(types), component=component
@@ -192,7 +194,7 @@ def _timestamp(moment: datetime) -> str:
     return f"make_timestamptz({round(moment.timestamp() * 1_000_000)})"
 
 
-def uncovered(pipeline: Pipeline, evidence: SealEvidence) -> tuple[Range, ...]:
+def uncovered_ranges(pipeline: Pipeline, evidence: SealEvidence) -> tuple[Range, ...]:
     """Return the ranges that are not judged, as `spans` has it."""
     return tuple(span for spans in _by_reason(pipeline, evidence).values() for span in spans)
 
@@ -209,7 +211,7 @@ def _by_reason(pipeline: Pipeline, evidence: SealEvidence) -> dict[str, list[Ran
     }
     window = pipeline.window
     sessions = isinstance(window, Sessions)
-    lost = [(a, b - 1 if sessions else newest(window, b - 1).end) for a, b in touched(evidence.losses)]
+    lost = [(a, b - 1 if sessions else newest(window, b - 1).end) for a, b in touched_windows(evidence.losses)]
     return {
         LOST: [*lost, *gone[LOST], *evidence.delivered.never],
         DOUBLED: list(evidence.delivered.twice),
@@ -234,7 +236,7 @@ def state_of(pipeline: Pipeline, evidence: SealEvidence, one: Interval) -> str:
 
 def _uncovered_sql(pipeline: Pipeline, evidence: SealEvidence) -> str:
     """Return SQL that is true for windows that are not judged."""
-    return affected_sql(pipeline.window, uncovered(pipeline, evidence))
+    return affected_sql(pipeline.window, uncovered_ranges(pipeline, evidence))
 
 
 def _unjudged(
@@ -242,7 +244,7 @@ def _unjudged(
 ) -> tuple[Range, ...]:
     """Return the ranges whose differences stay as they were: those not judged; of sessions what they really reach."""
     if not isinstance(pipeline.window, Sessions):
-        return uncovered(pipeline, evidence)
+        return uncovered_ranges(pipeline, evidence)
     query = f"SELECT epoch_us(window_start), epoch_us(window_end) + 1 FROM windows WHERE NOT ({judged}) ORDER BY 1, 2"
     return tuple((start, end) for start, end in connection.execute(query).fetchall())
 

@@ -47,10 +47,12 @@ def open_differences(
         version: In force.
     """
     rows = control_tables.read(settings, "differences", pipeline)
-    return folded(rows, {one.run_id: records.position(one, version) for one in lines})
+    return fold_differences(rows, {one.run_id: records.position(one, version) for one in lines})
 
 
-def folded(rows: Iterable[Mapping[str, Any]], positions: Mapping[str, records.Position]) -> dict[Place, OpenDifference]:
+def fold_differences(
+    rows: Iterable[Mapping[str, Any]], positions: Mapping[str, records.Position]
+) -> dict[Place, OpenDifference]:
     """Return what is open by rows of `differences`; those of a run without a line in the history do not count."""
     known = [row for row in rows if row["run_id"] in positions]
     found: dict[Place, OpenDifference] = {}
@@ -92,7 +94,7 @@ def _judged_by(newer: Sequence[RecordedComparison], place: Place) -> bool:
 
 def _is_judged(made: RecordedComparison, place: Place, one: OpenDifference, result: Reconciliation) -> bool:
     """Return whether a run judged a difference away: its window is judged, and the run lists all that it found."""
-    if len(_listed(result)) < records.unexplained(made) or not made.judged(records.micros(place[0])):
+    if len(_listed(result)) < records.count_unexplained(made) or not made.judged(records.micros(place[0])):
         return False
     return one.kind != BEYOND or not made.unjudged
 

@@ -171,7 +171,7 @@ def standing(found: Sequence[RecordedComparison], version: int | None) -> tuple[
     return tuple(filter(stands, ordered))
 
 
-def unexplained(one: RecordedComparison) -> int:
+def count_unexplained(one: RecordedComparison) -> int:
     """Return the (window, key) rows of a line that nothing explains."""
     return int(one.result.get("causes", {}).get(UNEXPLAINED, {}).get("rows", 0))
 

@@ -25,10 +25,10 @@ def missing(tables_read: Sequence[DeltaTable]) -> SealBreach | None:
     return None
 
 
-def damaged(tables_read: Sequence[DeltaTable]) -> SealBreach | None:
+def find_damage(tables_read: Sequence[DeltaTable]) -> SealBreach | None:
     """Return the breach of the first file that cannot be read to its end; None if all can."""
     for table in tables_read:
-        root, action = delta.local_root(table), delta.damaged(table)
+        root, action = delta.local_root(table), delta.find_damaged(table)
         if root is not None and action is not None:
             return _breach(table, root, action, "cannot be read")
     return None
@@ -42,7 +42,7 @@ def beyond(name: str, error: duckdb.Error) -> SealBreach | None:
     return unreadable(text)
 
 
-def said(error: LakeError) -> SealBreach:
+def breach_of(error: LakeError) -> SealBreach:
     """Return the breach of a table that refused to be opened."""
     breach = unreadable(str(error), error.file if isinstance(error, FileDamagedError) else None)
     broken = error.runbook == "EpochHistoryBroken"
@@ -66,6 +66,6 @@ def _files(table: DeltaTable) -> Iterator[tuple[Path, dict[str, Any]]]:
 
 def _breach(table: DeltaTable, root: Path, action: dict[str, Any], what: str) -> SealBreach:
     path = str(action["path"])
-    held = delta.held(table, path)
+    held = delta.describe_contents(table, path)
     text = f"Table `{root}`, version {table.version()}: file `{path}`{f' ({held})' if held else ''} {what}."
     return unreadable(text, path)

@@ -46,7 +46,7 @@ def ask(settings: Settings, pipeline: Pipeline) -> LogAnswer:
         return LogAnswer()
     accepted = losses.losses(settings, version)
     try:
-        _refuse(pipeline, LogClient(settings), newest, accepted, same_log.recorded(version.uri))
+        _refuse(pipeline, LogClient(settings), newest, accepted, same_log.recorded_history(version.uri))
     except LogError as error:
         if error.runbook in STANDS:
             return LogAnswer(breach=_breach(str(error), str(error.runbook)))
@@ -69,11 +69,11 @@ def _refuse(
         msg = f"Topic {topic} has topic id {found}, the epoch log was built from {newest.topic_id}."
         raise LogError(msg, runbook="TopicIdentityChanged")
     same_log.refuse_changed(pipeline.name, client, newest, known)
-    wanted = offset_gaps.continued(newest, accepted, newest.topic_id) or {}
+    wanted = offset_gaps.next_offsets(newest, accepted, newest.topic_id) or {}
     latest = client.latest(topic, newest.isolation)
     gone = offset_gaps.missing(wanted, earliest=client.earliest(topic), latest=latest)
     if gone:
-        msg = f"{offset_gaps.told(topic, gone)}."
+        msg = f"{offset_gaps.format_gaps(topic, gone)}."
         raise LogError(msg, runbook="LogDataLost")
 
 

@@ -98,7 +98,7 @@ def examine(
     except SealError as error:
         return Examined(seal=Seal(epoch=epoch, holds=False, breaches=(error.breach,)), evidence=None)
     except LakeError as error:
-        return Examined(seal=Seal(epoch=epoch, holds=False, breaches=(damage.said(error),)), evidence=None)
+        return Examined(seal=Seal(epoch=epoch, holds=False, breaches=(damage.breach_of(error),)), evidence=None)
     found = breaches(facts)
     seal = _seal(facts, evidence, found)
     return Examined(seal=seal, evidence=None if found else evidence)
@@ -122,7 +122,8 @@ def _gather(
     seen = () if version is None or opened is not None else high_water.all_of(settings, pipeline, version)
     if version is None or not (seen or delta.exists(version.uri)):
         text = f"Pipeline `{pipeline.name}`: expected an epoch log under this definition, found none."
-        text += f"{version_changes.said(settings, pipeline, version)} `cutover stream {pipeline.name} --drain`, then"
+        text += version_changes.describe_changes(settings, pipeline, version)
+        text += f" `cutover stream {pipeline.name} --drain`, then"
         text += f" `cutover batch {pipeline.name}`, makes both sides."
         raise SealError(SealBreach(code="no_stream", message=text, runbook="NotComparable"))
     run = _choose(settings, pipeline, version, epoch)
@@ -131,7 +132,7 @@ def _gather(
     try:
         return _facts(settings, pipeline, version, run, epoch_log, batch, seen)
     except duckdb.Error as error:
-        breach = damage.damaged((epoch_log.table, batch))
+        breach = damage.find_damage((epoch_log.table, batch))
         if breach is None:
             raise
         raise SealError(breach) from error
@@ -172,7 +173,7 @@ def _facts(  # noqa: PLR0913, PLR0917 -- all that both sides are read from
         batch=batch,
         books=books,
         losses=losses.up_to(settings, version),
-        delivered=delivery.delivered(facts.up_to_cut, tried),
+        delivered=delivery.find_misdelivered(facts.up_to_cut, tried),
         unread=unread.windows(
             settings, pipeline, records[0].start if records else {}, [r for r in runs if r.topic_id == run.topic_id]
         ),
@@ -213,7 +214,9 @@ def _choose(settings: Settings, pipeline: Pipeline, version: Version, epoch: int
     at = "" if epoch is None else f" at the cut of epoch {epoch}"
     text = f"Pipeline `{pipeline.name}`: expected a batch run{at} beside {version.app_id}, found none"
     text += f" (the newest is at epoch {runs[-1].epoch} of stream-{runs[-1].stream_version})." if runs else "."
-    text += f"{version_changes.said(settings, pipeline, version)} `cutover batch {pipeline.name}` computes one."
+    text += (
+        f"{version_changes.describe_changes(settings, pipeline, version)} `cutover batch {pipeline.name}` computes one."
+    )
     raise SealError(SealBreach(code="no_batch", message=text, runbook="NotComparable"))
 
 

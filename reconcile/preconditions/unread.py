@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.windows import Aligned, Interval, Sessions, merged
+from cutover.definition.model.windows import Aligned, Interval, Sessions, merge_sessions
 from cutover.engine import queries
 from cutover.lake.batch_runs import BatchRun, Range
 from cutover.lake.paths import batch_uri
@@ -47,7 +47,7 @@ def windows(
         connection.register("runs", pa.table({"run": pa.array([run.run_id for run in runs], pa.string())}))
         found = [Interval(*row) for row in connection.execute(_WINDOWS).fetchall()]
     if isinstance(pipeline.window, Sessions):  # the index knows stretches of time that hold rows
-        return merged(Interval(start, end - 1 + pipeline.window.gap_micros) for start, end in found)
+        return merge_sessions(Interval(start, end - 1 + pipeline.window.gap_micros) for start, end in found)
     return _joined(found, pipeline.window)
 
 

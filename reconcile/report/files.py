@@ -84,7 +84,7 @@ def show_latest(settings: Settings, pipeline: str, newest: Callable[[], Recorded
         log.warning("latest_not_shown", pipeline=pipeline, error=str(error))
 
 
-def listed(settings: Settings, found: Iterable[RecordedComparison]) -> list[Path]:
+def list_pages(settings: Settings, found: Iterable[RecordedComparison]) -> list[Path]:
     """Return the pages of recorded comparisons that are there, in the order given."""
     paths = (settings.reports_dir / one.report for one in found if one.report is not None)
     return [path for path in paths if path.is_file()]

@@ -37,7 +37,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    for function in (text.number, text.signed, text.share, text.when, text.duration, text.key_text):
+    for function in (text.number, text.format_signed, text.share, text.when, text.duration, text.key_text):
         environment.filters[function.__name__] = function
     return environment
 

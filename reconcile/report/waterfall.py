@@ -13,7 +13,7 @@ from cutover import svg
 from cutover.svg import NARROW, Box, Scale
 from reconcile.report import axes
 from reconcile.result.outcome import SideNames, Waterfall, WaterfallStep
-from reconcile.result.text import number, numeric, signed
+from reconcile.result.text import format_signed, number, numeric
 
 ROW, BAR = 36, 18
 
@@ -53,7 +53,7 @@ def _rows(waterfall: Waterfall, sides: SideNames) -> Iterator[_Row]:
     for step in _telling(waterfall):
         end = running + numeric(step.amount)
         class_ = "unexplained" if step.cause == "unexplained" else "cause"
-        yield _Row(name=step.cause, start=running, end=end, value=signed(step.amount), class_=class_)
+        yield _Row(name=step.cause, start=running, end=end, value=format_signed(step.amount), class_=class_)
         running = end
     yield _Row(name=sides.actual, start=0, end=running, value=number(waterfall.streaming), class_="total")
 

@@ -28,7 +28,7 @@ def counts(found: Mapping[str, int]) -> str:
     return f" ({', '.join(f'{count:,} {name}' for name, count in found.items())})" if found else ""
 
 
-def signed(value: Scalar) -> str:
+def format_signed(value: Scalar) -> str:
     """Return a difference with its sign; zero has none."""
     text = number(value)
     is_positive = isinstance(value, int | float) and not isinstance(value, bool) and value > 0

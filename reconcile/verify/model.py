@@ -102,7 +102,7 @@ MOST = 10
 """Violations of one kind that a check names; how many more there are it says in one."""
 
 
-def capped(check: str, texts: Sequence[str]) -> Iterable[Violation]:
+def cap_violations(check: str, texts: Sequence[str]) -> Iterable[Violation]:
     """Yield a violation for each text, the first few of them, and how many more there are."""
     for text in texts[:MOST]:
         yield Violation(check=check, text=text)

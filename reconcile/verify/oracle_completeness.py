@@ -49,7 +49,7 @@ def _cells(cells: Mapping[Cell, CountedRow], sent: Sequence[OracleRecord]) -> It
         if one.window_start is not None:
             (acked if one.outcome == "acked" else unknown)[one.window_start, one.key].append(one.id)
     for cell in sorted({*cells, *acked}, key=str):
-        found, must, may = cells.get(cell, _NOTHING), counted(acked[cell]), unknown[cell]
+        found, must, may = cells.get(cell, _NOTHING), sum_ids(acked[cell]), unknown[cell]
         rest = CountedRow(n=found.n - must.n, ids=found.ids - must.ids, squares=found.squares - must.squares)
         if not may_be(rest, may):
             text = f"Window {cell[0]}, key {cell[1]!r}: expected the {must.n:,} acknowledged records"
@@ -57,7 +57,7 @@ def _cells(cells: Mapping[Cell, CountedRow], sent: Sequence[OracleRecord]) -> It
             yield f"{text}, got {found.n:,} (ids {found.ids}, squares {found.squares})."
 
 
-def counted(ids: Sequence[int]) -> CountedRow:
+def sum_ids(ids: Sequence[int]) -> CountedRow:
     """Return what ids add up to if each counts once."""
     return CountedRow(n=len(ids), ids=sum(ids), squares=sum(i * i for i in ids))
 
@@ -67,7 +67,7 @@ def may_be(rest: CountedRow, unknown: Sequence[int]) -> bool:
     if not 0 <= rest.n <= len(unknown):
         return False
     for tried, some in enumerate(combinations(unknown, rest.n)):
-        if counted(some) == rest:
+        if sum_ids(some) == rest:
             return True
         if tried > _MOST_TRIED:
             return True  # too many to tell apart: the number of records fits

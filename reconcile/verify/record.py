@@ -68,10 +68,10 @@ def standing(settings: Settings, pipeline: Pipeline) -> tuple[Standing, ...]:
     rows = control_tables.read(settings, "verifications", pipeline.name)
     number = None if version is None else version.number
     wanted = (result_fingerprint(pipeline), number)
-    return folded(row for row in rows if (row["result_fingerprint"], row["stream_version"]) == wanted)
+    return fold_violations(row for row in rows if (row["result_fingerprint"], row["stream_version"]) == wanted)
 
 
-def folded(rows: Iterable[Mapping[str, Any]]) -> tuple[Standing, ...]:
+def fold_violations(rows: Iterable[Mapping[str, Any]]) -> tuple[Standing, ...]:
     """Return the violations that stand, one for each check, of rows of `verifications` in their order."""
     found: dict[str, Standing] = {}
     for row in rows:

@@ -14,7 +14,7 @@ from cutover.lake.tables import checksums
 from cutover.settings import Settings
 from reconcile.verify.facts import gather
 from reconcile.verify.facts.facts import VerifyFacts
-from reconcile.verify.facts.source import Source, VerifyRequest, opened
+from reconcile.verify.facts.source import Source, VerifyRequest, open_source
 from reconcile.verify.invariants import (
     n1_completeness,
     n2_single_effect,
@@ -93,7 +93,7 @@ def verify(  # noqa: PLR0913 -- what to judge, how much of it, and what a test h
     checks: dict[str, Checked] = {}
     try:
         with checksums.once():
-            source, facts = opened(settings, pipeline, asked)
+            source, facts = open_source(settings, pipeline, asked)
         with source.connection, checksums.once():
             waived = _waived(source, facts)
             for name in names:
@@ -111,7 +111,7 @@ def _waived(source: Source, facts: VerifyFacts) -> Mapping[str, Checked]:
     modes = sorted({record.delivery for record in facts.records} - {delivery.EXACTLY_ONCE})
     if not modes:
         return {}
-    found = delivery.delivered(facts.records, delivery.attempts(source.log, facts.records))
+    found = delivery.find_misdelivered(facts.records, delivery.attempts(source.log, facts.records))
     why = f"Delivery is {' and '.join(modes)}: epochs may come twice or never."
     return {
         name: Checked(

@@ -31,7 +31,7 @@ def verification(console: Console, found: Verification) -> None:
     console.print(f"{found.seconds:.1f} s", highlight=False)
 
 
-def scrubbed(console: Console, found: Scrubbed) -> None:
+def print_scrub(console: Console, found: Scrubbed) -> None:
     """Print what a scrub has looked at."""
     console.print(f"{found.files:,} of {found.listed:,} files checked, {found.size:,} bytes", highlight=False)
     if found.unnamed:

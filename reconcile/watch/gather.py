@@ -22,7 +22,7 @@ from cutover.lake.control.stages import Stage, current_stage
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.integrity import epoch_history, high_water, same_log
 from cutover.lake.tables import delta
-from cutover.log.topic_partitions import log_of, shown, topics_of
+from cutover.log.topic_partitions import format_number, log_of, topics_of
 from cutover.settings import Settings
 from reconcile.judgement import history
 from reconcile.watch import lag, troubles
@@ -140,8 +140,8 @@ class Gathering:
         version = versions.current(self.settings, self.pipeline)
         if version is None:
             return ()
-        found = same_log.changes(observer.log, newest, same_log.recorded(version.uri))
-        return tuple(f"partition {shown(change.partition)}: {change.text}" for change in found)
+        found = same_log.changes(observer.log, newest, same_log.recorded_history(version.uri))
+        return tuple(f"partition {format_number(change.partition)}: {change.text}" for change in found)
 
     def _before_the_first(self) -> dict[str, Any]:
         """Return what waits in the log for a first epoch."""

@@ -38,7 +38,7 @@ def of_comparison(settings: Settings, pipeline: Pipeline) -> Iterator[Trouble]:
         yield from _breaches(uncompared[-1].result)
     if diverged:
         newest = diverged[-1]
-        text = f"{number(records.unexplained(newest))} (window, key) rows of final windows differ without a cause"
+        text = f"{number(records.count_unexplained(newest))} (window, key) rows of final windows differ without a cause"
         yield Trouble(runbook="DivergenceUnexplained", text=f"{text}, epoch {newest.epoch}, run {newest.run_id}")
         return
     left = lifecycle.open_differences(settings, pipeline.name, lines, version)

@@ -14,7 +14,7 @@ from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.windows import Aligned, Sessions, newest
 from cutover.lake.control.losses import Loss
-from cutover.log.topic_partitions import shown
+from cutover.log.topic_partitions import format_number
 from cutover.records.parsing import limits
 from cutover.settings import load_settings
 from streaming.recovery import accept_loss as accept
@@ -69,7 +69,7 @@ def _print(step: LossAcceptance, pipeline: Pipeline, *, recorded: bool) -> None:
         "partition", "lost offsets", "of topic id", "windows that read incomplete(lost)", box=None, pad_edge=False
     )
     for loss in step.losses:
-        table.add_row(shown(loss.partition), _offsets(loss), loss.topic_id, _windows(loss, pipeline))
+        table.add_row(format_number(loss.partition), _offsets(loss), loss.topic_id, _windows(loss, pipeline))
     console.print(table)
     if recorded:
         console.print(f"Recorded. `cutover stream {step.pipeline}` goes on.")

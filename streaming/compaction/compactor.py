@@ -14,7 +14,7 @@ from cutover.events import log
 from cutover.lake.control import pins
 from cutover.lake.tables import delta
 from streaming.compaction import id_expiry, policy
-from streaming.compaction.merge import MergedGroup, folded
+from streaming.compaction.merge import MergedGroup, merge_group
 from streaming.process.context import DriverContext
 from streaming.sink import files
 from streaming.sink.committer import Committer
@@ -58,7 +58,7 @@ class Compactor:
 
     def _due(self, newest: int) -> list[list[File]]:
         """Return what to fold; pins only ever take something away, and to read them takes longer than all the rest."""
-        found = listed(self._committer.table)
+        found = list_files(self._committer.table)
         if not policy.due(found, newest=newest, pins=(), every=self._every):
             return []
         return policy.due(found, newest=newest, pins=self._pins(), every=self._every)
@@ -74,7 +74,7 @@ class Compactor:
             self._rim.probe("compact.read", last)
             settings, pipeline, uri = self._rim.settings, self._rim.pipeline, self._committer.version.uri
             groups, minute = self._with_forgotten(groups, last)
-            self._done = [folded(settings, pipeline, uri, group, forgotten=minute) for group in groups]
+            self._done = [merge_group(settings, pipeline, uri, group, forgotten=minute) for group in groups]
             self._rim.probe("compact.written", last)
         except Exception as error:  # noqa: BLE001 -- any failure of upkeep is only reported
             self._done = []
@@ -85,9 +85,11 @@ class Compactor:
         if self._rim.pipeline.source.record_id is None:
             return groups, None
         table = delta.open_table(self._committer.version.uri)
-        self._bound = id_expiry.bound(self._rim.pipeline, table, last, self._pins())
+        self._bound = id_expiry.find_expiry_bound(self._rim.pipeline, table, last, self._pins())
         inside = {file.path for group in groups for file in group}
-        gone = [file for file in id_expiry.gone(table, listed(table), self._bound) if file.path not in inside]
+        gone = [
+            file for file in id_expiry.expired_files(table, list_files(table), self._bound) if file.path not in inside
+        ]
         return [*groups, *([gone] if gone else [])], self._bound.minute
 
     def _across(self, made: File, held: tuple[int, ...]) -> bool:
@@ -126,14 +128,16 @@ class Compactor:
         return pins.pinned_epochs(self._rim.settings, self._committer.version, now=self._rim.clock.now())
 
 
-def listed(table: DeltaTable) -> list[File]:
+def list_files(table: DeltaTable) -> list[File]:
     """Return the files that a handle lists; a folded one tells by its name which epochs it was folded from."""
     return [_file(action) for action in delta.actions(table)]
 
 
 def folded_to(table: DeltaTable) -> int | None:
     """Return the newest epoch whose accepted partials are folded; None if none is."""
-    merged = [f.last for f in listed(table) if f.kind == "partial" and (at := _SPAN.search(f.path)) and at[1] == "fold"]
+    merged = [
+        f.last for f in list_files(table) if f.kind == "partial" and (at := _SPAN.search(f.path)) and at[1] == "fold"
+    ]
     return max(merged, default=None)
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.record_ids import remembered_from
+from cutover.definition.model.record_ids import oldest_remembered
 from cutover.engine import queries
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.tables import delta
@@ -31,16 +31,16 @@ class ExpiryBound:
     minute: int | None  # microseconds; None: nothing is forgotten
 
 
-def bound(pipeline: Pipeline, table: DeltaTable, epoch: int, pinned: Iterable[int]) -> ExpiryBound:
+def find_expiry_bound(pipeline: Pipeline, table: DeltaTable, epoch: int, pinned: Iterable[int]) -> ExpiryBound:
     """Return what can be forgotten without harm to an epoch, to those after it and to pinned ones."""
     oldest = min([epoch, *pinned])
     record = _records(table, [oldest]).get(oldest)
     return ExpiryBound(
-        epoch=oldest, minute=None if record is None else remembered_from(pipeline, record.watermark_after)
+        epoch=oldest, minute=None if record is None else oldest_remembered(pipeline, record.watermark_after)
     )
 
 
-def gone(table: DeltaTable, found: Sequence[File], known: ExpiryBound) -> list[File]:
+def expired_files(table: DeltaTable, found: Sequence[File], known: ExpiryBound) -> list[File]:
     """Return the files of ids that hold nothing worth keeping."""
     files = [file for file in found if file.kind == KIND and file.last <= known.epoch]
     if known.minute is None or not files:
@@ -78,7 +78,7 @@ def is_forgotten(pipeline: Pipeline, epochs: EpochLog, record: EpochRecord) -> b
     """Return whether ids have left an epoch log that an epoch of it would still look up."""
     if pipeline.source.record_id is None:
         return False
-    needed = remembered_from(pipeline, record.watermark_after)
+    needed = oldest_remembered(pipeline, record.watermark_after)
     with queries.connect() as connection:
         delta.bind(connection, "log", epochs.table, kinds=(KIND,))
         query = f"SELECT max(epoch_us(window_start)) FROM log WHERE _kind = '{KIND}' AND _class = '{MARK}'"

@@ -28,7 +28,7 @@ class MergedGroup:
     action: AddAction
 
 
-def folded(
+def merge_group(
     settings: Settings, pipeline: Pipeline, uri: str, group: Sequence[File], *, forgotten: int | None = None
 ) -> MergedGroup:
     """Write the file that takes a group's place; nobody sees it until it is committed.
@@ -44,7 +44,7 @@ def folded(
     """
     ordered = sorted(group, key=lambda file: (file.first, file.last))
     kind, first, last = ordered[0].kind, ordered[0].first, max(file.last for file in ordered)
-    weight = checksums.weighted(checksums.total(file.path for file in ordered))
+    weight = checksums.weight_word(checksums.total(file.path for file in ordered))
     stem = checksums.new_stem("fold", first, last, weight)
     schema = pa.schema([field for field in epoch_log_schema(pipeline) if field.name != "_kind"])
     bounds = queries.Bounds(memory=settings.stream.fold_memory, home=settings.home, threads=1)

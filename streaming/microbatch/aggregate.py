@@ -83,19 +83,19 @@ def one_pass(
     from pyspark.sql import Observation  # noqa: PLC0415 -- only a driver needs Spark
 
     seen = Observation(f"epoch-{plan.epoch}")
-    rows = parser.parsed(_clip(batch, plan) if plan.clipped else batch, pipeline, dimensions)
+    rows = parser.parse_records(_clip(batch, plan) if plan.clipped else batch, pipeline, dimensions)
     held = None if ids is None else rows.persist()
     looked, duplicate = None, "false"
     if ids is not None:
         looked = ids.look_up(duplicates.candidates(rows, pipeline, plan.watermark).toArrow())
-        rows, duplicate = duplicates.flagged(rows, looked.twins)
+        rows, duplicate = duplicates.flag_records(rows, looked.twins)
     watched = columns.observe(rows, seen, _newest(pipeline, tuple(plan.end)))
 
     def aggregated(*, by_slice: bool) -> "DataFrame":
-        told = classify.classified(
+        told = classify.classify_records(
             watched, pipeline, watermark_micros=plan.watermark, duplicate=duplicate, by_slice=by_slice
         )
-        return partials.aggregated(told, pipeline)
+        return partials.aggregate_partials(told, pipeline)
 
     return AggregationPass(
         partials=aggregated(by_slice=False),
@@ -106,7 +106,7 @@ def one_pass(
     )
 
 
-def collected(frame: "DataFrame", pipeline: Pipeline) -> pa.Table:
+def collect_partials(frame: "DataFrame", pipeline: Pipeline) -> pa.Table:
     """Run the pass by one of its frames and return its partial aggregates as Arrow rows of the partial shape."""
     schema = partial_schema(pipeline)
     return frame.toArrow().select(schema.names).cast(schema)
@@ -122,13 +122,13 @@ def pairs_bound(pipeline: Pipeline, plan: EpochPlan) -> int:
     return plan.span * pipeline.window.most
 
 
-def counted(rows: pa.Table, pipeline: Pipeline, plan: EpochPlan) -> EpochCounts:
+def count_rows(rows: pa.Table, pipeline: Pipeline, plan: EpochPlan) -> EpochCounts:
     """Return the sums over partial rows of `_class`, `_n` and `_unknown`."""
     sums = rows.group_by("_class").aggregate([("_n", "sum"), ("_unknown", "sum")]).to_pylist()
-    return summed({row["_class"]: (row["_n_sum"], row["_unknown_sum"] or 0) for row in sums}, pipeline, plan)
+    return sum_counts({row["_class"]: (row["_n_sum"], row["_unknown_sum"] or 0) for row in sums}, pipeline, plan)
 
 
-def summed(by_class: Mapping[str, tuple[int, int]], pipeline: Pipeline, plan: EpochPlan) -> EpochCounts:
+def sum_counts(by_class: Mapping[str, tuple[int, int]], pipeline: Pipeline, plan: EpochPlan) -> EpochCounts:
     """Return the counts of an epoch from (pairs, unknown) by class.
 
     A record that parsed and was not filtered is one pair in each of its windows. Where records fall into different

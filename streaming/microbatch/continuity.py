@@ -59,7 +59,7 @@ class Continuity:
         now, newest = self._now(ends), self._committer.newest
         if now != self._proof:
             if newest is not None:
-                known = same_log.recorded(self._committer.version.uri)
+                known = same_log.recorded_history(self._committer.version.uri)
                 same_log.refuse_changed(self._rim.pipeline.name, self._rim.client, newest, known)
             if self._proof is not None:
                 log.info("log_proven", pipeline=self._rim.pipeline.name, leaders=dict(now.leaders))

@@ -17,7 +17,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.record_ids import MINUTE, horizon, minute_of, remembered_from
+from cutover.definition.model.record_ids import MINUTE, horizon, minute_of, oldest_remembered
 from cutover.engine import queries
 from cutover.events import log
 from cutover.lake.tables import delta
@@ -53,7 +53,7 @@ class DedupState:
     def begin(self, table: DeltaTable, watermark: int | None) -> None:
         """Take in what an epoch log holds and what is not forgotten at a watermark."""
         delta.bind(self._connection, "log", table, kinds=("ids",))
-        remembered = remembered_from(self._pipeline, watermark)
+        remembered = oldest_remembered(self._pipeline, watermark)
         since = "" if remembered is None else f"AND epoch_us(window_start) >= {remembered}"
         query = f"SELECT unnest(_ids, recursive := true) FROM log WHERE _kind = 'ids' {since}"
         with delta.naming(table):
@@ -97,7 +97,7 @@ class DedupState:
             self._waiting += new.num_rows
         if self._waiting > RECENT:
             self._deal_out()
-        remembered = remembered_from(self._pipeline, watermark)
+        remembered = oldest_remembered(self._pipeline, watermark)
         if remembered is not None:
             self._forget(remembered)
 

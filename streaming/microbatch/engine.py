@@ -220,8 +220,8 @@ class MicrobatchEngine:
             settles=self.context.time_policy.settles,
             epoch_ends=self.context.time_policy.epoch_ends,
         )
-        accepted = spill.accepted(gathered, pipeline, self.committer.version.uri)
-        return pane_rows.written(panes.end_epoch(accepted, passing), pipeline, record.epoch)
+        accepted = spill.read_accepted(gathered, pipeline, self.committer.version.uri)
+        return pane_rows.to_rows(panes.end_epoch(accepted, passing), pipeline, record.epoch)
 
     def _known_panes(self, trigger: Trigger) -> PaneOperator:
         """Return the windows that can still fire, from the epoch log."""

@@ -61,7 +61,7 @@ class StreamEnrichment:
         kept = self._kept.get(name)
         if kept is not None and kept[0].is_newest(self._settings, self._pipeline):
             return
-        found = dimensions.opened(self._settings, self._pipeline, name)
+        found = dimensions.open_dimension(self._settings, self._pipeline, name)
         if kept is not None:
             _refuse_other(self._pipeline, kept[0], found)
             kept[1].frame.unpersist()

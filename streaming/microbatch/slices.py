@@ -30,7 +30,7 @@ def are_of(pipeline: Pipeline) -> bool:
     return slice_of(pipeline.window) is not None and pipeline.join is None
 
 
-def windowed(rows: pa.Table, pipeline: Pipeline, settings: Settings) -> pa.Table | None:
+def open_slices(rows: pa.Table, pipeline: Pipeline, settings: Settings) -> pa.Table | None:
     """Make rows of windows from those of slices; rows of a window and key are merged.
 
     Args:

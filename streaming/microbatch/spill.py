@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 class EpochPartials:
     """An epoch's partial rows, in the driver or in files, and what they add up to."""
 
-    rows: pa.Table  # empty where `written` holds them
+    rows: pa.Table  # empty where `spill_partials` holds them
     counted: EpochCounts
     written: list[AddAction] | None = None
     number: int  # of rows, wherever they are
@@ -58,18 +58,18 @@ def gather(
         if number <= limit:
             return _collected(passed, pipeline, plan)
         log.info("overflow", pipeline=pipeline.name, epoch=plan.epoch, rows=number)
-        actions = written(passed, pipeline, plan, uri, expected=number)
+        actions = spill_partials(passed, pipeline, plan, uri, expected=number)
         empty = partial_schema(pipeline).empty_table()
         return EpochPartials(
-            rows=empty, counted=aggregate.summed(by_class, pipeline, plan), written=actions, number=number
+            rows=empty, counted=aggregate.sum_counts(by_class, pipeline, plan), written=actions, number=number
         )
     finally:
         passed.partials.unpersist()
 
 
 def _collected(passed: AggregationPass, pipeline: Pipeline, plan: EpochPlan) -> EpochPartials:
-    rows = aggregate.collected(passed.partials, pipeline)
-    return EpochPartials(rows=rows, counted=aggregate.counted(rows, pipeline, plan), number=rows.num_rows)
+    rows = aggregate.collect_partials(passed.partials, pipeline)
+    return EpochPartials(rows=rows, counted=aggregate.count_rows(rows, pipeline, plan), number=rows.num_rows)
 
 
 def _sliced(frame: "DataFrame", pipeline: Pipeline, plan: EpochPlan, settings: Settings) -> EpochPartials | None:
@@ -77,14 +77,14 @@ def _sliced(frame: "DataFrame", pipeline: Pipeline, plan: EpochPlan, settings: S
     limit = settings.stream.overflow_rows
     # Records that are late, or do not count, keep a row for each of their windows.
     bounded = frame if aggregate.pairs_bound(pipeline, plan) <= limit else frame.limit(limit + 1)
-    found = aggregate.collected(bounded, pipeline)
-    rows = slices.windowed(found, pipeline, settings) if found.num_rows <= limit else None
+    found = aggregate.collect_partials(bounded, pipeline)
+    rows = slices.open_slices(found, pipeline, settings) if found.num_rows <= limit else None
     if rows is None:
         return None
-    unknown = aggregate.counted(
+    unknown = aggregate.count_rows(
         found, pipeline, plan
     ).unknown  # of rows of windows nobody knows which one was the newest
-    counted = replace(aggregate.counted(rows, pipeline, plan), unknown=unknown)
+    counted = replace(aggregate.count_rows(rows, pipeline, plan), unknown=unknown)
     return EpochPartials(rows=rows, counted=counted, number=rows.num_rows)
 
 
@@ -95,7 +95,7 @@ def sums(partials: "DataFrame") -> tuple[int, dict[str, tuple[int, int]]]:
     return sum(int(row["count(1)"]) for row in found), by_class
 
 
-def written(
+def spill_partials(
     passed: AggregationPass, pipeline: Pipeline, plan: EpochPlan, uri: str, *, expected: int
 ) -> list[AddAction]:
     """Let Spark write the partial rows into the table's folder; return the actions that list the files.
@@ -142,10 +142,10 @@ def _is_data(info: fs.FileInfo) -> bool:
     return bool(info.is_file and info.path.endswith(".parquet"))
 
 
-def accepted(gathered: EpochPartials, pipeline: Pipeline, uri: str) -> pa.Table:
+def read_accepted(gathered: EpochPartials, pipeline: Pipeline, uri: str) -> pa.Table:
     """Return an epoch's accepted partial aggregates, wherever they are: panes are made in the driver."""
     if gathered.written is None:
-        return values.accepted(gathered.rows)
+        return values.filter_accepted(gathered.rows)
     system, root = files.place(uri)
     schema = partial_schema(pipeline)
     parts = [

@@ -82,7 +82,7 @@ class PaneOperator:
             passing: Its time.
         """
         board, watermark = self._board, -FOREVER if passing.before is None else passing.before
-        came = values.bundled([*self._backlog, *values.arrivals(accepted, self._pipeline)], self._pipeline)
+        came = values.merge_arrivals([*self._backlog, *values.arrivals(accepted, self._pipeline)], self._pipeline)
         self._backlog = ()
         dropped = [one for one in came if not board.put(one, now=passing.now, watermark=watermark)]
         after = max(watermark, -FOREVER if passing.after is None else passing.after)
@@ -101,7 +101,7 @@ class PaneOperator:
         held = [one for one in emission.changed.values() if one is not None]
         shown = [pane.value for pane in (*emission.panes, *(pane for one in held for pane in one.panes))]
         kept = [one.contents for one in held] + [one.contents for one in emission.dropped]
-        short = values.folded(self._pipeline, [*shown, *kept])
+        short = values.folder_of(self._pipeline, [*shown, *kept])
         changed = {p: None if one is None else _shortened(one, short) for p, one in emission.changed.items()}
         for one in changed.values():
             if one is not None:

@@ -22,7 +22,7 @@ from cutover.engine import queries
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import epoch_log_schema
 from cutover.panes.held import Arrival, Held
-from cutover.panes.machine import begin, noted, recalled
+from cutover.panes.machine import begin, dump_machine, load_machine
 from cutover.panes.model import Key, Pane, Timing
 from cutover.records.closing import closed_sql
 from cutover.records.fold import fold_sql
@@ -35,7 +35,7 @@ Row = dict[str, Any]
 Shown = Mapping[tuple[Key, Interval, int], Pane]  # by key, window and index
 
 
-def written(emission: Emission, pipeline: Pipeline, epoch: int) -> pa.Table:
+def to_rows(emission: Emission, pipeline: Pipeline, epoch: int) -> pa.Table:
     """Return an emission as rows of the epoch log."""
     rows = [*_panes(emission, pipeline), *_held(emission, pipeline), *_dropped(emission, pipeline)]
     schema = epoch_log_schema(pipeline)
@@ -60,7 +60,7 @@ def _held(emission: Emission, pipeline: Pipeline) -> Iterator[Row]:
             yield _row("held", "gone", window, key, pipeline)
             continue
         about = {
-            "machine": noted(held.machine),
+            "machine": dump_machine(held.machine),
             "due": held.due,
             "is_touched": (key, window) in emission.touched,
             "fresh": held.fresh,
@@ -194,7 +194,7 @@ def _recalled(rows: pa.Table, pipeline: Pipeline, trigger: Trigger, shown: Shown
         yield Held(
             window=window,
             key=key,
-            machine=recalled(trigger, about["machine"]),
+            machine=load_machine(trigger, about["machine"]),
             contents=(partial,) if partial.records else (),
             fresh=about["fresh"],
             is_punctual=about["is_punctual"],

@@ -30,7 +30,7 @@ def of_nothing(pipeline: Pipeline) -> Partial:
     return Partial(tuple(state.of_nothing for state in compiled.states(pipeline)), 0)
 
 
-def accepted(rows: pa.Table) -> pa.Table:
+def filter_accepted(rows: pa.Table) -> pa.Table:
     """Return the rows of class accepted."""
     return rows.filter(pc.equal(rows["_class"], Class.ACCEPTED.value))
 
@@ -78,7 +78,7 @@ def state_columns(partial: Partial, pipeline: Pipeline) -> dict[str, Any]:
     return {**dict(zip(names, partial.states, strict=True)), "_n": partial.records}
 
 
-def bundled(found: Iterable[Arrival], pipeline: Pipeline) -> list[Arrival]:
+def merge_arrivals(found: Iterable[Arrival], pipeline: Pipeline) -> list[Arrival]:
     """Return arrivals with those of one window and key as one (of sessions: those that touch), by end, start, key."""
     touches = touch if isinstance(pipeline.window, Sessions) else Interval.__eq__
     by_key: dict[Key, list[Arrival]] = {}
@@ -101,7 +101,7 @@ def _joined(several: list[Arrival], touches: Callable[[Interval, Interval], bool
     return found
 
 
-def folded(pipeline: Pipeline, several: Iterable[Contents]) -> Callable[[Contents], Contents]:
+def folder_of(pipeline: Pipeline, several: Iterable[Contents]) -> Callable[[Contents], Contents]:
     """Return a function that gives of each of these contents what they fold to: one partial aggregate, or none."""
     groups = {_name(contents): contents for contents in several if len(contents) > 1}
     merged = dict(zip(groups, _fold(pipeline, list(groups.values())), strict=True)) if groups else {}

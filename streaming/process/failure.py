@@ -23,7 +23,7 @@ def explain(
     if isinstance(error, CutoverError) and error.runbook is not None:
         return error
     try:
-        known = same_log.recorded(committer.version.uri)
+        known = same_log.recorded_history(committer.version.uri)
         start_offsets.begin(context.pipeline, context.client, committer.newest, committer.accepted, known)
     except CutoverError as cause:
         return cause

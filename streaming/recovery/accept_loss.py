@@ -88,9 +88,11 @@ def _decide(settings: Settings, pipeline: Pipeline, *, why: str, clock: Clock) -
         raise _nothing(pipeline, "no stream has begun under this definition")
     case = _case(settings, pipeline, version, clock)
     kind, lost = _judged(case)
-    number = version.number if kind == "gap" else versions.known(settings, pipeline)[-1].number + 1
+    number = version.number if kind == "gap" else versions.known_versions(settings, pipeline)[-1].number + 1
     epoch = 0 if kind == "anew" or case.record is None else case.record.epoch + 1
-    half = [loss for loss in losses.known(settings, pipeline) if kind == "anew" and loss.stream_version == number]
+    half = [
+        loss for loss in losses.known_losses(settings, pipeline) if kind == "anew" and loss.stream_version == number
+    ]
     return LossAcceptance(
         pipeline=pipeline.name,
         trouble=str(case.trouble).splitlines()[0],
@@ -126,7 +128,7 @@ def _case(settings: Settings, pipeline: Pipeline, version: Version, clock: Clock
     accepted = losses.losses(settings, version)
     record, broken = _newest(settings, pipeline, version)
     client = LogClient(settings)
-    known = same_log.recorded(version.uri)
+    known = same_log.recorded_history(version.uri)
     trouble = broken or _refusal(pipeline, client, record, accepted, known)
     if trouble is None:
         epoch = 0 if record is None else record.epoch + 1
@@ -147,7 +149,7 @@ def _case(settings: Settings, pipeline: Pipeline, version: Version, clock: Clock
 def _newest(settings: Settings, pipeline: Pipeline, version: Version) -> tuple[EpochRecord | None, LakeError | None]:
     """Return the newest epoch's record and what is wrong with the table, the files of older epochs included."""
     try:
-        table, record = fencing.opened(settings, pipeline, version)
+        table, record = fencing.open_checked(settings, pipeline, version)
         if table is not None:
             _read_whole(settings, table)
     except LakeError as error:
@@ -181,7 +183,7 @@ def _written(
     """Return what a log holds otherwise than it was read; nothing where no table says what was read from it."""
     if record is None or record.topic_id != now.topic_id:
         return RewrittenLog()
-    found = same_log.changes(client, record, same_log.recorded(version.uri))
+    found = same_log.changes(client, record, same_log.recorded_history(version.uri))
     if not found:
         return RewrittenLog()
     epochs = EpochLog(version.uri)
@@ -247,10 +249,10 @@ def _judged(case: _Case) -> tuple[Kind, tuple[LossExtent, ...]]:
     expected = start_offsets.expected_log(case.record, case.accepted)
     if expected not in {None, log.topic_id}:
         _refuse_half(pipeline)
-        unread = offset_gaps.continued(case.record, case.accepted, str(expected)) or dict.fromkeys(log.earliest, 0)
+        unread = offset_gaps.next_offsets(case.record, case.accepted, str(expected)) or dict.fromkeys(log.earliest, 0)
         newest = None if case.record is None else max(case.record.max_event.values(), default=None)
         return "anew", loss_extent.with_log(pipeline, str(expected), unread, newest, log)
-    wanted = offset_gaps.continued(case.record, case.accepted, log.topic_id)
+    wanted = offset_gaps.next_offsets(case.record, case.accepted, log.topic_id)
     begun = {} if wanted is None else dict.fromkeys(log.earliest, 0) | wanted
     gone = offset_gaps.missing(begun, earliest=log.earliest, latest=log.latest)
     if case.is_broken or case.written.changes or any(hole.is_short for hole in gone):

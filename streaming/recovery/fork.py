@@ -104,7 +104,7 @@ def fill(settings: Settings, pipeline: Pipeline, version: Version) -> None:
     """
     if version.fork is None or _is_filled(version):
         return
-    source = next(v for v in versions.known(settings, pipeline) if v.number == version.fork.version)
+    source = next(v for v in versions.known_versions(settings, pipeline) if v.number == version.fork.version)
     log_of_source = EpochLog(source.uri)
     record = _record(pipeline, log_of_source, version.fork.epoch)
     _refuse_folded(pipeline, source, record)
@@ -138,7 +138,7 @@ def _copied(
     for number, (kind,) in enumerate(found):
         query = f"SELECT {columns} FROM source WHERE _kind = {delta.literal(kind)} AND {until}"  # noqa: S608 -- quoted
         rows = connection.sql(query).to_arrow_reader()
-        weight = checksums.weighted(0 if number else int(record.files, 16))
+        weight = checksums.weight_word(0 if number else int(record.files, 16))
         yield data_files.stream(
             uri,
             pa.RecordBatchReader.from_batches(own, (batch.cast(own) for batch in rows)),
@@ -179,7 +179,7 @@ def _can_go_on(settings: Settings, pipeline: Pipeline, source: Version, record: 
     if any(loss.kind == "gap" and loss.epoch <= record.epoch for loss in losses.losses(settings, source)):
         msg = f"{place}: expected an epoch before the first recorded loss, got one behind it."
         raise LakeError(msg + "\nHint: choose an earlier epoch; what the log lost then is accepted anew.")
-    start_offsets.begin(pipeline, LogClient(settings), record, history=same_log.recorded(source.uri))
+    start_offsets.begin(pipeline, LogClient(settings), record, history=same_log.recorded_history(source.uri))
 
 
 def _refuse_folded(pipeline: Pipeline, source: Version, record: EpochRecord) -> None:
@@ -194,7 +194,7 @@ def _refuse_folded(pipeline: Pipeline, source: Version, record: EpochRecord) -> 
         msg = f"Stream of {pipeline.name}: epoch {record.epoch} of stream-{source.number}: expected the ids that it "
         msg += "remembers, some were forgotten since."
         raise LakeError(msg + "\nHint: a savepoint keeps an epoch from that; choose a later epoch.")
-    listed = compactor.listed(epochs.table)
+    listed = compactor.list_files(epochs.table)
     short += ["held" for file in listed if file.kind == "held" and file.first <= record.epoch < file.last][:1]
     if short:
         msg = f"Stream of {pipeline.name}: epoch {record.epoch} of stream-{source.number}: expected its own rows, "

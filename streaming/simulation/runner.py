@@ -40,10 +40,10 @@ def run(setting: Setting) -> Outcome:
     Raises:
         CutoverError: No broker answers, or the stream cannot run.
     """
-    return simulated(load_settings(), setting)
+    return run_with(load_settings(), setting)
 
 
-def simulated(settings: Settings, setting: Setting) -> Outcome:
+def run_with(settings: Settings, setting: Setting) -> Outcome:
     """Return the same, with given settings."""
     if len(setting.rows) > MOST_POINTS:
         msg = f"points: expected at most {MOST_POINTS} on the streaming path, where each is an epoch, got "

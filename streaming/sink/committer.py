@@ -153,7 +153,7 @@ class Committer:
         if found is None or found.kind is not foreign_commits.Kind.HARMLESS:
             return
         try:
-            made, gone = table_weights.adopted(self.table, found, 0, number)
+            made, gone = table_weights.adopt_files(self.table, found, 0, number)
             actions = [*made, *(data_files.remove(action) for action in gone)]
             self._transact(actions, self._properties(number, "adopted", retries=0))
         except (DeltaError, OSError) as error:

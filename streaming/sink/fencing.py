@@ -49,7 +49,7 @@ def read_record(table: DeltaTable, path: str) -> EpochRecord | None:
     return None if newest_row is None else EpochRecord.from_json(newest_row["_record"])
 
 
-def opened(
+def open_checked(
     settings: Settings, pipeline: Pipeline, version: Version
 ) -> tuple[DeltaTable, EpochRecord | None] | tuple[None, None]:
     """Return a version's epoch log and its newest record, checked; nothing where none was ever made.

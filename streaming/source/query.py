@@ -101,7 +101,7 @@ def end_offsets(checkpoint: Path, batch: int, log: str) -> dict[int, int]:
     lines = (checkpoint / "offsets" / str(batch)).read_text(encoding="utf-8").splitlines()
     noted = json.loads(lines[-1])
     return {
-        topic_partitions.numbered(turn, int(partition)): int(offset)
+        topic_partitions.number_partition(turn, int(partition)): int(offset)
         for turn, topic in enumerate(topic_partitions.topics_of(log))
         for partition, offset in noted.get(topic, {}).items()
     }

@@ -9,7 +9,7 @@ from cutover.errors import DefinitionError, LakeError, LogError
 from cutover.events import log as events
 from cutover.lake.control.losses import Loss
 from cutover.lake.epochs.epoch_log import EpochRecord
-from cutover.lake.epochs.offset_gaps import continued, missing, told
+from cutover.lake.epochs.offset_gaps import format_gaps, missing, next_offsets
 from cutover.lake.integrity import same_log
 from cutover.lake.integrity.same_log import History
 from cutover.log import options
@@ -72,7 +72,7 @@ def begin(
         _refuse_compacted(name, client)
     earliest = client.earliest(topic)
     latest = client.latest(topic, pipeline.source.isolation)
-    wanted = continued(record, accepted, log.topic_id)
+    wanted = next_offsets(record, accepted, log.topic_id)
     if record is not None:
         same_log.refuse_changed(pipeline.name, client, record, history)
     offsets = start_offsets(pipeline, wanted, earliest=earliest, latest=latest)
@@ -127,7 +127,7 @@ def start_offsets(
 
     Args:
         pipeline: The definition, for messages.
-        wanted: What `continued` says; partitions that it does not name start at 0. None: earliest.
+        wanted: What `next_offsets` says; partitions that it does not name start at 0. None: earliest.
         earliest: First offset that each partition holds.
         latest: Next offset of each partition.
 
@@ -139,7 +139,7 @@ def start_offsets(
     found = dict.fromkeys(earliest, 0) | dict(wanted)
     gone = missing(found, earliest=earliest, latest=latest)
     if gone:
-        said = told(log_of(pipeline), gone)
+        said = format_gaps(log_of(pipeline), gone)
         msg = (
             f"{said}.\n"
             "Hint: retention or a deletion removed records that were never read; nothing was written since. "
@@ -149,7 +149,7 @@ def start_offsets(
     return found
 
 
-def sealed(pipeline: Pipeline, record: EpochRecord | None, *, again: bool) -> bool:
+def is_sealed(pipeline: Pipeline, record: EpochRecord | None, *, again: bool) -> bool:
     """Return whether a version is sealed and sealing it once more (`again`) is all that is asked for.
 
     Raises:

@@ -23,7 +23,7 @@ from batch.read.scan import AGAIN, FIRST, LAST, SCAN
 from batch.staging import Staging
 from batch.write.replace import replace_windows
 from cutover.definition import Count, Lateness, Pipeline, Sessions, Sum, Topic
-from cutover.definition.model.windows import Interval, merged
+from cutover.definition.model.windows import Interval, merge_sessions
 from cutover.engine import queries
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.control.versions import Version
@@ -210,7 +210,7 @@ def truth(log: Sequence[Sequence[Row]]) -> Found:
     found: Found = {}
     for key in {row.key for rows in log for row in rows}:
         mine = [row for rows in log for row in rows if row.key == key]
-        for session in merged(Interval(row.at, row.at + GAP) for row in mine):
+        for session in merge_sessions(Interval(row.at, row.at + GAP) for row in mine):
             inside = [row.value for row in mine if session.start <= row.at <= session.end]
             found[key, session] = (len(inside), sum(inside))
     return found

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from batch.read.scan import HOURS
 from cutover.definition import Count, Pipeline, Policy, Sessions, Sum, Topic
 from cutover.definition.compile.fingerprint import lateness_fingerprint, result_fingerprint
-from cutover.definition.model.windows import Interval, merged
+from cutover.definition.model.windows import Interval, merge_sessions
 from cutover.lake.batch_runs import EXPIRED, BatchRun, Incomplete
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.log.kafka import RawRecord
@@ -90,7 +90,7 @@ def sessions(sales: Sequence[Sale]) -> list[Session]:
     found = []
     for shop in sorted({sale.shop for sale in sales}, key=str):
         mine = [sale for sale in sales if sale.shop == shop]
-        for window in merged(Interval(sale.at, sale.at + GAP) for sale in mine):
+        for window in merge_sessions(Interval(sale.at, sale.at + GAP) for sale in mine):
             inside = tuple(sale for sale in mine if window.start <= sale.at <= window.end)
             found.append(Session(shop=shop, window=window, sales=inside))
     return found
@@ -233,7 +233,7 @@ def judge(lake: Lake) -> Judged:
         write(fresh, lake, PIPELINE)
         evidence = seal.examine(fresh, PIPELINE, epoch=None).evidence
         assert evidence is not None
-        with sides.opened(fresh, PIPELINE, evidence) as opened:
+        with sides.open_sides(fresh, PIPELINE, evidence) as opened:
             judgement = judgement_of(fresh, PIPELINE, evidence, opened, held(lake))
             found = judgement.findings
             assert not any("in doubt" in note for note in judgement.notes)

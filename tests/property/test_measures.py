@@ -15,7 +15,7 @@ FEW = settings(max_examples=25, deadline=None, derandomize=True)
 def expected_of(rows: list[Taken]) -> dict[str, Any]:
     places = [(row.at, row.partition, row.offset) for row in rows]
     values = [{name: row.columns.get(str(m.expression)) for name, m in MEASURES.items()} for row in rows]
-    return reference.finished(PIPELINE, reference.merged(PIPELINE, values, places))
+    return reference.finish_values(PIPELINE, reference.merge_values(PIPELINE, values, places))
 
 
 def differing(expected: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:

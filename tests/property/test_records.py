@@ -14,10 +14,10 @@ from cutover.definition import Pipeline
 from cutover.log.kafka import RawRecord
 from cutover.records import duplicates, reference
 from cutover.records.classes import Class
-from cutover.records.classify import classified
+from cutover.records.classify import classify_records
 from cutover.records.fold import finished_sql
-from cutover.records.parsing.parser import parsed
-from cutover.records.partials import aggregated
+from cutover.records.parsing.parser import parse_records
+from cutover.records.partials import aggregate_partials
 from cutover.records.watermark import Observation, WatermarkState, advance
 from tests.support.logs import borders, event_logs, pipelines
 from tests.support.same_truth import counted_sql, settled
@@ -34,21 +34,21 @@ Rows = Mapping[tuple[int, int, tuple[Any, ...]], tuple[int, dict[str, Any]]]
 
 def parse(spark: "SparkSession", pipeline: Pipeline, records: Iterable[RawRecord]) -> "DataFrame":
     rows = [(r.value, r.partition, r.offset, EPOCH + timedelta(microseconds=r.log_time_micros)) for r in records]
-    return parsed(spark.createDataFrame(rows, LOG), pipeline)
+    return parse_records(spark.createDataFrame(rows, LOG), pipeline)
 
 
 def whole(spark: "SparkSession", pipeline: Pipeline, records: Iterable[RawRecord]) -> pa.Table:
     found, twin = parse(spark, pipeline, records), "false"
     if pipeline.source.record_id is not None:
-        found, twin = duplicates.marked(found, pipeline), duplicates.IS_TWIN
+        found, twin = duplicates.mark_duplicates(found, pipeline), duplicates.IS_TWIN
     return partials(found, pipeline, None, twin)
 
 
 def partials(found: "DataFrame", pipeline: Pipeline, watermark: int | None, duplicate: str) -> pa.Table:
-    frame = classified(found, pipeline, watermark_micros=watermark, duplicate=duplicate)
+    frame = classify_records(found, pipeline, watermark_micros=watermark, duplicate=duplicate)
     ahead = f"unix_micros(_event_time) > unix_micros(_log_time) + {pipeline.lateness.max_ahead_micros}"
     newest = f"max(IF({ahead}, NULL, unix_micros(_event_time)))"
-    return aggregated(frame, pipeline, by=("_partition",), further={"newest": newest}).toArrow()
+    return aggregate_partials(frame, pipeline, by=("_partition",), further={"newest": newest}).toArrow()
 
 
 def stream(

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cutover.definition import Count, Pipeline, Sessions, Sum, Topic, TopK
-from cutover.definition.model.windows import Interval, merged
+from cutover.definition.model.windows import Interval, merge_sessions
 from cutover.lake.tables.schemas import partial_schema
 from cutover.records.fold import fold_sql
 from tests.support.depth import depth
@@ -83,7 +83,7 @@ def truth(events: Sequence[Event]) -> Shown:
     found: dict[tuple[str | None, Interval], tuple[int, int, Mapping[str, int]]] = {}
     for key in {event[0] for event in events}:
         mine = [(at, value) for k, at, value in events if k == key]
-        for session in merged(Interval(at, at + GAP) for at, _ in mine):
+        for session in merge_sessions(Interval(at, at + GAP) for at, _ in mine):
             inside = [value for at, value in mine if session.start <= at <= session.end]
             found[key, session] = (len(inside), sum(inside), {} if key is None else {key: len(inside)})
     return found

@@ -10,7 +10,7 @@ from cutover.definition import Accumulation, AfterCount, Avg, Repeat, Sessions
 from cutover.panes import reference
 from cutover.panes.model import InputRow, Setting
 from cutover.settings import Settings
-from streaming.simulation.runner import simulated
+from streaming.simulation.runner import run_with
 from tests.property.test_panes import ANY
 from tests.support.capabilities import shown_setting
 from tests.support.depth import depth
@@ -26,7 +26,7 @@ def test_streaming_runner_gives_what_the_reference_gives(
     spark: SparkSession,  # noqa: ARG001 -- the session that runs share
     setting: Setting,
 ) -> None:
-    assert reference.run(setting) == simulated(kafka_settings, setting)
+    assert reference.run(setting) == run_with(kafka_settings, setting)
     shown_setting(setting, "reference", "streaming")
 
 
@@ -53,4 +53,4 @@ def test_keys_and_numbers_of_any_kind_come_back_as_they_were(
         accumulation=Accumulation.RETRACTING,
     )
 
-    assert reference.run(setting) == simulated(kafka_settings, setting)
+    assert reference.run(setting) == run_with(kafka_settings, setting)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from cutover.definition import Count, Fixed, Pipeline, Topic
-from cutover.records.parsing.parser import parsed
+from cutover.records.parsing.parser import parse_records
 from cutover.records.reference.parse import parse
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ PIPELINE = Pipeline(
 def spark_says(spark: "SparkSession") -> list[dict[str, Any]]:
     rows = [(value, 0, offset, datetime(2013, 1, 1, tzinfo=UTC)) for offset, value in enumerate(RECORDS)]
     frame = spark.createDataFrame(rows, "value binary, partition int, offset bigint, timestamp timestamp")
-    return [dict(row) for row in parsed(frame, PIPELINE).toArrow().sort_by("_offset").to_pylist()]
+    return [dict(row) for row in parse_records(frame, PIPELINE).toArrow().sort_by("_offset").to_pylist()]
 
 
 def _shown(value: Any) -> Any:

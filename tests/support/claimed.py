@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 
 from cutover.definition import Pipeline, Sessions
-from cutover.definition.model.windows import Interval, merged
+from cutover.definition.model.windows import Interval, merge_sessions
 from cutover.log.kafka import RawRecord
 from cutover.records.classes import Class
 from cutover.records.reference import Result, ResultRow
-from cutover.records.reference.place import placed
+from cutover.records.reference.place import place_records
 from reconcile.attribution import claims
 from reconcile.attribution.claims import Place, Told
 
@@ -27,7 +27,7 @@ def places_of(pipeline: Pipeline, *sides: Result) -> list[Place]:
     if not isinstance(pipeline.window, Sessions):
         return [Place(Interval(*group[:2]), group[2]) for group in sorted(groups, key=str)]
     keys = {group[2] for group in groups}
-    return [Place(one, key) for key in keys for one in merged(Interval(*g[:2]) for g in groups if g[2] == key)]
+    return [Place(one, key) for key in keys for one in merge_sessions(Interval(*g[:2]) for g in groups if g[2] == key)]
 
 
 def rows_at(side: Result, place: Place) -> list[tuple[Interval, ResultRow]]:
@@ -42,4 +42,4 @@ def rows_at(side: Result, place: Place) -> list[tuple[Interval, ResultRow]]:
 def told(pipeline: Pipeline, log: Sequence[RawRecord], stream: Result, batch: Result) -> Mapping[Place, Told]:
     """Return what the log says of all rows of both sides."""
     places = places_of(pipeline, stream, batch)
-    return claims.tell(pipeline, placed(pipeline, log), ledger_of(stream), places, [Class.LATE])
+    return claims.tell(pipeline, place_records(pipeline, log), ledger_of(stream), places, [Class.LATE])

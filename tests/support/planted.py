@@ -13,7 +13,7 @@ def put_rows(uri: str, rows: pa.Table, *, kind: str | None = None) -> int:
     """Put rows in place of all of a table, or of all of one kind; return the version."""
     table = delta.open_table(uri)
     listed = [action for action in delta.actions(table) if kind is None or action["partition._kind"] == kind]
-    weight = checksums.weighted(checksums.total(str(action["path"]) for action in listed))
+    weight = checksums.weight_word(checksums.total(str(action["path"]) for action in listed))
     partition: Values = {} if kind is None else {"_kind": kind}
     data = rows if kind is None else rows.drop_columns(["_kind"])
     schema: Any = pa.schema(table.schema().to_arrow())

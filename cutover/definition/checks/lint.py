@@ -90,7 +90,7 @@ def _failing_pairs(pipeline: Pipeline) -> list[str]:
     return [
         f"measures.{name}: an expression that fails on a pair (overflow, division by zero) is null there; no record is "
         "malformed for it."
-        for name, expression in types.measured(pipeline).items()
+        for name, expression in types.compile_measured(pipeline).items()
         if expression is not None and expression.duckdb_failed != NEVER
     ]
 

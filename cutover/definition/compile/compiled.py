@@ -8,7 +8,14 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from cutover.definition.compile import pairs
-from cutover.definition.compile.types import column_types, conditions, derived, measure_type, measured, row_types
+from cutover.definition.compile.types import (
+    column_types,
+    compile_derived,
+    compile_measured,
+    conditions,
+    measure_type,
+    row_types,
+)
 from cutover.definition.expressions.compiler import NEVER, Expression, compile_expression
 from cutover.definition.measures.kinds import Count
 from cutover.definition.measures.states import Finish, StateColumn
@@ -24,7 +31,7 @@ def where(pipeline: Pipeline) -> Expression | None:
 
 def derive(pipeline: Pipeline) -> dict[str, str]:
     """Return name to Spark SQL of the derived columns, over the schema's and the looked-up columns."""
-    return {name: item.spark for name, item in derived(pipeline).items()}
+    return {name: item.spark for name, item in compile_derived(pipeline).items()}
 
 
 def passes(pipeline: Pipeline) -> str:
@@ -51,8 +58,8 @@ def row_failed_duckdb(pipeline: Pipeline) -> str:
 
 def expressions(pipeline: Pipeline) -> tuple[Expression, ...]:
     """Return every compiled expression over rows: where, derived columns, and measures or the sides of a self join."""
-    last = measured(pipeline) if pipeline.join is None else conditions(pipeline)
-    found = (where(pipeline), *derived(pipeline).values(), *last.values())
+    last = compile_measured(pipeline) if pipeline.join is None else conditions(pipeline)
+    found = (where(pipeline), *compile_derived(pipeline).values(), *last.values())
     return tuple(item for item in found if item is not None)
 
 
@@ -63,7 +70,7 @@ def states(pipeline: Pipeline) -> tuple[StateColumn, ...]:
 
 def _states(pipeline: Pipeline) -> tuple[StateColumn, ...]:
     found: list[StateColumn] = []
-    for name, expression in measured(pipeline).items():
+    for name, expression in compile_measured(pipeline).items():
         measure = pipeline.measures[name]
         if expression is None or isinstance(measure, Count):
             found.extend(measure.states(name, None))

@@ -19,7 +19,7 @@ def schema_types(topic: Topic) -> dict[str, str]:
     return {field.name: field.type for field in fields(topic)}
 
 
-def looked_up(pipeline: Pipeline) -> dict[str, str]:
+def lookup_types(pipeline: Pipeline) -> dict[str, str]:
     """Return name to type of the columns that rows take from dimensions."""
     taken = (lookup.columns.items() for lookup in pipeline.lookups.values())
     return {name: canonical_type(kind) for columns in taken for name, kind in columns}
@@ -27,10 +27,10 @@ def looked_up(pipeline: Pipeline) -> dict[str, str]:
 
 def row_types(pipeline: Pipeline) -> dict[str, str]:
     """Return name to type of what `where` and `derive` see: the schema's columns, then those from dimensions."""
-    return schema_types(pipeline.source) | looked_up(pipeline)
+    return schema_types(pipeline.source) | lookup_types(pipeline)
 
 
-def derived(pipeline: Pipeline) -> dict[str, Expression]:
+def compile_derived(pipeline: Pipeline) -> dict[str, Expression]:
     """Return the compiled derived columns; they see the row's columns only."""
     return {
         name: compile_expression(text, row_types(pipeline), of=f"derive.{name}")
@@ -48,7 +48,7 @@ def column_types(pipeline: Pipeline) -> dict[str, str]:
 
 def own_types(pipeline: Pipeline) -> dict[str, str]:
     """Return the columns of a row of the source: its schema's, looked-up ones and the derived ones."""
-    return row_types(pipeline) | {name: item.type for name, item in derived(pipeline).items()}
+    return row_types(pipeline) | {name: item.type for name, item in compile_derived(pipeline).items()}
 
 
 def right_of(pipeline: Pipeline) -> Pipeline:
@@ -94,7 +94,7 @@ def conditions(pipeline: Pipeline) -> dict[str, Expression]:
     return {name: compile_expression(text, own_types(pipeline), of=name) for name, text in sides.items()}
 
 
-def measured(pipeline: Pipeline) -> Mapping[str, Expression | None]:
+def compile_measured(pipeline: Pipeline) -> Mapping[str, Expression | None]:
     """Return the compiled expression of each measure over the columns it looks at; None where it has none."""
     types = pair_types(pipeline)
     return {name: _measured(name, measure, tuple(types.items())) for name, measure in pipeline.measures.items()}
@@ -115,5 +115,5 @@ def _limit(measure: Measure) -> float | None:
 
 def measure_type(pipeline: Pipeline, name: str) -> str | None:
     """Return the type of what a measure looks at; None where it looks at nothing (a count)."""
-    expression = measured(pipeline)[name]
+    expression = compile_measured(pipeline)[name]
     return None if expression is None else expression.type

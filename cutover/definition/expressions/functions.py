@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from cutover.definition.expressions.casts import cast
-from cutover.definition.expressions.terms import Both, Term, common_type, either, numeric, strict, widened
+from cutover.definition.expressions.terms import Both, Term, common_type, either, numeric, strict, widen
 from cutover.errors import DefinitionError
 
 Build = Callable[[tuple[Term, ...]], Term]
@@ -73,7 +73,7 @@ def _abs(terms: tuple[Term, ...]) -> Term:
 def _round(name: str) -> Build:
     def build(terms: tuple[Term, ...]) -> Term:
         if len(terms) == 1 and terms[0].type in {"int", "bigint"}:
-            return widened(terms[0], "bigint")
+            return widen(terms[0], "bigint")
         expect(terms, "double")
         # Spark cuts what does not fit to the largest bigint, DuckDB refuses: both refuse here.
         within = "CASE WHEN abs({{0}}) < CAST('9.2E18' AS {double}) THEN {cast} END"
@@ -112,7 +112,7 @@ def alike(terms: tuple[Term, ...]) -> tuple[Term, ...]:
     if kind == "null":
         msg = "expected a type, got NULL alone\nHint: CAST(NULL AS string)"
         raise DefinitionError(msg)
-    return tuple(cast(term, kind, lenient=False) if term.type == "null" else widened(term, kind) for term in terms)
+    return tuple(cast(term, kind, lenient=False) if term.type == "null" else widen(term, kind) for term in terms)
 
 
 def concat(terms: tuple[Term, ...]) -> Term:

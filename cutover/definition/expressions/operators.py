@@ -13,7 +13,7 @@ from cutover.definition.expressions.terms import (
     either,
     numeric,
     strict,
-    widened,
+    widen,
 )
 from cutover.definition.model.schema import decimal_parts
 from cutover.errors import DefinitionError
@@ -76,9 +76,9 @@ def _decimal_arithmetic(sign: str, left: Term, right: Term) -> Term:
     if sign == "*":
         # DuckDB keeps a product of short decimals short, and overflows: the left side is made as wide as it gets.
         duckdb = f"CAST((CAST({{0}} AS DECIMAL(38,{s1})) * {{1}}) AS {kind.upper()})"
-        parts = (widened(left, f"decimal({p1},{s1})"), widened(right, f"decimal({p2},{s2})"))
+        parts = (widen(left, f"decimal({p1},{s1})"), widen(right, f"decimal({p2},{s2})"))
         return strict(kind, f"CAST(({{0}} * {{1}}) AS {kind})", duckdb, *parts)
-    parts = (widened(left, kind), widened(right, kind))
+    parts = (widen(left, kind), widen(right, kind))
     return strict(
         kind, f"CAST(({{0}} {sign} {{1}}) AS {kind})", f"CAST(({{0}} {sign} {{1}}) AS {kind.upper()})", *parts
     )
@@ -93,7 +93,7 @@ def to_double(term: Term) -> Term:
     if not numeric(term.type):
         msg = f"expected a number, got {term.type}"
         raise DefinitionError(msg)
-    return cast(term, "double", lenient=False) if decimal_parts(term.type) else widened(term, "double")
+    return cast(term, "double", lenient=False) if decimal_parts(term.type) else widen(term, "double")
 
 
 def choice(conditions: list[Term], results: list[Term]) -> Term:

@@ -32,7 +32,7 @@ _AGGREGATES = """
 AGGREGATES = frozenset(_AGGREGATES.split())
 
 
-def allowed() -> str:
+def format_whitelist() -> str:
     """Return the whole list, for a message."""
     functions = "  ".join(function.usage for function in FUNCTIONS.values())
     return f"Operators: {OPERATORS}\nForms: {FORMS}\nTypes: {TYPES}\nFunctions: {functions}"

@@ -146,7 +146,7 @@ def as_decimal(kind: str) -> tuple[int, int] | None:
     return {"int": (10, 0), "bigint": (19, 0)}.get(kind) or decimal_parts(kind)
 
 
-def widened(term: Term, kind: str) -> Term:
+def widen(term: Term, kind: str) -> Term:
     """Return the term in a wider type (see `common_type`); this never fails."""
     if term.type == kind:
         return term

@@ -7,7 +7,7 @@ from sqlglot import exp
 from cutover.definition.expressions.casts import cast
 from cutover.definition.expressions.functions import FUNCTIONS, concat, expect
 from cutover.definition.expressions.operators import arithmetic, choice, meet, numbers, to_double
-from cutover.definition.expressions.refusals import allowed, function_name, reason
+from cutover.definition.expressions.refusals import format_whitelist, function_name, reason
 from cutover.definition.expressions.terms import (
     BIGINT_RANGE,
     INT_RANGE,
@@ -85,7 +85,7 @@ def walk(node: exp.Expr, types: Mapping[str, str]) -> Term:
             return rule(node, types)
     if type(node) in FUNCTION_NODES:
         return _function(node, types)
-    msg = f"{reason(node)}\nAllowed:\n{allowed()}"
+    msg = f"{reason(node)}\nAllowed:\n{format_whitelist()}"
     raise DefinitionError(msg)
 
 
@@ -218,7 +218,7 @@ def _is(node: exp.Expr, types: Mapping[str, str]) -> Term:
 
 def _in(node: exp.Expr, types: Mapping[str, str]) -> Term:
     if node.args.get("query") is not None or not node.expressions:
-        msg = f"{reason(exp.Subquery())}\nAllowed:\n{allowed()}"
+        msg = f"{reason(exp.Subquery())}\nAllowed:\n{format_whitelist()}"
         raise DefinitionError(msg)
     terms = meet(walk(node.this, types), *(walk(item, types) for item in node.expressions))
     items = ", ".join(f"{{{i}}}" for i in range(1, len(terms)))

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from cutover.definition.measures.places import PLACE, placed
+from cutover.definition.measures.places import PLACE, value_with_place
 from cutover.definition.measures.states import Finish, StateColumn
 
 
@@ -15,7 +15,7 @@ class Bag:
 
     def states(self, name: str, value_type: str | None) -> tuple[StateColumn, ...]:
         """Return `<name>__rows`: event time, partition, offset and value of each record, in order."""
-        create = f"slice(sort_array(collect_list({placed(self.expression)})), 1, {self.most})"
+        create = f"slice(sort_array(collect_list({value_with_place(self.expression)})), 1, {self.most})"
         kind = f"array<struct<{PLACE},value:{value_type}>>"
         return (StateColumn(column=f"{name}__rows", type=kind, create=create, merge="earliest", most=self.most),)
 

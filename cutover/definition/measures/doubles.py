@@ -52,7 +52,7 @@ def _digits(value: str) -> list[str]:
     return [f"CAST({rounded[d]} - {rounded[d + 1]} * {_power(PLACES)} AS bigint)" for d in range(DIGITS)]
 
 
-def weighted(value: str, weight: str) -> str:
+def weighted_aggregate(value: str, weight: str) -> str:
     """Return DuckDB's aggregate of the state of values, each of them so many times.
 
     Args:
@@ -64,7 +64,7 @@ def weighted(value: str, weight: str) -> str:
     return _struct(f"CAST(sum({digit} * {weight}) AS BIGINT)" for digit in digits)
 
 
-def merged(column: str) -> str:
+def merge_aggregate(column: str) -> str:
     """Return DuckDB's aggregate that merges states."""
     return _struct(f"CAST(sum(struct_extract({column}, '{name}')) AS BIGINT)" for name in NAMES)
 

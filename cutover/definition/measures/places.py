@@ -15,7 +15,7 @@ class First:
 
     def states(self, name: str, value_type: str | None) -> tuple[StateColumn, ...]:
         """Return `<name>__at`: event time, partition and offset of the record, and its value."""
-        create = f"{self.function}({placed(self.expression)})"
+        create = f"{self.function}({value_with_place(self.expression)})"
         kind = f"struct<{PLACE},value:{value_type}>"
         return (StateColumn(column=f"{name}__at", type=kind, create=create, merge=self.function),)
 
@@ -38,7 +38,7 @@ class Last(First):
 PLACE = "event_time:timestamp,partition:int,offset:bigint"
 
 
-def placed(expression: str) -> str:
+def value_with_place(expression: str) -> str:
     """Return Spark SQL for a value behind the place of its record; null where the value is."""
     place = "'event_time', _event_time, 'partition', _partition, 'offset', _offset"
     return f"IF(({expression}) IS NULL, NULL, named_struct({place}, 'value', {expression}))"

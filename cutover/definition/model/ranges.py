@@ -42,7 +42,7 @@ def day(named: date, window: Window) -> tuple[datetime, datetime]:
     return start, start + timedelta(days=1)
 
 
-def touched(window: Aligned, wanted: tuple[int, int]) -> Interval:
+def touched_range(window: Aligned, wanted: tuple[int, int]) -> Interval:
     """Return the range from the start of the first window that a range touches to the end of the last one.
 
     Args:

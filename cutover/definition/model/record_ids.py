@@ -35,7 +35,7 @@ def horizon(pipeline: Pipeline) -> int:
     return _reach(pipeline.window) + pipeline.lateness.allowed_micros if declared is None else declared
 
 
-def remembered_from(pipeline: Pipeline, watermark: int | None) -> int | None:
+def oldest_remembered(pipeline: Pipeline, watermark: int | None) -> int | None:
     """Return the first event time whose ids are remembered at a watermark, a whole minute, microseconds.
 
     None: the definition has no ids, or nothing is forgotten yet. Whatever is older counts as late.

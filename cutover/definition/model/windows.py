@@ -1,7 +1,7 @@
 """Where in event time: fixed, sliding, daily, session and global windows, half-open `[start, end)`, in microseconds.
 
 Every window says by `intervals` into which windows one event time falls. Of sessions that is the window of the event
-alone; `merged` joins those that touch.
+alone; `merge_sessions` joins those that touch.
 
 Source:
     Akidau et al., The Dataflow Model, VLDB 2015, section 2.2 (AssignWindows, MergeWindows).
@@ -198,7 +198,7 @@ def touch(one: Interval, other: Interval) -> bool:
     return one.start <= other.end and other.start <= one.end
 
 
-def merged(sessions: Iterable[Interval]) -> tuple[Interval, ...]:
+def merge_sessions(sessions: Iterable[Interval]) -> tuple[Interval, ...]:
     """Return the sessions with all that touch joined, ascending; the order in which they are given never matters."""
     found: list[Interval] = []
     for session in sorted(sessions):

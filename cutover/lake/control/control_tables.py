@@ -223,7 +223,7 @@ def _check_columns(table: ControlTable, handle: DeltaTable) -> None:
         raise LakeError(msg + "\nHint: another release made this lake; begin with a new one (`lake` in the settings).")
 
 
-def lost(handle: DeltaTable, table: ControlTable, pipeline: str) -> list[int]:
+def missing_sequences(handle: DeltaTable, table: ControlTable, pipeline: str) -> list[int]:
     """Return the sequences of a pipeline whose rows are gone: each commit in turn has left its number in the table.
 
     Raises:
@@ -252,7 +252,7 @@ def refuse_lost(settings: Settings, table: ControlTable, pipeline: str) -> None:
         LakeError: Somebody took rows of the pipeline away, or the table cannot be read.
     """
     uri = control_uri(settings, table)
-    gone = lost(delta.open_table(uri), table, pipeline) if delta.exists(uri) else []
+    gone = missing_sequences(delta.open_table(uri), table, pipeline) if delta.exists(uri) else []
     if gone:
         msg = f"Table `{table}` of `{pipeline}`: expected every row that was written, got all but {len(gone):,}."
         hint = "\nHint: nothing is decided by the rest; `cutover restore-control` writes them again."

@@ -16,7 +16,7 @@ LONGEST = timedelta(days=1)
 
 
 @contextmanager
-def handed_on(settings: Settings, version: Version, epoch: int, *, holder: str, clock: Clock) -> Iterator[None]:
+def hold_for_reader(settings: Settings, version: Version, epoch: int, *, holder: str, clock: Clock) -> Iterator[None]:
     """Hold an epoch for a day at most; let it go on a failure, else leave that to whoever reads the result.
 
     A batch run ends before its cut is compared; a fold across the cut in between would leave nothing to compare.

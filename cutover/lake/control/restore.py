@@ -84,7 +84,7 @@ def _removed(table: DeltaTable, listed: set[str]) -> pa.Table:
     schema = pa.schema(table.schema().to_arrow())
     system, root = delta.folder_of(table)
     found = [schema.empty_table()]
-    for path in sorted(delta_log.removed(table.table_uri) - listed):
+    for path in sorted(delta_log.removed_paths(table.table_uri) - listed):
         is_there = system.get_file_info(f"{root}/{path}").type is fs.FileType.File
         if checksums.name_of(path) is not None and is_there:
             found.append(data_files.read(table, path, schema.names).cast(schema))

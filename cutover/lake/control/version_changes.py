@@ -14,7 +14,7 @@ MOST = 120
 """Characters of one value that a message shows."""
 
 
-def said(settings: Settings, pipeline: Pipeline, version: Version | None) -> str:
+def describe_changes(settings: Settings, pipeline: Pipeline, version: Version | None) -> str:
     """Return sentences that say what is new, each behind a blank; nothing where nothing is.
 
     Args:

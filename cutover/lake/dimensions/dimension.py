@@ -57,7 +57,7 @@ def own_uri(settings: Settings, name: str) -> str:
     return f"{settings.lake_uri}/{DIMENSIONS}/{name}"
 
 
-def opened(settings: Settings, pipeline: Pipeline, name: str, version: int | None = None) -> Dimension:
+def open_dimension(settings: Settings, pipeline: Pipeline, name: str, version: int | None = None) -> Dimension:
     """Return a dimension at a version, the newest if none is named.
 
     Args:
@@ -87,10 +87,10 @@ def check(settings: Settings, pipeline: Pipeline) -> None:
     """Refuse a pipeline whose dimensions, as they are now, cannot be joined.
 
     Raises:
-        LakeError: As `opened`.
+        LakeError: As `open_dimension`.
     """
     for name in pipeline.lookups:
-        opened(settings, pipeline, name)
+        open_dimension(settings, pipeline, name)
 
 
 def rows(dimension: Dimension) -> pa.Table:

@@ -25,7 +25,7 @@ class VersionSpan:
     instead_of: int | None = None  # the version that the stream recorded, where that can no longer be read
 
 
-def recorded(records: Iterable[EpochRecord], name: str) -> tuple[VersionSpan, ...]:
+def recorded_spans(records: Iterable[EpochRecord], name: str) -> tuple[VersionSpan, ...]:
     """Return what epochs recorded of a lookup, by partition and offset; neighbours of one version are one span."""
     spans = (
         VersionSpan(
@@ -40,10 +40,10 @@ def recorded(records: Iterable[EpochRecord], name: str) -> tuple[VersionSpan, ..
         for partition, end in record.end.items()
         if record.start.get(partition, 0) < end
     )
-    return merged(spans)
+    return merge_spans(spans)
 
 
-def merged(spans: Iterable[VersionSpan]) -> tuple[VersionSpan, ...]:
+def merge_spans(spans: Iterable[VersionSpan]) -> tuple[VersionSpan, ...]:
     """Return spans by partition and offset, where neighbours differ in more than their offsets."""
     found: list[VersionSpan] = []
     for span in sorted(spans):
@@ -55,7 +55,9 @@ def merged(spans: Iterable[VersionSpan]) -> tuple[VersionSpan, ...]:
     return tuple(found)
 
 
-def wanted(spans: Sequence[VersionSpan], reads: Iterable[Offsets], newest: tuple[int, str]) -> tuple[VersionSpan, ...]:
+def spans_to_read(
+    spans: Sequence[VersionSpan], reads: Iterable[Offsets], newest: tuple[int, str]
+) -> tuple[VersionSpan, ...]:
     """Return the spans of what is to be read, every offset of it in one.
 
     A record that no epoch read (it was lost, or went before the version began) is joined as the epoch after it was.
@@ -72,7 +74,7 @@ def wanted(spans: Sequence[VersionSpan], reads: Iterable[Offsets], newest: tuple
         for partition, (first, end) in offsets.items():
             nothing = [VersionSpan(partition=partition, first=0, next=END, version=version, table_id=table_id)]
             found += _clipped(known.get(partition, nothing), first, end)
-    return merged(found)
+    return merge_spans(found)
 
 
 def _whole(spans: Sequence[VersionSpan]) -> dict[int, list[VersionSpan]]:
@@ -92,7 +94,7 @@ def _clipped(spans: Iterable[VersionSpan], first: int, end: int) -> list[Version
 
 
 def version_at(spans: Sequence[VersionSpan], partition: int, offset: int) -> tuple[int, str]:
-    """Return the version that a record is joined with, and the id of its table; see `wanted`.
+    """Return the version that a record is joined with, and the id of its table; see `spans_to_read`.
 
     Raises:
         KeyError: Nothing is recorded of the partition.

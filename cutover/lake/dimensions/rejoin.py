@@ -36,7 +36,7 @@ class Rejoin:
 
     def recorded(self, records: Sequence[EpochRecord]) -> Spans:
         """Return what epochs recorded, by lookup."""
-        return {name: joined_versions.recorded(records, name) for name in self._pipeline.lookups}
+        return {name: joined_versions.recorded_spans(records, name) for name in self._pipeline.lookups}
 
     def resolved(self, known: Spans, reads: Sequence[Offsets]) -> Spans:
         """Return which versions the records of some offsets are to be joined with, every offset in one span.
@@ -49,7 +49,7 @@ class Rejoin:
         found = {}
         for name in self._pipeline.lookups:
             newest = (0, "") if known[name] else _identity(self._at(name, None))
-            wanted = joined_versions.wanted(known[name], reads, newest)
+            wanted = joined_versions.spans_to_read(known[name], reads, newest)
             found[name] = tuple(self._readable(name, span) for span in wanted)
         return found
 
@@ -121,7 +121,7 @@ class Rejoin:
     def _at(self, name: str, version: int | None) -> Dimension:
         known = self._opened.get((name, version))
         if known is None:
-            known = dimensions.opened(self._settings, self._pipeline, name, version)
+            known = dimensions.open_dimension(self._settings, self._pipeline, name, version)
             self._opened[name, version] = self._opened[name, known.version] = known
         return known
 

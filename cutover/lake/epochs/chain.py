@@ -25,7 +25,7 @@ def numbers(stream: str, records: Sequence[EpochRecord], transaction: int | None
         yield text + (f", epoch {missing[0]} is missing." if missing else ".")
 
 
-def known(stream: str, records: Sequence[EpochRecord], seen: int | None) -> Iterator[str]:
+def seen_beyond(stream: str, records: Sequence[EpochRecord], seen: int | None) -> Iterator[str]:
     """Yield that a reader has seen a later epoch than there is."""
     newest = max((record.epoch for record in records), default=-1)
     if seen is not None and seen > newest:

@@ -9,7 +9,7 @@ from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.log.topic_partitions import place
 
 
-def continued(record: EpochRecord | None, accepted: Sequence[Loss], topic_id: str) -> dict[int, int] | None:
+def next_offsets(record: EpochRecord | None, accepted: Sequence[Loss], topic_id: str) -> dict[int, int] | None:
     """Return the offsets that the next epoch must start at; None: where the log begins.
 
     The end of the newest epoch, or behind the losses that were recorded for the next one. Partitions that are not named
@@ -54,7 +54,7 @@ def missing(wanted: Mapping[int, int], *, earliest: Mapping[int, int], latest: M
     return tuple(hole for hole in holes if hole.is_short or hole.first is None or hole.expected < hole.first)
 
 
-def told(log: str, holes: Sequence[Hole]) -> str:
+def format_gaps(log: str, holes: Sequence[Hole]) -> str:
     """Return in words which partitions of a log lack what, by topic."""
     by_topic: dict[str, list[str]] = {}
     for hole in holes:

@@ -140,7 +140,7 @@ def change(
     return TableChange(uri=uri, kind=Kind.FOREIGN, commits=theirs, missing=missing)
 
 
-def removed(table: DeltaTable) -> TableChange:
+def find_removed(table: DeltaTable) -> TableChange:
     """Return the change of a table that lacks rows of ours, by all that others did to it, as far as its log tells."""
     entries = list(_entries(table))
     theirs = tuple(commit for commit, _ in reversed(entries) if not commit.ours)

@@ -16,7 +16,7 @@ from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.log.kafka import LogClient
 from cutover.log.mark import Mark, Marks
 from cutover.log.marks import MarkReader
-from cutover.log.topic_partitions import told
+from cutover.log.topic_partitions import format_partition
 
 History = Callable[[], Sequence[EpochRecord]]
 """Gives the records of all epochs, by number; asked where something differs."""
@@ -101,7 +101,7 @@ class _Log:
         return {p: {mark.offset: mark for mark in found} for p, found in self.reader.inside(spans).items()}
 
 
-def recorded(uri: str) -> History:
+def recorded_history(uri: str) -> History:
     """Return what gives the records of an epoch log, as it is when they are asked for."""
     return lambda: EpochLog(uri).records()
 
@@ -121,7 +121,7 @@ def refuse_changed(name: str, client: LogClient, newest: EpochRecord, history: H
     found = changes(client, newest, history)
     if not found:
         return
-    msg = ". ".join(f"T{told(change.topic, change.partition)[1:]}: {change.text}" for change in found)
+    msg = ". ".join(f"T{format_partition(change.topic, change.partition)[1:]}: {change.text}" for change in found)
     msg += (
         ".\nHint: the log was put back from a copy, cut by a leader that lagged behind, or written again under its "
         f"topic id; nothing was written since. `cutover accept-loss {name}` shows what is touched, and how to go on."

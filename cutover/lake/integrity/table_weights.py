@@ -52,8 +52,8 @@ def _of_control(settings: Settings, pipeline: Pipeline) -> Iterator[TableChange]
             continue
         table = delta.open_table(uri)
         found = foreign_commits.change(table, None)
-        if found is None and control_tables.lost(table, name, pipeline.name):
-            found = foreign_commits.removed(table)
+        if found is None and control_tables.missing_sequences(table, name, pipeline.name):
+            found = foreign_commits.find_removed(table)
         if found is not None:  # to restore the table as a whole would undo what ours did since
             yield replace(found, base=None)
 
@@ -125,24 +125,24 @@ def adopt(table: DeltaTable, found: TableChange, *words: object) -> None:
     Args:
         table: The handle, at the version that `found` was told of; it shows the new one afterwards.
         found: A harmless change.
-        words: Of the names, after `adopted`.
+        words: Of the names, after `adopt_files`.
 
     Raises:
         CommitFailedError: Another commit came first.
         OSError: The storage took no file.
     """
-    made, gone = adopted(table, found, *words)
+    made, gone = adopt_files(table, found, *words)
     commits.replace(table, gone, made, new_data=False, commit=CommitProperties(max_commit_retries=0))
     log.warning("files_adopted", table=found.uri, files=len(made), commits=[str(commit) for commit in found.commits])
 
 
-def adopted(table: DeltaTable, found: TableChange, *words: object) -> tuple[list[AddAction], list[dict[str, Any]]]:
+def adopt_files(table: DeltaTable, found: TableChange, *words: object) -> tuple[list[AddAction], list[dict[str, Any]]]:
     """Copy the files that others wrote under names of ours; return what lists them, and what they stand for."""
     system, root = storage.place(table.table_uri)
     gone = [action for action in delta.actions(table) if checksums.name_of(str(action["path"])) is None]
     made = []
     for number, action in enumerate(gone):
-        stem = checksums.new_stem("adopted", *words, checksums.weighted(0 if number else found.missing))
+        stem = checksums.new_stem("adopted", *words, checksums.weight_word(0 if number else found.missing))
         path = str(action["path"])
         copy = f"{path.rpartition('/')[0]}/{stem}.parquet".lstrip("/")
         system.copy_file(f"{root}/{unquote(path)}", f"{root}/{copy}")

@@ -67,8 +67,8 @@ def connect(settings: Settings, pipeline: Pipeline, *, epoch: int | None = None)
     runs = [run for run in batch_runs.runs(settings, pipeline) if run.batch_version is not None]
     known = _Known(
         watermark=watermark,
-        lost=losses.touched(losses.up_to(settings, version)),
-        delivered=delivery.delivered(records, delivery.attempts(epoch_log, records)),
+        lost=losses.touched_windows(losses.up_to(settings, version)),
+        delivered=delivery.find_misdelivered(records, delivery.attempts(epoch_log, records)),
         runs=runs,
     )
     says = _states(pipeline, known)

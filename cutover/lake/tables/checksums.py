@@ -85,7 +85,7 @@ def new_stem(*words: object) -> str:
     return "-".join([*(str(word) for word in words), secrets.token_hex(8)])
 
 
-def named(stem: str, checksum: str) -> str:
+def file_name(stem: str, checksum: str) -> str:
     """Return the file name of a stem and a checksum."""
     return f"{stem}.{checksum}.parquet"
 
@@ -95,7 +95,7 @@ def weight_of(folder: str, stem: str) -> int:
     return int(hashlib.sha256(f"{folder}/{stem}".encode()).hexdigest()[:32], 16)
 
 
-def weighted(weight: int) -> str:
+def weight_word(weight: int) -> str:
     """Return a word of a stem that says the weight of the files whose place one took."""
     return f"w{weight % _MODULUS:032x}"
 

@@ -14,7 +14,7 @@ MARK = "cutover.append"
 """Key in the commit's own words."""
 
 
-def marked(commit: CommitProperties | None) -> tuple[str, CommitProperties]:
+def new_mark(commit: CommitProperties | None) -> tuple[str, CommitProperties]:
     """Return a new mark, and what a commit says of itself with it."""
     mark = uuid.uuid4().hex
     if commit is None:
@@ -27,7 +27,7 @@ def marked(commit: CommitProperties | None) -> tuple[str, CommitProperties]:
 
 
 @contextmanager
-def settled(table: DeltaTable, mark: str) -> Iterator[None]:
+def settle_commit(table: DeltaTable, mark: str) -> Iterator[None]:
     """Run a commit; where it fails, look whether it is there all the same, and say what is true.
 
     Args:

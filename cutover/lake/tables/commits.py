@@ -30,8 +30,8 @@ def append(
         CommitFailedError: Another commit of the same application came first.
         LakeError: The storage took no file, such as a full disk; nothing was committed.
     """
-    mark, commit = commit_outcome.marked(commit)
-    with commit_outcome.settled(table, mark):
+    mark, commit = commit_outcome.new_mark(commit)
+    with commit_outcome.settle_commit(table, mark):
         rows = rows.cast(pa.schema(table.schema().to_arrow()))
         stem = stem or checksums.new_stem("rows")
         columns = table.metadata().partition_columns
@@ -61,8 +61,8 @@ def replace(
         CommitFailedError: Another commit came first.
         LakeError: The storage took no file; nothing was committed.
     """
-    mark, commit = commit_outcome.marked(commit)
-    with commit_outcome.settled(table, mark):
+    mark, commit = commit_outcome.new_mark(commit)
+    with commit_outcome.settle_commit(table, mark):
         transact(table, [*made, *(data_files.remove(action, new_data=new_data) for action in gone)], commit=commit)
 
 

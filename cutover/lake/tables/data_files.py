@@ -63,7 +63,7 @@ def write(uri: str, rows: pa.Table, stem: str, *, partition: Values | None = Non
     found: list[FileMetaData] = []
     pq.write_table(rows, sink, compression="zstd", metadata_collector=found)
     content = sink.getvalue()
-    path = _path(partition or {}, checksums.named(stem, checksums.of_bytes(memoryview(content))))
+    path = _path(partition or {}, checksums.file_name(stem, checksums.of_bytes(memoryview(content))))
     system, root = storage.place(uri)
     _put(system, f"{root}/{path}", content)
     statistics = of_footer(found[0], without=_not_numbers(rows))
@@ -104,7 +104,7 @@ def adopt(uri: str, path: str, stem: str, *, partition: Values | None = None, ne
 
     system, root = storage.place(uri)
     before = f"{root}/{path}"
-    after = _path(partition or {}, checksums.named(stem, checksums.of_file(system, before)))
+    after = _path(partition or {}, checksums.file_name(stem, checksums.of_file(system, before)))
     footer = pq.read_metadata(before, filesystem=system)
     system.create_dir(f"{root}/{after}".rpartition("/")[0], recursive=True)
     system.move(before, f"{root}/{after}")

@@ -234,10 +234,10 @@ def check(table: DeltaTable, actions: Sequence[Mapping[str, Any]]) -> None:
         try:
             checksums.check(system, root, path, place=place)
         except checksums.FileDamagedError as error:
-            raise error.holding(held(table, path)) from error
+            raise error.holding(describe_contents(table, path)) from error
 
 
-def held(table: DeltaTable, path: str) -> str:
+def describe_contents(table: DeltaTable, path: str) -> str:
     """Return what a listed file held, in words for people, from the table's log; empty if that says nothing."""
     with queries.connect() as connection:
         connection.register("listed", pa.RecordBatchReader.from_stream(table.get_add_actions(flatten=True)).read_all())
@@ -278,7 +278,7 @@ def naming(*read: DeltaTable) -> Iterator[None]:
         yield
     except duckdb.Error as error:
         for table in read:
-            action = damaged(table)
+            action = find_damaged(table)
             if action is not None:
                 msg = (
                     f"Table `{local_root(table)}`, version {table.version()}: file `{action['path']}` cannot be read: "
@@ -297,7 +297,7 @@ def actions(table: DeltaTable) -> list[dict[str, Any]]:
     return files
 
 
-def damaged(table: DeltaTable) -> dict[str, Any] | None:
+def find_damaged(table: DeltaTable) -> dict[str, Any] | None:
     """Return the add action of the first file that cannot be read to its end; None if all can. Reads everything."""
     root = local_root(table)
     if root is None:

@@ -65,7 +65,7 @@ def read(uri: str, version: int) -> Entry | None:
     return _parsed(_text(uri, version) or "")
 
 
-def removed(uri: str) -> set[str]:
+def removed_paths(uri: str) -> set[str]:
     """Return the paths of the files that entries which are kept, or the newest checkpoint, say are listed no more."""
     listing = _listed(uri)
     kept = [entry for version in listing.sizes if (entry := read(uri, version)) is not None]

@@ -52,7 +52,7 @@ def compact(uri: str, *, files: int = FILES) -> bool:
 def _replace(table: DeltaTable, rows: pa.Table) -> None:
     """Put one file in the place of all, at the version that the handle shows; no data changes, so appends go on."""
     listed = delta.actions(table)
-    weight = checksums.weighted(checksums.total(delta.paths(table)))
+    weight = checksums.weight_word(checksums.total(delta.paths(table)))
     stem = checksums.new_stem("compacted", weight)
     made = data_files.write(table.table_uri, rows, stem, new_data=False)
     actions = [made, *(data_files.remove(action) for action in listed)]

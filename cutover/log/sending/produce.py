@@ -122,7 +122,7 @@ def _send_all(settings: Settings, pipeline: Pipeline, request: Request, client: 
     sent = _sent(request, count, sending.clock.now().isoformat(timespec="microseconds"))
     sending.progress.total(count)
     produced.note(sent)
-    rows = paced(sending.spool.sorted_rows(request.start, request.end), request.speed, sending.clock)
+    rows = pace(sending.spool.sorted_rows(request.start, request.end), request.speed, sending.clock)
     _send(settings, client, log.topic, rows, sending.progress.sent)
     produced.note(replace(sent, finished=True))
     return Summary(
@@ -143,7 +143,7 @@ def _told(rows: Iterator[FileRecord], advance: Advance) -> Iterator[FileRecord]:
         yield row
 
 
-def paced(rows: Iterator[FileRecord], speed: float | None, clock: Clock) -> Iterator[FileRecord]:
+def pace(rows: Iterator[FileRecord], speed: float | None, clock: Clock) -> Iterator[FileRecord]:
     """Hold each record back until its log time, counted from the first one and `speed` times faster."""
     began, first = clock.monotonic(), None
     for row in rows:

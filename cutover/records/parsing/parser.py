@@ -61,7 +61,7 @@ JSON_OPTIONS = {
 }
 
 
-def parsed(records: "DataFrame", pipeline: Pipeline, dimensions: Dimensions = enrich.NONE) -> "DataFrame":
+def parse_records(records: "DataFrame", pipeline: Pipeline, dimensions: Dimensions = enrich.NONE) -> "DataFrame":
     """Parse the records of a Kafka source and say of each whether it is well formed.
 
     Args:
@@ -79,13 +79,13 @@ def parsed(records: "DataFrame", pipeline: Pipeline, dimensions: Dimensions = en
         key.
     """
     if isinstance(pipeline.join, Join):
-        left = parsed(records.where("NOT _right"), left_of(pipeline), dimensions)
+        left = parse_records(records.where("NOT _right"), left_of(pipeline), dimensions)
         return _of_left(left, pipeline).unionAll(
-            _of_right(parsed(records.where("_right"), right_of(pipeline)), pipeline)
+            _of_right(parse_records(records.where("_right"), right_of(pipeline)), pipeline)
         )
     found = readings(pipeline.source)
     typed = _typed(_raw(_decoded(records, pipeline, found), found), found)
-    return _judged(_derived(enrich.joined(typed, pipeline, dimensions), pipeline), pipeline)
+    return _judged(_derived(enrich.join_dimensions(typed, pipeline, dimensions), pipeline), pipeline)
 
 
 def _of_left(rows: "DataFrame", pipeline: Pipeline) -> "DataFrame":

@@ -8,7 +8,7 @@ import duckdb
 import pyarrow as pa
 
 from cutover.definition.compile import compiled
-from cutover.definition.compile.types import derived, measured, row_types
+from cutover.definition.compile.types import compile_derived, compile_measured, row_types
 from cutover.definition.expressions.terms import duckdb_type
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.schema import decimal_parts
@@ -74,9 +74,12 @@ def _query(pipeline: Pipeline) -> str:
     where = compiled.where(pipeline)
     values = [
         "NULL" if item is None else f"CAST({item.duckdb} AS {duckdb_type(item.type)})"
-        for item in measured(pipeline).values()
+        for item in compile_measured(pipeline).values()
     ]
-    made = [f'CAST({item.duckdb} AS {duckdb_type(item.type)}) AS "{name}"' for name, item in derived(pipeline).items()]
+    made = [
+        f'CAST({item.duckdb} AS {duckdb_type(item.type)}) AS "{name}"'
+        for name, item in compile_derived(pipeline).items()
+    ]
     keys = [f'"{name}"' for name in pipeline.key]
     passes = "true" if where is None else f"({where.duckdb}) IS TRUE"
     columns = ", ".join([compiled.row_failed_duckdb(pipeline), passes, *keys, *values])

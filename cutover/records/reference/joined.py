@@ -28,7 +28,7 @@ class _Pair:
     weight: int  # how many pairs of equal columns there are
 
 
-def asked(pipeline: Pipeline) -> tuple[Pipeline, Pipeline]:
+def questions_of(pipeline: Pipeline) -> tuple[Pipeline, Pipeline]:
     """Return what to evaluate on records of the left and of the right topic; where there is no join the same twice.
 
     Of a join the `measures` are the columns that pairs need, and of a self join both conditions.

@@ -24,7 +24,7 @@ def nothing(record: RawRecord) -> Dimensions:
     return NONE
 
 
-def looked_up(pipeline: Pipeline, values: Mapping[str, Any], dimensions: Dimensions) -> dict[str, Any]:
+def look_up(pipeline: Pipeline, values: Mapping[str, Any], dimensions: Dimensions) -> dict[str, Any]:
     """Return a record's values and those that it takes from dimensions; null where nothing matches.
 
     Raises:

@@ -15,7 +15,7 @@ EXACT = Context(prec=76)
 """Twice as many digits as a column holds: Python's default of 28 would round."""
 
 
-def merged(pipeline: Pipeline, values: Sequence[Mapping[str, Any]], places: Sequence[Place]) -> dict[str, Any]:
+def merge_values(pipeline: Pipeline, values: Sequence[Mapping[str, Any]], places: Sequence[Place]) -> dict[str, Any]:
     """Return each measure of a group's values; nulls are left out, and a sum, minimum or maximum of none is None.
 
     A sum of integers or decimals is a Decimal; of doubles the float nearest to the exact sum.
@@ -25,7 +25,7 @@ def merged(pipeline: Pipeline, values: Sequence[Mapping[str, Any]], places: Sequ
     }
 
 
-def finished(pipeline: Pipeline, found: Mapping[str, Any]) -> dict[str, Any]:
+def finish_values(pipeline: Pipeline, found: Mapping[str, Any]) -> dict[str, Any]:
     """Return the measures as a result has them: a mean is a float, None of nothing."""
     return {
         name: finish(measure, found[name], measure_type(pipeline, name)) for name, measure in pipeline.measures.items()

@@ -35,7 +35,7 @@ class Placed:
         return self.counted[1][1:]
 
 
-def placed(pipeline: Pipeline, records: Sequence[RawRecord], dimensions: At = nothing) -> Iterator[Placed]:
+def place_records(pipeline: Pipeline, records: Sequence[RawRecord], dimensions: At = nothing) -> Iterator[Placed]:
     """Yield what may count, whatever class it has: every record that parsed and passes, once for each window.
 
     Args:
@@ -53,7 +53,7 @@ def placed(pipeline: Pipeline, records: Sequence[RawRecord], dimensions: At = no
             yield Placed(group=group, counted=counted, is_future=record.is_future(pipeline), twin=twin)
 
 
-def folded(pipeline: Pipeline, chosen: Sequence[Placed]) -> Mapping[Group, ResultRow]:
+def fold_records(pipeline: Pipeline, chosen: Sequence[Placed]) -> Mapping[Group, ResultRow]:
     """Return the result of some records, as if they were all there are."""
     groups: dict[Group, list[Counted]] = {}
     for one in chosen:

@@ -7,17 +7,17 @@ from typing import Any
 
 from cutover.definition.model.joins import RIGHT
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.record_ids import remembered_from
-from cutover.definition.model.windows import Interval, Sessions, merged
+from cutover.definition.model.record_ids import oldest_remembered
+from cutover.definition.model.windows import Interval, Sessions, merge_sessions
 from cutover.log.kafka import RawRecord
 from cutover.records.classes import WITH_POSITIONS, Class, Reason
 from cutover.records.closing import grace
 from cutover.records.reference import joined
 from cutover.records.reference.evaluate import Evaluated, evaluate
 from cutover.records.reference.further import Place
-from cutover.records.reference.lookups import At, looked_up, nothing
-from cutover.records.reference.measures import finished
-from cutover.records.reference.measures import merged as states_of
+from cutover.records.reference.lookups import At, look_up, nothing
+from cutover.records.reference.measures import finish_values
+from cutover.records.reference.measures import merge_values as states_of
 from cutover.records.reference.parse import ParsedRecord, parse
 
 Counted = tuple[Mapping[str, Any], Place]  # what the measures of a record look at, and where it stands
@@ -124,7 +124,7 @@ def run(
 
 def judge(pipeline: Pipeline, records: Sequence[RawRecord], dimensions: At) -> list[EvaluatedRecord]:
     """Return each record, parsed and evaluated as its topic's side of the definition says."""
-    left, right = joined.asked(pipeline)
+    left, right = joined.questions_of(pipeline)
     ours = [record for record in records if record.partition < RIGHT]
     theirs = [record for record in records if record.partition >= RIGHT]
     return [*_of_topic(pipeline, left, ours, dimensions), *_of_topic(pipeline, right, theirs, dimensions)]
@@ -135,7 +135,7 @@ def _of_topic(
 ) -> list[EvaluatedRecord]:
     parsed = [parse(record.value, side.source) for record in records]
     whole = ((item.values, raw) for raw, item in zip(records, parsed, strict=True) if item.reason is None)
-    found = iter(evaluate(side, [looked_up(side, values, dimensions(raw)) for values, raw in whole]))
+    found = iter(evaluate(side, [look_up(side, values, dimensions(raw)) for values, raw in whole]))
     return [
         _judged(side, raw, item, joined.on_a_side(pipeline, next(found)) if item.reason is None else None)
         for raw, item in zip(records, parsed, strict=True)
@@ -182,7 +182,7 @@ def _remember(books: _Books, pipeline: Pipeline, record: EvaluatedRecord, waterm
     name, event = pipeline.source.record_id, record.event
     if name is None or event is None or record.is_future(pipeline):
         return False, False
-    remembered = remembered_from(pipeline, watermark)
+    remembered = oldest_remembered(pipeline, watermark)
     if remembered is not None and event < remembered:
         return True, False
     twin = (record.parsed.values[name], event)
@@ -236,7 +236,7 @@ def sessions_of(alone: Mapping[Group, list[Counted]]) -> dict[Group, list[Counte
     found: dict[Group, list[Counted]] = {}
     for key in {group[2] for group in alone}:
         mine = {Interval(*group[:2]): counted for group, counted in alone.items() if group[2] == key}
-        for start, end in merged(mine):
+        for start, end in merge_sessions(mine):
             inside = (counted for one, counted in sorted(mine.items()) if start <= one.start and one.end <= end)
             found[start, end, key] = [row for counted in inside for row in counted]
     return found
@@ -262,5 +262,6 @@ def measures_of(pipeline: Pipeline, groups: Mapping[Group, Sequence[Counted]]) -
     if pipeline.join is not None:
         return joined.results(pipeline, {group: (group[2], counted) for group, counted in groups.items()})
     return {
-        group: finished(pipeline, states_of(pipeline, *zip(*counted, strict=True))) for group, counted in groups.items()
+        group: finish_values(pipeline, states_of(pipeline, *zip(*counted, strict=True)))
+        for group, counted in groups.items()
     }

@@ -10,7 +10,7 @@ from cutover.errors import DefinitionError
 from cutover.scenarios.reading.file_form import FOR_PEOPLE, SHARED, PointForm, ScenarioForm
 from cutover.scenarios.reading.forms import Form
 from cutover.scenarios.reading.load import load
-from cutover.scenarios.reading.refusals import refusal, shown
+from cutover.scenarios.reading.refusals import format_value, refusal
 from cutover.scenarios.reading.scenario import Scenario
 from cutover.scenarios.reading.setting import scenario_of
 
@@ -88,11 +88,11 @@ def _cases(given: Given, title: str, wanted: int | None) -> Sequence[Scenario]:
 
 def _objects(value: object) -> Sequence[Given]:
     if not isinstance(value, list) or not value:
-        msg = f"cases: expected a list of at least one case, got {shown(value)}."
+        msg = f"cases: expected a list of at least one case, got {format_value(value)}."
         raise DefinitionError(msg)
     for at, one in enumerate(value):
         if not isinstance(one, dict):
-            msg = f"cases[{at}]: expected an object, got {shown(one)}."
+            msg = f"cases[{at}]: expected an object, got {format_value(one)}."
             raise DefinitionError(msg)
     return value
 
@@ -102,7 +102,7 @@ def _numbers(cases: Sequence[Given]) -> Sequence[int]:
     for at, one in enumerate(cases):
         number = one.get("case")
         if not isinstance(number, int) or isinstance(number, bool):
-            got = "nothing" if number is None else shown(number)
+            got = "nothing" if number is None else format_value(number)
             msg = f"cases[{at}].case: expected a whole number, by which `--case` finds it, got {got}."
             raise DefinitionError(msg)
         if number in found:

@@ -51,10 +51,10 @@ def refusal(error: ValidationError, root: type[BaseModel]) -> DefinitionError:
             hint = f"\nHint: {first['ctx']['hint']}" if first["ctx"]["hint"] else ""
             if first["ctx"]["got"]:
                 return DefinitionError(f"{place.path}: expected {expected}, got {first['ctx']['got']}.{hint}")
-    return DefinitionError(f"{place.path}: expected {expected}, got {shown(got)}.{hint}")
+    return DefinitionError(f"{place.path}: expected {expected}, got {format_value(got)}.{hint}")
 
 
-def shown(value: object) -> str:
+def format_value(value: object) -> str:
     """Return a value of a file as a message shows it."""
     if value is _NOTHING:
         return "nothing"

@@ -14,7 +14,7 @@ from reconcile.verify.model import Unknown
 PARTS: Mapping[str, Callable[[Source, VerifyFacts], object]] = {
     "books": rows.books,
     "commits": rows.commits,
-    "reopened": rows.reopened,
+    "reopened": rows.find_reopened,
     "cells": rows.cells,
     "ledger": rows.whole_ledger,
     "log": log_counts.counts,

@@ -20,7 +20,7 @@ from reconcile.verify.facts.segments import Segment
 from reconcile.verify.facts.source import ALL_ROWS, Source
 
 
-def seen(
+def ids_seen_before(
     source: Source, segment: Segment, records: Sequence[RawRecord], ledger: Iterable[UncountedPair]
 ) -> frozenset[Twin]:
     """Return the ids and event times of some records that earlier epochs had shown.
@@ -48,7 +48,7 @@ def seen(
     return frozenset(known | (word - inside))
 
 
-def shown(source: Source, segment: Segment) -> frozenset[Twin]:
+def ids_first_seen(source: Source, segment: Segment) -> frozenset[Twin]:
     """Return what the epoch log says that some epochs were the first to show, as far as nothing of it is forgotten."""
     if source.pipeline.source.record_id is None:
         return frozenset()
@@ -59,10 +59,10 @@ def shown(source: Source, segment: Segment) -> frozenset[Twin]:
         )
     """
     rows = source.connection.execute(query).fetchall()
-    return kept(source, ((_plain(name), event) for name, event in rows))
+    return ids_kept(source, ((_plain(name), event) for name, event in rows))
 
 
-def kept(source: Source, twins: Iterable[Twin]) -> frozenset[Twin]:
+def ids_kept(source: Source, twins: Iterable[Twin]) -> frozenset[Twin]:
     """Return those of some ids whose event minutes have not left the epoch log."""
     if source.pipeline.source.record_id is None:
         return frozenset()

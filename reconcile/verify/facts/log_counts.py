@@ -58,7 +58,7 @@ def counts(source: Source, facts: VerifyFacts) -> LogCounts:
     if not facts.records:
         return LogCounts(records={}, newest={}, whole=True)
     log = same_log(source.settings, source.pipeline.name, facts.records)
-    held = held_suffix(facts.records, log)
+    held = retained_suffix(facts.records, log)
     chosen = held if source.asked.every else newest_of(held, MOST)
     records, newest = _counted(log, chosen)
     whole = len(chosen) == len(facts.records)
@@ -66,7 +66,7 @@ def counts(source: Source, facts: VerifyFacts) -> LogCounts:
     return LogCounts(records=records, newest=newest, whole=whole, left_out=left_out)
 
 
-def held_suffix(records: Sequence[EpochRecord], log: SameLog) -> Sequence[EpochRecord]:
+def retained_suffix(records: Sequence[EpochRecord], log: SameLog) -> Sequence[EpochRecord]:
     """Return the epochs from the first one on since which the log holds everything."""
     gone = [place for place, record in enumerate(records) if not log.holds(record)]
     return records[gone[-1] + 1 if gone else 0 :]

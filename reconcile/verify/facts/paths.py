@@ -18,7 +18,7 @@ def paths(source: Source, facts: VerifyFacts) -> Paths | Unknown:
     evidence = examined.evidence
     if evidence is None:
         return Unknown(why=examined.seal.breaches[0].message)
-    with sides.opened(source.settings, facts.pipeline, evidence) as opened:
+    with sides.open_sides(source.settings, facts.pipeline, evidence) as opened:
         try:
             judgement = judge(source.settings, facts.pipeline, evidence, opened)
         except seal.SealError as error:

@@ -39,7 +39,7 @@ def prefix(source: Source, facts: VerifyFacts) -> Prefix:
     rejoin, there = Rejoin(source.settings, facts.pipeline), len(held)
     held = [s for s in held if rejoin.gone(rejoin.recorded(_inside(facts, s))) is None]
     pinned = pins.pinned_epochs(source.settings, source.version, now=source.asked.now)
-    chosen = held if source.asked.every else sampled(held, facts.records, pinned, seed=source.asked.seed)
+    chosen = held if source.asked.every else sample_segments(held, facts.records, pinned, seed=source.asked.seed)
     return Prefix(
         portions=tuple(_portion(source, facts, log, segment, rejoin) for segment in chosen),
         of_epochs=sum(record.records > 0 for record in facts.records),
@@ -77,7 +77,7 @@ def _all(source: Source, records: Sequence[EpochRecord]) -> list[Segment]:
     return sorted([*found, *alone], key=lambda segment: segment.last)
 
 
-def sampled(
+def sample_segments(
     found: Sequence[Segment], records: Sequence[EpochRecord], pinned: Iterable[int], *, seed: int, most: int = MOST
 ) -> list[Segment]:
     """Return the newest segment, the pinned ones and others by lot, as long as they have so many records at most.
@@ -110,7 +110,7 @@ def _portion(source: Source, facts: VerifyFacts, log: SameLog, segment: Segment,
         epochs=[record.end for record in inside],
         watermarks=judged,
         dimensions=rejoin.at(rejoin.recorded(inside)),
-        seen=known_ids.seen(source, segment, raw, found_ledger),
+        seen=known_ids.ids_seen_before(source, segment, raw, found_ledger),
     )
     return RecomputedPortion(
         first=segment.first,
@@ -120,8 +120,8 @@ def _portion(source: Source, facts: VerifyFacts, log: SameLog, segment: Segment,
         found=_rows(source, facts, segment.last),
         expected_ledger=expected.ledger,
         found_ledger=found_ledger,
-        expected_ids=known_ids.kept(source, expected.shown),
-        found_ids=known_ids.shown(source, segment),
+        expected_ids=known_ids.ids_kept(source, expected.shown),
+        found_ids=known_ids.ids_first_seen(source, segment),
     )
 
 
@@ -164,7 +164,7 @@ def _refold(source: Source, facts: VerifyFacts, version: int) -> Refold | None:
         log.relation(source.connection, f"{view}_log", epoch=facts.records[-1].epoch)
         folded = finished_sql(facts.pipeline, f"{view}_log")
         source.connection.execute(f"CREATE OR REPLACE TEMP VIEW {view} AS {folded}")
-    found = results.compared(source.connection, facts.pipeline, "fold_before", "fold_after")
+    found = results.compare_results(source.connection, facts.pipeline, "fold_before", "fold_after")
     text = "expected the result of the version before it, got another."
     different = (f"window {moment(at)}: {text}" for at in found.changed)
     return Refold(version=version, windows=found.windows, different=tuple(different))

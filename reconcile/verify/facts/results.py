@@ -23,7 +23,7 @@ from cutover.lake.tables.delta import identifier
 from cutover.records.closing import closed_sql
 from cutover.records.fold import finished_sql
 from reconcile.comparison.diff import diff
-from reconcile.comparison.layout import Layout, agreed, value_of, wide_columns
+from reconcile.comparison.layout import Layout, agreement_of, value_of, wide_columns
 from reconcile.preconditions import damage
 from reconcile.verify.facts.facts import Finals, Twice, VerifyFacts
 from reconcile.verify.facts.source import ROWS, Source
@@ -46,7 +46,7 @@ class Compared:
     changed: tuple[int, ...]
 
 
-def compared(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, first: str, second: str) -> Compared:
+def compare_results(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, first: str, second: str) -> Compared:
     """Compare two results by the digests of their windows, and row by row where these differ.
 
     Args:
@@ -61,7 +61,7 @@ def compared(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, first: s
     aside = {*keys, "_epoch", *(() if isinstance(pipeline.window, Sessions) else ("window_end",))}
     names = [name for name in types if name not in aside]
     same = all(state.column in types for state in states(pipeline))
-    values = tuple(agreed(pipeline, value_of(name, types[name]), same=same) for name in names)
+    values = tuple(agreement_of(pipeline, value_of(name, types[name]), same=same) for name in names)
     layout = Layout(keys=keys, values=values, group="window_start", wide=wide_columns(types))
     found = diff(connection, layout, first, second, into="apart")
     rows = connection.execute("SELECT DISTINCT epoch_us(window_start) FROM apart ORDER BY 1").fetchall()
@@ -95,7 +95,7 @@ def _finals(source: Source, facts: VerifyFacts, older: EpochLog, record: EpochRe
     for name, rows in (("older_fold", "older_log"), ("newer_fold", ROWS)):
         folded = finished_sql(facts.pipeline, rows)
         connection.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS SELECT * FROM ({folded}) WHERE {closed}")
-    found = compared(connection, facts.pipeline, "older_fold", "newer_fold")
+    found = compare_results(connection, facts.pipeline, "older_fold", "newer_fold")
     return Finals(version=older.version, epoch=record.epoch, windows=found.windows, changed=found.changed)
 
 
@@ -129,7 +129,7 @@ def _twice(source: Source, facts: VerifyFacts, first: BatchRun, second: BatchRun
         except CutoverError:
             return None  # its files are gone
         source.connection.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS SELECT * FROM {name}_all WHERE {where}")
-    found = compared(source.connection, facts.pipeline, "batch_first", "batch_second")
+    found = compare_results(source.connection, facts.pipeline, "batch_first", "batch_second")
     return Twice(first_run=first.run_id, second_run=second.run_id, windows=found.windows, changed=found.changed)
 
 

@@ -77,7 +77,7 @@ def foreign(source: Source, facts: VerifyFacts) -> tuple[str, ...]:
     return tuple(change.sentence for change, _ in found if change.kind is Kind.FOREIGN)
 
 
-def reopened(source: Source, facts: VerifyFacts) -> tuple[Reopened, ...]:
+def find_reopened(source: Source, facts: VerifyFacts) -> tuple[Reopened, ...]:
     """Return the accepted rows of windows that were closed before the epochs that the rows stand for."""
     before = {record.epoch: record.watermark_before for record in facts.records}
     found = segments(facts.records, (label for (label,) in source.connection.execute(LABELS).fetchall()))

@@ -48,7 +48,7 @@ class Source:
     asked: VerifyRequest
 
 
-def opened(settings: Settings, pipeline: Pipeline, asked: VerifyRequest) -> tuple[Source, VerifyFacts]:
+def open_source(settings: Settings, pipeline: Pipeline, asked: VerifyRequest) -> tuple[Source, VerifyFacts]:
     """Open a pipeline's current version and return the facts that its epochs' rows tell.
 
     Raises:
@@ -85,7 +85,7 @@ def opened(settings: Settings, pipeline: Pipeline, asked: VerifyRequest) -> tupl
 
 def unreadable(log: EpochLog, error: duckdb.Error) -> LakeError | duckdb.Error:
     """Return the damage behind a failed query; the failure itself if every file can be read."""
-    breach = damage.damaged((log.table,))
+    breach = damage.find_damage((log.table,))
     return error if breach is None else LakeError(breach.message, runbook=breach.runbook)
 
 

@@ -18,7 +18,7 @@ from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.records.classes import WITH_POSITIONS, Class
 from reconcile.verify import oracle_completeness
 from reconcile.verify.facts.facts import LogCounts, RowTotals, VerifyFacts
-from reconcile.verify.model import Violation, capped
+from reconcile.verify.model import Violation, cap_violations
 
 TITLE = "the books balance"
 _SINGLE = (Class.MALFORMED, Class.FILTERED)
@@ -28,14 +28,14 @@ _LEDGER = (*WITH_POSITIONS, Class.FILTERED)
 def check(facts: VerifyFacts) -> Iterator[Violation]:
     """Yield where records and pairs do not add up."""
     if isinstance(facts.log, LogCounts):
-        yield from capped("N1", [*_records(facts, facts.log)])
+        yield from cap_violations("N1", [*_records(facts, facts.log)])
     if isinstance(facts.books, RowTotals):
-        yield from capped("N1", [*_ledger(facts, facts.books)])
-        yield from capped("N1", [*_strangers(facts, facts.books)])
-        yield from capped("N1", [*_accepted(facts, facts.books)])
-        yield from capped("N1", [*_doubts(facts.books)])
+        yield from cap_violations("N1", [*_ledger(facts, facts.books)])
+        yield from cap_violations("N1", [*_strangers(facts, facts.books)])
+        yield from cap_violations("N1", [*_accepted(facts, facts.books)])
+        yield from cap_violations("N1", [*_doubts(facts.books)])
     if facts.oracle is not None:
-        yield from capped("N1", [*oracle_completeness.check(facts, facts.oracle)])
+        yield from cap_violations("N1", [*oracle_completeness.check(facts, facts.oracle)])
 
 
 def looked_at(facts: VerifyFacts) -> str:

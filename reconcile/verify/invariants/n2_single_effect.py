@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from cutover.lake.epochs.epoch_log import EpochRecord
 from reconcile.verify.facts.facts import EpochCommit, VerifyFacts
-from reconcile.verify.model import Unknown, Violation, capped
+from reconcile.verify.model import Unknown, Violation, cap_violations
 
 TITLE = "one effect"
 HARMLESS = frozenset(
@@ -23,12 +23,12 @@ OF_OURS = frozenset({"fold", "adopted"})
 
 def check(facts: VerifyFacts) -> Iterator[Violation]:
     """Yield epochs that stand twice, drivers that came back, commits that are none of ours."""
-    yield from capped("N2", [*rows(facts.stream, facts.records)])
-    yield from capped("N2", [*drivers(facts.stream, facts.records)])
+    yield from cap_violations("N2", [*rows(facts.stream, facts.records)])
+    yield from cap_violations("N2", [*drivers(facts.stream, facts.records)])
     if not isinstance(facts.commits, Unknown):
-        yield from capped("N2", [*order(facts.stream, facts.commits)])
-        yield from capped("N2", [*rewritten(facts.stream, facts.commits, facts.records)])
-        yield from capped("N2", [*strangers(facts.stream, facts.commits)])
+        yield from cap_violations("N2", [*order(facts.stream, facts.commits)])
+        yield from cap_violations("N2", [*rewritten(facts.stream, facts.commits, facts.records)])
+        yield from cap_violations("N2", [*strangers(facts.stream, facts.commits)])
 
 
 def looked_at(facts: VerifyFacts) -> str:

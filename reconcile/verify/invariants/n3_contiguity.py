@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from cutover.lake.epochs import chain
 from cutover.lake.integrity import high_water
 from reconcile.verify.facts.facts import VerifyFacts
-from reconcile.verify.model import Violation, capped
+from reconcile.verify.model import Violation, cap_violations
 
 TITLE = "no gap, no overlap"
 
@@ -19,10 +19,10 @@ TITLE = "no gap, no overlap"
 def check(facts: VerifyFacts) -> Iterator[Violation]:
     """Yield where offsets were skipped, read twice, or come from another log."""
     name, records = facts.stream, facts.records
-    yield from capped("N3", [*chain.numbers(name, records, facts.transaction)])
-    yield from capped("N3", [*_seen(facts)])
-    yield from capped("N3", [*chain.joints(name, records, facts.losses)])
-    yield from capped("N3", [*chain.identity(name, records)])
+    yield from cap_violations("N3", [*chain.numbers(name, records, facts.transaction)])
+    yield from cap_violations("N3", [*_seen(facts)])
+    yield from cap_violations("N3", [*chain.joints(name, records, facts.losses)])
+    yield from cap_violations("N3", [*chain.identity(name, records)])
 
 
 def _seen(facts: VerifyFacts) -> tuple[str, ...]:

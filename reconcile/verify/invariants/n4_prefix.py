@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from cutover.records.reference import ResultRow, UncountedPair
 from reconcile.comparison.equal import same
 from reconcile.verify.facts.facts import Group, Prefix, RecomputedPortion, VerifyFacts
-from reconcile.verify.model import Violation, capped, moment
+from reconcile.verify.model import Violation, cap_violations, moment
 
 TITLE = "every published epoch is right"
 
@@ -25,12 +25,12 @@ def check(facts: VerifyFacts) -> Iterator[Violation]:
     """Yield the (window, key) rows and the ledger's rows that plain Python does not confirm."""
     if isinstance(facts.prefix, Prefix):
         for portion in facts.prefix.portions:
-            yield from capped("N4", [*rows(portion)])
-            yield from capped("N4", [*ledger(portion)])
-            yield from capped("N4", [*known_ids(portion)])
+            yield from cap_violations("N4", [*rows(portion)])
+            yield from cap_violations("N4", [*ledger(portion)])
+            yield from cap_violations("N4", [*known_ids(portion)])
         for fold in facts.prefix.folds:
             texts = (f"Fold in table version {fold.version}: {text}" for text in fold.different)
-            yield from capped("N4", [*texts])
+            yield from cap_violations("N4", [*texts])
 
 
 def looked_at(facts: VerifyFacts) -> str:

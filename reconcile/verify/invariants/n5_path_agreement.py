@@ -9,7 +9,7 @@ does not hold there is nothing to say.
 from collections.abc import Iterator
 
 from reconcile.verify.facts.facts import Paths, VerifyFacts
-from reconcile.verify.model import Violation, capped
+from reconcile.verify.model import Violation, cap_violations
 
 TITLE = "stream = batch, up to named causes"
 
@@ -17,7 +17,7 @@ TITLE = "stream = batch, up to named causes"
 def check(facts: VerifyFacts) -> Iterator[Violation]:
     """Yield the cells that nothing explains."""
     if isinstance(facts.paths, Paths):
-        yield from capped("N5", facts.paths.unexplained)
+        yield from cap_violations("N5", facts.paths.unexplained)
 
 
 def looked_at(facts: VerifyFacts) -> str:

@@ -16,21 +16,21 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.records.watermark import WatermarkState, final_watermark
 from reconcile.verify.facts.facts import Finals, LogCounts, VerifyFacts
-from reconcile.verify.model import Unknown, Violation, capped, moment
+from reconcile.verify.model import Unknown, Violation, cap_violations, moment
 
 TITLE = "time and finality go forward only"
 
 
 def check(facts: VerifyFacts) -> Iterator[Violation]:
     """Yield where time went back, ran ahead, or a final window changed."""
-    yield from capped("N6", [*_monotone(facts.stream, facts.records)])
-    yield from capped("N6", [*_bounded(facts.stream, facts.records, facts.pipeline)])
+    yield from cap_violations("N6", [*_monotone(facts.stream, facts.records)])
+    yield from cap_violations("N6", [*_bounded(facts.stream, facts.records, facts.pipeline)])
     if isinstance(facts.log, LogCounts):
-        yield from capped("N6", [*_not_ahead(facts, facts.log)])
+        yield from cap_violations("N6", [*_not_ahead(facts, facts.log)])
     if not isinstance(facts.reopened, Unknown):
-        yield from capped("N6", [*_reopened(facts)])
+        yield from cap_violations("N6", [*_reopened(facts)])
     if isinstance(facts.finals, Finals):
-        yield from capped("N6", [*_changed(facts.finals)])
+        yield from cap_violations("N6", [*_changed(facts.finals)])
 
 
 def looked_at(facts: VerifyFacts) -> str:

@@ -8,7 +8,7 @@ tests compute one with 1, 7 and 64 partitions.
 from collections.abc import Iterator
 
 from reconcile.verify.facts.facts import VerifyFacts
-from reconcile.verify.model import Unknown, Violation, capped, moment
+from reconcile.verify.model import Unknown, Violation, cap_violations, moment
 
 TITLE = "same log and cut, same result"
 
@@ -23,7 +23,7 @@ def check(facts: VerifyFacts) -> Iterator[Violation]:
             " at the same cut, got another one."
             for start in pair.changed
         )
-        yield from capped("N8", [*texts])
+        yield from cap_violations("N8", [*texts])
 
 
 def looked_at(facts: VerifyFacts) -> str:

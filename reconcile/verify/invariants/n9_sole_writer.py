@@ -8,7 +8,7 @@ that somebody rewrote without changing a row are no violation. Told from the new
 from collections.abc import Iterator
 
 from reconcile.verify.facts.facts import VerifyFacts
-from reconcile.verify.model import Unknown, Violation, capped
+from reconcile.verify.model import Unknown, Violation, cap_violations
 
 TITLE = "rows of our own writers alone"
 
@@ -16,7 +16,7 @@ TITLE = "rows of our own writers alone"
 def check(facts: VerifyFacts) -> Iterator[Violation]:
     """Yield what somebody else changed."""
     if not isinstance(facts.foreign, Unknown):
-        yield from capped("N9", facts.foreign)
+        yield from cap_violations("N9", facts.foreign)
 
 
 def looked_at(facts: VerifyFacts) -> str:

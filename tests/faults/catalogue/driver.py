@@ -143,7 +143,7 @@ def _planned_end(rig: Rig) -> dict[int, int]:
 
 def _unlisted(rig: Rig) -> list[Path]:
     """Return the data files in the table's folder that its log does not list."""
-    listed = {file.path for file in compactor.listed(delta.open_table(rig.version.uri))}
+    listed = {file.path for file in compactor.list_files(delta.open_table(rig.version.uri))}
     data = [file for file in rig.table.rglob("*.parquet") if "_delta_log" not in file.parts]
     return [file for file in data if file.relative_to(rig.table).as_posix() not in listed]
 

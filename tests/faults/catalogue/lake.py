@@ -165,7 +165,7 @@ def _file_of(rig: Rig, which: str) -> Path:
     if which == "batch":
         folder = Path(batch_uri(rig.settings, rig.pipeline))
         return delta.file_path(folder, {"path": delta.open_table(str(folder)).file_uris()[0].removeprefix("file://")})
-    listed = compactor.listed(delta.open_table(rig.version.uri))
+    listed = compactor.list_files(delta.open_table(rig.version.uri))
     wanted = {"old": ("partial", 1), "newest": ("epoch", rig.newest())}[which]
     return rig.table / next(file.path for file in listed if (file.kind, file.last) == wanted)
 

@@ -11,7 +11,7 @@ from cutover.clock import SystemClock
 from cutover.lake.control import pins
 from cutover.lake.tables import delta
 from streaming.compaction import compactor
-from streaming.compaction.merge import folded
+from streaming.compaction.merge import merge_group
 from streaming.sink import files
 from streaming.sink.committer import Committer
 from tests.faults.definition import CAP
@@ -84,9 +84,9 @@ def optimize(rig: Rig) -> None:
 def fold(rig: Rig) -> None:
     """Fold as another driver's compaction does: the files of all epochs beyond the pin, under the stream's number."""
     committer = Committer(rig.version, "pid-0-other", delta.open_table(rig.version.uri), reload_every=100)
-    listed = compactor.listed(committer.table)
+    listed = compactor.list_files(committer.table)
     group = [file for file in listed if file.kind == "partial" and file.first > PINNED]
-    made = folded(rig.settings, rig.pipeline, rig.version.uri, group)
+    made = merge_group(rig.settings, rig.pipeline, rig.version.uri, group)
     assert committer.replace_files([made.action, *map(files.remove, group)], why="fold")
 
 

@@ -132,7 +132,7 @@ def test_duckdb_is_read_back_from_the_connection_that_folds(monkeypatch: pytest.
 
 
 def test_every_pinned_conf_is_compared() -> None:
-    assert confs.PINNED.keys() <= confs.judged({**confs.PINNED, "spark.app.name": "x"}).keys()
+    assert confs.PINNED.keys() <= confs.confs_in_question({**confs.PINNED, "spark.app.name": "x"}).keys()
 
 
 def test_a_session_that_folds_windows_anew_is_held_to_the_same_settings() -> None:

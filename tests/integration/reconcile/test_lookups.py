@@ -230,7 +230,7 @@ def test_a_replay_joins_what_is_there_now_and_batch_follows_it(lab: Lab) -> None
 
 
 def test_a_version_that_was_vacuumed_is_no_verdict_on_the_data(lab: Lab) -> None:
-    for file in dimension.opened(lab.settings, lab.pipeline, "ads", 0).table.file_uris():
+    for file in dimension.open_dimension(lab.settings, lab.pipeline, "ads", 0).table.file_uris():
         Path(file.removeprefix("file://")).unlink()
 
     run = recompute.run(lab.settings, lab.pipeline, start=moment(0), end=moment(130))

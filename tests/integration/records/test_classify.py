@@ -9,7 +9,7 @@ import pytest
 from cutover.definition import Count, Daily, Fixed, Global, Lateness, Pipeline, Topic
 from cutover.definition.model.durations import MICROSECONDS
 from cutover.definition.model.windows import Aligned, Sliding
-from cutover.records.classify import classified
+from cutover.records.classify import classify_records
 from cutover.records.windowing import slice_of
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def judged(
         (0, offset, moment(LOG_TIME), moment(event), fields["_reason"], fields["_filtered"], 3)
         for offset, event in enumerate(events)
     ]
-    frame = classified(
+    frame = classify_records(
         spark.createDataFrame(rows, PARSED), pipeline_of(window), watermark_micros=watermark, by_slice=by_slice
     )
     columns = ["_offset", "_class", "window_start", "window_end", "_unknown"]
@@ -142,7 +142,7 @@ def test_record_without_a_window_keeps_one_row(spark: "SparkSession", given: Map
     rows = [(0, 0, moment(LOG_TIME), moment(0) if events else None, given.get("_reason"), bool(events), 3)]
     sliding = pipeline_of(Sliding(size=HOUR, every=HOUR // 2))
 
-    found = classified(spark.createDataFrame(rows, PARSED), sliding, watermark_micros=999 * HOUR).collect()
+    found = classify_records(spark.createDataFrame(rows, PARSED), sliding, watermark_micros=999 * HOUR).collect()
 
     assert [(row["_class"], row["window_start"], row["window_end"]) for row in found] == [(expected, None, None)]
 

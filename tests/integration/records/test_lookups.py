@@ -17,9 +17,9 @@ from cutover.lake.dimensions.joined_versions import VersionSpan
 from cutover.log.kafka import RawRecord
 from cutover.records import reference
 from cutover.records.classes import Class
-from cutover.records.classify import classified
-from cutover.records.parsing.parser import parsed
-from cutover.records.partials import aggregated
+from cutover.records.classify import classify_records
+from cutover.records.parsing.parser import parse_records
+from cutover.records.partials import aggregate_partials
 from cutover.settings import Settings
 from tests.property.test_records import counts, expected_rows, folded
 
@@ -82,14 +82,17 @@ def joined(spark: "SparkSession", settings: Settings, versions: Sequence[int], l
     ]
     frames = {
         name: dimension_frames.several(
-            spark, [dimension.opened(settings, PIPELINE, name, v) for v in versions], spans, broadcast_rows=limit
+            spark,
+            [dimension.open_dimension(settings, PIPELINE, name, v) for v in versions],
+            spans,
+            broadcast_rows=limit,
         )
         for name in PIPELINE.lookups
     }
     rows = [(r.value, r.partition, r.offset, NOON + timedelta(0)) for r in LOG]
     records = spark.createDataFrame(rows, "value binary, partition int, offset bigint, timestamp timestamp")
-    return aggregated(
-        classified(parsed(records, PIPELINE, frames), PIPELINE, watermark_micros=None), PIPELINE
+    return aggregate_partials(
+        classify_records(parse_records(records, PIPELINE, frames), PIPELINE, watermark_micros=None), PIPELINE
     ).toArrow()
 
 
@@ -98,7 +101,7 @@ def test_rows_take_columns_as_plain_python_says_also_with_one_key_above_all(
     spark: "SparkSession", settings: Settings, versions: tuple[int, ...], limit: int
 ) -> None:
     plain = {
-        v: {name: dimension.plain(dimension.opened(settings, PIPELINE, name, v)) for name in PIPELINE.lookups}
+        v: {name: dimension.plain(dimension.open_dimension(settings, PIPELINE, name, v)) for name in PIPELINE.lookups}
         for v in versions
     }
     expected = reference.run(

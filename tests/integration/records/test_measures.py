@@ -13,9 +13,9 @@ from cutover.definition import Quantile
 from cutover.lake.tables.schemas import partial_schema
 from cutover.log.kafka import RawRecord
 from cutover.records import reference
-from cutover.records.classify import classified
-from cutover.records.parsing.parser import parsed
-from cutover.records.partials import aggregated
+from cutover.records.classify import classify_records
+from cutover.records.parsing.parser import parse_records
+from cutover.records.partials import aggregate_partials
 from reconcile.comparison.equal import plain, same
 from tests.support.measured import EPOCH, PIPELINE, bucket, finished, micros, raw_records
 
@@ -41,8 +41,8 @@ def epochs(spark: "SparkSession", records: Sequence[RawRecord]) -> list[pa.Table
 
 def _partials(spark: "SparkSession", records: Sequence[RawRecord]) -> pa.Table:
     rows = [(r.value, r.partition, r.offset, EPOCH + timedelta(microseconds=r.log_time_micros)) for r in records]
-    frame = parsed(spark.createDataFrame(rows, LOG), PIPELINE)
-    return aggregated(classified(frame, PIPELINE, watermark_micros=None), PIPELINE).toArrow()
+    frame = parse_records(spark.createDataFrame(rows, LOG), PIPELINE)
+    return aggregate_partials(classify_records(frame, PIPELINE, watermark_micros=None), PIPELINE).toArrow()
 
 
 @pytest.mark.parametrize("name", PIPELINE.measures)

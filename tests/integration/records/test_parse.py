@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cutover.records.parsing.parser import parsed
+from cutover.records.parsing.parser import parse_records
 from cutover.records.reference.parse import parse
 from tests.integration.records.nasty import PIPELINE, RECORDS, Nasty
 
@@ -25,7 +25,7 @@ def log_of(spark: "SparkSession", records: Sequence[Nasty]) -> "DataFrame":
 
 @pytest.fixture(scope="module")
 def spark_says(spark: "SparkSession") -> Mapping[str, Mapping[str, Any]]:
-    rows = parsed(log_of(spark, RECORDS), PIPELINE).toArrow().sort_by("_offset").to_pylist()
+    rows = parse_records(log_of(spark, RECORDS), PIPELINE).toArrow().sort_by("_offset").to_pylist()
     return {record.name: row for record, row in zip(RECORDS, rows, strict=True)}
 
 
@@ -67,7 +67,7 @@ def test_filtered_record_keeps_its_event_time(spark_says: Mapping[str, Mapping[s
 
 
 def test_json_is_parsed_once(spark: "SparkSession") -> None:
-    plan = parsed(log_of(spark, RECORDS[:1]), PIPELINE)._jdf.queryExecution().optimizedPlan().toString()
+    plan = parse_records(log_of(spark, RECORDS[:1]), PIPELINE)._jdf.queryExecution().optimizedPlan().toString()
 
     assert plan.count("from_json(") == 1
 

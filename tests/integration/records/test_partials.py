@@ -13,10 +13,10 @@ import pytest
 from cutover.definition import Sessions
 from cutover.log.kafka import RawRecord
 from cutover.records import reference
-from cutover.records.classify import classified
+from cutover.records.classify import classify_records
 from cutover.records.fold import finished_sql
-from cutover.records.parsing.parser import parsed
-from cutover.records.partials import aggregated
+from cutover.records.parsing.parser import parse_records
+from cutover.records.partials import aggregate_partials
 from tests.integration.records.nasty import AT, PIPELINE, RECORDS
 
 if TYPE_CHECKING:
@@ -40,12 +40,12 @@ def frame_of(spark: "SparkSession", records: Sequence[RawRecord]) -> "DataFrame"
 
 @pytest.fixture(scope="module")
 def classified_rows(spark: "SparkSession") -> "DataFrame":
-    return classified(parsed(frame_of(spark, RAW), PIPELINE), PIPELINE, watermark_micros=None)
+    return classify_records(parse_records(frame_of(spark, RAW), PIPELINE), PIPELINE, watermark_micros=None)
 
 
 @pytest.fixture(scope="module")
 def partials(classified_rows: "DataFrame") -> pa.Table:
-    return aggregated(classified_rows, PIPELINE).toArrow()
+    return aggregate_partials(classified_rows, PIPELINE).toArrow()
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +120,9 @@ def test_rows_that_touch_are_one_session_to_the_microsecond(spark: "SparkSession
     raw = [*RAW, *(RawRecord(partition=9, offset=i, log_time_micros=LOG_TIME, value=v) for i, v in enumerate(apart))]
     expected = reference.run(pipeline, raw)
 
-    found = aggregated(classified(parsed(frame_of(spark, raw), pipeline), pipeline, watermark_micros=None), pipeline)
+    found = aggregate_partials(
+        classify_records(parse_records(frame_of(spark, raw), pipeline), pipeline, watermark_micros=None), pipeline
+    )
 
     rows = found.toArrow()
     with duckdb.connect() as connection:
@@ -137,24 +139,24 @@ def test_rows_that_touch_are_one_session_to_the_microsecond(spark: "SparkSession
 
 
 def test_further_grouping_by_partition_leaves_out_the_shape_s_own(classified_rows: "DataFrame") -> None:
-    found = aggregated(classified_rows, PIPELINE, by=("_partition",), further={"last": "max(_offset)"})
+    found = aggregate_partials(classified_rows, PIPELINE, by=("_partition",), further={"last": "max(_offset)"})
 
     assert (found.columns[0], found.columns.count("_partition"), found.columns[-1]) == ("_partition", 1, "last")
 
 
 def test_one_shuffle_makes_the_partial_aggregates(classified_rows: "DataFrame") -> None:
-    plan = aggregated(classified_rows, PIPELINE)._jdf.queryExecution().executedPlan().toString()
+    plan = aggregate_partials(classified_rows, PIPELINE)._jdf.queryExecution().executedPlan().toString()
 
     assert plan.count("Exchange ") == 1
 
 
 def test_next_epoch_s_watermark_compiles_nothing_anew(spark: "SparkSession") -> None:
-    rows = parsed(frame_of(spark, RAW[:3]), PIPELINE)
+    rows = parse_records(frame_of(spark, RAW[:3]), PIPELINE)
     compilations = spark._jvm.org.apache.spark.metrics.source.CodegenMetrics.METRIC_COMPILATION_TIME()  # type: ignore[union-attr]  # the JVM is there
 
     counts = []
     for watermark in (LOG_TIME, LOG_TIME + 1):
-        aggregated(classified(rows, PIPELINE, watermark_micros=watermark), PIPELINE).toArrow()
+        aggregate_partials(classify_records(rows, PIPELINE, watermark_micros=watermark), PIPELINE).toArrow()
         counts.append(compilations.getCount())
 
     assert counts[0] == counts[1]

@@ -258,7 +258,7 @@ def test_pipeline_without_a_trigger_keeps_nothing_for_panes(spark: SparkSession,
     rig.send(quick, topic, EVENTS)
     fed(spark, quick, pipeline).feed(ends(28))
 
-    found = compactor.listed(rig.epoch_log(quick, pipeline).table)
+    found = compactor.list_files(rig.epoch_log(quick, pipeline).table)
 
     assert {file.kind for file in found} <= {"partial", "ledger", "epoch"}
     assert shown(quick, pipeline) == []
@@ -274,7 +274,7 @@ def test_folds_keep_panes_and_what_is_held(spark: SparkSession, quick: Settings,
     before = shown(settings, pipeline)
 
     driver.compact()
-    folded = {file.kind for file in compactor.listed(rig.epoch_log(settings, pipeline).table) if file.span > 1}
+    folded = {file.kind for file in compactor.list_files(rig.epoch_log(settings, pipeline).table) if file.span > 1}
     kept = shown(settings, pipeline)
     driver = driver.anew()
     for number in (26, 28):

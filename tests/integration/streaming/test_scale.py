@@ -75,7 +75,7 @@ def test_epochs_that_overflow_hold_the_rows_of_plain_ones(
     rig.send(quick, topic, EVENTS)
 
     driver.run(plain, pipeline, until="drain")
-    collect, brought = aggregate.collected, list[int]()
+    collect, brought = aggregate.collect_partials, list[int]()
 
     def collected(frame: "DataFrame", definition: Pipeline) -> pa.Table:
         made = collect(frame, definition)
@@ -106,11 +106,11 @@ def test_fold_in_little_memory_holds_what_a_query_over_all_rows_returns(quick: S
     log = rig.epoch_log(settings, pipeline)
     schema = epoch_log_schema(pipeline)
     columns = schema.remove(schema.get_field_index("_kind"))
-    listed = compactor.listed(log.table)
+    listed = compactor.list_files(log.table)
 
     for kind in ("partial", "ledger", "epoch"):
         group = [file for file in listed if file.kind == kind]
-        made = merge.folded(settings, pipeline, version.uri, group).made
+        made = merge.merge_group(settings, pipeline, version.uri, group).made
 
         assert len(group) > 1
         assert (made.first, made.last) == (min(file.first for file in group), max(file.last for file in group))

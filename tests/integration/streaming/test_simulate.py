@@ -11,7 +11,7 @@ from cutover.log.kafka import LogClient
 from cutover.panes import reference
 from cutover.scenarios.reading.parse import parse_cases, parse_file
 from cutover.settings import Settings
-from streaming.simulation.runner import simulated
+from streaming.simulation.runner import run_with
 from tests.support import figures
 from tests.support.capabilities import shown, shown_setting
 from tests.support.figures import FIGURES, given, scenario
@@ -36,7 +36,7 @@ def installed(kafka_settings: Settings, spark: SparkSession) -> Settings:  # noq
 def test_stream_emits_the_panes_of_a_figure(installed: Settings, number: int) -> None:
     setting = scenario(number).setting
 
-    assert reference.run(setting) == simulated(installed, setting)
+    assert reference.run(setting) == run_with(installed, setting)
     shown(f"figure {number:02} of The Dataflow Model", "streaming")
     shown_setting(setting, "reference", "streaming")
 
@@ -45,7 +45,7 @@ def test_stream_emits_the_panes_of_a_figure(installed: Settings, number: int) ->
 def test_stream_gives_the_examples_of_the_documentation(installed: Settings, example: Path, case: int | None) -> None:
     setting = parse_file(example, case=case).setting
 
-    assert reference.run(setting) == simulated(installed, setting)
+    assert reference.run(setting) == run_with(installed, setting)
 
 
 def test_command_prints_what_the_reference_prints_and_leaves_nothing_behind(

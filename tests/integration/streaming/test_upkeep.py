@@ -56,7 +56,7 @@ def test_fold_keeps_every_cell_and_every_pinned_epoch(quick: Settings, topic: st
     driver.run(settings, pipeline, until="drain", probe=folds)
 
     table = rig.epoch_log(settings, pipeline).table
-    found = compactor.listed(table)
+    found = compactor.list_files(table)
     epochs = rig.records(settings, pipeline)
     assert len(epochs) > LAST_WAIT
     assert folds.committed

@@ -28,8 +28,8 @@ from cutover.records.watermark import Observation, WatermarkState, advance
 from cutover.settings import Settings
 from reconcile.verify.model import CheckState, Verification
 from reconcile.verify.runner import verify
-from streaming.compaction.compactor import listed
-from streaming.compaction.merge import folded
+from streaming.compaction.compactor import list_files
+from streaming.compaction.merge import merge_group
 from streaming.sink import files
 from streaming.sink.committer import Committer
 from tests.integration.reconcile.lake_of import in_force, write_run
@@ -256,6 +256,6 @@ def of_class(name: str, epoch: int) -> Callable[[Raw], bool]:
 def fold(lab: Lab, *, upto: int, forget: int = 0) -> None:
     """Fold the partials of epochs up to one, as the driver's compaction does; some files may be forgotten."""
     committer = Committer(lab.version, RUN_ID, delta.open_table(lab.version.uri), reload_every=100)
-    group = [file for file in listed(committer.table) if file.kind == "partial" and file.last <= upto]
-    done = folded(lab.settings, lab.pipeline, lab.version.uri, group[forget:])
+    group = [file for file in list_files(committer.table) if file.kind == "partial" and file.last <= upto]
+    done = merge_group(lab.settings, lab.pipeline, lab.version.uri, group[forget:])
     assert committer.replace_files([done.action, *(files.remove(file) for file in group)], why="fold")

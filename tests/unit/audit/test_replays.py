@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cutover.records.reading.scan import Offsets
-from reconcile.audit.replays import MOST_EPOCHS, drawn, whole
+from reconcile.audit.replays import MOST_EPOCHS, draw_replay, whole
 
 SPANS = st.dictionaries(
     st.integers(0, 5), st.tuples(st.integers(0, 50), st.integers(1, 90)).map(lambda p: (p[0], p[0] + p[1])), min_size=1
@@ -11,7 +11,7 @@ SPANS = st.dictionaries(
 
 @given(span=SPANS, number=st.integers(1, 9), seed=st.integers(0, 10**6))
 def test_replay_reads_every_offset_once_and_in_order(span: Offsets, number: int, seed: int) -> None:
-    found = drawn(span, number, seed)
+    found = draw_replay(span, number, seed)
 
     for partition, (start, end) in span.items():
         read = [epoch[partition] for epoch in found.epochs if partition in epoch]
@@ -23,8 +23,8 @@ def test_replay_reads_every_offset_once_and_in_order(span: Offsets, number: int,
 def test_seed_and_number_draw_the_same_replay_again() -> None:
     span = {0: (0, 100), 1: (20, 70)}
 
-    assert drawn(span, 1, 7) == drawn(span, 1, 7)
-    assert drawn(span, 1, 7) != drawn(span, 2, 7) != drawn(span, 1, 8)
+    assert draw_replay(span, 1, 7) == draw_replay(span, 1, 7)
+    assert draw_replay(span, 1, 7) != draw_replay(span, 2, 7) != draw_replay(span, 1, 8)
 
 
 def test_first_replay_is_one_epoch() -> None:

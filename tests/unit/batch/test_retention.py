@@ -3,7 +3,16 @@ from dataclasses import replace
 
 import pytest
 
-from batch.plan.retention import frozen, frozen_before, left, lost, lost_windows, outdated, unrecorded, whole_from
+from batch.plan.retention import (
+    first_left,
+    frozen,
+    frozen_before,
+    is_outdated,
+    lost_windows,
+    remaining_offsets,
+    unrecorded_gaps,
+    whole_from,
+)
 from cutover.definition import Count, Fixed, Lateness, Pipeline, Topic
 from cutover.lake.batch_runs import BatchRun, Incomplete
 from cutover.records.parsing import limits
@@ -23,8 +32,8 @@ PIPELINE = Pipeline(
 def test_what_retention_took_before_a_scan_is_lost_and_the_rest_is_left() -> None:
     offsets, earliest = {0: (5, 9), 1: (0, 4), 2: (0, 3)}, {0: 7, 1: 0, 2: 3}
 
-    assert lost(offsets, earliest) == {0: 7, 2: 3}
-    assert left(offsets, earliest) == {0: (7, 9), 1: (0, 4)}
+    assert first_left(offsets, earliest) == {0: 7, 2: 3}
+    assert remaining_offsets(offsets, earliest) == {0: (7, 9), 1: (0, 4)}
 
 
 @pytest.mark.parametrize(
@@ -87,14 +96,14 @@ RUN = BatchRun(
 def test_gap_that_was_recorded_expires_no_older_window(scanned_to: int, earliest: int, unknown: bool) -> None:
     offsets, other = {0: (scanned_to, 90)}, replace(LOSS, partition=1, first=0, next=99)
 
-    assert unrecorded({0: earliest}, offsets, [other, LOSS]) == ({0: earliest} if unknown else {})
+    assert unrecorded_gaps({0: earliest}, offsets, [other, LOSS]) == ({0: earliest} if unknown else {})
 
 
 def test_recorded_losses_that_meet_cover_one_gap() -> None:
     again = replace(LOSS, first=60, next=70)
 
-    assert unrecorded({0: 70}, {0: (40, 90)}, [again, LOSS]) == {}
-    assert unrecorded({0: 70}, {0: (40, 90)}, [again]) == {0: 70}
+    assert unrecorded_gaps({0: 70}, {0: (40, 90)}, [again, LOSS]) == {}
+    assert unrecorded_gaps({0: 70}, {0: (40, 90)}, [again]) == {0: 70}
 
 
 @pytest.mark.parametrize(
@@ -117,7 +126,7 @@ def test_recorded_losses_that_meet_cover_one_gap() -> None:
     ],
 )
 def test_runs_over_a_log_that_was_given_up_are_not_built_upon(changes: dict[str, object], expected: bool) -> None:
-    assert outdated(RUN, [replace(LOSS, **changes)]) is expected  # type: ignore[arg-type]
+    assert is_outdated(RUN, [replace(LOSS, **changes)]) is expected  # type: ignore[arg-type]
 
 
 def test_the_entry_of_lost_windows_is_no_time_before_which_all_have_expired() -> None:

@@ -29,8 +29,8 @@ def total(connection: duckdb.DuckDBPyConnection, parts: Sequence[Sequence[float]
         {"part": [i for i, p in enumerate(parts) for _ in p], "s": [doubles.digits_of(v) for p in parts for v in p]}
     )
     connection.register("states", states)
-    merged = f"SELECT {doubles.merged('s')} AS s FROM states GROUP BY part"  # noqa: S608 -- ours
-    twice = f"SELECT {doubles.merged('s')} AS s FROM ({merged})"  # noqa: S608 -- ours
+    merged = f"SELECT {doubles.merge_aggregate('s')} AS s FROM states GROUP BY part"  # noqa: S608 -- ours
+    twice = f"SELECT {doubles.merge_aggregate('s')} AS s FROM ({merged})"  # noqa: S608 -- ours
     found: float | None = connection.execute(f"SELECT {doubles.total('s')} FROM ({twice})").fetchall()[0][0]  # noqa: S608 -- ours
     return found
 
@@ -72,7 +72,7 @@ def test_values_that_cancel_leave_what_is_left(
 @given(values=VALUES)
 def test_pairs_are_summed_as_records_are(connection: duckdb.DuckDBPyConnection, values: list[float]) -> None:
     connection.register("pairs", pa.table({"v": values, "w": [3] * len(values)}))
-    summed = doubles.weighted("v", "w")
+    summed = doubles.weighted_aggregate("v", "w")
 
     found = connection.execute(f"SELECT {doubles.total('s')} FROM (SELECT {summed} AS s FROM pairs)").fetchall()  # noqa: S608 -- ours
 

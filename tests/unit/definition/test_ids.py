@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cutover.definition import Count, Daily, Fixed, Global, Lateness, Pipeline, Sliding, Topic
-from cutover.definition.model.record_ids import MINUTE, horizon, remembered_from
+from cutover.definition.model.record_ids import MINUTE, horizon, oldest_remembered
 from cutover.definition.model.windows import Aligned, Window
 from cutover.errors import DefinitionError
 
@@ -42,14 +42,14 @@ def test_horizon_is_the_window_and_what_it_waits() -> None:
 def test_ids_are_forgotten_by_whole_minutes_behind_the_horizon() -> None:
     pipeline = with_horizon("5 minutes")
 
-    assert remembered_from(pipeline, 10 * MINUTE) == 5 * MINUTE
-    assert remembered_from(pipeline, 11 * MINUTE - 1) == 5 * MINUTE
-    assert remembered_from(pipeline, -1) == -6 * MINUTE
-    assert remembered_from(pipeline, None) is None
+    assert oldest_remembered(pipeline, 10 * MINUTE) == 5 * MINUTE
+    assert oldest_remembered(pipeline, 11 * MINUTE - 1) == 5 * MINUTE
+    assert oldest_remembered(pipeline, -1) == -6 * MINUTE
+    assert oldest_remembered(pipeline, None) is None
 
 
 def test_without_ids_nothing_is_forgotten() -> None:
-    assert remembered_from(replace(PIPELINE, source=replace(PIPELINE.source, record_id=None)), HOUR) is None
+    assert oldest_remembered(replace(PIPELINE, source=replace(PIPELINE.source, record_id=None)), HOUR) is None
 
 
 def test_window_of_all_time_asks_for_a_horizon() -> None:
@@ -62,7 +62,7 @@ def test_window_of_all_time_asks_for_a_horizon() -> None:
 @given(event=st.integers(-(10**16), 10**16), behind=st.integers(0, 200 * HOUR))
 def test_what_is_forgotten_by_default_could_not_be_accepted_any_more(window: Aligned, event: int, behind: int) -> None:
     pipeline, watermark = with_horizon(None, window), event + behind
-    remembered = remembered_from(pipeline, watermark)
+    remembered = oldest_remembered(pipeline, watermark)
     closed = max(one.end for one in window.intervals(event)) + pipeline.lateness.allowed_micros <= watermark
 
     assert remembered is not None

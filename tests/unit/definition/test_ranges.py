@@ -5,7 +5,7 @@ from datetime import UTC, date, datetime
 import pytest
 
 from cutover.definition import Daily, Fixed, Global, Sliding
-from cutover.definition.model.ranges import day, moment, touched
+from cutover.definition.model.ranges import day, moment, touched_range
 from cutover.definition.model.windows import EARLIEST, LATEST, Aligned, newest
 from cutover.errors import DefinitionError
 
@@ -53,7 +53,7 @@ def test_what_is_no_time_is_refused() -> None:
 @pytest.mark.parametrize("length", [1, HOUR, 24 * HOUR, 30 * 24 * HOUR])
 def test_a_range_touches_every_window_that_shares_a_moment_with_it_and_no_other(window: Aligned, length: int) -> None:
     start = 1_360_317_600_000_000 + 7
-    first, end = touched(window, (start, start + length))
+    first, end = touched_range(window, (start, start + length))
 
     begins, ends = window.intervals(first)[-1], newest(window, first)
     assert begins == ends
@@ -62,6 +62,6 @@ def test_a_range_touches_every_window_that_shares_a_moment_with_it_and_no_other(
 
 
 def test_a_range_is_cut_where_event_time_ends() -> None:
-    assert touched(Global(), (EARLIEST - HOUR, LATEST + HOUR)) == (EARLIEST, LATEST)
+    assert touched_range(Global(), (EARLIEST - HOUR, LATEST + HOUR)) == (EARLIEST, LATEST)
     with pytest.raises(DefinitionError, match="between the years 1000 and 9000"):
-        touched(Fixed(hours=1), (LATEST, LATEST + HOUR))
+        touched_range(Fixed(hours=1), (LATEST, LATEST + HOUR))

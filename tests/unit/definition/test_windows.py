@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from cutover.definition import Count, Daily, Fixed, Global, Pipeline, Sessions, Sliding, Sql, Topic
 from cutover.definition.checks.definition import check
 from cutover.definition.compile.fingerprint import result_fingerprint
-from cutover.definition.model.windows import Aligned, Interval, Window, merged, newest, oldest
+from cutover.definition.model.windows import Aligned, Interval, Window, merge_sessions, newest, oldest
 from cutover.errors import DefinitionError
 
 SECOND = 1_000_000
@@ -132,21 +132,21 @@ def test_session_of_one_row_ends_a_gap_behind_it() -> None:
 
 
 def test_sessions_that_touch_are_one() -> None:
-    assert merged([Interval(10, 20), Interval(0, 10), Interval(21, 31)]) == (Interval(0, 20), Interval(21, 31))
+    assert merge_sessions([Interval(10, 20), Interval(0, 10), Interval(21, 31)]) == (Interval(0, 20), Interval(21, 31))
 
 
 def test_session_within_another_changes_nothing() -> None:
-    assert merged([Interval(0, 30), Interval(5, 15)]) == (Interval(0, 30),)
+    assert merge_sessions([Interval(0, 30), Interval(5, 15)]) == (Interval(0, 30),)
 
 
 @given(events=st.lists(st.integers(-200, 200), max_size=12), order=st.randoms(use_true_random=False))
 def test_sessions_merge_in_any_order_and_grouping(events: list[int], order: Random) -> None:
     alone = [Interval(event, event + 20) for event in events]
-    expected = merged(alone)
+    expected = merge_sessions(alone)
     order.shuffle(alone)
     half = len(alone) // 2
 
-    assert merged([*merged(alone[:half]), *merged(alone[half:])]) == expected
+    assert merge_sessions([*merge_sessions(alone[:half]), *merge_sessions(alone[half:])]) == expected
 
 
 def test_global_window_holds_everything() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cutover.engine.confs import PINNED, judged, refusal
+from cutover.engine.confs import PINNED, confs_in_question, refusal
 
 
 @pytest.mark.parametrize("key", sorted(PINNED))
@@ -45,4 +45,4 @@ def test_what_a_session_took_from_elsewhere_is_judged_unless_it_is_harmless() ->
     unknown = {"spark.sql.made.up": "1", "spark.sql.extensions": "a.B", "spark.databricks.delta.made.up": "2"}
     harmless = {"spark.sql.shuffle.partitions": "3", "spark.executor.memory": "4g", "spark.sql.streaming.x": "y"}
 
-    assert judged({**PINNED, **unknown, **harmless}) == {**PINNED, **unknown}
+    assert confs_in_question({**PINNED, **unknown, **harmless}) == {**PINNED, **unknown}

@@ -46,7 +46,7 @@ def test_a_topic_with_the_brokers_clock_or_a_bound_is_fine(topic: TopicTimestamp
 
 
 def test_settings_that_do_not_fit_still_get_their_list() -> None:
-    found = doctor.refused(DefinitionError("kafka.x: not known\nHint: `cutover doctor`"))
+    found = doctor.refuse_settings(DefinitionError("kafka.x: not known\nHint: `cutover doctor`"))
 
     assert found.broken
     assert found.findings[0].found == "kafka.x: not known"

@@ -131,7 +131,7 @@ def test_a_log_whose_transactions_are_damaged_is_an_error_of_the_table(settings:
     entry.write_text("\n".join(damaged))
 
     with pytest.raises(LakeError, match="expected a log that can be read") as refused:
-        control_tables.lost(delta.open_table(control_uri(settings, "gate")), "gate", "p")
+        control_tables.missing_sequences(delta.open_table(control_uri(settings, "gate")), "gate", "p")
 
     assert refused.value.runbook == "TableUnreadable"
 
@@ -143,4 +143,4 @@ def test_a_log_that_says_fewer_commits_than_there_are_is_damaged(settings: Setti
     entry.write_text(entry.read_text().replace('"version":1', '"version":0'))
 
     with pytest.raises(LakeError, match="expected 1 as its newest number, its log says 0"):
-        control_tables.lost(delta.open_table(control_uri(settings, "gate")), "gate", "p")
+        control_tables.missing_sequences(delta.open_table(control_uri(settings, "gate")), "gate", "p")

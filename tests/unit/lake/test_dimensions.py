@@ -51,25 +51,25 @@ def settings(tmp_path: Path) -> Settings:
 
 def test_rows_of_a_version_are_read_whatever_is_written_meanwhile(settings: Settings) -> None:
     written(settings)
-    first = dimension.opened(settings, PIPELINE, "ads")
+    first = dimension.open_dimension(settings, PIPELINE, "ads")
     written(settings, ids=("a", "b"))
 
     assert dimension.plain(first) == {("a",): {name: plain for name, (*_, plain) in KINDS.items()}}
-    assert [dimension.opened(settings, PIPELINE, "ads", v).size for v in (0, 1)] == [1, 2]
-    assert dimension.opened(settings, PIPELINE, "ads").version == 1
+    assert [dimension.open_dimension(settings, PIPELINE, "ads", v).size for v in (0, 1)] == [1, 2]
+    assert dimension.open_dimension(settings, PIPELINE, "ads").version == 1
 
 
 def test_a_null_key_may_stand_twice_since_it_matches_nothing(settings: Settings) -> None:
     written(settings, ids=(None, None, "a"))
 
-    assert dimension.opened(settings, PIPELINE, "ads").size == 3
+    assert dimension.open_dimension(settings, PIPELINE, "ads").size == 3
 
 
 def test_a_dimension_may_lie_anywhere(settings: Settings, tmp_path: Path) -> None:
     write_deltalake(str(tmp_path / "elsewhere"), pa.table({"id": ["a"], "c": ["x"]}))
     lookup = Lookup(table=str(tmp_path / "elsewhere"), on={"ad": "id"}, columns={"c": "string"})
 
-    found = dimension.opened(settings, replace(PIPELINE, lookups={"ads": lookup}, key=("c",)), "ads")
+    found = dimension.open_dimension(settings, replace(PIPELINE, lookups={"ads": lookup}, key=("c",)), "ads")
 
     assert dimension.plain(found) == {("a",): {"c": "x"}}
 
@@ -110,9 +110,9 @@ def test_a_dimension_that_is_not_there_says_how_one_is_made(settings: Settings) 
 
 def test_a_version_whose_files_went_is_refused(settings: Settings) -> None:
     written(settings)
-    first = dimension.opened(settings, PIPELINE, "ads")
+    first = dimension.open_dimension(settings, PIPELINE, "ads")
     for file in first.table.file_uris():
         Path(file.removeprefix("file://")).unlink()
 
     with pytest.raises(LakeError, match="is listed and not there"):
-        dimension.opened(settings, PIPELINE, "ads", 0)
+        dimension.open_dimension(settings, PIPELINE, "ads", 0)

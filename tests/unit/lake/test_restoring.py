@@ -47,7 +47,7 @@ def held(settings: Settings) -> list[list[dict[str, Any]]]:
 
 def is_whole(settings: Settings) -> bool:
     return foreign_commits.change(table(settings), None) is None and not any(
-        control_tables.lost(table(settings), "pins", name) for name in NAMES
+        control_tables.missing_sequences(table(settings), "pins", name) for name in NAMES
     )
 
 

@@ -23,7 +23,7 @@ def test_a_partition_is_named_to_kafka_and_back(partition: int, topic: str, own:
     assert (place.topic, place.partition, place.offset) == (topic, own, 5)
     assert topic_partitions.of_place("shown,clicked", place) == partition
     assert topic_partitions.source_of(TWO, partition).name == topic
-    assert topic_partitions.told("shown,clicked", partition) == f"topic {topic}, partition {own}"
+    assert topic_partitions.format_partition("shown,clicked", partition) == f"topic {topic}, partition {own}"
 
 
 def test_a_cut_falls_into_one_for_each_topic() -> None:

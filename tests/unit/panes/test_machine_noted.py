@@ -18,7 +18,7 @@ from cutover.definition import (
     Until,
 )
 from cutover.definition.model.triggers import Once, Trigger
-from cutover.panes.machine import Ended, Machine, TriggerMoment, begin, noted, recalled
+from cutover.panes.machine import Ended, Machine, TriggerMoment, begin, dump_machine, load_machine
 
 CHOICES: list[Once] = [
     AfterCount(2),
@@ -62,7 +62,7 @@ def test_a_recalled_machine_is_the_noted_one(
     trigger: Trigger, steps: list[tuple[bool, bool, bool]], more: list[tuple[bool, bool, bool]]
 ) -> None:
     machine, _ = after(begin(trigger), steps)
-    again = recalled(trigger, json.loads(json.dumps(noted(machine))))
+    again = load_machine(trigger, json.loads(json.dumps(dump_machine(machine))))
 
     assert machine == again
     assert after(machine, more) == after(again, more)
@@ -70,4 +70,4 @@ def test_a_recalled_machine_is_the_noted_one(
 
 @pytest.mark.parametrize("ended", Ended)
 def test_a_trigger_that_has_ended_is_noted_with_how(ended: Ended) -> None:
-    assert recalled(Repeat(EachEpoch()), noted(ended)) is ended
+    assert load_machine(Repeat(EachEpoch()), dump_machine(ended)) is ended

@@ -8,7 +8,7 @@ import pytest
 from cutover.records.reference import Near, spread
 from reconcile.attribution.cells import equal
 from reconcile.comparison.equal import same
-from reconcile.comparison.layout import agreed, value_of
+from reconcile.comparison.layout import agreement_of, value_of
 from tests.support.measured import PIPELINE
 
 
@@ -30,7 +30,7 @@ from tests.support.measured import PIPELINE
     ],
 )
 def test_results_of_a_measure_are_near(name: str, factor: float, *, same_definition: bool, expected: bool) -> None:
-    value = agreed(PIPELINE, value_of(name, "BIGINT" if name == "texts" else "DOUBLE"), same=same_definition)
+    value = agreement_of(PIPELINE, value_of(name, "BIGINT" if name == "texts" else "DOUBLE"), same=same_definition)
 
     assert equal(value, 4.0, 4.0 * factor) is expected
 
@@ -38,7 +38,7 @@ def test_results_of_a_measure_are_near(name: str, factor: float, *, same_definit
 def test_a_state_column_is_compared_as_its_type_is() -> None:
     value = value_of("spread__sum", "DECIMAL(38,0)")
 
-    assert agreed(replace(PIPELINE), value, same=True) == value
+    assert agreement_of(replace(PIPELINE), value, same=True) == value
 
 
 def test_plain_python_says_how_far_the_order_of_doubles_may_lead() -> None:

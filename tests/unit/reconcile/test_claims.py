@@ -11,7 +11,7 @@ from cutover.log.kafka import RawRecord
 from cutover.records import reference
 from cutover.records.classes import Class
 from cutover.records.reference import Result, ResultRow
-from cutover.records.reference.place import placed
+from cutover.records.reference.place import place_records
 from reconcile.attribution import claims
 from tests.support.claimed import places_of, rows_at, told
 from tests.support.logs import Send, ends_of, log_of
@@ -107,7 +107,7 @@ def test_twins_are_sound_where_the_stream_counted_one_of_them_at_most_and_left_n
     (place,) = places_of(IDS, batch)
     ledger = {(0, offset, place.one.start): name for offset, name in listed.items()}
 
-    said = claims.tell(IDS, placed(IDS, log), ledger, [place], [Class.LATE])
+    said = claims.tell(IDS, place_records(IDS, log), ledger, [place], [Class.LATE])
 
     assert said[place].are_twins_sound is is_sound
 

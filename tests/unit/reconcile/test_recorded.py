@@ -114,7 +114,7 @@ def state(run: str, state_: str) -> dict[str, Any]:
 
 
 def opened(lines: tuple[RecordedComparison, ...], rows: list[dict[str, Any]]) -> int:
-    return len(lifecycle.folded(rows, {one.run_id: records.position(one, 0) for one in lines}))
+    return len(lifecycle.fold_differences(rows, {one.run_id: records.position(one, 0) for one in lines}))
 
 
 def test_a_difference_is_open_by_the_newest_cut_that_speaks_of_it() -> None:

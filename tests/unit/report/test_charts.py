@@ -131,7 +131,7 @@ def test_epochs_before_the_first_watermark_can_be_drawn() -> None:
 def test_thinning_keeps_the_largest_lag() -> None:
     series = flights().epochs_series
 
-    assert max(p.lag or 0 for p in epochs.thinned(series, 20)) == max(p.lag or 0 for p in series)
+    assert max(p.lag or 0 for p in epochs.thin_epochs(series, 20)) == max(p.lag or 0 for p in series)
 
 
 def test_one_bin_of_lateness_can_be_drawn() -> None:

@@ -29,7 +29,7 @@ def test_number(value: Scalar, expected: str) -> None:
 
 @pytest.mark.parametrize(("value", "expected"), [(3, "+3"), (-3, "\u22123"), (0, "0"), (None, "null"), ("x", "x")])
 def test_signed_number(value: Scalar, expected: str) -> None:
-    assert text.signed(value) == expected
+    assert text.format_signed(value) == expected
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,7 @@ def test_fold_of_a_stale_driver_is_refused(driver: Callable[[str], Committer]) -
 
 def folded(version: Version) -> AddAction:
     paths = delta.paths(DeltaTable(version.uri))
-    stem = checksums.new_stem("fold", 0, 1, checksums.weighted(checksums.total(paths)))
+    stem = checksums.new_stem("fold", 0, 1, checksums.weight_word(checksums.total(paths)))
     both = pa.concat_tables([rows(FIRST), rows(SECOND)]).drop_columns(["_kind"])
     return data_files.write(version.uri, both, stem, partition={"_kind": "epoch"}, new_data=False)
 
@@ -109,7 +109,7 @@ def test_fold_of_files_rewritten_by_hand_is_left_alone_and_is_no_fence(
     mine = driver("pid-1-one")
     mine.commit(rows(FIRST), FIRST)
     mine.commit(rows(SECOND), SECOND)
-    group = [files.remove(file) for file in compactor.listed(mine.table)]
+    group = [files.remove(file) for file in compactor.list_files(mine.table)]
     made = folded(version)
     DeltaTable(version.uri).optimize.compact()
 
@@ -131,7 +131,7 @@ def test_fold_that_a_rewrite_by_hand_overtakes_at_its_commit_is_left_alone(versi
     mine = Overtaken(version, "pid-1-one", DeltaTable(version.uri), reload_every=100)
     mine.commit(rows(FIRST), FIRST)
     mine.commit(rows(SECOND), SECOND)
-    group = [files.remove(file) for file in compactor.listed(mine.table)]
+    group = [files.remove(file) for file in compactor.list_files(mine.table)]
     made = folded(version)
 
     assert not mine.replace_files([made, *group], why="fold")

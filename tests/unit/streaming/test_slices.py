@@ -102,7 +102,7 @@ def test_windows_add_up_to_what_their_slices_do(
         values.setdefault((*interval, key), []).append(value)
     expected = [accepted(*place, of_place) for place, of_place in values.items()]
 
-    found = slices.windowed(table(pipeline, rows), pipeline, Settings(home=home))
+    found = slices.open_slices(table(pipeline, rows), pipeline, Settings(home=home))
 
     assert found is not None
     assert by_place(found) == by_place(table(pipeline, [*expected, late(0, window.size)]))
@@ -113,7 +113,7 @@ def test_more_rows_than_the_limit_are_left_to_spark(home: Path) -> None:
     rows = table(pipeline, [accepted(0, 2, key, [1]) for key in "abc"])
 
     def made(limit: int) -> pa.Table | None:
-        return slices.windowed(rows, pipeline, Settings(home=home, stream=StreamSettings(overflow_rows=limit)))
+        return slices.open_slices(rows, pipeline, Settings(home=home, stream=StreamSettings(overflow_rows=limit)))
 
     assert made(15) is not None
     assert made(14) is None

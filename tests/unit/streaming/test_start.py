@@ -36,12 +36,12 @@ def starts(
 
 
 def test_first_start_begins_where_the_log_begins() -> None:
-    assert offset_gaps.continued(None, (), "A") is None
+    assert offset_gaps.next_offsets(None, (), "A") is None
     assert starts(None, {0: 3, 1: 0}) == {0: 3, 1: 0}
 
 
 def test_start_is_the_end_of_the_newest_epoch() -> None:
-    wanted = offset_gaps.continued(RECORD, (), "A")
+    wanted = offset_gaps.next_offsets(RECORD, (), "A")
 
     assert starts(wanted, {0: 0, 1: 7}, {0: 40, 1: 9}) == {0: 40, 1: 7}
 
@@ -49,16 +49,16 @@ def test_start_is_the_end_of_the_newest_epoch() -> None:
 def test_start_is_behind_the_losses_recorded_for_the_next_epoch() -> None:
     others = (replace(LOSS, epoch=41, partition=1, next=9), replace(LOSS, topic_id="B", partition=1, next=9))
 
-    assert offset_gaps.continued(RECORD, (*others, LOSS), "A") == {0: 60, 1: 7}
+    assert offset_gaps.next_offsets(RECORD, (*others, LOSS), "A") == {0: 60, 1: 7}
 
 
 def test_version_that_was_opened_by_a_loss_begins_where_that_says_and_not_where_the_log_does() -> None:
     held = replace(ANEW, topic_id="B", first=0, next=4)
 
-    assert offset_gaps.continued(None, (ANEW, held), "B") == {0: 4}
-    assert starts(offset_gaps.continued(None, (ANEW, held), "B"), {0: 4, 1: 0}) == {0: 4, 1: 0}
+    assert offset_gaps.next_offsets(None, (ANEW, held), "B") == {0: 4}
+    assert starts(offset_gaps.next_offsets(None, (ANEW, held), "B"), {0: 4, 1: 0}) == {0: 4, 1: 0}
     with pytest.raises(LogError, match="partition 0: expected offset 4, log starts at 5: 1 offsets are gone"):
-        starts(offset_gaps.continued(None, (ANEW, held), "B"), {0: 5, 1: 0})
+        starts(offset_gaps.next_offsets(None, (ANEW, held), "B"), {0: 5, 1: 0})
 
 
 def test_log_that_comes_next_is_the_record_s_or_the_one_that_was_accepted() -> None:

@@ -18,7 +18,7 @@ from reconcile.verify.invariants import (
     n6_monotonicity,
     n8_determinism,
 )
-from reconcile.verify.model import MOST, Unknown, Violation, capped
+from reconcile.verify.model import MOST, Unknown, Violation, cap_violations
 from tests.unit.verify.epochs import COUNTS, chain_of, epoch
 from tests.unit.verify.facts_of import facts, texts
 
@@ -215,7 +215,7 @@ def test_what_somebody_saw_must_still_be_there(witness: Witness, *, holds: bool)
 
 
 def test_the_first_violations_are_named_and_the_others_counted() -> None:
-    found = [*capped("N1", [f"text {n}" for n in range(MOST + 5)])]
+    found = [*cap_violations("N1", [f"text {n}" for n in range(MOST + 5)])]
 
     assert (len(found), found[-1].text) == (MOST + 1, "... and 5 more like the last one.")
 

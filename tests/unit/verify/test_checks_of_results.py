@@ -12,7 +12,7 @@ from cutover.records.classes import Class
 from cutover.records.reference import ResultRow, UncountedPair
 from reconcile.comparison.equal import plain, same
 from reconcile.verify.facts.facts import Finals, LogCounts, Paths, Prefix, RecomputedPortion, Refold, Reopened, Twice
-from reconcile.verify.facts.results import compared, overlap, same_cut
+from reconcile.verify.facts.results import compare_results, overlap, same_cut
 from reconcile.verify.invariants import n4_prefix, n5_path_agreement, n6_monotonicity, n8_determinism
 from tests.unit.verify.epochs import MINUTE, chain_of, epoch
 from tests.unit.verify.facts_of import PIPELINE, facts, texts
@@ -200,7 +200,7 @@ def test_windows_whose_results_differ_have_changed(edit: str, expected: tuple[in
         for name in ("a", "b"):
             connection.execute(f"CREATE TEMP TABLE {name} AS {rows} FROM range(3) t(n)")
         connection.execute(edit)
-        found = compared(connection, PIPELINE, "a", "b")
+        found = compare_results(connection, PIPELINE, "a", "b")
 
     assert (found.windows, found.changed) == (3, expected)
 

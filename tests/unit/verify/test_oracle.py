@@ -9,7 +9,7 @@ from cutover.records.classes import Class
 from cutover.records.reference import UncountedPair
 from reconcile.verify.facts.facts import CountedRow, VerifyFacts
 from reconcile.verify.oracle import Oracle, OracleRecord, append
-from reconcile.verify.oracle_completeness import check, counted, may_be
+from reconcile.verify.oracle_completeness import check, may_be, sum_ids
 from tests.unit.verify.facts_of import facts
 
 CELL = (0, ("a",))
@@ -52,13 +52,13 @@ def test_the_last_line_of_an_id_counts_and_half_a_line_does_not(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("rest", "unknown", "expected"),
     [
-        (counted([]), [], True),
-        (counted([]), [7, 8], True),
-        (counted([8]), [7, 8], True),
-        (counted([7, 8]), [7, 8], True),
-        (counted([7, 7]), [7, 8], False),
-        (counted([9]), [7, 8], False),
-        (counted([7]), [], False),
+        (sum_ids([]), [], True),
+        (sum_ids([]), [7, 8], True),
+        (sum_ids([8]), [7, 8], True),
+        (sum_ids([7, 8]), [7, 8], True),
+        (sum_ids([7, 7]), [7, 8], False),
+        (sum_ids([9]), [7, 8], False),
+        (sum_ids([7]), [], False),
         (CountedRow(n=-1, ids=-7, squares=-49), [7], False),
         (CountedRow(n=0, ids=1, squares=1), [7], False),
     ],
@@ -73,10 +73,10 @@ def judged(*records: OracleRecord, cell: CountedRow | None, **changes: object) -
 
 
 def test_exactly_the_acknowledged_ids_hold() -> None:
-    assert judged(sent(1), sent(2), cell=counted([1, 2])) == []
+    assert judged(sent(1), sent(2), cell=sum_ids([1, 2])) == []
 
 
-@pytest.mark.parametrize("cell", [counted([1]), counted([1, 2, 2]), counted([1, 3]), counted([1, 2, 3]), None])
+@pytest.mark.parametrize("cell", [sum_ids([1]), sum_ids([1, 2, 2]), sum_ids([1, 3]), sum_ids([1, 2, 3]), None])
 def test_a_cell_with_other_ids_is_named(cell: CountedRow | None) -> None:
     found = judged(sent(1), sent(2), cell=cell)
 
@@ -88,8 +88,8 @@ def test_a_cell_with_other_ids_is_named(cell: CountedRow | None) -> None:
     [sent(2, outcome="failed"), sent(2, outcome="aborted"), sent(2, topic_id="topic-2"), sent(2, offset=15)],
 )
 def test_a_record_that_must_not_count_is_named_if_it_does(never: OracleRecord) -> None:
-    assert judged(sent(1), never, cell=counted([1])) == []
-    assert judged(sent(1), never, cell=counted([1, 2])) != []
+    assert judged(sent(1), never, cell=sum_ids([1])) == []
+    assert judged(sent(1), never, cell=sum_ids([1, 2])) != []
 
 
 def entry(**changes: object) -> UncountedPair:
@@ -108,7 +108,7 @@ def test_what_was_sent_malformed_is_in_the_ledger_and_nothing_else_is() -> None:
 def test_a_late_record_was_sent_to_count() -> None:
     late = frozenset({entry(cls=Class.LATE, window_start=0)})
 
-    assert judged(sent(3), cell=counted([3]), ledger=late) == []
-    assert judged(sent(4), cell=counted([4]), ledger=late) == [
+    assert judged(sent(3), cell=sum_ids([3]), ledger=late) == []
+    assert judged(sent(4), cell=sum_ids([4]), ledger=late) == [
         "Ledger, late: 1 positions were not sent to count, the first is (0, 3)."
     ]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from reconcile.verify.record import folded
+from reconcile.verify.record import fold_violations
 
 
 def run(epoch: int, *, every: bool = False, violated: tuple[str, ...] = (), **states: str) -> dict[str, Any]:
@@ -29,10 +29,10 @@ def run(epoch: int, *, every: bool = False, violated: tuple[str, ...] = (), **st
     ],
 )
 def test_a_violation_stands_until_its_check_holds(runs: list[dict[str, Any]], standing: list[str]) -> None:
-    assert [one.check for one in folded(runs)] == standing
+    assert [one.check for one in fold_violations(runs)] == standing
 
 
 def test_the_first_sentence_of_a_check_is_kept() -> None:
     row = run(5, violated=("N1",)) | {"violations": json.dumps([["N1", "first"], ["N1", "second"]])}
 
-    assert [one.text for one in folded([row])] == ["first"]
+    assert [one.text for one in fold_violations([row])] == ["first"]
