@@ -2,7 +2,6 @@
 
 import json
 import sys
-from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 import typer
@@ -15,6 +14,7 @@ from cutover.lake.batch_runs import BatchRun, Range
 from cutover.lake.control.versions import looking_at
 from cutover.probe import Point
 from cutover.settings import load_settings
+from cutover.timestamps import from_micros
 
 STEPS: dict[Point, str] = {
     "batch.read": "computing the dirty windows",
@@ -22,7 +22,6 @@ STEPS: dict[Point, str] = {
     "batch.committed": "done",
 }
 _SHOWN = 5  # ranges
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def batch(  # noqa: PLR0913 -- each is an option of the command
@@ -113,7 +112,7 @@ def _ranges(ranges: tuple[Range, ...] | list[Range]) -> str:
 
 
 def _time(micros: int) -> str:
-    return (_EPOCH + timedelta(microseconds=micros)).strftime("%Y-%m-%d %H:%M:%S")
+    return from_micros(micros).strftime("%Y-%m-%d %H:%M:%S")
 
 
 COMMANDS = {"batch": batch}

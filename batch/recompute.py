@@ -3,7 +3,7 @@
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import datetime
 
 from batch import sessions
 from batch.context import RunContext, StagedRun
@@ -39,6 +39,7 @@ from cutover.log.topic_partitions import log_of
 from cutover.records.closing import closed_by
 from cutover.records.reading.scan import Offsets
 from cutover.settings import Settings
+from cutover.timestamps import to_micros
 
 CLOCK = SystemClock()
 
@@ -237,13 +238,7 @@ def wanted_range(start: datetime | None, end: datetime | None) -> Range | None:
     """
     if start is None and end is None:
         return None
-    if start is None or end is None or micros(start) >= micros(end):
+    if start is None or end is None or to_micros(start) >= to_micros(end):
         msg = f"Range of windows: expected a start before an end, got {start} and {end}."
         raise DefinitionError(msg + "\nHint: give both `--from` and `--to`.")
-    return micros(start), micros(end)
-
-
-def micros(moment: datetime) -> int:
-    """Return a time in microseconds since 1970 UTC; without a zone it is UTC."""
-    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return round(aware.timestamp() * 1_000_000)
+    return to_micros(start), to_micros(end)

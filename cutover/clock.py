@@ -1,15 +1,8 @@
 """Time as a value that is handed in, so that a test can say what time it is."""
 
 import time
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Protocol
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def micros(moment: datetime) -> int:
-    """Return a moment in microseconds since 1970."""
-    return (moment - _EPOCH) // timedelta(microseconds=1)
 
 
 class Clock(Protocol):

@@ -21,11 +21,12 @@ from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import log_of
 from cutover.probe import Probe, silent
 from cutover.settings import Settings
+from cutover.timestamps import format_micros
 from streaming import reader
 from streaming.microbatch.engine import MicrobatchEngine
 from streaming.process.context import DriverContext
 from streaming.process.failure import one_line
-from streaming.process.heartbeat import HeartbeatWriter, first_beat, folder, iso, replace_json
+from streaming.process.heartbeat import HeartbeatWriter, first_beat, folder, replace_json
 from streaming.process.lock import only_driver
 from streaming.recovery import fork
 from streaming.sink import fencing
@@ -147,7 +148,7 @@ def _announce(context: DriverContext, beginning: start_offsets.StartOffsets) -> 
         log.info("stream_begins", pipeline=context.pipeline.name, offsets=dict(beginning.offsets))
         return
     newest = beginning.record
-    context.beat.say(epoch=newest.epoch, watermark=iso(newest.watermark_after))
+    context.beat.say(epoch=newest.epoch, watermark=format_micros(newest.watermark_after))
     sentence = f"epoch {newest.epoch} committed, resumed at {newest.epoch + 1}"
     log.info("epoch_resumed", pipeline=context.pipeline.name, sentence=sentence, offsets=dict(beginning.offsets))
 

@@ -18,8 +18,8 @@ from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import DefinitionError
 from cutover.log.sending.produce import Progress, Request, Summary, produce
-from cutover.log.sending.rows import to_micros
 from cutover.settings import load_settings
+from cutover.timestamps import parse_micros
 
 
 def init_definition(
@@ -98,7 +98,7 @@ def parse_speed(written: str) -> float | None:
 
 def _time(written: str | None, *, of: str) -> int | None:
     try:
-        return None if written is None else to_micros(written)
+        return None if written is None else parse_micros(written)
     except ValueError:
         msg = f"{of}: expected a time such as 2013-01-01 or 2013-01-01T06:00 (UTC), got `{(written or '')[:40]}`."
         raise DefinitionError(msg) from None

@@ -61,6 +61,7 @@ SHARED = (
     "cutover.records.reading.segments",
     "cutover.records.watermark",
     "cutover.records.windowing",
+    "cutover.timestamps",
 )
 """What both paths and the reconciler judge records by."""
 

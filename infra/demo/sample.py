@@ -3,19 +3,19 @@
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 
 from cutover.errors import DefinitionError
 from cutover.log.sending.produced import ProducedRun
 from cutover.settings import Settings
+from cutover.timestamps import from_micros, to_micros
 from infra.demo.send import run, sent_runs
 
 SAMPLE = Path(__file__).resolve().parents[2] / "data" / "nycflights13.csv.gz"
 YEAR = 2013
 MOST_PARTS = 12
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ def parts(count: int) -> tuple[SamplePart, ...]:
         msg = f"Option `--parts`: expected 1 to {MOST_PARTS}, got {count}."
         raise DefinitionError(msg)
     months = (datetime(YEAR, 1 + MOST_PARTS * i // count, 1, tzinfo=UTC) for i in range(1, count))
-    edges = [None, *((month - _EPOCH) // timedelta(microseconds=1) for month in months), None]
+    edges = [None, *map(to_micros, months), None]
     return tuple(SamplePart(start=start, end=end) for start, end in pairwise(edges))
 
 
@@ -77,4 +77,4 @@ def send(settings: Settings, pipeline: str, topic: str, part: SamplePart) -> int
 
 
 def _iso(micros: int) -> str:
-    return (_EPOCH + timedelta(microseconds=micros)).isoformat()
+    return from_micros(micros).isoformat()

@@ -14,6 +14,7 @@ from cutover.definition.model.windows import Interval, Sessions, newest
 from cutover.errors import DefinitionError, LakeError
 from cutover.lake.tables.delta import identifier
 from cutover.settings import Settings
+from cutover.timestamps import format_micros, to_micros
 from reconcile.attribution import cells
 from reconcile.attribution.judgement import judge
 from reconcile.attribution.log_rows import LogReader
@@ -150,7 +151,7 @@ def _same_key(sides: Sides, pipeline: Pipeline, key: Sequence[str | None]) -> st
 
 
 def _asked(sides: Sides, pipeline: Pipeline, window: datetime, key: str) -> _Asked:
-    at = round(window.timestamp() * 1_000_000)
+    at = to_micros(window)
     row = f"epoch_us(window_start) = {at} AND {key}"
     if not isinstance(pipeline.window, Sessions):
         return _Asked(row=row, ledger=row, counted=row, one=newest(pipeline.window, at))
@@ -254,7 +255,7 @@ def _ledger(sides: Sides, place: str) -> tuple[UncountedRecord, ...]:
             event_time=None if at is None else str(scalar(at)),
             epoch=int(epoch),
             reason=reason,
-            watermark=seal.iso(watermark),
+            watermark=format_micros(watermark),
         )
         for cls, partition, offset, at, epoch, reason, watermark in found
     )

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from cutover.lake.batch_runs import LOST
 from cutover.lake.control.losses import Loss
 from cutover.log.topic_partitions import format_partition
-from reconcile.preconditions.seal import iso
+from cutover.timestamps import format_micros
 from reconcile.result.outcome import LostRange
 
 _MOST = 3  # ranges that the sentence names
@@ -20,8 +20,8 @@ def ranges(losses: Sequence[Loss]) -> tuple[LostRange, ...]:
             partition=loss.partition,
             first=loss.first,
             next=loss.next,
-            windows_from=iso(loss.windows_from),
-            windows_to=iso(loss.windows_to),
+            windows_from=format_micros(loss.windows_from),
+            windows_to=format_micros(loss.windows_to),
             stream_version=loss.stream_version,
             epoch=loss.epoch,
             kind=loss.kind,
@@ -57,9 +57,8 @@ def notes(losses: Sequence[Loss]) -> tuple[str, ...]:
     gaps = [loss.windows_from for loss in losses if loss.kind == "gap" and loss.windows_from is not None]
     if not gaps:
         return ()
-    text = (
-        f"Among the lost records may have been late ones of windows before {iso(min(gaps))}, which were final by then."
-    )
+    before = format_micros(min(gaps))
+    text = f"Among the lost records may have been late ones of windows before {before}, which were final by then."
     return (text + " Neither side has them: a comparison cannot show what both miss.",)
 
 

@@ -3,7 +3,6 @@
 import json
 import sys
 import time
-from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
@@ -17,6 +16,7 @@ from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
 from cutover.log.topic_partitions import format_number
 from cutover.settings import load_settings
+from cutover.timestamps import from_micros
 from reconcile.result.text import duration, share
 from reconcile.watch.gather import Gathering
 from reconcile.watch.observe import no_epoch
@@ -113,7 +113,7 @@ def _word(verdict: str) -> str:
 
 
 def _moment(micros: int | None) -> str:
-    return "none" if micros is None else f"{datetime.fromtimestamp(micros / 1e6, tz=UTC):%Y-%m-%d %H:%M:%S}"
+    return "none" if micros is None else f"{from_micros(micros):%Y-%m-%d %H:%M:%S}"
 
 
 COMMANDS = {"watch": watch}

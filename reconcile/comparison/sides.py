@@ -29,6 +29,7 @@ from cutover.records.classes import Class
 from cutover.records.closing import closed_by, closed_sql
 from cutover.records.fold import finished_sql
 from cutover.settings import Settings
+from cutover.timestamps import to_micros
 from reconcile.comparison import components, duplicates
 from reconcile.comparison.components import COMPONENT, MEMBERS
 from reconcile.comparison.layout import Layout, additive, agreement_of, value_of, wide_columns
@@ -191,7 +192,7 @@ def _within(start: datetime | None, end: datetime | None) -> str:
 
 
 def _timestamp(moment: datetime) -> str:
-    return f"make_timestamptz({round(moment.timestamp() * 1_000_000)})"
+    return f"make_timestamptz({to_micros(moment)})"
 
 
 def uncovered_ranges(pipeline: Pipeline, evidence: SealEvidence) -> tuple[Range, ...]:

@@ -1,11 +1,12 @@
 """Whether a pipeline may move: a pure function of its stage, the evidence and the policy."""
 
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
 
 from cutover.definition.model.pipeline import Policy
 from cutover.lake.control.stages import Stage
+from cutover.timestamps import from_micros
 from reconcile.result.text import duration
 
 Move = Literal["advance", "rollback"]
@@ -226,7 +227,7 @@ def _whole(evidence: GateEvidence) -> Condition:
         found = f"{len(evidence.losses)} accepted, all behind the newest run" if evidence.losses else "none accepted"
         return Condition(name=name, met=True, found=found)
     worst = max(inside, key=lambda lost: lost.until)
-    until = datetime.fromtimestamp(worst.until / 1e6, UTC)
+    until = from_micros(worst.until)
     found = f"{worst.text}; runs count from a cut on whose watermark is {until:%Y-%m-%d %H:%M} UTC or later"
     return Condition(name=name, met=False, found=found)
 

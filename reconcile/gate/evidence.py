@@ -23,6 +23,7 @@ from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import log_of, topics_of
 from cutover.records.closing import closing
 from cutover.settings import Settings
+from cutover.timestamps import parse_micros
 from reconcile.gate.decide import EvidenceRun, GateDecision, GateEvidence, LostWindows, Replayability, is_ahead
 from reconcile.judgement import records as recorded
 from reconcile.judgement.records import RecordedComparison
@@ -166,7 +167,7 @@ def _lost(pipeline: Pipeline, step: Sequence[Loss]) -> LostWindows:
 
 def _watermark(result: Mapping[str, Any]) -> int | None:
     said = result.get("seal", {}).get("watermark")
-    return None if said is None else round(datetime.fromisoformat(said).timestamp() * 1_000_000)
+    return None if said is None else parse_micros(said)
 
 
 def _is_within(result: Mapping[str, Any], policy: Policy | None) -> bool:

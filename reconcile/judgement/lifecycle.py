@@ -12,6 +12,7 @@ from typing import Any
 
 from cutover.lake.control import control_tables
 from cutover.settings import Settings
+from cutover.timestamps import parse_micros
 from reconcile.attribution.causes import UNEXPLAINED
 from reconcile.judgement import records
 from reconcile.judgement.records import RecordedComparison
@@ -89,12 +90,12 @@ def rows(
 
 
 def _judged_by(newer: Sequence[RecordedComparison], place: Place) -> bool:
-    return any(one.judged(records.micros(place[0])) for one in newer)
+    return any(one.judged(parse_micros(place[0])) for one in newer)
 
 
 def _is_judged(made: RecordedComparison, place: Place, one: OpenDifference, result: Reconciliation) -> bool:
     """Return whether a run judged a difference away: its window is judged, and the run lists all that it found."""
-    if len(_listed(result)) < records.count_unexplained(made) or not made.judged(records.micros(place[0])):
+    if len(_listed(result)) < records.count_unexplained(made) or not made.judged(parse_micros(place[0])):
         return False
     return one.kind != BEYOND or not made.unjudged
 

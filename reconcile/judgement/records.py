@@ -174,9 +174,3 @@ def standing(found: Sequence[RecordedComparison], version: int | None) -> tuple[
 def count_unexplained(one: RecordedComparison) -> int:
     """Return the (window, key) rows of a line that nothing explains."""
     return int(one.result.get("causes", {}).get(UNEXPLAINED, {}).get("rows", 0))
-
-
-def micros(iso: str) -> int:
-    """Return an ISO time in microseconds since 1970, exactly."""
-    moment = datetime.fromisoformat(iso)
-    return round(moment.replace(microsecond=0).timestamp()) * 1_000_000 + moment.microsecond

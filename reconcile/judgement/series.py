@@ -9,10 +9,10 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.tables.delta import identifier
 from cutover.records.closing import grace
+from cutover.timestamps import format_micros
 from reconcile.attribution.causes import UNEXPLAINED
 from reconcile.comparison.layout import Value, additive
 from reconcile.comparison.sides import BATCH, Sides, key_columns, stage
-from reconcile.preconditions.seal import iso
 from reconcile.result.codec import Scalar, scalar
 from reconcile.result.outcome import (
     EpochPoint,
@@ -125,8 +125,8 @@ def _epoch_point(chunk: Sequence[EpochRecord]) -> EpochPoint:
     lag = (newest - record.watermark_after) / _SECOND if known else None  # type: ignore[operator]  # both known
     return EpochPoint(
         epoch=record.epoch,
-        watermark=iso(record.watermark_after),
-        newest_event=iso(newest),
+        watermark=format_micros(record.watermark_after),
+        newest_event=format_micros(newest),
         lag=lag,
         records=sum(item.records for item in chunk),
         seconds=round(sum(item.seconds for item in chunk), 3),

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 import duckdb
 import pyarrow as pa
@@ -28,6 +27,7 @@ from cutover.lake.tables import delta
 from cutover.log.cut import Cut, LogId
 from cutover.log.topic_partitions import cuts
 from cutover.settings import Settings
+from cutover.timestamps import format_micros
 from reconcile.preconditions import damage, settings_in_force, unread
 from reconcile.preconditions.checks import ClassCounts, SealFacts, breaches
 from reconcile.result.outcome import ComparedLog, Fingerprints, Seal, SealBreach, Versions
@@ -102,15 +102,6 @@ def examine(
     found = breaches(facts)
     seal = _seal(facts, evidence, found)
     return Examined(seal=seal, evidence=None if found else evidence)
-
-
-def iso(micros: int | None) -> str | None:
-    """Return microseconds since 1970 as ISO text in UTC."""
-    if micros is None:
-        return None
-    seconds, rest = divmod(micros, 1_000_000)
-    moment = datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest)
-    return moment.isoformat().replace("+00:00", "Z")
 
 
 def _gather(
@@ -247,7 +238,7 @@ def _unaccounted(batch: DeltaTable, all_runs: Sequence[BatchRun], run: BatchRun)
     fields = [pa.field(name, pa.int64()) for name in ("turn", "epoch", "first", "last")]
     connection.register("spans", pa.Table.from_pylist(spans, schema=pa.schema(fields)))
     found = connection.execute(_UNACCOUNTED).fetchone()
-    return None if found is None else (str(iso(found[0])), int(found[1]))
+    return None if found is None else (str(format_micros(found[0])), int(found[1]))
 
 
 def _logs(run: BatchRun) -> tuple[ComparedLog, ...]:
@@ -284,7 +275,7 @@ def _seal(facts: SealFacts, evidence: SealEvidence, found: tuple[SealBreach, ...
             batch_ledger=run.ledger_version,
         ),
         isolation=run.isolation,
-        watermark=iso(record.watermark_after if record else None),
+        watermark=format_micros(record.watermark_after if record else None),
         epochs=len(facts.up_to_cut),
         batch_run=run.run_id,
         holds=not found,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from reconcile.preconditions.seal import iso
+from cutover.timestamps import format_micros
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,4 +112,4 @@ def cap_violations(check: str, texts: Sequence[str]) -> Iterable[Violation]:
 
 def moment(micros: int | None) -> str:
     """Return microseconds since 1970 as ISO text in UTC."""
-    return iso(micros) or "none"
+    return format_micros(micros) or "none"

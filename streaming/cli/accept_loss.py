@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import asdict
-from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
@@ -17,6 +16,7 @@ from cutover.lake.control.losses import Loss
 from cutover.log.topic_partitions import format_number
 from cutover.records.parsing import limits
 from cutover.settings import load_settings
+from cutover.timestamps import format_micros
 from streaming.recovery import accept_loss as accept
 from streaming.recovery.accept_loss import LossAcceptance
 
@@ -46,7 +46,7 @@ def accept_loss(
 def _object(step: LossAcceptance, *, recorded: bool) -> dict[str, Any]:
     rows = [
         asdict(loss)
-        | {name: _time(getattr(loss, name)) for name in ("windows_from", "windows_to")}
+        | {name: format_micros(getattr(loss, name)) for name in ("windows_from", "windows_to")}
         | {"at": loss.at.isoformat()}
         for loss in step.losses
     ]
@@ -95,11 +95,12 @@ def _windows(loss: Loss, pipeline: Pipeline) -> str:
         return "none"
     first, end = loss.windows
     if isinstance(pipeline.window, Sessions):
-        return f"all that touch {'anything' if first == limits.MIN_MICROS else _time(first)} to {_time(end - 1)}"
-    last = _time(newest(pipeline.window, end - 1).start)
+        begin = "anything" if first == limits.MIN_MICROS else format_micros(first)
+        return f"all that touch {begin} to {format_micros(end - 1)}"
+    last = format_micros(newest(pipeline.window, end - 1).start)
     if first == limits.MIN_MICROS:
         return f"all up to the one that starts at {last}"
-    return f"{_time(first)} to {last} ({_count(pipeline.window, first, end):,}), by start"
+    return f"{format_micros(first)} to {last} ({_count(pipeline.window, first, end):,}), by start"
 
 
 def _count(window: Aligned, first: int, end: int) -> int:
@@ -108,7 +109,3 @@ def _count(window: Aligned, first: int, end: int) -> int:
     while first < end:
         first, found = window.following(first), found + 1
     return found
-
-
-def _time(micros: int | None) -> str | None:
-    return None if micros is None else datetime.fromtimestamp(micros / 1e6, UTC).isoformat().replace("+00:00", "Z")

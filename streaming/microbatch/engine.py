@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from cutover.clock import micros
 from cutover.definition.compile.fingerprint import panes_fingerprint
 from cutover.definition.model.triggers import Trigger
 from cutover.errors import LakeError, LogError
@@ -18,6 +17,7 @@ from cutover.lake.tables.schemas import epoch_log_schema, partial_schema
 from cutover.log.cut import LogEnd
 from cutover.log.mark import Marks
 from cutover.records.watermark import Observation, WatermarkState, final_watermark
+from cutover.timestamps import format_micros, to_micros
 from streaming.compaction.compactor import Compactor
 from streaming.microbatch import aggregate, dedup_state, delivery, spill, table_rows
 from streaming.microbatch.continuity import Continuity
@@ -29,7 +29,6 @@ from streaming.panes.changelog import Changelog
 from streaming.panes.operator import PaneOperator, TimeProgress
 from streaming.process.context import DriverContext
 from streaming.process.health import Health, LogSnapshot
-from streaming.process.heartbeat import iso
 from streaming.sink.committer import Committer
 from streaming.source import query, start_offsets
 
@@ -214,7 +213,7 @@ class MicrobatchEngine:
         """Let an epoch end for its panes; return the rows of what comes out and of what is held."""
         pipeline, newest = self.context.pipeline, self.committer.newest
         passing = TimeProgress(
-            now=micros(self.context.clock.now()),
+            now=to_micros(self.context.clock.now()),
             before=None if newest is None else newest.watermark_after,
             after=record.watermark_after,
             settles=self.context.time_policy.settles,
@@ -324,7 +323,7 @@ class MicrobatchEngine:
 
     def _pane_is_due(self) -> bool:
         due = None if self.panes is None else self.panes.due
-        return due is not None and due <= micros(self.context.clock.now())
+        return due is not None and due <= to_micros(self.context.clock.now())
 
     def tick(self, time_now: WatermarkState, *, final: bool = False) -> None:
         """Commit an epoch without data. The caller holds the lock."""
@@ -377,7 +376,7 @@ class MicrobatchEngine:
         grown = sorted(set(record.end) - set(self.position))
         self.position = dict(record.end)
         self.context.probe("epoch.committed", record.epoch)
-        self.context.beat.say(epoch=record.epoch, watermark=iso(record.watermark_after), lag=record.lag)
+        self.context.beat.say(epoch=record.epoch, watermark=format_micros(record.watermark_after), lag=record.lag)
         self.health.committed()
         if grown:
             log.info("partitions_changed", pipeline=self.context.pipeline.name, new=grown)
@@ -387,7 +386,7 @@ class MicrobatchEngine:
             epoch=record.epoch,
             records=record.records,
             **{kind: pairs for kind, pairs in record.counts.items() if pairs},
-            watermark=iso(record.watermark_after),
+            watermark=format_micros(record.watermark_after),
             lag=record.lag,
             seconds=record.seconds,
             tick=record.tick,

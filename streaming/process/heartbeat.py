@@ -5,7 +5,7 @@ import os
 import threading
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -142,8 +142,3 @@ def first_beat(run_id: str, clock: Clock) -> Heartbeat:
     """Return the first heartbeat of this process."""
     own = asdict(current())
     return Heartbeat(**own, run_id=run_id, at=clock.now().isoformat(timespec="milliseconds"))
-
-
-def iso(micros: int | None) -> str | None:
-    """Return microseconds since 1970 as ISO 8601 in UTC; what lies behind the year 9999 as its last second."""
-    return None if micros is None else datetime.fromtimestamp(min(micros / 1e6, _LAST_SECOND), tz=UTC).isoformat()

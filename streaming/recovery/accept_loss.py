@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 
 import duckdb
 from deltalake import DeltaTable
@@ -25,6 +25,7 @@ from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import log_of, topics_of
 from cutover.settings import Settings
 from cutover.signature import reason, user
+from cutover.timestamps import to_micros
 from streaming.process.heartbeat import folder
 from streaming.process.lock import only_driver
 from streaming.recovery import loss_extent
@@ -32,7 +33,6 @@ from streaming.recovery.loss_extent import LogState, LossExtent, RewrittenLog
 from streaming.sink import fencing
 from streaming.source import start_offsets
 
-_1970 = datetime(1970, 1, 1, tzinfo=UTC)
 _BROKEN = frozenset({"EpochHistoryBroken", "TableUnreadable"})
 _ACCEPTABLE = _BROKEN | {"LogDataLost", "TopicIdentityChanged"}
 
@@ -235,7 +235,7 @@ def _log_now(pipeline: Pipeline, client: LogClient, trouble: CutoverError, at: d
         earliest=earliest,
         latest=latest,
         first_times={p: found.log_time_micros for p, found in firsts.items() if found is not None},
-        now=(at - _1970) // timedelta(microseconds=1),
+        now=to_micros(at),
     )
 
 

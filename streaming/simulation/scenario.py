@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 from cutover.definition.measures.kinds import Avg, Count, Measure
@@ -17,13 +16,13 @@ from cutover.panes.course import arriving
 from cutover.panes.model import Dropped, DropReason, InputRow, Key, Outcome, Pane, Setting, Waiting, in_order
 from cutover.records.classes import Class
 from cutover.records.reference.measures import finish
+from cutover.timestamps import from_micros
 from streaming.panes import rows as pane_rows
 from streaming.panes import values as pane_values
 from streaming.panes.values import Partial
 
 DIGITS = 38
 LAST_EPOCH = 2**62
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def pipeline_of(setting: Setting, topic: str) -> Pipeline:
@@ -51,7 +50,7 @@ def pipeline_of(setting: Setting, topic: str) -> Pipeline:
 
 def record_of(setting: Setting, row: InputRow) -> bytes:
     """Return a row as the pipeline's topic has it."""
-    moment = (_EPOCH + timedelta(microseconds=row.event_time)).isoformat()
+    moment = from_micros(row.event_time).isoformat()
     value = _value(setting, row)
     number = "null" if value is None else f"{value:f}"
     return f'{{"key": {json.dumps(_key_text(row.key))}, "event_time": "{moment}", "value": {number}}}'.encode()

@@ -1,7 +1,7 @@
 """A driver whose time is a script: each row is an epoch, and at the end of each moment in between a tick settles it."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from cutover.definition.model.lateness import Lateness
@@ -10,6 +10,7 @@ from cutover.errors import LakeError
 from cutover.panes.course import Comes, Ends, course
 from cutover.panes.model import InputRow, Setting
 from cutover.records.watermark import Observation, WatermarkState
+from cutover.timestamps import from_micros
 from streaming.microbatch.engine import MicrobatchEngine
 from streaming.process.context import DriverContext
 from streaming.sink.committer import Committer
@@ -17,8 +18,6 @@ from streaming.source.start_offsets import StartOffsets
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Script:
@@ -31,7 +30,7 @@ class Script:
 
     def now(self) -> datetime:
         """Return the scenario's processing time."""
-        return _EPOCH + timedelta(microseconds=self._at)
+        return from_micros(self._at)
 
     def monotonic(self) -> float:
         """Return it in seconds."""

@@ -1,10 +1,11 @@
 """Times as records write them: what a `timestamp` of the schema takes, for whoever reads or sends a record."""
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Literal
 
 from cutover.definition.model.windows import EARLIEST, LATEST
+from cutover.timestamps import to_micros
 
 ISO_TIMESTAMP = (
     "[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,9})?(Z|[+-](0[0-9]|1[0-4]):[0-5][0-9])?)?"
@@ -15,7 +16,6 @@ is its midnight, UTC."""
 UNITS = {"seconds": 1_000_000, "millis": 1_000}
 """Microseconds of one unit of a whole number."""
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ISO = re.compile(ISO_TIMESTAMP)
 _REST = re.compile(r"(?:[.]([0-9]+))?(?:Z|([+-])([0-9]{2}):([0-9]{2}))?")
 
@@ -48,7 +48,7 @@ def iso_micros(text: str) -> int:
     match = _REST.fullmatch(text[19:])
     fraction, sign, hours, minutes = match.groups() if match else (None, None, None, None)
     ahead = (int(hours or 0) * 60 + int(minutes or 0)) * (-1 if sign == "-" else 1)
-    micros = (whole - EPOCH) // timedelta(microseconds=1) + int(f"{fraction or '0':0<6}"[:6])
+    micros = to_micros(whole) + int(f"{fraction or '0':0<6}"[:6])
     return _in_range(micros - ahead * 60_000_000)
 
 

@@ -4,8 +4,8 @@ from datetime import UTC, date, datetime, time, timedelta
 
 from cutover.definition.model.windows import EARLIEST, LATEST, Aligned, Daily, Interval, Window, newest, oldest
 from cutover.errors import DefinitionError
+from cutover.timestamps import from_micros
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 
@@ -37,7 +37,7 @@ def day(named: date, window: Window) -> tuple[datetime, datetime]:
     """Return where a day begins and ends in UTC: as daily windows have it, else from midnight to midnight in UTC."""
     if isinstance(window, Daily):
         found = window.day(named)
-        return _EPOCH + found.start * _MICROSECOND, _EPOCH + found.end * _MICROSECOND
+        return from_micros(found.start), from_micros(found.end)
     start = datetime.combine(named, time(), tzinfo=UTC)
     return start, start + timedelta(days=1)
 

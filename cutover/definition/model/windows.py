@@ -9,13 +9,14 @@ Source:
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import date, datetime, time, timedelta
 from itertools import pairwise
 from typing import ClassVar, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cutover.definition.model.durations import LONGEST_DAYS, MICROSECONDS, parse_duration
 from cutover.errors import DefinitionError
+from cutover.timestamps import from_micros, to_micros
 
 FOREVER = 2**62
 """Later than the end of every window: the watermark once all input is in."""
@@ -26,7 +27,6 @@ EARLIEST = -30_610_224_000_000_000
 LATEST = 221_845_392_000_000_000
 """9000-01-01T00:00:00Z, where event time ends: every engine can still write the end of a window around it."""
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 
@@ -111,7 +111,7 @@ class Daily:
 
     def intervals(self, event_micros: int) -> tuple[Interval, ...]:
         """Return the one day that holds an event time."""
-        near = (_EPOCH + event_micros * _MICROSECOND).astimezone(ZoneInfo(self.zone)).date()
+        near = from_micros(event_micros).astimezone(ZoneInfo(self.zone)).date()
         starts = [self._start(near + timedelta(days=days)) for days in range(-2, 3)]
         days = (Interval(start, end) for start, end in pairwise(starts))
         return tuple(day for day in days if day.start <= event_micros < day.end)
@@ -132,7 +132,7 @@ class Daily:
     def _start(self, day: date) -> int:
         # `fold=0`: of a time that is shown twice the first; one that is skipped by the clock before the change.
         wall = datetime.combine(day, time()) + self.offset_micros * _MICROSECOND
-        return (wall.replace(tzinfo=ZoneInfo(self.zone)) - _EPOCH) // _MICROSECOND
+        return to_micros(wall.replace(tzinfo=ZoneInfo(self.zone)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ A loss is recorded by an explicit step (`cutover accept-loss`) before the stream
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Literal, Self
 
 from cutover.definition.compile.fingerprint import result_fingerprint
@@ -14,6 +14,7 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.control import control_tables
 from cutover.lake.control.versions import Version
 from cutover.settings import Settings
+from cutover.timestamps import from_micros, to_micros
 
 Kind = Literal["gap", "anew"]
 Starts = tuple[int, int]  # window starts [from, to), microseconds
@@ -127,14 +128,8 @@ def _read(settings: Settings, pipeline: str, fingerprint: str) -> tuple[Loss, ..
 
 
 def _moment(micros: int | None) -> datetime | None:
-    if micros is None:
-        return None
-    seconds, rest = divmod(micros, 1_000_000)
-    return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest)
+    return None if micros is None else from_micros(micros)
 
 
 def _micros(moment: datetime | None) -> int | None:
-    if moment is None:
-        return None
-    whole = moment.replace(microsecond=0)
-    return round(whole.timestamp()) * 1_000_000 + moment.microsecond
+    return None if moment is None else to_micros(moment)

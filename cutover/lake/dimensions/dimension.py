@@ -9,7 +9,6 @@ import duckdb
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from cutover.clock import micros
 from cutover.definition.compile.types import row_types
 from cutover.definition.model.lookups import DIMENSIONS, Lookup
 from cutover.definition.model.pipeline import Pipeline
@@ -22,6 +21,7 @@ from cutover.lake.tables.schemas import spark_type
 from cutover.records.parsing import limits
 from cutover.records.reference.lookups import Rows
 from cutover.settings import Settings
+from cutover.timestamps import to_micros
 
 VIEW = "dimension"
 
@@ -126,7 +126,7 @@ def plain(dimension: Dimension) -> Rows:
 
 def _plain(value: Any) -> Any:
     """Return a time in microseconds since 1970, as the parser does; any other value as it is."""
-    return micros(value) if isinstance(value, datetime) else value
+    return to_micros(value) if isinstance(value, datetime) else value
 
 
 def spark_uri(dimension: Dimension) -> str:

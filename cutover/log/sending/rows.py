@@ -4,7 +4,6 @@ import csv
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -18,7 +17,6 @@ from cutover.log.sending.lines import MAX_LINE, read_lines
 
 MAX_DIGITS = 32  # of a time; no longer number is one
 MAX_MESSAGE = 8 * 1024 * 1024
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,17 +210,6 @@ def _object(path: Path, number: int, line: bytes) -> dict[str, Any]:
     if not isinstance(found, dict):
         _refuse(path, number, f"one JSON object, got {type(found).__name__}")
     return found
-
-
-def to_micros(written: str) -> int:
-    """Return an ISO 8601 time in microseconds since 1970; without a zone it is UTC.
-
-    Raises:
-        ValueError: It is not one.
-    """
-    found = datetime.fromisoformat(written)
-    zoned = found if found.tzinfo is not None else found.replace(tzinfo=UTC)
-    return (zoned - EPOCH) // timedelta(microseconds=1)
 
 
 def _refuse(path: Path, line: int, what: str) -> NoReturn:

@@ -8,8 +8,8 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
-from cutover.definition.model.instants import EPOCH
 from cutover.definition.model.schema import decimal_parts
+from cutover.timestamps import EPOCH
 
 SEED = 42
 LONG_DIGITS = 18  # a decimal of so many is hashed as a bigint

@@ -9,10 +9,10 @@ from cutover.definition.model.durations import MICROSECONDS
 from cutover.definition.model.instants import ISO_TIMESTAMP
 from cutover.definition.model.windows import EARLIEST, FOREVER, LATEST
 from cutover.errors import DefinitionError
+from cutover.timestamps import from_micros, to_micros
 
 _CLOCK = re.compile(r"(-?)([0-9]{1,6}):([0-5][0-9])(?::([0-5][0-9])(?:[.]([0-9]{1,6}))?)?")
 _INFINITE = {"-inf": -FOREVER, "+inf": FOREVER, "inf": FOREVER}
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 
@@ -51,7 +51,7 @@ def write(micros: int, style: Style) -> str:
     if abs(micros) == FOREVER or micros in {EARLIEST, LATEST}:
         return "-inf" if micros < 0 else "+inf"
     if style is Style.DATE:
-        return (_EPOCH + micros * _MICROSECOND).isoformat().replace("+00:00", "Z")
+        return from_micros(micros).isoformat().replace("+00:00", "Z")
     seconds, fraction = divmod(abs(micros), MICROSECONDS["second"])
     minutes, second = divmod(seconds, 60)
     text = f"{'-' if micros < 0 else ''}{minutes // 60:02}:{minutes % 60:02}:{second:02}"
@@ -70,7 +70,7 @@ def _read(text: str) -> ScenarioTime | None:
     try:
         found = datetime.fromisoformat(text)
         moment = found if found.tzinfo else found.replace(tzinfo=UTC)
-        return ScenarioTime((moment - _EPOCH) // _MICROSECOND, Style.DATE)
+        return ScenarioTime(to_micros(moment), Style.DATE)
     except (ValueError, OverflowError):
         return None
 

@@ -9,12 +9,12 @@ that the ledger calls a duplicate is taken for one.
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from cutover.definition.model.instants import EPOCH
 from cutover.log.kafka import RawRecord
 from cutover.records.classes import Class
 from cutover.records.parsing.limits import MAX_MICROS
 from cutover.records.reference import UncountedPair
 from cutover.records.reference.parse import parse
+from cutover.timestamps import to_micros
 from reconcile.verify.facts.facts import Twin
 from reconcile.verify.facts.segments import Segment
 from reconcile.verify.facts.source import ALL_ROWS, Source
@@ -92,4 +92,4 @@ def _forgotten(source: Source) -> int:
 
 def _plain(name: Any) -> Any:
     """Return an id as plain Python has it: a time in microseconds."""
-    return round((name - EPOCH).total_seconds() * 1_000_000) if hasattr(name, "tzinfo") else name
+    return to_micros(name) if hasattr(name, "tzinfo") else name

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cutover.timestamps import parse_micros
 from reconcile.judgement import lifecycle, records
 from reconcile.judgement.records import RecordedComparison
 
@@ -132,7 +133,7 @@ def test_rows_of_a_run_that_was_never_recorded_open_nothing() -> None:
     [
         pytest.param({}, True, id="inside"),
         pytest.param({"said": RANGE}, False, id="of a range"),
-        pytest.param({"unjudged": f"[[{records.micros('2026-01-01T02:00:00Z')}, {2**62}]]"}, False, id="left out"),
+        pytest.param({"unjudged": f"[[{parse_micros('2026-01-01T02:00:00Z')}, {2**62}]]"}, False, id="left out"),
     ],
 )
 def test_a_window_is_judged_by_whole_comparisons_that_do_not_leave_it_out(
@@ -140,4 +141,4 @@ def test_a_window_is_judged_by_whole_comparisons_that_do_not_leave_it_out(
 ) -> None:
     (line,) = records.lines([row(5, **changes)])
 
-    assert line.judged(records.micros("2026-01-01T03:00:00Z")) is expected
+    assert line.judged(parse_micros("2026-01-01T03:00:00Z")) is expected
