@@ -17,7 +17,12 @@ FILES = [
 ]
 MOST_FILES = 12
 MOST_ROOMS = 3
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "runbooks").glob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs" / "runbooks").glob("*.md")),
+]
 NAMED = re.compile(r"(?<![\w/.<*-])((?:cutover|streaming|batch|reconcile|infra|tests|dags)/[\w/.-]*\w/?)")
 
 
