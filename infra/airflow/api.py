@@ -1,10 +1,12 @@
 """A small client of Airflow's REST API: enough to trigger a run, watch it, and ask how Airflow is."""
 
-import contextlib
 import time
+import uuid
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
+
+from tenacity import Retrying, retry_if_exception_type, retry_if_result, stop_after_attempt, wait_fixed
 
 from cutover.errors import CutoverError
 
@@ -17,6 +19,8 @@ POLL_SECONDS = 1.0
 PATIENCE = 5
 UNAUTHORIZED = 401
 UNKNOWN = 404
+EXISTS = 409
+BROKEN = 500
 
 
 class AirflowError(CutoverError):
@@ -80,8 +84,13 @@ class Api:
         Raises:
             AirflowError: There is no such DAG, or it does not take this `conf`.
         """
-        body = {"logical_date": None, "conf": dict(conf or {})}
-        return str(self.post(f"dags/{quote(dag_id)}/dagRuns", body)["dag_run_id"])
+        run_id = f"manual__{uuid.uuid4()}"  # named by us: asked twice, the run is there once
+        body = {"dag_run_id": run_id, "logical_date": None, "conf": dict(conf or {})}
+        path = f"dags/{quote(dag_id)}/dagRuns"
+        answer = self._send("POST", path, json=body)
+        if answer.status_code != EXISTS:
+            self._refuse("POST", path, answer)
+        return run_id
 
     def state(self, dag_id: str, run_id: str) -> str:
         """Return the state of a run: queued, running, success, failed."""
@@ -100,7 +109,7 @@ class Api:
             AirflowError: It has not ended in time.
         """
         deadline = time.monotonic() + within
-        while (state := self._state_when_busy(dag_id, run_id)) not in FINAL:
+        while (state := self.state(dag_id, run_id)) not in FINAL:
             if time.monotonic() > deadline:
                 msg = f"Run `{run_id}` of `{dag_id}`: expected an end within {within:.0f} s, got state {state}.\n"
                 raise AirflowError(msg + f"Hint: {self.address}/dags/{dag_id}/runs/{run_id}")
@@ -109,28 +118,33 @@ class Api:
             time.sleep(POLL_SECONDS)
         return state
 
-    def _state_when_busy(self, dag_id: str, run_id: str) -> str:
-        """Return the state, asking again when the one database behind the API is locked for a while."""
-        for _ in range(PATIENCE):
-            with contextlib.suppress(AirflowError):
-                return self.state(dag_id, run_id)
-            time.sleep(POLL_SECONDS)
-        return self.state(dag_id, run_id)
-
     def _ask(self, method: str, path: str, **arguments: Any) -> dict[str, Any]:
         answer = self._send(method, path, **arguments)
-        if not answer.is_success:
-            msg = f"Airflow at {self.address}: {method} {path}: expected 2xx, got {answer.status_code}: "
-            raise AirflowError(msg + answer.text[:500])
+        self._refuse(method, path, answer)
         value = answer.json() if answer.content else {}
         return value if isinstance(value, dict) else {"value": value}
 
+    def _refuse(self, method: str, path: str, answer: "httpx.Response") -> None:
+        if not answer.is_success:
+            msg = f"Airflow at {self.address}: {method} {path}: expected 2xx, got {answer.status_code}: "
+            raise AirflowError(msg + answer.text[:500])
+
     def _send(self, method: str, path: str, **arguments: Any) -> "httpx.Response":
+        """Return the answer; ask again where there is none, or where Airflow's one database was locked for a while.
+
+        Every request of ours may be made twice: it asks, says how something shall be, or makes something by its name.
+        """
+        again = Retrying(
+            retry=retry_if_exception_type(self._failure) | retry_if_result(lambda found: found.status_code >= BROKEN),
+            stop=stop_after_attempt(PATIENCE),
+            wait=wait_fixed(POLL_SECONDS),
+            retry_error_callback=lambda last: last.outcome.result() if last.outcome is not None else None,
+        )
         try:
-            answer = self._authorized(method, path, **arguments)
+            answer: httpx.Response = again(self._authorized, method, path, **arguments)
             if answer.status_code == UNAUTHORIZED:  # the token expired
                 self._token = None
-                answer = self._authorized(method, path, **arguments)
+                answer = again(self._authorized, method, path, **arguments)
         except self._failure as error:
             msg = f"Airflow at {self.address}: expected an answer to {method} {path}, got {error}."
             raise AirflowError(msg + "\nHint: `cutover status` shows what runs; `cutover up` starts it.") from error
@@ -139,6 +153,8 @@ class Api:
     def _authorized(self, method: str, path: str, **arguments: Any) -> "httpx.Response":
         if self._token is None:
             answer = self._http.post("/auth/token", json=self._login)
+            if answer.status_code >= BROKEN:
+                return answer
             if not answer.is_success:
                 msg = f"Airflow at {self.address}: expected a token for `{self._login['username']}`, "
                 raise AirflowError(msg + f"got {answer.status_code}.\nHint: the passwords file was changed since.")

@@ -1,0 +1,92 @@
+import json
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
+
+import pytest
+
+from infra.airflow import api as airflow_api
+from infra.airflow.api import AirflowError, Api
+
+
+NONE = "-"
+
+
+class Airflow(HTTPServer):
+    """Answers as it was told, one status after the other, then well; keeps what it was asked."""
+
+    statuses: list[int]
+    asked: list[tuple[str, str, dict[str, object]]]
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Airflow
+
+    def _answer(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))) or "{}")
+        is_login = self.path == "/auth/token"
+        status = 201 if is_login or not self.server.statuses else self.server.statuses.pop(0)
+        if not is_login:
+            self.server.asked.append((self.command, self.path, body))
+        self.send_response(status)
+        self.end_headers()
+        self.wfile.write(json.dumps({"access_token": "x", "state": "success", **body}).encode())
+
+    do_GET = do_POST = do_PATCH = _answer  # noqa: N815 -- the names of http.server
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def airflow(monkeypatch: pytest.MonkeyPatch) -> Iterator[Airflow]:
+    monkeypatch.setattr(airflow_api, "POLL_SECONDS", 0.01)
+    server = Airflow(("127.0.0.1", 0), Handler)
+    server.statuses, server.asked = [], []
+    thread = Thread(target=server.serve_forever)
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture
+def client(airflow: Airflow) -> Api:
+    return Api(f"http://127.0.0.1:{airflow.server_port}", user="me", password=NONE)
+
+
+def test_a_locked_database_is_asked_again(airflow: Airflow, client: Api) -> None:
+    airflow.statuses = [500, 500]
+
+    assert client.patch("dags/a", {"is_paused": False}) == {"access_token": "x", "state": "success", "is_paused": False}
+    assert len(airflow.asked) == 3
+
+
+def test_what_stays_broken_is_said(airflow: Airflow, client: Api) -> None:
+    airflow.statuses = [503] * 9
+
+    with pytest.raises(AirflowError, match="GET dags/a: expected 2xx, got 503"):
+        client.get("dags/a")
+
+
+def test_a_run_whose_answer_was_lost_is_started_once(airflow: Airflow, client: Api) -> None:
+    airflow.statuses = [500, 409]
+
+    run_id = client.trigger("a", {"epoch": 3})
+
+    assert [body["dag_run_id"] for _, _, body in airflow.asked] == [run_id, run_id]
+
+
+def test_a_run_that_is_refused_is_no_run(airflow: Airflow, client: Api) -> None:
+    airflow.statuses = [404]
+
+    with pytest.raises(AirflowError, match="POST dags/a/dagRuns: expected 2xx, got 404"):
+        client.trigger("a")
+
+
+def test_nobody_there_is_said_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(airflow_api, "POLL_SECONDS", 0.01)
+
+    with pytest.raises(AirflowError, match="`cutover up` starts it"):
+        Api("http://127.0.0.1:1", user="me", password=NONE).get("dags/a")
