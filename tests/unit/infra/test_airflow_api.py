@@ -8,7 +8,6 @@ import pytest
 from infra.airflow import api as airflow_api
 from infra.airflow.api import AirflowError, Api
 
-
 NONE = "-"
 
 
