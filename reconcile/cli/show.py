@@ -6,13 +6,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from cutover.cells import visible
 from cutover.log.topic_partitions import format_number
 from cutover.settings import Settings
 from reconcile.attribution.explain import Explanation
 from reconcile.result.codec import Scalar
 from reconcile.result.outcome import Difference, Reconciliation, Verdict
-from reconcile.result.text import counts, format_signed, number, share, when
+from reconcile.result.text import counts, format_signed, message, number, share, when
 
 _STYLES = {Verdict.CONSISTENT: "green", Verdict.EXPLAINED: "green", Verdict.DIVERGED: "red"}
 _CELLS_SHOWN = 10
@@ -132,4 +131,4 @@ def _key(values: list[Scalar]) -> str:
 
 
 def _safe(text: str) -> str:
-    return escape(visible(text))
+    return escape(message(text))

@@ -44,7 +44,7 @@ def _environment() -> Environment:
 
 def _shown(value: Any) -> Any:
     """Make control characters visible in whatever a template writes that is not markup of ours."""
-    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+    return text.message(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _view(original: Reconciliation) -> dict[str, Any]:

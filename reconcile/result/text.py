@@ -23,6 +23,11 @@ def number(value: Scalar) -> str:
     return text.replace("-", MINUS)
 
 
+def message(text: str) -> str:
+    """Return a message of ours on one line, control characters of data in it as their escapes."""
+    return visible(text.replace("\nHint: ", " Hint: "))
+
+
 def counts(found: Mapping[str, int]) -> str:
     """Return counts by name in brackets after a blank, ` (3 lost, 1 stale)`; nothing if there are none."""
     return f" ({', '.join(f'{count:,} {name}' for name, count in found.items())})" if found else ""

@@ -4,8 +4,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from cutover.cells import visible
 from cutover.lake.integrity.scrub import Scrubbed
+from reconcile.result.text import message
 from reconcile.verify.model import Checked, CheckState, Verification
 
 _WORDS = {
@@ -66,4 +66,4 @@ def _lines(one: Checked) -> list[str]:
 
 
 def _safe(text: str) -> str:
-    return escape(visible(text))
+    return escape(message(text))

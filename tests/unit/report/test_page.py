@@ -292,3 +292,12 @@ def test_comparison_without_losses_does_not_speak_of_them() -> None:
     assert (
         "lost" not in page.render(flights()).split("<main>")[0].lower().replace("lost+found", "").split("</style>")[1]
     )
+
+
+def test_hint_of_a_message_is_read_as_words() -> None:
+    result = flights()
+    breach = SealBreach(code="foreign", message="Table `t`: got an UPDATE.\nHint: `RESTORE` undoes it.")
+
+    html = page.render(replace(result, seal=replace(result.seal, breaches=(breach,))))
+
+    assert "got an UPDATE. Hint: `RESTORE` undoes it." in html
