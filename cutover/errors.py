@@ -9,13 +9,16 @@ class CutoverError(Exception):
     Args:
         message: The sentence. A hint goes on a line of its own (`\nHint: ...`).
         runbook: Name of the page in `docs/runbooks/` that says what to do, if there is one.
+
+    Attributes:
+        text: The message as it was given; `str()` of a failure names the page on a line behind it.
     """
 
     exit_code: ClassVar[int] = 2
 
     def __init__(self, message: str, *, runbook: str | None = None) -> None:
         super().__init__(message if runbook is None else f"{message}\nRunbook: docs/runbooks/{runbook}.md")
-        self.runbook = runbook
+        self.text, self.runbook = message, runbook
 
 
 class DefinitionError(CutoverError):

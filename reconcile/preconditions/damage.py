@@ -44,15 +44,14 @@ def beyond(name: str, error: duckdb.Error) -> SealBreach | None:
 
 def breach_of(error: LakeError) -> SealBreach:
     """Return the breach of a table that refused to be opened."""
-    breach = unreadable(str(error), error.file if isinstance(error, FileDamagedError) else None)
+    breach = unreadable(error.text, error.file if isinstance(error, FileDamagedError) else None)
     broken = error.runbook == "EpochHistoryBroken"
     return replace(breach, code="history", runbook=error.runbook) if broken else breach
 
 
 def unreadable(message: str, file: str | None = None) -> SealBreach:
     """Return the breach of a table that cannot be read."""
-    text = message.split("\nRunbook:", maxsplit=1)[0]
-    return SealBreach(code="unreadable", message=text, runbook=RUNBOOK, file=file)
+    return SealBreach(code="unreadable", message=message, runbook=RUNBOOK, file=file)
 
 
 def _files(table: DeltaTable) -> Iterator[tuple[Path, dict[str, Any]]]:

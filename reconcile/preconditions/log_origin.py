@@ -4,6 +4,7 @@ A table that is whole says nothing of a log that was put back from a copy: what 
 can read again. While a stream refuses to go on for that, nothing is said of its windows, closed ones included.
 """
 
+import re
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -49,7 +50,7 @@ def ask(settings: Settings, pipeline: Pipeline) -> LogAnswer:
         _refuse(pipeline, LogClient(settings), newest, accepted, same_log.recorded_history(version.uri))
     except LogError as error:
         if error.runbook in STANDS:
-            return LogAnswer(breach=_breach(str(error), str(error.runbook)))
+            return LogAnswer(breach=_breach(error.text, str(error.runbook)))
         return _of_driver(settings, pipeline, accepted, str(error).splitlines()[0])
     return LogAnswer()
 
@@ -107,4 +108,4 @@ def _mute(found: DriverState) -> str | None:
 
 
 def _breach(text: str, runbook: str) -> SealBreach:
-    return SealBreach(code="log_changed", message=text.split("\nHint:", maxsplit=1)[0], runbook=runbook)
+    return SealBreach(code="log_changed", message=re.split("\n(?:Hint|Runbook):", text, maxsplit=1)[0], runbook=runbook)

@@ -173,13 +173,12 @@ def _verification(facts: VerifyFacts, checks: Mapping[str, Checked], seconds: fl
 
 def _unreadable(pipeline: Pipeline, names: Sequence[str], error: CutoverError, seconds: float) -> Verification:
     """Return that nothing can be judged, for one reason."""
-    text = str(error).split("\nRunbook:", maxsplit=1)[0]
-    why = text.split("\n", maxsplit=1)[0]
+    why = error.text.split("\n", maxsplit=1)[0]
     checks = {
         name: Checked(name=name, title=CHECKS[name].module.TITLE, state=CheckState.NOT_PROVABLE, why=why)
         for name in names
     }
-    return Verification(pipeline=pipeline.name, checks=checks, error=text, runbook=error.runbook, seconds=seconds)
+    return Verification(pipeline=pipeline.name, checks=checks, error=error.text, runbook=error.runbook, seconds=seconds)
 
 
 def _logged(found: Verification) -> Verification:

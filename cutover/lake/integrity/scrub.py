@@ -69,7 +69,7 @@ def scrub(settings: Settings, pipeline: Pipeline, *, most: int | None = PIECE) -
         try:
             delta.check(table, [action])
         except checksums.FileDamagedError as error:
-            damaged.append(str(error).split("\nRunbook:", maxsplit=1)[0])
+            damaged.append(error.text)
         size, files, last = size + int(action["size_bytes"]), files + 1, place
     is_whole = files == len(left or listed)
     note.parent.mkdir(parents=True, exist_ok=True)

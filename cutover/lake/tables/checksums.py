@@ -62,14 +62,13 @@ class FileDamagedError(LakeError):
     def __init__(self, message: str, *, file: str) -> None:
         super().__init__(message, runbook="TableUnreadable")
         self.file = file  # relative to the table's folder
-        self._message = message
 
     def holding(self, held: str) -> "FileDamagedError":
         """Return the error that says what the file held, too; of no words itself."""
         if not held:
             return self
         named = f"file `{self.file}`"
-        return FileDamagedError(self._message.replace(named, f"{named} ({held})", 1), file=self.file)
+        return FileDamagedError(self.text.replace(named, f"{named} ({held})", 1), file=self.file)
 
 
 def name_of(path: str) -> Name | None:

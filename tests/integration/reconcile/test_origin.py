@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from cutover.errors import LogError
 from cutover.settings import Settings
 from reconcile.result.outcome import Verdict
 from reconcile.run import reconcile
@@ -25,12 +26,13 @@ def ended(settings: Settings, **changes: object) -> None:
 @pytest.mark.parametrize("runbook", ["LogDataLost", "TopicIdentityChanged"])
 def test_stream_that_stands_for_its_log_is_not_comparable(settings: Settings, runbook: str) -> None:
     write(settings, lake_of(CLEAN))
-    ended(settings, runbook=runbook)
+    ended(settings, runbook=runbook, error=str(LogError(f"{SAID}.\nHint: accept it.", runbook=runbook)))
 
     result = reconcile(settings, PIPELINE)
 
     assert (result.verdict, result.exit_code, result.runbook) == (Verdict.NOT_COMPARABLE, 2, runbook)
     assert SAID in result.sentence
+    assert "Runbook" not in result.sentence
 
 
 @pytest.mark.parametrize("changes", [{"runbook": "StreamNotRunning"}, {"state": "RUNNING", "runbook": None}])
