@@ -82,7 +82,7 @@ def test_epochs_that_overflow_hold_the_rows_of_plain_ones(
         brought.append(made.num_rows)
         return made
 
-    monkeypatch.setattr(aggregate, "collected", collected)
+    monkeypatch.setattr(aggregate, "collect_partials", collected)
     driver.run(overflowing, pipeline, until="drain")
 
     assert max(brought, default=0) <= overflowing.stream.overflow_rows + 1  # what the driver ever held
