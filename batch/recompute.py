@@ -22,7 +22,7 @@ from cutover import probe as probes
 from cutover.clock import Clock, SystemClock
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.ranges import touched_range
-from cutover.definition.model.windows import Sessions
+from cutover.definition.windows.sessions import Sessions
 from cutover.engine import queries, spark
 from cutover.errors import DefinitionError, LakeError
 from cutover.events import log
@@ -80,12 +80,8 @@ def run(  # noqa: PLR0913 -- what to compute, and what a test hands in
     """
     spark.configuration(settings)
     wanted = wanted_range(start, end)
-    if wanted is not None and isinstance(pipeline.window, Sessions):
-        msg = f"Range of windows of `{pipeline.name}`: expected none with sessions, which may lie across its ends."
-        raise DefinitionError(msg + "\nHint: without `--from` and `--to` all sessions that changed are computed.")
-    if wanted is not None and not isinstance(pipeline.window, Sessions):
-        first, last = touched_range(pipeline.window, wanted)
-        wanted = (first, last)
+    if wanted is not None:
+        wanted = _touched(pipeline, wanted)
     if current_stage(settings, pipeline) is Stage.KAPPA:
         log.info("batch_skipped", pipeline=pipeline.name, stage=Stage.KAPPA.value)
         return None
@@ -96,6 +92,15 @@ def run(  # noqa: PLR0913 -- what to compute, and what a test hands in
         log.warning("batch_begins_anew", pipeline=pipeline.name, why="settings in force changed", runbook="SealBroken")
         with open_run(settings, pipeline, epoch, wanted, CLOCK, anew=anew, judging=changed.digest) as work:
             return recompute(work, probe, CLOCK)
+
+
+def _touched(pipeline: Pipeline, wanted: Range) -> Range:
+    """Return the range of the windows that a range touches."""
+    if isinstance(pipeline.window, Sessions):
+        msg = f"Range of windows of `{pipeline.name}`: expected none with sessions, which may lie across its ends."
+        raise DefinitionError(msg + "\nHint: without `--from` and `--to` all sessions that changed are computed.")
+    first, last = touched_range(pipeline.window, wanted)
+    return first, last
 
 
 def recompute(work: RunContext, probe: probes.Probe, clock: Clock) -> BatchRun:

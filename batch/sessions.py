@@ -19,7 +19,8 @@ from batch.plan.dirty import RunPlan
 from batch.read import index, scan
 from batch.read.scan import HOURS
 from batch.windows import frozen_before, whole_from
-from cutover.definition.model.windows import LATEST, Sessions
+from cutover.definition.windows.sessions import Sessions
+from cutover.definition.windows.window_fn import LATEST
 from cutover.lake.batch_runs import Incomplete, Range
 from cutover.lake.paths import batch_uri
 from cutover.lake.tables import delta

@@ -6,7 +6,7 @@ from batch.context import RunContext
 from batch.plan import dirty, retention
 from batch.plan.dirty import PlanBounds, RunPlan
 from batch.read import index
-from cutover.definition.model.windows import Aligned
+from cutover.definition.windows.window_fn import AlignedWindowFn
 from cutover.events import log
 from cutover.lake.batch_runs import EXPIRED, Incomplete
 from cutover.lake.control.losses import is_touched
@@ -16,7 +16,7 @@ from cutover.records.parsing import limits
 from cutover.records.reading.scan import Offsets
 
 
-def plan_windows(work: RunContext, window: Aligned, offsets: Offsets) -> tuple[RunPlan, tuple[Incomplete, ...]]:
+def plan_windows(work: RunContext, window: AlignedWindowFn, offsets: Offsets) -> tuple[RunPlan, tuple[Incomplete, ...]]:
     """Return the run's plan, and every window that is known to have lost records.
 
     Args:

@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime
 
 from cutover.definition.model.ranges import day as day_of
 from cutover.definition.model.ranges import moment
-from cutover.definition.model.windows import Window
+from cutover.definition.windows.window_fn import WindowFn
 from cutover.errors import DefinitionError
 
 
@@ -19,7 +19,7 @@ class RunRange:
 
 
 def requested_range(
-    params: Mapping[str, object], window: Window, *, run_type: str, logical_date: datetime | None
+    params: Mapping[str, object], window: WindowFn, *, run_type: str, logical_date: datetime | None
 ) -> RunRange:
     """Return the range of one run.
 
@@ -60,5 +60,5 @@ def _parse_day(text: str) -> date:
         raise DefinitionError(msg) from error
 
 
-def _parse_time(name: str, text: str | None, window: Window) -> datetime | None:
+def _parse_time(name: str, text: str | None, window: WindowFn) -> datetime | None:
     return None if text is None else moment(text, window, of=f"Run of the batch path, parameter `{name}`")

@@ -12,7 +12,7 @@ from cutover import events
 from cutover.clock import Clock, SystemClock
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.windows import EARLIEST, FOREVER, LATEST, Sessions, oldest
+from cutover.definition.windows.window_fn import EARLIEST, FOREVER, LATEST
 from cutover.errors import DefinitionError, LakeError
 from cutover.lake.batch_runs import Range
 from cutover.lake.control import pins, versions
@@ -221,8 +221,7 @@ def open_range(pipeline: Pipeline, watermark: int | None) -> tuple[Range, ...]:
         return ((EARLIEST, FOREVER),)
     if last >= LATEST:
         return ()
-    window = pipeline.window
-    return ((last + 1 if isinstance(window, Sessions) else oldest(window, last).start, FOREVER),)
+    return ((pipeline.window.start_after(last), FOREVER),)
 
 
 def _asked(start: datetime | None, end: datetime | None) -> str | None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from cutover.definition.model.windows import Aligned, Interval, newest
+from cutover.definition.windows.window_fn import AlignedWindowFn, Interval, newest
 from cutover.lake.batch_runs import Range
 
 Labelled = tuple[str, Interval]  # what becomes of a window
@@ -26,7 +26,7 @@ class TouchedWindow:
 class PlanBounds:
     """What bounds a run: time at the cut, the wanted range, and what the log can no longer give."""
 
-    window: Aligned
+    window: AlignedWindowFn
     closed: int | None  # windows that end by then are closed, microseconds; None: no window is
     wanted: Range | None = None  # None: every dirty window
     expired: Callable[[int], bool] = lambda _: False  # window start -> a record of it has left the log
@@ -118,7 +118,7 @@ def _whole(labels: Sequence[Labelled], horizon: PlanBounds) -> Range | None:
     return None if any(label != "compute" for label in within) else (first, end)
 
 
-def _holds_a_window(window: Aligned, first: int, end: int) -> bool:
+def _holds_a_window(window: AlignedWindowFn, first: int, end: int) -> bool:
     earliest = newest(window, first)
     if earliest.start < first:
         earliest = newest(window, window.following(earliest.start))

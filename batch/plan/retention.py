@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.windows import Sessions, newest, oldest
 from cutover.lake.batch_runs import EXPIRED, LOST, BatchRun, Incomplete
 from cutover.lake.control.losses import Loss, Starts
 from cutover.records.parsing import limits
@@ -72,24 +71,19 @@ def whole_from(starts: Sequence[int], gaps: Mapping[int, int], pipeline: Pipelin
 
 def frozen(before: int, pipeline: Pipeline) -> Incomplete:
     """Return the entry that stands for every window that starts before a time."""
-    # A session that starts before it touches the moment before it; what touches a stretch of time counts as in it.
-    last_end = before - 1 if isinstance(pipeline.window, Sessions) else newest(pipeline.window, before - 1).end
-    return Incomplete(window_start=limits.MIN_MICROS, window_end=last_end, reason=EXPIRED)
+    return Incomplete(window_start=limits.MIN_MICROS, window_end=pipeline.window.last_end(before), reason=EXPIRED)
 
 
 def lost_windows(starts: Starts, pipeline: Pipeline) -> Incomplete:
     """Return the entry that stands for the windows touched by recorded losses, by their starts `[from, to)`."""
-    last_end = starts[1] - 1 if isinstance(pipeline.window, Sessions) else newest(pipeline.window, starts[1] - 1).end
-    return Incomplete(window_start=starts[0], window_end=last_end, reason=LOST)
+    return Incomplete(window_start=starts[0], window_end=pipeline.window.last_end(starts[1]), reason=LOST)
 
 
 def frozen_before(entry: Incomplete, pipeline: Pipeline) -> int:
     """Return the time that `frozen` was given; the beginning of time for any other entry."""
     if entry.window_start != limits.MIN_MICROS or entry.reason != EXPIRED:
         return limits.MIN_MICROS
-    if isinstance(pipeline.window, Sessions):
-        return entry.window_end + 1
-    return pipeline.window.following(oldest(pipeline.window, entry.window_end - 1).start)
+    return pipeline.window.start_after(entry.window_end)
 
 
 def _whole(found: Mapping[int, int | None], gaps: Mapping[int, int]) -> bool:

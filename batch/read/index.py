@@ -16,7 +16,7 @@ from batch.plan.dirty import TouchedWindow
 from batch.plan.retention import is_outdated
 from cutover.definition.compile.fingerprint import batch_fingerprint
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.windows import Interval
+from cutover.definition.windows.window_fn import Interval
 from cutover.engine import queries
 from cutover.errors import LogError
 from cutover.lake import batch_runs

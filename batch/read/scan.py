@@ -8,7 +8,8 @@ import pyarrow as pa
 from batch.cut import BatchCut
 from batch.staging import Staging
 from cutover.definition.model.pipeline import Pipeline, SameDefinition
-from cutover.definition.model.windows import Fixed, Sessions
+from cutover.definition.windows.sessions import Sessions
+from cutover.definition.windows.sliding import Fixed
 from cutover.lake.tables.schemas import BATCH_INDEX, batch_ledger_schema, partial_schema
 from cutover.records import duplicates
 from cutover.records.classes import Class

@@ -13,11 +13,11 @@ from batch.staging import Staging
 from cutover.definition.compile.fingerprint import batch_sql
 from cutover.definition.compile.types import column_types
 from cutover.definition.model.pipeline import Pipeline, Sql
-from cutover.definition.model.windows import Interval
+from cutover.definition.windows.window_fn import Interval
 from cutover.errors import DefinitionError
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import batch_schema
-from cutover.records import duplicates, windowing
+from cutover.records import duplicates
 from cutover.records.classes import Class
 from cutover.records.classify import future_sql
 from cutover.records.enrich import Dimensions
@@ -132,7 +132,7 @@ def _inside(result: "DataFrame", pipeline: Pipeline, windows: Sequence[Interval]
 
     wanted = pa.array([window.start for window in windows], pa.int64())
     starts = F.broadcast(result.sparkSession.createDataFrame(pa.table({"_start": wanted})))
-    floor = windowing.sql_of(pipeline.window, "unix_micros(window_start)").start
+    floor = pipeline.window.starts_sql("unix_micros(window_start)").start
     return result.join(starts, F.expr(f"coalesce({floor}, {windows[0].start}L)") == F.col("_start"), "left_semi")
 
 

@@ -13,7 +13,7 @@ def measure(bench: Bench) -> Figure:
     kind = windows.Kind(
         name="sliding",
         title="Sliding windows: 60 a row",
-        window="Sliding(size=600_000_000, every=10_000_000)",
+        window="Sliding(size='10 minutes', every='10 seconds')",
         theirs=lambda: batch_windows.sliding("10 minutes", "10 seconds"),
         sent=events.stream_of,
         events=EVENTS,

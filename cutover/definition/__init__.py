@@ -23,7 +23,10 @@ from cutover.definition.model.triggers import (
     Sequence,
     Until,
 )
-from cutover.definition.model.windows import Daily, Fixed, Global, Sessions, Sliding
+from cutover.definition.windows.all_time import Global
+from cutover.definition.windows.calendar import Daily
+from cutover.definition.windows.sessions import Sessions
+from cutover.definition.windows.sliding import Fixed, Sliding
 
 __all__ = [
     "Accumulation",

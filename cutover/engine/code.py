@@ -11,6 +11,8 @@ import types
 from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
 
+from cutover.definition.windows.window_fn import WindowFn
+
 SHARED = (
     "cutover.definition.compile.compiled",
     "cutover.definition.compile.fingerprint",
@@ -30,7 +32,7 @@ SHARED = (
     "cutover.definition.measures.places",
     "cutover.definition.measures.spread",
     "cutover.definition.measures.states",
-    "cutover.definition.model.durations",
+    "cutover.durations",
     "cutover.definition.model.instants",
     "cutover.definition.model.joins",
     "cutover.definition.model.lateness",
@@ -39,7 +41,9 @@ SHARED = (
     "cutover.definition.model.record_ids",
     "cutover.definition.model.schema",
     "cutover.definition.model.topic",
-    "cutover.definition.model.windows",
+    "cutover.definition.windows.sessions",
+    "cutover.definition.windows.sliding",
+    "cutover.definition.windows.window_fn",
     "cutover.lake.dimensions.frames",
     "cutover.lake.dimensions.joined_versions",
     "cutover.lake.dimensions.rejoin",
@@ -60,13 +64,18 @@ SHARED = (
     "cutover.records.reading.scan",
     "cutover.records.reading.segments",
     "cutover.records.watermark",
-    "cutover.records.windowing",
     "cutover.timestamps",
 )
 """What both paths and the reconciler judge records by."""
 
 _PLAIN = (str, bytes, int, float, type(None), type(...))
 _UNSEEN = frozenset({"__doc__", "__module__", "__annotations__", "__dict__", "__weakref__", "__dataclass_fields__"})
+
+
+def of_window(window: WindowFn) -> tuple[str, ...]:
+    """Return the modules that a window's kind is made of, sorted; another kind's are no matter of its definition."""
+    modules = (kind.__module__ for kind in type(window).__mro__)
+    return tuple(sorted({name for name in modules if name.startswith("cutover.")}))
 
 
 def hashes(modules: Iterable[str] = SHARED) -> dict[str, str]:

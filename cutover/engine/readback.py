@@ -37,7 +37,7 @@ def of_process(pipeline: Pipeline) -> InForce:
     """Return what this process judges and folds with, without a JVM: `code`, `duckdb`, `records`, `versions`."""
     return InForce(
         {
-            "code": code.hashes(),
+            "code": code.hashes({*code.SHARED, *code.of_window(pipeline.window)}),
             "duckdb": _duckdb(),
             "records": _records(pipeline),
             "versions": {"python": platform.python_version(), **{name: version(name) for name in _PACKAGES}},

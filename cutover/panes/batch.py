@@ -4,7 +4,8 @@ from bisect import bisect_right
 from collections.abc import Sequence
 
 from cutover.definition.measures.kinds import Measure
-from cutover.definition.model.windows import Interval, Sessions, merge_sessions
+from cutover.definition.windows.sessions import merge_sessions
+from cutover.definition.windows.window_fn import Interval
 from cutover.panes.model import InputRow, Key, Outcome, Pane, Setting, Timing, in_order
 from cutover.panes.watermarks import all_in
 from cutover.records.reference.measures import finish, value_of
@@ -63,7 +64,7 @@ def _start(window: Interval) -> int:
 
 def _sessions(setting: Setting) -> dict[Key, tuple[Interval, ...]]:
     """Return the sessions of every key; none of other windows."""
-    if not isinstance(setting.window, Sessions):
+    if not setting.window.merges:
         return {}
     alone: dict[Key, list[Interval]] = {}
     for row in setting.rows:

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from cutover.definition.model.windows import FOREVER
+from cutover.definition.windows.window_fn import FOREVER
 from cutover.panes.model import InputRow, Setting, WatermarkStep
 from cutover.panes.watermarks import estimate_watermark, steps
 

@@ -7,7 +7,8 @@ from operator import add
 from typing import Any
 
 from cutover.definition.model.triggers import Accumulation, Trigger
-from cutover.definition.model.windows import Interval, merge_sessions
+from cutover.definition.windows.sessions import merge_sessions
+from cutover.definition.windows.window_fn import Interval
 from cutover.panes.machine import Ended, Machine, TriggerMoment, merge
 from cutover.panes.model import Key, Pane, Timing, has_passed, in_order
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from cutover.definition.measures.kinds import Measure
 from cutover.definition.model.triggers import Accumulation, Trigger
-from cutover.definition.model.windows import FOREVER, Interval, Sessions, Window
+from cutover.definition.windows.sessions import Window
+from cutover.definition.windows.window_fn import FOREVER, Interval
 
 Key = Hashable  # of a scenario a text, a whole number or None; of a pipeline what its column holds, a tuple of several
 
@@ -61,7 +62,7 @@ class Setting:
     @property
     def is_sessions(self) -> bool:
         """Return whether windows of a key merge."""
-        return isinstance(self.window, Sessions)
+        return self.window.merges
 
 
 class Timing(StrEnum):

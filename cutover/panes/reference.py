@@ -7,7 +7,7 @@ Source:
 from dataclasses import dataclass, field
 from functools import partial
 
-from cutover.definition.model.windows import FOREVER, Interval
+from cutover.definition.windows.window_fn import FOREVER, Interval
 from cutover.panes import tally
 from cutover.panes.board import Board
 from cutover.panes.course import Comes, Ends, course

@@ -3,7 +3,8 @@
 from bisect import bisect_left, bisect_right, insort
 from dataclasses import dataclass, field
 
-from cutover.definition.model.windows import LATEST, Interval, touch
+from cutover.definition.windows.sessions import touch
+from cutover.definition.windows.window_fn import LATEST, Interval
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ Source:
 
 from collections.abc import Sequence
 
-from cutover.definition.model.windows import FOREVER
+from cutover.definition.windows.window_fn import FOREVER
 from cutover.panes.model import Estimator, Ideal, InputRow, Setting, Watermark, WatermarkStep
 
 

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.record_ids import oldest_remembered
-from cutover.definition.model.windows import Sliding
-from cutover.records import windowing
+from cutover.definition.windows.sliding import SlidingWindows
 from cutover.records.classes import Class
 from cutover.records.closing import grace
 from cutover.records.columns import select
@@ -36,7 +35,7 @@ def classify_records(
         duplicate: Spark SQL over the columns of `parsed`, never null: whether a record that could count has a twin
             that counts instead.
         by_slice: Of sliding windows, a record that counts in all of its windows gets one row instead, of class
-            accepted, whose `window_start` and `window_end` are those of its slice (`windowing.slice_of`).
+            accepted, whose `window_start` and `window_end` are those of its slice (`WindowFn.slice_micros`).
 
     Returns:
         The columns given, and `_class string` (of `Class`), `window_start timestamp`, `window_end timestamp` (UTC,
@@ -45,7 +44,7 @@ def classify_records(
         sum counts each record once.
     """
     rules = _Rules(pipeline=pipeline, watermark=watermark_micros, duplicate=duplicate)
-    length = windowing.slice_of(pipeline.window) if by_slice else None
+    length = pipeline.window.slice_micros if by_slice else None
     windows = _with_windows(parsed, rules, length)
     columns = [f"`{name}`" for name in parsed.columns if name not in _ONCE]
     return select(
@@ -103,16 +102,16 @@ def _with_windows(parsed: "DataFrame", rules: _Rules, length: int | None) -> "Da
     """Add `__start`, `__end` (bigint, null without a window), `__newest` and, of slices, `__whole`; a row for each."""
     window = rules.pipeline.window
     known = select(parsed, "*", "IF(_filtered, NULL, unix_micros(_event_time)) AS __event")
-    sql, end = windowing.sql_of(window, "__event"), windowing.end_of(window, "__start", "__event")
+    sql, end = window.starts_sql("__event"), window.end_sql("__start", "__event")
     if sql.back is None:
         begun = select(known, "*", f"{sql.start} AS __start", "true AS __newest")
         return select(begun, "*", f"{end} AS __end")
     # Newest first, so that position 0 is the newest; a record without a window keeps its row, with position null.
     starts = f"sequence({sql.start}, {sql.start} - {sql.back}, {-sql.every}L)"
-    if length is not None and isinstance(window, Sliding):
-        oldest = windowing.end_of(window, f"{sql.start} - {sql.back}", "__event")
+    if length is not None and isinstance(window, SlidingWindows):
+        oldest = window.end_sql(f"{sql.start} - {sql.back}", "__event")
         known = select(known, "*", f"{rules.whole(oldest)} AS __whole")
-        starts = f"IF(__whole, array({windowing.slice_start('__event', window, length)}), {starts})"
+        starts = f"IF(__whole, array({window.slice_start_sql('__event')}), {starts})"
         end = f"IF(__whole, __start + {length}L, {end})"
     begun = select(known, "*", f"posexplode_outer({starts}) AS (__position, __start)")
     return select(begun, "*", "coalesce(__position, 0) = 0 AS __newest", f"{end} AS __end")

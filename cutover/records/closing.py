@@ -8,13 +8,12 @@ until the watermark is beyond that end, a further gap and the allowed lateness: 
 
 from cutover.definition.model.lateness import Lateness
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.windows import Sessions, Window
+from cutover.definition.windows.window_fn import WindowFn
 
 
-def closing(window: Window, lateness: Lateness, end: int) -> int:
+def closing(window: WindowFn, lateness: Lateness, end: int) -> int:
     """Return the first watermark at which a window that ends at a time is closed, microseconds."""
-    further = window.gap_micros + 1 if isinstance(window, Sessions) else 0
-    return end + further + lateness.allowed_micros
+    return end + window.closes_after + lateness.allowed_micros
 
 
 def closed_by(pipeline: Pipeline, watermark: int | None) -> int | None:
@@ -33,4 +32,4 @@ def grace(pipeline: Pipeline) -> int:
 
     A row's own window: of sessions that of the row alone.
     """
-    return pipeline.lateness.allowed_micros + (1 if isinstance(pipeline.window, Sessions) else 0)
+    return pipeline.lateness.allowed_micros + pipeline.window.late_after

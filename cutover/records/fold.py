@@ -6,7 +6,6 @@ from cutover.definition.compile import compiled
 from cutover.definition.measures import doubles
 from cutover.definition.measures.states import StateColumn
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.windows import Sessions
 from cutover.records import join_pairs
 from cutover.records.classes import Class
 
@@ -33,7 +32,7 @@ def fold_sql(pipeline: Pipeline, relation: str, *, keep: Sequence[str] = (Class.
     classes = ", ".join(f"'{Class(name)}'" for name in keep)
     rows = f"SELECT * FROM {relation} AS partials WHERE _class IN ({classes})"  # noqa: S608 -- names are checked
     window, group = _quoted(WINDOW), _quoted((*WINDOW, *pipeline.key))
-    if isinstance(pipeline.window, Sessions):
+    if pipeline.window.merges:
         rows = joined_sql(pipeline.key, f"({rows})")
         window, group = "min(window_start) AS window_start, max(window_end) AS window_end", _quoted(pipeline.key)
         group += f", {SESSION}"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from cutover.definition.compile import compiled
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.windows import Sessions
+from cutover.definition.windows.sessions import Sessions
 from cutover.records.classes import WITH_POSITIONS, Class
 from cutover.records.columns import aggregate, select
 
@@ -45,7 +45,7 @@ def aggregate_partials(
     bounds = dict(zip(WINDOW, ("min(window_start)", "max(window_end)"), strict=True))
     aggregates = {
         **{f"__state_{position}": state.create for position, state in enumerate(states)},
-        **(bounds if isinstance(pipeline.window, Sessions) else {}),
+        **(bounds if pipeline.window.merges else {}),
         "__n": "count(1)",
         "__unknown": "sum(_unknown)",
         **further,
@@ -76,7 +76,7 @@ def aggregate_partials(
 
 def _grouping(pipeline: Pipeline, by: tuple[str, ...]) -> list[str]:
     """Return what rows of `_inputs` are grouped by; rows of a session are joined further where they are folded."""
-    window = ("__stretch",) if isinstance(pipeline.window, Sessions) else WINDOW
+    window = ("__stretch",) if pipeline.window.merges else WINDOW
     keys = (f"__key_{position}" for position in range(len(pipeline.key)))
     return [*(f"__by_{name}" for name in by), "_class", *window, *keys, "__partition", "__position"]
 

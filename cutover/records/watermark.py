@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from cutover.definition.model.lateness import Lateness
-from cutover.definition.model.windows import Window, newest
+from cutover.definition.windows.window_fn import WindowFn, newest
 from cutover.records.closing import closing
 
 MICROS = 1_000_000
@@ -70,7 +70,7 @@ def advance(state: WatermarkState, seen: Observation, lateness: Lateness) -> Wat
     )
 
 
-def final_watermark(state: WatermarkState, window: Window, lateness: Lateness) -> int | None:
+def final_watermark(state: WatermarkState, window: WindowFn, lateness: Lateness) -> int | None:
     """Return the watermark that closes every window seen so far: its end and the allowed lateness are behind it."""
     if not state.max_event:
         return state.watermark

@@ -12,7 +12,7 @@ from itertools import zip_longest
 from typing import Any
 
 from cutover.definition.measures.kinds import Count, Sum
-from cutover.definition.model.windows import EARLIEST, FOREVER, LATEST
+from cutover.definition.windows.window_fn import EARLIEST, FOREVER, LATEST
 from cutover.panes.model import Dropped, Outcome, Pane, Waiting
 from cutover.scenarios.reading.file_form import DroppedForm, PaneForm, WaitingForm
 from cutover.scenarios.reading.scenario import Expected, Scenario

@@ -15,7 +15,7 @@ from typing import NoReturn
 from markupsafe import Markup
 
 from cutover import svg
-from cutover.definition.model.windows import EARLIEST, FOREVER, LATEST
+from cutover.definition.windows.window_fn import EARLIEST, FOREVER, LATEST
 from cutover.errors import DefinitionError
 from cutover.panes.model import Estimator, Ideal, InputRow, Key, Outcome, Pane
 from cutover.scenarios import ruler

@@ -1,6 +1,6 @@
 """Round moments for an axis of a picture, as a scenario writes its times."""
 
-from cutover.definition.model.durations import MICROSECONDS
+from cutover.durations import MICROSECONDS
 from cutover.scenarios.reading.times import Style, write
 
 _SECOND, _MINUTE, _HOUR, _DAY = (MICROSECONDS[name] for name in ("second", "minute", "hour", "day"))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.windows import Interval, Sessions
+from cutover.definition.windows.window_fn import Interval
 from cutover.records.classes import Class
 from cutover.records.reference import ResultRow
 from cutover.records.reference.place import Placed, fold_records
@@ -140,7 +140,7 @@ class _Finder:
     """Finds the place that a record belongs to."""
 
     def __init__(self, pipeline: Pipeline, places: Sequence[Place]) -> None:
-        self._sessions = isinstance(pipeline.window, Sessions)
+        self._sessions = pipeline.window.merges
         self._of_key: dict[Key, list[Place]] = {}
         self._exact = {(place.one.start, place.key): place for place in places}
         for place in places:

@@ -15,7 +15,6 @@ import duckdb
 import pyarrow as pa
 
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.windows import Sessions
 from cutover.engine.in_force import InForce
 from cutover.lake import batch_runs
 from cutover.lake.batch_runs import BatchRun
@@ -120,7 +119,7 @@ def _suspects(
 ) -> list[_Suspects]:
     differing_groups(sides.connection, sides.layout, BATCH, stage(len(sides.merged)), into="suspected")
     runs = _runs(settings, pipeline, evidence)
-    if isinstance(pipeline.window, Sessions):
+    if pipeline.window.merges:
         _refuse_sessions(pipeline, sides, recorded, runs)
         return []
     windows = sides.connection.execute(

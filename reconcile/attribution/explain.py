@@ -10,7 +10,7 @@ from typing import Any
 import duckdb
 
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.windows import Interval, Sessions, newest
+from cutover.definition.windows.window_fn import Interval, newest
 from cutover.errors import DefinitionError, LakeError
 from cutover.lake.tables.delta import identifier
 from cutover.settings import Settings
@@ -153,7 +153,7 @@ def _same_key(sides: Sides, pipeline: Pipeline, key: Sequence[str | None]) -> st
 def _asked(sides: Sides, pipeline: Pipeline, window: datetime, key: str) -> _Asked:
     at = to_micros(window)
     row = f"epoch_us(window_start) = {at} AND {key}"
-    if not isinstance(pipeline.window, Sessions):
+    if not pipeline.window.merges:
         return _Asked(row=row, ledger=row, counted=row, one=newest(pipeline.window, at))
     holds = f"{at} BETWEEN epoch_us(window_start) AND epoch_us(window_end)"
     query = f"SELECT DISTINCT epoch_us(window_start), epoch_us(window_end) FROM {MEMBERS} WHERE {holds} AND {key}"
@@ -188,7 +188,7 @@ def _explained(
         values=_values(pipeline, sides, asked.row, (streaming or {}, batch or {}), state=state),
         rows=rows,
         counted=_counted(sides, asked.counted),
-        sessions=_sessions(sides, asked) if isinstance(pipeline.window, Sessions) else (),
+        sessions=_sessions(sides, asked) if pipeline.window.merges else (),
     )
 
 

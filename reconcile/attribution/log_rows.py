@@ -17,7 +17,7 @@ import pyarrow as pa
 from cutover.definition.model.instants import UNITS
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.topic import Topic
-from cutover.definition.model.windows import Interval, Sessions
+from cutover.definition.windows.window_fn import Interval
 from cutover.lake import batch_runs
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.paths import batch_uri
@@ -153,13 +153,6 @@ def event_time(value: bytes | None, topic: Topic) -> int | None:
     except UnfitError:
         return None
     return given * UNITS[topic.time_format] if isinstance(given, int) and not isinstance(given, bool) else None
-
-
-def stretch_of(pipeline: Pipeline, one: Interval) -> Interval:
-    """Return the stretch of event time that holds every record of a window; of a session also those that would join."""
-    if isinstance(pipeline.window, Sessions):
-        return Interval(one.start - pipeline.window.gap_micros, one.end + 1)
-    return one
 
 
 def _merged(stretches: Sequence[Interval]) -> list[Interval]:

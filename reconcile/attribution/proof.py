@@ -20,7 +20,7 @@ import duckdb
 import pyarrow as pa
 
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.windows import Interval, Sessions, newest
+from cutover.definition.windows.window_fn import Interval, newest
 from cutover.errors import LakeError, LogError
 from cutover.lake.dimensions.rejoin import Rejoin
 from cutover.lake.tables.delta import identifier, literal
@@ -198,7 +198,7 @@ class Proof:
         earliest = log.earliest(run.topic)
         by_stretch: dict[Interval, list[Place]] = {}
         for place in new:
-            by_stretch.setdefault(log_rows.stretch_of(self.pipeline, place.one), []).append(place)
+            by_stretch.setdefault(self.pipeline.window.event_range(place.one), []).append(place)
         stretches = sorted(by_stretch)
         for portion in log_rows.portions(self.settings, self.pipeline, sides.connection, run, stretches):
             inside = [place for n in portion.stretches for place in by_stretch[stretches[n]]]
@@ -262,7 +262,7 @@ def _columns(sides: Sides) -> list[str]:
 def _places(sides: Sides, pipeline: Pipeline) -> dict[int, Place]:
     """Return the places of `asked_places` by their numbers."""
     keys = "".join(f", a.{identifier(name)}" for name in pipeline.key)
-    if not isinstance(pipeline.window, Sessions):
+    if not pipeline.window.merges:
         rows = sides.connection.execute(f"SELECT __place, epoch_us(a.window_start), 0{keys} FROM {_ASKED} a").fetchall()
         return {int(n): Place(newest(pipeline.window, start), tuple(map(plain, key))) for n, start, _, *key in rows}
     component = sides.layout.place[0]

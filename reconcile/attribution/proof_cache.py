@@ -11,7 +11,7 @@ from importlib.metadata import version
 
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.windows import Interval
+from cutover.definition.windows.window_fn import Interval
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.control import control_tables
 from cutover.records.reference import ResultRow

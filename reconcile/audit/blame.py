@@ -9,7 +9,6 @@ import duckdb
 
 from cutover.definition.compile import compiled
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.windows import Sessions
 from cutover.lake.tables.delta import identifier
 from reconcile.comparison.layout import Value, agreement_of, value_of
 
@@ -82,7 +81,7 @@ def _measures(
 def _columns(pipeline: Pipeline) -> dict[str, str]:
     """Return results and states with the expression that they come from: a state tells what a result may hide."""
     found = {name: str(measure.expression) for name, measure in pipeline.measures.items()}
-    if isinstance(pipeline.window, Sessions):  # it follows from the rows, as they do
+    if pipeline.window.merges:  # it follows from the rows, as they do
         found["window_end"] = _of_rows(pipeline)
     for state in compiled.states(pipeline):
         found.setdefault(state.column, found.get(state.column.rpartition("__")[0], state.create))

@@ -17,7 +17,7 @@ from datetime import datetime
 import duckdb
 
 from cutover.definition.model.pipeline import Pipeline, SameDefinition
-from cutover.definition.model.windows import Interval, Sessions, newest
+from cutover.definition.windows.window_fn import Interval
 from cutover.engine import queries
 from cutover.lake.batch_runs import EXPIRED, LOST, Range
 from cutover.lake.control.losses import touched_windows
@@ -102,7 +102,7 @@ def open_sides(
 def _choose(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, stages: int, judged: str) -> None:
     """Make both sides of what is judged, and `windows`: all that there are to judge, of sessions their components."""
     sides = {BATCH: "batch_table"} | {stage(number): f"all_{number}" for number in range(stages)}
-    if isinstance(pipeline.window, Sessions):
+    if pipeline.window.merges:
         components.make(connection, pipeline, list(sides.values()))
         connection.execute(f"CREATE TEMP VIEW windows AS SELECT DISTINCT window_start, window_end FROM {MEMBERS}")
         for name, whole in sides.items():
@@ -143,7 +143,7 @@ def _fold_further(
     moved, before = f"moved_{number}", f"all_{number - 1}"
     source = f"stream_log WHERE _class = {delta.literal(classes[-1])}"
     # A late row may join sessions on both sides of it, so all of its key are folded anew.
-    alone = () if isinstance(pipeline.window, Sessions) else ("window_start",)
+    alone = () if pipeline.window.merges else ("window_start",)
     keys = [identifier(name) for name in (*alone, *pipeline.key)]
     connection.execute(f"CREATE TEMP TABLE {moved} AS SELECT DISTINCT {', '.join(keys)} FROM {source}")
     if not has_moved(connection, number):
@@ -167,7 +167,7 @@ def _layout(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, *, same: 
     described = connection.execute(f"DESCRIBE {stage(0)}").fetchall()
     types = {str(row[0]): str(row[1]) for row in described}
     keys = ("window_start", *pipeline.key)
-    sessions = isinstance(pipeline.window, Sessions)
+    sessions = pipeline.window.merges
     aside = {*keys, COMPONENT, *pipeline.measures, *(() if sessions else ("window_end",))}
     rest = [name for name in types if name not in aside] if same else []
     summed = {*additive(pipeline), "_n"}
@@ -210,9 +210,7 @@ def _by_reason(pipeline: Pipeline, evidence: SealEvidence) -> dict[str, list[Ran
         reason: [(entry.window_start, entry.window_end) for entry in evidence.run.incomplete if entry.reason == reason]
         for reason in (LOST, EXPIRED)
     }
-    window = pipeline.window
-    sessions = isinstance(window, Sessions)
-    lost = [(a, b - 1 if sessions else newest(window, b - 1).end) for a, b in touched_windows(evidence.losses)]
+    lost = [(a, pipeline.window.last_end(b)) for a, b in touched_windows(evidence.losses)]
     return {
         LOST: [*lost, *gone[LOST], *evidence.delivered.never],
         DOUBLED: list(evidence.delivered.twice),
@@ -244,7 +242,7 @@ def _unjudged(
     connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, evidence: SealEvidence, judged: str
 ) -> tuple[Range, ...]:
     """Return the ranges whose differences stay as they were: those not judged; of sessions what they really reach."""
-    if not isinstance(pipeline.window, Sessions):
+    if not pipeline.window.merges:
         return uncovered_ranges(pipeline, evidence)
     query = f"SELECT epoch_us(window_start), epoch_us(window_end) + 1 FROM windows WHERE NOT ({judged}) ORDER BY 1, 2"
     return tuple((start, end) for start, end in connection.execute(query).fetchall())

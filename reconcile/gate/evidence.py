@@ -10,7 +10,7 @@ from typing import Any
 
 from cutover.definition.compile.fingerprint import batch_fingerprint, result_fingerprint
 from cutover.definition.model.pipeline import Pipeline, Policy
-from cutover.definition.model.windows import newest
+from cutover.definition.windows.window_fn import newest
 from cutover.errors import LogError
 from cutover.lake.control import control_tables, losses, versions
 from cutover.lake.control.losses import Loss

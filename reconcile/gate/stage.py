@@ -10,10 +10,10 @@ from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.pipeline import Pipeline
 from cutover.events import log
 from cutover.lake.control import control_tables
+from cutover.lake.control.signature import reason, user
 from cutover.lake.control.stages import current_stage
 from cutover.probe import Probe, silent
 from cutover.settings import Settings
-from cutover.signature import reason, user
 from reconcile.gate import evidence as evidence_of
 from reconcile.gate.decide import GateDecision, GateEvidence, Move, decide
 

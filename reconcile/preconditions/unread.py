@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.windows import Aligned, Interval, Sessions, merge_sessions
+from cutover.definition.windows.sessions import Sessions, merge_sessions
+from cutover.definition.windows.window_fn import AlignedWindowFn, Interval
 from cutover.engine import queries
 from cutover.lake.batch_runs import BatchRun, Range
 from cutover.lake.paths import batch_uri
@@ -51,7 +52,7 @@ def windows(
     return _joined(found, pipeline.window)
 
 
-def _joined(windows: Sequence[Interval], window: Aligned) -> tuple[Range, ...]:
+def _joined(windows: Sequence[Interval], window: AlignedWindowFn) -> tuple[Range, ...]:
     """Return windows that follow one another as one range: first start, last end."""
     found: list[Range] = []
     following = None

@@ -11,7 +11,7 @@ from rich.table import Table
 from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.windows import Aligned, Sessions, newest
+from cutover.definition.windows.window_fn import WindowFn, newest
 from cutover.lake.control.losses import Loss
 from cutover.log.topic_partitions import format_number
 from cutover.records.parsing import limits
@@ -94,7 +94,7 @@ def _windows(loss: Loss, pipeline: Pipeline) -> str:
     if loss.windows is None:
         return "none"
     first, end = loss.windows
-    if isinstance(pipeline.window, Sessions):
+    if pipeline.window.merges:
         begin = "anything" if first == limits.MIN_MICROS else format_micros(first)
         return f"all that touch {begin} to {format_micros(end - 1)}"
     last = format_micros(newest(pipeline.window, end - 1).start)
@@ -103,9 +103,9 @@ def _windows(loss: Loss, pipeline: Pipeline) -> str:
     return f"{format_micros(first)} to {last} ({_count(pipeline.window, first, end):,}), by start"
 
 
-def _count(window: Aligned, first: int, end: int) -> int:
+def _count(window: WindowFn, first: int, end: int) -> int:
     """Return how many windows begin in `[first, end)`; one begins at `first`."""
     found = 0
     while first < end:
-        first, found = window.following(first), found + 1
+        first, found = window.end_of_starts(first), found + 1
     return found

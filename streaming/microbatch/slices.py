@@ -13,11 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.windows import Sliding
+from cutover.definition.windows.sliding import SlidingWindows
 from cutover.engine import queries
 from cutover.lake.tables.schemas import partial_schema
 from cutover.records.classes import Class
-from cutover.records.windowing import slice_of
 from cutover.settings import Settings
 from streaming.compaction.merge import merged_sql
 
@@ -27,7 +26,7 @@ MOST = 20
 
 def are_of(pipeline: Pipeline) -> bool:
     """Return whether a pipeline's records are aggregated by slice: of a join the rows of both sides are kept."""
-    return slice_of(pipeline.window) is not None and pipeline.join is None
+    return pipeline.window.slice_micros is not None and pipeline.join is None
 
 
 def open_slices(rows: pa.Table, pipeline: Pipeline, settings: Settings) -> pa.Table | None:
@@ -45,7 +44,7 @@ def open_slices(rows: pa.Table, pipeline: Pipeline, settings: Settings) -> pa.Ta
     window, schema, limit = pipeline.window, partial_schema(pipeline), settings.stream.overflow_rows
     is_accepted = pc.equal(rows["_class"], Class.ACCEPTED.value)
     rest = rows.filter(pc.invert(is_accepted))
-    if not isinstance(window, Sliding) or (rows.num_rows - rest.num_rows) * window.most > MOST * limit:
+    if not isinstance(window, SlidingWindows) or (rows.num_rows - rest.num_rows) * window.most > MOST * limit:
         return None
     with queries.connect(queries.Bounds(memory=settings.stream.fold_memory, home=settings.home)) as connection:
         connection.register("found", rows.filter(is_accepted))
@@ -55,14 +54,14 @@ def open_slices(rows: pa.Table, pipeline: Pipeline, settings: Settings) -> pa.Ta
     return pa.concat_tables([made.cast(schema), rest]) if made.num_rows + rest.num_rows <= limit else None
 
 
-def _opened_sql(window: Sliding) -> str:
+def _opened_sql(window: SlidingWindows) -> str:
     """Return the query of the rows `found`, those of slices once for each of their windows."""
     start = "epoch_us(window_start)"
     into = f"(({start} - {window.offset}) % {window.every} + {window.every}) % {window.every}"
     newest = f"{start} - {into}"
     oldest = f"{newest} - (({window.size - 1} - {into}) // {window.every}) * {window.every}"
     starts = f"unnest(generate_series({newest}, {oldest}, {-window.every}))"
-    is_slice = f"epoch_us(window_end) - {start} = {slice_of(window)}"
+    is_slice = f"epoch_us(window_end) - {start} = {window.slice_micros}"
     opened = f"SELECT *, {starts} AS __start FROM found WHERE {is_slice}"
     bounds = f"make_timestamptz(__start) AS window_start, make_timestamptz(__start + {window.size}) AS window_end"
     return (

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.triggers import Trigger
-from cutover.definition.model.windows import FOREVER, Interval, Sessions
+from cutover.definition.windows.window_fn import FOREVER, Interval
 from cutover.panes.board import Board
 from cutover.panes.held import Arrival, Contents, Held, Rules
 from cutover.panes.model import Key, Pane
@@ -57,7 +57,7 @@ class PaneOperator:
             Rules(
                 trigger=trigger,
                 accumulation=pipeline.accumulation,
-                is_sessions=isinstance(pipeline.window, Sessions),
+                is_sessions=pipeline.window.merges,
                 value=lambda contents: contents or nothing,
             )
         )

@@ -17,7 +17,7 @@ from deltalake import DeltaTable
 
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.triggers import Accumulation, Trigger
-from cutover.definition.model.windows import Interval
+from cutover.definition.windows.window_fn import Interval
 from cutover.engine import queries
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import epoch_log_schema

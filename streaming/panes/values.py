@@ -8,7 +8,8 @@ import pyarrow.compute as pc
 
 from cutover.definition.compile import compiled
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.windows import Interval, Sessions, touch
+from cutover.definition.windows.sessions import touch
+from cutover.definition.windows.window_fn import Interval
 from cutover.engine import queries
 from cutover.lake.tables.schemas import partial_schema
 from cutover.panes.held import Arrival, Contents
@@ -80,7 +81,7 @@ def state_columns(partial: Partial, pipeline: Pipeline) -> dict[str, Any]:
 
 def merge_arrivals(found: Iterable[Arrival], pipeline: Pipeline) -> list[Arrival]:
     """Return arrivals with those of one window and key as one (of sessions: those that touch), by end, start, key."""
-    touches = touch if isinstance(pipeline.window, Sessions) else Interval.__eq__
+    touches = touch if pipeline.window.merges else Interval.__eq__
     by_key: dict[Key, list[Arrival]] = {}
     for one in found:
         by_key.setdefault(one.key, []).append(one)

@@ -9,12 +9,12 @@ from deltalake import DeltaTable
 
 from cutover.clock import Clock
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.windows import Sessions
 from cutover.engine import queries
 from cutover.errors import CutoverError, LakeError, LogError
 from cutover.events import log
 from cutover.lake.control import control_tables, losses, versions
 from cutover.lake.control.losses import Kind, Loss, Starts
+from cutover.lake.control.signature import reason, user
 from cutover.lake.control.versions import Version
 from cutover.lake.epochs import offset_gaps
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
@@ -24,7 +24,6 @@ from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import log_of, topics_of
 from cutover.settings import Settings
-from cutover.signature import reason, user
 from cutover.timestamps import to_micros
 from streaming.process.heartbeat import folder
 from streaming.process.lock import only_driver
@@ -205,7 +204,7 @@ def _windows_since(pipeline: Pipeline, epochs: EpochLog, first: int) -> Starts |
         row = connection.execute(query, [first]).fetchone()
     if row is None or row[0] is None:
         return None
-    return row[0], row[2] if isinstance(pipeline.window, Sessions) else pipeline.window.following(row[1])
+    return row[0], row[2] if pipeline.window.merges else pipeline.window.end_of_starts(row[1])
 
 
 def _refusal(

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.windows import Sessions, newest, oldest
 from cutover.lake.control.losses import Starts
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.epochs.offset_gaps import Hole
@@ -149,12 +148,8 @@ def windows(pipeline: Pipeline, watermark: int | None, newest_log_time: int) -> 
     """
     window, latest = pipeline.window, newest_log_time + pipeline.lateness.max_ahead_micros
     last_final = closed_by(pipeline, watermark)
-    if isinstance(window, Sessions):  # of a row alone: to touch one of these is to be touched
-        end = newest(window, latest).end + 1
-        first = limits.MIN_MICROS if last_final is None else last_final + 1
-    else:
-        end = window.following(newest(window, latest).start)
-        first = limits.MIN_MICROS if last_final is None else oldest(window, last_final).start  # it ends after that
+    end = window.end_of_starts(latest)
+    first = limits.MIN_MICROS if last_final is None else window.start_after(last_final)
     return (first, end) if first < end else None
 
 

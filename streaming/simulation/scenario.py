@@ -8,7 +8,7 @@ from cutover.definition.measures.kinds import Avg, Count, Measure
 from cutover.definition.model.lateness import Lateness
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.topic import Topic
-from cutover.definition.model.windows import Interval
+from cutover.definition.windows.window_fn import Interval
 from cutover.engine import queries
 from cutover.errors import DefinitionError, LakeError
 from cutover.lake.epochs.epoch_log import EpochLog

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from cutover.definition.model.lateness import Lateness
-from cutover.definition.model.windows import FOREVER
+from cutover.definition.windows.window_fn import FOREVER
 from cutover.errors import LakeError
 from cutover.panes.course import Comes, Ends, course
 from cutover.panes.model import InputRow, Setting

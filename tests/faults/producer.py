@@ -9,7 +9,7 @@ from typing import Literal
 from confluent_kafka import KafkaError, Message, Producer
 
 from cutover.definition import Pipeline
-from cutover.definition.model.windows import newest
+from cutover.definition.windows.window_fn import newest
 from reconcile.verify.oracle import OracleRecord, append
 from tests.integration.streaming.rig import MINUTE, NOON, Event
 

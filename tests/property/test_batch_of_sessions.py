@@ -23,7 +23,8 @@ from batch.read.scan import AGAIN, FIRST, LAST, SCAN
 from batch.staging import Staging
 from batch.write.replace import replace_windows
 from cutover.definition import Count, Lateness, Pipeline, Sessions, Sum, Topic
-from cutover.definition.model.windows import Interval, merge_sessions
+from cutover.definition.windows.sessions import merge_sessions
+from cutover.definition.windows.window_fn import Interval
 from cutover.engine import queries
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.control.versions import Version

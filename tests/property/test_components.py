@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from batch.read.scan import HOURS
 from cutover.definition import Count, Pipeline, Policy, Sessions, Sum, Topic
 from cutover.definition.compile.fingerprint import lateness_fingerprint, result_fingerprint
-from cutover.definition.model.windows import Interval, merge_sessions
+from cutover.definition.windows.sessions import merge_sessions
+from cutover.definition.windows.window_fn import Interval
 from cutover.lake.batch_runs import EXPIRED, BatchRun, Incomplete
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.log.kafka import RawRecord

@@ -27,14 +27,14 @@ from cutover.definition import (
     Repeat,
     RepeatUntil,
     Sessions,
-    Sliding,
     Sum,
     Until,
 )
 from cutover.definition import Sequence as InTurn
 from cutover.definition.measures.kinds import Measure
 from cutover.definition.model.triggers import Trigger
-from cutover.definition.model.windows import FOREVER, Interval, Window
+from cutover.definition.windows.sliding import SlidingWindows
+from cutover.definition.windows.window_fn import FOREVER, Interval, WindowFn
 from cutover.panes import batch, reference
 from cutover.panes.model import (
     Estimator,
@@ -66,7 +66,7 @@ ROWS = st.lists(
 ).map(tuple)
 WINDOWS = st.one_of(
     st.builds(
-        lambda every, more, offset: Sliding(
+        lambda every, more, offset: SlidingWindows(
             size=(every + more) * MILLISECOND, every=every * MILLISECOND, offset=offset
         ),
         st.integers(1, 30),
@@ -106,7 +106,7 @@ def watermarks(draw: st.DrawFn) -> Watermark:
 class Drawn:
     """Strategies of settings."""
 
-    windows: st.SearchStrategy[Window]
+    windows: st.SearchStrategy[WindowFn]
     triggers: st.SearchStrategy[Trigger]
     watermarks: st.SearchStrategy[Watermark]
 
@@ -167,7 +167,7 @@ def test_panes_and_retractions_telescope_to_the_batch_result_of_the_rows_that_we
 
 @given(setting=TO_THE_END.settings(Accumulation.RETRACTING))
 def test_rows_that_came_too_late_are_all_that_is_missing(setting: Setting) -> None:
-    if isinstance(setting.window, Sliding):
+    if isinstance(setting.window, SlidingWindows):
         setting = replace(setting, window=replace(setting.window, every=setting.window.size))
     outcome = reference.run(setting)
 

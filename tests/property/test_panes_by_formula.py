@@ -12,11 +12,12 @@ from cutover.definition import (
     Every,
     Global,
     Repeat,
-    Sliding,
     Sum,
 )
 from cutover.definition.model.triggers import Trigger
-from cutover.definition.model.windows import FOREVER, Window
+from cutover.definition.windows.sessions import Window
+from cutover.definition.windows.sliding import SlidingWindows
+from cutover.definition.windows.window_fn import FOREVER
 from cutover.panes import reference
 from cutover.panes.model import InputRow, Outcome, Setting, Watermark, WatermarkStep
 
@@ -113,12 +114,12 @@ def test_each_delay_shows_the_rows_up_to_its_end_and_begins_with_the_first_of_th
 def test_watermark_that_fires_always_shows_what_is_new_or_nothing(
     rows: tuple[InputRow, ...], size: int, passes: int
 ) -> None:
-    window = Sliding(size=size * MILLISECOND, every=size * MILLISECOND)
+    window = SlidingWindows(size=size * MILLISECOND, every=size * MILLISECOND)
     trigger = AtWatermark(early=AfterCount(2), late=AfterCount(1), always=True)
     outcome = run(rows, trigger, window, (WatermarkStep(processing_time=passes, watermark=FOREVER),))
 
-    for start in {window.starts(row.event_time)[0] for row in rows}:
-        inside = [row for row in rows if window.starts(row.event_time)[0] == start]
+    for start in {window.intervals(row.event_time)[0].start for row in rows}:
+        inside = [row for row in rows if window.intervals(row.event_time)[0].start == start]
         in_time = [row for row in inside if row.processing_time <= passes]
         pairs = [in_time[at : at + 2] for at in range(0, len(in_time) - 1, 2)]
         expected: list[object] = [(pair[-1].processing_time, total(pair), "early") for pair in pairs]
@@ -131,11 +132,11 @@ def test_watermark_that_fires_always_shows_what_is_new_or_nothing(
 
 @given(rows=ROWS, size=st.integers(1, 30), passes=TIMES)
 def test_watermark_shows_what_is_in_and_then_each_late_row(rows: tuple[InputRow, ...], size: int, passes: int) -> None:
-    window = Sliding(size=size * MILLISECOND, every=size * MILLISECOND)
+    window = SlidingWindows(size=size * MILLISECOND, every=size * MILLISECOND)
     outcome = run(rows, Repeat(AtWatermark()), window, (WatermarkStep(processing_time=passes, watermark=FOREVER),))
 
-    for start in {window.starts(row.event_time)[0] for row in rows}:
-        inside = [row for row in rows if window.starts(row.event_time)[0] == start]
+    for start in {window.intervals(row.event_time)[0].start for row in rows}:
+        inside = [row for row in rows if window.intervals(row.event_time)[0].start == start]
         in_time = [row for row in inside if row.processing_time <= passes]
         late = [row for row in inside if row.processing_time > passes]
         expected = [(passes, total(in_time), "on_time")] if in_time else []

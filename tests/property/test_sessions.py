@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cutover.definition import Count, Pipeline, Sessions, Sum, Topic, TopK
-from cutover.definition.model.windows import Interval, merge_sessions
+from cutover.definition.windows.sessions import merge_sessions
+from cutover.definition.windows.window_fn import Interval
 from cutover.lake.tables.schemas import partial_schema
 from cutover.records.fold import fold_sql
 from tests.support.depth import depth

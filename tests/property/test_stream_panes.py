@@ -4,7 +4,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cutover.definition import Accumulation, EachEpoch, Repeat, Sliding, Sum
+from cutover.definition import Accumulation, EachEpoch, Repeat, Sum
+from cutover.definition.windows.sliding import SlidingWindows
 from cutover.panes import reference
 from cutover.panes.model import InputRow, Setting, WatermarkStep
 from tests.property.test_panes import ANY
@@ -20,7 +21,7 @@ SETTINGS = st.sampled_from(Accumulation).flatmap(ANY.settings)
     setting=Setting(
         rows=(InputRow(event_time=-1, processing_time=-1, key="a", columns={"value": 3}),),
         measure=Sum("value"),
-        window=Sliding(size=1000, every=1000),
+        window=SlidingWindows(size=1000, every=1000),
         trigger=Repeat(EachEpoch()),
         accumulation=Accumulation.DISCARDING,
         watermark=(WatermarkStep(processing_time=-1, watermark=0),),  # closes the window before the epoch ends

@@ -13,7 +13,8 @@ import pyarrow as pa
 import pytest
 
 from cutover.definition import Count, Pipeline, Sessions, Sum, Topic
-from cutover.definition.model.windows import Interval, merge_sessions
+from cutover.definition.windows.sessions import merge_sessions
+from cutover.definition.windows.window_fn import Interval
 from cutover.records.fold import fold_sql, joined_sql
 from reconcile.comparison.diff import diff
 from reconcile.comparison.layout import Layout, Value

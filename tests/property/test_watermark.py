@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cutover.definition import Lateness
-from cutover.definition.model.windows import Sliding
+from cutover.definition.windows.sliding import SlidingWindows
 from cutover.records.watermark import Observation, WatermarkState, advance, final_watermark
 
 LATENESS = Lateness(out_of_orderness="2 seconds", idle_after="10 seconds")
@@ -122,11 +122,11 @@ def test_all_idle_holds(steps: Sequence[Step]) -> None:
 @settings(derandomize=True, deadline=None)
 @given(steps=steps_drawn, size=st.integers(1, 50), every=st.integers(1, 50))
 def test_final_watermark_closes_every_window_seen(steps: Sequence[Step], size: int, every: int) -> None:
-    window = Sliding(size=max(size, every), every=min(size, every))
+    window = SlidingWindows(size=max(size, every), every=min(size, every))
     last = states(steps)[-1][2] if steps else WatermarkState()
 
     final = final_watermark(last, window, LATENESS)
 
     for event in last.max_event.values():
         assert final is not None
-        assert all(start + window.size + LATENESS.allowed_micros <= final for start in window.starts(event))
+        assert all(start + window.size + LATENESS.allowed_micros <= final for start, _ in window.intervals(event))

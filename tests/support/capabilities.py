@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Literal
 
 from cutover.definition.measures.kinds import Measure
-from cutover.definition.model.windows import Sliding, Window
+from cutover.definition.windows.sliding import SlidingWindows
+from cutover.definition.windows.window_fn import WindowFn
 from cutover.panes.model import Setting
 
 Runner = Literal["reference", "streaming", "batch"]
@@ -36,9 +37,9 @@ def shown_setting(setting: Setting, *runners: Runner) -> None:
         shown(f"trigger: {name}", *runners)
 
 
-def kind_of(window: Window) -> str:
+def kind_of(window: WindowFn) -> str:
     """Return how the table of capabilities calls a window."""
-    if not isinstance(window, Sliding):
+    if not isinstance(window, SlidingWindows):
         return type(window).__name__.lower()
     offset = " with an offset" if window.offset else ""
     return ("fixed" if window.size == window.every else "sliding") + offset

@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from cutover.definition import Pipeline, Sessions
-from cutover.definition.model.windows import Interval, merge_sessions
+from cutover.definition.windows.sessions import merge_sessions
+from cutover.definition.windows.window_fn import Interval
 from cutover.log.kafka import RawRecord
 from cutover.records.classes import Class
 from cutover.records.reference import Result, ResultRow

@@ -20,13 +20,13 @@ from cutover.definition import (
     Pipeline,
     SelfJoin,
     Sessions,
-    Sliding,
     Sum,
     Topic,
 )
 from cutover.definition.measures.kinds import Measure
 from cutover.definition.model.joins import RIGHT, How
-from cutover.definition.model.windows import Window
+from cutover.definition.windows.sessions import Window
+from cutover.definition.windows.sliding import SlidingWindows
 from cutover.log.kafka import RawRecord
 
 MICROS = 1_000_000
@@ -175,8 +175,8 @@ def borders(draw: st.DrawFn, log: Sequence[RawRecord], *, most: int = 3) -> tupl
 WINDOWS: Mapping[str, tuple[Window, ...]] = {
     "fixed": (Fixed(hours=1), Fixed(minutes=20), Fixed(minutes=20, offset="7 minutes")),
     "sliding": (
-        Sliding(size=3_600 * MICROS, every=1_500 * MICROS),
-        Sliding(size=3_600 * MICROS, every=1_800 * MICROS, offset=420 * MICROS),
+        SlidingWindows(size=3_600 * MICROS, every=1_500 * MICROS),
+        SlidingWindows(size=3_600 * MICROS, every=1_800 * MICROS, offset=420 * MICROS),
     ),
     "daily": (Daily(zone="Europe/Berlin", offset="90 minutes"),),
     "global": (Global(),),

@@ -8,7 +8,7 @@ from deltalake import write_deltalake
 
 from cutover.definition import Pipeline
 from cutover.definition.compile.fingerprint import panes_fingerprint
-from cutover.definition.model.windows import FOREVER
+from cutover.definition.windows.window_fn import FOREVER
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import epoch_log_schema, partial_schema

@@ -5,12 +5,14 @@ from dataclasses import dataclass
 from cutover.definition import Accumulation, Sum
 from cutover.definition.measures.kinds import Measure
 from cutover.definition.model.triggers import DEFAULT, Trigger
-from cutover.definition.model.windows import EARLIEST, FOREVER, LATEST, Sliding, Window
+from cutover.definition.windows.sessions import Window
+from cutover.definition.windows.sliding import SlidingWindows
+from cutover.definition.windows.window_fn import EARLIEST, FOREVER, LATEST
 from cutover.panes.model import InputRow, Outcome, Setting, Watermark, WatermarkStep
 
 SECOND = 1_000_000
 SUM = Sum("value")
-TEN_SECONDS = Sliding(size=10 * SECOND, every=10 * SECOND)
+TEN_SECONDS = SlidingWindows(size=10 * SECOND, every=10 * SECOND)
 
 
 def rows(text: str) -> tuple[InputRow, ...]:

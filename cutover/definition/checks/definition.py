@@ -16,7 +16,9 @@ from cutover.definition.model.record_ids import horizon
 from cutover.definition.model.schema import check_name, fields
 from cutover.definition.model.topic import Topic
 from cutover.definition.model.triggers import Accumulation, Trigger
-from cutover.definition.model.windows import Sessions, Window
+from cutover.definition.windows.kinds import KINDS
+from cutover.definition.windows.sessions import Sessions
+from cutover.definition.windows.window_fn import WindowFn
 from cutover.errors import DefinitionError
 
 _KEYWORDS = """
@@ -174,8 +176,8 @@ def _measure_kinds(pipeline: Pipeline) -> None:
 
 def _window(pipeline: Pipeline) -> None:
     """Refuse what is no window, and what no path can do with sessions."""
-    if not isinstance(pipeline.window, Window):
-        refuse("window", "Fixed(...), Sliding(...), Daily(...), Sessions(...) or Global()", repr(pipeline.window))
+    if not isinstance(pipeline.window, WindowFn):
+        refuse("window", f"one of {', '.join(kind.example for kind in KINDS)}", repr(pipeline.window))
     if isinstance(pipeline.window, Sessions) and isinstance(pipeline.batch, Sql):
         hint = "a query of one's own gets the records of some hours, and a session may lie across their ends."
         refuse("batch", "SameDefinition() where the window is Sessions(...)", repr(pipeline.batch), hint)

@@ -10,7 +10,6 @@ from cutover.definition.measures.spread import Variance
 from cutover.definition.model.pipeline import Pipeline, Sql
 from cutover.definition.model.record_ids import horizon
 from cutover.definition.model.triggers import waits_for_watermark
-from cutover.definition.model.windows import Global
 from cutover.settings import KafkaSettings
 
 UNSAFE = ("class", "callback", "url", "jaas", "interceptor", "password", "library", "plugin")
@@ -69,7 +68,7 @@ def _lateness(pipeline: Pipeline) -> list[str]:
 
 
 def _ids(pipeline: Pipeline) -> list[str]:
-    if pipeline.source.record_id is None or isinstance(pipeline.window, Global):
+    if pipeline.source.record_id is None or pipeline.window.reach is None:
         return []
     needed = horizon(replace(pipeline, source=replace(pipeline.source, id_horizon=None)))
     if horizon(pipeline) >= needed:
@@ -97,6 +96,6 @@ def _failing_pairs(pipeline: Pipeline) -> list[str]:
 
 def _never_fires(pipeline: Pipeline) -> list[str]:
     trigger = pipeline.trigger
-    if trigger is None or not isinstance(pipeline.window, Global) or not waits_for_watermark(trigger):
+    if trigger is None or pipeline.window.reach is not None or not waits_for_watermark(trigger):
         return []
     return [f"trigger: {trigger} waits for the end of all time: no pane comes out before `cutover stream --final`."]

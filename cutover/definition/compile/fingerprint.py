@@ -13,7 +13,6 @@ from cutover.definition.model.pipeline import Pipeline, SameDefinition, Sql
 from cutover.definition.model.record_ids import declared_horizon
 from cutover.definition.model.schema import canonical_type, fields
 from cutover.definition.model.topic import Topic
-from cutover.definition.model.windows import Daily, Sessions, Sliding, Window
 from cutover.errors import DefinitionError
 
 SEMANTICS_VERSION = 1
@@ -41,7 +40,7 @@ def describe(pipeline: Pipeline) -> dict[str, Any]:
         "where": pipeline.where,
         "derive": sorted(pipeline.derive.items()),
         "key": list(pipeline.key),
-        "window": _window(pipeline.window),
+        "window": pipeline.window.describe(),
         "measures": sorted(_measure(name, measure) for name, measure in pipeline.measures.items()),
         "max_ahead": pipeline.lateness.max_ahead_micros,
         "time_zone": TIME_ZONE,
@@ -72,14 +71,6 @@ def _join(join: Join | SelfJoin) -> dict[str, Any]:
         return {**shared, "on": list(join.on), "left": join.left, "right": join.right}
     right = {**_topic(join.right), "where": join.where, "derive": sorted(join.derive.items())}
     return {**shared, "on": sorted(join.on.items()), **right}
-
-
-def _window(window: Window) -> list[str | int]:
-    if isinstance(window, Sliding):
-        return [window.size, window.every, *([window.offset] if window.offset else [])]
-    if isinstance(window, Sessions):
-        return ["sessions", window.gap_micros]
-    return ["daily", window.zone, window.offset_micros] if isinstance(window, Daily) else ["global"]
 
 
 def _measure(name: str, measure: Measure) -> list[Any]:

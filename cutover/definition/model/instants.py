@@ -4,7 +4,7 @@ import re
 from datetime import UTC, datetime
 from typing import Literal
 
-from cutover.definition.model.windows import EARLIEST, LATEST
+from cutover.definition.windows.window_fn import EARLIEST, LATEST
 from cutover.timestamps import to_micros
 
 ISO_TIMESTAMP = (

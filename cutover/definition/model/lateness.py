@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from cutover.definition.model.durations import parse_duration
+from cutover.durations import parse_duration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

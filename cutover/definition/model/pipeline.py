@@ -12,7 +12,7 @@ from cutover.definition.model.lateness import Lateness
 from cutover.definition.model.lookups import Lookup
 from cutover.definition.model.topic import Topic
 from cutover.definition.model.triggers import Accumulation, Trigger
-from cutover.definition.model.windows import Window
+from cutover.definition.windows.sessions import Window
 
 Delivery = Literal["exactly_once", "at_least_once", "at_most_once"]
 

@@ -1,20 +1,20 @@
 """Ranges of event time as people give them: a date is a day as the windows count it; a range takes what it touches."""
 
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, timedelta
 
-from cutover.definition.model.windows import EARLIEST, LATEST, Aligned, Daily, Interval, Window, newest, oldest
+from cutover.definition.windows.window_fn import EARLIEST, LATEST, AlignedWindowFn, Interval, WindowFn, newest, oldest
 from cutover.errors import DefinitionError
 from cutover.timestamps import from_micros
 
 _MICROSECOND = timedelta(microseconds=1)
 
 
-def moment(text: str, window: Window, *, of: str) -> datetime:
+def moment(text: str, window: WindowFn, *, of: str) -> datetime:
     """Return a time in UTC.
 
     Args:
-        text: ISO 8601. A date without a time is where that day begins: in the zone of daily windows and with their
-            offset, else in UTC. A time without a zone is UTC.
+        text: ISO 8601. A date without a time is where that day begins: in the zone of calendar windows and with
+            their offset, else in UTC. A time without a zone is UTC.
         window: The definition's.
         of: What the time is of, as the message names it: "`--from`".
 
@@ -33,16 +33,13 @@ def moment(text: str, window: Window, *, of: str) -> datetime:
     return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
 
 
-def day(named: date, window: Window) -> tuple[datetime, datetime]:
-    """Return where a day begins and ends in UTC: as daily windows have it, else from midnight to midnight in UTC."""
-    if isinstance(window, Daily):
-        found = window.day(named)
-        return from_micros(found.start), from_micros(found.end)
-    start = datetime.combine(named, time(), tzinfo=UTC)
-    return start, start + timedelta(days=1)
+def day(named: date, window: WindowFn) -> tuple[datetime, datetime]:
+    """Return where a day begins and ends in UTC: as the windows count days."""
+    found = window.day(named)
+    return from_micros(found.start), from_micros(found.end)
 
 
-def touched_range(window: Aligned, wanted: tuple[int, int]) -> Interval:
+def touched_range(window: AlignedWindowFn, wanted: tuple[int, int]) -> Interval:
     """Return the range from the start of the first window that a range touches to the end of the last one.
 
     Args:

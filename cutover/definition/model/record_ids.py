@@ -8,14 +8,12 @@ Source:
     Akidau et al., MillWheel, VLDB 2013, section 5.1.2 (exactly-once by record ids, garbage collected by low watermark).
 """
 
-from cutover.definition.model.durations import MICROSECONDS, parse_duration
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.topic import Topic
-from cutover.definition.model.windows import Daily, Global, Sessions, Window
+from cutover.durations import MICROSECONDS, parse_duration
 from cutover.errors import DefinitionError
 
 MINUTE = MICROSECONDS["minute"]
-_LONGEST_DAY = 49 * MICROSECONDS["hour"]  # of a zone that went through the same date twice
 
 
 def declared_horizon(topic: Topic) -> int | None:
@@ -32,7 +30,12 @@ def horizon(pipeline: Pipeline) -> int:
         DefinitionError: The window has no end that this could follow, and the definition names no horizon.
     """
     declared = declared_horizon(pipeline.source)
-    return _reach(pipeline.window) + pipeline.lateness.allowed_micros if declared is None else declared
+    if declared is not None:
+        return declared
+    if pipeline.window.reach is None:
+        msg = "source.id_horizon: expected a duration, since a window of all time never closes, got none."
+        raise DefinitionError(msg + '\nHint: id_horizon="1 day" remembers ids for a day behind the watermark.')
+    return pipeline.window.reach + pipeline.lateness.allowed_micros
 
 
 def oldest_remembered(pipeline: Pipeline, watermark: int | None) -> int | None:
@@ -48,13 +51,3 @@ def oldest_remembered(pipeline: Pipeline, watermark: int | None) -> int | None:
 def minute_of(micros: int) -> int:
     """Return the start of the minute that holds a time, microseconds."""
     return micros - micros % MINUTE
-
-
-def _reach(window: Window) -> int:
-    """Return how long after its event time a record's last window ends at most, microseconds."""
-    if isinstance(window, Global):
-        msg = "source.id_horizon: expected a duration, since a window of all time never closes, got none."
-        raise DefinitionError(msg + '\nHint: id_horizon="1 day" remembers ids for a day behind the watermark.')
-    if isinstance(window, Sessions):
-        return window.gap_micros
-    return _LONGEST_DAY if isinstance(window, Daily) else window.size

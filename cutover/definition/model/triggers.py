@@ -18,7 +18,7 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import Literal, NoReturn, TypeGuard
 
-from cutover.definition.model.durations import parse_duration
+from cutover.durations import parse_duration
 from cutover.errors import DefinitionError
 
 

@@ -4,6 +4,7 @@ import json
 
 from cutover.definition.checks.definition import KEYWORDS
 from cutover.definition.proposal.guess import Guess
+from cutover.definition.windows.kinds import KINDS
 
 HEAD = '''"""{name}: one sentence on what a window holds.
 
@@ -34,7 +35,7 @@ pipeline = Pipeline(
     derive={{}},
     # One result for each window and each value of these columns; a null is a value.
     key=("{key}",),
-    # Or Sliding(size=..., every=...), Daily(zone="Europe/Berlin"), Sessions("30 minutes"), Global().
+    # One of {windows}.
 {window_seen}    window=Fixed({window}),
     # Count(), Sum(x), Min(x), Max(x), Avg(x), Quantile(x, 0.9), ... (docs/definition.md); x: column or expression.
     measures={{
@@ -86,6 +87,7 @@ def render(name: str, topic: str, origin: str, found: Guess) -> str:
         events=_beside(found, "events"),
         keywords=_keywords(found),
         window=found.pace.window,
+        windows=", ".join(kind.example for kind in KINDS),
         window_seen=_seen(4, found.pace.windows_seen),
         pace_seen=_seen(8, found.pace.seen),
         out_of_orderness=found.pace.out_of_orderness,

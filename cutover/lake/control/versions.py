@@ -12,9 +12,9 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import DefinitionError, LakeError
 from cutover.events import log
 from cutover.lake.control import control_tables
+from cutover.lake.control.signature import reason, user
 from cutover.lake.paths import stream_uri
 from cutover.settings import Settings
-from cutover.signature import reason, user
 
 RETRIES = 5  # of a registration: one fails only if another process has just registered another version
 

@@ -6,20 +6,21 @@ it, and may join two of them. Stretches of sessions reach to the gap behind the 
 
 from collections.abc import Iterable
 
-from cutover.definition.model.windows import Interval, Sessions, Window, touch
+from cutover.definition.windows.sessions import touch
+from cutover.definition.windows.window_fn import Interval, WindowFn
 from cutover.lake.batch_runs import Range
 
 
-def affected_sql(window: Window, ranges: Iterable[Range]) -> str:
+def affected_sql(window: WindowFn, ranges: Iterable[Range]) -> str:
     """Return DuckDB's condition over `window_start` and `window_end` that one of the ranges stands for a window."""
     start, end = "epoch_us(window_start)", "epoch_us(window_end)"
-    if isinstance(window, Sessions):
+    if window.merges:
         return " OR ".join(f"({start} <= {int(b)} AND {end} >= {int(a)})" for a, b in ranges) or "false"
     return " OR ".join(f"({start} >= {int(a)} AND {end} <= {int(b)})" for a, b in ranges) or "false"
 
 
-def is_affected(window: Window, one: Interval, ranges: Iterable[Range]) -> bool:
+def is_affected(window: WindowFn, one: Interval, ranges: Iterable[Range]) -> bool:
     """Return whether one of the ranges stands for a window."""
-    if isinstance(window, Sessions):
+    if window.merges:
         return any(touch(one, Interval(*span)) for span in ranges)
     return any(first <= one.start and one.end <= last for first, last in ranges)

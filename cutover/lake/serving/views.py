@@ -13,7 +13,6 @@ import duckdb
 import pyarrow as pa
 
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.windows import Sessions
 from cutover.engine import queries
 from cutover.errors import DefinitionError, LakeError
 from cutover.lake import batch_runs
@@ -156,7 +155,7 @@ def _states(pipeline: Pipeline, known: _Known) -> _States:
     """Return how both sides say what a window is; batch alone can have let windows expire that the stream has whole."""
     start = "epoch_us(window_start)"
     gone = " OR ".join(f"({start} >= {int(a)} AND {start} < {int(b)})" for a, b in known.lost) or "false"
-    if isinstance(pipeline.window, Sessions):
+    if pipeline.window.merges:
         gone = affected_sql(pipeline.window, ((a, b - 1) for a, b in known.lost))
     frozen = [entry for run in known.runs[-1:] for entry in run.incomplete if entry.reason == batch_runs.EXPIRED]
     expired = affected_sql(pipeline.window, ((entry.window_start, entry.window_end) for entry in frozen))
@@ -184,7 +183,7 @@ def _serving(settings: Settings, pipeline: Pipeline, says: _States) -> str:
         " WHERE epoch_us(window_start) >= computed.first AND epoch_us(window_end) <= computed.last)"
     )
     batch = f"SELECT {columns}, 'batch' AS served_by, {says.batch} AS state FROM batch"  # noqa: S608 -- quoted
-    if isinstance(pipeline.window, Sessions):  # one that is open may hold what batch has as a session of its own
+    if pipeline.window.merges:  # one that is open may hold what batch has as a session of its own
         same = " AND ".join(
             f"b.{key} IS NOT DISTINCT FROM streaming.{key}" for key in map(delta.identifier, pipeline.key)
         )

@@ -8,7 +8,7 @@ fraction and exponent. Null is null. Of a field that stands twice the last one c
 kind. Negative zero is zero. A string with half a surrogate pair is of the wrong type. Names match by case.
 """
 
-from cutover.definition.model.windows import EARLIEST, LATEST
+from cutover.definition.windows.window_fn import EARLIEST, LATEST
 
 MAX_DEPTH = 1_000
 """Nested arrays and objects, the record itself included; a deeper record is malformed(json)."""

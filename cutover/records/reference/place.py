@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.windows import Sessions
 from cutover.log.kafka import RawRecord
 from cutover.records.reference.joined import Counted
 from cutover.records.reference.lookups import At, nothing
@@ -58,7 +57,7 @@ def fold_records(pipeline: Pipeline, chosen: Sequence[Placed]) -> Mapping[Group,
     groups: dict[Group, list[Counted]] = {}
     for one in chosen:
         groups.setdefault(one.group, []).append(one.counted)
-    whole = sessions_of(groups) if isinstance(pipeline.window, Sessions) else groups
+    whole = sessions_of(groups) if pipeline.window.merges else groups
     measures = measures_of(pipeline, whole)
     return {group: ResultRow(n=len(inside), measures=measures[group]) for group, inside in whole.items()}
 

@@ -8,7 +8,8 @@ from typing import Any
 from cutover.definition.model.joins import RIGHT
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.record_ids import oldest_remembered
-from cutover.definition.model.windows import Interval, Sessions, merge_sessions
+from cutover.definition.windows.sessions import merge_sessions
+from cutover.definition.windows.window_fn import Interval
 from cutover.log.kafka import RawRecord
 from cutover.records.classes import WITH_POSITIONS, Class, Reason
 from cutover.records.closing import grace
@@ -243,7 +244,7 @@ def sessions_of(alone: Mapping[Group, list[Counted]]) -> dict[Group, list[Counte
 
 
 def _result(pipeline: Pipeline, books: _Books, unknown: int, watermarks: tuple[int | None, ...]) -> Result:
-    groups = sessions_of(books.groups) if isinstance(pipeline.window, Sessions) else books.groups
+    groups = sessions_of(books.groups) if pipeline.window.merges else books.groups
     measures = measures_of(pipeline, groups)
     rows = {group: ResultRow(n=len(counted), measures=measures[group]) for group, counted in groups.items()}
     counts = {cls: books.counts[cls] for cls in Class}

@@ -3,15 +3,16 @@
 A field that is not described here is refused, and so is a value that no definition takes: nothing is read over.
 """
 
+import inspect
 from abc import abstractmethod
-from typing import Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, Union
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 
-from cutover.definition.model import triggers, windows
-from cutover.definition.model.durations import parse_duration
+from cutover.definition.model import triggers
 from cutover.definition.model.triggers import Once, Trigger
-from cutover.definition.model.windows import Window
+from cutover.definition.windows.kinds import KINDS, WindowKind
+from cutover.definition.windows.sessions import Window
 from cutover.errors import DefinitionError
 from cutover.scenarios.reading.texts import Duration, FiniteTime, Time, refuse
 
@@ -23,11 +24,11 @@ class Form(BaseModel):
 
 
 class WindowForm(Form):
-    """An object that stands for a window."""
+    """An object that stands for a window: its kind's name, and what that kind is made from."""
 
-    @abstractmethod
     def window(self) -> Window:
         """Return the window of a definition."""
+        return _MAKERS[self.model_dump()["type"]](**self.model_dump(exclude={"type"}))
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -38,70 +39,31 @@ class WindowForm(Form):
         return self
 
 
-class FixedForm(WindowForm):
-    """Windows one after the other."""
-
-    type: Literal["fixed"]
-    size: Duration
-    offset: Duration = "0 seconds"
-
-    def window(self) -> Window:
-        """Return the window of a definition."""
-        size = parse_duration(self.size, of="size")
-        return windows.Sliding(size=size, every=size, offset=parse_duration(self.offset, of="offset"))
+_MAKERS = {kind.name: kind.make for kind in KINDS}
+_TYPES: dict[str, Any] = {"zone": Annotated[str, Field(description="a time zone such as `Europe/Berlin`")]}
 
 
-class SlidingForm(WindowForm):
-    """Overlapping windows of a size, one of which begins at each multiple of `every`."""
-
-    type: Literal["sliding"]
-    size: Duration
-    every: Duration
-    offset: Duration = "0 seconds"
-
-    def window(self) -> Window:
-        """Return the window of a definition."""
-        size, every = parse_duration(self.size, of="size"), parse_duration(self.every, of="every")
-        return windows.Sliding(size=size, every=every, offset=parse_duration(self.offset, of="offset"))
-
-
-class DailyForm(WindowForm):
-    """Days of a time zone, of 23 or 25 hours where the clock is changed."""
-
-    type: Literal["daily"]
-    zone: str = Field(description="a time zone such as `Europe/Berlin`")
-    offset: Duration = "0 seconds"
-
-    def window(self) -> Window:
-        """Return the window of a definition."""
-        return windows.Daily(zone=self.zone, offset=self.offset)
+def _form(kind: WindowKind) -> type[WindowForm]:
+    """Return the form of a kind: a field for each of its parameters, texts but for `zone` are durations."""
+    fields: dict[str, Any] = {"type": (Literal[kind.name], ...)}
+    for name, parameter in inspect.signature(kind.make).parameters.items():
+        of_type = _TYPES.get(name, Duration if parameter.annotation is str else parameter.annotation)
+        fields[name] = (of_type, ... if parameter.default is parameter.empty else parameter.default)
+    return create_model(
+        f"{kind.name.title()}Form",
+        __base__=WindowForm,
+        __doc__=(inspect.getdoc(kind.make) or "").partition("\n")[0],
+        **fields,
+    )
 
 
-class SessionsForm(WindowForm):
-    """Rows of a key at a distance of at most a gap, which is inclusive."""
-
-    type: Literal["sessions"]
-    gap: Duration
-
-    def window(self) -> Window:
-        """Return the window of a definition."""
-        return windows.Sessions(self.gap)
-
-
-class GlobalForm(WindowForm):
-    """One window for all of event time."""
-
-    type: Literal["global"]
-
-    def window(self) -> Window:
-        """Return the window of a definition."""
-        return windows.Global()
-
-
-AnyWindow = Annotated[
-    FixedForm | SlidingForm | DailyForm | SessionsForm | GlobalForm,
-    Field(discriminator="type", description="where in event time: an object with a `type`"),
-]
+if TYPE_CHECKING:
+    AnyWindow = WindowForm
+else:
+    AnyWindow = Annotated[
+        Union[tuple(map(_form, KINDS))],  # noqa: UP007 -- of as many as there are
+        Field(discriminator="type", description="where in event time: an object with a `type`"),
+    ]
 
 
 class TriggerForm(Form):

@@ -5,9 +5,9 @@ from itertools import pairwise
 from typing import NoReturn
 
 from cutover.definition.measures.kinds import Avg, Count, Max, Measure, Min, Sum
-from cutover.definition.model.durations import parse_duration
 from cutover.definition.model.triggers import DEFAULT, Accumulation, Trigger, uses_epochs, waits_for_watermark
-from cutover.definition.model.windows import FOREVER, Global, Sliding
+from cutover.definition.windows.window_fn import FOREVER
+from cutover.durations import parse_duration
 from cutover.errors import DefinitionError
 from cutover.panes.model import Estimator, Ideal, InputRow, Setting, Watermark, WatermarkStep
 from cutover.scenarios.reading.file_form import ListedEpochsForm, PointForm, ScenarioForm
@@ -30,7 +30,7 @@ def scenario_of(form: ScenarioForm, *, default_title: str) -> Scenario:
     """
     style = _style(form)
     window = form.window.window()
-    _check_size(form, window.most if isinstance(window, Sliding) else 1)
+    _check_size(form, window.most)
     trigger = DEFAULT if form.trigger is None else form.trigger.trigger()
     measure = Count() if form.measure == "count" else _MEASURES[form.measure](_VALUE)
     rows = tuple(_row(point, at, measure) for at, point in enumerate(form.points))
@@ -148,7 +148,7 @@ def _check_fires(setting: Setting) -> None:
     if steps == ():
         _refuse("trigger", "a `watermark` beside it, since it can never fire without one", "none")
     ends = isinstance(steps, tuple) and steps[-1].watermark == FOREVER
-    if isinstance(setting.window, Global) and not ends:
+    if setting.window.reach is None and not ends:
         expected = "one that can fire: this watermark never passes the end of the global window"
         _refuse("trigger", expected, str(setting.trigger), "a last step to `+inf`, or a trigger such as `every`.")
 

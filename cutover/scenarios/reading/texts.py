@@ -9,8 +9,8 @@ from typing import Annotated, Any, NoReturn
 from pydantic import AfterValidator, PlainValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from cutover.definition.model.durations import parse_duration
-from cutover.definition.model.windows import FOREVER
+from cutover.definition.windows.window_fn import FOREVER
+from cutover.durations import parse_duration
 from cutover.errors import DefinitionError
 from cutover.panes.tally import Number
 from cutover.scenarios.reading import times

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum, auto
 
-from cutover.definition.model.durations import MICROSECONDS
 from cutover.definition.model.instants import ISO_TIMESTAMP
-from cutover.definition.model.windows import EARLIEST, FOREVER, LATEST
+from cutover.definition.windows.window_fn import EARLIEST, FOREVER, LATEST
+from cutover.durations import MICROSECONDS
 from cutover.errors import DefinitionError
 from cutover.timestamps import from_micros, to_micros
 

@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from cutover.definition.compile.compiled import states
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.windows import Sessions
 from cutover.errors import CutoverError
 from cutover.lake import batch_runs
 from cutover.lake.batch_runs import BatchRun, Range
@@ -58,7 +57,7 @@ def compare_results(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, f
     described = connection.execute(f"DESCRIBE {identifier(first)}").fetchall()
     types = {str(row[0]): str(row[1]) for row in described}
     keys = ("window_start", *pipeline.key)
-    aside = {*keys, "_epoch", *(() if isinstance(pipeline.window, Sessions) else ("window_end",))}
+    aside = {*keys, "_epoch", *(() if pipeline.window.merges else ("window_end",))}
     names = [name for name in types if name not in aside]
     same = all(state.column in types for state in states(pipeline))
     values = tuple(agreement_of(pipeline, value_of(name, types[name]), same=same) for name in names)

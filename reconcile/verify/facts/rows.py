@@ -5,7 +5,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-from cutover.definition.model.windows import Sessions
 from cutover.lake.integrity import table_weights
 from cutover.lake.integrity.foreign_commits import Kind
 from cutover.lake.tables import delta
@@ -85,7 +84,7 @@ def find_reopened(source: Source, facts: VerifyFacts) -> tuple[Reopened, ...]:
     results.register(source.connection, "segments", judged, ("last", "watermark"))
     window = facts.pipeline.window
     # Of the rows that one session was made of, the first one came latest.
-    first_end = f"epoch_us(window_start) + {window.gap_micros}" if isinstance(window, Sessions) else _END
+    first_end = f"epoch_us(window_start) + {window.reach}" if window.merges else _END
     query = _REOPENED.format(first_end=first_end)
     rows = source.connection.execute(query, [grace(facts.pipeline)]).fetchall()
     return tuple(Reopened(epoch=e, window_start=w, watermark=m, pairs=int(n)) for e, w, m, n in rows)

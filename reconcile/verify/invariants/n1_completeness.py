@@ -13,7 +13,7 @@ record of unknown outcome 0 or 1 times; one that failed or was aborted never.
 
 from collections.abc import Iterator, Mapping
 
-from cutover.definition.model.windows import Window
+from cutover.definition.windows.window_fn import WindowFn
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.records.classes import WITH_POSITIONS, Class
 from reconcile.verify import oracle_completeness
@@ -51,7 +51,7 @@ def notes(facts: VerifyFacts) -> Iterator[str]:
         yield facts.log.left_out
 
 
-def record_bounds(counts: Mapping[str, int], window: Window) -> tuple[int, int]:
+def record_bounds(counts: Mapping[str, int], window: WindowFn) -> tuple[int, int]:
     """Return how few and how many records make these pairs; both are the same where all records fall into as many.
 
     Args:

@@ -8,9 +8,10 @@ import pytest
 from batch import context
 from batch.cli import nothing_computed
 from batch.recompute import CLOCK, run
-from cutover.definition import Fixed, Pipeline, Sliding
+from cutover.definition import Fixed, Pipeline
 from cutover.definition.compile.fingerprint import result_fingerprint
-from cutover.definition.model.windows import Window
+from cutover.definition.windows.sessions import Window
+from cutover.definition.windows.sliding import SlidingWindows
 from cutover.errors import LogError
 from cutover.lake.batch_runs import runs
 from cutover.lake.control import control_tables, pins, versions
@@ -121,7 +122,7 @@ def test_dirty_windows_outside_the_wanted_range_are_stale(lab: Lab) -> None:
     [
         (Fixed(hours=1), 1.5, (1, 3)),  # an hour that lies across two windows
         (Fixed(hours=6), 1.0, (0, 6)),  # a range shorter than its window
-        (Sliding(size=2 * HOUR * 1_000_000, every=HOUR * 1_000_000), 2.0, (1, 4)),
+        (SlidingWindows(size=2 * HOUR * 1_000_000, every=HOUR * 1_000_000), 2.0, (1, 4)),
     ],
 )
 def test_a_range_computes_every_closed_window_that_it_touches(

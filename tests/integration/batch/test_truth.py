@@ -4,15 +4,16 @@ from dataclasses import replace
 import pytest
 
 from batch.recompute import run
-from cutover.definition import Daily, Fixed, Sliding
-from cutover.definition.model.durations import MICROSECONDS
-from cutover.definition.model.windows import Aligned
+from cutover.definition import Daily, Fixed
+from cutover.definition.windows.sliding import SlidingWindows
+from cutover.definition.windows.window_fn import AlignedWindowFn
+from cutover.durations import MICROSECONDS
 from cutover.log.kafka import LogClient
 from cutover.records import reference
 from cutover.records.classes import Class
 from tests.integration.batch.lab import BASE, HOUR, PARTITIONS, Lab
 
-SLIDING = Sliding(size=MICROSECONDS["hour"], every=20 * MICROSECONDS["minute"])
+SLIDING = SlidingWindows(size=MICROSECONDS["hour"], every=20 * MICROSECONDS["minute"])
 
 
 def send_some(lab: Lab, draw: random.Random, progress: int) -> None:
@@ -34,7 +35,7 @@ def send_some(lab: Lab, draw: random.Random, progress: int) -> None:
 @pytest.mark.parametrize(
     "window", [Fixed(hours=1), SLIDING, Fixed(hours=1, offset="25 minutes"), Daily(zone="Asia/Kolkata")], ids=str
 )
-def test_runs_at_several_cuts_end_at_the_truth_of_the_whole_log(lab: Lab, window: Aligned) -> None:
+def test_runs_at_several_cuts_end_at_the_truth_of_the_whole_log(lab: Lab, window: AlignedWindowFn) -> None:
     lab.pipeline = replace(lab.pipeline, window=window)
     draw = random.Random(7)  # noqa: S311 -- a test's story, the same each time
     for step in range(3):

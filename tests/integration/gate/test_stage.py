@@ -13,9 +13,9 @@ from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import DefinitionError, LakeError
 from cutover.lake.control import control_tables, versions
+from cutover.lake.control.signature import user
 from cutover.lake.control.stages import Stage, current_stage
 from cutover.settings import Settings
-from cutover.signature import user
 from reconcile.gate import evidence, stage
 from tests.support.reconciliations import record_line
 

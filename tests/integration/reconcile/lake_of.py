@@ -17,7 +17,7 @@ from cutover.clock import SystemClock
 from cutover.definition import Avg, Count, Fixed, Lateness, Max, Min, Pipeline, Policy, Sum, Topic
 from cutover.definition.compile.fingerprint import batch_fingerprint, lateness_fingerprint, result_fingerprint
 from cutover.definition.model.pipeline import SameDefinition
-from cutover.definition.model.windows import newest
+from cutover.definition.windows.window_fn import newest
 from cutover.engine import confs, readback
 from cutover.engine.in_force import InForce
 from cutover.lake.batch_runs import BatchRun

@@ -6,10 +6,11 @@ from dataclasses import replace
 import pytest
 
 from cutover.cli.app import main
-from cutover.definition import Avg, Count, Fixed, Max, Min, Pipeline, Sliding, Sum, Variance
+from cutover.definition import Avg, Count, Fixed, Max, Min, Pipeline, Sum, Variance
 from cutover.definition.measures.kinds import Measure
 from cutover.definition.measures.states import StateColumn
-from cutover.definition.model.durations import MICROSECONDS
+from cutover.definition.windows.sliding import SlidingWindows
+from cutover.durations import MICROSECONDS
 from cutover.errors import LogError
 from cutover.settings import Settings
 from reconcile.audit import run
@@ -39,10 +40,12 @@ def clicks(kafka_settings: Settings, topic_name: str) -> tuple[Settings, Pipelin
 
 
 @pytest.mark.parametrize(
-    "window", [Fixed(minutes=10), Sliding(size=20 * MICROSECONDS["minute"], every=5 * MICROSECONDS["minute"])], ids=str
+    "window",
+    [Fixed(minutes=10), SlidingWindows(size=20 * MICROSECONDS["minute"], every=5 * MICROSECONDS["minute"])],
+    ids=str,
 )
 def test_every_replay_of_a_sound_definition_gives_one_answer(
-    clicks: tuple[Settings, Pipeline], window: Sliding
+    clicks: tuple[Settings, Pipeline], window: SlidingWindows
 ) -> None:
     settings, pipeline = clicks
 

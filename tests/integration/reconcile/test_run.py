@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 
 from cutover.clock import SystemClock
-from cutover.definition import Sliding
+from cutover.definition.windows.sliding import SlidingWindows
 from cutover.errors import DefinitionError
 from cutover.lake.control import control_tables, pins, versions
 from cutover.probe import Point
@@ -316,7 +316,7 @@ def test_records_without_a_window_are_counted_and_shown_by_position(settings: Se
 
 
 def test_a_record_late_in_two_sliding_windows_is_one_event_and_two_pairs(settings: Settings) -> None:
-    sliding = replace(PIPELINE, window=Sliding(size=2 * HOUR, every=HOUR))
+    sliding = replace(PIPELINE, window=SlidingWindows(size=2 * HOUR, every=HOUR))
     pairs = [Sale(hour=0), Sale(hour=1), Sale(epoch=1, hour=0, kind="late"), Sale(epoch=1, hour=1, kind="late")]
     lake = lake_of(pairs, sliding)
     at = START + timedelta(hours=1, minutes=1)

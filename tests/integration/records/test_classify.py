@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from cutover.definition import Count, Daily, Fixed, Global, Lateness, Pipeline, Topic
-from cutover.definition.model.durations import MICROSECONDS
-from cutover.definition.model.windows import Aligned, Sliding
+from cutover.definition.windows.sliding import SlidingWindows
+from cutover.definition.windows.window_fn import AlignedWindowFn
+from cutover.durations import MICROSECONDS
 from cutover.records.classify import classify_records
-from cutover.records.windowing import slice_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,13 +26,13 @@ TOPIC = Topic(name="t", schema="at timestamp", event_time="at")
 LATENESS = Lateness(allowed="10 minutes", max_ahead="1 hour")
 
 
-def pipeline_of(window: Aligned) -> Pipeline:
+def pipeline_of(window: AlignedWindowFn) -> Pipeline:
     return Pipeline(name="p", source=TOPIC, key=("at",), window=window, measures={"n": Count()}, lateness=LATENESS)
 
 
 def judged(
     spark: "SparkSession",
-    window: Aligned,
+    window: AlignedWindowFn,
     events: Sequence[int],
     *,
     watermark: int | None = None,
@@ -87,18 +87,18 @@ CLOCK_CHANGES = tuple(
     "window",
     [
         Fixed(hours=1),
-        Sliding(size=HOUR, every=HOUR // 2),
-        Sliding(size=HOUR, every=25 * MINUTE),
-        Sliding(size=7, every=3),
+        SlidingWindows(size=HOUR, every=HOUR // 2),
+        SlidingWindows(size=HOUR, every=25 * MINUTE),
+        SlidingWindows(size=7, every=3),
         Fixed(hours=1, offset="20 minutes"),
-        Sliding(size=7, every=3, offset=2),
+        SlidingWindows(size=7, every=3, offset=2),
         Global(),
         *(Daily(zone=zone, offset=offset) for zone in ZONES for offset in ("0 hours", "150 minutes", "23 hours")),
         *(Daily(zone=zone) for zone in ("Asia/Beirut", "America/Toronto")),  # skip midnight, or half an hour about it
     ],
     ids=str,
 )
-def test_windows_of_a_record_are_those_of_the_definition(spark: "SparkSession", window: Aligned) -> None:
+def test_windows_of_a_record_are_those_of_the_definition(spark: "SparkSession", window: AlignedWindowFn) -> None:
     events = (*EVENTS, *CLOCK_CHANGES) if isinstance(window, Daily) else EVENTS
     expected = [(offset, *interval) for offset, event in enumerate(events) for interval in window.intervals(event)]
 
@@ -119,7 +119,7 @@ def test_without_a_watermark_nothing_is_late(spark: "SparkSession") -> None:
 
 
 def test_a_record_can_be_late_in_one_window_and_accepted_in_the_next(spark: "SparkSession") -> None:
-    found = judged(spark, Sliding(size=HOUR, every=HOUR // 2), [45 * MINUTE], watermark=HOUR + 10 * MINUTE)
+    found = judged(spark, SlidingWindows(size=HOUR, every=HOUR // 2), [45 * MINUTE], watermark=HOUR + 10 * MINUTE)
 
     assert [row["_class"] for row in found] == ["late", "accepted"]
 
@@ -140,7 +140,7 @@ def test_future_comes_before_late(spark: "SparkSession") -> None:
 def test_record_without_a_window_keeps_one_row(spark: "SparkSession", given: Mapping[str, Any], expected: str) -> None:
     events = [0] if expected == "filtered" else []
     rows = [(0, 0, moment(LOG_TIME), moment(0) if events else None, given.get("_reason"), bool(events), 3)]
-    sliding = pipeline_of(Sliding(size=HOUR, every=HOUR // 2))
+    sliding = pipeline_of(SlidingWindows(size=HOUR, every=HOUR // 2))
 
     found = classify_records(spark.createDataFrame(rows, PARSED), sliding, watermark_micros=999 * HOUR).collect()
 
@@ -148,30 +148,30 @@ def test_record_without_a_window_keeps_one_row(spark: "SparkSession", given: Map
 
 
 def test_unknown_fields_of_a_record_are_counted_in_its_newest_window(spark: "SparkSession") -> None:
-    assert [row["_unknown"] for row in judged(spark, Sliding(size=HOUR, every=20 * MINUTE), [0])] == [0, 0, 3]
+    assert [row["_unknown"] for row in judged(spark, SlidingWindows(size=HOUR, every=20 * MINUTE), [0])] == [0, 0, 3]
 
 
 @pytest.mark.parametrize(
     "window",
     [
-        Sliding(size=HOUR, every=HOUR // 2),
-        Sliding(size=HOUR, every=25 * MINUTE),
-        Sliding(size=HOUR, every=7 * MINUTE, offset=2 * MINUTE),
+        SlidingWindows(size=HOUR, every=HOUR // 2),
+        SlidingWindows(size=HOUR, every=25 * MINUTE),
+        SlidingWindows(size=HOUR, every=7 * MINUTE, offset=2 * MINUTE),
     ],
     ids=str,
 )
 def test_rows_of_slices_stand_for_the_windows_of_records_that_are_late_in_none(
-    spark: "SparkSession", window: Sliding
+    spark: "SparkSession", window: SlidingWindows
 ) -> None:
     events = [*EVENTS, LOG_TIME + HOUR, LOG_TIME + HOUR + 1, *range(0, 3 * HOUR, 11 * MINUTE)]
-    length = slice_of(window)
+    length = window.slice_micros
 
     found = judged(spark, window, events, watermark=2 * HOUR, by_slice=True)
     sliced = [row for row in found if row["window_end"] - row["window_start"] == length]
     opened = [
         row | {"window_start": start, "window_end": end, "_unknown": row["_unknown"] if start == newest else 0}
         for row in sliced
-        for newest in (max(window.starts(row["window_start"])),)
+        for newest in (window.intervals(row["window_start"])[-1].start,)
         for start, end in window.intervals(row["window_start"])
     ]
 

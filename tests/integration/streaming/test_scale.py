@@ -12,8 +12,8 @@ import pytest
 
 from cutover.definition import Avg, Count, Fixed, Max, Min, Pipeline, Sum
 from cutover.definition.measures.kinds import Measure
-from cutover.definition.model.durations import MICROSECONDS
-from cutover.definition.model.windows import Sliding
+from cutover.definition.windows.sliding import SlidingWindows
+from cutover.durations import MICROSECONDS
 from cutover.engine import queries
 from cutover.lake.control import versions
 from cutover.lake.tables import delta
@@ -60,14 +60,14 @@ def told(settings: Settings, pipeline: Pipeline) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize(
-    "window", [Fixed(minutes=10), Sliding(size=10 * MINUTE, every=4 * MINUTE)], ids=["fixed", "sliding"]
+    "window", [Fixed(minutes=10), SlidingWindows(size=10 * MINUTE, every=4 * MINUTE)], ids=["fixed", "sliding"]
 )
 def test_epochs_that_overflow_hold_the_rows_of_plain_ones(
     quick: Settings,
     topic: str,
     tmp_path_factory: pytest.TempPathFactory,
     monkeypatch: pytest.MonkeyPatch,
-    window: Sliding,
+    window: SlidingWindows,
 ) -> None:
     pipeline = replace(definition(topic), window=window)
     plain = quick.model_copy(update={"home": tmp_path_factory.mktemp("plain")})

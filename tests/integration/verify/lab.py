@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 from cutover.clock import SystemClock
 from cutover.definition import Pipeline
 from cutover.definition.compile.fingerprint import batch_fingerprint
-from cutover.definition.model.windows import newest
+from cutover.definition.windows.window_fn import newest
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.control import versions
 from cutover.lake.control.versions import Version

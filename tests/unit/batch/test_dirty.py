@@ -3,10 +3,11 @@ from collections.abc import Sequence
 import pytest
 
 from batch.plan.dirty import PlanBounds, RunPlan, TouchedWindow, cover, plan
-from cutover.definition.model.windows import Interval, Sliding
+from cutover.definition.windows.sliding import SlidingWindows
+from cutover.definition.windows.window_fn import Interval
 from cutover.lake.batch_runs import Range
 
-TEN = Sliding(size=10, every=10)
+TEN = SlidingWindows(size=10, every=10)
 
 
 def planned(scans: dict[int, int], history: Sequence[Sequence[Range]], **horizon: object) -> RunPlan:
@@ -71,7 +72,7 @@ def test_at_an_older_cut_nothing_is_computed_and_what_lies_beyond_it_is_stale() 
 
 
 def test_windows_that_overlap_are_computed_when_they_lie_wholly_inside() -> None:
-    sliding = planned({0: 0, 5: 0, 10: 1}, [[(0, 15)]], window=Sliding(size=10, every=5))
+    sliding = planned({0: 0, 5: 0, 10: 1}, [[(0, 15)]], window=SlidingWindows(size=10, every=5))
 
     assert sliding.computed == ((10, 20),)
 

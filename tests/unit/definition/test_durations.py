@@ -2,8 +2,9 @@
 
 import pytest
 
-from cutover.definition import Fixed, Lateness, Sliding
-from cutover.definition.model.durations import parse_duration
+from cutover.definition import Fixed, Lateness
+from cutover.definition.windows.sliding import SlidingWindows
+from cutover.durations import parse_duration
 from cutover.errors import DefinitionError
 
 DAY = 86_400_000_000
@@ -33,4 +34,4 @@ def test_a_hundred_years_are_the_most(field: str) -> None:
 def test_a_window_is_no_longer_than_that_either() -> None:
     Fixed(days=36_500)
     with pytest.raises(DefinitionError, match="at most 36500 days"):
-        Sliding(size=36_501 * DAY, every=DAY)
+        SlidingWindows(size=36_501 * DAY, every=DAY)

@@ -6,9 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cutover.definition import Count, Daily, Fixed, Global, Lateness, Pipeline, Sliding, Topic
+from cutover.definition import Count, Daily, Fixed, Global, Lateness, Pipeline, Topic
 from cutover.definition.model.record_ids import MINUTE, horizon, oldest_remembered
-from cutover.definition.model.windows import Aligned, Window
+from cutover.definition.windows.sessions import Window
+from cutover.definition.windows.sliding import SlidingWindows
+from cutover.definition.windows.window_fn import AlignedWindowFn
 from cutover.errors import DefinitionError
 
 HOUR = 60 * MINUTE
@@ -23,8 +25,8 @@ PIPELINE = Pipeline(
 WINDOWS = [
     Fixed(hours=1),
     Fixed(minutes=7, offset="3 minutes"),
-    Sliding(size=HOUR, every=25 * MINUTE),
-    Sliding(size=7, every=3),
+    SlidingWindows(size=HOUR, every=25 * MINUTE),
+    SlidingWindows(size=7, every=3),
     Daily(zone="Europe/Berlin"),
     Daily(zone="Pacific/Kwajalein", offset="90 minutes"),
 ]
@@ -60,7 +62,9 @@ def test_window_of_all_time_asks_for_a_horizon() -> None:
 
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
 @given(event=st.integers(-(10**16), 10**16), behind=st.integers(0, 200 * HOUR))
-def test_what_is_forgotten_by_default_could_not_be_accepted_any_more(window: Aligned, event: int, behind: int) -> None:
+def test_what_is_forgotten_by_default_could_not_be_accepted_any_more(
+    window: AlignedWindowFn, event: int, behind: int
+) -> None:
     pipeline, watermark = with_horizon(None, window), event + behind
     remembered = oldest_remembered(pipeline, watermark)
     closed = max(one.end for one in window.intervals(event)) + pipeline.lateness.allowed_micros <= watermark

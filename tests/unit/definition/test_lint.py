@@ -9,7 +9,7 @@ from cutover.cli.app import main
 from cutover.definition import AfterCount, AtWatermark, Count, Fixed, Global, Pipeline, Repeat, Topic
 from cutover.definition.checks.lint import kafka_warnings, warnings
 from cutover.definition.model.triggers import Trigger
-from cutover.definition.model.windows import Window
+from cutover.definition.windows.sessions import Window
 from cutover.settings import KafkaSettings
 
 CSV = """event_time,arrival_time,shop,paid

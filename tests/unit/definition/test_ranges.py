@@ -4,9 +4,10 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from cutover.definition import Daily, Fixed, Global, Sliding
+from cutover.definition import Daily, Fixed, Global
 from cutover.definition.model.ranges import day, moment, touched_range
-from cutover.definition.model.windows import EARLIEST, LATEST, Aligned, newest
+from cutover.definition.windows.sliding import SlidingWindows
+from cutover.definition.windows.window_fn import EARLIEST, LATEST, AlignedWindowFn, newest
 from cutover.errors import DefinitionError
 
 HOUR = 3_600_000_000
@@ -42,8 +43,8 @@ def test_what_is_no_time_is_refused() -> None:
     [
         Fixed(hours=1),
         Fixed(days=7),
-        Sliding(size=3 * HOUR, every=HOUR),
-        Sliding(size=5 * HOUR, every=2 * HOUR, offset=HOUR),
+        SlidingWindows(size=3 * HOUR, every=HOUR),
+        SlidingWindows(size=5 * HOUR, every=2 * HOUR, offset=HOUR),
         BERLIN,
         Daily(zone="America/Sao_Paulo", offset="6 hours"),
         Global(),
@@ -51,7 +52,9 @@ def test_what_is_no_time_is_refused() -> None:
     ids=str,
 )
 @pytest.mark.parametrize("length", [1, HOUR, 24 * HOUR, 30 * 24 * HOUR])
-def test_a_range_touches_every_window_that_shares_a_moment_with_it_and_no_other(window: Aligned, length: int) -> None:
+def test_a_range_touches_every_window_that_shares_a_moment_with_it_and_no_other(
+    window: AlignedWindowFn, length: int
+) -> None:
     start = 1_360_317_600_000_000 + 7
     first, end = touched_range(window, (start, start + length))
 

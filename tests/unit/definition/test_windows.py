@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cutover.definition import Count, Daily, Fixed, Global, Pipeline, Sessions, Sliding, Sql, Topic
+from cutover.definition import Count, Daily, Fixed, Global, Pipeline, Sessions, Sql, Topic
 from cutover.definition.checks.definition import check
 from cutover.definition.compile.fingerprint import result_fingerprint
-from cutover.definition.model.windows import Aligned, Interval, Window, merge_sessions, newest, oldest
+from cutover.definition.windows.sessions import merge_sessions
+from cutover.definition.windows.sliding import SlidingWindows
+from cutover.definition.windows.window_fn import AlignedWindowFn, Interval, WindowFn, newest, oldest
 from cutover.errors import DefinitionError
 
 SECOND = 1_000_000
@@ -58,7 +60,7 @@ def test_fixed_window_begins_at_its_offset() -> None:
 
 
 def test_sliding_windows_begin_at_their_offset() -> None:
-    window = Sliding(size=10, every=4, offset=3)
+    window = SlidingWindows(size=10, every=4, offset=3)
 
     assert window.intervals(11) == (Interval(3, 13), Interval(7, 17), Interval(11, 21))
     assert window.intervals(13) == (Interval(7, 17), Interval(11, 21))
@@ -66,7 +68,7 @@ def test_sliding_windows_begin_at_their_offset() -> None:
 
 @pytest.mark.parametrize(("event", "start"), [(-1, -10), (-10, -10), (-11, -20), (0, 0), (9, 0)])
 def test_windows_before_1970_are_counted_downwards(event: int, start: int) -> None:
-    assert Sliding(size=10, every=10).intervals(event) == (Interval(start, start + 10),)
+    assert SlidingWindows(size=10, every=10).intervals(event) == (Interval(start, start + 10),)
 
 
 @given(
@@ -76,7 +78,7 @@ def test_windows_before_1970_are_counted_downwards(event: int, start: int) -> No
     offset=st.integers(0, 10**6),
 )
 def test_sliding_windows_are_all_that_hold_the_event(event: int, every: int, more: int, offset: int) -> None:
-    window = Sliding(size=every + more % (60 * every), every=every, offset=offset % every)
+    window = SlidingWindows(size=every + more % (60 * every), every=every, offset=offset % every)
     found = window.intervals(event)
 
     assert all(one.start <= event < one.end for one in found)
@@ -163,10 +165,10 @@ def test_global_window_holds_everything() -> None:
         (lambda: Daily(zone=""), "expected a name such as `Europe/Berlin`"),
         (lambda: Daily(zone="UTC", offset="24 hours"), "expected less than a day, got `24 hours`"),
         (lambda: Fixed(hours=1, offset="1 hour"), "expected 0 <= offset < every"),
-        (lambda: Sliding(size=10, every=5, offset=-1), "expected 0 <= offset < every"),
+        (lambda: SlidingWindows(size=10, every=5, offset=-1), "expected 0 <= offset < every"),
     ],
 )
-def test_window_that_cannot_be_is_refused(make: Callable[[], Window], message: str) -> None:
+def test_window_that_cannot_be_is_refused(make: Callable[[], WindowFn], message: str) -> None:
     with pytest.raises(DefinitionError, match=message):
         make()
 
@@ -177,13 +179,13 @@ def test_a_query_of_ones_own_beside_sessions_is_refused() -> None:
 
 
 def test_what_is_no_window_is_refused() -> None:
-    with pytest.raises(DefinitionError, match=r"window: expected Fixed\(\.\.\.\), .* got 'hourly'"):
+    with pytest.raises(DefinitionError, match=r"window: expected one of Fixed\(hours=1\), .* got 'hourly'"):
         check(replace(PIPELINE, window="hourly"))  # type: ignore[arg-type]  # a definition file may hold it
 
 
-ALIGNED: tuple[Aligned, ...] = (
+ALIGNED: tuple[AlignedWindowFn, ...] = (
     Fixed(hours=1, offset="15 minutes"),
-    Sliding(size=10, every=4, offset=3),
+    SlidingWindows(size=10, every=4, offset=3),
     Daily(zone="Europe/Berlin"),
     Daily(zone="Pacific/Apia", offset="6 hours"),
 )
@@ -191,7 +193,7 @@ ALIGNED: tuple[Aligned, ...] = (
 
 @pytest.mark.parametrize("window", ALIGNED)
 @given(event=st.integers(-(10**15), 2 * 10**15))
-def test_windows_follow_one_another_without_a_gap(window: Aligned, event: int) -> None:
+def test_windows_follow_one_another_without_a_gap(window: AlignedWindowFn, event: int) -> None:
     found = window.intervals(event)
 
     assert window.least <= len(found) <= window.most
@@ -208,7 +210,7 @@ def test_no_window_follows_the_global_one() -> None:
 
 
 def test_every_part_of_a_window_makes_another_truth() -> None:
-    windows: list[Aligned] = [
+    windows: list[AlignedWindowFn] = [
         Fixed(hours=1),
         Fixed(hours=1, offset="15 minutes"),
         Fixed(days=1),

@@ -4,14 +4,19 @@ import os
 import subprocess
 import sys
 import types
+from dataclasses import replace
 
 import pytest
 
 from batch.read import settings_in_force as batch_settings
-from cutover.engine.code import SHARED, hashes
+from cutover import definition
+from cutover.definition.windows.kinds import KINDS, WindowKind
+from cutover.engine import readback
+from cutover.engine.code import SHARED, hashes, of_window
 from cutover.records import classify, fold
 from cutover.records.parsing import limits, parser
 from streaming.microbatch import settings_in_force as streaming_settings
+from tests.integration.streaming import rig
 
 PRINT = "import json; from cutover.engine.code import hashes; print(json.dumps(hashes()))"
 
@@ -36,6 +41,16 @@ def test_two_processes_find_the_same_hashes() -> None:
     }
 
     assert len(found) == 1
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_the_modules_of_a_definitions_window_are_hashed_and_no_other_kinds(kind: WindowKind) -> None:
+    window = eval(kind.example, vars(definition))  # noqa: S307 -- an example of ours
+    found = readback.of_process(replace(rig.pipeline("clicks"), window=window)).families["code"]
+    own = {name for name in found if name.startswith("cutover.definition.windows.")}
+
+    assert type(window).__module__ in own
+    assert own - set(SHARED) == {*of_window(window)} - set(SHARED)
 
 
 def test_modules_of_one_path_are_there() -> None:

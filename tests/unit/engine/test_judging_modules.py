@@ -8,9 +8,10 @@ from cutover.engine.code import SHARED
 from streaming.microbatch import settings_in_force as streaming_settings
 
 ROOMS = ("cutover", "streaming", "batch")
+WINDOWS = "cutover.definition.windows"
 NO_VALUE = {
     "what is said, kept and asked for beside records": """
-        cutover.clock cutover.errors cutover.events cutover.settings cutover.signature cutover.engine.spark
+        cutover.clock cutover.errors cutover.events cutover.settings cutover.lake.control.signature cutover.engine.spark
         cutover.engine.storage cutover.terminal cutover.engine.code cutover.engine.confs cutover.engine.in_force
         cutover.engine.readback streaming.microbatch.settings_in_force batch.read.settings_in_force""",
     "refuses a definition, or says when a pane comes": """
@@ -29,6 +30,8 @@ NO_VALUE = {
         streaming.compaction.id_expiry batch.read.index batch.staging batch.cut batch.context""",
     "which version of a dimension was joined: recorded, and part of the seal": """
         cutover.lake.dimensions.dimension batch.read.enrichment""",
+    "a window's own modules are hashed where a definition has it, beside those of this list": f"""
+        {WINDOWS}.kinds {WINDOWS}.calendar {WINDOWS}.all_time""",
     "plain Python that both paths are held against": "cutover.records.reference.lookups",
     "what the log no longer holds: such windows are incomplete by name": "batch.plan.retention",
 }

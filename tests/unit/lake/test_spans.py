@@ -4,7 +4,7 @@ import duckdb
 import pytest
 
 from cutover.definition import Fixed, Sessions
-from cutover.definition.model.windows import Interval, Window
+from cutover.definition.windows.window_fn import Interval, WindowFn
 from cutover.lake.serving.spans import affected_sql, is_affected
 
 SPAN = (10, 20)
@@ -23,7 +23,7 @@ SPAN = (10, 20)
         (Sessions("1 minute"), Interval(0, 9), False),
     ],
 )
-def test_a_stretch_stands_for_a_window_in_python_and_in_sql(window: Window, one: Interval, expected: bool) -> None:
+def test_a_stretch_stands_for_a_window_in_python_and_in_sql(window: WindowFn, one: Interval, expected: bool) -> None:
     times = f"SELECT make_timestamptz({one.start}) AS window_start, make_timestamptz({one.end}) AS window_end"
     query = f"SELECT {affected_sql(window, [SPAN])} FROM ({times})"  # noqa: S608 -- numbers of this file
 

@@ -4,7 +4,9 @@ import pytest
 
 from cutover.definition import Accumulation, AfterCount, AtWatermark, Avg, Count, EachEpoch, Every, Max, Min, Repeat
 from cutover.definition.measures.kinds import Measure
-from cutover.definition.model.windows import Daily, Global, Sliding
+from cutover.definition.windows.all_time import Global
+from cutover.definition.windows.calendar import Daily
+from cutover.definition.windows.sliding import SlidingWindows
 from cutover.panes import reference
 from cutover.panes.model import DropReason, Estimator, Ideal, Outcome
 from tests.support.settings_of_panes import SECOND, Handling, setting, shown, steps
@@ -99,7 +101,7 @@ def test_row_is_taken_until_the_allowed_lateness_is_over() -> None:
 
 def test_row_is_judged_in_each_of_its_windows() -> None:
     handling = Handling(
-        window=Sliding(size=10 * SECOND, every=5 * SECOND), watermark=steps((1, 10), (3, None)), allowed=0
+        window=SlidingWindows(size=10 * SECOND, every=5 * SECOND), watermark=steps((1, 10), (3, None)), allowed=0
     )
     found = run("7 2 1", handling)
 

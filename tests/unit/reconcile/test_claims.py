@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from cutover.definition import Count, First, Fixed, Last, Max, Min, Pipeline, Sum, Topic, TopK
-from cutover.definition.model.windows import Interval
+from cutover.definition.windows.window_fn import Interval
 from cutover.log.kafka import RawRecord
 from cutover.records import reference
 from cutover.records.classes import Class

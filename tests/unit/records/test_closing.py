@@ -6,7 +6,8 @@ import duckdb
 import pytest
 
 from cutover.definition import Count, Fixed, Lateness, Pipeline, Sessions, Topic
-from cutover.definition.model.windows import Interval, Window, touch
+from cutover.definition.windows.sessions import Window, touch
+from cutover.definition.windows.window_fn import Interval
 from cutover.records.closing import closed_by, closed_sql, closing, grace
 
 MINUTE = 60_000_000

@@ -22,13 +22,13 @@ from cutover.definition import (
     Repeat,
     Sequence,
     Sessions,
-    Sliding,
     Sum,
     Until,
 )
 from cutover.definition.measures.kinds import Measure
 from cutover.definition.model.triggers import DEFAULT, Trigger
-from cutover.definition.model.windows import FOREVER, Window
+from cutover.definition.windows.sliding import SlidingWindows
+from cutover.definition.windows.window_fn import FOREVER, WindowFn
 from cutover.errors import DefinitionError
 from cutover.panes.model import Estimator, Ideal, WatermarkStep
 from cutover.scenarios.reading import setting
@@ -99,14 +99,14 @@ def test_accumulation(accumulation: Accumulation) -> None:
         ({"type": "fixed", "size": "1 hour", "offset": "15 minutes"}, Fixed(hours=1, offset="15 minutes")),
         (
             {"type": "sliding", "size": "10 minutes", "every": "1 minute", "offset": "5 seconds"},
-            Sliding(size=600 * SECOND, every=60 * SECOND, offset=5 * SECOND),
+            SlidingWindows(size=600 * SECOND, every=60 * SECOND, offset=5 * SECOND),
         ),
         ({"type": "sessions", "gap": "30 seconds"}, Sessions("30 seconds")),
-        ({"type": "daily", "zone": "Europe/Berlin"}, Daily(zone="Europe/Berlin", offset="0 seconds")),
+        ({"type": "daily", "zone": "Europe/Berlin"}, Daily(zone="Europe/Berlin")),
         ({"type": "daily", "zone": "UTC", "offset": "6 hours"}, Daily(zone="UTC", offset="6 hours")),
     ],
 )
-def test_window(given: dict[str, Any], window: Window) -> None:
+def test_window(given: dict[str, Any], window: WindowFn) -> None:
     assert parsed(window=given, trigger=COUNT).setting.window == window
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cutover.definition.model.windows import FOREVER
+from cutover.definition.windows.window_fn import FOREVER
 from cutover.errors import DefinitionError
 from cutover.scenarios.reading.times import Style, read, write
 

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from cutover.definition import Lateness
-from cutover.definition.model.windows import Sessions, Sliding
+from cutover.definition.windows.sessions import Sessions
+from cutover.definition.windows.sliding import SlidingWindows
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.epochs.offset_gaps import Hole
 from cutover.records.parsing import limits
@@ -68,7 +69,7 @@ def test_windows_that_start_after_the_first_record_left_and_max_ahead_are_not_to
 
 
 def test_sliding_windows_are_touched_by_their_starts() -> None:
-    sliding = replace(CLICKS, window=Sliding(size=30 * MINUTE, every=10 * MINUTE))
+    sliding = replace(CLICKS, window=SlidingWindows(size=30 * MINUTE, every=10 * MINUTE))
 
     assert minutes(loss_extent.windows(sliding, NOON + 60 * MINUTE, NOON + 45 * MINUTE)) == (20, 80)
 

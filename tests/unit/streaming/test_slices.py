@@ -12,9 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cutover.definition import Count, Fixed, Max, Pipeline, Sum, Topic
-from cutover.definition.model.windows import Sliding
+from cutover.definition.windows.sliding import SlidingWindows
 from cutover.lake.tables.schemas import partial_schema
-from cutover.records.windowing import slice_of
 from cutover.settings import Settings, StreamSettings
 from streaming.microbatch import slices
 
@@ -23,7 +22,7 @@ TOPIC = Topic(name="t", schema="k string, v bigint, at timestamp", event_time="a
 EVENT = st.tuples(st.integers(-60, 60), st.sampled_from(["x", "y", None]), st.integers(-5, 5))
 
 
-def pipeline_of(window: Sliding) -> Pipeline:
+def pipeline_of(window: SlidingWindows) -> Pipeline:
     return Pipeline(
         name="p",
         source=TOPIC,
@@ -34,10 +33,10 @@ def pipeline_of(window: Sliding) -> Pipeline:
 
 
 @st.composite
-def sliding(draw: st.DrawFn) -> Sliding:
+def sliding(draw: st.DrawFn) -> SlidingWindows:
     size = draw(st.integers(2, 24))
     every = draw(st.integers(1, size - 1))
-    return Sliding(size=size, every=every, offset=draw(st.integers(0, every - 1)))
+    return SlidingWindows(size=size, every=every, offset=draw(st.integers(0, every - 1)))
 
 
 @pytest.fixture(scope="module")
@@ -83,9 +82,12 @@ def by_place(rows: pa.Table) -> Counter[tuple[Any, ...]]:
 @settings(deadline=None)
 @given(window=sliding(), events=st.lists(EVENT, max_size=12), whole=st.lists(EVENT, max_size=4))
 def test_windows_add_up_to_what_their_slices_do(
-    home: Path, window: Sliding, events: list[tuple[int, str | None, int]], whole: list[tuple[int, str | None, int]]
+    home: Path,
+    window: SlidingWindows,
+    events: list[tuple[int, str | None, int]],
+    whole: list[tuple[int, str | None, int]],
 ) -> None:
-    pipeline, length = pipeline_of(window), slice_of(window)
+    pipeline, length = pipeline_of(window), window.slice_micros
     assert length is not None
     grid = [(at - (at - window.offset) % length, key, value) for at, key, value in events]
     rows = [accepted(start, start + length, key, [value]) for start, key, value in grid]
@@ -109,7 +111,7 @@ def test_windows_add_up_to_what_their_slices_do(
 
 
 def test_more_rows_than_the_limit_are_left_to_spark(home: Path) -> None:
-    pipeline = pipeline_of(Sliding(size=10, every=2))
+    pipeline = pipeline_of(SlidingWindows(size=10, every=2))
     rows = table(pipeline, [accepted(0, 2, key, [1]) for key in "abc"])
 
     def made(limit: int) -> pa.Table | None:
@@ -120,6 +122,6 @@ def test_more_rows_than_the_limit_are_left_to_spark(home: Path) -> None:
 
 
 def test_slices_are_of_sliding_windows_alone() -> None:
-    every = (Sliding(size=10, every=2), Sliding(size=10, every=10), Fixed(hours=1))
+    every = (SlidingWindows(size=10, every=2), SlidingWindows(size=10, every=10), Fixed(hours=1))
 
     assert [slices.are_of(pipeline_of(window)) for window in every] == [True, False, False]

@@ -1,0 +1,35 @@
+"""One window for all of event time, from 1000-01-01 to 9000-01-01: it closes once all input is in."""
+
+from dataclasses import dataclass
+
+from cutover.definition.windows.window_fn import EARLIEST, LATEST, AlignedWindowFn, Interval, WindowSql
+
+
+@dataclass(frozen=True, slots=True)
+class Global(AlignedWindowFn):
+    """One window for all of event time."""
+
+    @property
+    def reach(self) -> None:
+        """No watermark of a stream that goes on passes the end of all time."""
+        return None
+
+    def intervals(self, event_micros: int) -> tuple[Interval, ...]:  # noqa: ARG002 -- every window's signature
+        """Return the window."""
+        return (Interval(EARLIEST, LATEST),)
+
+    def starts_sql(self, event: str) -> WindowSql:
+        """Return where event time begins."""
+        return WindowSql(start=f"IF({event} IS NULL, NULL, {EARLIEST}L)")
+
+    def end_sql(self, start: str, event: str) -> str:  # noqa: ARG002 -- every window's signature
+        """Return where event time ends."""
+        return f"IF({start} IS NULL, NULL, {LATEST}L)"
+
+    def following(self, start: int) -> int:  # noqa: ARG002 -- every aligned window's signature
+        """Return the end of event time: there is no window after this one."""
+        return LATEST
+
+    def describe(self) -> list[str | int]:
+        """Return what a fingerprint is made of."""
+        return ["global"]
