@@ -40,7 +40,7 @@ class WindowSql:
 
 
 class WindowFn(ABC):
-    """A kind of window with its parameters. Hashable, and equal where the parameters mean the same."""
+    """A kind of window with its parameters. What two of them mean is the same if `describe` is."""
 
     __slots__ = ()
     merges: ClassVar[bool] = False

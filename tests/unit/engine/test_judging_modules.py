@@ -1,14 +1,16 @@
 """The lists of modules that judge are whole: what they import judges too, or stands here with why it does not."""
 
+import pkgutil
+
 import grimp
 import pytest
 
 from batch.read import settings_in_force as batch_settings
+from cutover.definition import windows
 from cutover.engine.code import SHARED
 from streaming.microbatch import settings_in_force as streaming_settings
 
 ROOMS = ("cutover", "streaming", "batch")
-WINDOWS = "cutover.definition.windows"
 NO_VALUE = {
     "what is said, kept and asked for beside records": """
         cutover.clock cutover.errors cutover.events cutover.settings cutover.lake.control.signature cutover.engine.spark
@@ -30,12 +32,12 @@ NO_VALUE = {
         streaming.compaction.id_expiry batch.read.index batch.staging batch.cut batch.context""",
     "which version of a dimension was joined: recorded, and part of the seal": """
         cutover.lake.dimensions.dimension batch.read.enrichment""",
-    "a window's own modules are hashed where a definition has it, beside those of this list": f"""
-        {WINDOWS}.kinds {WINDOWS}.calendar {WINDOWS}.all_time""",
     "plain Python that both paths are held against": "cutover.records.reference.lookups",
     "what the log no longer holds: such windows are incomplete by name": "batch.plan.retention",
 }
-KNOWN = frozenset(name for names in NO_VALUE.values() for name in names.split())
+OF_A_WINDOW = frozenset(found.name for found in pkgutil.iter_modules(windows.__path__, f"{windows.__name__}."))
+"""Hashed where a definition has such a window, beside the modules of the lists."""
+KNOWN = frozenset(name for names in NO_VALUE.values() for name in names.split()) | OF_A_WINDOW - {*SHARED}
 
 
 @pytest.fixture(scope="module")
