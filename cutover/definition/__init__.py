@@ -25,6 +25,7 @@ from cutover.definition.model.triggers import (
 )
 from cutover.definition.windows.all_time import Global
 from cutover.definition.windows.calendar import Daily
+from cutover.definition.windows.monthly import Monthly
 from cutover.definition.windows.sessions import Sessions
 from cutover.definition.windows.sliding import Fixed, Sliding
 
@@ -50,6 +51,7 @@ __all__ = [
     "Lookup",
     "Max",
     "Min",
+    "Monthly",
     "Pipeline",
     "Policy",
     "Quantile",

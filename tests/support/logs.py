@@ -17,6 +17,7 @@ from cutover.definition import (
     Lateness,
     Max,
     Min,
+    Monthly,
     Pipeline,
     SelfJoin,
     Sessions,
@@ -179,6 +180,7 @@ WINDOWS: Mapping[str, tuple[Window, ...]] = {
         SlidingWindows(size=3_600 * MICROS, every=1_800 * MICROS, offset=420 * MICROS),
     ),
     "daily": (Daily(zone="Europe/Berlin", offset="90 minutes"),),
+    "monthly": (Monthly(zone="Europe/Berlin", offset="90 minutes"), Monthly(zone="America/New_York")),
     "global": (Global(),),
     # With a wait of half an hour at most, rows of a key make sessions of some, and late ones fall between them.
     "sessions": (Sessions("10 minutes"), Sessions("25 minutes")),

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from cutover.definition.windows.all_time import Global
 from cutover.definition.windows.calendar import Daily
+from cutover.definition.windows.monthly import Monthly
 from cutover.definition.windows.sessions import Sessions
 from cutover.definition.windows.sliding import Sliding, SlidingWindows
 from cutover.definition.windows.window_fn import AlignedWindowFn
@@ -30,6 +31,7 @@ KINDS = (
     WindowKind("fixed", _of_size, "Fixed(hours=1)"),
     WindowKind("sliding", Sliding, 'Sliding(size="1 hour", every="10 minutes")'),
     WindowKind("daily", Daily, 'Daily(zone="Europe/Berlin")'),
+    WindowKind("monthly", Monthly, 'Monthly(zone="Europe/Berlin")'),
     WindowKind("sessions", Sessions, 'Sessions("30 minutes")'),
     WindowKind("global", Global, "Global()"),
 )

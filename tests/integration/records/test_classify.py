@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cutover.definition import Count, Daily, Fixed, Global, Lateness, Pipeline, Topic
+from cutover.definition import Count, Daily, Fixed, Global, Lateness, Monthly, Pipeline, Topic
+from cutover.definition.windows.calendar import CalendarWindows
 from cutover.definition.windows.sliding import SlidingWindows
 from cutover.definition.windows.window_fn import AlignedWindowFn
 from cutover.durations import MICROSECONDS
@@ -74,6 +75,9 @@ CHANGED = (
     "2022-03-27",
     "1919-03-31",
     "1850-06-01",
+    "2024-02-28",
+    "2024-12-31",
+    "1995-01-01",
 )
 CLOCK_CHANGES = tuple(
     (datetime.fromisoformat(day).replace(tzinfo=UTC) - EPOCH) // timedelta(microseconds=1) + hours * HOUR // 2 + shift
@@ -94,12 +98,13 @@ CLOCK_CHANGES = tuple(
         SlidingWindows(size=7, every=3, offset=2),
         Global(),
         *(Daily(zone=zone, offset=offset) for zone in ZONES for offset in ("0 hours", "150 minutes", "23 hours")),
+        *(Monthly(zone=zone, first_day=day, offset="150 minutes") for zone in ZONES for day in (1, 28)),
         *(Daily(zone=zone) for zone in ("Asia/Beirut", "America/Toronto")),  # skip midnight, or half an hour about it
     ],
     ids=str,
 )
 def test_windows_of_a_record_are_those_of_the_definition(spark: "SparkSession", window: AlignedWindowFn) -> None:
-    events = (*EVENTS, *CLOCK_CHANGES) if isinstance(window, Daily) else EVENTS
+    events = (*EVENTS, *CLOCK_CHANGES) if isinstance(window, CalendarWindows) else EVENTS
     expected = [(offset, *interval) for offset, event in enumerate(events) for interval in window.intervals(event)]
 
     found = judged(spark, window, events)

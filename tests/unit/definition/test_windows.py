@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cutover.definition import Count, Daily, Fixed, Global, Pipeline, Sessions, Sql, Topic
+from cutover.definition import Count, Daily, Fixed, Global, Monthly, Pipeline, Sessions, Sql, Topic
 from cutover.definition.checks.definition import check
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.windows.sessions import merge_sessions
 from cutover.definition.windows.sliding import SlidingWindows
 from cutover.definition.windows.window_fn import AlignedWindowFn, Interval, WindowFn, newest, oldest
 from cutover.errors import DefinitionError
+from cutover.timestamps import from_micros
 
 SECOND = 1_000_000
 HOUR = 3600 * SECOND
@@ -129,6 +130,36 @@ def test_every_moment_is_in_exactly_one_day_and_days_follow_one_another(zone: st
     assert window.intervals(found.start) == (found,)
 
 
+MID_MONTH = Monthly(zone="UTC", first_day=15, offset="6 hours")
+
+
+@pytest.mark.parametrize(
+    ("event", "window", "expected"),
+    [
+        ("2024-03-31T21:59:59Z", Monthly(zone="Europe/Berlin"), ("2024-02-29T23:00Z", "2024-03-31T22:00Z")),
+        ("2024-03-31T22:00:00Z", Monthly(zone="Europe/Berlin"), ("2024-03-31T22:00Z", "2024-04-30T22:00Z")),
+        (
+            "2023-12-15T05:59:00Z",
+            Monthly(zone="UTC", first_day=15, offset="6 hours"),
+            ("2023-11-15T06:00Z", "2023-12-15T06:00Z"),
+        ),
+        ("2024-12-31T23:00:00Z", Monthly(zone="Europe/Berlin"), ("2024-12-31T23:00Z", "2025-01-31T23:00Z")),
+    ],
+)
+def test_month_of_a_zone_is_as_long_as_its_clock_says(event: str, window: Monthly, expected: tuple[str, str]) -> None:
+    (found,) = window.intervals(micros(event))
+
+    assert tuple(from_micros(bound).strftime("%Y-%m-%dT%H:%MZ") for bound in found) == expected
+
+
+@given(event=st.integers(-(4 * 10**15), 4 * 10**15), day=st.integers(1, 28), hour=st.integers(0, 23))
+def test_a_month_is_never_longer_than_ids_are_remembered_for_it(event: int, day: int, hour: int) -> None:
+    window = Monthly(zone="Pacific/Kwajalein", first_day=day, offset=f"{hour} hours")
+    (found,) = window.intervals(event)
+
+    assert found.start <= event < found.end <= event + window.reach
+
+
 def test_session_of_one_row_ends_a_gap_behind_it() -> None:
     assert Sessions("1 minute").intervals(-5) == (Interval(-5, 60 * SECOND - 5),)
 
@@ -163,6 +194,8 @@ def test_global_window_holds_everything() -> None:
         (lambda: Daily(zone="Europe/Berlinn"), "expected a name such as `Europe/Berlin`, got `Europe/Berlinn`"),
         (lambda: Daily(zone="../etc/passwd"), "expected a name such as `Europe/Berlin`"),
         (lambda: Daily(zone=""), "expected a name such as `Europe/Berlin`"),
+        (lambda: Monthly(zone="UTC", first_day=29), "first_day: expected 1 to 28, got 29"),
+        (lambda: Monthly(zone="Mars/Base"), "Window `Monthly`: zone: expected a name"),
         (lambda: Daily(zone="UTC", offset="24 hours"), "expected less than a day, got `24 hours`"),
         (lambda: Fixed(hours=1, offset="1 hour"), "expected 0 <= offset < every"),
         (lambda: SlidingWindows(size=10, every=5, offset=-1), "expected 0 <= offset < every"),
@@ -188,6 +221,8 @@ ALIGNED: tuple[AlignedWindowFn, ...] = (
     SlidingWindows(size=10, every=4, offset=3),
     Daily(zone="Europe/Berlin"),
     Daily(zone="Pacific/Apia", offset="6 hours"),
+    Monthly(zone="Europe/Berlin"),
+    Monthly(zone="Pacific/Kwajalein", first_day=21, offset="6 hours"),  # left out 21 August 1993
 )
 
 
@@ -217,6 +252,10 @@ def test_every_part_of_a_window_makes_another_truth() -> None:
         Daily(zone="UTC"),
         Daily(zone="Europe/Berlin"),
         Daily(zone="Europe/Berlin", offset="6 hours"),
+        Monthly(zone="Europe/Berlin"),
+        Monthly(zone="Europe/Berlin", first_day=2),
+        Monthly(zone="Europe/Berlin", offset="6 hours"),
+        Monthly(zone="UTC"),
         Global(),
     ]
 

@@ -1,0 +1,46 @@
+"""Calendar months of a time zone, as bills count them; first day and hour may be others than midnight of the 1st."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date
+
+from cutover.definition.windows.calendar import CalendarWindows
+from cutover.durations import MICROSECONDS
+from cutover.errors import DefinitionError
+
+_LAST_FIRST_DAY = 28  # every month has it
+_LONGEST = 33 * MICROSECONDS["day"]  # 31 days, and a zone that went through the same date twice
+_MONTHS_NEAR = range(-2, 3)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Monthly(CalendarWindows):
+    """Months as a clock on the wall counts them: from `first_day` of one to `first_day` of the next, at `offset`."""
+
+    first_day: int = 1  # of the month, 1 to 28
+
+    def __post_init__(self) -> None:
+        CalendarWindows.__post_init__(self)
+        if not 1 <= self.first_day <= _LAST_FIRST_DAY:
+            msg = f"Window `Monthly`: first_day: expected 1 to {_LAST_FIRST_DAY}, got {self.first_day}."
+            raise DefinitionError(msg)
+
+    @property
+    def reach(self) -> int:
+        """How long after an event time its month ends at most."""
+        return _LONGEST
+
+    def first_days(self, near: date) -> Iterator[date]:
+        """Yield the first days of the months around a date."""
+        months = (near.year * 12 + near.month - 1 + further for further in _MONTHS_NEAR)
+        return (date(month // 12, month % 12 + 1, self.first_day) for month in months)
+
+    def first_days_sql(self, wall: str) -> Iterator[str]:
+        """Yield the same midnights in Spark SQL."""
+        month = f"CAST(date_trunc('MONTH', {wall}) AS date)"
+        days = (f"date_add(add_months({month}, {further}), {self.first_day - 1})" for further in _MONTHS_NEAR)
+        return (f"CAST({day} AS timestamp)" for day in days)
+
+    def describe(self) -> list[str | int]:
+        """Return what a fingerprint is made of."""
+        return ["monthly", self.zone, self.first_day, self.offset_micros]
