@@ -8,17 +8,17 @@ from reconcile.result.codec import Scalar
 
 MINUS = "\N{MINUS SIGN}"
 THIN = "\N{NARROW NO-BREAK SPACE}"
-_LARGEST_PLAIN = 1e15
+_LEAST_PLAIN, _LARGEST_PLAIN = 1e-4, 1e15
 
 
 def number(value: Scalar) -> str:
-    """Return a value of a measure: grouped digits, at most six digits behind the point, `null` for None."""
+    """Return a value of a measure: grouped digits, at most six behind the point or six that matter, `null` for None."""
     if value is None:
         return "null"
     if isinstance(value, bool) or not isinstance(value, int | float):
         return visible(str(value))
-    if isinstance(value, float) and abs(value) >= _LARGEST_PLAIN:
-        return f"{value:.6g}"
+    if isinstance(value, float) and not (value == 0 or _LEAST_PLAIN <= abs(value) < _LARGEST_PLAIN):
+        return f"{value:.6g}".replace("-", MINUS)
     text = f"{value:,}" if isinstance(value, int) else f"{value:,.6f}".rstrip("0").rstrip(".")
     return text.replace("-", MINUS)
 

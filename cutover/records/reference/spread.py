@@ -6,8 +6,13 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Self
 
+from cutover.definition.measures import doubles
+
 ROUNDING = Fraction(1, 2**48)
 """Of the mean square: by so much a variance of doubles may be off, since squares and both sums are rounded."""
+
+LOWEST_DIGIT = Fraction(2) ** doubles.LOWEST
+"""What a sum of doubles holds of a value or a square ends here."""
 
 
 class Near(float):
@@ -35,8 +40,9 @@ def stddev(values: Sequence[int | float | Decimal]) -> float | None:
     found = _variance(values)
     if found is None or not isinstance(values[0], float):
         return None if found is None else math.sqrt(found)
-    root, least = math.sqrt(_double(found)), math.sqrt(_double(max(found - _bound(values), Fraction(0))))
-    return Near(root, math.inf if math.isinf(root) else root - least)
+    bound = _bound(values)
+    root, least, most = (math.sqrt(_double(one)) for one in (found, max(found - bound, Fraction(0)), found + bound))
+    return Near(root, math.inf if math.isinf(most) else max(root - least, most - root))
 
 
 def _double(exact: Fraction) -> float:
@@ -56,4 +62,7 @@ def _variance(values: Sequence[int | float | Decimal]) -> Fraction | None:
 
 
 def _bound(values: Sequence[int | float | Decimal]) -> Fraction:
-    return ROUNDING * sum((Fraction(value) ** 2 for value in values), start=Fraction(0)) / (len(values) - 1)
+    """Return by how much a path may be off: rounded squares and sums, and each value cut at the lowest digit."""
+    exact = [Fraction(value) for value in values]
+    squares, total = sum((value**2 for value in exact), start=Fraction(0)), abs(sum(exact, start=Fraction(0)))
+    return (ROUNDING * squares + LOWEST_DIGIT * (len(exact) + total)) / (len(exact) - 1)

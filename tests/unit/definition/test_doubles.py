@@ -1,16 +1,19 @@
 """Sums of doubles by digits: the nearest double to the exact sum, whatever the order, the split and the magnitudes."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 import duckdb
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cutover.definition.measures import doubles
+from cutover.definition.measures.spread import Stddev, Variance
+from cutover.records.reference import spread
+from reconcile.comparison.equal import same
 
 BELOW = math.nextafter(doubles.SUMMED, 0.0)
 HOSTILE = [0.0, 0.1, -0.1, 1e16, -1e16, 5e-324, 1e-300, 2.0**-180, 2.0**-181, BELOW, -BELOW, 1e15 + 0.3, 1 / 3]
@@ -77,3 +80,26 @@ def test_pairs_are_summed_as_records_are(connection: duckdb.DuckDBPyConnection, 
     found = connection.execute(f"SELECT {doubles.total('s')} FROM (SELECT {summed} AS s FROM pairs)").fetchall()  # noqa: S608 -- ours
 
     assert found[0][0] == total(connection, [values * 3])
+
+
+SMALL = [0.0, 7e-28, 5.5e-28, -7e-28, 1e-27, 1e-55, -1e-55, 5e-324, 2.0**-90, 2.0**-91, 1.0, 1 + 2.0**-52, 1e26, -1e26]
+SQUARES = st.lists(st.sampled_from(SMALL) | st.floats(-6e26, 6e26) | st.floats(-1e-26, 1e-26), min_size=2, max_size=8)
+
+
+@pytest.mark.parametrize(("measure", "plain"), [(Variance("v"), spread.variance), (Stddev("v"), spread.stddev)])
+@settings(FEW, max_examples=100)
+@example(values=[1e-55, 5e-324])
+@example(values=[7e-28, -7e-28])
+@example(values=[5.8e-28] * 3)
+@given(values=SQUARES)
+def test_a_spread_lies_within_the_bound_that_plain_python_gives(
+    connection: duckdb.DuckDBPyConnection, measure: Variance, plain: Callable[[list[float]], float], values: list[float]
+) -> None:
+    states = {"x__sum": map(doubles.digits_of, values), "x__squares": (doubles.digits_of(v * v) for v in values)}
+    connection.register("spreads", pa.table({name: list(column) for name, column in states.items()}))
+    merged = ", ".join(f"{doubles.merge_aggregate(name)} AS {name}" for name in states)
+    query = f"SELECT {measure.finish('x', 'double').sql} FROM (SELECT count(*) AS x__count, {merged} FROM spreads)"  # noqa: S608 -- ours
+
+    (found,) = connection.execute(query).fetchall()[0]
+
+    assert same(plain(values), found)
