@@ -77,9 +77,8 @@ def pause_the_broker(rig: Rig, *, seconds: float) -> None:
     driver = rig.background()
     rig.until(lambda: rig.unread() == 0)
     rig.send(rig.draw(60))
-    rig.broker.pause()
+    pause(rig)
     began = time.monotonic()
-    rig.until(lambda: broker_state(rig) == psutil.STATUS_STOPPED)  # the kernel stops it a moment later
     states = [broker_state(rig)]
     text_of(rig, "KafkaUnreachable")
     rig.until(lambda: time.monotonic() - began > seconds)
@@ -90,6 +89,12 @@ def pause_the_broker(rig: Rig, *, seconds: float) -> None:
     rig.note("seconds", round(time.monotonic() - began))
     catches_up(rig, driver)
     rig.note("epochs of the driver", len(rig.records()))
+
+
+def pause(rig: Rig) -> None:
+    """SIGSTOP the broker; the kernel stops it a moment later."""
+    rig.broker.pause()
+    rig.until(lambda: broker_state(rig) == psutil.STATUS_STOPPED)
 
 
 def broker_state(rig: Rig) -> str:
@@ -110,7 +115,7 @@ def stop_during_an_outage(rig: Rig) -> None:
     driver = rig.background()
     rig.until(lambda: rig.unread() == 0)
     rig.send(rig.draw(60))
-    rig.broker.pause()
+    pause(rig)
     rig.note("states", [broker_state(rig)] * 2)
     began = time.monotonic()
     driver.stop()
