@@ -10,9 +10,11 @@ from rich.table import Table
 
 from cutover.definition.loading import catalogue
 from cutover.definition.model.ranges import moment
+from cutover.definition.windows.window_fn import EARLIEST
 from cutover.lake.batch_runs import BatchRun, Range
 from cutover.lake.control.versions import looking_at
 from cutover.probe import Point
+from cutover.records.classes import Class
 from cutover.settings import load_settings
 from cutover.timestamps import from_micros
 
@@ -67,10 +69,13 @@ def batch(  # noqa: PLR0913 -- each is an option of the command
 def summary_table(pipeline: str, run: BatchRun) -> Table:
     """Return what a person wants to know of a run."""
     failed = [result for result in run.contract if not result.success]
+    scanned = {name: count for name, count in run.counts.items() if name != Class.DUPLICATE}
+    doubled = run.counts.get(Class.DUPLICATE, 0)  # a window that is computed again finds those of earlier runs, too
     rows = {
         "cut": f"epoch {run.epoch} of stream-{run.stream_version}, {_offsets(run)}",
         "records scanned": f"{sum(end - start for start, end in run.scanned.values()):,}",
-        "classes": ", ".join(f"{name} {count:,}" for name, count in run.counts.items()) or "none",
+        "classes": ", ".join(f"{name} {count:,}" for name, count in scanned.items()) or "none",
+        **({"duplicates": f"{doubled:,} of these, in the windows computed"} if doubled else {}),
         "windows computed": _ranges(run.computed),
         "left stale": _ranges(run.stale),
         "incomplete": _ranges([(entry.window_start, entry.window_end) for entry in run.incomplete]),
@@ -106,9 +111,13 @@ def _offsets(run: BatchRun) -> str:
 
 
 def _ranges(ranges: tuple[Range, ...] | list[Range]) -> str:
-    shown = [f"{_time(start)} to {_time(end)}" for start, end in ranges[:_SHOWN]]
+    shown = [f"{_start(start)} to {_time(end)}" for start, end in ranges[:_SHOWN]]
     more = [f"and {len(ranges) - _SHOWN} more ranges"] if len(ranges) > _SHOWN else []
     return "\n".join([*shown, *more]) or "none"
+
+
+def _start(micros: int) -> str:
+    return "the beginning" if micros <= EARLIEST else _time(micros)
 
 
 def _time(micros: int) -> str:

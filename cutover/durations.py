@@ -17,22 +17,23 @@ LONGEST_DAYS = 36_500
 _TEXT = re.compile(r"^\s*([0-9]{1,18})\s*(millisecond|second|minute|hour|day)s?\s*$")
 
 
-def parse_duration(text: str, *, of: str) -> int:
+def parse_duration(text: object, *, of: str) -> int:
     """Return the microseconds of a text such as `30 minutes`.
 
     Args:
-        text: A whole number and a unit: milliseconds, seconds, minutes, hours or days.
+        text: A whole number and a unit: milliseconds, seconds, minutes, hours or days; as definitions have it, which
+            nobody has checked.
         of: What the duration is for; named in the error.
 
     Raises:
-        DefinitionError: The text is not of this form, or the duration is longer than a hundred years.
+        DefinitionError: It is no text of this form, or the duration is longer than a hundred years.
     """
-    match = _TEXT.match(text)
+    match = _TEXT.match(text) if isinstance(text, str) else None
     if match is None:
-        msg = f"`{of}`: expected a whole number and a unit, such as `30 minutes`, got `{text[:80]}`."
+        msg = f"`{of}`: expected a whole number and a unit, such as `30 minutes`, got `{str(text)[:80]}`."
         raise DefinitionError(msg)
     micros = int(match[1]) * MICROSECONDS[match[2]]
     if micros > LONGEST_DAYS * MICROSECONDS["day"]:
-        msg = f"`{of}`: expected at most {LONGEST_DAYS} days, got `{text[:80]}`."
+        msg = f"`{of}`: expected at most {LONGEST_DAYS} days, got `{match[0][:80]}`."
         raise DefinitionError(msg)
     return micros

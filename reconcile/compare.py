@@ -61,7 +61,7 @@ def compare(
         at="",
         verdict=decision.verdict,
         exit_code=decision.exit_code,
-        sentence=verdict.sentence(decision.verdict, judged, events, decision.policy),
+        sentence=verdict.sentence(decision.verdict, judged, decision.policy),
         seal=replace(seal, dimensions=dimension.versions(settings, pipeline, evidence)),
         windows=judged.windows,
         rows=judged.rows,
@@ -109,6 +109,7 @@ def _judged(sides: Sides, findings: Findings) -> VerdictInput:
         explained=touched - findings.unexplained,
         unexplained=findings.unexplained,
         dimension=findings.causes[DIMENSION].rows,
+        late=findings.causes[Class.LATE].events,
         late_share=verdict.late_share(with_late - accepted, accepted),
         causes=tuple(name for name, cause in findings.causes.items() if cause.rows and name != UNEXPLAINED),
     )

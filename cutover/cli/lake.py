@@ -36,6 +36,7 @@ def sql(
     """Ask the lake: DuckDB SQL over the views of one pipeline."""
     settings = looking_at(load_settings(), version)
     definition = catalogue.get(settings, pipeline)
+    _check_reads(pipeline, query)
     connection = views.connect(settings, definition, epoch=epoch)
     try:
         cursor = connection.execute(query)
@@ -54,6 +55,21 @@ def sql(
         _show(names, rows)
     else:
         write_rows(sys.stdout, [names, *(map(_flat, row) for row in rows)])
+
+
+def _check_reads(pipeline: str, query: str) -> None:
+    """Refuse what is no query: what writes files or changes how the lake is read, and an empty text."""
+    try:
+        found = [statement.type for statement in duckdb.extract_statements(query)]
+    except duckdb.Error as error:
+        msg = f"Query on `{pipeline}`: expected DuckDB SQL over {', '.join(VIEWS)}, got: {error}"
+        raise DefinitionError(msg) from None
+    if len(found) == 1 and found[0] in {duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN}:
+        return
+    names = {duckdb.StatementType.MULTI: "a PIVOT that names no values (`ON k IN (...)`)"}
+    got = " and ".join(names.get(kind, kind.name) for kind in found) or "none"
+    msg = f"Query on `{pipeline}`: expected one query that only reads, such as SELECT, got {got}."
+    raise DefinitionError(msg + "\nHint: `cutover sql P QUERY > rows.csv` writes what it returns.")
 
 
 def vacuum(

@@ -1,10 +1,12 @@
 """What people type: times, keys, tolerances; parsed once, refused with what was expected."""
 
-import csv
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from cutover.errors import DefinitionError
+
+_FIELD = re.compile(r'(?:"((?:[^"]|"")*)"|([^",]*))(?=,|$)', re.DOTALL)
 
 
 def moment(text: str, option: str) -> datetime:
@@ -22,9 +24,22 @@ def moment(text: str, option: str) -> datetime:
 
 
 def key(text: str) -> list[str | None]:
-    """Return the values of a key: separated by commas, quoted as in CSV where they hold one, `null` for null."""
-    row = next(csv.reader([text]), [])
-    return [None if value == "null" else value for value in row]
+    """Return the values of a key: as `text.key` writes them.
+
+    Raises:
+        DefinitionError: A quote is left open, or text stands beside one.
+    """
+    found: list[str | None] = []
+    at = -1
+    while at < len(text):
+        match = _FIELD.match(text, at + 1)
+        if match is None:
+            msg = f"KEY: expected values separated by commas, one with a comma or a quote in quotes, got `{text[:80]}`."
+            raise DefinitionError(msg + '\nHint: as CSV has it: `a,"b,c"`; `null` is null, `"null"` a text.')
+        quoted, plain = match.groups()
+        found.append(quoted.replace('""', '"') if quoted is not None else None if plain == "null" else plain)
+        at = match.end()
+    return found
 
 
 def names(text: str, option: str) -> tuple[str, ...]:

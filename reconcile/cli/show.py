@@ -9,9 +9,8 @@ from rich.table import Table
 from cutover.log.topic_partitions import format_number
 from cutover.settings import Settings
 from reconcile.attribution.explain import Explanation
-from reconcile.result.codec import Scalar
 from reconcile.result.outcome import Difference, Reconciliation, Verdict
-from reconcile.result.text import counts, format_signed, message, number, share, when
+from reconcile.result.text import counts, format_signed, key, message, number, share, when
 
 _STYLES = {Verdict.CONSISTENT: "green", Verdict.EXPLAINED: "green", Verdict.DIVERGED: "red"}
 _CELLS_SHOWN = 10
@@ -79,7 +78,7 @@ def _cells(differences: tuple[Difference, ...], total: int, sides: tuple[str, st
     for cell in differences[:_CELLS_SHOWN]:
         table.add_row(
             when(cell.window_start),
-            _safe(_key(list(cell.key.values()))),
+            _safe(key(cell.key.values())),
             _safe(cell.measure),
             _safe(number(cell.streaming)),
             _safe(number(cell.batch)),
@@ -91,7 +90,7 @@ def _cells(differences: tuple[Difference, ...], total: int, sides: tuple[str, st
 
 def explanation(console: Console, found: Explanation) -> None:
     """Print one cell: both values, the difference, its cause, and the rows behind it."""
-    head = f"{found.pipeline}  window {when(found.window_start)}  key {_key(list(found.key.values()))}"
+    head = f"{found.pipeline}  window {when(found.window_start)}  key {key(found.key.values())}"
     console.print(_safe(f"{head}  epoch {found.epoch}  {found.state}"))
     table = Table("measure", "streaming", "batch", "difference", "cause")
     for value in found.values:
@@ -124,10 +123,6 @@ def reports(console: Console, settings: Settings, paths: list[Path]) -> None:
     """Print the addresses of reports, newest first."""
     for path in paths:
         console.print(address(settings, path.relative_to(settings.reports_dir).as_posix()), soft_wrap=True)
-
-
-def _key(values: list[Scalar]) -> str:
-    return ",".join("null" if value is None else str(value) for value in values)
 
 
 def _safe(text: str) -> str:

@@ -37,7 +37,8 @@ class EvidenceRun:
     end: int | None = None  # sum of the cut's offsets; None: not known
     rows_by_cause: tuple[tuple[str, int], ...] = ()  # cause -> (window, key) rows
     watermark: int | None = None  # of the stream at the cut, microseconds
-    sequence: int = -1  # of its newest row in the history; -1: it is not from there
+    begun: int = -1  # sequence of its first row in the history; -1: it is not from there
+    sequence: int = -1  # of its newest row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,17 +145,18 @@ def consecutive(
 
     A run that is not within policy, could not compare, or speaks for windows that a loss touched ends the row at its
     cut: no run at an older cut counts, and of those at the same cut none that was recorded before it. A run whose cut
-    is not ahead of the row, or one over a range, adds nothing.
+    is not ahead of those that were first made before it, or one over a range, adds nothing: an older cut that is
+    compared again takes nothing away, and one that is compared late for the first time is no evidence.
 
     Args:
-        runs: In the order in which they were recorded.
+        runs: In the order in which they were recorded last.
         now: For what is expired.
         losses: That somebody accepted.
     """
     bad = [place for place in _places(runs) if not place.run.within or any(lost.touches(place.run) for lost in losses)]
     end = max((place.at for place in bad), default=(-2, -1))
     row: list[EvidenceRun] = []
-    for place in _places(runs):
+    for place in sorted(_places(runs), key=lambda place: place.run.begun):
         run = place.run
         if place.at > end and _is_fresh(run, now) and run.whole and (not row or is_ahead(run, row[-1])):
             row.append(run)

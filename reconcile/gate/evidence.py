@@ -143,6 +143,7 @@ def _run(one: RecordedComparison, batch_definition: str | None, policy: Policy |
         end=_end(one.result),
         rows_by_cause=tuple(sorted(causes.items())),
         watermark=_watermark(one.result),
+        begun=one.begun,
         sequence=one.sequence,
     )
 

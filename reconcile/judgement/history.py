@@ -16,7 +16,7 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.batch_runs import Range
 from cutover.lake.control import control_tables, versions
 from cutover.lake.paths import ControlTable, control_uri
-from cutover.lake.tables import delta, upkeep
+from cutover.lake.tables import upkeep
 from cutover.settings import Settings
 from reconcile.judgement import lifecycle, records
 from reconcile.judgement.records import RecordedComparison
@@ -57,6 +57,8 @@ class HistoryEntry:
         alone = cut if self.made.whole else f"a range at {cut}"
         other = "" if self.made.version in {self.version, None} else f" of stream-{self.made.version}"
         now = "no comparison yet" if found is None else f"run {found.run_id} at epoch {found.epoch}: {found.verdict}"
+        if not self.made.has_cut:
+            return f"Nothing was compared; what stands for `{self.pipeline}` now is {now}."
         return f"Speaks for {alone}{other} alone; what stands for `{self.pipeline}` now is {now}."
 
 
@@ -160,7 +162,7 @@ def record(settings: Settings, result: Reconciliation, placed: HistoryEntry) -> 
     control_tables.append(settings, "reconciliations", [row], turn=placed.turn)
     for table in _GROWING:
         uri = control_uri(settings, table)
-        if delta.exists(uri) and upkeep.compact(uri):
+        if upkeep.compact(uri):
             upkeep.clean(uri)
 
 

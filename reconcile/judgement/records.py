@@ -31,6 +31,7 @@ class RecordedComparison:
     first: datetime  # when it was made
     last: datetime  # when it was made with the same outcome last
     times: int  # how often it was made
+    begun: int  # sequence of its first row
     sequence: int  # of its newest row
     fingerprint: str
     version: int | None  # of the stream; None: it could not be told
@@ -95,7 +96,9 @@ def lines(rows: Iterable[Mapping[str, Any]]) -> tuple[RecordedComparison, ...]:
         else:
             one = replace(one, epoch=newest)
         before = found.pop(one.run_id, None)
-        found[one.run_id] = one if before is None else replace(one, first=before.first, times=before.times + 1)
+        if before is not None:
+            one = replace(one, first=before.first, begun=before.begun, times=before.times + 1)
+        found[one.run_id] = one
     return tuple(found.values())
 
 
@@ -112,6 +115,7 @@ def _recorded(row: Mapping[str, Any]) -> RecordedComparison:
         first=row["at"],
         last=row["at"],
         times=1,
+        begun=row["sequence"],
         sequence=row["sequence"],
         fingerprint=row["result_fingerprint"],
         version=row["stream_version"],

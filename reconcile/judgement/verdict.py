@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from cutover.definition.model.pipeline import Policy
 from reconcile.attribution.causes import UNEXPLAINED
 from reconcile.comparison.sides import DIMENSION
-from reconcile.result.outcome import Events, PolicyResult, Rows, Seal, Verdict, Windows
+from reconcile.result.outcome import PolicyResult, Rows, Seal, Verdict, Windows
 
 EXIT = {Verdict.CONSISTENT: 0, Verdict.NOT_COMPARABLE: 2, Verdict.DIVERGED: 1}
 RUNBOOKS = {Verdict.DIVERGED: "DivergenceUnexplained", Verdict.EXPLAINED: "LateRateHigh"}
@@ -20,6 +20,7 @@ class VerdictInput:
     explained: int  # (window, key) rows whose difference a cause reproduces
     unexplained: int  # (window, key) rows without one
     late_share: float
+    late: int = 0  # late events behind differences of the compared windows
     dimension: int = 0  # (window, key) rows that another version of a dimension takes part in
     causes: tuple[str, ...] = ()  # names that explain at least one row
 
@@ -95,14 +96,14 @@ def _reasons(judged: VerdictInput, policy: Policy) -> list[str]:
     return reasons
 
 
-def sentence(verdict: Verdict, judged: VerdictInput, events: Events, policy: PolicyResult) -> str:
+def sentence(verdict: Verdict, judged: VerdictInput, policy: PolicyResult) -> str:
     """Return the verdict on comparable sides in plain words, with its numbers."""
     compared = f"{_many(judged.windows.compared, 'closed window')} ({_many(judged.rows.compared, 'row')})"
     if verdict is Verdict.CONSISTENT:
         return f"Streaming and batch agree in all {compared}."
     differ = _differences(judged)
     if verdict is Verdict.EXPLAINED:
-        why = _because(judged, events)
+        why = _because(judged)
         bound = "within the policy" if policy.within else "beyond the policy"
         return f"Streaming and batch differ in {differ} of {compared}; {why}: {bound}."
     return f"Streaming and batch differ in {differ} of {compared}; {_unexplained(judged)}."
@@ -115,10 +116,10 @@ def sentence_broken(seal: Seal) -> str:
     return f"The two sides cannot be compared: {first}{more}"
 
 
-def _because(judged: VerdictInput, events: Events) -> str:
+def _because(judged: VerdictInput) -> str:
     """Return what explains every difference."""
     if judged.causes == ("late",):
-        late = _many(events.late, "late event")
+        late = _many(judged.late, "late event")
         return f"{late}, {_percent(judged.late_share)} of all in these windows, explain every difference"
     classes = [name for name in judged.causes if name != DIMENSION]
     parts = [f"{' and '.join(classes)} events"] if classes else []

@@ -203,11 +203,11 @@ def _choose(settings: Settings, pipeline: Pipeline, version: Version, epoch: int
     if fitting:
         return max(fitting, key=lambda run: (run.epoch, run.finished))
     at = "" if epoch is None else f" at the cut of epoch {epoch}"
+    cut = "" if epoch is None else f" --cut {epoch}"
     text = f"Pipeline `{pipeline.name}`: expected a batch run{at} beside {version.app_id}, found none"
     text += f" (the newest is at epoch {runs[-1].epoch} of stream-{runs[-1].stream_version})." if runs else "."
-    text += (
-        f"{version_changes.describe_changes(settings, pipeline, version)} `cutover batch {pipeline.name}` computes one."
-    )
+    text += version_changes.describe_changes(settings, pipeline, version)
+    text += f" `cutover batch {pipeline.name}{cut}` computes one."
     raise SealError(SealBreach(code="no_batch", message=text, runbook="NotComparable"))
 
 

@@ -3,6 +3,7 @@
 import shlex
 
 from cutover.cells import visible
+from reconcile.result import text
 from reconcile.result.codec import Scalar
 from reconcile.result.outcome import Difference, Reconciliation
 
@@ -42,6 +43,6 @@ def _can_type(value: Scalar) -> bool:
 
 
 def _explained(name: str, cell: Difference) -> Command:
-    key = ",".join("null" if value is None else str(value) for value in cell.key.values())
+    key = text.key(cell.key.values())
     line = f"cutover explain {name} {shlex.quote(str(cell.window_start))} {shlex.quote(key)}"
     return (f"the rows behind one cell ({cell.cause})", line)

@@ -1,6 +1,6 @@
 """How values are written for people: numbers, shares, times and texts from data, each in one way."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
 from cutover.cells import visible
@@ -26,6 +26,16 @@ def number(value: Scalar) -> str:
 def message(text: str) -> str:
     """Return a message of ours on one line, control characters of data in it as their escapes."""
     return visible(text.replace("\nHint: ", " Hint: "))
+
+
+def key(values: Iterable[Scalar]) -> str:
+    """Return the values of a key as one types them: as in CSV; `null` is null, `"null"` in quotes a text."""
+    return ",".join("null" if value is None else _field(str(value)) for value in values)
+
+
+def _field(value: str) -> str:
+    is_plain = value != "null" and not set(value) & {",", '"'}
+    return value if is_plain else '"' + value.replace('"', '""') + '"'
 
 
 def counts(found: Mapping[str, int]) -> str:

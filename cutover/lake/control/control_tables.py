@@ -1,4 +1,8 @@
-"""The installation's own history: versions, gate, losses, what was compared, proven and checked. Appended only."""
+"""The installation's own history: versions, gate, losses, what was compared, proven and checked. Appended only.
+
+All tables are made before the first row of any, and `versions` is the last to be made: whatever is missing while there
+are rows was taken away. Each commit has a number of its pipeline's own, so rows that are gone are known, too.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -140,12 +144,46 @@ SCHEMAS: Mapping[ControlTable, pa.Schema] = {
 }
 
 Done = TypeVar("Done")
+DECIDING = frozenset({"versions", "gate", "losses"})
+"""Tables by which is told what is served and what is incomplete: nothing is said by a part of their rows."""
+
+_LAST: ControlTable = "versions"
 _ATTEMPTS, _WAIT_SECONDS = 40, 0.1
 """How often a write without a turn of its own is tried, and the longest wait between two."""
 
 
 class OvertakenError(LakeError):
     """Another process appended its row first; nothing was written."""
+
+
+def exists(settings: Settings, table: ControlTable) -> bool:
+    """Return whether a table is there; there is none before the first row of any.
+
+    Raises:
+        LakeError: It was there, and is no more.
+    """
+    uri = control_uri(settings, table)
+    if delta.exists(uri):
+        return True
+    if not _has_begun(settings, table) or delta.exists(uri):  # looked at again: others may have made it meanwhile
+        return delta.exists(uri)
+    msg = f"Table `{uri}`: expected it beside the other control tables, its folder is gone."
+    raise LakeError(msg + "\nHint: nothing is decided without it; put it back from a copy.", runbook="ForeignWrite")
+
+
+def _has_begun(settings: Settings, missing: ControlTable) -> bool:
+    """Return whether another table shows that all had been made."""
+    if missing != _LAST:
+        return delta.exists(control_uri(settings, _LAST))
+    others = (control_uri(settings, name) for name in SCHEMAS if name != missing)
+    return any(delta.exists(uri) and delta.open_table(uri).version() > 0 for uri in others)
+
+
+def _opened(settings: Settings, table: ControlTable) -> DeltaTable:
+    if not exists(settings, table):
+        for name in sorted(SCHEMAS, key=_LAST.__eq__):
+            delta.ensure(control_uri(settings, name), SCHEMAS[name])
+    return delta.open_table(control_uri(settings, table))
 
 
 def append(
@@ -186,7 +224,7 @@ def unless_overtaken(write: Callable[[], Done]) -> Done:
 
 
 def _append_once(settings: Settings, table: ControlTable, rows: Sequence[Mapping[str, Any]], turn: int | None) -> int:
-    handle = delta.ensure(control_uri(settings, table), SCHEMAS[table])
+    handle = _opened(settings, table)
     _check_columns(table, handle)
     name = str(rows[0]["pipeline"])
     newest = delta.transaction(handle, name)
@@ -204,8 +242,9 @@ def _append_once(settings: Settings, table: ControlTable, rows: Sequence[Mapping
 
 def next_turn(settings: Settings, table: ControlTable, pipeline: str) -> int:
     """Return the sequence that a pipeline's next row gets; read it before what the row is decided by."""
-    uri = control_uri(settings, table)
-    newest = delta.transaction(delta.open_table(uri), pipeline) if delta.exists(uri) else None
+    if not exists(settings, table):
+        return 0
+    newest = delta.transaction(delta.open_table(control_uri(settings, table)), pipeline)
     return 0 if newest is None else newest + 1
 
 
@@ -245,31 +284,31 @@ def missing_sequences(handle: DeltaTable, table: ControlTable, pipeline: str) ->
     return sorted(set(range(last + 1)) - held)
 
 
-def refuse_lost(settings: Settings, table: ControlTable, pipeline: str) -> None:
-    """Refuse to decide by a table of which rows are gone.
+def read(settings: Settings, table: ControlTable, pipeline: str) -> list[dict[str, Any]]:
+    """Return all rows of a pipeline, in the order in which they were appended.
 
     Raises:
-        LakeError: Somebody took rows of the pipeline away, or the table cannot be read.
+        LakeError: The table cannot be read, or is gone; of a table in `DECIDING`, rows of the pipeline are gone.
     """
-    uri = control_uri(settings, table)
-    gone = missing_sequences(delta.open_table(uri), table, pipeline) if delta.exists(uri) else []
+    if not exists(settings, table):
+        return []
+    handle = delta.open_table(control_uri(settings, table))
+    _check_columns(table, handle)
+    with queries.connect() as connection, delta.naming(handle):
+        delta.bind(connection, "control", handle)
+        query = "SELECT * FROM control WHERE pipeline = ? ORDER BY sequence"
+        cursor = connection.execute(query, [pipeline])
+        names = [column[0] for column in cursor.description]
+        rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+    if table in DECIDING:
+        _refuse_lost(handle, table, pipeline, rows)
+    return rows
+
+
+def _refuse_lost(handle: DeltaTable, table: ControlTable, pipeline: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    newest = delta.transaction(handle, pipeline)
+    gone = set(range(0 if newest is None else newest + 1)) - {row["sequence"] for row in rows}
     if gone:
         msg = f"Table `{table}` of `{pipeline}`: expected every row that was written, got all but {len(gone):,}."
         hint = "\nHint: nothing is decided by the rest; `cutover restore-control` writes them again."
         raise LakeError(msg + hint, runbook="ForeignWrite")
-
-
-def read(settings: Settings, table: ControlTable, pipeline: str) -> list[dict[str, Any]]:
-    """Return all rows of a pipeline, in the order in which they were appended."""
-    uri = control_uri(settings, table)
-    if not delta.exists(uri):
-        return []
-    connection = queries.connect()
-    handle = delta.open_table(uri)
-    _check_columns(table, handle)
-    delta.bind(connection, "control", handle)
-    query = "SELECT * FROM control WHERE pipeline = ? ORDER BY sequence"
-    with delta.naming(handle):
-        cursor = connection.execute(query, [pipeline])
-        names = [column[0] for column in cursor.description]
-        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]

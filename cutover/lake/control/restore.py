@@ -44,11 +44,11 @@ def restore(settings: Settings, *, dry_run: bool = False) -> Iterator[Restored]:
         dry_run: Only tell what would be done.
 
     Raises:
-        LakeError: A table cannot be read or written, or others write it without end.
+        LakeError: A table is gone, cannot be read or written, or others write it without end.
     """
     for name in control_tables.SCHEMAS:
         uri = control_uri(settings, name)
-        if delta.exists(uri):
+        if control_tables.exists(settings, name):
             found = control_tables.unless_overtaken(partial(_restored, uri, name, dry_run=dry_run))
             if found.rows or found.files or found.gone:
                 yield found

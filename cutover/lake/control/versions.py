@@ -14,6 +14,7 @@ from cutover.events import log
 from cutover.lake.control import control_tables
 from cutover.lake.control.signature import reason, user
 from cutover.lake.paths import stream_uri
+from cutover.lake.tables import delta
 from cutover.settings import Settings
 
 RETRIES = 5  # of a registration: one fails only if another process has just registered another version
@@ -104,7 +105,13 @@ def _rows(settings: Settings, pipeline: Pipeline) -> list[Version]:
     """Return every registration and every later word on a version, in their order."""
     fingerprint = result_fingerprint(pipeline)
     rows = control_tables.read(settings, "versions", pipeline.name)
-    return [_version(settings, pipeline, row) for row in rows if row["result_fingerprint"] == fingerprint]
+    found = [_version(settings, pipeline, row) for row in rows if row["result_fingerprint"] == fingerprint]
+    first = stream_uri(settings, pipeline, 0)
+    if not found and delta.exists(first):  # a version is registered before its table is made
+        msg = f"Versions of `{pipeline.name}`: expected the one of table `{first}`, none is registered."
+        hint = "\nHint: `_control` of this lake is gone or another one; put it back from a copy."
+        raise LakeError(msg + hint, runbook="ForeignWrite")
+    return found
 
 
 def _version(settings: Settings, pipeline: Pipeline, row: Mapping[str, Any]) -> Version:
@@ -151,12 +158,7 @@ def _opened(settings: Settings, pipeline: Pipeline, clock: Clock) -> Version:
 
 
 def next_turn(settings: Settings, pipeline: Pipeline) -> int:
-    """Return the turn of the next registration; read it before what the version is decided by.
-
-    Raises:
-        LakeError: Rows of the table of versions are gone: who served would be forgotten.
-    """
-    control_tables.refuse_lost(settings, "versions", pipeline.name)
+    """Return the turn of the next registration; read it before what the version is decided by."""
     return control_tables.next_turn(settings, "versions", pipeline.name)
 
 

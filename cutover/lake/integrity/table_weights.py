@@ -47,10 +47,9 @@ def changes(settings: Settings, pipeline: Pipeline) -> Iterator[tuple[TableChang
 def _of_control(settings: Settings, pipeline: Pipeline) -> Iterator[TableChange]:
     """Yield changes of the control tables: files of others, and rows of this pipeline that are gone."""
     for name in control_tables.SCHEMAS:
-        uri = control_uri(settings, name)
-        if not delta.exists(uri):
+        if not control_tables.exists(settings, name):
             continue
-        table = delta.open_table(uri)
+        table = delta.open_table(control_uri(settings, name))
         found = foreign_commits.change(table, None)
         if found is None and control_tables.missing_sequences(table, name, pipeline.name):
             found = foreign_commits.find_removed(table)

@@ -66,7 +66,7 @@ def open_table(uri: str, version: int | None = None) -> DeltaTable:
     except DeltaError as error:
         _refuse_damaged(uri, read=True)
         at = "" if version is None else f" at version {version}"
-        msg = f"Table `{uri}`{at} cannot be opened: {error}."
+        msg = f"Table `{uri}`{at} cannot be opened: {str(error).splitlines()[0]}."
         raise LakeError(msg, runbook="TableUnreadable") from error
     _refuse_damaged(uri, read=False)
     _check_readable(table)

@@ -104,7 +104,7 @@ def _damaged(uri: str, listing: _Listing, *, read: bool) -> Iterator[Damage]:
         elif size == 0:
             yield Damage(file=file_of(version), what="has 0 bytes")
         elif read and _parsed(_text(uri, version) or "") is None:
-            yield Damage(file=file_of(version), what="is no JSON")
+            yield Damage(file=file_of(version), what="is no JSON in UTF-8")
 
 
 def _parsed(text: str) -> Entry | None:
@@ -129,6 +129,6 @@ def _text(uri: str, version: int) -> str | None:
     system, root = fs.FileSystem.from_uri(uri)
     try:
         with system.open_input_stream(f"{root.rstrip('/')}/{file_of(version)}") as stream:
-            return str(stream.read().decode("utf-8", errors="replace"))
-    except FileNotFoundError:
+            return str(stream.read().decode("utf-8"))
+    except (FileNotFoundError, UnicodeDecodeError):
         return None

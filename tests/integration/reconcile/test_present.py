@@ -1,5 +1,6 @@
 """What a comparison speaks for: the newest cut alone is the present, and agreement on nothing is none."""
 
+import shutil
 from dataclasses import replace
 from datetime import timedelta
 
@@ -9,6 +10,7 @@ from deltalake import DeltaTable
 from cutover.cli.app import main
 from cutover.clock import SystemClock
 from cutover.definition.compile.fingerprint import result_fingerprint
+from cutover.errors import LakeError
 from cutover.lake.control import control_tables, pins, restore, versions
 from cutover.lake.paths import ControlTable, control_uri
 from cutover.probe import Point
@@ -243,12 +245,11 @@ def test_rows_that_were_removed_from_a_control_table_are_named_and_come_back(
     assert reconcile(settings, PIPELINE).verdict is Verdict.DIVERGED
 
 
-@pytest.mark.parametrize("table", ["gate", "versions"])
-def test_a_restore_brings_removed_rows_of_a_control_table_back(settings: Settings, table: ControlTable) -> None:
+def test_a_restore_brings_removed_rows_of_a_control_table_back(settings: Settings) -> None:
     write(settings, lake_of(SALES))
     row = {"pipeline": PIPELINE.name, "at": START, "event": "rolled_back", "stage": "LAMBDA", "who": "me", "why": "so"}
     control_tables.append(settings, "gate", [row | {"result_fingerprint": result_fingerprint(PIPELINE)}])
-    handle = DeltaTable(control_uri(settings, table))
+    handle = DeltaTable(control_uri(settings, "gate"))
     before = handle.version()
     handle.delete()
     without = reconcile(settings, PIPELINE).verdict
@@ -256,3 +257,29 @@ def test_a_restore_brings_removed_rows_of_a_control_table_back(settings: Setting
     handle.restore(before)
 
     assert (without, reconcile(settings, PIPELINE).verdict) == (Verdict.NOT_COMPARABLE, Verdict.CONSISTENT)
+
+
+def test_nothing_is_compared_where_rows_of_versions_were_removed_until_they_are_back(settings: Settings) -> None:
+    write(settings, lake_of(SALES))
+    handle = DeltaTable(control_uri(settings, "versions"))
+    before = handle.version()
+    handle.delete()
+
+    with pytest.raises(LakeError, match="Table `versions` of `sales`: expected every row") as refused:
+        reconcile(settings, PIPELINE)
+    handle.restore(before)
+
+    assert (refused.value.runbook, reconcile(settings, PIPELINE).verdict) == ("ForeignWrite", Verdict.CONSISTENT)
+
+
+@pytest.mark.parametrize("table", ["reconciliations", "differences", "verifications", "proofs"])
+def test_a_history_whose_folder_is_gone_hides_no_divergence(
+    settings: Settings, diverged: Reconciliation, table: ControlTable
+) -> None:
+    shutil.rmtree(control_uri(settings, table))
+
+    with pytest.raises(LakeError, match=f"_control/{table}`: expected it beside the other control tables") as refused:
+        reconcile(settings, PIPELINE)
+
+    assert (diverged.verdict, refused.value.runbook) == (Verdict.DIVERGED, "ForeignWrite")
+    assert "ForeignWrite" in firing(settings)

@@ -1,8 +1,10 @@
 """Durations as people write them, and how long one may be: a time beyond it no engine can write."""
 
+from typing import Any
+
 import pytest
 
-from cutover.definition import Fixed, Lateness
+from cutover.definition import Fixed, Lateness, Sliding
 from cutover.definition.windows.sliding import SlidingWindows
 from cutover.durations import parse_duration
 from cutover.errors import DefinitionError
@@ -22,6 +24,12 @@ def test_a_number_and_a_unit(text: str, micros: int) -> None:
 def test_anything_else_is_refused_with_its_place(text: str) -> None:
     with pytest.raises(DefinitionError, match=r"`lateness\.allowed`: expected"):
         Lateness(allowed=text)
+
+
+@pytest.mark.parametrize("value", [600, 1.5, None])
+def test_what_is_no_text_is_refused_with_its_place(value: Any) -> None:
+    with pytest.raises(DefinitionError, match=rf"`window\.size`: expected a whole number and a unit.*got `{value}`"):
+        Sliding(size=value, every="10 minutes")
 
 
 @pytest.mark.parametrize("field", ["out_of_orderness", "allowed", "idle_after", "max_ahead"])

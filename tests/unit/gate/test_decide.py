@@ -41,6 +41,8 @@ def advance(*runs: EvidenceRun, stage: Stage = Stage.LAMBDA, replay: Replayabili
         pytest.param([run(1), run(2), run(3)], [1, 2, 3], id="three cuts"),
         pytest.param([run(1), run(1), run(2)], [1, 2], id="same cut counts once"),
         pytest.param([run(2), run(1), run(3)], [2, 3], id="older cut is no news"),
+        pytest.param([run(2, begun=1), run(1, begun=0)], [1, 2], id="an older cut compared again takes nothing away"),
+        pytest.param([run(2, begun=0), run(1, begun=1)], [2], id="an older cut compared late is no evidence"),
         pytest.param([run(5, within=False), run(3), run(4)], [], id="older cuts after a bad run at a newer one"),
         pytest.param([run(5, within=False), run(3), run(6)], [6], id="a newer cut after it counts"),
         pytest.param([run(4), run(5, within=False), run(5)], [5], id="the same cut compared again counts"),

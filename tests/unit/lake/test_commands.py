@@ -1,13 +1,23 @@
 """`cutover sql`: values from records are shown as they stand, and no cell of its CSV is a formula."""
 
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 
 from cutover.cli.lake import _show, sql
 from cutover.definition.loading import catalogue
 from cutover.engine import queries
+from cutover.errors import DefinitionError
 from cutover.lake.serving import views
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Let queries be asked of a database without views, in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(catalogue, "get", lambda *_given: None)
+    monkeypatch.setattr(views, "connect", lambda *_given, **_named: queries.connect())
 
 
 def test_markup_and_control_characters_are_text(capsys: pytest.CaptureFixture[str]) -> None:
@@ -26,10 +36,48 @@ def test_a_list_is_json_in_one_cell(capsys: pytest.CaptureFixture[str]) -> None:
     assert '[{"value": "1.50", "count": 2}]' in capsys.readouterr().out
 
 
-def test_no_cell_of_the_csv_is_a_formula(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(catalogue, "get", lambda *_given: None)
-    monkeypatch.setattr(views, "connect", lambda *_given, **_named: queries.connect())
+@pytest.mark.usefixtures("asked")
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT 1 AS a",
+        "WITH b AS (SELECT 1 AS a) FROM b",
+        "FROM range(1) AS t(a)",
+        "DESCRIBE SELECT 1 AS a",
+        "SHOW TABLES",
+        "SUMMARIZE SELECT 1 AS a",
+        "VALUES (1)",
+        "EXPLAIN SELECT 1 AS a",
+        "PIVOT (SELECT 1 AS a, 2 AS b) ON a IN (1) USING sum(b)",
+    ],
+)
+def test_every_query_that_only_reads_is_answered(query: str) -> None:
+    sql("orders", query)
 
+
+@pytest.mark.usefixtures("asked")
+@pytest.mark.parametrize(
+    ("query", "got"),
+    [
+        ("", "none"),
+        (" -- a remark", "none"),
+        ("SELECT 1; SELECT 2", "SELECT and SELECT"),
+        ("COPY (SELECT 1) TO 'out.csv'", "COPY"),
+        ("ATTACH 'other.db'", "ATTACH"),
+        ("INSTALL httpfs", "LOAD"),
+        ("SELEC 1", "Parser Error"),
+        ("PIVOT (SELECT 1 AS a, 2 AS b) ON a USING sum(b)", "a PIVOT that names no values"),
+    ],
+)
+def test_what_is_no_query_is_refused(tmp_path: Path, query: str, got: str) -> None:
+    with pytest.raises(DefinitionError, match=got):
+        sql("orders", query)
+
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.usefixtures("asked")
+def test_no_cell_of_the_csv_is_a_formula(capsys: pytest.CaptureFixture[str]) -> None:
     sql("orders", "SELECT chr(8203) || '\uff1dcmd' AS \"@k\", '-5' AS text, -5 AS n, ['=a'] AS list, NULL AS none")
 
     assert capsys.readouterr().out == '\'@k,text,n,list,none\n\'\\u200b\uff1dcmd,\'-5,-5,"[""=a""]",\n'

@@ -1,5 +1,6 @@
 """The installation's own history: appended, read back, in turn."""
 
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -12,10 +13,11 @@ from deltalake import DeltaTable
 from cutover.definition import Count, Fixed, Pipeline, Topic
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.errors import LakeError
-from cutover.lake.control import control_tables, pins
+from cutover.lake.control import control_tables, pins, restore
 from cutover.lake.control.stages import Stage, current_stage
 from cutover.lake.control.versions import Version
-from cutover.lake.paths import control_uri
+from cutover.lake.integrity import table_weights
+from cutover.lake.paths import ControlTable, control_uri
 from cutover.lake.tables import delta
 from cutover.settings import Settings
 
@@ -117,6 +119,40 @@ def test_a_table_of_another_release_is_refused(settings: Settings) -> None:
 
     with pytest.raises(LakeError, match="`sequence` is not among them"):
         control_tables.read(settings, "reconciliations", "p")
+
+
+@pytest.mark.parametrize("name", control_tables.SCHEMAS)
+def test_a_table_whose_folder_is_gone_is_no_table_without_rows(settings: Settings, name: ControlTable) -> None:
+    control_tables.append(settings, "gate", [gate_row("SHADOW")])
+    shutil.rmtree(control_uri(settings, name))
+
+    for ask in (control_tables.read, control_tables.next_turn):
+        with pytest.raises(LakeError, match=f"{name}`: expected it beside the other") as refused:
+            ask(settings, name, "p")
+        assert refused.value.runbook == "ForeignWrite"
+    with pytest.raises(LakeError, match="its folder is gone"):
+        list(table_weights.changes(settings, PIPELINE))
+    with pytest.raises(LakeError, match="its folder is gone"):
+        list(restore.restore(settings))
+
+
+def test_tables_that_are_just_made_are_missed_by_nobody(settings: Settings) -> None:
+    for name in ("gate", "pins"):
+        delta.ensure(control_uri(settings, name), control_tables.SCHEMAS[name])
+
+    assert [control_tables.read(settings, name, "p") for name in control_tables.SCHEMAS] == [[]] * 8
+
+
+def test_no_stage_is_told_by_a_part_of_the_history(settings: Settings) -> None:
+    for stage in ("SHADOW", "KAPPA"):
+        control_tables.append(settings, "gate", [gate_row(stage)])
+    DeltaTable(control_uri(settings, "gate")).delete("stage = 'KAPPA'")
+
+    with pytest.raises(LakeError, match="expected every row that was written, got all but 1"):
+        current_stage(settings, PIPELINE)
+    list(restore.restore(settings))
+
+    assert current_stage(settings, PIPELINE) is Stage.KAPPA
 
 
 @pytest.mark.parametrize("there", ['"version"', '"appId"'])

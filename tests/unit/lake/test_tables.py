@@ -56,6 +56,16 @@ def test_an_older_version_is_read_as_it_was(tmp_path: Path) -> None:
     assert read(uri, version=1) == [("a", 1)]
 
 
+def test_an_entry_of_the_log_that_is_no_utf8_is_named_in_one_line(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    made(uri, ("a", 1))
+    entry = tmp_path / "t" / "_delta_log" / f"{1:020}.json"
+    entry.write_bytes(entry.read_bytes().replace(b'"operation"', b'"operatio\xee"'))
+
+    with pytest.raises(LakeError, match=r"got `_delta_log/0{19}1.json`, which is no JSON in UTF-8\.\n"):
+        delta.open_table(uri)
+
+
 @pytest.mark.parametrize("partition_by", [(), ("kind",)])
 def test_an_empty_table_keeps_its_columns_and_types(tmp_path: Path, partition_by: tuple[str, ...]) -> None:
     uri = str(tmp_path / "t")

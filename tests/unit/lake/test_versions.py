@@ -1,16 +1,18 @@
 """Versions of a streaming side: which one a definition runs, and what number the next one gets."""
 
+import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
 from cutover.definition import Count, Fixed, Lateness, Pipeline, Topic
 from cutover.errors import DefinitionError, LakeError
 from cutover.lake.control import control_tables, restore, versions
-from cutover.lake.paths import control_uri
+from cutover.lake.paths import control_uri, stream_uri
 from cutover.lake.tables import delta
 from cutover.settings import Settings
 
@@ -108,6 +110,17 @@ def test_nothing_is_opened_where_rows_were_taken_away_until_they_are_back(settin
     list(restore.restore(settings))
 
     assert (refused.value.runbook, opened(settings, SECOND)) == ("ForeignWrite", 1)
+
+
+def test_a_lake_without_its_control_tables_has_not_just_begun(settings: Settings) -> None:
+    opened(settings, FIRST)
+    delta.ensure(stream_uri(settings, FIRST, 0), control_tables.SCHEMAS["versions"])
+    shutil.rmtree(Path(control_uri(settings, "versions")).parent)
+
+    with pytest.raises(LakeError, match="Versions of `p`: expected the one of table") as refused:
+        opened(settings, FIRST)
+
+    assert refused.value.runbook == "ForeignWrite"
 
 
 def beside(settings: Settings, pipeline: Pipeline = FIRST) -> int:

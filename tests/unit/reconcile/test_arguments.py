@@ -3,21 +3,24 @@
 from datetime import UTC, datetime
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cutover.errors import DefinitionError
 from reconcile.cli import arguments
+from reconcile.result import text
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("typed", "expected"),
     [
         ("2013-02-08", datetime(2013, 2, 8, tzinfo=UTC)),
         ("2013-02-08T14:00:00Z", datetime(2013, 2, 8, 14, tzinfo=UTC)),
         ("2013-02-08T14:00:00+02:00", datetime(2013, 2, 8, 12, tzinfo=UTC)),
     ],
 )
-def test_a_time_is_utc(text: str, expected: datetime) -> None:
-    assert arguments.moment(text, "--from") == expected
+def test_a_time_is_utc(typed: str, expected: datetime) -> None:
+    assert arguments.moment(typed, "--from") == expected
 
 
 def test_what_is_no_time_is_refused_with_its_option() -> None:
@@ -26,11 +29,30 @@ def test_what_is_no_time_is_refused_with_its_option() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
-    [("JFK,UA", ["JFK", "UA"]), ("null,UA", [None, "UA"]), ('"a,b",c', ["a,b", "c"]), (",", ["", ""])],
+    ("typed", "expected"),
+    [
+        ("JFK,UA", ["JFK", "UA"]),
+        ("null,UA", [None, "UA"]),
+        ('"null",UA', ["null", "UA"]),
+        ('"a,b",c', ["a,b", "c"]),
+        ('"say ""a""",', ['say "a"', ""]),
+        (",", ["", ""]),
+        ("", [""]),
+    ],
 )
-def test_a_key_is_read_like_csv(text: str, expected: list[str | None]) -> None:
-    assert arguments.key(text) == expected
+def test_a_key_is_read_like_csv(typed: str, expected: list[str | None]) -> None:
+    assert arguments.key(typed) == expected
+
+
+@given(st.lists(st.none() | st.text(st.sampled_from('nul",\n a')) | st.just("null"), min_size=1))
+def test_a_key_is_read_as_it_is_shown(values: list[str | None]) -> None:
+    assert arguments.key(text.key(values)) == values
+
+
+@pytest.mark.parametrize("typed", ['"a', '"a"b,c', 'a"b', 'a,"'])
+def test_a_key_with_a_stray_quote_is_refused(typed: str) -> None:
+    with pytest.raises(DefinitionError, match="KEY: expected values separated by commas"):
+        arguments.key(typed)
 
 
 def test_tolerances_are_by_column() -> None:

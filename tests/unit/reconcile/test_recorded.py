@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from cutover.timestamps import parse_micros
 from reconcile.judgement import lifecycle, records
+from reconcile.judgement.history import HistoryEntry
 from reconcile.judgement.records import RecordedComparison
 
 AT = datetime(2026, 11, 22, tzinfo=UTC)
@@ -105,6 +106,13 @@ def test_rows_of_one_run_are_one_line_that_was_made_again() -> None:
     (line,) = records.lines([row(5, run_id="r"), row(5, run_id="r")])
 
     assert (line.times, line.last - line.first) == (2, timedelta(minutes=1))
+
+
+def test_a_run_that_compared_nothing_speaks_for_no_cut() -> None:
+    lines = records.lines([row(5, D, run_id="five"), row(None, N, said=RANGE)])
+    entry = HistoryEntry(pipeline="p", turn=2, lines=lines[:1], made=lines[1], version=0, unjudged=())
+
+    assert entry.speaks_for == "Nothing was compared; what stands for `p` now is run five at epoch 5: DIVERGED."
 
 
 PLACE = {"window_start": datetime(2026, 1, 1, 3, tzinfo=UTC), "key": "{}", "kind": "changed"}

@@ -7,7 +7,7 @@ import pytest
 from cutover.definition import Policy
 from reconcile.judgement import verdict
 from reconcile.judgement.verdict import VerdictInput, decide, late_share
-from reconcile.result.outcome import Events, Rows, Seal, SealBreach, Verdict, Windows
+from reconcile.result.outcome import Rows, Seal, SealBreach, Verdict, Windows
 
 POLICY = Policy(max_late_share=0.001)
 
@@ -55,7 +55,7 @@ def test_rows_that_another_version_of_a_dimension_explains_are_beyond_the_policy
     decision = decide(found, Policy(max_dimension_rows=allowed))
 
     assert (decision.verdict, (decision.exit_code, decision.runbook)) == (Verdict.EXPLAINED, expected)
-    said = verdict.sentence(decision.verdict, found, Events(late=1), decision.policy)
+    said = verdict.sentence(decision.verdict, found, decision.policy)
     assert "late events and another version of a dimension explain every difference" in said
 
 
@@ -94,4 +94,4 @@ LATE = " 7 late events, 0.05 % of all in these windows, explain every difference
 def test_the_sentence_says_the_numbers(found: VerdictInput, sentence: str) -> None:
     decision = decide(found, POLICY)
 
-    assert verdict.sentence(decision.verdict, found, Events(late=7), decision.policy) == sentence
+    assert verdict.sentence(decision.verdict, replace(found, late=7), decision.policy) == sentence
