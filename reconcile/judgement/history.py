@@ -16,7 +16,7 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.batch_runs import Range
 from cutover.lake.control import control_tables, versions
 from cutover.lake.paths import ControlTable, control_uri
-from cutover.lake.tables import upkeep
+from cutover.lake.tables import delta, upkeep
 from cutover.settings import Settings
 from reconcile.judgement import lifecycle, records
 from reconcile.judgement.records import RecordedComparison
@@ -162,7 +162,7 @@ def record(settings: Settings, result: Reconciliation, placed: HistoryEntry) -> 
     control_tables.append(settings, "reconciliations", [row], turn=placed.turn)
     for table in _GROWING:
         uri = control_uri(settings, table)
-        if upkeep.compact(uri):
+        if delta.exists(uri) and upkeep.compact(uri):
             upkeep.clean(uri)
 
 

@@ -9,11 +9,13 @@ import duckdb
 from deltalake import DeltaTable
 
 from cutover.errors import LakeError
+from cutover.lake.integrity import foreign_commits
 from cutover.lake.tables import delta
 from cutover.lake.tables.checksums import FileDamagedError
 from reconcile.result.outcome import SealBreach
 
 RUNBOOK = "TableUnreadable"
+_CODES = {"EpochHistoryBroken": "history", foreign_commits.RUNBOOK: foreign_commits.Kind.FOREIGN.value}
 
 
 def missing(tables_read: Sequence[DeltaTable]) -> SealBreach | None:
@@ -45,8 +47,8 @@ def beyond(name: str, error: duckdb.Error) -> SealBreach | None:
 def breach_of(error: LakeError) -> SealBreach:
     """Return the breach of a table that refused to be opened."""
     breach = unreadable(error.text, error.file if isinstance(error, FileDamagedError) else None)
-    broken = error.runbook == "EpochHistoryBroken"
-    return replace(breach, code="history", runbook=error.runbook) if broken else breach
+    code = _CODES.get(error.runbook or RUNBOOK)
+    return breach if code is None else replace(breach, code=code, runbook=error.runbook)
 
 
 def unreadable(message: str, file: str | None = None) -> SealBreach:

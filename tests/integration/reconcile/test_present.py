@@ -272,14 +272,29 @@ def test_nothing_is_compared_where_rows_of_versions_were_removed_until_they_are_
     assert (refused.value.runbook, reconcile(settings, PIPELINE).verdict) == ("ForeignWrite", Verdict.CONSISTENT)
 
 
-@pytest.mark.parametrize("table", ["reconciliations", "differences", "verifications", "proofs"])
-def test_a_history_whose_folder_is_gone_hides_no_divergence(
-    settings: Settings, diverged: Reconciliation, table: ControlTable
-) -> None:
-    shutil.rmtree(control_uri(settings, table))
+def test_a_history_whose_folder_is_gone_is_none_that_just_begins(settings: Settings, diverged: Reconciliation) -> None:
+    shutil.rmtree(control_uri(settings, "reconciliations"))
 
-    with pytest.raises(LakeError, match=f"_control/{table}`: expected it beside the other control tables") as refused:
+    with pytest.raises(LakeError, match="_control/reconciliations`: expected it beside the other") as refused:
         reconcile(settings, PIPELINE)
 
     assert (diverged.verdict, refused.value.runbook) == (Verdict.DIVERGED, "ForeignWrite")
     assert "ForeignWrite" in firing(settings)
+
+
+@pytest.mark.parametrize("table", ["differences", "verifications", "proofs"])
+def test_nothing_is_compared_beside_a_control_table_that_is_gone(
+    settings: Settings, diverged: Reconciliation, table: ControlTable
+) -> None:
+    shutil.rmtree(control_uri(settings, table))
+
+    found = reconcile(settings, PIPELINE)
+
+    (breach,) = found.seal.breaches
+    assert (diverged.verdict, found.verdict, breach.runbook) == (
+        Verdict.DIVERGED,
+        Verdict.NOT_COMPARABLE,
+        "ForeignWrite",
+    )
+    assert f"_control/{table}`: expected it beside the other control tables" in breach.message
+    assert {"ForeignWrite", "DivergenceUnexplained"} & firing(settings)
