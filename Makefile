@@ -4,7 +4,6 @@ SHELL := /bin/bash
 CUTOVER := .venv/bin/cutover
 PYTEST := .venv/bin/pytest
 KINDS := unit spec property dags faults e2e integration
-TOGETHER := -n 2 --dist loadscope --no-loadscope-reorder # two modules at a time, in the order given
 CAPABILITIES := tests/unit/scenarios/test_figures.py tests/property/test_paths_agree.py \
 	tests/property/test_streaming_runner.py tests/integration/streaming/test_simulate.py tests/integration/streaming/test_measures.py \
 	tests/integration/reconcile/test_lookups.py tests/integration/streaming/test_delivery.py
@@ -39,8 +38,11 @@ lint: setup ## ruff, mypy, layering
 	@.venv/bin/mypy
 	@.venv/bin/lint-imports --no-cache
 
-test: lint ## linters, then every test, cheap ones first
-	@$(PYTEST) $(TOGETHER) $(wildcard $(addprefix tests/,$(KINDS)))
+test: setup ## linters, types and every test, as many at once as the machine carries, the longest first
+	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/lint-imports --no-cache
+	@.venv/bin/mypy & types=$$!; \
+	$(PYTEST) -n auto --dist loadscope --no-loadscope-reorder $(wildcard $(addprefix tests/,$(KINDS))); tests=$$?; \
+	wait $$types && exit $$tests
 
 test-unit: setup ## pure functions
 	@$(PYTEST) tests/unit

@@ -1,19 +1,25 @@
 """Fixtures for every kind of test: real servers once a session, cheap things of its own for each test."""
 
+import contextlib
 import os
 import sys
+import tempfile
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from cutover.settings import KafkaSettings, Settings, SparkSettings
-from tests.support import capabilities
+from cutover.settings import KafkaSettings, Settings
+from tests.support import capabilities, schedule
 from tests.support.broker import running_broker
+from tests.support.quick_spark import QUICK
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+BOOTSTRAP = "CUTOVER_TEST_BOOTSTRAP"
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -21,6 +27,34 @@ def pytest_configure(config: pytest.Config) -> None:
     main = sys.modules["__main__"]
     if hasattr(config, "workerinput") and not hasattr(main, "__file__"):
         main.__file__ = pytest.__file__
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Return how many workers `-n auto` starts."""
+    return schedule.workers()
+
+
+def pytest_xdist_setupnodes(config: pytest.Config) -> None:
+    """Start the broker that all workers share, and note what their tests take, until the run ends."""
+    durations = schedule.Durations()
+    config.pluginmanager.register(durations)
+    running = contextlib.ExitStack()
+    config.add_cleanup(running.close)
+    if BOOTSTRAP not in os.environ:
+        home = running.enter_context(tempfile.TemporaryDirectory(prefix="cutover-broker-"))
+        ports = running.enter_context(running_broker(Path(home)))
+        os.environ[BOOTSTRAP] = f"127.0.0.1:{ports.broker}"
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> schedule.LongestFirst:
+    """Return what hands the tests out."""
+    return schedule.LongestFirst(config, log)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Order the tests of a worker, the same way in each."""
+    if hasattr(config, "workerinput"):
+        schedule.sort(items)
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -33,8 +67,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 @pytest.fixture(scope="session")
 def kafka_bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Return the address of a real broker, started once. `CUTOVER_TEST_BOOTSTRAP` names one that runs already."""
-    running = os.environ.get("CUTOVER_TEST_BOOTSTRAP")
+    """Return the address of a real broker, started once; `CUTOVER_TEST_BOOTSTRAP` names one that runs already."""
+    running = os.environ.get(BOOTSTRAP)
     if running:
         yield running
         return
@@ -45,7 +79,7 @@ def kafka_bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture
 def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     """Return settings with a home of this test's own and no broker: for tests that need no log."""
-    return Settings(home=tmp_path_factory.mktemp("home"), spark=SparkSettings(master="local[2]", driver_memory="1g"))
+    return Settings(home=tmp_path_factory.mktemp("home"), spark=QUICK)
 
 
 @pytest.fixture
@@ -67,6 +101,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
     from cutover.engine.spark import session  # noqa: PLC0415 -- tests without Spark do not pay for it
 
     home = tmp_path_factory.mktemp("spark")
-    created = session(Settings(home=home, spark=SparkSettings(master="local[2]", driver_memory="1g")), app="tests")
+    created = session(Settings(home=home, spark=QUICK), app="tests")
     yield created
     created.stop()

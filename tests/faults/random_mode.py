@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 
 from cutover import events
-from cutover.settings import Settings, SparkSettings
+from cutover.settings import Settings
 from tests.faults.fault import Fault, Part
 from tests.faults.harms import HARMS, Harm
 from tests.faults.prove import prove
@@ -26,6 +26,7 @@ from tests.faults.rig import Rig, new_rig
 from tests.faults.stage import Stage
 from tests.integration.streaming import rig as small
 from tests.support.broker import Broker
+from tests.support.quick_spark import QUICK
 
 FEWEST, MOST = 3, 6
 SPREAD_SECONDS = 15.0  # within which the harms of one round begin
@@ -64,7 +65,7 @@ def _proven(fault: Fault, place: Path, seed: int) -> Result:
     rig = None
     try:
         broker.start()
-        settings = Settings(home=place / "home", spark=SparkSettings(master="local[2]", driver_memory="1g"))
+        settings = Settings(home=place / "home", spark=QUICK)
         rig = new_rig(settings, fault, seed=seed, bootstrap=broker.bootstrap, broker=broker)
         small.make_topic(rig.settings, rig.topic, partitions=2)
         return prove(fault, rig, seed)

@@ -29,7 +29,7 @@ from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient, RawRecord
 from cutover.probe import Point
 from cutover.records import reference
-from cutover.settings import KafkaSettings, Settings, SparkSettings, StreamSettings
+from cutover.settings import KafkaSettings, Settings, StreamSettings
 from reconcile.result.outcome import Verdict
 from reconcile.run import reconcile
 from reconcile.verify.model import CheckState
@@ -40,6 +40,7 @@ from tests.support.books import expected_rows, hold, rows_of
 from tests.support.depth import depth, is_nightly
 from tests.support.fed import Fed, HandClock
 from tests.support.logs import PARTITIONS, Send, ends_of, log_of, pipelines, sends
+from tests.support.quick_spark import QUICK
 from tests.support.real_log import Writer
 from tests.support.until import until
 
@@ -80,7 +81,7 @@ class Actions(RuleBasedStateMachine):
         self.settings = Settings(
             home=self.homes.mktemp("actions"),
             kafka=KafkaSettings(bootstrap_servers=self.writer.settings.kafka.bootstrap_servers),
-            spark=SparkSettings(master="local[2]", driver_memory="1g"),
+            spark=QUICK,
             stream=StreamSettings(
                 trigger_seconds=0.01, heartbeat_seconds=0.2, fold_every=4, reload_every=reload, overflow_rows=overflow
             ),

@@ -18,7 +18,7 @@ from cutover.lake.paths import batch_uri
 from cutover.lake.tables import delta
 from cutover.log.kafka import RawRecord
 from cutover.records import reference
-from cutover.settings import KafkaSettings, Settings, SparkSettings, StreamSettings
+from cutover.settings import KafkaSettings, Settings, StreamSettings
 from reconcile.result.outcome import Reconciliation, Verdict
 from reconcile.run import reconcile
 from streaming import driver
@@ -28,6 +28,7 @@ from tests.support.capabilities import kind_of, shown, shown_measures
 from tests.support.depth import depth, is_nightly
 from tests.support.fed import Fed, HandClock
 from tests.support.logs import JOINS, WINDOWS, Joined, borders, ends_split, event_logs, pipelines, split
+from tests.support.quick_spark import QUICK
 from tests.support.real_log import Writer
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def installation(home: Path, bootstrap: str, overflow_rows: int = 200_000) -> Se
     return Settings(
         home=home,
         kafka=KafkaSettings(bootstrap_servers=bootstrap),
-        spark=SparkSettings(master="local[2]", driver_memory="1g"),
+        spark=QUICK,
         stream=StreamSettings(trigger_seconds=0.01, heartbeat_seconds=0.2, reload_every=2, overflow_rows=overflow_rows),
     )
 

@@ -23,7 +23,7 @@ from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient, RawRecord
 from cutover.log.topic_partitions import log_of, topics_of
 from cutover.records import reference
-from cutover.settings import KafkaSettings, Settings, SparkSettings, StreamSettings
+from cutover.settings import KafkaSettings, Settings, StreamSettings
 from reconcile.attribution.explain import explain
 from reconcile.audit.run import determinism
 from reconcile.result.outcome import Reconciliation, Verdict
@@ -37,6 +37,7 @@ from tests.support.books import expected_rows, hold, rows_of
 from tests.support.capabilities import shown
 from tests.support.fed import Fed, HandClock
 from tests.support.joined import TWO, kept
+from tests.support.quick_spark import QUICK
 from tests.support.real_log import Writer
 from tests.support.until import until
 
@@ -104,7 +105,7 @@ def told(spark: "SparkSession", kafka_bootstrap: str, tmp_path_factory: pytest.T
     settings = Settings(
         home=tmp_path_factory.mktemp("joined"),
         kafka=KafkaSettings(bootstrap_servers=kafka_bootstrap),
-        spark=SparkSettings(master="local[2]", driver_memory="1g"),
+        spark=QUICK,
         stream=StreamSettings(trigger_seconds=0.01, heartbeat_seconds=0.2),
     )
     pipeline = replace(kept(rig.renamed(TWO, "joined"), "full"), trigger=Repeat(EachEpoch()))

@@ -18,7 +18,7 @@ from cutover.lake.serving.views import connect
 from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient, RawRecord
 from cutover.records import reference
-from cutover.settings import KafkaSettings, Settings, SparkSettings, StreamSettings
+from cutover.settings import KafkaSettings, Settings, StreamSettings
 from reconcile.attribution.explain import explain
 from reconcile.comparison.equal import plain, same
 from reconcile.result.outcome import Reconciliation, Verdict
@@ -32,6 +32,7 @@ from tests.support.capabilities import shown_measures
 from tests.support.fed import Fed, HandClock
 from tests.support.logs import ends_of
 from tests.support.measured import PIPELINE, START, micros, raw_records
+from tests.support.quick_spark import QUICK
 from tests.support.real_log import Writer
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def told(
     settings = Settings(
         home=tmp_path_factory.mktemp("measured"),
         kafka=KafkaSettings(bootstrap_servers=kafka_bootstrap),
-        spark=SparkSettings(master="local[2]", driver_memory="1g"),
+        spark=QUICK,
         stream=StreamSettings(trigger_seconds=0.01, heartbeat_seconds=0.2, overflow_rows=request.param),
     )
     pipeline = replace(renamed(PIPELINE, f"measured-{request.param}"), contract=CONTRACT)

@@ -10,7 +10,7 @@ import pytest
 from batch import recompute
 from cutover.definition import Accumulation, Count, EachEpoch, Lateness, Pipeline, Repeat, Sessions, Sum, Topic
 from cutover.lake.serving.views import connect
-from cutover.settings import KafkaSettings, Settings, SparkSettings, StreamSettings
+from cutover.settings import KafkaSettings, Settings, StreamSettings
 from reconcile.attribution.explain import explain
 from reconcile.audit.run import determinism
 from reconcile.result.outcome import Reconciliation, Verdict
@@ -20,6 +20,7 @@ from reconcile.verify.runner import verify
 from streaming import driver
 from tests.support.fed import Fed, HandClock
 from tests.support.logs import START, Send, ends_of, log_of
+from tests.support.quick_spark import QUICK
 from tests.support.real_log import Writer
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def told(spark: "SparkSession", kafka_bootstrap: str, tmp_path_factory: pytest.T
     settings = Settings(
         home=tmp_path_factory.mktemp("sessions"),
         kafka=KafkaSettings(bootstrap_servers=kafka_bootstrap),
-        spark=SparkSettings(master="local[2]", driver_memory="1g"),
+        spark=QUICK,
         stream=StreamSettings(trigger_seconds=0.01, heartbeat_seconds=0.2, fold_every=2),
     )
     pipeline = Pipeline(
