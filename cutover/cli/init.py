@@ -99,22 +99,25 @@ def _usable(found: Guess, source: str) -> Guess:
     if found.rows == 0:
         msg = f"--from {source}: expected records with fields (JSON objects, or CSV with a header), found none."
         raise DefinitionError(msg)
+    left_out = "".join(f"; left out: `{name}`, {why}" for name, why in found.left_out.items())
     if found.event_time is None:
         names = ", ".join(f"{column.name} ({column.type})" for column in found.columns) or "none"
-        msg = (
-            f"--from {source}: expected a column with a time (ISO 8601, or Unix seconds or milliseconds), got {names}."
-        )
+        wanted = "a column with a time (ISO 8601, or Unix seconds or milliseconds)"
+        msg = f"--from {source}: expected {wanted}, got {names}{left_out}."
         raise DefinitionError(msg + "\nHint: Unix times are recognised by a name such as `event_time` or `created_at`.")
     if found.key is None:
-        msg = f"--from {source}: expected a column to group by, which is neither a time nor a double, found none."
-        words = [column.name for column in found.columns if column.name.lower() in KEYWORDS]
-        if words:
-            renamed = f"derive={{'{words[0]}_': '`{words[0]}`'}}"
-            msg += (
-                f"\nHint: `{words[0]}` is a word of SQL: in backticks it can be renamed, as in {renamed}, and be a key."
-            )
-        raise DefinitionError(msg)
+        wanted = "a column to group by, which is neither a time nor a double"
+        msg = f"--from {source}: expected {wanted}, found none{left_out}."
+        raise DefinitionError(msg + _renaming(found))
     return found
+
+
+def _renaming(found: Guess) -> str:
+    """Return how a column named like a word of SQL can be a key; empty if there is none."""
+    word = next((column.name for column in found.columns if column.name.lower() in KEYWORDS), None)
+    renamed = f"derive={{'{word}_': '`{word}`'}}"
+    hint = f"\nHint: `{word}` is a word of SQL: in backticks it can be renamed, as in {renamed}, and be a key."
+    return hint if word else ""
 
 
 def _written(target: Path, text: str) -> Path:

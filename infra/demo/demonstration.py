@@ -12,7 +12,9 @@ from functools import partial
 
 from cutover.definition.loading import catalogue
 from cutover.errors import DefinitionError
+from cutover.lake import batch_runs
 from cutover.settings import Settings
+from cutover.timestamps import from_micros
 from infra import start
 from infra.airflow import instance
 from infra.airflow.api import Api
@@ -111,11 +113,23 @@ def show(settings: Settings, api: Api, step: DemoStep) -> list[RunVerdict]:
     for name in step.pipelines:
         runs = Runs(api=api, settings=settings, pipeline=name)
         runs.start_stream()
-        runs.read_all(since=since)
-        verdict = runs.verdict(runs.recompute())
+        epoch = runs.read_all(since=since)
+        sys.stdout.write(f"{name}: the stream has read the log up to its end, epoch {epoch}.\n")
+        batch_run = runs.recompute()
+        sys.stdout.write(f"{name}: {recomputed(settings, name)}\n")
+        verdict = runs.verdict(batch_run)
         sys.stdout.write(f"{name}: {verdict.verdict}: {verdict.sentence}\n  {verdict.report}\n")
         verdicts.append(verdict)
     return verdicts
+
+
+def recomputed(settings: Settings, name: str) -> str:
+    """Return what the newest batch run of a pipeline has computed, as a sentence: records, days, its cut."""
+    run = batch_runs.runs(settings, catalogue.get(settings, name))[-1]
+    records = sum(end - start for start, end in run.scanned.values())
+    days = [f"{from_micros(at):%Y-%m-%d}" for at in (run.computed[0][0], run.computed[-1][1])] if run.computed else []
+    windows = f"every window from {days[0]} to {days[1]}" if days else "no window"
+    return f"the batch has read {records:,} offsets up to epoch {run.epoch} and computed {windows}."
 
 
 def roots(settings: Settings) -> Iterator[int]:

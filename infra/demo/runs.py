@@ -61,7 +61,7 @@ class Runs:
             tell("the driver starts", 0, None)
             return None
 
-        _await(f"DAG {dag}", look, within=STARTED_WITHIN, hint=hint)
+        _await(f"{dag}: starts the stream", look, within=STARTED_WITHIN, hint=hint)
 
     def read_all(self, *, since: datetime) -> int:
         """Wait until the stream has nothing unread; return its newest epoch.
@@ -89,7 +89,7 @@ class Runs:
                 self._explain(dag, str(self._runs(dag)[0]["dag_run_id"]))
             return None
 
-        return _await("stream reads the log", look, within=READ_WITHIN, hint=f"`cutover watch {self.pipeline}`")
+        return _await(f"{dag}: reads the log", look, within=READ_WITHIN, hint=f"`cutover watch {self.pipeline}`")
 
     def recompute(self) -> str:
         """Trigger the batch DAG, wait for its end, and return the id of the run.
@@ -100,7 +100,7 @@ class Runs:
         dag = f"{self.pipeline}_batch"
         self.unpause(dag)
         run = self.trigger(dag)
-        if self.wait(dag, run) != "success":
+        if self.wait(dag, run, title="recomputes every window from the log") != "success":
             self._explain(dag, run)
         return run
 
@@ -113,8 +113,9 @@ class Runs:
         dag = f"{self.pipeline}_reconcile"
         self.unpause(dag)
         hint = f"look at {self.page(dag)}"
-        run = _await(f"DAG {dag}", lambda tell: self._triggered(batch_run, tell), within=STARTED_WITHIN, hint=hint)
-        self.wait(dag, run)
+        title = f"{dag}: waits for the batch tables"
+        run = _await(title, lambda tell: self._triggered(batch_run, tell), within=STARTED_WITHIN, hint=hint)
+        self.wait(dag, run, title="compares both sides")
         found = self._said(dag, run)
         if found is None:
             self._explain(dag, run)
@@ -132,18 +133,24 @@ class Runs:
             tell("Airflow reads the definitions", 0, None)
             return self.api.has_dag(dag) or None
 
-        _await(f"DAG {dag}", look, within=PARSED_WITHIN, hint=f"look for import errors on {self.api.address}")
+        hint = f"look for import errors on {self.api.address}"
+        _await(f"{dag}: waits for Airflow", look, within=PARSED_WITHIN, hint=hint)
         self.api.patch(f"dags/{dag}", {"is_paused": False})
 
-    def wait(self, dag: str, run: str) -> str:
-        """Return the state in which a run ended."""
+    def wait(self, dag: str, run: str, *, title: str) -> str:
+        """Return the state in which a run ended, showing its tasks meanwhile."""
 
         def look(tell: Tell) -> str | None:
             state = self.api.state(dag, run)
-            tell(state, 0, None)
-            return state if state in FINAL else None
+            if state in FINAL:
+                return state
+            tasks = self._tasks(dag, run)
+            at_work = sorted({str(task["task_id"]) for task in tasks if task["state"] == "running"})
+            done = sum(task["state"] in FINAL for task in tasks)
+            tell(f"{', '.join(at_work) or state}, {done} of {len(tasks)} tasks done", done, len(tasks) or None)
+            return None
 
-        return _await(f"DAG {dag}", look, within=RUN_WITHIN, hint=f"look at {self.page(dag, run)}")
+        return _await(f"{dag}: {title}", look, within=RUN_WITHIN, hint=f"look at {self.page(dag, run)}")
 
     def page(self, dag: str, run: str | None = None) -> str:
         """Return where a person looks at a DAG or a run."""
@@ -161,6 +168,9 @@ class Runs:
         found = self.api.get(f"dags/{dag}/dagRuns", state=list(states), order_by="-run_after", limit=5)
         return list(found["dag_runs"])
 
+    def _tasks(self, dag: str, run: str) -> list[Mapping[str, Any]]:
+        return list(self.api.get(f"dags/{dag}/dagRuns/{quote(run, safe='')}/taskInstances")["task_instances"])
+
     def _triggered(self, batch_run: str, tell: Tell) -> str | None:
         tell("waits for the asset event", 0, None)
         source = {"source_dag_id": f"{self.pipeline}_batch", "source_run_id": batch_run}
@@ -171,7 +181,7 @@ class Runs:
     def _said(self, dag: str, run: str) -> RunVerdict | None:
         """Return the newest verdict among a run's mapped tasks, one for each triggering event."""
         base = f"dags/{dag}/dagRuns/{quote(run, safe='')}/taskInstances"
-        tasks = [t for t in self.api.get(base)["task_instances"] if t["task_id"] == "compare"]
+        tasks = [task for task in self._tasks(dag, run) if task["task_id"] == "compare"]
         for index in sorted((int(t["map_index"]) for t in tasks), reverse=True):
             entries = f"{base}/compare/xcomEntries"
             known = {entry["key"] for entry in self.api.get(entries, map_index=index)["xcom_entries"]}

@@ -15,6 +15,8 @@ from reconcile.result.text import duration, moment, number, numeric
 
 _SIZES = [timedelta(minutes=m) for m in (1, 5, 15, 30, 60, 180, 360, 720, 1440, 10080, 40320)]
 _DAY = timedelta(days=1)
+_MONDAY = datetime(1970, 1, 5, tzinfo=UTC)  # weeks start there
+_LAST = datetime.max.replace(tzinfo=UTC)
 SIDES = ("batch", "streaming")
 
 
@@ -43,7 +45,7 @@ def bins(series: Sequence[WindowPoint], places: int) -> tuple[timedelta, list[Bi
     span = points[-1][0] - points[0][0]
     size = max(next((s for s in _SIZES if span / s < places), span / places), _narrowest([m for m, _ in points]))
     found: dict[datetime, Bin] = {}
-    origin = datetime(1970, 1, 5, tzinfo=UTC)  # a Monday: weeks start there
+    origin = _MONDAY if size <= _SIZES[-1] else points[0][0]  # a place of years may begin before time does
     for at, point in points:
         start = origin + (at - origin) // size * size
         place = found.setdefault(start, Bin(start))
@@ -88,13 +90,17 @@ def _caption(measure: str, places: list[Bin], size: timedelta) -> str:
 
 
 def _time(places: list[Bin], size: timedelta, box: Box) -> Scale:
-    first, last = places[0].start, places[-1].start + size
+    first, last = places[0].start, _plus(places[-1].start, size)
     return Scale(low=first.timestamp(), high=last.timestamp(), first=box.left, last=box.right)
 
 
 def _time_marks(places: list[Bin], size: timedelta, time: Scale, about: int) -> list[tuple[float, str]]:
-    found = svg.time_ticks(places[0].start, places[-1].start + size, about)
+    found = svg.time_ticks(places[0].start, _plus(places[-1].start, size), about)
     return [(time(at.timestamp()), label) for at, label in found]
+
+
+def _plus(at: datetime, size: timedelta) -> datetime:
+    return at + min(size, _LAST - at)
 
 
 def _runs(points: list[tuple[datetime, float]], size: timedelta) -> list[list[tuple[datetime, float]]]:
@@ -109,7 +115,7 @@ def _runs(points: list[tuple[datetime, float]], size: timedelta) -> list[list[tu
 
 
 def _side(run: list[tuple[datetime, float]], class_: str, time: Scale, scale: Scale, size: timedelta) -> Markup:
-    points = [(time((at + size / 2).timestamp()), scale(value)) for at, value in run]
+    points = [(time(_plus(at, size / 2).timestamp()), scale(value)) for at, value in run]
     return svg.path(points, class_)
 
 
@@ -120,7 +126,7 @@ def _different(places: list[Bin], size: timedelta, time: Scale, box: Box) -> lis
     scale, parts = axes.vertical(box, 0, most, about=1)
     parts.append(axes.caption(box, "different rows"))
     for place in (p for p in places if p.different):
-        x1, x2 = time(place.start.timestamp()), time((place.start + size).timestamp())
+        x1, x2 = time(place.start.timestamp()), time(_plus(place.start, size).timestamp())
         y = scale(place.different)
         shape = Box(left=x1, top=y, width=max(x2 - x1 - 0.5, 2.0), height=box.bottom - y)
         at = place.start.strftime("%Y-%m-%d %H:%M" if size < _DAY else "%Y-%m-%d")

@@ -14,7 +14,8 @@ from cutover.definition.proposal.pace import Pace, pace
 
 ISO = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)?")
 DATE = re.compile(r"\d{4}-\d\d-\d\d")
-WHOLE = re.compile(r"-?(0|[1-9]\d{0,18})")
+WHOLE = re.compile(r"-?(0|[1-9]\d*)")
+BIGINT_BITS, BIGINT_DIGITS = 63, 20
 NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
 YEARS_2000_TO_2100 = (946_684_800, 4_102_444_800)
 LOG_WORDS = ("arriv", "receiv", "ingest", "log", "process", "publish", "produced", "sent", "load")
@@ -115,9 +116,9 @@ def _times(
 
 
 def _micros(given: Any, time_format: TimeFormat) -> int | None:
-    if time_format != "iso" and isinstance(given, str) and WHOLE.fullmatch(given):
-        given = int(given)  # a cell
     try:
+        if time_format != "iso" and isinstance(given, str) and WHOLE.fullmatch(given):
+            given = int(given)  # a cell
         return micros_of(given, time_format)
     except ValueError:
         return None
@@ -147,6 +148,8 @@ def _type(name: str, given: Sequence[Any]) -> tuple[str, Form]:
     if all(text in {"true", "false"} for text in texts):
         return "boolean", ""
     if all(WHOLE.fullmatch(text) for text in texts):
+        if any(len(text) > BIGINT_DIGITS or int(text).bit_length() > BIGINT_BITS for text in texts):
+            return "string", ""  # an id as a rule: a double would make several of them one
         form = _unix(name, [int(text) for text in texts])
         return ("timestamp", form) if form else ("bigint", "")
     if all(NUMBER.fullmatch(text) and math.isfinite(float(text)) for text in texts):
@@ -166,7 +169,7 @@ def _unix(name: str, numbers: Sequence[int]) -> Form:
 
 def _text_type(texts: Sequence[str]) -> tuple[str, Form]:
     if all(ISO.fullmatch(text) for text in texts):
-        return "timestamp", "iso"
+        return ("timestamp", "iso") if all(_micros(text, "iso") is not None for text in texts) else ("string", "")
     return ("date" if all(DATE.fullmatch(text) for text in texts) else "string"), ""
 
 

@@ -98,7 +98,8 @@ class Times:
             return micros_of(value, self.topic.time_format)
         except ValueError:
             shown = json.dumps(value, ensure_ascii=False)[:40]
-            _refuse(self.path, line, f"a time in {self.topic.time_format} in column `{name}`, got {shown}")
+            wanted = f"a time in {self.topic.time_format} in column `{name}`"
+            _refuse(self.path, line, f"{wanted}, got {shown} (years 1000 to 8999 are taken)")
 
 
 def is_json(path: Path) -> bool:
@@ -110,15 +111,28 @@ def is_json(path: Path) -> bool:
 
 
 def csv_records(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield (line, cells) of a CSV file, its header first. UTF-8, with or without a byte order mark."""
+    """Yield (line, cells) of a CSV file, its header first. UTF-8, with or without a byte order mark.
+
+    Raises:
+        DefinitionError: It is no such file, or two columns have one name.
+    """
     csv.field_size_limit(MAX_LINE)
     reader = csv.reader(_decoded(path), strict=True)
+    is_header = True
     try:
-        for cells in reader:
-            if cells:
-                yield reader.line_num, cells
+        for cells in filter(None, reader):
+            if is_header:
+                _check_different(path, cells)
+            is_header = False
+            yield reader.line_num, cells
     except csv.Error as error:
         _refuse(path, reader.line_num, f"CSV, got: {error}")
+
+
+def _check_different(path: Path, header: list[str]) -> None:
+    doubled = {name for name in header if header.count(name) > 1}
+    if doubled:
+        _refuse(path, 1, f"different column names, got `{min(doubled)}` twice")
 
 
 def _decoded(path: Path) -> Iterator[str]:
@@ -178,9 +192,6 @@ def _check_header(path: Path, header: list[str], topic: Topic) -> None:
     for name in (topic.event_time, topic.log_time):
         if name is not None and name not in header:
             _refuse(path, 1, f"a header with the column `{name}`, got {', '.join(header[:20]) or 'nothing'}")
-    doubled = {name for name in header if header.count(name) > 1}
-    if doubled:
-        _refuse(path, 1, f"different column names, got `{min(doubled)}` twice")
 
 
 def _json_rows(path: Path, pipeline: Pipeline, times: Times) -> Iterator[FileRecord]:

@@ -3,9 +3,11 @@
 import re
 import xml.etree.ElementTree as ET
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from markupsafe import Markup
 
 from cutover.svg import NARROW, WIDE
@@ -47,6 +49,16 @@ def all_pictures(width: int) -> list[Markup]:
 @BOTH
 def test_pictures_are_well_formed_and_stay_inside(width: int) -> None:
     assert [inside(picture) for picture in all_pictures(width)] == [True] * 4
+
+
+@given(st.lists(st.datetimes(datetime(1000, 1, 1), datetime(9000, 1, 1)), min_size=1, max_size=8))  # noqa: DTZ001 -- as UTC
+def test_windows_of_any_years_are_drawn(starts: list[datetime]) -> None:
+    points = [
+        WindowPoint(window_start=iso(start.replace(tzinfo=UTC)), streaming=9, batch=10, different_rows=1)
+        for start in starts
+    ]
+
+    assert inside(windows.draw(points, "m", SIDES, NARROW))
 
 
 @BOTH

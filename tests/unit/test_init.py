@@ -1,0 +1,43 @@
+"""`init` on files of strangers: a definition that `produce` takes, or what is in the way."""
+
+from pathlib import Path
+
+import pytest
+
+from cutover.cli.init import init
+from cutover.errors import DefinitionError
+from cutover.settings import Settings
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    """Return an installation without definitions."""
+    return Settings(home=tmp_path / "home", pipelines=tmp_path / "pipelines")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("id,id,at\n1,2,2026-01-01T00:00:00Z\n", "line 1: expected different column names, got `id` twice"),
+        ("Customer,Created At\na,2026-01-01T00:00:00Z\n", "left out: `Created At`, its name is no identifier"),
+        ("größe,at\na,2026-01-01T00:00:00Z\n", "a column to group by.*left out: `größe`, its name is no identifier"),
+        ("id;amount;at\n1;2;2026-01-01T00:00:00Z\n", "got none; left out: `id;amount;at`, its name is no identifier"),
+    ],
+)
+def test_what_is_in_the_way_is_named(settings: Settings, tmp_path: Path, text: str, said: str) -> None:
+    source = tmp_path / "source.csv"
+    source.write_text(text, encoding="utf-8")
+
+    with pytest.raises(DefinitionError, match=said):
+        init(settings, "orders", str(source))
+
+    assert not settings.pipelines.exists()
+
+
+def test_a_time_that_no_path_takes_is_a_text(settings: Settings, tmp_path: Path) -> None:
+    source = tmp_path / "source.csv"
+    source.write_text("k,at,until\na,2026-01-01T00:00:00Z,9999-12-31T00:00:00Z\n", encoding="utf-8")
+
+    written = init(settings, "orders", str(source)).read_text(encoding="utf-8")
+
+    assert "until string" in written
