@@ -73,9 +73,9 @@ def summary_table(pipeline: str, run: BatchRun) -> Table:
     doubled = run.counts.get(Class.DUPLICATE, 0)  # a window that is computed again finds those of earlier runs, too
     rows = {
         "cut": f"epoch {run.epoch} of stream-{run.stream_version}, {_offsets(run)}",
-        "records scanned": f"{sum(end - start for start, end in run.scanned.values()):,}",
-        "classes": ", ".join(f"{name} {count:,}" for name, count in scanned.items()) or "none",
-        **({"duplicates": f"{doubled:,} of these, in the windows computed"} if doubled else {}),
+        "new records": f"{sum(end - start for start, end in run.scanned.values()):,}",
+        "in windows": ", ".join(f"{name} {count:,}" for name, count in scanned.items()) or "none",
+        "duplicates": f"{doubled:,} in the windows computed",
         "windows computed": _ranges(run.computed),
         "left stale": _ranges(run.stale),
         "incomplete": _ranges([(entry.window_start, entry.window_end) for entry in run.incomplete]),

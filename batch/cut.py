@@ -9,6 +9,7 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import LogError
 from cutover.lake.control import pins, versions
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
+from cutover.lake.integrity import table_weights
 from cutover.lake.tables import delta
 from cutover.log.cut import LogId
 from cutover.log.topic_partitions import format_partition
@@ -31,10 +32,14 @@ def hold_cut(
     """Hold an epoch, the newest if none is named, until the run was compared; let it go at once if the run fails.
 
     Raises:
+        LakeError: Somebody took the epoch log away.
         LogError: No epoch is committed under this definition, or the named one is ahead of the newest.
     """
     version = versions.current(settings, pipeline)
-    if version is None or not delta.exists(version.uri):
+    if version is None:
+        raise _no_epoch(pipeline)
+    table_weights.refuse_removed(settings, pipeline, version)
+    if not delta.exists(version.uri):
         raise _no_epoch(pipeline)
     newest = EpochLog(version.uri).newest()
     if newest is None:

@@ -193,6 +193,9 @@ def refuse_foreign(settings: Settings, pipeline: Pipeline) -> None:
     Raises:
         LakeError: Names the table, the commit, and what mends it.
     """
+    otherwise = table_weights.ANEW.format(name=pipeline.name)
+    for removed in table_weights.find_removed_batch(settings, pipeline):
+        raise LakeError(removed.message(otherwise), runbook=removed.runbook)
     runs = batch_runs.runs(settings, pipeline)
     for name in BATCH_TABLES:
         uri = batch_uri(settings, pipeline, name)
@@ -201,7 +204,7 @@ def refuse_foreign(settings: Settings, pipeline: Pipeline) -> None:
         table = delta.open_table(uri)
         found = table_weights.of_batch(table, name, runs)
         if found is not None and found.kind is Kind.FOREIGN:
-            raise LakeError(found.message(table_weights.ANEW.format(name=pipeline.name)), runbook=found.runbook)
+            raise LakeError(found.message(otherwise), runbook=found.runbook)
         if found is not None and found.kind is Kind.HARMLESS:
             table_weights.adopt(table, found)
 

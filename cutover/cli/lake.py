@@ -91,7 +91,8 @@ def restore_control(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what would be done.")] = False,
 ) -> None:
     """Write rows again that somebody else removed or changed in `_control`, for as long as their files are there."""
-    done = list(restore.restore(load_settings(), dry_run=dry_run))
+    settings = load_settings()
+    done = list(restore.restore(settings, dry_run=dry_run))
     for found in done:
         sys.stdout.write(
             f"{found.table}: {found.rows:,} rows to write again, {found.files:,} files of others to leave\n"
@@ -101,8 +102,13 @@ def restore_control(
         msg = f"Control tables: expected a file for every row that is gone, got none for {', '.join(gone)}."
         hint = "\nHint: put the folder `_control` back from a copy, or begin with a new lake."
         raise LakeError(msg + hint, runbook="ForeignWrite")
-    told = "Nothing was written; without --dry-run it is." if dry_run else "All of it was done; compare again."
-    sys.stdout.write(f"{told if done else 'The control tables hold all that was written to them.'}\n")
+    if done:
+        told = "Nothing was written; without --dry-run it is." if dry_run else "All of it was done; compare again."
+    elif restore.has_begun(settings):
+        told = "The control tables hold all that was written to them."
+    else:
+        told = "There are no control tables: nothing has begun, or `_control` is gone; then put it back from a copy."
+    sys.stdout.write(f"{told}\n")
 
 
 def _show(names: list[str], rows: list[tuple[object, ...]]) -> None:

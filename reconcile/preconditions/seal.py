@@ -117,6 +117,7 @@ def _gather(
         text += f" `cutover stream {pipeline.name} --drain`, then"
         text += f" `cutover batch {pipeline.name}`, makes both sides."
         raise SealError(SealBreach(code="no_stream", message=text, runbook="NotComparable"))
+    _refuse_foreign(settings, pipeline)
     run = _choose(settings, pipeline, version, epoch)
     epoch_log = opened or EpochLog(version.uri)
     batch = _as_read(settings, pipeline, run)
@@ -172,13 +173,11 @@ def _facts(  # noqa: PLR0913, PLR0917 -- all that both sides are read from
     return facts, evidence
 
 
-def _as_read(settings: Settings, pipeline: Pipeline, run: BatchRun) -> DeltaTable:
-    """Return the batch table as a run left it.
-
-    Its newest version, if that holds the rows of the run: files that somebody rewrote may be gone from the one before.
+def _refuse_foreign(settings: Settings, pipeline: Pipeline) -> None:
+    """Refuse to compare where somebody else changed or took away a table of the pipeline.
 
     Raises:
-        SealError: Somebody else changed a table of the pipeline.
+        SealError: Names the table, and what mends it.
     """
     foreign = next(
         (found for found in table_weights.changes(settings, pipeline) if found[0].kind is not Kind.HARMLESS), None
@@ -186,6 +185,13 @@ def _as_read(settings: Settings, pipeline: Pipeline, run: BatchRun) -> DeltaTabl
     if foreign is not None:
         change, mends = foreign
         raise SealError(SealBreach(code=change.kind.value, message=change.message(mends), runbook=change.runbook))
+
+
+def _as_read(settings: Settings, pipeline: Pipeline, run: BatchRun) -> DeltaTable:
+    """Return the batch table as a run left it.
+
+    Its newest version, if that holds the rows of the run: files that somebody rewrote may be gone from the one before.
+    """
     uri = batch_uri(settings, pipeline)
     newest, runs = delta.open_table(uri), batch_runs.runs(settings, pipeline)
     found = table_weights.of_batch(newest, "batch", runs)

@@ -32,7 +32,7 @@ from streaming.recovery.loss_extent import LogState, LossExtent, RewrittenLog
 from streaming.sink import fencing
 from streaming.source import start_offsets
 
-_BROKEN = frozenset({"EpochHistoryBroken", "TableUnreadable"})
+_BROKEN = frozenset({"EpochHistoryBroken", "ForeignWrite", "TableUnreadable"})
 _ACCEPTABLE = _BROKEN | {"LogDataLost", "TopicIdentityChanged"}
 
 

@@ -10,7 +10,7 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import LakeError
 from cutover.lake.control.versions import Version
 from cutover.lake.epochs.epoch_log import EpochRecord, open_log
-from cutover.lake.integrity import epoch_history, foreign_commits, high_water
+from cutover.lake.integrity import epoch_history, foreign_commits, high_water, table_weights
 from cutover.lake.integrity.high_water import Witness
 from cutover.lake.tables import data_files, delta
 from cutover.settings import Settings
@@ -61,6 +61,7 @@ def open_checked(
     seen = high_water.all_of(settings, pipeline, version)
     if not (seen or delta.exists(version.uri)):
         return None, None
+    table_weights.refuse_removed(settings, pipeline, version)
     table = open_log(version.uri)
     return table, check(table, version, seen)
 

@@ -88,7 +88,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "price": st.integers(-300, 300).map(lambda cents: Decimal(cents) / 100),
     "v": st.integers(0, 4),
     "seen": st.sampled_from([EPOCH, EPOCH - HOUR]),
-    "x": st.sampled_from([0.1, -2.5, 1e9 + 0.1]),
+    "x": st.sampled_from([0.1, -2.5, 1e9 + 0.1, 3e-55, -3e-55, 5e-324]),
     "n": st.sampled_from([0, 1, 2**63 - 1]),
 }
 

@@ -19,7 +19,6 @@ KNOWN = ROOT / "tests" / "durations.json"
 TOOK = ROOT / "build" / "durations.json"
 APART = frozenset(
     {
-        "tests/e2e/airflow/test_chain.py",
         "tests/faults/test_faults.py",
         "tests/integration/streaming/test_rewritten_log.py",
         "tests/property/test_paths_agree.py",

@@ -20,6 +20,17 @@ from cutover.timestamps import from_micros, to_micros
 _MICROSECOND = timedelta(microseconds=1)
 
 
+def _is_zone(name: object) -> bool:
+    """Return whether Python and Java know a zone by this name, as the same one; short names mean others to each."""
+    if not isinstance(name, str) or not ("/" in name or name == "UTC") or name.startswith(("posix/", "right/")):
+        return False
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return False
+    return True
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalendarWindows(AlignedWindowFn):
     """What windows of a calendar share; a kind says on which days they begin, for Python and for Spark."""
@@ -29,11 +40,11 @@ class CalendarWindows(AlignedWindowFn):
 
     def __post_init__(self) -> None:
         kind = type(self).__name__
-        try:
-            ZoneInfo(self.zone)
-        except (ZoneInfoNotFoundError, ValueError, OSError):
-            msg = f"Window `{kind}`: zone: expected a name such as `Europe/Berlin`, got `{self.zone[:80]}`."
-            raise DefinitionError(msg) from None
+        if not _is_zone(self.zone):
+            msg = (
+                f"Window `{kind}`: zone: expected a name such as `Europe/Berlin` or `UTC`, got `{str(self.zone)[:80]}`."
+            )
+            raise DefinitionError(msg)
         if self.offset_micros >= MICROSECONDS["day"]:
             msg = f"Window `{kind}`: offset: expected less than a day, got `{self.offset}`."
             raise DefinitionError(msg)

@@ -21,8 +21,10 @@ class Monthly(CalendarWindows):
 
     def __post_init__(self) -> None:
         CalendarWindows.__post_init__(self)
-        if not 1 <= self.first_day <= _LAST_FIRST_DAY:
-            msg = f"Window `Monthly`: first_day: expected 1 to {_LAST_FIRST_DAY}, got {self.first_day}."
+        if type(self.first_day) is not int or not 1 <= self.first_day <= _LAST_FIRST_DAY:
+            msg = (
+                f"Window `Monthly`: first_day: expected a whole number, 1 to {_LAST_FIRST_DAY}, got {self.first_day!r}."
+            )
             raise DefinitionError(msg)
 
     @property

@@ -36,6 +36,15 @@ class Restored:
     gone: Mapping[str, Sequence[int]]  # pipeline -> sequences whose rows no file holds any more
 
 
+def has_begun(settings: Settings) -> bool:
+    """Return whether there are control tables.
+
+    Raises:
+        LakeError: Some of them are gone.
+    """
+    return any(control_tables.exists(settings, name) for name in control_tables.SCHEMAS)
+
+
 def restore(settings: Settings, *, dry_run: bool = False) -> Iterator[Restored]:
     """Yield what was done to each control table that is not as its writers of ours left it.
 

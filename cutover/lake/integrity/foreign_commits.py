@@ -64,10 +64,13 @@ class TableChange:
     gone: int | None = None  # rows that are there no more; None: nobody can count them now
     came: int | None = None
     missing: int = 0  # weight of the files that are listed no more
+    seen_by: str | None = None  # who saw a table that is there no more; None: it is there
 
     @property
     def sentence(self) -> str:
         """Return who did what, when, with how many rows."""
+        if self.seen_by is not None:
+            return f"Table `{self.uri}`: expected it to be there, {self.seen_by} saw it; its folder is gone."
         if self.kind is Kind.UNFINISHED:
             said = ", ".join(map(str, self.commits[:_SHOWN]))
             return f"Table `{self.uri}`: expected what the newest recorded run left, got that of another one: {said}."
@@ -89,6 +92,8 @@ class TableChange:
         """Return how it is undone, and what else mends it."""
         if self.kind is Kind.UNFINISHED:
             return "Hint: a batch run is at work, or was killed: the next `cutover batch` ends it."
+        if self.seen_by is not None:
+            return f"Hint: put it back from a copy; {otherwise}."
         if self.base is None or self.base < 0:  # before the table was made there is nothing to go back to
             return f"Hint: {otherwise}."
         return f"Hint: `DeltaTable({self.uri!r}).restore({self.base})` undoes it (Spark: RESTORE); {otherwise}."

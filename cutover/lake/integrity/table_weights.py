@@ -1,5 +1,6 @@
 """What the tables of a pipeline must hold, as their last writers of ours recorded it, and how they differ from that."""
 
+import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -9,15 +10,18 @@ from urllib.parse import unquote
 from deltalake import CommitProperties, DeltaTable
 from deltalake.transaction import AddAction
 
+from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.pipeline import Pipeline
 from cutover.engine import storage
+from cutover.errors import LakeError
 from cutover.events import log
 from cutover.lake import batch_runs
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.control import control_tables, versions
+from cutover.lake.control.versions import Version
 from cutover.lake.dimensions import dimension
 from cutover.lake.epochs.epoch_log import EpochLog
-from cutover.lake.integrity import foreign_commits
+from cutover.lake.integrity import foreign_commits, high_water
 from cutover.lake.integrity.foreign_commits import Kind, TableChange
 from cutover.lake.paths import BATCH_TABLES, BatchTable, batch_uri, control_uri
 from cutover.lake.tables import checksums, commits, data_files, delta
@@ -59,8 +63,8 @@ def _of_control(settings: Settings, pipeline: Pipeline) -> Iterator[TableChange]
 
 def _of_batch(settings: Settings, pipeline: Pipeline) -> list[TableChange]:
     """Return the changes of the batch path's tables; looked at again where a run may be ending meanwhile."""
-    found: list[TableChange] = []
-    for look in range(LOOKS):
+    found = find_removed_batch(settings, pipeline)
+    for look in range(0 if found else LOOKS):
         if look:
             time.sleep(BETWEEN)
         runs = batch_runs.runs(settings, pipeline)
@@ -86,6 +90,27 @@ def of_batch(table: DeltaTable, name: BatchTable, runs: Sequence[BatchRun]) -> T
     return foreign_commits.change(table, expected, skips=_skips(name, runs))
 
 
+def find_removed_batch(settings: Settings, pipeline: Pipeline) -> list[TableChange]:
+    """Return the tables of the batch path that a recorded run or comparison saw, and that are there no more."""
+    missing = [name for name in BATCH_TABLES if not delta.exists(batch_uri(settings, pipeline, name))]
+    if not missing:
+        return []
+    runs = batch_runs.runs(settings, pipeline)
+    seen = {name: f"run {run.run_id}" for run in runs for name, weight in run.files.items() if int(weight, 16)}
+    compared = None if runs else _compared_run(settings, pipeline)
+    if compared is not None:
+        seen["batch_index"] = f"the comparison with run {compared}"
+    return [_removed(batch_uri(settings, pipeline, name), seen[name]) for name in missing if name in seen]
+
+
+def _compared_run(settings: Settings, pipeline: Pipeline) -> str | None:
+    """Return a batch run of the definition in force that was compared; None: none was."""
+    fingerprint = result_fingerprint(pipeline)
+    rows = control_tables.read(settings, "reconciliations", pipeline.name)
+    seals = (json.loads(row["result"]).get("seal", {}) for row in rows if row["result_fingerprint"] == fingerprint)
+    return next((str(seal["batch_run"]) for seal in seals if seal.get("batch_run")), None)
+
+
 def _skips(name: BatchTable, runs: Sequence[BatchRun]) -> Callable[[Name], bool]:
     """Return whether a file holds rows of a run that was never recorded; nobody reads them but from `batch` itself."""
     known = {run.run_id for run in runs}
@@ -99,7 +124,12 @@ def _skips(name: BatchTable, runs: Sequence[BatchRun]) -> Callable[[Name], bool]
 
 def _of_stream(settings: Settings, pipeline: Pipeline) -> Iterator[tuple[TableChange, str]]:
     version = versions.current(settings, pipeline)
-    if version is None or not delta.exists(version.uri):
+    if version is None:
+        return
+    removed = find_removed_stream(settings, pipeline, version)
+    if removed is not None:
+        yield removed, ACCEPTED.format(name=pipeline.name)
+    if not delta.exists(version.uri):
         return
     epochs = EpochLog(version.uri)
     newest = epochs.newest()
@@ -107,6 +137,47 @@ def _of_stream(settings: Settings, pipeline: Pipeline) -> Iterator[tuple[TableCh
     if found is not None:  # drivers record what the files weigh: who does not is none
         kind = Kind.FOREIGN if found.kind is Kind.UNFINISHED else found.kind
         yield replace(found, kind=kind), ACCEPTED.format(name=pipeline.name)
+
+
+def find_removed_stream(settings: Settings, pipeline: Pipeline, version: Version) -> TableChange | None:
+    """Return that the epoch log of a version is gone, if somebody saw an epoch of it.
+
+    Raises:
+        LakeError: Another table that tells of it cannot be read.
+    """
+    if delta.exists(version.uri):
+        return None
+    seen = high_water.all_of(settings, pipeline, version)
+    return _removed(version.uri, seen[0].who) if seen else None
+
+
+def refuse_removed(settings: Settings, pipeline: Pipeline, version: Version) -> None:
+    """Refuse a version whose epoch log somebody took away.
+
+    Raises:
+        LakeError: It is gone.
+    """
+    removed = find_removed_stream(settings, pipeline, version)
+    if removed is not None:
+        raise LakeError(removed.message(ACCEPTED.format(name=pipeline.name)), runbook=removed.runbook)
+
+
+def refuse_no_epochs(settings: Settings, pipeline: Pipeline, version: Version | None) -> Version:
+    """Return a version that has an epoch log.
+
+    Raises:
+        LakeError: It has none yet, or somebody took it away.
+    """
+    if version is not None:
+        refuse_removed(settings, pipeline, version)
+    if version is None or not delta.exists(version.uri):
+        msg = f"Pipeline `{pipeline.name}`: expected an epoch log under this definition, found none."
+        raise LakeError(msg + f"\nHint: `cutover stream {pipeline.name} --drain` makes it.")
+    return version
+
+
+def _removed(uri: str, seen_by: str) -> TableChange:
+    return TableChange(uri=uri, kind=Kind.FOREIGN, seen_by=seen_by)
 
 
 def _of_dimensions(settings: Settings, pipeline: Pipeline) -> Iterator[tuple[TableChange, str]]:

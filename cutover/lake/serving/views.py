@@ -24,6 +24,7 @@ from cutover.lake.epochs import delivery, prefix
 from cutover.lake.epochs.delivery import DOUBLED, Delivered
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.epochs.view import epoch_rows
+from cutover.lake.integrity import table_weights
 from cutover.lake.paths import batch_uri
 from cutover.lake.serving.spans import affected_sql
 from cutover.lake.tables import delta
@@ -51,11 +52,7 @@ def connect(settings: Settings, pipeline: Pipeline, *, epoch: int | None = None)
         DefinitionError: There is no such epoch.
         LakeError: The pipeline has no epoch yet, the epoch was folded into later ones, or a table cannot be read.
     """
-    version = versions.current(settings, pipeline)
-    if version is None or not delta.exists(version.uri):
-        msg = f"Pipeline `{pipeline.name}`: expected an epoch log under this definition, found none."
-        msg += f"\nHint: `cutover stream {pipeline.name} --drain` makes it."
-        raise LakeError(msg)
+    version = table_weights.refuse_no_epochs(settings, pipeline, versions.current(settings, pipeline))
     connection = queries.connect(queries.reading(settings))
     epoch_log = EpochLog(version.uri)
     records = _up_to(pipeline, epoch_log, epoch)

@@ -1,6 +1,5 @@
 """Joins in plain Python: the rows of each side as they are, every pair of them, and each measure over the pairs."""
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,6 +8,7 @@ from typing import Any
 
 from cutover.definition.compile import pairs
 from cutover.definition.compile.types import left_of, right_of
+from cutover.definition.measures import doubles
 from cutover.definition.measures.kinds import Avg, Count, Max, Measure, Min
 from cutover.definition.model.joins import RIGHT, SelfJoin
 from cutover.definition.model.pipeline import Pipeline
@@ -131,7 +131,7 @@ def _value_of(measure: Measure, weighted: Sequence[tuple[Any, int]]) -> Any:
 
 def _sum(given: Sequence[tuple[Any, int]]) -> Any:
     if given and isinstance(given[0][0], float):
-        return math.fsum(value * weight for value, weight in given)
+        return doubles.nearest(sum(doubles.exact(value) * weight for value, weight in given))
     total = Decimal(0)
     for value, weight in given:
         total = EXACT.add(total, EXACT.multiply(Decimal(value), Decimal(weight)))

@@ -14,7 +14,7 @@ from cutover.errors import LakeError
 from cutover.lake.control import losses, versions
 from cutover.lake.control.versions import Version
 from cutover.lake.epochs.epoch_log import EpochLog
-from cutover.lake.integrity import high_water
+from cutover.lake.integrity import high_water, table_weights
 from cutover.lake.tables import delta
 from cutover.settings import Settings
 from reconcile.attribution import ledger
@@ -54,10 +54,7 @@ def open_source(settings: Settings, pipeline: Pipeline, asked: VerifyRequest) ->
     Raises:
         LakeError: There is none, or a file of it is not there or cannot be read.
     """
-    version = versions.current(settings, pipeline)
-    if version is None or not delta.exists(version.uri):
-        msg = f"Pipeline `{pipeline.name}`: expected an epoch log under this definition, found none."
-        raise LakeError(msg + f"\nHint: `cutover stream {pipeline.name} --drain` makes it.")
+    version = table_weights.refuse_no_epochs(settings, pipeline, versions.current(settings, pipeline))
     seen = high_water.all_of(settings, pipeline, version)  # before the log is opened: its driver goes on
     log = EpochLog(version.uri)
     _refuse_missing(log)

@@ -12,9 +12,10 @@ from cutover.clock import SystemClock
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.errors import LakeError
 from cutover.lake.control import control_tables, pins, restore, versions
-from cutover.lake.paths import ControlTable, control_uri
+from cutover.lake.paths import ControlTable, control_uri, version_uri
 from cutover.probe import Point
 from cutover.settings import Settings
+from reconcile.gate import evidence
 from reconcile.judgement import history, records
 from reconcile.result.outcome import Reconciliation, Verdict
 from reconcile.verify.runner import verify
@@ -298,3 +299,29 @@ def test_nothing_is_compared_beside_a_control_table_that_is_gone(
     )
     assert f"_control/{table}`: expected it beside the other control tables" in breach.message
     assert {"ForeignWrite", "DivergenceUnexplained"} & firing(settings)
+
+
+def checked(settings: Settings) -> str:
+    """Return what `verify --only N9` says of the tables."""
+    found = verify(settings, PIPELINE, only=["N9"])
+    return found.error or " ".join(one.text for one in found.violations)
+
+
+@pytest.mark.parametrize("removed", ["/stream-0", "/stream-0/stream", "/batch", "/batch_index", ""])
+def test_a_table_of_the_pipeline_that_is_gone_is_named_by_all(settings: Settings, removed: str) -> None:
+    write(settings, lake_of(SALES))
+    before = reconcile(settings, PIPELINE)
+    shutil.rmtree(f"{version_uri(settings, PIPELINE)}{removed}")
+
+    found = reconcile(settings, PIPELINE)
+
+    (breach,) = found.seal.breaches
+    assert (before.verdict, found.verdict, breach.runbook) == (
+        Verdict.CONSISTENT,
+        Verdict.NOT_COMPARABLE,
+        "ForeignWrite",
+    )
+    assert "expected it to be there" in breach.message
+    assert "ForeignWrite" in firing(settings)
+    assert any("its folder is gone" in said for said in evidence.read(settings, PIPELINE).foreign)
+    assert "its folder is gone" in checked(settings)

@@ -1,6 +1,7 @@
 """The recorded step after a loss, against a real log: refused, shown, recorded once, and gone on behind it."""
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -238,8 +239,13 @@ def lose_a_file(uri: str) -> None:
 
 @pytest.mark.parametrize(
     ("harm", "runbook"),
-    [(break_history, "EpochHistoryBroken"), (lose_a_file, "TableUnreadable")],
-    ids=["restored", "file gone"],
+    [
+        (break_history, "EpochHistoryBroken"),
+        (lose_a_file, "TableUnreadable"),
+        (shutil.rmtree, "ForeignWrite"),
+        (lambda uri: DeltaTable(uri).delete("_epoch = 0"), "ForeignWrite"),
+    ],
+    ids=["restored", "file gone", "table gone", "rows deleted"],
 )
 def test_broken_table_is_left_and_the_log_read_again(
     home: Settings, log: str, harm: Callable[[str], None], runbook: str

@@ -191,10 +191,20 @@ def test_global_window_holds_everything() -> None:
     [
         (lambda: Sessions("0 minutes"), "expected more than nothing, got `0 minutes`"),
         (lambda: Sessions("a while"), r"`window\.gap`: expected a whole number and a unit"),
-        (lambda: Daily(zone="Europe/Berlinn"), "expected a name such as `Europe/Berlin`, got `Europe/Berlinn`"),
+        (
+            lambda: Daily(zone="Europe/Berlinn"),
+            "`Europe/Berlin` or `UTC`, got `Europe/Berlinn`",
+        ),
         (lambda: Daily(zone="../etc/passwd"), "expected a name such as `Europe/Berlin`"),
         (lambda: Daily(zone=""), "expected a name such as `Europe/Berlin`"),
-        (lambda: Monthly(zone="UTC", first_day=29), "first_day: expected 1 to 28, got 29"),
+        (lambda: Daily(zone="posix/Europe/Berlin"), "got `posix/Europe/Berlin`"),
+        (lambda: Daily(zone="localtime"), "got `localtime`"),
+        (lambda: Daily(zone="EST"), "got `EST`"),
+        (lambda: Daily(zone=None), "got `None`"),  # type: ignore[arg-type]  # as a definition may have it
+        (lambda: Monthly(zone="UTC", first_day=29), "first_day: expected a whole number, 1 to 28, got 29"),
+        (lambda: Monthly(zone="UTC", first_day=1.0), "1 to 28, got 1.0"),  # type: ignore[arg-type]  # the same
+        (lambda: Monthly(zone="UTC", first_day="1"), "1 to 28, got '1'"),  # type: ignore[arg-type]  # the same
+        (lambda: Monthly(zone="UTC", first_day=True), "1 to 28, got True"),
         (lambda: Monthly(zone="Mars/Base"), "Window `Monthly`: zone: expected a name"),
         (lambda: Daily(zone="UTC", offset="24 hours"), "expected less than a day, got `24 hours`"),
         (lambda: Fixed(hours=1, offset="1 hour"), "expected 0 <= offset < every"),
