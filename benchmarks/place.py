@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
+from cutover import files
 from cutover.settings import Settings, SparkSettings
-from infra import files
 from infra.broker import server
 from infra.processes import ports
 from infra.processes.child import end_with_parent

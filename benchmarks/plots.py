@@ -6,8 +6,8 @@ from statistics import median
 from markupsafe import Markup
 
 from benchmarks.figure import Curve, Figure
-from cutover import svg
-from cutover.svg import Box, Scale, element, line, path, text
+from cutover.output import svg
+from cutover.output.svg import Box, Scale, element, line, path, text
 from reconcile.report import axes
 
 WIDTH, BAR, LEFT = 760, 34, 190

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from cutover import files
 from cutover.errors import CutoverError, LogError
 from cutover.settings import Settings
-from infra import files
 from infra.airflow import instance
 from infra.broker import server
 from infra.install import jars, java

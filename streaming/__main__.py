@@ -6,9 +6,10 @@ import sys
 from collections.abc import Sequence
 from typing import get_args
 
-from cutover import events, terminal
+from cutover import events
 from cutover.definition.loading import catalogue
 from cutover.errors import CutoverError
+from cutover.output import terminal
 from cutover.settings import load_settings
 from streaming import driver
 

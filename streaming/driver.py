@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Literal
 
+from cutover import files
 from cutover.clock import Clock, SystemClock
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import CutoverError, LakeError
@@ -26,7 +27,7 @@ from streaming import reader
 from streaming.microbatch.engine import MicrobatchEngine
 from streaming.process.context import DriverContext
 from streaming.process.failure import one_line
-from streaming.process.heartbeat import HeartbeatWriter, first_beat, folder, replace_json
+from streaming.process.heartbeat import HeartbeatWriter, first_beat, folder
 from streaming.process.lock import only_driver
 from streaming.recovery import fork
 from streaming.sink import fencing
@@ -91,7 +92,7 @@ def _started(settings: Settings, place: Path, clock: Clock) -> HeartbeatWriter:
     first = first_beat(new_run_id(), clock)
     beat = HeartbeatWriter(place / "heartbeat.json", first, seconds=settings.stream.heartbeat_seconds, clock=clock)
     try:
-        replace_json(place / "driver.json", {**asdict(first.identity), "run_id": first.run_id})
+        files.write_json(place / "driver.json", {**asdict(first.identity), "run_id": first.run_id})
         beat.start()
     except OSError as error:
         msg = f"Driver's folder `{place}`: expected a place that can be written, got: {error.strerror or error}."

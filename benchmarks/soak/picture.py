@@ -5,8 +5,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-from cutover import svg
-from cutover.svg import Box, Scale, element, path, text
+from cutover.output import svg
+from cutover.output.svg import Box, Scale, element, path, text
 from reconcile.report import axes
 
 WIDTH, PANEL, GAP, LEFT = 760, 170, 66, 80

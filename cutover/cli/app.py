@@ -9,9 +9,10 @@ from importlib.metadata import EntryPoints, entry_points
 import typer
 from typer.exceptions import TyperException
 
-from cutover import events, terminal
+from cutover import events
 from cutover.cli.summaries import summary
 from cutover.errors import CutoverError
+from cutover.output import terminal
 
 GROUP = "cutover.commands"
 USAGE = 2

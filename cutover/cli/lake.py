@@ -10,7 +10,6 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from cutover.cells import write_rows
 from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
 from cutover.errors import DefinitionError, LakeError
@@ -19,6 +18,7 @@ from cutover.lake.control.versions import looking_at
 from cutover.lake.serving import views
 from cutover.lake.serving.vacuum import vacuum as take_away
 from cutover.lake.tables import overflow
+from cutover.output.cells import write_rows
 from cutover.records.classes import Class
 from cutover.settings import load_settings
 

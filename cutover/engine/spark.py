@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cutover import terminal
 from cutover.engine import confs, storage
 from cutover.errors import DefinitionError, LakeError
+from cutover.output import terminal
 from cutover.settings import Settings
 
 if TYPE_CHECKING:

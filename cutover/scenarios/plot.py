@@ -14,15 +14,15 @@ from typing import NoReturn
 
 from markupsafe import Markup
 
-from cutover import svg
 from cutover.definition.windows.window_fn import EARLIEST, FOREVER, LATEST
 from cutover.errors import DefinitionError
+from cutover.output import svg
+from cutover.output.svg import Box, Scale
 from cutover.panes.model import Estimator, Ideal, InputRow, Key, Outcome, Pane
 from cutover.scenarios import ruler
 from cutover.scenarios.compare import value_of
 from cutover.scenarios.reading.scenario import Scenario
 from cutover.scenarios.reading.times import Style
-from cutover.svg import Box, Scale
 
 MOST_POINTS, MOST_KEYS, MOST_PANES = 2_000, 8, 2_000
 """Beyond these nobody sees anything any more."""

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 
+from cutover import files
 from cutover.errors import CutoverError
 from cutover.settings import Settings
-from infra import files
 from infra.airflow.api import AirflowError, Api
 from infra.processes.ports import LOOPBACK, Ports
 from infra.processes.supervisor import Program

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from string import Template
 
+from cutover import files
 from cutover.errors import LogError
 from cutover.log import options
 from cutover.settings import Settings
-from infra import files
 from infra.install import jars
 from infra.processes.ports import LOOPBACK, Ports
 

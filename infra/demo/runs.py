@@ -6,10 +6,10 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
+from cutover import files
 from cutover.errors import CutoverError
 from cutover.process import is_alive, parse_identity
 from cutover.settings import Settings
-from infra import files
 from infra.airflow.api import FINAL, AirflowError, Api
 from infra.waiting import Found, Tell, until
 

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from cutover import files
 from cutover.errors import CutoverError
 from cutover.process import Identity, is_alive, parse_identity
-from infra import files
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

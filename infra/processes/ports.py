@@ -8,8 +8,8 @@ from pathlib import Path
 
 import psutil
 
+from cutover import files
 from cutover.errors import CutoverError
-from infra import files
 
 LOOPBACK = "127.0.0.1"
 # Below the range from which Linux gives out ports to outgoing connections, so that ours stay free while we are down.

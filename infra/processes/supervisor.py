@@ -15,9 +15,9 @@ from http.client import HTTPException
 from pathlib import Path
 from string import Template
 
+from cutover import files
 from cutover.errors import CutoverError
 from cutover.process import Identity, identify, is_alive, parse_identity
-from infra import files
 from infra.processes import family
 
 HERE = Path(__file__).parent

@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from cutover.cells import visible
 from cutover.definition.loading import catalogue
+from cutover.output.cells import visible
 from cutover.settings import load_settings
 from reconcile.audit import run
 from reconcile.audit.run import Audit

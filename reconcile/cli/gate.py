@@ -9,12 +9,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from cutover.cells import visible
 from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.control import control_tables
 from cutover.lake.control.stages import current_stage
+from cutover.output.cells import visible
 from cutover.settings import Settings, load_settings
 from reconcile.gate import evidence as evidence_of
 from reconcile.gate import stage

@@ -11,10 +11,10 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
-from cutover.cells import visible
 from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
 from cutover.log.topic_partitions import format_number
+from cutover.output.cells import visible
 from cutover.settings import load_settings
 from cutover.timestamps import from_micros
 from reconcile.result.text import duration, share

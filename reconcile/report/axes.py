@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 
 from markupsafe import Markup
 
-from cutover import svg
-from cutover.svg import Box, Scale
+from cutover.output import svg
+from cutover.output.svg import Box, Scale
 from reconcile.result.text import number
 
 Parts = list[Markup]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from markupsafe import Markup
 
-from cutover.svg import NARROW, WIDE, element
+from cutover.output.svg import NARROW, WIDE, element
 from reconcile.report import epochs, lateness, waterfall, windows
 from reconcile.result.outcome import Reconciliation, Waterfall
 from reconcile.result.text import numeric

@@ -2,7 +2,7 @@
 
 import shlex
 
-from cutover.cells import visible
+from cutover.output.cells import visible
 from reconcile.result import text
 from reconcile.result.codec import Scalar
 from reconcile.result.outcome import Difference, Reconciliation

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 
 from markupsafe import Markup
 
-from cutover import svg
-from cutover.svg import NARROW, Box, Scale
+from cutover.output import svg
+from cutover.output.svg import NARROW, Box, Scale
 from reconcile.report import axes
 from reconcile.result.outcome import EpochPoint
 from reconcile.result.text import duration, moment, numeric

@@ -5,14 +5,12 @@ A report without a row in the history is one of a run that was killed in between
 
 import fcntl
 import json
-import os
 import re
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from pathlib import Path
 
-import psutil
-
+from cutover import files
 from cutover.errors import DefinitionError, LakeError
 from cutover.events import log
 from cutover.probe import Probe, silent
@@ -23,7 +21,7 @@ from reconcile.result.outcome import Reconciliation
 
 _ENDINGS = (".html", ".csv", ".json")
 LOCK = ".lock"
-_TEMPORARY = re.compile(r"\..+\.([0-9]+)\.tmp\Z")
+_READABLE = 0o644  # also for those who look at reports and run nothing
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}\Z")
 
 
@@ -45,7 +43,7 @@ def write(settings: Settings, result: Reconciliation, *, probe: Probe = silent) 
     new = [path.with_suffix(ending) for ending in _ENDINGS if not path.with_suffix(ending).exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        _sweep(folder)
+        files.sweep(folder)
         _replace(path.with_suffix(".json"), json.dumps(named.to_json(), indent=1, sort_keys=True) + "\n")
         if named.differences:
             _replace(path.with_suffix(".csv"), sheet.differences(named))
@@ -111,22 +109,5 @@ def _safe(name: str) -> str:
     return name
 
 
-def _sweep(folder: Path) -> None:
-    """Remove the temporary files of processes that are gone."""
-    for left in folder.glob(".*.tmp"):
-        match = _TEMPORARY.match(left.name)
-        if match is not None and not psutil.pid_exists(int(match[1])):
-            left.unlink(missing_ok=True)
-
-
 def _replace(path: Path, text: str) -> None:
-    """Put a whole file in place of the old one, or leave the old one as it is."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("w", encoding="utf-8", newline="") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    files.write(path, text, mode=_READABLE, durable=True)

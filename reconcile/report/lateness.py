@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from cutover import svg
-from cutover.svg import NARROW, Box
+from cutover.output import svg
+from cutover.output.svg import NARROW, Box
 from reconcile.report import axes
 from reconcile.result.outcome import LatenessBin
 from reconcile.result.text import minutes, number

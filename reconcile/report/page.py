@@ -11,7 +11,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from cutover.cells import visible
+from cutover.output.cells import visible
 from reconcile.report import charts, deeper, runbooks, verdicts
 from reconcile.result import text
 from reconcile.result.outcome import Reconciliation, SideNames

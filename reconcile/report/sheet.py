@@ -4,7 +4,7 @@ import io
 from collections.abc import Iterator
 from itertools import chain
 
-from cutover.cells import write_rows
+from cutover.output.cells import write_rows
 from reconcile.result.codec import Scalar
 from reconcile.result.outcome import Difference, Reconciliation
 

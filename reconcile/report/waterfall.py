@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from cutover import svg
-from cutover.svg import NARROW, Box, Scale
+from cutover.output import svg
+from cutover.output.svg import NARROW, Box, Scale
 from reconcile.report import axes
 from reconcile.result.outcome import SideNames, Waterfall, WaterfallStep
 from reconcile.result.text import format_signed, number, numeric

@@ -7,8 +7,8 @@ from itertools import pairwise
 
 from markupsafe import Markup
 
-from cutover import svg
-from cutover.svg import NARROW, Box, Scale
+from cutover.output import svg
+from cutover.output.svg import NARROW, Box, Scale
 from reconcile.report import axes
 from reconcile.result.outcome import SideNames, WindowPoint
 from reconcile.result.text import duration, moment, number, numeric

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
-from cutover.cells import visible
+from cutover.output.cells import visible
 from reconcile.result.codec import Scalar
 
 MINUS = "\N{MINUS SIGN}"

@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 
 from croniter import croniter
 
-from cutover.cells import visible
 from cutover.clock import Clock
 from cutover.definition.model.pipeline import Pipeline
 from cutover.driver_state import read_driver_state
@@ -23,6 +22,7 @@ from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.integrity import epoch_history, high_water, same_log
 from cutover.lake.tables import delta
 from cutover.log.topic_partitions import format_number, log_of, topics_of
+from cutover.output.cells import visible
 from cutover.settings import Settings
 from reconcile.judgement import history
 from reconcile.watch import lag, troubles

@@ -5,12 +5,12 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from cutover.cells import visible
 from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.control import control_tables, versions
 from cutover.lake.integrity import table_weights
 from cutover.lake.integrity.foreign_commits import Kind
 from cutover.lake.tables import delta
+from cutover.output.cells import visible
 from cutover.settings import Settings
 from reconcile.judgement import history, lifecycle, records
 from reconcile.result.outcome import Verdict

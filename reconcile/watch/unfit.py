@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from cutover.cells import visible
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.schema import Field, fields
 from cutover.definition.model.topic import Topic
@@ -12,6 +11,7 @@ from cutover.engine import queries
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.log import topic_partitions
 from cutover.log.kafka import LogClient, RawRecord
+from cutover.output.cells import visible
 from cutover.records.classes import Class, Reason
 from cutover.records.reference.parse import parse
 from reconcile.watch.facts import Unfit

@@ -1,7 +1,6 @@
 """Whether a driver lives and how it does: one small file, written by one thread, replaced as a whole."""
 
 import json
-import os
 import threading
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -9,6 +8,7 @@ from datetime import UTC
 from pathlib import Path
 from typing import Any, Literal, Self
 
+from cutover import files
 from cutover.clock import Clock
 from cutover.events import log
 from cutover.process import Identity, current, is_alive
@@ -71,17 +71,6 @@ def read(settings: Settings, name: str) -> Heartbeat | None:
         return None
 
 
-def replace_json(path: Path, value: object) -> None:
-    """Replace a file as a whole: its readers see the old text or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        temporary.write_text(json.dumps(value) + "\n", encoding="utf-8")
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
 class HeartbeatWriter:
     """The one writer of a heartbeat file. Others say what changed; its thread writes, regularly and at each change."""
 
@@ -135,7 +124,7 @@ class HeartbeatWriter:
         with self._lock:
             self._now = replace(self._now, at=now)
             value = asdict(self._now)
-        replace_json(self._path, value)
+        files.write_json(self._path, value)
 
 
 def first_beat(run_id: str, clock: Clock) -> Heartbeat:

@@ -10,12 +10,12 @@ from contextlib import contextmanager
 
 from confluent_kafka import KafkaError, Message, Producer
 
-from cutover import terminal
 from cutover.engine import spark
 from cutover.errors import DefinitionError, LogError
 from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.log import options
 from cutover.log.kafka import LogClient
+from cutover.output import terminal
 from cutover.panes.course import arriving
 from cutover.panes.model import Outcome, Setting
 from cutover.probe import silent

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import cutover
-from cutover.cells import cell, write_rows
+from cutover.output.cells import cell, write_rows
 
 SIGNS = [
     "=",
@@ -61,4 +61,4 @@ def test_nothing_else_writes_csv() -> None:
         if any(word in file.read_text(encoding="utf-8") for word in ways)
     ]
 
-    assert writers == ["cutover/cells.py"]
+    assert writers == ["cutover/output/cells.py"]

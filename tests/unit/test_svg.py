@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from cutover import svg
-from cutover.svg import Scale
+from cutover.output import svg
+from cutover.output.svg import Scale
 
 NEW_YEAR = datetime(2013, 1, 1, tzinfo=UTC)
 

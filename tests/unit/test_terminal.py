@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from cutover import terminal
+from cutover.output import terminal
 
 ENGINE = """
 import os, subprocess, sys, threading, warnings, logging, atexit
 from pathlib import Path
-from cutover import terminal
+from cutover.output import terminal
 
 terminal.own("stream")
 print("meant, before")
@@ -74,7 +74,7 @@ def test_a_home_that_takes_no_file_leaves_the_terminal_as_it_was(tmp_path: Path)
 MUCH = """
 import logging, os, subprocess, sys
 from pathlib import Path
-from cutover import terminal
+from cutover.output import terminal
 
 terminal.LARGEST = 2000
 terminal.own("driver-clicks")

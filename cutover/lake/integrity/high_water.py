@@ -6,13 +6,14 @@ batch runs, reconciliations, pins. Each is a lower bound; the offsets it names m
 """
 
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from pyarrow import fs
 
+from cutover import files
 from cutover.definition.model.pipeline import Pipeline
 from cutover.events import log
 from cutover.lake import batch_runs
@@ -22,6 +23,7 @@ from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.settings import Settings
 
 NOTE = "newest.json"
+_READABLE = 0o644  # as the table beside it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +46,7 @@ def keep(version: Version, record: EpochRecord, table_version: int) -> None:
     """
     said = {"app_id": version.app_id, "epoch": record.epoch, "end": dict(record.end), "table_version": table_version}
     try:
-        _replace(_place(version), json.dumps(said).encode())
+        _replace(_place(version), json.dumps(said))
     except OSError as error:
         log.warning("epoch_not_noted", pipeline=version.pipeline, epoch=record.epoch, error=str(error))
 
@@ -134,15 +136,14 @@ def _place(version: Version) -> tuple[fs.FileSystem, str]:
     return system, f"{root.rstrip('/').rpartition('/')[0]}/{NOTE}"
 
 
-def _replace(place: tuple[fs.FileSystem, str], content: bytes) -> None:
+def _replace(place: tuple[fs.FileSystem, str], text: str) -> None:
     """Write a small file so that its readers see the old text or the new one; a store does that by itself."""
     system, path = place
-    local = isinstance(system, fs.LocalFileSystem)
-    target = f"{path}.{os.getpid()}.tmp" if local else path
-    with system.open_output_stream(target) as stream:
-        stream.write(content)
-    if local:
-        os.replace(target, path)  # noqa: PTH105 -- a file system's own path
+    if isinstance(system, fs.LocalFileSystem):
+        files.write(Path(path), text, mode=_READABLE)
+        return
+    with system.open_output_stream(path) as stream:
+        stream.write(text.encode())
 
 
 def _json(text: str | bytes) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import Any
 from deltalake import DeltaTable
 
 from cutover.definition.model.pipeline import Pipeline
+from cutover.files import write_json
 from cutover.lake.control import control_tables, versions
 from cutover.lake.dimensions import dimension
 from cutover.lake.paths import BATCH_TABLES, batch_uri, control_uri
@@ -72,8 +73,7 @@ def scrub(settings: Settings, pipeline: Pipeline, *, most: int | None = PIECE) -
             damaged.append(error.text)
         size, files, last = size + int(action["size_bytes"]), files + 1, place
     is_whole = files == len(left or listed)
-    note.parent.mkdir(parents=True, exist_ok=True)
-    note.write_text(json.dumps(None if is_whole else last), encoding="utf-8")
+    write_json(note, None if is_whole else last)
     return Scrubbed(
         files=files,
         size=size,

@@ -2,10 +2,10 @@
 
 import hashlib
 import json
-import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from cutover import files
 from cutover.errors import DefinitionError
 
 
@@ -60,10 +60,7 @@ class Produced:
     def note(self, entry: ProducedRun) -> None:
         """Write down a run; one that is noted as interrupted before is replaced by its end."""
         others = [known for known in self.sent() if (known.sha256, known.at) != (entry.sha256, entry.at)]
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        written = self._path.with_suffix(f".{os.getpid()}")
-        written.write_text(json.dumps([asdict(known) for known in [*others, entry]], indent=1), encoding="utf-8")
-        written.replace(self._path)
+        files.write_json(self._path, [asdict(known) for known in [*others, entry]])
 
 
 def file_sha256(path: Path) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
 
-from cutover.cells import visible
+from cutover.output.cells import visible
 from reconcile.result.text import duration, number
 from reconcile.watch.alerts.alert import Alert, alert
 from reconcile.watch.facts import WatchFacts, seconds_since

@@ -5,9 +5,10 @@ from dataclasses import asdict, replace
 
 import pytest
 
+from cutover import files
 from cutover.process import Identity, identify, is_alive
 from cutover.settings import Settings
-from infra import files, stop
+from infra import stop
 from infra.processes import drivers, family
 
 DRIVER = """

@@ -13,6 +13,7 @@ import pyarrow as pa
 from deltalake import CommitProperties, Transaction
 
 from batch.read import index
+from cutover import files
 from cutover.clock import SystemClock
 from cutover.definition import Avg, Count, Fixed, Lateness, Max, Min, Pipeline, Policy, Sum, Topic
 from cutover.definition.compile.fingerprint import batch_fingerprint, lateness_fingerprint, result_fingerprint
@@ -139,7 +140,7 @@ def leave_word(settings: Settings, pipeline: Pipeline, **changes: object) -> Non
     here = current()
     word = {"pid": here.pid, "boot": here.boot, "started": here.started, "run_id": "r", "state": "STOPPED"}
     file = heartbeat.folder(settings, pipeline.name) / "heartbeat.json"
-    heartbeat.replace_json(file, word | {"at": START.isoformat()} | changes)
+    files.write_json(file, word | {"at": START.isoformat()} | changes)
 
 
 def write(settings: Settings, lake: Lake, pipeline: Pipeline = PIPELINE) -> str:

@@ -14,7 +14,7 @@ ROOMS = ("cutover", "streaming", "batch")
 NO_VALUE = {
     "what is said, kept and asked for beside records": """
         cutover.clock cutover.errors cutover.events cutover.settings cutover.lake.control.signature cutover.engine.spark
-        cutover.engine.storage cutover.terminal cutover.engine.code cutover.engine.confs cutover.engine.in_force
+        cutover.engine.storage cutover.output.terminal cutover.engine.code cutover.engine.confs cutover.engine.in_force
         cutover.engine.readback streaming.microbatch.settings_in_force batch.read.settings_in_force""",
     "refuses a definition, or says when a pane comes": """
         cutover.definition.expressions.refusals cutover.definition.model.triggers cutover.panes.held
@@ -28,7 +28,8 @@ NO_VALUE = {
         cutover.lake.tables.folder_names cutover.lake.control.losses cutover.lake.tables.commit_outcome
         cutover.lake.paths cutover.lake.control.pins cutover.engine.queries cutover.engine.scratch
         cutover.lake.tables.delta_log cutover.lake.tables.delta cutover.lake.tables.upkeep
-        cutover.lake.control.versions cutover.lake.tables.commits streaming.sink.files
+        cutover.lake.control.versions cutover.lake.tables.commits cutover.lake.integrity.foreign_commits
+        cutover.lake.integrity.high_water cutover.lake.integrity.table_weights cutover.files streaming.sink.files
         streaming.compaction.id_expiry batch.read.index batch.staging batch.cut batch.context""",
     "which version of a dimension was joined: recorded, and part of the seal": """
         cutover.lake.dimensions.dimension batch.read.enrichment""",

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from cutover import files
 from cutover.errors import LakeError
 from cutover.settings import Settings
 from streaming.process import heartbeat
@@ -102,7 +103,7 @@ def test_an_alert_that_goes_on_after_healing_is_not_proven_unless_the_fault_says
             state="FAILED",
             runbook="StreamFenced",
         )
-        heartbeat.replace_json(heartbeat.folder(rig.settings, "clicks") / "heartbeat.json", asdict(beat))
+        files.write_json(heartbeat.folder(rig.settings, "clicks") / "heartbeat.json", asdict(beat))
 
     assert "still fire" in run(inject=leave).why
     assert run(inject=leave, stays=True).outcome == "proven"

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markupsafe import Markup
 
-from cutover.svg import NARROW, WIDE
+from cutover.output.svg import NARROW, WIDE
 from reconcile.report import charts, deeper, epochs, lateness, waterfall, windows
 from reconcile.result.outcome import LatenessBin, Reconciliation, SideNames, Waterfall, WaterfallStep, WindowPoint
 from tests.support.reconciliations import START, flights, iso

@@ -231,7 +231,7 @@ def test_temporary_files_of_processes_that_are_gone_are_swept(settings: Settings
     folder.mkdir(parents=True)
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
-    left, working = folder / f".a.html.{ended.pid}.tmp", folder / f".b.html.{os.getpid()}.tmp"
+    left, working = folder / f".a.html.{ended.pid}.x1.tmp", folder / f".b.html.{os.getpid()}.x2.tmp"
     for file in (left, working):
         file.write_text("half")
 

@@ -212,7 +212,7 @@ def test_epochs_end_where_it_is_said(given: dict[str, Any], ends: list[int]) -> 
         ),
         (
             {"window": {"type": "daily", "zone": "Berlin"}},
-            "^window: expected a name such as `Europe/Berlin`, got `Berlin`",
+            "^window: expected a name such as `Europe/Berlin` or `UTC`, got `Berlin`",
         ),
         ({"window": {"type": "sessions", "gap": "0 seconds"}}, "^window: expected more than nothing"),
         (

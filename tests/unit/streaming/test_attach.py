@@ -6,11 +6,12 @@ from pathlib import Path
 import psutil
 import pytest
 
+from cutover import files
 from cutover.clock import SystemClock
 from cutover.errors import LakeError
 from cutover.settings import KafkaSettings, Settings
 from streaming.process import detached, heartbeat
-from streaming.process.heartbeat import first_beat, replace_json
+from streaming.process.heartbeat import first_beat
 from streaming.process.lock import only_driver
 from tests.integration.streaming import rig
 
@@ -30,7 +31,7 @@ def test_the_slower_of_two_starts_finds_the_driver_of_the_faster_one(
     mine = first_beat("pid-1-one", SystemClock())
 
     def start_after_another_one(settings: Settings, name: str) -> psutil.Popen:
-        replace_json(heartbeat.folder(settings, name) / "heartbeat.json", asdict(mine))
+        files.write_json(heartbeat.folder(settings, name) / "heartbeat.json", asdict(mine))
         return start(settings, name)
 
     monkeypatch.setattr(detached, "_start", start_after_another_one)

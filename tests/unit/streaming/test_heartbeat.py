@@ -8,6 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from cutover import files
 from cutover.clock import SystemClock
 from cutover.settings import Settings
 from streaming.process import heartbeat
@@ -54,7 +55,7 @@ def test_last_beat_says_how_it_ended(settings: Settings) -> None:
 
 def test_end_said_while_a_beat_is_written_is_the_last_one(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     path = heartbeat.folder(settings, "p") / "heartbeat.json"
-    writing, go, write = threading.Event(), threading.Event(), heartbeat.replace_json
+    writing, go, write = threading.Event(), threading.Event(), files.write_json
 
     def slow(file: Path, value: object) -> None:
         if threading.current_thread().name == "heartbeat" and not writing.is_set():
@@ -62,7 +63,7 @@ def test_end_said_while_a_beat_is_written_is_the_last_one(settings: Settings, mo
             go.wait(10)
         write(file, value)
 
-    monkeypatch.setattr(heartbeat, "replace_json", slow)
+    monkeypatch.setattr(files, "write_json", slow)
     beat = HeartbeatWriter(path, first_beat("run", SystemClock()), seconds=0.01, clock=SystemClock())
     beat.start()
     assert writing.wait(10)
@@ -96,6 +97,6 @@ def test_damaged_heartbeat_reads_as_none(settings: Settings) -> None:
 
 
 def test_replaced_file_leaves_nothing_beside_it(tmp_path: Path) -> None:
-    heartbeat.replace_json(tmp_path / "a.json", {"pid": 1})
+    files.write_json(tmp_path / "a.json", {"pid": 1})
 
     assert [p.name for p in tmp_path.iterdir()] == ["a.json"]

@@ -1,11 +1,16 @@
-"""Small files that others read while we write: whole or not at all, and for their owner alone."""
+"""Small files that others read while we write: whole or not at all, and for their owner alone unless said otherwise."""
 
 import json
 import os
+import re
 import tempfile
 from pathlib import Path
 
+import psutil
+
 from cutover.errors import CutoverError
+
+_TEMPORARY = re.compile(r"\..+\.([0-9]+)\.[^.]+\.tmp")  # of which process
 
 
 def private_folder(path: Path) -> Path:
@@ -15,17 +20,36 @@ def private_folder(path: Path) -> Path:
     return path
 
 
-def write(path: Path, text: str) -> None:
-    """Put a file in place in one step, mode 0600, its folder made if needed."""
+def write(path: Path, text: str, *, mode: int = 0o600, durable: bool = False) -> None:
+    """Put a file in place in one step: its readers see the old text or the new one.
+
+    Args:
+        path: Where; the folder is made if needed, for its owner alone.
+        text: As it is to stand there, in UTF-8.
+        mode: Of the file.
+        durable: Whether it must be on the disk before it replaces the old one.
+    """
     private_folder(path.parent)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.{os.getpid()}.", suffix=".tmp", dir=path.parent)
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as out:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="") as out:
+            os.fchmod(handle, mode)
             out.write(text)
+            if durable:
+                out.flush()
+                os.fsync(handle)
         Path(name).replace(path)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+def sweep(folder: Path) -> None:
+    """Remove what `write` left in a folder when its process was killed."""
+    for left in folder.glob(".*.tmp"):
+        match = _TEMPORARY.fullmatch(left.name)
+        if match is not None and not psutil.pid_exists(int(match[1])):
+            left.unlink(missing_ok=True)
 
 
 def write_json(path: Path, value: object) -> None:
