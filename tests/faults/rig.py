@@ -246,10 +246,15 @@ class Rig:
         driver.run(small.fast(self.settings, **changes), self.pipeline, until=goal, clock=clock, probe=probe)
 
     def batch(
-        self, *, start: datetime | None = None, end: datetime | None = None, probe: Probe = silent
+        self,
+        *,
+        start: datetime | None = None,
+        end: datetime | None = None,
+        anew: bool = False,
+        probe: Probe = silent,
     ) -> BatchRun | None:
-        """Compute the batch at the newest cut: what is dirty, or every closed window of a range."""
-        run = run_batch(self.settings, self.pipeline, start=start, end=end, probe=probe)
+        """Compute the batch at the newest cut: what is dirty, every closed window of a range, or everything anew."""
+        run = run_batch(self.settings, self.pipeline, start=start, end=end, anew=anew, probe=probe)
         if run is not None:
             self.runs.append(run)
         return run

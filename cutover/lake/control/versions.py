@@ -103,11 +103,12 @@ def _named(versions: list[Version], pipeline: Pipeline, number: int) -> Version:
 
 def _rows(settings: Settings, pipeline: Pipeline) -> list[Version]:
     """Return every registration and every later word on a version, in their order."""
+    first = stream_uri(settings, pipeline, 0)
+    was_there = delta.exists(first)  # asked first: a version is registered before its table is made
     fingerprint = result_fingerprint(pipeline)
     rows = control_tables.read(settings, "versions", pipeline.name)
     found = [_version(settings, pipeline, row) for row in rows if row["result_fingerprint"] == fingerprint]
-    first = stream_uri(settings, pipeline, 0)
-    if not found and delta.exists(first):  # a version is registered before its table is made
+    if was_there and not found:
         msg = f"Versions of `{pipeline.name}`: expected the one of table `{first}`, none is registered."
         hint = "\nHint: `_control` of this lake is gone or another one; put it back from a copy."
         raise LakeError(msg + hint, runbook="ForeignWrite")

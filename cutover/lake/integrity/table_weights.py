@@ -100,7 +100,9 @@ def find_removed_batch(settings: Settings, pipeline: Pipeline) -> list[TableChan
     compared = None if runs else _compared_run(settings, pipeline)
     if compared is not None:
         seen["batch_index"] = f"the comparison with run {compared}"
-    return [_removed(batch_uri(settings, pipeline, name), seen[name]) for name in missing if name in seen]
+    places = {name: batch_uri(settings, pipeline, name) for name in missing if name in seen}
+    # Looked at again: the first run may have ended meanwhile.
+    return [_removed(uri, seen[name]) for name, uri in places.items() if not delta.exists(uri)]
 
 
 def _compared_run(settings: Settings, pipeline: Pipeline) -> str | None:
@@ -148,7 +150,8 @@ def find_removed_stream(settings: Settings, pipeline: Pipeline, version: Version
     if delta.exists(version.uri):
         return None
     seen = high_water.all_of(settings, pipeline, version)
-    return _removed(version.uri, seen[0].who) if seen else None
+    # Looked at again: its first driver may have made it meanwhile.
+    return _removed(version.uri, seen[0].who) if seen and not delta.exists(version.uri) else None
 
 
 def refuse_removed(settings: Settings, pipeline: Pipeline, version: Version) -> None:

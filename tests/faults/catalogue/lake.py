@@ -224,9 +224,8 @@ def replay(rig: Rig) -> None:
 
 
 def compute_anew(rig: Rig) -> None:
-    """Move the batch tables aside; the next run computes them from the log."""
-    for folder in Path(batch_uri(rig.settings, rig.pipeline)).parent.glob("batch*"):
-        folder.rename(folder.with_name(f"aside-{folder.name}"))
+    """Let a run compute every window from the log, and replace the tables."""
+    rig.batch(anew=True)
 
 
 # -- restored by hand
