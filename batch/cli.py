@@ -93,9 +93,10 @@ def summary_table(pipeline: str, run: BatchRun) -> Table:
 def nothing_computed(run: BatchRun) -> str:
     """Return why a run computed no window of the range that it was asked for, and what to do."""
     at = "not known yet" if run.watermark is None else _time(run.watermark)
+    wanted = _ranges([run.wanted] if run.wanted else [])
     return (
-        f"Nothing was computed: expected a closed window within {_ranges([run.wanted] if run.wanted else [])} that the "
-        f"log still holds, got none: the watermark is {at}, {len(run.incomplete)} stretches are incomplete.\n"
+        f"Nothing was computed: expected a closed window within {wanted} that the log still holds, got none: "
+        f"at the cut of epoch {run.epoch} the watermark is {at}, {len(run.incomplete)} stretches are incomplete.\n"
         "Hint: a window closes once the watermark is past its end by the allowed lateness; wait, or name another range."
     )
 

@@ -6,6 +6,7 @@ computes that cut, both are compared, and N1 to N6 run with the oracle. Exit cod
 
 import argparse
 import random
+import shutil
 import sys
 import tempfile
 import time
@@ -55,6 +56,10 @@ def main() -> int:
     )
     with tempfile.TemporaryDirectory() as place:
         result = replace(_proven(fault, Path(place), chosen.seed), fault=f"random-{chosen.seed}")
+        if result.outcome != "proven":  # what it was about: the lake, and what the producer was told
+            kept = Path("build") / f"faults-random-{chosen.seed}"
+            shutil.copytree(Path(place) / "home", kept, dirs_exist_ok=True)
+            _say(f"kept {kept}")
     append(chosen.results, result)
     _say(f"{result.outcome} {result.why}\nseed {chosen.seed}, {result.evidence}")
     return 0 if result.outcome == "proven" else 1

@@ -294,6 +294,8 @@ def read(settings: Settings, table: ControlTable, pipeline: str) -> list[dict[st
         return []
     handle = delta.open_table(control_uri(settings, table))
     _check_columns(table, handle)
+    if handle.version() == 0:  # just made: nobody has written to it
+        return []
     with queries.connect() as connection, delta.naming(handle):
         delta.bind(connection, "control", handle)
         query = "SELECT * FROM control WHERE pipeline = ? ORDER BY sequence"

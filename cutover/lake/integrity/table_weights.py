@@ -54,6 +54,8 @@ def _of_control(settings: Settings, pipeline: Pipeline) -> Iterator[TableChange]
         if not control_tables.exists(settings, name):
             continue
         table = delta.open_table(control_uri(settings, name))
+        if table.version() == 0:  # just made: nobody has written to it
+            continue
         found = foreign_commits.change(table, None)
         if found is None and control_tables.missing_sequences(table, name, pipeline.name):
             found = foreign_commits.find_removed(table)
