@@ -19,6 +19,7 @@ from cutover.records.fold import finished_sql
 from cutover.records.parsing.parser import parse_records
 from cutover.records.partials import aggregate_partials
 from cutover.records.watermark import Observation, WatermarkState, advance
+from tests.support.frames import frame
 from tests.support.logs import borders, event_logs, pipelines
 from tests.support.same_truth import counted_sql, settled
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-LOG = "value binary, partition int, offset bigint, timestamp timestamp"
 FEW = settings(max_examples=8, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 
 Rows = Mapping[tuple[int, int, tuple[Any, ...]], tuple[int, dict[str, Any]]]
@@ -34,7 +34,7 @@ Rows = Mapping[tuple[int, int, tuple[Any, ...]], tuple[int, dict[str, Any]]]
 
 def parse(spark: "SparkSession", pipeline: Pipeline, records: Iterable[RawRecord]) -> "DataFrame":
     rows = [(r.value, r.partition, r.offset, EPOCH + timedelta(microseconds=r.log_time_micros)) for r in records]
-    return parse_records(spark.createDataFrame(rows, LOG), pipeline)
+    return parse_records(frame(spark, rows), pipeline)
 
 
 def whole(spark: "SparkSession", pipeline: Pipeline, records: Iterable[RawRecord]) -> pa.Table:
@@ -45,10 +45,10 @@ def whole(spark: "SparkSession", pipeline: Pipeline, records: Iterable[RawRecord
 
 
 def partials(found: "DataFrame", pipeline: Pipeline, watermark: int | None, duplicate: str) -> pa.Table:
-    frame = classify_records(found, pipeline, watermark_micros=watermark, duplicate=duplicate)
+    made = classify_records(found, pipeline, watermark_micros=watermark, duplicate=duplicate)
     ahead = f"unix_micros(_event_time) > unix_micros(_log_time) + {pipeline.lateness.max_ahead_micros}"
     newest = f"max(IF({ahead}, NULL, unix_micros(_event_time)))"
-    return aggregate_partials(frame, pipeline, by=("_partition",), further={"newest": newest}).toArrow()
+    return aggregate_partials(made, pipeline, by=("_partition",), further={"newest": newest}).toArrow()
 
 
 def stream(

@@ -8,6 +8,7 @@ import pytest
 from cutover.definition import Count, Fixed, Pipeline, Topic
 from cutover.records.parsing.parser import parse_records
 from cutover.records.reference.parse import parse
+from tests.support.frames import frame
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -82,8 +83,8 @@ PIPELINE = Pipeline(
 @pytest.fixture(scope="module")
 def spark_says(spark: "SparkSession") -> list[dict[str, Any]]:
     rows = [(value, 0, offset, datetime(2013, 1, 1, tzinfo=UTC)) for offset, value in enumerate(RECORDS)]
-    frame = spark.createDataFrame(rows, "value binary, partition int, offset bigint, timestamp timestamp")
-    return [dict(row) for row in parse_records(frame, PIPELINE).toArrow().sort_by("_offset").to_pylist()]
+    made = frame(spark, rows)
+    return [dict(row) for row in parse_records(made, PIPELINE).toArrow().sort_by("_offset").to_pylist()]
 
 
 def _shown(value: Any) -> Any:

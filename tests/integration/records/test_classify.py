@@ -12,6 +12,7 @@ from cutover.definition.windows.sliding import SlidingWindows
 from cutover.definition.windows.window_fn import AlignedWindowFn
 from cutover.durations import MICROSECONDS
 from cutover.records.classify import classify_records
+from tests.support.frames import frame
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,11 +47,11 @@ def judged(
         (0, offset, moment(LOG_TIME), moment(event), fields["_reason"], fields["_filtered"], 3)
         for offset, event in enumerate(events)
     ]
-    frame = classify_records(
-        spark.createDataFrame(rows, PARSED), pipeline_of(window), watermark_micros=watermark, by_slice=by_slice
+    made = classify_records(
+        frame(spark, rows, PARSED), pipeline_of(window), watermark_micros=watermark, by_slice=by_slice
     )
     columns = ["_offset", "_class", "window_start", "window_end", "_unknown"]
-    table = frame.select(*columns).toArrow().sort_by([("_offset", "ascending"), ("window_start", "ascending")])
+    table = made.select(*columns).toArrow().sort_by([("_offset", "ascending"), ("window_start", "ascending")])
     return [row | {name: micros(row[name]) for name in columns[2:4]} for row in table.to_pylist()]
 
 
@@ -147,7 +148,7 @@ def test_record_without_a_window_keeps_one_row(spark: "SparkSession", given: Map
     rows = [(0, 0, moment(LOG_TIME), moment(0) if events else None, given.get("_reason"), bool(events), 3)]
     sliding = pipeline_of(SlidingWindows(size=HOUR, every=HOUR // 2))
 
-    found = classify_records(spark.createDataFrame(rows, PARSED), sliding, watermark_micros=999 * HOUR).collect()
+    found = classify_records(frame(spark, rows, PARSED), sliding, watermark_micros=999 * HOUR).collect()
 
     assert [(row["_class"], row["window_start"], row["window_end"]) for row in found] == [(expected, None, None)]
 

@@ -22,6 +22,7 @@ from cutover.records.parsing.parser import parse_records
 from cutover.records.partials import aggregate_partials
 from cutover.settings import Settings
 from tests.property.test_records import counts, expected_rows, folded
+from tests.support.frames import frame
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -90,7 +91,7 @@ def joined(spark: "SparkSession", settings: Settings, versions: Sequence[int], l
         for name in PIPELINE.lookups
     }
     rows = [(r.value, r.partition, r.offset, NOON + timedelta(0)) for r in LOG]
-    records = spark.createDataFrame(rows, "value binary, partition int, offset bigint, timestamp timestamp")
+    records = frame(spark, rows)
     return aggregate_partials(
         classify_records(parse_records(records, PIPELINE, frames), PIPELINE, watermark_micros=None), PIPELINE
     ).toArrow()

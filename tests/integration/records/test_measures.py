@@ -17,12 +17,12 @@ from cutover.records.classify import classify_records
 from cutover.records.parsing.parser import parse_records
 from cutover.records.partials import aggregate_partials
 from reconcile.comparison.equal import plain, same
+from tests.support.frames import frame
 from tests.support.measured import EPOCH, PIPELINE, bucket, finished, micros, raw_records
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-LOG = "value binary, partition int, offset bigint, timestamp timestamp"
 PARTS = 4
 
 
@@ -41,8 +41,8 @@ def epochs(spark: "SparkSession", records: Sequence[RawRecord]) -> list[pa.Table
 
 def _partials(spark: "SparkSession", records: Sequence[RawRecord]) -> pa.Table:
     rows = [(r.value, r.partition, r.offset, EPOCH + timedelta(microseconds=r.log_time_micros)) for r in records]
-    frame = parse_records(spark.createDataFrame(rows, LOG), PIPELINE)
-    return aggregate_partials(classify_records(frame, PIPELINE, watermark_micros=None), PIPELINE).toArrow()
+    made = parse_records(frame(spark, rows), PIPELINE)
+    return aggregate_partials(classify_records(made, PIPELINE, watermark_micros=None), PIPELINE).toArrow()
 
 
 @pytest.mark.parametrize("name", PIPELINE.measures)
@@ -67,7 +67,7 @@ def test_order_of_the_epochs_does_not_matter(epochs: Sequence[pa.Table]) -> None
 def test_a_bucket_is_exact_beside_every_power_of_two(spark: "SparkSession") -> None:
     powers = [math.ldexp(1.0, power) for power in range(-1074, 1024)]
     near = [other for p in powers for other in (p, math.nextafter(p, 0.0), math.nextafter(p, math.inf), -p)]
-    numbers = spark.createDataFrame([(number,) for number in near], "x double")
+    numbers = frame(spark, [(number,) for number in near], "x double")
     (state,) = Quantile("x", 0.5).states("q", "double")
     found = numbers.groupBy("x").agg(F.expr(state.create).alias("q")).collect()
 

@@ -9,18 +9,18 @@ import pytest
 from cutover.records.parsing.parser import parse_records
 from cutover.records.reference.parse import parse
 from tests.integration.records.nasty import PIPELINE, RECORDS, Nasty
+from tests.support.frames import frame
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-LOG = "value binary, partition int, offset bigint, timestamp timestamp"
 NOON = datetime(2024, 1, 1, 12, tzinfo=UTC)
 
 
 def log_of(spark: "SparkSession", records: Sequence[Nasty]) -> "DataFrame":
     """Return records as a Kafka source gives them: the offset is the position in the list."""
     rows = [(record.value, 0, offset, NOON) for offset, record in enumerate(records)]
-    return spark.createDataFrame(rows, LOG)
+    return frame(spark, rows)
 
 
 @pytest.fixture(scope="module")

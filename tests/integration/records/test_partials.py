@@ -18,11 +18,11 @@ from cutover.records.fold import finished_sql
 from cutover.records.parsing.parser import parse_records
 from cutover.records.partials import aggregate_partials
 from tests.integration.records.nasty import AT, PIPELINE, RECORDS
+from tests.support.frames import frame
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-LOG = "value binary, partition int, offset bigint, timestamp timestamp"
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NOON = datetime(2024, 1, 1, 12, tzinfo=UTC)
 LOG_TIME = (NOON - EPOCH) // NOON.resolution
@@ -35,7 +35,7 @@ RAW = tuple(
 
 
 def frame_of(spark: "SparkSession", records: Sequence[RawRecord]) -> "DataFrame":
-    return spark.createDataFrame([(r.value, r.partition, r.offset, NOON) for r in records], LOG)
+    return frame(spark, [(r.value, r.partition, r.offset, NOON) for r in records])
 
 
 @pytest.fixture(scope="module")
