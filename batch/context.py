@@ -68,7 +68,7 @@ class RunContext:
 
     def dimensions(self, reads: tuple[Offsets, ...]) -> Dimensions:
         """Return what the records of some offsets are joined with; looked for before Spark is started."""
-        resolved = self.lookups.resolved(reads)
+        resolved = self.lookups.resolve_versions(reads)
         return self.lookups.frames(self.spark, resolved) if resolved else NONE
 
     @property

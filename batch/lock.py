@@ -25,7 +25,7 @@ def writer_lock(settings: Settings, pipeline: str, *, patience: float = PATIENCE
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "batch.lock"
     with path.open("a", encoding="utf-8") as file:
-        if not _taken(file):
+        if not _try_lock(file):
             log.info("batch_waiting", pipeline=pipeline, lock=str(path))
             _wait(file, pipeline, patience)
         yield
@@ -42,7 +42,7 @@ def _wait(file: TextIOWrapper, pipeline: str, patience: float) -> None:
         raise LakeError(msg + "\nHint: look at it before a second one is started.", runbook="BatchNotFresh") from None
 
 
-def _taken(file: TextIOWrapper) -> bool:
+def _try_lock(file: TextIOWrapper) -> bool:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

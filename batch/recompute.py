@@ -81,7 +81,7 @@ def run(  # noqa: PLR0913 -- what to compute, and what a test hands in
     spark.configuration(settings)
     wanted = wanted_range(start, end)
     if wanted is not None:
-        wanted = _touched(pipeline, wanted)
+        wanted = _align_range(pipeline, wanted)
     if current_stage(settings, pipeline) is Stage.KAPPA:
         log.info("batch_skipped", pipeline=pipeline.name, stage=Stage.KAPPA.value)
         return None
@@ -94,7 +94,7 @@ def run(  # noqa: PLR0913 -- what to compute, and what a test hands in
             return recompute(work, probe, CLOCK)
 
 
-def _touched(pipeline: Pipeline, wanted: Range) -> Range:
+def _align_range(pipeline: Pipeline, wanted: Range) -> Range:
     """Return the range of the windows that a range touches."""
     if isinstance(pipeline.window, Sessions):
         msg = f"Range of windows of `{pipeline.name}`: expected none with sessions, which may lie across its ends."
@@ -116,14 +116,14 @@ def recompute(work: RunContext, probe: probes.Probe, clock: Clock) -> BatchRun:
     index.bind_ranges(work.connection, work.settings, work.pipeline, work.history)
     index.add_ranges(work.connection, scan.TOUCHED, work.scan)
     probe("batch.read", epoch)
-    found = _computed(work, scanned)
+    found = _stage_run(work, scanned)
     first_retained(work.client, work.pipeline, work.target)  # what was read since was read from the log of the stream
     recorded = publish.publish(work, found, probe, clock)
     log.info("batch_committed", pipeline=work.pipeline.name, **publish.summary(recorded))
     return recorded
 
 
-def _computed(work: RunContext, scanned: Offsets) -> StagedRun:
+def _stage_run(work: RunContext, scanned: Offsets) -> StagedRun:
     """Plan and stage what is published, and check the contract."""
     window = work.pipeline.window
     if isinstance(window, Sessions):

@@ -87,13 +87,13 @@ def compute(work: RunContext, window: Sessions, offsets: Offsets, read: Read = r
         )
     first = max(since.rows, since.sessions)
     computed = pieces(first, last, work.lost)
-    _fold(work, _counted(work, since.rows, read), computed, pieces(first, LATEST, work.lost), since.folded)
+    _fold(work, _query_rows(work, since.rows, read), computed, pieces(first, LATEST, work.lost), since.folded)
     return ComputedSessions(
         plan=_plan(computed, ()),
         incomplete=incomplete,
         query=f"SELECT * EXCLUDE (__published, __kept), {int(work.target.record.epoch)}::BIGINT AS _epoch"
         f" FROM {FOLDED} WHERE __published",
-        open_from=_open_from(work, since.rows),
+        open_from=_find_first_open(work, since.rows),
     )
 
 
@@ -124,7 +124,7 @@ def _since(work: RunContext, window: Sessions, offsets: Offsets, last: int | Non
     starts = sorted({touch.window.start for touch in index.touches(work.connection)})
     left = whole_from(work, offsets, starts, following=HOURS.following)
     sessions = max(frozen_before(work), limits.MIN_MICROS if left is None else left + window.gap_micros)
-    rows = _changed_since(work, last)
+    rows = _find_first_changed(work, last)
     gone = index.expired_windows(work.connection, work.earliest, work.scan)
     readable = max((HOURS.following(start) for start in gone), default=limits.MIN_MICROS)
     if rows is not None and rows < readable:
@@ -134,17 +134,17 @@ def _since(work: RunContext, window: Sessions, offsets: Offsets, last: int | Non
     return SessionsSince(rows=rows, sessions=sessions, folded=limits.MIN_MICROS if rows is None else rows)
 
 
-def _changed_since(work: RunContext, last: int | None) -> int | None:
+def _find_first_changed(work: RunContext, last: int | None) -> int | None:
     """Return the start of the first session that has changed or was not computed; None: there is none."""
     before = work.history.newest
     if before is None:
         return limits.MIN_MICROS
-    touched, then = _touched_from(work), closed_by(work.pipeline, before.watermark)
+    touched, then = _find_first_touched(work), closed_by(work.pipeline, before.watermark)
     later = before.open_from if last is not None and (then is None or then < last) else None
     return min((start for start in (touched, later) if start is not None), default=None)
 
 
-def _touched_from(work: RunContext) -> int | None:
+def _find_first_touched(work: RunContext) -> int | None:
     """Return the start of the first session that the rows of this scan are in, with what the batch table has."""
     keys = ", ".join(delta.identifier(name) for name in work.pipeline.key)
     columns = f"{keys}, window_start, window_end"
@@ -160,7 +160,7 @@ def _touched_from(work: RunContext) -> int | None:
     return None if first is None else int(first)
 
 
-def _counted(work: RunContext, since: int, read: Read) -> str:
+def _query_rows(work: RunContext, since: int, read: Read) -> str:
     """Return the query of the rows since a time, and perhaps some before it."""
     sources = [scan.SCAN]
     again = segments.reads(_spans(work, since))
@@ -212,7 +212,7 @@ def _spans(work: RunContext, since: int) -> list[segments.OffsetSpan]:
     ]
 
 
-def _open_from(work: RunContext, since: int) -> int | None:
+def _find_first_open(work: RunContext, since: int) -> int | None:
     query = f"SELECT epoch_us(min(window_start)) FROM {FOLDED} WHERE NOT __published AND NOT __kept"
     (first,) = work.connection.execute(query).fetchall()[0]
     return None if first is None else max(int(first), since)
@@ -229,7 +229,7 @@ def _bind_table(work: RunContext) -> None:
 
 def _incomplete(work: RunContext, since: int) -> tuple[Incomplete, ...]:
     lost = tuple(retention.lost_windows(starts, work.pipeline) for starts in work.lost)
-    return (*(() if since == limits.MIN_MICROS else (retention.frozen(since, work.pipeline),)), *lost)
+    return (*(() if since == limits.MIN_MICROS else (retention.make_frozen_entry(since, work.pipeline),)), *lost)
 
 
 def _ahead(work: RunContext, window: Sessions) -> list[Range]:

@@ -85,5 +85,5 @@ def _incomplete(work: RunContext, planned: RunPlan, since: int) -> tuple[Incompl
         if start >= since and not is_touched(start, work.lost)
     )
     lost = tuple(retention.lost_windows(starts, work.pipeline) for starts in work.lost)
-    before = () if since == limits.MIN_MICROS else (retention.frozen(since, work.pipeline),)
+    before = () if since == limits.MIN_MICROS else (retention.make_frozen_entry(since, work.pipeline),)
     return (*before, *lost, *alone)

@@ -107,7 +107,7 @@ def _jars(jar_set: jars.JarSet) -> Finding:
     thing = f"JARs for {jar_set}"
     if wrong:
         return Finding(thing=thing, grade="broken", found="; ".join(wrong[:3]), hint="make setup")
-    return Finding(thing=thing, grade="ok", found=f"{len(jars.locked_checksums(jar_set))} as locked")
+    return Finding(thing=thing, grade="ok", found=f"{len(jars.read_locked_checksums(jar_set))} as locked")
 
 
 def _class_archive() -> Finding:

@@ -43,7 +43,7 @@ def up(settings: Settings, *, broker_only: bool, tell: Tell) -> Running:
         CutoverError: Java or the JARs are missing.
     """
     java.require()
-    with _alone(settings.run_dir):
+    with _hold_start_lock(settings.run_dir):
         ports = _start(settings, broker_only=broker_only, tell=tell)
         bootstrap = _await_broker(settings, ports, tell)
         if not broker_only:
@@ -166,7 +166,7 @@ def _watch(supervisor: Supervisor, group: str) -> Callable[[], list[ProgramState
 
 
 @contextmanager
-def _alone(run_dir: Path) -> Iterator[None]:
+def _hold_start_lock(run_dir: Path) -> Iterator[None]:
     """Hold the lock of this installation's starts: two at once would launch two supervisors."""
     files.private_folder(run_dir)
     with (run_dir / "up.lock").open("w", encoding="utf-8") as lock:

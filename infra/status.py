@@ -56,7 +56,7 @@ def look(settings: Settings) -> InstallationStatus:
     return InstallationStatus(
         home=settings.home.resolve(),
         programs=programs,
-        drivers=tuple(drivers.recorded_drivers(settings.run_dir)),
+        drivers=tuple(drivers.list_drivers(settings.run_dir)),
         ports=ports,
         kafka=kafka,
         kafka_answers=asked is not None and server.answers(settings, asked),

@@ -33,7 +33,7 @@ def down(settings: Settings, *, tell: Tell) -> Stopped:
     """
     supervisor = Supervisor(settings.home.resolve())
     running = tuple(s.name for s in supervisor.states() if s.tried) if supervisor.identity() else ()
-    living = [driver for driver in drivers.recorded_drivers(settings.run_dir) if driver.alive]
+    living = [driver for driver in drivers.list_drivers(settings.run_dir) if driver.alive]
     _stop_airflow(supervisor, tell)
     survivors = _stop_drivers(living, tell)
     if supervisor.identity() is not None:

@@ -69,7 +69,7 @@ def whole_from(starts: Sequence[int], gaps: Mapping[int, int], pipeline: Pipelin
     return starts[low] if low < len(starts) else None
 
 
-def frozen(before: int, pipeline: Pipeline) -> Incomplete:
+def make_frozen_entry(before: int, pipeline: Pipeline) -> Incomplete:
     """Return the entry that stands for every window that starts before a time."""
     return Incomplete(window_start=limits.MIN_MICROS, window_end=pipeline.window.last_end(before), reason=EXPIRED)
 
@@ -80,7 +80,7 @@ def lost_windows(starts: Starts, pipeline: Pipeline) -> Incomplete:
 
 
 def frozen_before(entry: Incomplete, pipeline: Pipeline) -> int:
-    """Return the time that `frozen` was given; the beginning of time for any other entry."""
+    """Return the time that `make_frozen_entry` was given; the beginning of time for any other entry."""
     if entry.window_start != limits.MIN_MICROS or entry.reason != EXPIRED:
         return limits.MIN_MICROS
     return pipeline.window.start_after(entry.window_end)

@@ -23,7 +23,7 @@ class BatchEnrichment:
 
     def __init__(self, settings: Settings, pipeline: Pipeline, target: BatchCut) -> None:
         self._rejoin = Rejoin(settings, pipeline) if pipeline.lookups else None
-        self._known: Spans = {} if self._rejoin is None else self._rejoin.recorded(_records(target))
+        self._known: Spans = {} if self._rejoin is None else self._rejoin.collect_recorded(_records(target))
         self._spans: dict[str, list[VersionSpan]] = defaultdict(list)
 
     @property
@@ -31,13 +31,13 @@ class BatchEnrichment:
         """Return what was joined with which version so far, by lookup."""
         return {name: joined_versions.merge_spans(spans) for name, spans in self._spans.items()}
 
-    def resolved(self, reads: Sequence[Offsets]) -> Spans:
+    def resolve_versions(self, reads: Sequence[Offsets]) -> Spans:
         """Return which versions the records of some offsets are to be joined with, and remember them.
 
         Raises:
             LakeError: A dimension cannot be joined as it is now, and a recorded version can no longer be read.
         """
-        found = {} if self._rejoin is None else self._rejoin.resolved(self._known, reads)
+        found = {} if self._rejoin is None else self._rejoin.resolve_versions(self._known, reads)
         for name, spans in found.items():
             self._spans[name] += spans
         return found

@@ -42,7 +42,7 @@ class RunSettingsRecorder:
     found: InForce | None = None
     isolations: set[str] = field(default_factory=set)
 
-    def recorded(self, pipeline: Pipeline, history: IndexHistory) -> dict[str, Any]:
+    def make_run_fields(self, pipeline: Pipeline, history: IndexHistory) -> dict[str, Any]:
         """Return what a run records of it, by field; of a run that read nothing it is as before."""
         before = history.newest
         if self.found is None:

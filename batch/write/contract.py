@@ -85,11 +85,11 @@ def _result(expect: Expect, found: Any) -> ExpectationResult:
         expectation=f"{expect.type}({arguments})",
         severity=expect.severity,
         success=bool(found.success),
-        observed=_observed(found),
+        observed=_format_observation(found),
     )
 
 
-def _observed(found: Any) -> str:
+def _format_observation(found: Any) -> str:
     """Return a count or a value; never rows: what a record holds stays out of logs and errors."""
     error = (found.exception_info or {}).get("exception_message")
     if error:

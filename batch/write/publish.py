@@ -83,7 +83,7 @@ def _run(work: RunContext, found: StagedRun, versions: Mapping[str, int], clock:
         watermark=record.watermark_after,
         result_fingerprint=result_fingerprint(work.pipeline),
         batch_fingerprint=batch_fingerprint(work.pipeline),
-        **work.judging.recorded(work.pipeline, work.history),
+        **work.judging.make_run_fields(work.pipeline, work.history),
         wanted=work.wanted,
         computed=found.plan.computed,
         stale=found.plan.stale,

@@ -53,15 +53,15 @@ def replace_windows(
     with commits.refusing(table.table_uri):
         if anew or not is_same:
             # Another kind of batch side has other columns: what it does not compute is kept, in the columns both have.
-            kept = rows.slice(0, 0) if anew else _kept(table, delta.actions(table), rows.schema, ranges)
-            made = _written(table, pa.concat_tables([rows, kept]), of)
+            kept = rows.slice(0, 0) if anew else _read_kept_rows(table, delta.actions(table), rows.schema, ranges)
+            made = _write_files(table, pa.concat_tables([rows, kept]), of)
             schema = Schema.from_arrow(rows.schema)
             table.create_write_transaction(made, mode="overwrite", schema=schema, commit_properties=commit)
             table.update_incremental()
             return int(table.version())
-        touched = _touched(table, ranges)
-        kept = _kept(table, touched, rows.schema, ranges)
-        made = _written(table, pa.concat_tables([rows, kept]), of)
+        touched = _list_touched_files(table, ranges)
+        kept = _read_kept_rows(table, touched, rows.schema, ranges)
+        made = _write_files(table, pa.concat_tables([rows, kept]), of)
         commits.replace(table, touched, made, commit=commit)
     return int(table.version())
 
@@ -78,7 +78,7 @@ def _refuse_outside(table: DeltaTable, rows: pa.Table, ranges: Sequence[Range]) 
         raise LakeError(msg)
 
 
-def _written(table: DeltaTable, rows: pa.Table, of: str) -> list[AddAction]:
+def _write_files(table: DeltaTable, rows: pa.Table, of: str) -> list[AddAction]:
     if not rows.num_rows:
         return []
     ordered = rows.sort_by([(name, "ascending") for name in ("window_start", "window_end")])
@@ -86,7 +86,7 @@ def _written(table: DeltaTable, rows: pa.Table, of: str) -> list[AddAction]:
     return [data_files.write(table.table_uri, piece, checksums.new_stem("batch", of)) for piece in pieces]
 
 
-def _touched(table: DeltaTable, ranges: Sequence[Range]) -> list[dict[str, Any]]:
+def _list_touched_files(table: DeltaTable, ranges: Sequence[Range]) -> list[dict[str, Any]]:
     """Return the files that may hold a window inside one of the ranges; one without statistics may."""
     found = pa.RecordBatchReader.from_stream(table.get_add_actions(flatten=True)).read_all()
     names = ("min.window_start", "max.window_end")
@@ -104,7 +104,7 @@ def _may_hold(span: tuple[int | None, int | None], ranges: Sequence[Range]) -> b
     return opens is None or ends is None or any(start < ends and opens < end for start, end in ranges)
 
 
-def _kept(
+def _read_kept_rows(
     table: DeltaTable, listed: Sequence[Mapping[str, Any]], schema: pa.Schema, ranges: Sequence[Range]
 ) -> pa.Table:
     """Return the rows of some files of the table that lie outside `ranges`."""

@@ -49,7 +49,7 @@ def staged_rows(work: RunContext) -> pa.Table:
 
 
 def _same_definition(work: RunContext) -> str:
-    rows = _once(work) if scan.tells_twins(work.pipeline) else _scanned(work)
+    rows = _once(work) if scan.tells_twins(work.pipeline) else _query_scanned_rows(work)
     work.connection.execute(
         f"CREATE TEMP VIEW {scan.COUNTED} AS SELECT * FROM ({rows}) "  # noqa: S608 -- names of ours
         f"WHERE epoch_us(window_start) IN (SELECT window_start FROM {WINDOWS})"
@@ -58,7 +58,7 @@ def _same_definition(work: RunContext) -> str:
     return f"SELECT *, {int(work.target.record.epoch)}::BIGINT AS _epoch FROM ({folded})"  # noqa: S608 -- ours
 
 
-def _scanned(work: RunContext) -> str:
+def _query_scanned_rows(work: RunContext) -> str:
     """Return the query of what this run scanned, and of what an earlier one did, read again."""
     again = segments.reads(index.spans(work.connection, WINDOWS, before=work.scan))
     sources = [scan.SCAN]

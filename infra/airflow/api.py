@@ -141,16 +141,16 @@ class Api:
             retry_error_callback=lambda last: last.outcome.result() if last.outcome is not None else None,
         )
         try:
-            answer: httpx.Response = again(self._authorized, method, path, **arguments)
+            answer: httpx.Response = again(self._request_with_token, method, path, **arguments)
             if answer.status_code == UNAUTHORIZED:  # the token expired
                 self._token = None
-                answer = again(self._authorized, method, path, **arguments)
+                answer = again(self._request_with_token, method, path, **arguments)
         except self._failure as error:
             msg = f"Airflow at {self.address}: expected an answer to {method} {path}, got {error}."
             raise AirflowError(msg + "\nHint: `cutover status` shows what runs; `cutover up` starts it.") from error
         return answer
 
-    def _authorized(self, method: str, path: str, **arguments: Any) -> "httpx.Response":
+    def _request_with_token(self, method: str, path: str, **arguments: Any) -> "httpx.Response":
         if self._token is None:
             answer = self._http.post("/auth/token", json=self._login)
             if answer.status_code >= BROKEN:

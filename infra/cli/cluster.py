@@ -24,13 +24,13 @@ def run(
         contextlib.suppress(KeyboardInterrupt),
         cluster.running(folder, workers=workers, cores=cores, memory=memory) as running,
     ):
-        sys.stdout.write(_told(running, workers, memory, str(folder)))
+        sys.stdout.write(_format_cluster(running, workers, memory, str(folder)))
         sys.stdout.flush()
         while True:
             signal.pause()
 
 
-def _told(running: cluster.Cluster, workers: int, memory: str, folder: str) -> str:
+def _format_cluster(running: cluster.Cluster, workers: int, memory: str, folder: str) -> str:
     conf = "\n".join(f'"{key}" = "{value}"' for key, value in running.conf().items())
     return (
         f"Spark cluster of {workers} workers ({running.cores} core, {memory} each): {running.master}\n"

@@ -116,14 +116,14 @@ def show(settings: Settings, api: Api, step: DemoStep) -> list[RunVerdict]:
         epoch = runs.read_all(since=since)
         sys.stdout.write(f"{name}: the stream has read the log up to its end, epoch {epoch}.\n")
         batch_run = runs.recompute()
-        sys.stdout.write(f"{name}: {recomputed(settings, name)}\n")
+        sys.stdout.write(f"{name}: {describe_recompute(settings, name)}\n")
         verdict = runs.verdict(batch_run)
         sys.stdout.write(f"{name}: {verdict.verdict}: {verdict.sentence}\n  {verdict.report}\n")
         verdicts.append(verdict)
     return verdicts
 
 
-def recomputed(settings: Settings, name: str) -> str:
+def describe_recompute(settings: Settings, name: str) -> str:
     """Return what the newest batch run of a pipeline has computed, as a sentence: records, days, its cut."""
     run = batch_runs.runs(settings, catalogue.get(settings, name))[-1]
     records = sum(end - start for start, end in run.scanned.values())
@@ -138,7 +138,7 @@ def roots(settings: Settings) -> Iterator[int]:
     supervisor = Supervisor(settings.home.resolve()).identity()
     if supervisor is not None:
         yield supervisor.pid
-    yield from (driver.identity.pid for driver in drivers.recorded_drivers(settings.run_dir) if driver.alive)
+    yield from (driver.identity.pid for driver in drivers.list_drivers(settings.run_dir) if driver.alive)
 
 
 def closing_lines(settings: Settings, outcome: DemoOutcome, ports: Ports, name: str) -> list[str]:

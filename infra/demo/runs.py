@@ -114,9 +114,9 @@ class Runs:
         self.unpause(dag)
         hint = f"look at {self.page(dag)}"
         title = f"{dag}: waits for the batch tables"
-        run = _await(title, lambda tell: self._triggered(batch_run, tell), within=STARTED_WITHIN, hint=hint)
+        run = _await(title, lambda tell: self._find_triggered_run(batch_run, tell), within=STARTED_WITHIN, hint=hint)
         self.wait(dag, run, title="compares both sides")
-        found = self._said(dag, run)
+        found = self._read_verdict(dag, run)
         if found is None:
             self._explain(dag, run)
             raise AssertionError
@@ -171,14 +171,14 @@ class Runs:
     def _tasks(self, dag: str, run: str) -> list[Mapping[str, Any]]:
         return list(self.api.get(f"dags/{dag}/dagRuns/{quote(run, safe='')}/taskInstances")["task_instances"])
 
-    def _triggered(self, batch_run: str, tell: Tell) -> str | None:
+    def _find_triggered_run(self, batch_run: str, tell: Tell) -> str | None:
         tell("waits for the asset event", 0, None)
         source = {"source_dag_id": f"{self.pipeline}_batch", "source_run_id": batch_run}
         events = self.api.get("assets/events", **source)["asset_events"]
         runs = [run["run_id"] for event in events for run in event["created_dagruns"]]
         return str(runs[0]) if runs else None
 
-    def _said(self, dag: str, run: str) -> RunVerdict | None:
+    def _read_verdict(self, dag: str, run: str) -> RunVerdict | None:
         """Return the newest verdict among a run's mapped tasks, one for each triggering event."""
         base = f"dags/{dag}/dagRuns/{quote(run, safe='')}/taskInstances"
         tasks = [task for task in self._tasks(dag, run) if task["task_id"] == "compare"]

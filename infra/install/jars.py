@@ -43,13 +43,13 @@ def class_path(jar_set: JarSet) -> str:
     return str(folder(jar_set) / "*")
 
 
-def locked_checksums(jar_set: JarSet) -> dict[str, str]:
+def read_locked_checksums(jar_set: JarSet) -> dict[str, str]:
     """Return file name -> SHA-256 (hex) as locked in `infra/install/<set>-jars.sha256`."""
     lines = (HERE / f"{jar_set}-jars.sha256").read_text(encoding="utf-8").split("\n")
     return {name: total for total, name in (line.split() for line in lines if line)}
 
 
-def found(path: Path) -> dict[str, str]:
+def hash_jars(path: Path) -> dict[str, str]:
     """Return file name -> SHA-256 (hex) of the JARs in a folder; empty if there is none."""
     return {jar.name: hashlib.sha256(jar.read_bytes()).hexdigest() for jar in path.glob("*.jar")}
 
@@ -65,7 +65,7 @@ def problems(expected: Mapping[str, str], actual: Mapping[str, str]) -> list[str
 
 def check(jar_set: JarSet) -> list[str]:
     """Return what is wrong with the stored JARs of a set; empty when all are as locked."""
-    return problems(locked_checksums(jar_set), found(folder(jar_set)))
+    return problems(read_locked_checksums(jar_set), hash_jars(folder(jar_set)))
 
 
 def fetch(jar_set: JarSet, tell: Callable[[str], None]) -> None:
@@ -78,7 +78,7 @@ def fetch(jar_set: JarSet, tell: Callable[[str], None]) -> None:
     with tempfile.TemporaryDirectory(prefix=f".{jar_set}-", dir=ROOT) as scratch:
         fresh = Path(scratch) / "jars"
         _run_ivy(jar_set, Path(scratch), fresh, tell)
-        wrong = problems(locked_checksums(jar_set), found(fresh))
+        wrong = problems(read_locked_checksums(jar_set), hash_jars(fresh))
         if wrong:
             msg = f"JARs for {jar_set} do not fit `infra/install/{jar_set}-jars.sha256`; nothing was kept:\n  "
             msg += "\n  ".join(wrong) + "\nHint: what came is not what was locked; ask whoever runs your Maven mirror."
@@ -121,7 +121,7 @@ def _run_ivy(jar_set: JarSet, scratch: Path, target: Path, tell: Callable[[str],
         process = subprocess.Popen(
             ivy_command(jar_set, scratch, target), stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT
         )
-        _wait(process, f"{len(locked_checksums(jar_set))} JARs for {jar_set}", tell)
+        _wait(process, f"{len(read_locked_checksums(jar_set))} JARs for {jar_set}", tell)
     if process.returncode != 0:
         tail = log.read_text(encoding="utf-8", errors="replace")[-2000:]
         msg = f"JARs for {jar_set} could not be fetched: Ivy ended with {process.returncode}.\n{tail}"

@@ -22,7 +22,7 @@ class DetachedDriver:
         return is_alive(self.identity)
 
 
-def recorded_drivers(run_dir: Path) -> list[DetachedDriver]:
+def list_drivers(run_dir: Path) -> list[DetachedDriver]:
     """Return the drivers that were started, living or not, by name."""
     drivers = []
     for path in sorted(run_dir.glob("*/driver.json")):

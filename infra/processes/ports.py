@@ -112,11 +112,11 @@ def settle(path: Path, *, needed: Iterable[str], free: Callable[[int], bool] = i
         ports = fresh(free=free)
         save(path, ports)
     elif taken:
-        raise PortError(_taken(path, ports, taken), runbook="PortInUse")
+        raise PortError(_format_taken_ports(path, ports, taken), runbook="PortInUse")
     return ports
 
 
-def _taken(path: Path, ports: Ports, names: list[str]) -> str:
+def _format_taken_ports(path: Path, ports: Ports, names: list[str]) -> str:
     numbers = ports.by_name()
     lines = [f"  {name}: port {numbers[name]} is held by {holder(numbers[name])}" for name in names]
     return (

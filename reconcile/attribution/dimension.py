@@ -58,7 +58,7 @@ def stage_refold(settings: Settings, pipeline: Pipeline, evidence: SealEvidence,
     if not pipeline.lookups:
         return sides
     rejoin = Rejoin(settings, pipeline)
-    recorded = rejoin.recorded(evidence.records)
+    recorded = rejoin.collect_recorded(evidence.records)
     suspects = _suspects(settings, pipeline, evidence, sides, recorded)
     if not suspects:
         return sides
@@ -188,7 +188,7 @@ def _refuse_unshown(
         for one in suspects
         for of in (recorded, one.run.dimensions)
     ]
-    gone = next((why for spans in needed if (why := rejoin.gone(spans)) is not None), None)
+    gone = next((why for spans in needed if (why := rejoin.explain_unreadable(spans)) is not None), None)
     if gone is not None:
         raise _unshown(pipeline, gone)
     client, run = LogClient(settings), suspects[0].run

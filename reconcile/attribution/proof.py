@@ -212,7 +212,7 @@ class Proof:
         self, sides: Sides, log: LogReader, portion: ReadPortion, stretches: Sequence[Interval], places: Sequence[Place]
     ) -> dict[Place, Told]:
         rejoin = Rejoin(self.settings, self.pipeline)
-        dimensions = rejoin.at(rejoin.recorded(self.evidence.records))
+        dimensions = rejoin.at(rejoin.collect_recorded(self.evidence.records))
         raw = list(log_rows.read(log, self.pipeline, self.evidence.run, portion, stretches))
         first, end = (stretches[portion.stretches[0]].start, max(stretches[n].end for n in portion.stretches))
         classes = [str(name) for name in sides.merged if not self._is_refolded(sides, name)]

@@ -172,7 +172,7 @@ class _Replayed:
 
         records = read(self.spark, self.settings, self.pipeline, (offsets,))
         dealt = records.repartition(replay.tasks, F.xxhash64("partition", "offset", F.lit(replay.seed)))
-        spans = self.rejoin.resolved(self.rejoin.recorded(self.records), (offsets,))
+        spans = self.rejoin.resolve_versions(self.rejoin.collect_recorded(self.records), (offsets,))
         whole_rows = parse_records(dealt, self.pipeline, self.rejoin.frames(self.spark, spans))
         told, duplicate = duplicates.flag_records(whole_rows, self.duplicates)
         rows = classify_records(told, self.pipeline, watermark_micros=watermark, duplicate=duplicate)

@@ -34,11 +34,11 @@ class Rejoin:
         self._used: dict[tuple[str, int, str], Dimension] = {}  # lookup, recorded version and table -> what is read
         self._plain: dict[tuple[str, int, str], plain.Rows] = {}
 
-    def recorded(self, records: Sequence[EpochRecord]) -> Spans:
+    def collect_recorded(self, records: Sequence[EpochRecord]) -> Spans:
         """Return what epochs recorded, by lookup."""
         return {name: joined_versions.recorded_spans(records, name) for name in self._pipeline.lookups}
 
-    def resolved(self, known: Spans, reads: Sequence[Offsets]) -> Spans:
+    def resolve_versions(self, known: Spans, reads: Sequence[Offsets]) -> Spans:
         """Return which versions the records of some offsets are to be joined with, every offset in one span.
 
         A recorded version that can no longer be read has the newest in its place, and the span says so.
@@ -74,7 +74,7 @@ class Rejoin:
         """Return what plain Python joins a record with: a function that raises `LakeError` where a version is gone."""
         return lambda record: {name: self._rows(name, of, record) for name, of in spans.items()}
 
-    def gone(self, spans: Spans) -> str | None:
+    def explain_unreadable(self, spans: Spans) -> str | None:
         """Return why some version cannot be read any more; None if all can."""
         for name, of in spans.items():
             for version, table_id in sorted({(span.version, span.table_id) for span in of}):

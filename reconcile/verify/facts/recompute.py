@@ -37,7 +37,7 @@ def prefix(source: Source, facts: VerifyFacts) -> Prefix:
     whole = [s for s in every if all(e in by_number for e in range(s.first, s.last + 1))]
     held = [s for s in whole if all(log.holds(by_number[e]) for e in range(s.first, s.last + 1))]
     rejoin, there = Rejoin(source.settings, facts.pipeline), len(held)
-    held = [s for s in held if rejoin.gone(rejoin.recorded(_inside(facts, s))) is None]
+    held = [s for s in held if rejoin.explain_unreadable(rejoin.collect_recorded(_inside(facts, s))) is None]
     pinned = pins.pinned_epochs(source.settings, source.version, now=source.asked.now)
     chosen = held if source.asked.every else sample_segments(held, facts.records, pinned, seed=source.asked.seed)
     return Prefix(
@@ -109,7 +109,7 @@ def _portion(source: Source, facts: VerifyFacts, log: SameLog, segment: Segment,
         raw,
         epochs=[record.end for record in inside],
         watermarks=judged,
-        dimensions=rejoin.at(rejoin.recorded(inside)),
+        dimensions=rejoin.at(rejoin.collect_recorded(inside)),
         seen=known_ids.ids_seen_before(source, segment, raw, found_ledger),
     )
     return RecomputedPortion(

@@ -140,14 +140,14 @@ def test_each_epoch_records_the_version_it_was_joined_with(lab: Lab) -> None:
 
 def test_batch_joined_each_offset_as_the_stream_did(lab: Lab) -> None:
     (run,) = batch_runs.runs(lab.settings, lab.pipeline)
-    recorded = Rejoin(lab.settings, lab.pipeline).recorded(rig.records(lab.settings, lab.pipeline))
+    recorded = Rejoin(lab.settings, lab.pipeline).collect_recorded(rig.records(lab.settings, lab.pipeline))
 
     assert run.dimensions == recorded
 
 
 def test_plain_python_gives_what_both_paths_have(lab: Lab) -> None:
     rejoin, client = Rejoin(lab.settings, lab.pipeline), LogClient(lab.settings)
-    recorded = rejoin.recorded(rig.records(lab.settings, lab.pipeline))
+    recorded = rejoin.collect_recorded(rig.records(lab.settings, lab.pipeline))
     topic = lab.pipeline.source.name
     ranges = {p: (0, end) for p, end in client.latest(topic).items()}
     log = list(client.read_ranges(topic, ranges, "read_committed"))

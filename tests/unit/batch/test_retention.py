@@ -5,10 +5,10 @@ import pytest
 
 from batch.plan.retention import (
     first_left,
-    frozen,
     frozen_before,
     is_outdated,
     lost_windows,
+    make_frozen_entry,
     remaining_offsets,
     unrecorded_gaps,
     whole_from,
@@ -67,7 +67,7 @@ def test_the_log_is_asked_from_the_time_at_which_a_record_of_the_window_may_have
 
 
 def test_the_entry_of_frozen_windows_gives_its_time_back() -> None:
-    assert frozen_before(frozen(4 * HOUR, PIPELINE), PIPELINE) == 4 * HOUR
+    assert frozen_before(make_frozen_entry(4 * HOUR, PIPELINE), PIPELINE) == 4 * HOUR
 
 
 LOSS = replace(A_LOSS, pipeline="p", stream_version=1, epoch=7)

@@ -6,15 +6,17 @@ from infra.install import jars
 
 
 def test_every_locked_set_names_its_jars_with_a_sum() -> None:
-    counts = {jar_set: len(jars.locked_checksums(jar_set)) for jar_set in jars.SETS.values()}
+    counts = {jar_set: len(jars.read_locked_checksums(jar_set)) for jar_set in jars.SETS.values()}
 
     assert counts == {"spark": 8, "kafka": 46, "s3": 3}
-    assert all(len(total) == 64 for jar_set in jars.SETS.values() for total in jars.locked_checksums(jar_set).values())
+    assert all(
+        len(total) == 64 for jar_set in jars.SETS.values() for total in jars.read_locked_checksums(jar_set).values()
+    )
 
 
 def test_the_sets_do_not_mix() -> None:
     assert jars.folder("spark") != jars.folder("kafka")
-    assert not jars.locked_checksums("spark").keys() & jars.locked_checksums("kafka").keys()
+    assert not jars.read_locked_checksums("spark").keys() & jars.read_locked_checksums("kafka").keys()
 
 
 def test_the_bootstrap_leaves_the_object_store_out() -> None:
@@ -32,7 +34,7 @@ def test_a_missing_and_an_unknown_jar_are_told() -> None:
 def test_a_set_with_a_wrong_sum_is_refused_and_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def bring_another(_jar_set: str, _scratch: Path, target: Path, _tell: object) -> None:
         target.mkdir()
-        for name in jars.locked_checksums("spark"):
+        for name in jars.read_locked_checksums("spark"):
             (target / name).write_bytes(b"another")
 
     monkeypatch.setattr(jars, "ROOT", tmp_path)
