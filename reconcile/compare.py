@@ -52,7 +52,7 @@ def compare(
         raise SealError(judgement.unproven)
     sides, findings = judgement.sides, judgement.findings
     events = _events(sides, pipeline, evidence)
-    judged = _judged(sides, findings)
+    judged = _make_verdict_input(sides, findings)
     decision = verdict.decide(judged, pipeline.policy)
     notes = (*judgement.notes, *_notes(pipeline, evidence, findings))
     return Reconciliation(
@@ -87,7 +87,7 @@ def compare(
     )
 
 
-def _judged(sides: Sides, findings: Findings) -> VerdictInput:
+def _make_verdict_input(sides: Sides, findings: Findings) -> VerdictInput:
     bounds = f"""
         SELECT min(window_start), max(window_start) FROM
         (SELECT window_start FROM {BATCH} UNION ALL SELECT window_start FROM {stage(0)})
@@ -152,14 +152,14 @@ def _notes(pipeline: Pipeline, evidence: SealEvidence, findings: Findings) -> li
     notes = []
     if findings.plain.duplicates_expected:
         notes.append(f"The batch table has {findings.plain.duplicates_expected:,} keys more than once in a window.")
-    notes += [_unbalanced(name, evidence) for name in Class if _unbalanced(name, evidence)]
+    notes += [_describe_imbalance(name, evidence) for name in Class if _describe_imbalance(name, evidence)]
     busy = [record for record in evidence.records if record.records]
     if busy:
         notes.append(_pace(pipeline, busy))
     return notes
 
 
-def _unbalanced(name: Class, evidence: SealEvidence) -> str:
+def _describe_imbalance(name: Class, evidence: SealEvidence) -> str:
     """Return a note if the epochs' own counts of a class and the rows of the epoch log do not agree."""
     counted = sum(record.counts.get(name, 0) for record in evidence.records)
     held = evidence.books.up_to_cut.get(name, 0)

@@ -77,14 +77,14 @@ def reconcile(  # noqa: PLR0913 -- a range, a cut, and what a test hands in
         to=_iso(end),
         seconds=round(clock.monotonic() - began, 3),
     )
-    result = _recorded(settings, pipeline, made, at, unjudged, probe)
+    result = _record_result(settings, pipeline, made, at, unjudged, probe)
     _let_go(settings, pipeline, result.seal, clock)
     probe("verdict.recorded", -1 if result.seal.epoch is None else result.seal.epoch)
     _log(result)
     return result
 
 
-def _recorded(
+def _record_result(
     settings: Settings,
     pipeline: Pipeline,
     made: Reconciliation,
@@ -107,7 +107,7 @@ def _recorded(
             at=at,
             unjudged=unjudged,
         )
-        result = _placed(made, placed)
+        result = _place_result(made, placed)
         files.write(settings, result, probe=probe)
         written.add(result.run_id)
         with contextlib.suppress(OvertakenError):
@@ -119,7 +119,7 @@ def _recorded(
     raise LakeError(msg + "\nHint: compare again once they are done.")
 
 
-def _placed(made: Reconciliation, placed: history.HistoryEntry) -> Reconciliation:
+def _place_result(made: Reconciliation, placed: history.HistoryEntry) -> Reconciliation:
     """Return the comparison as its line in the history has it: under the id and time of the first that found this."""
     line = placed.made
     stem = f"{made.pipeline}/{line.run_id}"
@@ -165,15 +165,15 @@ def judge(
     before = log_origin.ask(settings, pipeline)
     if before.breach is not None:
         found = seal.examine(settings, pipeline, epoch=epoch).seal
-        return _refused(pipeline, replace(found, holds=False, breaches=(before.breach, *found.breaches))), ()
-    result, unjudged = _compared(settings, pipeline, start, end, epoch, log)
+        return _make_refusal(pipeline, replace(found, holds=False, breaches=(before.breach, *found.breaches))), ()
+    result, unjudged = _compare_tables(settings, pipeline, start, end, epoch, log)
     after = log_origin.ask(settings, pipeline) if before.note is None else before
     if after.breach is not None:
-        return _refused(pipeline, _broken(result.seal, after.breach)), ()
+        return _make_refusal(pipeline, _break_seal(result.seal, after.breach)), ()
     return result if after.note is None else replace(result, notes=(*result.notes, after.note)), unjudged
 
 
-def _compared(
+def _compare_tables(
     settings: Settings,
     pipeline: Pipeline,
     start: datetime | None,
@@ -188,29 +188,29 @@ def _compared(
     examined = seal.examine(settings, pipeline, epoch=epoch)
     evidence = examined.evidence
     if evidence is None:
-        return _refused(pipeline, examined.seal), ()
+        return _make_refusal(pipeline, examined.seal), ()
     try:
         with sides.open_sides(settings, pipeline, evidence, start, end) as opened:
             found, unjudged = compare(settings, pipeline, evidence, examined.seal, opened, log), opened.unjudged
     except seal.SealError as error:
-        return _refused(pipeline, _broken(examined.seal, error.breach)), ()
+        return _make_refusal(pipeline, _break_seal(examined.seal, error.breach)), ()
     except LakeError as error:
-        return _refused(pipeline, _broken(examined.seal, damage.breach_of(error))), ()
+        return _make_refusal(pipeline, _break_seal(examined.seal, damage.breach_of(error))), ()
     except duckdb.Error as error:
         breach = damage.find_damage((evidence.epoch_log.table, evidence.batch)) or damage.beyond(pipeline.name, error)
         if breach is None:
             raise
-        return _refused(pipeline, _broken(examined.seal, breach)), ()
+        return _make_refusal(pipeline, _break_seal(examined.seal, breach)), ()
     if not found.windows.compared:
-        return _empty(pipeline, evidence, found, _asked(start, end)), ()
+        return _empty(pipeline, evidence, found, _format_range(start, end)), ()
     return found, (*unjudged, *open_range(pipeline, evidence.watermark))
 
 
 def _empty(pipeline: Pipeline, evidence: SealEvidence, found: Reconciliation, asked: str | None) -> Reconciliation:
     """Return that nothing was compared: no window is closed, or batch vouches for none."""
     reasons = found.windows.incomplete_because
-    breach = _uncovered(evidence, reasons) if reasons else nothing_compared.breach(found, asked=asked)
-    refused = _refused(pipeline, _broken(found.seal, breach))
+    breach = _make_uncovered_breach(evidence, reasons) if reasons else nothing_compared.breach(found, asked=asked)
+    refused = _make_refusal(pipeline, _break_seal(found.seal, breach))
     return replace(refused, windows=found.windows, events=found.events, losses=found.losses, loss=found.loss)
 
 
@@ -224,13 +224,13 @@ def open_range(pipeline: Pipeline, watermark: int | None) -> tuple[Range, ...]:
     return ((pipeline.window.start_after(last), FOREVER),)
 
 
-def _asked(start: datetime | None, end: datetime | None) -> str | None:
+def _format_range(start: datetime | None, end: datetime | None) -> str | None:
     """Return a range that was asked for in words; None if none was."""
     bounds = ((word, bound) for word, bound in (("at or after", _iso(start)), ("before", _iso(end))) if bound)
     return " and ".join(f"{word} {bound}" for word, bound in bounds) or None
 
 
-def _uncovered(evidence: SealEvidence, windows: Mapping[str, int]) -> SealBreach:
+def _make_uncovered_breach(evidence: SealEvidence, windows: Mapping[str, int]) -> SealBreach:
     found = ", ".join(f"{count:,} {reason}" for reason, count in windows.items())
     text = f"Batch run {evidence.run.run_id}: expected closed windows that can be judged, got none of "
     text += (
@@ -244,12 +244,12 @@ def _uncovered(evidence: SealEvidence, windows: Mapping[str, int]) -> SealBreach
     return SealBreach(code="uncovered", message=text, runbook="NotComparable")
 
 
-def _broken(found: Seal, breach: SealBreach) -> Seal:
+def _break_seal(found: Seal, breach: SealBreach) -> Seal:
     return replace(found, holds=False, breaches=(breach,))
 
 
-def _refused(pipeline: Pipeline, found: Seal) -> Reconciliation:
-    decision = verdict.broken(found, pipeline.policy)
+def _make_refusal(pipeline: Pipeline, found: Seal) -> Reconciliation:
+    decision = verdict.decide_broken_seal(found, pipeline.policy)
     return Reconciliation(
         pipeline=pipeline.name,
         run_id="",

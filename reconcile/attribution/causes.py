@@ -55,7 +55,7 @@ def differ(sides: Sides) -> Diff:
     return plain
 
 
-def claimed_sql(sides: Sides) -> str:
+def select_claimed_sql(sides: Sides) -> str:
     """Return the query of the places that differ and that some class makes equal, unless the ledger is in doubt."""
     keys = ", ".join(map(identifier, sides.layout.place))
     wanted = [len(sides.merged)] if sides.same_definition else range(1, len(sides.merged) + 1)
@@ -65,7 +65,7 @@ def claimed_sql(sides: Sides) -> str:
 
 def find(sides: Sides, plain: Diff) -> Findings:
     """Make `touched`, and count rows and records behind each cause. Needs the tables of `differ` and of the ledger."""
-    sides.connection.execute(f"CREATE TEMP TABLE touched AS {_touched(sides)}")
+    sides.connection.execute(f"CREATE TEMP TABLE touched AS {_query_touched(sides)}")
     windows = number(sides.connection, f"SELECT count(DISTINCT {identifier(sides.layout.place[0])}) FROM touched")
     return Findings(plain=plain, different_windows=windows, causes=_causes(sides))
 
@@ -87,7 +87,7 @@ def cause_sql(sides: Sides, name: str, row: str = "t") -> str:
     return f"({row}.__copy = 1 AND {reached} AND {there})"
 
 
-def _touched(sides: Sides) -> str:
+def _query_touched(sides: Sides) -> str:
     """Return the query of `touched`; of the same definition also with rows that agree before a class is merged."""
     stages = [f"left_{n}" for n in range(1, len(sides.merged) + 1)]
     keys = [identifier(key) for key in (*sides.layout.keys, *sides.layout.further)]
@@ -98,24 +98,26 @@ def _touched(sides: Sides) -> str:
         for table, alias in (("different", "d"), *((stage, stage) for stage in stages))
     )
     kind = f"CASE WHEN {_MASKED} THEN 'masked' ELSE d.__diff END AS _kind"
-    told = [*(f"k.{key}" for key in keys), "k.__copy", kind, f"{_explained(sides)} AS _explained", *_values(sides)]
+    told = [*(f"k.{key}" for key in keys), "k.__copy", kind, f"{_pick_stage_sql(sides)} AS _explained", *_values(sides)]
     return f"SELECT {', '.join(told)} FROM ({anchor}) k {joins}"
 
 
 _MASKED = "d.__copy IS NULL"
 
 
-def _explained(sides: Sides) -> str:
+def _pick_stage_sql(sides: Sides) -> str:
     """Return SQL for the first stage that equals the batch: it left no difference, and the ledger is not in doubt."""
     doubt, last = f"NOT {_none_in(sides, 'doubtful', 'k')}", len(sides.merged)
     # Of the same definition what later classes add must leave the sides equal.
     upto = last if sides.same_definition else 0
-    settled = {n: " AND ".join(_settled(sides, m) for m in range(n, max(n, upto) + 1)) for n in range(1, last + 1)}
+    settled = {
+        n: " AND ".join(_is_settled_sql(sides, m) for m in range(n, max(n, upto) + 1)) for n in range(1, last + 1)
+    }
     stages = "".join(f" WHEN {is_so} THEN {n}" for n, is_so in settled.items())
     return f"CASE WHEN {doubt} THEN 0{stages} ELSE 0 END"
 
 
-def _settled(sides: Sides, n: int) -> str:
+def _is_settled_sql(sides: Sides, n: int) -> str:
     """Return SQL that is true where a stage left no difference in what is judged together with a row."""
     alone = f"left_{n}.__copy IS NULL"
     if sides.layout.component is None:
@@ -141,7 +143,7 @@ def _after(sides: Sides, n: int, i: int, batch: str, plain: str) -> str:
     left = f"CASE WHEN left_{n}.__copy IS NULL THEN {batch} ELSE left_{n}.__a{i} END"
     if sides.same_definition:
         return left
-    at = _explained(sides)
+    at = _pick_stage_sql(sides)
     return f"CASE WHEN {at} = 0 THEN {plain} WHEN {at} <= {n} THEN {batch} ELSE {left} END"
 
 

@@ -124,11 +124,11 @@ def total(sides: Sides) -> int:
     """Return the number of cells (measures, states not counted) in which the sides differ, of all rows of `touched`."""
     shown = [i for i, value in enumerate(sides.layout.values) if value.is_measure]
     differs = [
-        f"CASE WHEN {' OR '.join(_apart(sides, i, n) for n in range(len(sides.merged) + 1))} THEN 1 ELSE 0 END"
+        f"CASE WHEN {' OR '.join(_is_apart_sql(sides, i, n) for n in range(len(sides.merged) + 1))} THEN 1 ELSE 0 END"
         for i in shown
     ]
     return number(sides.connection, f"SELECT sum(greatest(1, {' + '.join(differs)})) FROM touched")
 
 
-def _apart(sides: Sides, i: int, n: int) -> str:
+def _is_apart_sql(sides: Sides, i: int, n: int) -> str:
     return sides.layout.values[i].differs(f"__b{i}", f"__v{n}_{i}")

@@ -97,7 +97,7 @@ def tell(
                 mine.stages[n].append(one)
         if not is_twin and not one.is_future:
             mine.batch.append(one)
-    return _folded(pipeline, found)
+    return _fold_records(pipeline, found)
 
 
 def equal(expected: Rows, found: Sequence[tuple[Interval, ResultRow]]) -> bool:
@@ -156,7 +156,7 @@ class _Finder:
         return next(touching, None)
 
 
-def _folded(pipeline: Pipeline, found: Mapping[Place, _Found]) -> dict[Place, Told]:
+def _fold_records(pipeline: Pipeline, found: Mapping[Place, _Found]) -> dict[Place, Told]:
     """Fold the records of all places stage by stage; one fold of all costs hardly more than one of one place."""
     stages = len(next(iter(found.values())).stages) if found else 0
     whole = [_by_place(pipeline, found, [f.stages[n] for f in found.values()]) for n in range(stages)]

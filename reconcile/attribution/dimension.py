@@ -131,7 +131,7 @@ def _suspects(
         of_run = [start for start, end in windows if _last_over(runs, start, end) == position]
         places = [p for name, of in recorded.items() for p in joined_versions.apart(of, run.dimensions.get(name, ()))]
         if of_run and places:
-            found += _touched(settings, pipeline, sides.connection, runs[: position + 1], of_run, places)
+            found += _find_suspects(settings, pipeline, sides.connection, runs[: position + 1], of_run, places)
     return found
 
 
@@ -140,7 +140,7 @@ def _refuse_sessions(pipeline: Pipeline, sides: Sides, recorded: Spans, runs: Se
     if differ and any(
         joined_versions.apart(of, run.dimensions.get(name, ())) for run in runs for name, of in recorded.items()
     ):
-        raise _unshown(pipeline, "sessions are not folded anew")
+        raise _make_unshown_error(pipeline, "sessions are not folded anew")
 
 
 def _last_over(runs: Sequence[BatchRun], start: int, end: int) -> int:
@@ -149,7 +149,7 @@ def _last_over(runs: Sequence[BatchRun], start: int, end: int) -> int:
     return max(over, default=-1)
 
 
-def _touched(
+def _find_suspects(
     settings: Settings,
     pipeline: Pipeline,
     connection: duckdb.DuckDBPyConnection,
@@ -190,18 +190,20 @@ def _refuse_unshown(
     ]
     gone = next((why for spans in needed if (why := rejoin.explain_unreadable(spans)) is not None), None)
     if gone is not None:
-        raise _unshown(pipeline, gone)
+        raise _make_unshown_error(pipeline, gone)
     client, run = LogClient(settings), suspects[0].run
     log, earliest = client.describe(run.topic), client.earliest(run.topic)
     if (log.cluster_id, log.topic_id) != (run.cluster_id, run.topic_id):
-        raise _unshown(pipeline, f"topic `{run.topic}` is another log by now")
+        raise _make_unshown_error(pipeline, f"topic `{run.topic}` is another log by now")
     for one in suspects:
         for partition, (first, _) in one.reads.items():
             if first < earliest.get(partition, 0):
-                raise _unshown(pipeline, f"records of partition {partition} from offset {first} on have left the log")
+                raise _make_unshown_error(
+                    pipeline, f"records of partition {partition} from offset {first} on have left the log"
+                )
 
 
-def _unshown(pipeline: Pipeline, why: str) -> SealError:
+def _make_unshown_error(pipeline: Pipeline, why: str) -> SealError:
     text = (
         f"Pipeline `{pipeline.name}`: windows differ whose records the paths joined with different versions of a "
         f"dimension; whether that is the cause cannot be shown: {why}"

@@ -129,8 +129,8 @@ def explain(
     with open_sides(settings, pipeline, examined.evidence) as sides:
         place = _same_key(sides, pipeline, key)
         judgement = judge(settings, pipeline, examined.evidence, sides, log)
-        asked = _asked(judgement.sides, pipeline, window, place)
-        found = _explained(pipeline, examined.evidence, judgement.sides, window, asked)
+        asked = _locate_row(judgement.sides, pipeline, window, place)
+        found = _make_explanation(pipeline, examined.evidence, judgement.sides, window, asked)
         return replace(found, unproven=None if judgement.unproven is None else judgement.unproven.message)
 
 
@@ -150,7 +150,7 @@ def _same_key(sides: Sides, pipeline: Pipeline, key: Sequence[str | None]) -> st
     return " AND ".join(same)
 
 
-def _asked(sides: Sides, pipeline: Pipeline, window: datetime, key: str) -> _Asked:
+def _locate_row(sides: Sides, pipeline: Pipeline, window: datetime, key: str) -> _Asked:
     at = to_micros(window)
     row = f"epoch_us(window_start) = {at} AND {key}"
     if not pipeline.window.merges:
@@ -167,7 +167,7 @@ def _asked(sides: Sides, pipeline: Pipeline, window: datetime, key: str) -> _Ask
     )
 
 
-def _explained(
+def _make_explanation(
     pipeline: Pipeline, evidence: SealEvidence, sides: Sides, window: datetime, asked: _Asked
 ) -> Explanation:
     names = [value.name for value in sides.layout.values]
@@ -187,7 +187,7 @@ def _explained(
         state=state,
         values=_values(pipeline, sides, asked.row, (streaming or {}, batch or {}), state=state),
         rows=rows,
-        counted=_counted(sides, asked.counted),
+        counted=_count_by_epoch(sides, asked.counted),
         sessions=_sessions(sides, asked) if pipeline.window.merges else (),
     )
 
@@ -261,7 +261,7 @@ def _ledger(sides: Sides, place: str) -> tuple[UncountedRecord, ...]:
     )
 
 
-def _counted(sides: Sides, place: str) -> tuple[CountedIn, ...]:
+def _count_by_epoch(sides: Sides, place: str) -> tuple[CountedIn, ...]:
     found = sides.connection.execute(
         f"SELECT _epoch, sum(_n) FROM stream_log WHERE _class = 'accepted' AND {place} GROUP BY 1 ORDER BY 1"
     ).fetchall()

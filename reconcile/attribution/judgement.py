@@ -46,7 +46,7 @@ def judge(
     proof = Proof(settings, pipeline, evidence, log)
     whole = dimension.stage_refold(settings, pipeline, evidence, proof.with_swaps(sides))
     plain = causes.differ(whole)
-    notes = proof.check(whole, causes.claimed_sql(whole))
+    notes = proof.check(whole, causes.select_claimed_sql(whole))
     findings = causes.find(whole, plain)
     unproven = None if proof.breach is None or _certain(whole) else proof.breach
     return Judgement(

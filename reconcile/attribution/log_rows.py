@@ -129,7 +129,7 @@ def read(
     Raises:
         LogError: No broker answers, or an offset has left the log.
     """
-    spans = _merged([stretches[n] for n in portion.stretches])
+    spans = _merge_stretches([stretches[n] for n in portion.stretches])
     starts = [span.start for span in spans]
     for offsets in portion.reads:
         topics = {partition: source_of(pipeline, partition) for partition in offsets}
@@ -155,7 +155,7 @@ def event_time(value: bytes | None, topic: Topic) -> int | None:
     return given * UNITS[topic.time_format] if isinstance(given, int) and not isinstance(given, bool) else None
 
 
-def _merged(stretches: Sequence[Interval]) -> list[Interval]:
+def _merge_stretches(stretches: Sequence[Interval]) -> list[Interval]:
     found: list[Interval] = []
     for one in sorted(stretches):
         if found and one.start <= found[-1].end:

@@ -82,7 +82,11 @@ class Proof:
         if not sides.tells_twins:
             return sides
         n = len(sides.merged)
-        moved = self._swapped(sides, stage(n)) if number(sides.connection, f"SELECT count(*) FROM {SWAPPED}") else ()
+        moved = (
+            self._prove_swapped_twins(sides, stage(n))
+            if number(sides.connection, f"SELECT count(*) FROM {SWAPPED}")
+            else ()
+        )
         _register(sides, "moved_places", moved)
         keys, there = _keys(sides), sides.layout.same_place("m", "r")
         sides.connection.execute(
@@ -129,7 +133,7 @@ class Proof:
     def _is_refolded(sides: Sides, name: str) -> bool:
         return name == DIMENSION or (name == Class.DUPLICATE and sides.tells_twins)
 
-    def _swapped(self, sides: Sides, before: str) -> Sequence[int]:
+    def _prove_swapped_twins(self, sides: Sides, before: str) -> Sequence[int]:
         """Return the places of swapped twins, by number, whose batch row the log bears out."""
         diff(sides.connection, sides.layout, BATCH, before, into="apart_by_twins")
         there = f"EXISTS (SELECT 1 FROM apart_by_twins a WHERE {sides.layout.same_place('a', 's')})"
@@ -157,8 +161,8 @@ class Proof:
         if not places:
             return []
         rows = [_rows(sides, self.pipeline, table) for table in tables]
-        listed = _listed(sides)
-        known = proof_cache.proven_claims(self.settings, self.pipeline)
+        listed = _digest_ledger(sides)
+        known = proof_cache.read_proven_claims(self.settings, self.pipeline)
         asked = []
         for n, place in sorted(places.items()):
             mine = [side.get(n, []) for side in rows]
@@ -202,7 +206,7 @@ class Proof:
         stretches = sorted(by_stretch)
         for portion in log_rows.portions(self.settings, self.pipeline, sides.connection, run, stretches):
             inside = [place for n in portion.stretches for place in by_stretch[stretches[n]]]
-            why = _gone(portion, earliest, run.topic)
+            why = _find_gone_records(portion, earliest, run.topic)
             if why is None:
                 self._told |= self._portion(sides, log, portion, stretches, inside)
             else:
@@ -220,7 +224,7 @@ class Proof:
         return claims.tell(self.pipeline, rows, _ledger(sides.connection, first, end), places, classes)
 
 
-def _gone(portion: ReadPortion, earliest: Mapping[int, int], topic: str) -> str | None:
+def _find_gone_records(portion: ReadPortion, earliest: Mapping[int, int], topic: str) -> str | None:
     for offsets in portion.reads:
         for partition, (first, _) in sorted(offsets.items()):
             if first < earliest.get(partition, 0):
@@ -239,7 +243,7 @@ def _ledger(connection: duckdb.DuckDBPyConnection, first: int, end: int) -> dict
     return {(int(p), int(o), int(start)): str(name) for p, o, start, name in rows}
 
 
-def _listed(sides: Sides) -> dict[int, str]:
+def _digest_ledger(sides: Sides) -> dict[int, str]:
     """Return a digest of what the ledger says of the window of each place, where twins may lie under other keys."""
     if not sides.tells_twins:
         return {}

@@ -41,7 +41,7 @@ def _start(row: tuple[Interval, ResultRow]) -> Interval:
     return row[0]
 
 
-def proven_claims(settings: Settings, pipeline: Pipeline) -> frozenset[str]:
+def read_proven_claims(settings: Settings, pipeline: Pipeline) -> frozenset[str]:
     """Return the digests of all claims that were proven under a definition.
 
     Raises:

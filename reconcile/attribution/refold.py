@@ -63,14 +63,16 @@ def make(
                 for lookup in pipeline.lookups
             }
             records = read(spark, settings, pipeline, (part.reads,))
-            rows.append(_inside(_judged(records, pipeline, rejoin.frames(spark, wanted)), pipeline, part.windows))
+            rows.append(
+                _inside(_classify_without_late(records, pipeline, rejoin.frames(spark, wanted)), pipeline, part.windows)
+            )
         connection.register("refolded", pa.concat_tables(rows))
         connection.execute(f"CREATE TEMP TABLE {name} AS {finished_sql(pipeline, 'refolded')}")
         connection.unregister("refolded")
     return readback.of_session(spark, pipeline)
 
 
-def _judged(records: "DataFrame", pipeline: Pipeline, dimensions: Dimensions) -> "DataFrame":
+def _classify_without_late(records: "DataFrame", pipeline: Pipeline, dimensions: Dimensions) -> "DataFrame":
     """Return classified rows without lateness; of records with an id each counts once, as batch has it."""
     rows = parse_records(records, pipeline, dimensions)
     if pipeline.source.record_id is None:

@@ -50,7 +50,11 @@ def _rows(
     (rows, example) = connection.execute(query).fetchall()[0]
     if rows:
         yield BlamedMeasure(
-            column=_ROWS, expression=_of_rows(pipeline), rows=int(rows), within_tolerance=False, example=_told(example)
+            column=_ROWS,
+            expression=_of_rows(pipeline),
+            rows=int(rows),
+            within_tolerance=False,
+            example=_format_example(example),
         )
 
 
@@ -74,7 +78,7 @@ def _measures(
                 expression=expression,
                 rows=int(rows),
                 within_tolerance=not far,
-                example=_told(example),
+                example=_format_example(example),
             )
 
 
@@ -95,6 +99,6 @@ def _of_rows(pipeline: Pipeline) -> str:
     return "; ".join([*where, *derived, ", ".join(pipeline.key)])
 
 
-def _told(example: tuple[object, ...]) -> str:
+def _format_example(example: tuple[object, ...]) -> str:
     *place, first, other = example
     return f"{', '.join(map(str, place))}: {first} and {other}"

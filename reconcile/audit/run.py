@@ -97,7 +97,7 @@ def determinism(settings: Settings, pipeline: Pipeline, *, replays: int, seed: i
         )
         replayed.make(whole(span))
         (rows,) = connection.execute("SELECT count(*) FROM answer_0").fetchall()[0]
-        found = [replayed.compared(draw_replay(span, number, seed)) for number in range(1, replays + 1)]
+        found = [replayed.compare_replay(draw_replay(span, number, seed)) for number in range(1, replays + 1)]
     offsets = sum(end - start for start, end in span.values())
     return Audit(pipeline=pipeline.name, records=offsets, rows=int(rows), seed=seed, replays=tuple(found))
 
@@ -146,7 +146,7 @@ class _Replayed:
         state, partials = WatermarkState(), []
         for offsets in replay.epochs:
             rows = self._epoch(replay, offsets, state.watermark)
-            state = self._advanced(state, offsets, rows)
+            state = self._advance_watermark(state, offsets, rows)
             partials.append(rows)
         everything = pa.concat_tables(partials)
         self.connection.register("replayed", everything)
@@ -157,7 +157,7 @@ class _Replayed:
         self.connection.unregister("replayed")
         return int(pairs)
 
-    def compared(self, replay: Replay) -> AuditedReplay:
+    def compare_replay(self, replay: Replay) -> AuditedReplay:
         """Make the answer of a replay and compare it with the first one."""
         late = self.make(replay)
         blamed = blame.find(self.connection, self.pipeline, f"answer_{replay.number}")
@@ -183,7 +183,7 @@ class _Replayed:
         schema = partial_schema(self.pipeline).append(pa.field(_NEWEST, pa.int64()))
         return table.select(schema.names).cast(schema)
 
-    def _advanced(self, state: WatermarkState, offsets: Offsets, rows: pa.Table) -> WatermarkState:
+    def _advance_watermark(self, state: WatermarkState, offsets: Offsets, rows: pa.Table) -> WatermarkState:
         newest = rows.group_by("_partition").aggregate([(_NEWEST, "max")]).to_pylist()
         events = {row["_partition"]: row[f"{_NEWEST}_max"] for row in newest if row[f"{_NEWEST}_max"] is not None}
         begun = {p: start for p, (start, _) in self.span.items()}

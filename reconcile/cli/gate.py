@@ -30,7 +30,9 @@ app = typer.Typer(help="Which path a pipeline serves: LAMBDA, SHADOW or KAPPA.",
 
 
 @app.callback()
-def chosen(context: typer.Context, pipeline: Annotated[str, typer.Argument(help="Name of a pipeline.")]) -> None:
+def choose_pipeline(
+    context: typer.Context, pipeline: Annotated[str, typer.Argument(help="Name of a pipeline.")]
+) -> None:
     """Which path a pipeline serves: LAMBDA (batch, then stream), SHADOW (stream, batch audits), KAPPA (stream)."""
     settings = load_settings()
     context.obj = (settings, catalogue.get(settings, pipeline))
@@ -63,7 +65,7 @@ def advance(context: typer.Context, *, why: Why) -> None:
         text = f"Gate of `{pipeline.name}`: {decision.stage} to {decision.target} is refused; missing:{lines}"
         again = f"`cutover batch {pipeline.name}` gives a newer cut to compare at"
         _refuse(text + f"\nHint: `cutover gate {pipeline.name} show` lists the evidence; {again}.")
-    _moved(pipeline, decision)
+    _show_move(pipeline, decision)
 
 
 @app.command()
@@ -73,7 +75,7 @@ def rollback(context: typer.Context, *, why: Why) -> None:
     decision = stage.move(settings, pipeline, "rollback", why, SystemClock())
     if decision.target is None:
         _refuse(f"Gate of `{pipeline.name}`: {decision.stage} is the first stage.")
-    _moved(pipeline, decision)
+    _show_move(pipeline, decision)
 
 
 def _of(context: typer.Context) -> tuple[Settings, Pipeline]:
@@ -86,7 +88,7 @@ def _refuse(text: str) -> None:
     raise typer.Exit(REFUSED)
 
 
-def _moved(pipeline: Pipeline, decision: GateDecision) -> None:
+def _show_move(pipeline: Pipeline, decision: GateDecision) -> None:
     typer.echo(f"{pipeline.name}: {decision.stage} -> {decision.target}")
 
 

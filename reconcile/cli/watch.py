@@ -39,10 +39,10 @@ def watch(
     if once or as_json or not sys.stdout.isatty():
         _print(look, once=once, as_json=as_json, interval=interval)
         return
-    with Live(_table(look.again()), screen=False, auto_refresh=False) as live:
+    with Live(_table(look.read_status()), screen=False, auto_refresh=False) as live:
         while True:
             time.sleep(interval)
-            live.update(_table(look.again()), refresh=True)
+            live.update(_table(look.read_status()), refresh=True)
 
 
 class _Look:
@@ -51,7 +51,7 @@ class _Look:
     def __init__(self, gathering: Gathering) -> None:
         self._gathering = gathering
 
-    def again(self) -> WatchStatus:
+    def read_status(self) -> WatchStatus:
         """Look once more.
 
         Raises:
@@ -67,7 +67,7 @@ class _Look:
 def _print(look: _Look, *, once: bool, as_json: bool, interval: float) -> None:
     console = Console()
     while True:
-        found = look.again()
+        found = look.read_status()
         if as_json:
             typer.echo(json.dumps(found.to_json()))
         else:

@@ -37,7 +37,7 @@ def make(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, sides: Seque
     )
 
 
-def judged_sql(pipeline: Pipeline, side: str, judged: str) -> str:
+def select_judged_sql(pipeline: Pipeline, side: str, judged: str) -> str:
     """Return the query of the rows of a side whose component is judged, with the start of it.
 
     Args:

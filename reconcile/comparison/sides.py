@@ -79,11 +79,11 @@ def open_sides(
         evidence.epoch_log.relation(connection, "stream_log", epoch=evidence.run.epoch)
         delta.bind(connection, "batch_table", evidence.batch)
         same = isinstance(pipeline.batch, SameDefinition)
-        merged = _merged(pipeline, same=same)
+        merged = _list_merged_classes(pipeline, same=same)
         if duplicates.tells(pipeline):
             duplicates.make(connection, settings, pipeline, evidence.run)
         within, closed = _within(start, end), closed_sql(pipeline, evidence.watermark)
-        judged = f"{within} AND {closed} AND NOT ({_uncovered_sql(pipeline, evidence)})"
+        judged = f"{within} AND {closed} AND NOT ({_is_uncovered_sql(pipeline, evidence)})"
         for number in range(len(merged) + 1):
             _fold(connection, pipeline, (Class.ACCEPTED, *merged[:number]), number)
         _choose(connection, pipeline, len(merged) + 1, judged)
@@ -95,7 +95,7 @@ def open_sides(
             tells_twins=duplicates.tells(pipeline),
             open_windows=_count(connection, f"{within} AND NOT {closed}"),
             incomplete=_incomplete(connection, pipeline, evidence, f"{within} AND {closed}"),
-            unjudged=_unjudged(connection, pipeline, evidence, judged),
+            unjudged=_find_unjudged_ranges(connection, pipeline, evidence, judged),
         )
 
 
@@ -106,7 +106,7 @@ def _choose(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, stages: i
         components.make(connection, pipeline, list(sides.values()))
         connection.execute(f"CREATE TEMP VIEW windows AS SELECT DISTINCT window_start, window_end FROM {MEMBERS}")
         for name, whole in sides.items():
-            chosen = components.judged_sql(pipeline, whole, judged)
+            chosen = components.select_judged_sql(pipeline, whole, judged)
             connection.execute(f"CREATE TEMP TABLE {name} AS {chosen}")
         return
     connection.execute(
@@ -118,7 +118,7 @@ def _choose(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, stages: i
         connection.execute(f"CREATE TEMP {kind} {name} AS SELECT * FROM {whole} WHERE {judged}")
 
 
-def _merged(pipeline: Pipeline, *, same: bool) -> tuple[Class, ...]:
+def _list_merged_classes(pipeline: Pipeline, *, same: bool) -> tuple[Class, ...]:
     """Return the classes whose rows are merged, in the documented order."""
     if same:
         return (Class.LATE,)
@@ -195,7 +195,7 @@ def _timestamp(moment: datetime) -> str:
     return f"make_timestamptz({to_micros(moment)})"
 
 
-def uncovered_ranges(pipeline: Pipeline, evidence: SealEvidence) -> tuple[Range, ...]:
+def list_uncovered_ranges(pipeline: Pipeline, evidence: SealEvidence) -> tuple[Range, ...]:
     """Return the ranges that are not judged, as `spans` has it."""
     return tuple(span for spans in _by_reason(pipeline, evidence).values() for span in spans)
 
@@ -233,17 +233,17 @@ def state_of(pipeline: Pipeline, evidence: SealEvidence, one: Interval) -> str:
     return "closed" if closed else "open"
 
 
-def _uncovered_sql(pipeline: Pipeline, evidence: SealEvidence) -> str:
+def _is_uncovered_sql(pipeline: Pipeline, evidence: SealEvidence) -> str:
     """Return SQL that is true for windows that are not judged."""
-    return affected_sql(pipeline.window, uncovered_ranges(pipeline, evidence))
+    return affected_sql(pipeline.window, list_uncovered_ranges(pipeline, evidence))
 
 
-def _unjudged(
+def _find_unjudged_ranges(
     connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, evidence: SealEvidence, judged: str
 ) -> tuple[Range, ...]:
     """Return the ranges whose differences stay as they were: those not judged; of sessions what they really reach."""
     if not pipeline.window.merges:
-        return uncovered_ranges(pipeline, evidence)
+        return list_uncovered_ranges(pipeline, evidence)
     query = f"SELECT epoch_us(window_start), epoch_us(window_end) + 1 FROM windows WHERE NOT ({judged}) ORDER BY 1, 2"
     return tuple((start, end) for start, end in connection.execute(query).fetchall())
 

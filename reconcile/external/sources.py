@@ -88,7 +88,7 @@ def align(connection: duckdb.DuckDBPyConnection, raw: Sequence[str], into: Seque
     left, right = (_types(connection, view) for view in raw)
     common = {name: _common(connection, kind, right[name]) for name, kind in left.items() if name in right}
     lossy = {
-        name: sum(_changed(connection, view, name, kind) for view in raw)
+        name: sum(_count_changed_values(connection, view, name, kind) for view in raw)
         for name, kind in common.items()
         if left[name] != right[name]
     }
@@ -126,7 +126,7 @@ def _common(connection: duckdb.DuckDBPyConnection, left: str, right: str) -> str
     return str(connection.execute(query).fetchall()[0][1])
 
 
-def _changed(connection: duckdb.DuckDBPyConnection, view: str, column: str, kind: str) -> int:
+def _count_changed_values(connection: duckdb.DuckDBPyConnection, view: str, column: str, kind: str) -> int:
     """Return how many values of a column a cast to a type would change."""
     name, own = identifier(column), _types(connection, view)[column]
     if kind in {own, "VARCHAR"}:

@@ -70,7 +70,7 @@ def compare_tables(asked: DiffRequest) -> Reconciliation:
         except duckdb.Error as error:
             msg = f"Tables `{asked.left}` and `{asked.right}`: expected files that can be read, got: {error}"
             raise LakeError(msg, runbook="TableUnreadable") from None
-    return _stamped(result, at, monotonic() - began)
+    return _stamp_result(result, at, monotonic() - began)
 
 
 def _layout(asked: DiffRequest, columns: Columns) -> Layout:
@@ -214,6 +214,6 @@ def _worst_keys(connection: duckdb.DuckDBPyConnection, layout: Layout) -> tuple[
     )
 
 
-def _stamped(result: Reconciliation, at: datetime, seconds: float) -> Reconciliation:
+def _stamp_result(result: Reconciliation, at: datetime, seconds: float) -> Reconciliation:
     run_id = f"{at:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
     return replace(result, run_id=run_id, at=at.isoformat().replace("+00:00", "Z"), seconds=round(seconds, 3))

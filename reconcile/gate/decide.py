@@ -128,12 +128,12 @@ def decide(stage: Stage, evidence: GateEvidence, move: Move, policy: Policy, now
         return GateDecision(move=move, stage=stage, target=_BACK.get(stage))
     counted = consecutive(evidence.runs, now, evidence.losses)
     conditions = (
-        _enough(counted, evidence.runs, policy),
-        _last(evidence.runs),
-        _whole(evidence),
-        _untouched(evidence),
-        _replayable(evidence.replay),
-        *([] if evidence.present is None else _now(evidence.present)),
+        _check_evidence(counted, evidence.runs, policy),
+        _check_last_run(evidence.runs),
+        _check_losses(evidence),
+        _check_tables(evidence),
+        _check_replay(evidence.replay),
+        *([] if evidence.present is None else _check_present(evidence.present)),
     )
     return GateDecision(move=move, stage=stage, target=_NEXT.get(stage), conditions=conditions, counted=counted)
 
@@ -193,7 +193,7 @@ def _is_fresh(run: EvidenceRun, now: datetime) -> bool:
     return abs(now - run.at) <= EXPIRES_AFTER  # a clock that ran ahead must not make evidence that never expires
 
 
-def _enough(counted: tuple[EvidenceRun, ...], runs: tuple[EvidenceRun, ...], policy: Policy) -> Condition:
+def _check_evidence(counted: tuple[EvidenceRun, ...], runs: tuple[EvidenceRun, ...], policy: Policy) -> Condition:
     found = f"{len(counted)} of {policy.runs} consecutive sealed runs within policy, each with a newer cut"
     repeated = sum(run.within for run in runs) - len(counted)
     if repeated > 0 and len(counted) < policy.runs:
@@ -202,7 +202,7 @@ def _enough(counted: tuple[EvidenceRun, ...], runs: tuple[EvidenceRun, ...], pol
     return Condition(name="runs", met=len(counted) >= policy.runs, found=found)
 
 
-def _last(runs: tuple[EvidenceRun, ...]) -> Condition:
+def _check_last_run(runs: tuple[EvidenceRun, ...]) -> Condition:
     last = newest(runs)
     if last is None:
         return Condition(name="newest run", met=False, found="no reconciliation under this definition yet")
@@ -210,7 +210,7 @@ def _last(runs: tuple[EvidenceRun, ...]) -> Condition:
     return Condition(name="newest run", met=last.within, found=found)
 
 
-def _now(present: PresentState) -> tuple[Condition, ...]:
+def _check_present(present: PresentState) -> tuple[Condition, ...]:
     """Return what the move asks of the present: agreement at the newest cut, no violated check, no page."""
     run = present.run
     broken = [*present.violations[:_NAMED], *([present.unjudged] if present.unjudged else [])]
@@ -222,7 +222,7 @@ def _now(present: PresentState) -> tuple[Condition, ...]:
     )
 
 
-def _whole(evidence: GateEvidence) -> Condition:
+def _check_losses(evidence: GateEvidence) -> Condition:
     name, last = "losses", newest(evidence.runs)
     inside = [lost for lost in evidence.losses if last is None or lost.touches(last)]
     if not inside:
@@ -234,12 +234,12 @@ def _whole(evidence: GateEvidence) -> Condition:
     return Condition(name=name, met=False, found=found)
 
 
-def _untouched(evidence: GateEvidence) -> Condition:
+def _check_tables(evidence: GateEvidence) -> Condition:
     found = " ".join(evidence.foreign) or "nobody else has changed a row"
     return Condition(name="tables", met=not evidence.foreign, found=found)
 
 
-def _replayable(replay: Replayability | None) -> Condition:
+def _check_replay(replay: Replayability | None) -> Condition:
     name = "replay"
     if replay is None:
         return Condition(name=name, met=False, found="the log did not answer, so its retention is not known")
@@ -247,10 +247,10 @@ def _replayable(replay: Replayability | None) -> Condition:
         return Condition(name=name, met=False, found="no epoch was committed, so the time of a replay is not measured")
     wanted = f"twice the measured time of a replay is {duration((replay.needed * REPLAY_MARGIN).total_seconds())}"
     met = replay.retention is None or replay.retention >= replay.needed * REPLAY_MARGIN
-    return Condition(name=name, met=met, found=f"the log is {_kept(replay.retention)}; {wanted}")
+    return Condition(name=name, met=met, found=f"the log is {_format_retention(replay.retention)}; {wanted}")
 
 
-def _kept(retention: timedelta | None) -> str:
+def _format_retention(retention: timedelta | None) -> str:
     if retention is None:
         return "kept for ever"
     if not retention:

@@ -94,32 +94,32 @@ def since(
     moves = [row for row in history if row["event"] in {"advanced", "rolled_back"}]
     if not moves:
         return found
-    advances = [(_seen(row), _used(row, version)) for row in moves if row["event"] == "advanced"]
+    advances = [(_read_sequence(row), _read_used_runs(row, version)) for row in moves if row["event"] == "advanced"]
     used = [run for _, counted in advances for run in counted]
 
     def speaks(run: EvidenceRun) -> bool:
         if run.within:
-            return run.sequence >= _seen(moves[-1]) and all(is_ahead(run, before) for before in used)
+            return run.sequence >= _read_sequence(moves[-1]) and all(is_ahead(run, before) for before in used)
         return not any(run.sequence < seen and any(run.epoch <= one.epoch for one in of) for seen, of in advances)
 
     return tuple(filter(speaks, found))
 
 
-def _seen(row: Mapping[str, Any]) -> int:
+def _read_sequence(row: Mapping[str, Any]) -> int:
     return int(row["seen"])
 
 
-def _used(row: Mapping[str, Any], version: Version) -> list[EvidenceRun]:
+def _read_used_runs(row: Mapping[str, Any], version: Version) -> list[EvidenceRun]:
     """Return what a move counted, if it was one of this version."""
     kept = json.loads(row["evidence"] or "{}")
-    return [_counted(run) for run in kept.get("counted", [])] if _is_of(kept, version) else []
+    return [_parse_run(run) for run in kept.get("counted", [])] if _is_of(kept, version) else []
 
 
 def _is_of(kept: Mapping[str, Any], version: Version) -> bool:
     return (kept.get("result_fingerprint"), kept.get("stream_version")) == (version.result_fingerprint, version.number)
 
 
-def _counted(kept: Mapping[str, Any]) -> EvidenceRun:
+def _parse_run(kept: Mapping[str, Any]) -> EvidenceRun:
     """Return a run as the history keeps it, for its cut alone."""
     at = datetime.fromisoformat(kept["at"])
     return EvidenceRun(run_id=kept["run_id"], at=at, epoch=kept["epoch"], outcome="", within=True, end=kept.get("end"))
@@ -154,10 +154,10 @@ def lost_windows(pipeline: Pipeline, found: Sequence[Loss]) -> tuple[LostWindows
     for loss in found:
         if loss.windows_to is not None:
             steps[loss.sequence].append(loss)
-    return tuple(_lost(pipeline, step) for step in steps.values())
+    return tuple(_make_lost_windows(pipeline, step) for step in steps.values())
 
 
-def _lost(pipeline: Pipeline, step: Sequence[Loss]) -> LostWindows:
+def _make_lost_windows(pipeline: Pipeline, step: Sequence[Loss]) -> LostWindows:
     end = max(loss.windows_to or 0 for loss in step)
     closed = closing(pipeline.window, pipeline.lateness, newest(pipeline.window, end - 1).end)
     offsets = sum((loss.next or loss.first) - loss.first for loss in step)

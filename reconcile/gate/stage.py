@@ -36,14 +36,14 @@ def move(
     """
     given = reason(why, of="Gate")
     turn = len(control_tables.read(settings, "gate", pipeline.name))  # read first: a move made from here on is refused
-    stage, seen = current_stage(settings, pipeline), _recorded(settings, pipeline)
+    stage, seen = current_stage(settings, pipeline), _read_next_sequence(settings, pipeline)
     evidence = _evidence(settings, pipeline, wanted)
     decision = decide(stage, evidence, wanted, pipeline.policy, clock.now())
     if decision.allowed and wanted == "advance":
         from reconcile.gate import present  # noqa: PLC0415 -- both paths and the log: only an advance needs them
 
         found = present.look(settings, pipeline, clock)
-        seen = _recorded(settings, pipeline)
+        seen = _read_next_sequence(settings, pipeline)
         evidence = replace(evidence_of.read(settings, pipeline), present=found)
         decision = decide(stage, evidence, wanted, pipeline.policy, clock.now())
     if decision.allowed and decision.target is not None:
@@ -53,7 +53,7 @@ def move(
     return decision
 
 
-def _recorded(settings: Settings, pipeline: Pipeline) -> int:
+def _read_next_sequence(settings: Settings, pipeline: Pipeline) -> int:
     """Return the sequence of the next comparison; read before the evidence, which then holds all before it."""
     return control_tables.next_turn(settings, "reconciliations", pipeline.name)
 

@@ -60,7 +60,7 @@ def fold_differences(
     for row in sorted(known, key=lambda row: positions[row["run_id"]]):
         place = (_iso(row["window_start"]), str(row["key"]))
         if row["state"] == "open":
-            found[place] = _seen(found.get(place), place, row)
+            found[place] = _update_difference(found.get(place), place, row)
         else:
             found.pop(place, None)
     return found
@@ -81,7 +81,7 @@ def rows(
         newer: Lines that stand behind it: what they judged, this run says nothing about any more.
     """
     same = {"pipeline": result.pipeline, "result_fingerprint": made.fingerprint, "run_id": made.run_id, "at": made.last}
-    now = {place: d for place, d in _unexplained(result).items() if not _judged_by(newer, place)}
+    now = {place: d for place, d in _collect_unexplained(result).items() if not _is_judged_by(newer, place)}
     gone = {place: d for place, d in opened.items() if place not in now and _is_judged(made, place, d, result)}
     return [
         *(same | _row(place, d.kind, d.cause) | {"state": "open", "detail": _detail(d)} for place, d in now.items()),
@@ -89,20 +89,20 @@ def rows(
     ]
 
 
-def _judged_by(newer: Sequence[RecordedComparison], place: Place) -> bool:
-    return any(one.judged(parse_micros(place[0])) for one in newer)
+def _is_judged_by(newer: Sequence[RecordedComparison], place: Place) -> bool:
+    return any(one.has_judged(parse_micros(place[0])) for one in newer)
 
 
 def _is_judged(made: RecordedComparison, place: Place, one: OpenDifference, result: Reconciliation) -> bool:
     """Return whether a run judged a difference away: its window is judged, and the run lists all that it found."""
-    if len(_listed(result)) < records.count_unexplained(made) or not made.judged(parse_micros(place[0])):
+    if len(_list_unexplained(result)) < records.count_unexplained(made) or not made.has_judged(parse_micros(place[0])):
         return False
     return one.kind != BEYOND or not made.unjudged
 
 
-def _unexplained(result: Reconciliation) -> dict[Place, Difference]:
+def _collect_unexplained(result: Reconciliation) -> dict[Place, Difference]:
     """Return the unexplained rows of a run, and one for all that its list had no room for."""
-    found = _listed(result)
+    found = _list_unexplained(result)
     if result.windows.first is not None and len(found) < result.causes[UNEXPLAINED].rows:
         rest = Difference(
             window_start=result.windows.first,
@@ -118,7 +118,7 @@ def _unexplained(result: Reconciliation) -> dict[Place, Difference]:
     return found
 
 
-def _listed(result: Reconciliation) -> dict[Place, Difference]:
+def _list_unexplained(result: Reconciliation) -> dict[Place, Difference]:
     return {
         (d.window_start or "", json.dumps(dict(d.key), sort_keys=True)): d
         for d in result.differences
@@ -126,7 +126,7 @@ def _listed(result: Reconciliation) -> dict[Place, Difference]:
     }
 
 
-def _seen(before: OpenDifference | None, place: Place, row: Mapping[str, Any]) -> OpenDifference:
+def _update_difference(before: OpenDifference | None, place: Place, row: Mapping[str, Any]) -> OpenDifference:
     if before is not None:
         return replace(before, last_seen=row["at"], runs=before.runs + 1, kind=row["kind"])
     return OpenDifference(

@@ -62,7 +62,7 @@ class RecordedComparison:
         asked_in_vain = codes == {"no_batch"} and self.result.get("seal", {}).get("epoch") is not None
         return self.is_comparable or not (asked_for_nothing or asked_in_vain)
 
-    def judged(self, window_start: int) -> bool:
+    def has_judged(self, window_start: int) -> bool:
         """Return whether it compared a window (microseconds), with all others of all keys.
 
         A window that neither side has any more is judged too: they agree on it.
@@ -89,7 +89,7 @@ def lines(rows: Iterable[Mapping[str, Any]]) -> tuple[RecordedComparison, ...]:
     found: dict[str, RecordedComparison] = {}
     known: dict[tuple[str, int | None], int] = {}  # newest epoch of a cut so far
     for row in rows:
-        one = _recorded(row)
+        one = _parse_comparison(row)
         newest = max((epoch for key, epoch in known.items() if _is_same(key, one)), default=-1)
         if one.has_cut:
             known[one.fingerprint, one.version] = max(one.epoch, newest)
@@ -106,7 +106,7 @@ def _is_same(key: tuple[str, int | None], one: RecordedComparison) -> bool:
     return key[0] == one.fingerprint and (one.version is None or key[1] == one.version)
 
 
-def _recorded(row: Mapping[str, Any]) -> RecordedComparison:
+def _parse_comparison(row: Mapping[str, Any]) -> RecordedComparison:
     result = json.loads(row["result"] or "{}")
     return RecordedComparison(
         run_id=row["run_id"],

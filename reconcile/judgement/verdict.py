@@ -64,7 +64,7 @@ def decide(judged: VerdictInput, policy: Policy) -> VerdictDecision:
     return VerdictDecision(verdict=verdict, exit_code=exit_code, policy=result, runbook=page)
 
 
-def broken(seal: Seal, policy: Policy) -> VerdictDecision:
+def decide_broken_seal(seal: Seal, policy: Policy) -> VerdictDecision:
     """Return the verdict on two sides whose seal does not hold."""
     reasons = tuple(breach.message for breach in seal.breaches)
     result = PolicyResult(
@@ -106,7 +106,7 @@ def sentence(verdict: Verdict, judged: VerdictInput, policy: PolicyResult) -> st
         why = _because(judged)
         bound = "within the policy" if policy.within else "beyond the policy"
         return f"Streaming and batch differ in {differ} of {compared}; {why}: {bound}."
-    return f"Streaming and batch differ in {differ} of {compared}; {_unexplained(judged)}."
+    return f"Streaming and batch differ in {differ} of {compared}; {_format_unexplained(judged)}."
 
 
 def sentence_broken(seal: Seal) -> str:
@@ -127,7 +127,7 @@ def _because(judged: VerdictInput) -> str:
     return f"{' and '.join(parts) or UNEXPLAINED} explain every difference"
 
 
-def _unexplained(judged: VerdictInput) -> str:
+def _format_unexplained(judged: VerdictInput) -> str:
     rest = f"{_many(judged.unexplained, 'row')} {'has' if judged.unexplained == 1 else 'have'} no explanation"
     return f"{rest}, {judged.explained:,} {'has' if judged.explained == 1 else 'have'}" if judged.explained else rest
 

@@ -51,7 +51,15 @@ class SealFacts:
 
 def breaches(facts: SealFacts) -> tuple[SealBreach, ...]:
     """Return every reason why the sides cannot be compared; none if the seal holds."""
-    checks = (_history, _cut, _identity, _fingerprints, _isolation, _in_force, _folded)
+    checks = (
+        _check_history,
+        _check_cut,
+        _check_identity,
+        _check_fingerprints,
+        _check_isolation,
+        _check_settings,
+        _check_folds,
+    )
     return tuple(breach for check in checks for breach in check(facts))
 
 
@@ -59,7 +67,7 @@ def _breach(code: str, message: str, runbook: str = "NotComparable") -> SealBrea
     return SealBreach(code=code, message=message, runbook=runbook)
 
 
-def _history(facts: SealFacts) -> Iterator[SealBreach]:
+def _check_history(facts: SealFacts) -> Iterator[SealBreach]:
     """Transaction, newest row, numbers without a hole, what was known before; each epoch starts where one ended."""
     name, records = facts.stream, facts.records
     texts = [*facts.doubts, *chain.numbers(name, records, facts.transaction)]
@@ -67,7 +75,7 @@ def _history(facts: SealFacts) -> Iterator[SealBreach]:
         yield _breach("history", text, "EpochHistoryBroken")
 
 
-def _cut(facts: SealFacts) -> Iterator[SealBreach]:
+def _check_cut(facts: SealFacts) -> Iterator[SealBreach]:
     run, record = facts.run, facts.at_cut
     if record is None:
         newest = facts.records[-1].epoch if facts.records else None
@@ -90,7 +98,7 @@ def _cut(facts: SealFacts) -> Iterator[SealBreach]:
         )
 
 
-def _identity(facts: SealFacts) -> Iterator[SealBreach]:
+def _check_identity(facts: SealFacts) -> Iterator[SealBreach]:
     expected = (facts.run.cluster_id, facts.run.topic_id)
     for record in facts.up_to_cut:
         if (record.cluster_id, record.topic_id) != expected:
@@ -100,7 +108,7 @@ def _identity(facts: SealFacts) -> Iterator[SealBreach]:
             return
 
 
-def _fingerprints(facts: SealFacts) -> Iterator[SealBreach]:
+def _check_fingerprints(facts: SealFacts) -> Iterator[SealBreach]:
     streaming = sorted({record.result_fingerprint for record in facts.up_to_cut})
     sides = {"streaming": streaming, "batch": [facts.run.result_fingerprint]}
     for side, found in sides.items():
@@ -118,19 +126,19 @@ def _fingerprints(facts: SealFacts) -> Iterator[SealBreach]:
         yield _breach("fingerprint", text, "SealBroken")
 
 
-def _isolation(facts: SealFacts) -> Iterator[SealBreach]:
+def _check_isolation(facts: SealFacts) -> Iterator[SealBreach]:
     found = sorted({record.isolation for record in facts.up_to_cut})
     if found != [facts.run.isolation]:
         text = f"Isolation: batch read {facts.run.isolation}, streaming read {', '.join(found) or 'nothing'}."
         yield _breach("isolation", text, "SealBroken")
 
 
-def _in_force(facts: SealFacts) -> Iterator[SealBreach]:
+def _check_settings(facts: SealFacts) -> Iterator[SealBreach]:
     for text in settings_in_force.texts(facts.up_to_cut, facts.settings):
         yield _breach("settings", text, "SealBroken")
 
 
-def _folded(facts: SealFacts) -> Iterator[SealBreach]:
+def _check_folds(facts: SealFacts) -> Iterator[SealBreach]:
     """Find a fold that crossed the cut: it took accepted rows to a later epoch, so all balances, but the prefix not."""
     counted = sum(facts.pairs[record.epoch].get("accepted", 0) for record in facts.up_to_cut)
     total = sum(facts.pairs[record.epoch].get("accepted", 0) for record in facts.records)

@@ -152,7 +152,7 @@ def _facts(  # noqa: PLR0913, PLR0917 -- all that both sides are read from
         doubts=epoch_history.doubts(version, epoch_log.table, records, seen),
         losses=losses.losses(settings, version),
         run=run,
-        unaccounted=_unaccounted(batch, runs, run),
+        unaccounted=_find_unaccounted(batch, runs, run),
         books=books,
         pairs=delivery.effective(records, tried),
         settings=settings_in_force.sides(pipeline, records, runs, run),
@@ -227,7 +227,7 @@ def _books(epoch_log: EpochLog, epoch: int) -> ClassCounts:
     )
 
 
-def _unaccounted(batch: DeltaTable, all_runs: Sequence[BatchRun], run: BatchRun) -> tuple[str, int] | None:
+def _find_unaccounted(batch: DeltaTable, all_runs: Sequence[BatchRun], run: BatchRun) -> tuple[str, int] | None:
     """Return the first window of the batch table that the last recorded run over it did not leave as it is.
 
     Epochs of another stream version are other numbers, so that no epoch is compared with the cut's.

@@ -66,11 +66,11 @@ def texts(records: Sequence[EpochRecord], found: SettingsOfSides) -> Iterator[st
         yield f"Settings in force: expected every epoch and run to record them, got none of {', '.join(unsaid)}."
         return
     apart = drifts(streaming)
-    yield from _shown([drift.text for drift in apart], _mends_stream(found.pipeline, streaming))
+    yield from _format_drifts([drift.text for drift in apart], _mends_stream(found.pipeline, streaming))
     known = {drift.item for drift in apart}
     here = Ran(who="this comparison", in_force=found.here)
     others = [drift for drift in drifts([batch, *streaming, here]) if drift.item not in known]
-    yield from _shown([drift.text for drift in others], _mends_side(found.pipeline))
+    yield from _format_drifts([drift.text for drift in others], _mends_side(found.pipeline))
 
 
 _UNKNOWN = InForce({})
@@ -79,7 +79,7 @@ _UNKNOWN = InForce({})
 def of_session(pipeline: Pipeline, by_batch: InForce | None, found: InForce) -> Iterator[str]:
     """Return where a session that folds windows anew differs from the one that batch judged by."""
     sides = [Ran(who="batch", in_force=by_batch or _UNKNOWN), Ran(who="this comparison's session", in_force=found)]
-    yield from _shown([drift.text for drift in drifts(sides)], _mends_side(pipeline.name))
+    yield from _format_drifts([drift.text for drift in drifts(sides)], _mends_side(pipeline.name))
 
 
 def _epochs(group: Sequence[EpochRecord]) -> str:
@@ -87,7 +87,7 @@ def _epochs(group: Sequence[EpochRecord]) -> str:
     return f"epoch {first}" if first == last else f"epochs {first} to {last}"
 
 
-def _shown(found: Sequence[str], hint: str) -> Iterator[str]:
+def _format_drifts(found: Sequence[str], hint: str) -> Iterator[str]:
     for text in islice(found, _SHOWN):
         yield f"{text}\nHint: {hint}"
     if len(found) > _SHOWN:

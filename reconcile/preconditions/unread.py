@@ -49,10 +49,10 @@ def windows(
         found = [Interval(*row) for row in connection.execute(_WINDOWS).fetchall()]
     if isinstance(pipeline.window, Sessions):  # the index knows stretches of time that hold rows
         return merge_sessions(Interval(start, end - 1 + pipeline.window.gap_micros) for start, end in found)
-    return _joined(found, pipeline.window)
+    return _join_windows(found, pipeline.window)
 
 
-def _joined(windows: Sequence[Interval], window: AlignedWindowFn) -> tuple[Range, ...]:
+def _join_windows(windows: Sequence[Interval], window: AlignedWindowFn) -> tuple[Range, ...]:
     """Return windows that follow one another as one range: first start, last end."""
     found: list[Range] = []
     following = None

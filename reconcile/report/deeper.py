@@ -18,7 +18,7 @@ def commands(result: Reconciliation) -> list[Command]:
     if result.kind == "tables":
         return []
     name = shlex.quote(result.pipeline)
-    found = [_explained(name, cell) for cell in _safe(result.differences)[:2]]
+    found = [_make_explain_command(name, cell) for cell in _safe(result.differences)[:2]]
     if result.events.late:
         found.append(("late records by window", f'cutover sql {name} "{_LATE}"'))
     return [
@@ -42,7 +42,7 @@ def _can_type(value: Scalar) -> bool:
     return not isinstance(value, str) or (visible(value) == value and value.isascii())
 
 
-def _explained(name: str, cell: Difference) -> Command:
+def _make_explain_command(name: str, cell: Difference) -> Command:
     key = text.key(cell.key.values())
     line = f"cutover explain {name} {shlex.quote(str(cell.window_start))} {shlex.quote(key)}"
     return (f"the rows behind one cell ({cell.cause})", line)

@@ -33,7 +33,7 @@ def _environment() -> Environment:
         loader=FileSystemLoader(_TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
-        finalize=_shown,
+        finalize=_escape_value,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -42,7 +42,7 @@ def _environment() -> Environment:
     return environment
 
 
-def _shown(value: Any) -> Any:
+def _escape_value(value: Any) -> Any:
     """Make control characters visible in whatever a template writes that is not markup of ours."""
     return text.message(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 

@@ -19,7 +19,7 @@ def differences(result: Reconciliation) -> str:
     columns = ["window_start", *result.differences[0].key, "measure", result.sides.expected, result.sides.actual]
     columns += ["difference", "row", "cause"]
     text = io.StringIO()
-    write_rows(text, chain([columns], map(_values, result.differences), _cut(result, len(columns))))
+    write_rows(text, chain([columns], map(_values, result.differences), _format_cut_line(result, len(columns))))
     return text.getvalue()
 
 
@@ -36,7 +36,7 @@ def _values(one: Difference) -> list[Scalar]:
     ]
 
 
-def _cut(result: Reconciliation, columns: int) -> Iterator[list[str]]:
+def _format_cut_line(result: Reconciliation, columns: int) -> Iterator[list[str]]:
     """Give the last line of a sheet that lists some of the differences only."""
     listed = len(result.differences)
     if listed < result.differences_total:

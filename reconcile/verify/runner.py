@@ -33,7 +33,7 @@ Check = Callable[[VerifyFacts], Iterable[Violation]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listed:
-    """One check: its module has TITLE, `check`, `looked_at`, and `notes` where something may be left out."""
+    """One check: its module has TITLE, `check`, `describe_coverage`, and `notes` where something may be left out."""
 
     name: str
     module: ModuleType
@@ -86,7 +86,7 @@ def verify(  # noqa: PLR0913 -- what to judge, how much of it, and what a test h
     Raises:
         DefinitionError: A name in `only` is none of a check.
     """
-    clock, names = clock or SystemClock(), chosen(only)
+    clock, names = clock or SystemClock(), choose_checks(only)
     began = clock.monotonic()
     drawn = secrets.randbelow(1_000_000) if seed is None else seed
     asked = VerifyRequest(now=clock.now(), seed=drawn, every=every, oracle=oracle)
@@ -95,18 +95,18 @@ def verify(  # noqa: PLR0913 -- what to judge, how much of it, and what a test h
         with checksums.once():
             source, facts = open_source(settings, pipeline, asked)
         with source.connection, checksums.once():
-            waived = _waived(source, facts)
+            waived = _waive_checks(source, facts)
             for name in names:
                 if name in waived:
                     checks[name] = waived[name]
                 else:
-                    facts, checks[name] = _judged(CHECKS[name], source, facts, clock)
+                    facts, checks[name] = _judge_check(CHECKS[name], source, facts, clock)
     except CutoverError as error:
-        return _logged(_unreadable(pipeline, names, error, round(clock.monotonic() - began, 3)))
-    return _logged(_verification(facts, checks, round(clock.monotonic() - began, 3)))
+        return _log_verification(_unreadable(pipeline, names, error, round(clock.monotonic() - began, 3)))
+    return _log_verification(_verification(facts, checks, round(clock.monotonic() - began, 3)))
 
 
-def _waived(source: Source, facts: VerifyFacts) -> Mapping[str, Checked]:
+def _waive_checks(source: Source, facts: VerifyFacts) -> Mapping[str, Checked]:
     """Return the checks that a delivery other than exactly once does not promise, with what it doubled or lost."""
     modes = sorted({record.delivery for record in facts.records} - {delivery.EXACTLY_ONCE})
     if not modes:
@@ -126,7 +126,7 @@ def _waived(source: Source, facts: VerifyFacts) -> Mapping[str, Checked]:
     }
 
 
-def chosen(only: Sequence[str]) -> tuple[str, ...]:
+def choose_checks(only: Sequence[str]) -> tuple[str, ...]:
     """Return the checks to judge, in their order.
 
     Raises:
@@ -139,7 +139,7 @@ def chosen(only: Sequence[str]) -> tuple[str, ...]:
     return tuple(name for name in CHECKS if not only or name in only)
 
 
-def _judged(listed: Listed, source: Source, facts: VerifyFacts, clock: Clock) -> tuple[VerifyFacts, Checked]:
+def _judge_check(listed: Listed, source: Source, facts: VerifyFacts, clock: Clock) -> tuple[VerifyFacts, Checked]:
     began = clock.monotonic()
     for part in (*listed.needs, *listed.takes):
         facts = gather.with_part(source, facts, part)
@@ -152,7 +152,7 @@ def _judged(listed: Listed, source: Source, facts: VerifyFacts, clock: Clock) ->
         title=module.TITLE,
         state=state,
         why=" ".join(dict.fromkeys(part.why for part in absent)),
-        looked_at=module.looked_at(facts),
+        looked_at=module.describe_coverage(facts),
         notes=tuple(module.notes(facts)) if hasattr(module, "notes") else (),
         violations=violations,
         seconds=round(clock.monotonic() - began, 3),
@@ -181,7 +181,7 @@ def _unreadable(pipeline: Pipeline, names: Sequence[str], error: CutoverError, s
     return Verification(pipeline=pipeline.name, checks=checks, error=error.text, runbook=error.runbook, seconds=seconds)
 
 
-def _logged(found: Verification) -> Verification:
+def _log_verification(found: Verification) -> Verification:
     log.info(
         "verified",
         pipeline=found.pipeline,

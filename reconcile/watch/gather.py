@@ -60,7 +60,7 @@ class Gathering:
         """Look once more and return what is known."""
         at, self._troubles = self.clock.now(), []
         nothing: Sequence[EpochRecord] = ()
-        records = self._tried(self._records, nothing)
+        records = self._try_look(self._records, nothing)
         facts = WatchFacts(
             pipeline=self.pipeline,
             limits=self.settings.alerts,
@@ -69,18 +69,18 @@ class Gathering:
             trigger_seconds=self.settings.stream.trigger_seconds,
             records=records,
             free=free(self.settings),
-            grown=self._tried(lambda: self._grown(records, at), 0),
-            growth=self._tried(lambda: self._growth(at), None),
-            batch=self._tried(self._batch, None),
-            verdict=self._tried(self._verdict, None),
-            pins=self._tried(lambda: tuple(troubles.pins(self.settings, self.pipeline, now=at)), ()),
+            grown=self._try_look(lambda: self._sum_new_bytes(records, at), 0),
+            growth=self._try_look(lambda: self._growth(at), None),
+            batch=self._try_look(self._batch, None),
+            verdict=self._try_look(self._verdict, None),
+            pins=self._try_look(lambda: tuple(troubles.pins(self.settings, self.pipeline, now=at)), ()),
         )
         for look in (troubles.of_comparison, troubles.of_checks, troubles.of_others):
-            self._troubles += self._tried(partial(_listed, look, self.settings, self.pipeline), [])
+            self._troubles += self._try_look(partial(_list_troubles, look, self.settings, self.pipeline), [])
         known: dict[str, Any] = self._log(facts) if records or facts.driver.at is not None else {}
         return replace(facts, samples=tuple(self._samples), troubles=tuple(self._troubles), **known)
 
-    def _tried(self, look: Callable[[], Value], otherwise: Value) -> Value:
+    def _try_look(self, look: Callable[[], Value], otherwise: Value) -> Value:
         """Return what a look at the lake finds; where it fails, why goes to the troubles."""
         try:
             return look()
@@ -121,21 +121,21 @@ class Gathering:
 
     def _answer(self, facts: WatchFacts) -> dict[str, Any]:
         observer, newest = Observer(self.settings, self.pipeline, self.clock), facts.records[-1]
-        sample = observer.looked(newest)
+        sample = observer.sample_log(newest)
         self._samples.append(sample)
         if sample.topic_id != newest.topic_id:
             return {}
         configs = [observer.log.config(topic) for topic in topics_of(newest.topic)]
         is_by_size = any(int(config.get("retention.bytes", "-1")) >= 0 for config in configs)
         return {
-            "changed": self._changed(observer, newest),
-            "expected": {**newest.end, **self._tried(lambda: self._skips(newest), {})},
+            "changed": self._find_changes(observer, newest),
+            "expected": {**newest.end, **self._try_look(lambda: self._skips(newest), {})},
             "retention": None if is_by_size else shortest(map(retention, configs)),
-            "replay": replay_time(facts.records, lag.unread(sample)),
-            "unfit": self._tried(lambda: self._misfits(observer, list(facts.recent())), self._unfit),
+            "replay": replay_time(facts.records, lag.count_unread(sample)),
+            "unfit": self._try_look(lambda: self._misfits(observer, list(facts.recent())), self._unfit),
         }
 
-    def _changed(self, observer: Observer, newest: EpochRecord) -> tuple[str, ...]:
+    def _find_changes(self, observer: Observer, newest: EpochRecord) -> tuple[str, ...]:
         """Return what the log holds otherwise than the epochs have read it."""
         version = versions.current(self.settings, self.pipeline)
         if version is None:
@@ -163,7 +163,7 @@ class Gathering:
             self._looked_through, self._unfit = strange, tuple(looked)
         return self._unfit
 
-    def _grown(self, records: Sequence[EpochRecord], at: datetime) -> int:
+    def _sum_new_bytes(self, records: Sequence[EpochRecord], at: datetime) -> int:
         epochs = self._epochs()
         if epochs is None or not records or delta.local_root(epochs.table) is None:
             return 0
@@ -201,7 +201,7 @@ class Gathering:
         return Freshness(newest=newest, schedule=period(self.pipeline.schedule, self.clock.now()))
 
 
-def _listed(
+def _list_troubles(
     look: Callable[[Settings, Pipeline], Iterable[Trouble]], settings: Settings, pipeline: Pipeline
 ) -> list[Trouble]:
     return list(look(settings, pipeline))

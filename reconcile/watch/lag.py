@@ -86,7 +86,7 @@ def lasting(driver: DriverState, since: str | None, now: datetime) -> float:
     return 0.0 if since is None else (now - datetime.fromisoformat(since)).total_seconds() + driver.ahead
 
 
-def unread(sample: LagSample) -> int:
+def count_unread(sample: LagSample) -> int:
     """Return how many offsets of all partitions are not read yet (control records of transactions included)."""
     return sum(max(end - sample.epoch.end.get(p, 0), 0) for p, end in sample.ends.items())
 
@@ -99,7 +99,7 @@ def judge(samples: Sequence[LagSample], limits: Limits) -> Lag:
         return Lag.REWOUND
     if not newest.driver.alive:
         return Lag.STOPPED
-    if unread(newest) and _stalled(newest) > limits.stalled_after:
+    if count_unread(newest) and _measure_stall(newest) > limits.stalled_after:
         return Lag.STALLED
     if newest.driver.state == "BACKPRESSURED":
         return Lag.BACKPRESSURED
@@ -140,7 +140,7 @@ def _partition_verdict(samples: Sequence[LagSample], partition: int) -> Lag:
     return Lag.REWOUND if went_back or newest.ends[partition] < read[-1] else Lag.OK
 
 
-def _stalled(sample: LagSample) -> timedelta:
+def _measure_stall(sample: LagSample) -> timedelta:
     """Return for how long nothing was committed although records are unread, as the driver says."""
     return timedelta(seconds=lasting(sample.driver, sample.driver.unread_since, sample.at))
 
@@ -153,7 +153,7 @@ def _age(sample: LagSample) -> timedelta:
 
 
 def _is_behind(samples: Sequence[LagSample], limits: Limits) -> bool:
-    backlog = [unread(sample) for sample in samples]
+    backlog = [count_unread(sample) for sample in samples]
     if backlog[-1] > limits.max_rows_per_epoch:
         return True
     never_shrank = all(later >= earlier for earlier, later in pairwise(backlog))
@@ -172,7 +172,7 @@ def judge_time(samples: Sequence[LagSample], limits: Limits) -> tuple[Time, int 
         and (watermark > latest + limits.ahead_micros)
     ):
         return Time.AHEAD_OF_CLOCK, None
-    if unread(newest) == 0 and _is_quiet(samples, limits):
+    if count_unread(newest) == 0 and _is_quiet(samples, limits):
         return Time.NO_INPUT, None
     return (Time.HELD_BY, holder(newest)) if _is_held(samples) else (Time.ADVANCING, None)
 

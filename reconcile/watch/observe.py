@@ -31,9 +31,9 @@ class Observer:
     def sample(self) -> tuple[LagSample, list[EpochRecord]]:
         """Return what is there now, and the newest epochs, oldest first."""
         records = self.records()
-        return self.looked(records[-1]), records
+        return self.sample_log(records[-1]), records
 
-    def looked(self, newest: EpochRecord) -> LagSample:
+    def sample_log(self, newest: EpochRecord) -> LagSample:
         """Return what the log holds beside the newest epoch."""
         topic = log_of(self._pipeline)
         ends = self.log.latest(topic, self._pipeline.source.isolation)

@@ -58,7 +58,7 @@ def limits(pipeline: Pipeline, bounds: AlertSettings) -> Limits:
 def status(facts: WatchFacts) -> WatchStatus:
     """Return the status that facts amount to."""
     newest, records = facts.newest, facts.records[-SHARED:]
-    verdict, time, parts = _judged(facts)
+    verdict, time, parts = _judge_lag(facts)
     watermark = None if newest is None else newest.watermark_after
     seen = None if newest is None else max(newest.max_event.values(), default=None)
     return WatchStatus(
@@ -67,7 +67,7 @@ def status(facts: WatchFacts) -> WatchStatus:
         verdict=str(verdict),
         watermark_verdict=time,
         epoch=None if newest is None else newest.epoch,
-        unread=None if facts.sample is None else lag.unread(facts.sample),
+        unread=None if facts.sample is None else lag.count_unread(facts.sample),
         partitions=parts,
         watermark=watermark,
         newest_event=seen,
@@ -79,7 +79,7 @@ def status(facts: WatchFacts) -> WatchStatus:
     )
 
 
-def _judged(facts: WatchFacts) -> tuple[Lag, str, tuple[PartitionLag, ...]]:
+def _judge_lag(facts: WatchFacts) -> tuple[Lag, str, tuple[PartitionLag, ...]]:
     """Return one word on the stream, one on the watermark, and the partitions."""
     samples, bounds = facts.samples[-TREND:], limits(facts.pipeline, facts.limits)
     if facts.sample is None:

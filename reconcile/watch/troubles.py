@@ -90,7 +90,7 @@ def pins(settings: Settings, pipeline: Pipeline, *, now: datetime) -> Iterator[P
     held = [row for row in last.values() if not row["released"] and row["expires_at"] > now]
     if version is None or not held or not delta.exists(version.uri):
         return
-    kept = _kept(delta.open_table(version.uri).metadata().configuration)
+    kept = _retention_of(delta.open_table(version.uri).metadata().configuration)
     for row in held:
         yield Pin(
             holder=row["holder"],
@@ -100,7 +100,7 @@ def pins(settings: Settings, pipeline: Pipeline, *, now: datetime) -> Iterator[P
         )
 
 
-def _kept(configuration: Mapping[str, str]) -> timedelta:
+def _retention_of(configuration: Mapping[str, str]) -> timedelta:
     """Return how long a table keeps files that it no longer lists; Delta's own week where it does not say."""
     found = _INTERVAL.match(configuration.get("delta.deletedFileRetentionDuration", ""))
     return timedelta(hours=int(found[1]) * _HOURS[found[2].lower()]) if found else _DELTAS_OWN

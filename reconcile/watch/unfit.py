@@ -37,40 +37,40 @@ def unfit(pipeline: Pipeline, epochs: EpochLog, log: LogClient, recent: Sequence
         LogError: The log does not answer, or no longer holds the records.
     """
     if any(record.counts.get(Class.MALFORMED) for record in recent):
-        yield from _malformed(pipeline, epochs, log, recent[0].epoch)
+        yield from _find_malformed(pipeline, epochs, log, recent[0].epoch)
     surprised = next((record for record in recent if record.unknown), None)
     if surprised is not None:
-        yield from _unknown(pipeline, log, surprised)
+        yield from _find_unknown(pipeline, log, surprised)
 
 
 def misfit(value: bytes | None, topic: Topic) -> str | None:
     """Return which field of a record does not fit, and how; None if that cannot be told by one field."""
-    for name in _unknown_names(value, topic):
+    for name in _list_unknown_fields(value, topic):
         return f"field `{visible(name)[:LONGEST]}` is not in the schema"
     own = [item for item in fields(topic) if item.name == topic.event_time]
     others = [item for item in fields(topic) if item.name != topic.event_time]
     for item in (*own, *others):
-        reason = parse(value, _alone(topic, item)).reason
+        reason = parse(value, _narrow_topic(topic, item)).reason
         if reason in {Reason.TYPE, Reason.MISSING}:
             wrong = "is missing" if reason is Reason.MISSING else f"is no {item.type}"
             return f"field `{item.name}` {wrong}"
     return None
 
 
-def _alone(topic: Topic, item: Field) -> Topic:
+def _narrow_topic(topic: Topic, item: Field) -> Topic:
     """Return the topic with one field of its schema, and the event time, which every topic has."""
     own = f"`{item.name}` {item.type}" + ("" if item.nullable else " NOT NULL")
     time = "" if item.name == topic.event_time else f", `{topic.event_time}` timestamp"
     return replace(topic, schema=own + time)
 
 
-def _unknown_names(value: bytes | None, topic: Topic) -> list[str]:
+def _list_unknown_fields(value: bytes | None, topic: Topic) -> list[str]:
     if value is None or not parse(value, topic).unknown:
         return []
     return sorted(set(json.loads(value)) - {item.name for item in fields(topic)})
 
 
-def _malformed(pipeline: Pipeline, epochs: EpochLog, log: LogClient, since: int) -> Iterator[Unfit]:
+def _find_malformed(pipeline: Pipeline, epochs: EpochLog, log: LogClient, since: int) -> Iterator[Unfit]:
     connection = queries.connect()
     newest = epochs.newest()
     epochs.relation(connection, "rows", epoch=-1 if newest is None else newest.epoch)
@@ -83,7 +83,7 @@ def _malformed(pipeline: Pipeline, epochs: EpochLog, log: LogClient, since: int)
     yield Unfit(what=what or f"a field does not fit ({reason})", partition=partition, offset=offset)
 
 
-def _unknown(pipeline: Pipeline, log: LogClient, record: EpochRecord) -> Iterator[Unfit]:
+def _find_unknown(pipeline: Pipeline, log: LogClient, record: EpochRecord) -> Iterator[Unfit]:
     ranges = {p: (record.start.get(p, 0), end) for p, end in record.end.items()}
     found = _first_unknown(log.read_ranges(record.topic, ranges), pipeline)
     if found is not None:

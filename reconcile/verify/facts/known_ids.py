@@ -40,10 +40,10 @@ def ids_seen_before(
         for at, found in values.items()
         if found.get(topic.event_time) is not None
     }
-    known = _known(source, segment.first, {event for _, event in twins.values()})
+    known = _read_known_ids(source, segment.first, {event for _, event in twins.values()})
     called = {(row.partition, row.offset) for row in ledger if row.cls is Class.DUPLICATE}
     inside = {twin for at, twin in twins.items() if at not in called}
-    forgotten = _forgotten(source)
+    forgotten = _find_forgotten_time(source)
     word = {twins[at] for at in called if at in twins and twins[at][1] < forgotten}
     return frozenset(known | (word - inside))
 
@@ -66,11 +66,11 @@ def ids_kept(source: Source, twins: Iterable[Twin]) -> frozenset[Twin]:
     """Return those of some ids whose event minutes have not left the epoch log."""
     if source.pipeline.source.record_id is None:
         return frozenset()
-    forgotten = _forgotten(source)
+    forgotten = _find_forgotten_time(source)
     return frozenset(twin for twin in twins if twin[1] >= forgotten)
 
 
-def _known(source: Source, before: int, events: set[int]) -> set[Twin]:
+def _read_known_ids(source: Source, before: int, events: set[int]) -> set[Twin]:
     """Return what epochs before one have shown at some event times, as far as the epoch log still holds it."""
     if not events:
         return set()
@@ -83,7 +83,7 @@ def _known(source: Source, before: int, events: set[int]) -> set[Twin]:
     return {(_plain(name), event) for name, event in source.connection.execute(query).fetchall()}
 
 
-def _forgotten(source: Source) -> int:
+def _find_forgotten_time(source: Source) -> int:
     """Return the event time before which ids may have left the epoch log, microseconds."""
     query = f"SELECT max(epoch_us(window_start)) FROM {ALL_ROWS} WHERE _kind = 'ids' AND _class = 'forgotten'"
     (found,) = source.connection.execute(query).fetchall()[0]

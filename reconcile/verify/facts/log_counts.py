@@ -58,15 +58,15 @@ def counts(source: Source, facts: VerifyFacts) -> LogCounts:
     if not facts.records:
         return LogCounts(records={}, newest={}, whole=True)
     log = same_log(source.settings, source.pipeline.name, facts.records)
-    held = retained_suffix(facts.records, log)
+    held = select_retained(facts.records, log)
     chosen = held if source.asked.every else newest_of(held, MOST)
-    records, newest = _counted(log, chosen)
+    records, newest = _count_records(log, chosen)
     whole = len(chosen) == len(facts.records)
-    left_out = _left_out(facts.records, held, chosen)
+    left_out = _describe_left_out(facts.records, held, chosen)
     return LogCounts(records=records, newest=newest, whole=whole, left_out=left_out)
 
 
-def retained_suffix(records: Sequence[EpochRecord], log: SameLog) -> Sequence[EpochRecord]:
+def select_retained(records: Sequence[EpochRecord], log: SameLog) -> Sequence[EpochRecord]:
     """Return the epochs from the first one on since which the log holds everything."""
     gone = [place for place, record in enumerate(records) if not log.holds(record)]
     return records[gone[-1] + 1 if gone else 0 :]
@@ -79,7 +79,7 @@ def newest_of(records: Sequence[EpochRecord], most: int) -> Sequence[EpochRecord
     return records[len(records) - fitting :]
 
 
-def _counted(log: SameLog, records: Sequence[EpochRecord]) -> tuple[dict[tuple[int, int], int], dict[int, int]]:
+def _count_records(log: SameLog, records: Sequence[EpochRecord]) -> tuple[dict[tuple[int, int], int], dict[int, int]]:
     """Return the records by epoch and partition, and the newest log timestamp up to the end of each epoch."""
     found = {(r.epoch, p): 0 for r in records for p in r.end}
     if not records:
@@ -97,7 +97,9 @@ def _counted(log: SameLog, records: Sequence[EpochRecord]) -> tuple[dict[tuple[i
     return found, {r.epoch: at for r, at in zip(records, so_far, strict=True) if at >= 0}
 
 
-def _left_out(records: Sequence[EpochRecord], held: Sequence[EpochRecord], chosen: Sequence[EpochRecord]) -> str:
+def _describe_left_out(
+    records: Sequence[EpochRecord], held: Sequence[EpochRecord], chosen: Sequence[EpochRecord]
+) -> str:
     gone, rest = len(records) - len(held), len(held) - len(chosen)
     texts = []
     if gone:

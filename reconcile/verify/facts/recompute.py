@@ -46,7 +46,7 @@ def prefix(source: Source, facts: VerifyFacts) -> Prefix:
         sampled=len(chosen) < len(held),
         seed=source.asked.seed,
         folds=tuple(_folds(source, facts)),
-        left_out=_left_out((len(every) - len(whole), len(whole) - there, there - len(held)), len(every)),
+        left_out=_describe_left_out((len(every) - len(whole), len(whole) - there, there - len(held)), len(every)),
     )
 
 
@@ -57,7 +57,7 @@ _WHYS = (
 )
 
 
-def _left_out(counts: tuple[int, int, int], of: int) -> str:
+def _describe_left_out(counts: tuple[int, int, int], of: int) -> str:
     counted = zip(counts, _WHYS, strict=True)
     return " ".join(f"{n:,} of {of:,} portions cannot be recomputed: {why}." for n, why in counted if n)
 

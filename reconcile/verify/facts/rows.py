@@ -56,14 +56,14 @@ def commits(source: Source, facts: VerifyFacts) -> tuple[EpochCommit, ...]:
             version=int(c["version"]),
             operation=str(c.get("operation")),
             mark=c.get("userMetadata"),
-            back_to=_brought_back(c),
+            back_to=_parse_restore_version(c),
         )
         for c in delta.history(source.log.table)
     )
     return tuple(sorted((c for c in found if c.version <= source.log.version), key=lambda commit: commit.version))
 
 
-def _brought_back(commit: Mapping[str, Any]) -> int | None:
+def _parse_restore_version(commit: Mapping[str, Any]) -> int | None:
     """Return the version that a RESTORE names; None where it names a time, and of all other commits."""
     named = str(commit.get("operationParameters", {}).get("version"))
     return int(named) if commit.get("operation") == "RESTORE" and named.isdigit() else None

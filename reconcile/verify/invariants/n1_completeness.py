@@ -28,17 +28,17 @@ _LEDGER = (*WITH_POSITIONS, Class.FILTERED)
 def check(facts: VerifyFacts) -> Iterator[Violation]:
     """Yield where records and pairs do not add up."""
     if isinstance(facts.log, LogCounts):
-        yield from cap_violations("N1", [*_records(facts, facts.log)])
+        yield from cap_violations("N1", [*_check_records(facts, facts.log)])
     if isinstance(facts.books, RowTotals):
-        yield from cap_violations("N1", [*_ledger(facts, facts.books)])
-        yield from cap_violations("N1", [*_strangers(facts, facts.books)])
-        yield from cap_violations("N1", [*_accepted(facts, facts.books)])
-        yield from cap_violations("N1", [*_doubts(facts.books)])
+        yield from cap_violations("N1", [*_check_ledger(facts, facts.books)])
+        yield from cap_violations("N1", [*_check_strangers(facts, facts.books)])
+        yield from cap_violations("N1", [*_check_accepted_rows(facts, facts.books)])
+        yield from cap_violations("N1", [*_check_doubts(facts.books)])
     if facts.oracle is not None:
         yield from cap_violations("N1", [*oracle_completeness.check(facts, facts.oracle)])
 
 
-def looked_at(facts: VerifyFacts) -> str:
+def describe_coverage(facts: VerifyFacts) -> str:
     """Return what was counted."""
     if not isinstance(facts.log, LogCounts):
         return f"{len(facts.records):,} epochs"
@@ -63,7 +63,7 @@ def record_bounds(counts: Mapping[str, int], window: WindowFn) -> tuple[int, int
     return single + -(-windowed // window.most), single + windowed // window.least
 
 
-def _records(facts: VerifyFacts, log: LogCounts) -> Iterator[str]:
+def _check_records(facts: VerifyFacts, log: LogCounts) -> Iterator[str]:
     for record in facts.records:
         if record.epoch in log.epochs:
             few, many = record_bounds(record.counts, facts.pipeline.window)
@@ -74,7 +74,7 @@ def _records(facts: VerifyFacts, log: LogCounts) -> Iterator[str]:
                 yield f"{text}, expected {expected} by the classes that it counted ({_classes(record.counts)})."
 
 
-def _ledger(facts: VerifyFacts, books: RowTotals) -> Iterator[str]:
+def _check_ledger(facts: VerifyFacts, books: RowTotals) -> Iterator[str]:
     for record in facts.records:
         for name in _LEDGER:
             at, counted = (record.epoch, name.value), record.counts.get(name, 0)
@@ -85,7 +85,7 @@ def _ledger(facts: VerifyFacts, books: RowTotals) -> Iterator[str]:
                 yield f"{text}, got {books.listed.get(at, 0):,} positions in the ledger."
 
 
-def _strangers(facts: VerifyFacts, books: RowTotals) -> Iterator[str]:
+def _check_strangers(facts: VerifyFacts, books: RowTotals) -> Iterator[str]:
     known = {record.epoch for record in facts.records}
     for epoch, name in sorted(books.pairs):
         if epoch not in known:
@@ -93,7 +93,7 @@ def _strangers(facts: VerifyFacts, books: RowTotals) -> Iterator[str]:
             yield f"Epoch log of {facts.stream}: expected an epoch {epoch} for {pairs}, got none."
 
 
-def _accepted(facts: VerifyFacts, books: RowTotals) -> Iterator[str]:
+def _check_accepted_rows(facts: VerifyFacts, books: RowTotals) -> Iterator[str]:
     """Yield the epochs up to which the accepted rows do not add up; a difference is named where it begins."""
     found = books.accepted
     counted = {record.epoch: record.counts.get(Class.ACCEPTED, 0) for record in facts.records}
@@ -108,7 +108,7 @@ def _accepted(facts: VerifyFacts, books: RowTotals) -> Iterator[str]:
         rest += off
 
 
-def _doubts(books: RowTotals) -> Iterator[str]:
+def _check_doubts(books: RowTotals) -> Iterator[str]:
     for doubt in books.doubts:
         at = f"epoch {doubt.epoch}, partition {doubt.partition}, offset {doubt.offset}"
         more = f" ({doubt.rows:,} rows)" if doubt.rows > 1 else ""

@@ -27,11 +27,11 @@ def check(facts: VerifyFacts) -> Iterator[Violation]:
     yield from cap_violations("N2", [*drivers(facts.stream, facts.records)])
     if not isinstance(facts.commits, Unknown):
         yield from cap_violations("N2", [*order(facts.stream, facts.commits)])
-        yield from cap_violations("N2", [*rewritten(facts.stream, facts.commits, facts.records)])
+        yield from cap_violations("N2", [*find_rewritten(facts.stream, facts.commits, facts.records)])
         yield from cap_violations("N2", [*strangers(facts.stream, facts.commits)])
 
 
-def looked_at(facts: VerifyFacts) -> str:
+def describe_coverage(facts: VerifyFacts) -> str:
     """Return what was looked at."""
     commits = 0 if isinstance(facts.commits, Unknown) else len(facts.commits)
     return f"{len(facts.records):,} epochs, {commits:,} kept commits"
@@ -74,7 +74,7 @@ def order(stream: str, commits: Sequence[EpochCommit]) -> Iterator[str]:
         before = (commit.version, epoch)
 
 
-def rewritten(stream: str, commits: Sequence[EpochCommit], records: Sequence[EpochRecord]) -> Iterator[str]:
+def find_rewritten(stream: str, commits: Sequence[EpochCommit], records: Sequence[EpochRecord]) -> Iterator[str]:
     """Yield the epochs whose row is not the one that their commit brought."""
     by_number = {record.epoch: record for record in records}
     for commit in commits:
@@ -86,14 +86,14 @@ def rewritten(stream: str, commits: Sequence[EpochCommit], records: Sequence[Epo
 
 def strangers(stream: str, commits: Sequence[EpochCommit]) -> Iterator[str]:
     """Yield the commits that change rows and are neither an epoch nor a fold, unless they were undone."""
-    without = undone(commits)
+    without = find_undone(commits)
     for commit in commits:
         if not is_ours(commit) and commit.operation not in HARMLESS and commit.version not in without:
             text = f"Epoch log of {stream}: table version {commit.version}: expected an epoch or a fold"
             yield f"{text}, got {commit.operation} without a record: a hand was at work."
 
 
-def undone(commits: Sequence[EpochCommit]) -> frozenset[int]:
+def find_undone(commits: Sequence[EpochCommit]) -> frozenset[int]:
     """Return the versions that a RESTORE took back, and its own, where nothing of ours lies between.
 
     What the files weigh tells apart whether all is as it was (N9).

@@ -20,18 +20,18 @@ def check(facts: VerifyFacts) -> Iterator[Violation]:
     """Yield where offsets were skipped, read twice, or come from another log."""
     name, records = facts.stream, facts.records
     yield from cap_violations("N3", [*chain.numbers(name, records, facts.transaction)])
-    yield from cap_violations("N3", [*_seen(facts)])
+    yield from cap_violations("N3", [*_find_vanished(facts)])
     yield from cap_violations("N3", [*chain.joints(name, records, facts.losses)])
     yield from cap_violations("N3", [*chain.identity(name, records)])
 
 
-def _seen(facts: VerifyFacts) -> tuple[str, ...]:
+def _find_vanished(facts: VerifyFacts) -> tuple[str, ...]:
     """Return what somebody saw (a driver, a batch run, a reader) and the table no longer shows."""
     found, version = facts.records, facts.table_version
     return high_water.contradictions(facts.seen, found, name=facts.stream, table_version=version)
 
 
-def looked_at(facts: VerifyFacts) -> str:
+def describe_coverage(facts: VerifyFacts) -> str:
     """Return what was looked at."""
     offsets = sum(end - r.start.get(p, 0) for r in facts.records for p, end in r.end.items())
     return f"{len(facts.records):,} epochs, {offsets:,} offsets"

@@ -33,7 +33,7 @@ def check(facts: VerifyFacts) -> Iterator[Violation]:
             yield from cap_violations("N4", [*texts])
 
 
-def looked_at(facts: VerifyFacts) -> str:
+def describe_coverage(facts: VerifyFacts) -> str:
     """Return what was recomputed."""
     if not isinstance(facts.prefix, Prefix):
         return ""

@@ -20,7 +20,7 @@ def check(facts: VerifyFacts) -> Iterator[Violation]:
         yield from cap_violations("N5", facts.paths.unexplained)
 
 
-def looked_at(facts: VerifyFacts) -> str:
+def describe_coverage(facts: VerifyFacts) -> str:
     """Return what was compared."""
     if not isinstance(facts.paths, Paths):
         return ""

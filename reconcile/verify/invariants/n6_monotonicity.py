@@ -23,17 +23,17 @@ TITLE = "time and finality go forward only"
 
 def check(facts: VerifyFacts) -> Iterator[Violation]:
     """Yield where time went back, ran ahead, or a final window changed."""
-    yield from cap_violations("N6", [*_monotone(facts.stream, facts.records)])
-    yield from cap_violations("N6", [*_bounded(facts.stream, facts.records, facts.pipeline)])
+    yield from cap_violations("N6", [*_check_monotone(facts.stream, facts.records)])
+    yield from cap_violations("N6", [*_check_bound(facts.stream, facts.records, facts.pipeline)])
     if isinstance(facts.log, LogCounts):
-        yield from cap_violations("N6", [*_not_ahead(facts, facts.log)])
+        yield from cap_violations("N6", [*_check_not_ahead(facts, facts.log)])
     if not isinstance(facts.reopened, Unknown):
-        yield from cap_violations("N6", [*_reopened(facts)])
+        yield from cap_violations("N6", [*_check_reopened(facts)])
     if isinstance(facts.finals, Finals):
-        yield from cap_violations("N6", [*_changed(facts.finals)])
+        yield from cap_violations("N6", [*_check_finals(facts.finals)])
 
 
-def looked_at(facts: VerifyFacts) -> str:
+def describe_coverage(facts: VerifyFacts) -> str:
     """Return what was looked at."""
     text = f"{len(facts.records):,} epochs"
     if isinstance(facts.finals, Finals):
@@ -51,7 +51,7 @@ def notes(facts: VerifyFacts) -> Iterator[str]:
         yield "The watermark was held against the log's timestamps only as far as the log was read."
 
 
-def _monotone(stream: str, records: Sequence[EpochRecord]) -> Iterator[str]:
+def _check_monotone(stream: str, records: Sequence[EpochRecord]) -> Iterator[str]:
     for record in records:
         if _after(record) < _before(record):
             yield _text(stream, record, f"not before {moment(record.watermark_before)}", record.watermark_after)
@@ -61,7 +61,7 @@ def _monotone(stream: str, records: Sequence[EpochRecord]) -> Iterator[str]:
             yield _text(stream, after, wanted, after.watermark_before)
 
 
-def _bounded(stream: str, records: Sequence[EpochRecord], pipeline: Pipeline) -> Iterator[str]:
+def _check_bound(stream: str, records: Sequence[EpochRecord], pipeline: Pipeline) -> Iterator[str]:
     for record in records:
         bound = limit(record, pipeline)
         if _after(record) > _before(record) and (bound is None or _after(record) > bound):
@@ -77,7 +77,7 @@ def limit(record: EpochRecord, pipeline: Pipeline) -> int | None:
     return min(active) - pipeline.lateness.out_of_orderness_micros if active else None
 
 
-def _not_ahead(facts: VerifyFacts, log: LogCounts) -> Iterator[str]:
+def _check_not_ahead(facts: VerifyFacts, log: LogCounts) -> Iterator[str]:
     lateness = facts.pipeline.lateness
     for record in facts.records:
         newest = log.newest.get(record.epoch)
@@ -89,7 +89,7 @@ def _not_ahead(facts: VerifyFacts, log: LogCounts) -> Iterator[str]:
             yield _text(facts.stream, record, wanted, record.watermark_after)
 
 
-def _reopened(facts: VerifyFacts) -> Iterator[str]:
+def _check_reopened(facts: VerifyFacts) -> Iterator[str]:
     if isinstance(facts.reopened, Unknown):
         return
     for one in facts.reopened:
@@ -97,7 +97,7 @@ def _reopened(facts: VerifyFacts) -> Iterator[str]:
         yield f"{text}, as watermark {moment(one.watermark)} had closed it, got {one.pairs:,} pairs."
 
 
-def _changed(finals: Finals) -> Iterator[str]:
+def _check_finals(finals: Finals) -> Iterator[str]:
     for start in finals.changed:
         text = f"Window {moment(start)}: final at epoch {finals.epoch}: expected what table version"
         yield f"{text} {finals.version} held, got another result."

@@ -26,7 +26,7 @@ def check(facts: VerifyFacts) -> Iterator[Violation]:
         yield from cap_violations("N8", [*texts])
 
 
-def looked_at(facts: VerifyFacts) -> str:
+def describe_coverage(facts: VerifyFacts) -> str:
     """Return what was compared."""
     if isinstance(facts.twice, Unknown):
         return ""

@@ -19,6 +19,6 @@ def check(facts: VerifyFacts) -> Iterator[Violation]:
         yield from cap_violations("N9", facts.foreign)
 
 
-def looked_at(facts: VerifyFacts) -> str:
+def describe_coverage(facts: VerifyFacts) -> str:
     """Return what was looked at."""
     return "" if isinstance(facts.foreign, Unknown) else "the newest version of each table"

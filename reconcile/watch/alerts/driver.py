@@ -7,7 +7,7 @@ from cutover.output.cells import visible
 from reconcile.result.text import duration, number
 from reconcile.watch.alerts.alert import Alert, alert
 from reconcile.watch.facts import WatchFacts, seconds_since
-from reconcile.watch.lag import LagSample, lasting, unread
+from reconcile.watch.lag import LagSample, count_unread, lasting
 
 INTERVALS = 3
 """Triggers without a commit that are still no trouble."""
@@ -15,60 +15,60 @@ INTERVALS = 3
 
 def of_stream(facts: WatchFacts) -> Iterator[Alert]:
     """Yield the alerts of a driver."""
-    yield from _not_running(facts)
-    yield from _silent(facts)
-    yield from _conflicts(facts)
-    yield from _skew(facts)
+    yield from _check_running(facts)
+    yield from _check_silence(facts)
+    yield from _check_conflicts(facts)
+    yield from _check_skew(facts)
 
 
-def _not_running(facts: WatchFacts) -> Iterator[Alert]:
+def _check_running(facts: WatchFacts) -> Iterator[Alert]:
     """Yield the page that a driver named when it failed; else that records are unread and nothing is committed."""
     driver, limits = facts.driver, facts.limits
     if driver.state == "FAILED":
         yield alert(driver.runbook or "StreamNotRunning", visible(driver.error or "the driver failed"))
         return
-    stalled = _stalled_seconds(facts)
+    stalled = _measure_stall(facts)
     if stalled > max(INTERVALS * facts.trigger_seconds, limits.stalled_seconds):
         who = f"driver {driver.state}" if driver.alive else "no driver lives"
         yield alert("StreamNotRunning", f"{who}, records are unread and nothing was committed for {duration(stalled)}")
 
 
-def _stalled_seconds(facts: WatchFacts) -> float:
+def _measure_stall(facts: WatchFacts) -> float:
     """Return for how long records have been unread without a commit: by the driver, by us, or by its absence."""
     sample, newest = facts.sample, facts.newest
     if newest is None:
         since = facts.driver.unread_since if facts.driver.alive else facts.driver.at
         return lasting(facts.driver, since, facts.at) if facts.waiting else 0.0
-    if sample is None or not unread(sample):
+    if sample is None or not count_unread(sample):
         return 0.0
     if not facts.driver.alive:
         return seconds_since(newest.processing_time, facts.at) or 0.0
     told = lasting(facts.driver, facts.driver.unread_since, facts.at)
-    return max(told, _seen_seconds(facts.samples))
+    return max(told, _measure_seen_unread(facts.samples))
 
 
-def _seen_seconds(samples: Sequence[LagSample]) -> float:
+def _measure_seen_unread(samples: Sequence[LagSample]) -> float:
     """Return for how long our own looks have shown unread records behind one and the same epoch."""
     newest = samples[-1]
-    same = takewhile(lambda s: unread(s) > 0 and s.epoch.epoch == newest.epoch.epoch, reversed(samples))
+    same = takewhile(lambda s: count_unread(s) > 0 and s.epoch.epoch == newest.epoch.epoch, reversed(samples))
     return (newest.at - min(sample.at for sample in same)).total_seconds()
 
 
-def _silent(facts: WatchFacts) -> Iterator[Alert]:
+def _check_silence(facts: WatchFacts) -> Iterator[Alert]:
     told = lasting(facts.driver, facts.driver.silent_since, facts.at) if facts.driver.alive else 0.0
     longest = max(told, facts.silent or 0.0)
     if longest > facts.limits.silent_seconds:
         yield alert("KafkaUnreachable", f"no answer from the broker for {duration(longest)}")
 
 
-def _conflicts(facts: WatchFacts) -> Iterator[Alert]:
+def _check_conflicts(facts: WatchFacts) -> Iterator[Alert]:
     refused = sum(record.conflicts for record in facts.recent())
     if refused > facts.limits.conflicts:
         over = duration(facts.limits.rate_seconds)
         yield alert("CommitConflictRateHigh", f"{number(refused)} commits were refused in {over}")
 
 
-def _skew(facts: WatchFacts) -> Iterator[Alert]:
+def _check_skew(facts: WatchFacts) -> Iterator[Alert]:
     """Yield that clocks differ; not where the definition takes log time from the records, as a replay does."""
     if facts.pipeline.source.log_time is not None or not facts.driver.alive:
         return

@@ -14,12 +14,12 @@ def of_time(facts: WatchFacts) -> Iterator[Alert]:
     """Yield the alerts on event time; a version that was sealed has none."""
     if facts.newest is None or facts.newest.final:
         return
-    yield from _ahead(facts)
-    yield from _held(facts)
-    yield from _no_input(facts)
+    yield from _check_ahead(facts)
+    yield from _check_watermark(facts)
+    yield from _check_input(facts)
 
 
-def _ahead(facts: WatchFacts) -> Iterator[Alert]:
+def _check_ahead(facts: WatchFacts) -> Iterator[Alert]:
     """Yield that no honest record can have brought the watermark where it is; a huge `max_ahead` is no excuse."""
     sample = facts.sample
     watermark = None if facts.newest is None else facts.newest.watermark_after
@@ -30,7 +30,7 @@ def _ahead(facts: WatchFacts) -> Iterator[Alert]:
         yield alert("WatermarkAheadOfClock", f"the watermark is {duration(ahead)} ahead of the newest log timestamp")
 
 
-def _held(facts: WatchFacts) -> Iterator[Alert]:
+def _check_watermark(facts: WatchFacts) -> Iterator[Alert]:
     """Yield which partition holds the watermark while records are read: since the first that did not move it."""
     newest = facts.records[-1]
     same = list(takewhile(lambda r: r.watermark_after == newest.watermark_after, reversed(facts.records)))
@@ -49,7 +49,7 @@ def _age(record: EpochRecord, facts: WatchFacts) -> float:
     return seconds_since(record.processing_time, facts.at) or 0.0
 
 
-def _no_input(facts: WatchFacts) -> Iterator[Alert]:
+def _check_input(facts: WatchFacts) -> Iterator[Alert]:
     """Yield that everything is read and nothing came for the definition's idle time."""
     sample = facts.sample
     if sample is None or any(end > sample.epoch.end.get(p, 0) for p, end in _ends(sample).items()):

@@ -23,13 +23,13 @@ def of_log(facts: WatchFacts) -> Iterator[Alert]:
         return
     yield from (alert("LogDataLost", text) for text in facts.changed)
     if not facts.changed:
-        yield from _lost(facts, sample)
-    yield from _partitions(facts, sample)
-    yield from _open(facts, sample)
-    yield from _headroom(facts, sample)
+        yield from _check_loss(facts, sample)
+    yield from _check_partitions(facts, sample)
+    yield from _check_open_transactions(facts, sample)
+    yield from _check_headroom(facts, sample)
 
 
-def _lost(facts: WatchFacts, sample: LagSample) -> Iterator[Alert]:
+def _check_loss(facts: WatchFacts, sample: LagSample) -> Iterator[Alert]:
     for p, wanted in sorted(facts.expected.items()):
         first, end = sample.earliest.get(p, wanted), max(sample.high.get(p, wanted), sample.ends.get(p, 0))
         next_one = f"partition {p}: offset {wanted} is next"
@@ -41,7 +41,7 @@ def _lost(facts: WatchFacts, sample: LagSample) -> Iterator[Alert]:
             yield alert("LogDataLost", f"{next_one}, the log ends at {end}: {number(wanted - end)} are gone")
 
 
-def _partitions(facts: WatchFacts, sample: LagSample) -> Iterator[Alert]:
+def _check_partitions(facts: WatchFacts, sample: LagSample) -> Iterator[Alert]:
     """Yield that partitions came which some epoch of late did not know."""
     known = (record.end for record in (*facts.recent(), *facts.records[-1:]))
     new = sorted({p for end in known for p in sample.ends if p not in end})
@@ -50,20 +50,20 @@ def _partitions(facts: WatchFacts, sample: LagSample) -> Iterator[Alert]:
         yield alert("PartitionsChanged", f"new: {named}; the topic has {len(sample.ends)} partitions now")
 
 
-def _open(facts: WatchFacts, sample: LagSample) -> Iterator[Alert]:
+def _check_open_transactions(facts: WatchFacts, sample: LagSample) -> Iterator[Alert]:
     """Yield which partition a transaction holds: by the driver's own count, or by our looks."""
     for p, high in sorted(sample.high.items()):
         stable = sample.ends.get(p, high)
         if stable >= high:
             continue
         since = facts.driver.open_since.get(str(p)) if facts.driver.alive else None
-        held = max(lasting(facts.driver, since, facts.at), _held_seconds(facts, p))
+        held = max(lasting(facts.driver, since, facts.at), _measure_open_seconds(facts, p))
         if held > facts.limits.open_seconds:
             behind = f"{number(high - stable)} offsets wait behind an open transaction"
             yield alert("OpenTransactionHoldsLog", f"partition {p} stands at {stable} for {duration(held)}: {behind}")
 
 
-def _held_seconds(facts: WatchFacts, partition: int) -> float:
+def _measure_open_seconds(facts: WatchFacts, partition: int) -> float:
     """Return for how long our own looks have shown the same last stable offset below the end."""
     newest = facts.samples[-1]
     since = newest.at
@@ -75,10 +75,10 @@ def _held_seconds(facts: WatchFacts, partition: int) -> float:
     return (newest.at - since).total_seconds()
 
 
-def _headroom(facts: WatchFacts, sample: LagSample) -> Iterator[Alert]:
+def _check_headroom(facts: WatchFacts, sample: LagSample) -> Iterator[Alert]:
     """Yield how long retention needs to what is to be read next, where that is too short."""
     needed = OUTAGES * timedelta(seconds=facts.limits.outage_seconds) + (facts.replay or timedelta())
-    left = {p: _left(facts, sample, p) for p in sample.ends}
+    left = {p: _estimate_time_left(facts, sample, p) for p in sample.ends}
     known: Mapping[int, timedelta] = {p: found for p, found in left.items() if found is not None}
     if not known:
         return
@@ -89,7 +89,7 @@ def _headroom(facts: WatchFacts, sample: LagSample) -> Iterator[Alert]:
         yield alert("RetentionHeadroomLow", f"partition {p}: {room} until unread records go, {wanted} are needed")
 
 
-def _left(facts: WatchFacts, sample: LagSample, partition: int) -> timedelta | None:
+def _estimate_time_left(facts: WatchFacts, sample: LagSample, partition: int) -> timedelta | None:
     """Return the time until the first unread record goes: by age, or by the pace at which the log's start moves."""
     found = []
     if facts.retention is not None:

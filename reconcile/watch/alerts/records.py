@@ -14,12 +14,12 @@ EPOCHS_IN_A_ROW = 10
 
 def of_records(facts: WatchFacts) -> Iterator[Alert]:
     """Yield the alerts on the records of the newest epochs."""
-    yield from _shares(facts)
-    yield from _schema(facts)
-    yield from _one_key(facts)
+    yield from _check_shares(facts)
+    yield from _check_schema(facts)
+    yield from _check_one_key(facts)
 
 
-def _shares(facts: WatchFacts) -> Iterator[Alert]:
+def _check_shares(facts: WatchFacts) -> Iterator[Alert]:
     counts: Counter[str] = Counter()
     records = 0
     for record in facts.recent():
@@ -38,13 +38,13 @@ def _shares(facts: WatchFacts) -> Iterator[Alert]:
             yield alert(name, f"{seen}, the policy allows {share(limit)}")
 
 
-def _schema(facts: WatchFacts) -> Iterator[Alert]:
+def _check_schema(facts: WatchFacts) -> Iterator[Alert]:
     if facts.unfit:
         found = (f"{one.what}, first at partition {one.partition}, offset {one.offset}" for one in facts.unfit)
         yield alert("SchemaChanged", "; ".join(found))
 
 
-def _one_key(facts: WatchFacts) -> Iterator[Alert]:
+def _check_one_key(facts: WatchFacts) -> Iterator[Alert]:
     """Yield that one key had most of the accepted records of each of the newest large epochs."""
     limits = facts.limits
     large = [r for r in facts.records if r.counts.get(Class.ACCEPTED, 0) >= limits.one_key_records]

@@ -13,14 +13,14 @@ def of_results(facts: WatchFacts) -> Iterator[Alert]:
     """Yield the alerts on what was computed, and on where it lies."""
     for trouble in facts.troubles:
         yield alert(trouble.runbook, trouble.text)
-    yield from _batch(facts)
-    yield from _verdict(facts)
-    yield from _pins(facts)
-    yield from _disk(facts)
-    yield from _growth(facts)
+    yield from _check_batch(facts)
+    yield from _check_verdict(facts)
+    yield from _check_pins(facts)
+    yield from _check_disk(facts)
+    yield from _check_growth(facts)
 
 
-def _batch(facts: WatchFacts) -> Iterator[Alert]:
+def _check_batch(facts: WatchFacts) -> Iterator[Alert]:
     if facts.batch is None:
         return
     age = facts.at - facts.batch.newest
@@ -29,7 +29,7 @@ def _batch(facts: WatchFacts) -> Iterator[Alert]:
         yield alert("BatchNotFresh", f"no batch run for {duration(age.total_seconds())}, its schedule is {every}")
 
 
-def _verdict(facts: WatchFacts) -> Iterator[Alert]:
+def _check_verdict(facts: WatchFacts) -> Iterator[Alert]:
     if facts.verdict is None:
         return
     age = facts.at - facts.verdict.newest
@@ -39,7 +39,7 @@ def _verdict(facts: WatchFacts) -> Iterator[Alert]:
         yield alert("ReconcilerNotRunning", text)
 
 
-def _pins(facts: WatchFacts) -> Iterator[Alert]:
+def _check_pins(facts: WatchFacts) -> Iterator[Alert]:
     for pin in facts.pins:
         if pin.files_until is not None and pin.files_until < pin.expires_at:
             until = f"{pin.files_until:%Y-%m-%d %H:%M}"
@@ -47,7 +47,7 @@ def _pins(facts: WatchFacts) -> Iterator[Alert]:
             yield alert("PinnedVersionAtRisk", text)
 
 
-def _disk(facts: WatchFacts) -> Iterator[Alert]:
+def _check_disk(facts: WatchFacts) -> Iterator[Alert]:
     wanted = max(facts.grown, facts.limits.free_bytes)
     for place, free in facts.free.items():
         if free < wanted:
@@ -55,7 +55,7 @@ def _disk(facts: WatchFacts) -> Iterator[Alert]:
             yield alert("DiskHeadroomLow", text)
 
 
-def _growth(facts: WatchFacts) -> Iterator[Alert]:
+def _check_growth(facts: WatchFacts) -> Iterator[Alert]:
     """Yield that the epoch log grows much faster than it used to: new keys, smaller windows, rows of single records."""
     found, limits = facts.growth, facts.limits
     if found is None or found.hours < limits.growth_hours:

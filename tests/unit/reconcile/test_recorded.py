@@ -149,4 +149,4 @@ def test_a_window_is_judged_by_whole_comparisons_that_do_not_leave_it_out(
 ) -> None:
     (line,) = records.lines([row(5, **changes)])
 
-    assert line.judged(parse_micros("2026-01-01T03:00:00Z")) is expected
+    assert line.has_judged(parse_micros("2026-01-01T03:00:00Z")) is expected

@@ -70,7 +70,7 @@ def test_late_share_of_nothing_is_zero() -> None:
 def test_a_broken_seal_is_not_comparable_and_names_its_runbook() -> None:
     seal = Seal(holds=False, breaches=(SealBreach(code="history", message="torn.", runbook="EpochHistoryBroken"),))
 
-    decision = verdict.broken(seal, POLICY)
+    decision = verdict.decide_broken_seal(seal, POLICY)
 
     assert (decision.verdict, decision.exit_code, decision.runbook) == (
         Verdict.NOT_COMPARABLE,

@@ -7,7 +7,7 @@ import pytest
 
 from cutover.driver_state import DriverState
 from cutover.lake.epochs.epoch_log import EpochRecord
-from reconcile.watch.lag import Lag, LagSample, Limits, Time, judge, judge_time, partitions, unread
+from reconcile.watch.lag import Lag, LagSample, Limits, Time, count_unread, judge, judge_time, partitions
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 RUNNING = DriverState(alive=True, state="RUNNING")
@@ -74,7 +74,7 @@ def test_stream_gets_one_word(samples: list[LagSample], expected: Lag) -> None:
 
 
 def test_new_partition_counts_from_its_first_offset() -> None:
-    assert unread(sample({0: 50}, {0: 50, 1: 12})) == 12
+    assert count_unread(sample({0: 50}, {0: 50, 1: 12})) == 12
 
 
 def test_partition_without_unread_records_is_ok_in_a_stalled_stream() -> None:
