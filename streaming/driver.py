@@ -67,7 +67,7 @@ def run(
     clock, place = clock or SystemClock(), folder(settings, pipeline.name)
     with only_driver(place, pipeline.name):
         (place / "stop").unlink(missing_ok=True)
-        beat = _started(settings, place, clock)
+        beat = _start_heartbeat(settings, place, clock)
         try:
             context = DriverContext(
                 settings=settings,
@@ -87,7 +87,7 @@ def run(
     return code
 
 
-def _started(settings: Settings, place: Path, clock: Clock) -> HeartbeatWriter:
+def _start_heartbeat(settings: Settings, place: Path, clock: Clock) -> HeartbeatWriter:
     """Say who drives, and begin to beat."""
     first = first_beat(new_run_id(), clock)
     beat = HeartbeatWriter(place / "heartbeat.json", first, seconds=settings.stream.heartbeat_seconds, clock=clock)

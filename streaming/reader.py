@@ -64,7 +64,7 @@ def _run(
     """Run one query to its end and return why it failed; None if it was asked to end."""
     why: CutoverError | None = None
     try:
-        failure = _watched(context, stream, running)
+        failure = _await_failure(context, stream, running)
         if failure is not None:
             why = explain(failure, context, stream.committer, jvm_gone=query.jvm_gone(session))
             why.__cause__ = None if why is failure else failure
@@ -74,7 +74,7 @@ def _run(
     return why or (stream.failure if isinstance(stream.failure, CutoverError) else None)
 
 
-def _watched(context: DriverContext, stream: MicrobatchEngine, running: "StreamingQuery") -> BaseException | None:
+def _await_failure(context: DriverContext, stream: MicrobatchEngine, running: "StreamingQuery") -> BaseException | None:
     """Watch a query; return what it failed by, if it did."""
     try:
         _watch(context, stream, running)
@@ -120,7 +120,7 @@ def _poll(context: DriverContext, stream: MicrobatchEngine) -> None:
     except LogError as error:
         if error.runbook != "KafkaUnreachable":
             raise
-        stream.health.silent()
+        stream.health.note_silence()
         log.warning("kafka_unreachable", pipeline=context.pipeline.name, waiting_before="look")
 
 
@@ -132,7 +132,7 @@ def _await_broker(context: DriverContext, stream: MicrobatchEngine) -> None:
     """
     stream.failure, ours = None, stream.committer
     while not context.stopping.is_set():
-        stream.health.silent()
+        stream.health.note_silence()
         _heed_stop_file(context)
         try:
             known = same_log.recorded_history(ours.version.uri)
@@ -142,7 +142,7 @@ def _await_broker(context: DriverContext, stream: MicrobatchEngine) -> None:
                 raise
             context.stopping.wait(1.0)
         else:
-            stream.health.answered()
+            stream.health.note_answer()
             stream.position = dict(found.offsets)
             return
 

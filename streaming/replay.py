@@ -38,14 +38,14 @@ def replay(
         DefinitionError: Another number, or another beginning than the replay that is to go on.
         CutoverError: The driver cannot begin or go on.
     """
-    version = _opened(settings, pipeline, number, clock, epoch)
+    version = _open_version(settings, pipeline, number, clock, epoch)
     if driver.run(versions.looking_at(settings, number), pipeline, until="drain", probe=probe) != 0:
         msg = f"Replay of `{pipeline.name}` into stream-{number}: expected to reach the log's end, was asked to stop."
         raise LakeError(msg + f"\nHint: `cutover replay {pipeline.name} --into {number}` goes on from there.")
     return version
 
 
-def _opened(settings: Settings, pipeline: Pipeline, number: int, clock: Clock, epoch: int | None) -> Version:
+def _open_version(settings: Settings, pipeline: Pipeline, number: int, clock: Clock, epoch: int | None) -> Version:
     turn = versions.next_turn(settings, pipeline)
     known = versions.known_versions(settings, pipeline)
     there = next((version for version in known if version.number == number), None)

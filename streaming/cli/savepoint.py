@@ -25,7 +25,9 @@ app = typer.Typer(help="Keep an epoch of a stream under a name, and go back to i
 
 
 @app.callback()
-def chosen(context: typer.Context, pipeline: Annotated[str, typer.Argument(help="Name of a pipeline.")]) -> None:
+def choose_pipeline(
+    context: typer.Context, pipeline: Annotated[str, typer.Argument(help="Name of a pipeline.")]
+) -> None:
     """Keep an epoch of a stream under a name, and go back to it: a fork begins a new version there."""
     settings = load_settings()
     context.obj = (settings, catalogue.get(settings, pipeline))
@@ -71,7 +73,7 @@ def show(context: typer.Context, *, as_json: AsJson = False) -> None:
 def release(context: typer.Context, name: Name) -> None:
     """Let a savepoint go: later folds may merge its epoch."""
     settings, pipeline = _of(context)
-    version, found = _named(settings, pipeline, name)
+    version, found = _find_savepoint(settings, pipeline, name)
     savepoints.release(settings, version, found, now=SystemClock().now())
     typer.echo(f"{pipeline.name}: `{name}` keeps epoch {found.epoch} of stream-{found.version} no longer.")
 
@@ -88,13 +90,13 @@ def go_back(
     if (name is None) == (epoch is None):
         msg = "`cutover savepoint fork`: expected a savepoint's name or --epoch, got "
         raise DefinitionError(msg + ("none of them." if name is None else "both."))
-    wanted = _named(settings, pipeline, str(name))[1].epoch if epoch is None else epoch
+    wanted = _find_savepoint(settings, pipeline, str(name))[1].epoch if epoch is None else epoch
     made = fork.fork(settings, pipeline, wanted, SystemClock())
     typer.echo(f"{pipeline.name}: stream-{made.number} {_begins(made)}.")
     typer.echo(f"`cutover stream {pipeline.name}` goes on there; the version before it stays as it is.")
 
 
-def _named(settings: Settings, pipeline: Pipeline, name: str) -> tuple[Version, Savepoint]:
+def _find_savepoint(settings: Settings, pipeline: Pipeline, name: str) -> tuple[Version, Savepoint]:
     version = versions.current(settings, pipeline)
     kept = () if version is None else savepoints.of(settings, version)
     for savepoint in kept:

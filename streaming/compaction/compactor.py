@@ -37,7 +37,7 @@ class Compactor:
         self._work: threading.Thread | None = None
         self._done: list[MergedGroup] = []
         self._bound: id_expiry.ExpiryBound | None = None  # of the fold under way, where records have ids
-        self.folded_to = folded_to(committer.table)
+        self.folded_to = find_folded_epoch(committer.table)
 
     def step(self) -> None:
         """Commit a fold that is ready, or begin one that is due.
@@ -107,7 +107,7 @@ class Compactor:
             return
         if not self._committer.replace_files(actions, why="fold"):
             return
-        self.folded_to = folded_to(self._committer.table)
+        self.folded_to = find_folded_epoch(self._committer.table)
         before, after = sum(len(d.group) for d in kept), len(kept)
         self._rim.probe("compact.committed", max(d.made.last for d in kept))
         log.info("folded", pipeline=self._rim.pipeline.name, to=self.folded_to, files_before=before, files_after=after)
@@ -133,7 +133,7 @@ def list_files(table: DeltaTable) -> list[File]:
     return [_file(action) for action in delta.actions(table)]
 
 
-def folded_to(table: DeltaTable) -> int | None:
+def find_folded_epoch(table: DeltaTable) -> int | None:
     """Return the newest epoch whose accepted partials are folded; None if none is."""
     merged = [
         f.last for f in list_files(table) if f.kind == "partial" and (at := _SPAN.search(f.path)) and at[1] == "fold"

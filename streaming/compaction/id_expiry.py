@@ -50,7 +50,7 @@ def expired_files(table: DeltaTable, found: Sequence[File], known: ExpiryBound) 
     return [file for file in files if newest.get(file.last, known.minute) < known.minute]
 
 
-def kept_sql(relation: str, schema: pa.Schema, first: int, minute: int | None) -> str:
+def retain_sql(relation: str, schema: pa.Schema, first: int, minute: int | None) -> str:
     """Return the query of what a fold keeps of some files' ids, and of its own mark.
 
     Args:

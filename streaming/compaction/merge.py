@@ -53,11 +53,11 @@ def merge_group(
         if kind == "partial":
             # A fold has no order; without one to keep, rows need not wait for one another in memory.
             connection.execute("SET preserve_insertion_order = false")
-            query = merged_sql(pipeline, schema, "old", epoch=last)
+            query = merge_sql(pipeline, schema, "old", epoch=last)
         elif kind == "held":
             query = newest_held_sql(pipeline, "old")
         elif kind == id_expiry.KIND:
-            query = id_expiry.kept_sql("old", schema, first, forgotten)
+            query = id_expiry.retain_sql("old", schema, first, forgotten)
         else:
             query = "SELECT * FROM old"  # files in the order of their epochs, and so are their rows
         scratch = settings.home.resolve() / "tmp" / "folds"
@@ -77,7 +77,7 @@ def newest_held_sql(pipeline: Pipeline, relation: str) -> str:
     """  # noqa: S608 -- quoted
 
 
-def merged_sql(pipeline: Pipeline, schema: pa.Schema, relation: str, *, epoch: int | None = None) -> str:
+def merge_sql(pipeline: Pipeline, schema: pa.Schema, relation: str, *, epoch: int | None = None) -> str:
     """Return the query that folds the accepted partials of a relation into rows of one epoch, in a schema's columns."""
     own = {*WINDOW, *pipeline.key, *(state.column for state in compiled.states(pipeline)), "_n"}
     constant = {"_epoch": "NULL" if epoch is None else str(int(epoch)), "_class": delta.literal(Class.ACCEPTED.value)}

@@ -30,8 +30,13 @@ def due(
     for kind in ("partial", "ledger", "epoch", "pane", "held", "ids"):
         old = sorted((f for f in files if f.kind == kind and f.last <= newest - keep), key=lambda f: (f.first, f.last))
         pinned = _segments(old, sorted(pins) if kind in MERGED else [])
-        runs = [run for segment in pinned for part in _between_large(segment, most) for run in _grown(part, every)]
-        groups += [group for run in runs for group in _packed(run, most)]
+        runs = [
+            run
+            for segment in pinned
+            for part in _split_at_large_files(segment, most)
+            for run in _find_full_tier(part, every)
+        ]
+        groups += [group for run in runs for group in _pack_groups(run, most)]
     return groups
 
 
@@ -41,7 +46,7 @@ def _segments(files: Sequence[File], pins: Sequence[int]) -> list[list[File]]:
     return [[f for f in files if low < f.first and f.last <= high] for low, high in pairwise(bounds)]
 
 
-def _between_large(segment: Sequence[File], most: int) -> list[list[File]]:
+def _split_at_large_files(segment: Sequence[File], most: int) -> list[list[File]]:
     """Split files at those that are large enough to be left alone."""
     parts: list[list[File]] = [[]]
     for file in segment:
@@ -52,7 +57,7 @@ def _between_large(segment: Sequence[File], most: int) -> list[list[File]]:
     return parts
 
 
-def _packed(run: Sequence[File], most: int) -> list[list[File]]:
+def _pack_groups(run: Sequence[File], most: int) -> list[list[File]]:
     """Cut a run into groups of `most` bytes; a file that is left alone in one waits for neighbours."""
     groups: list[list[File]] = [[]]
     for file in run:
@@ -62,7 +67,7 @@ def _packed(run: Sequence[File], most: int) -> list[list[File]]:
     return [group for group in groups if len(group) > 1]
 
 
-def _grown(segment: Sequence[File], every: int) -> list[list[File]]:
+def _find_full_tier(segment: Sequence[File], every: int) -> list[list[File]]:
     """Return the runs of neighbours that fill a tier, the highest tier that is full."""
     top = max((_tier(f, every) for f in segment), default=0)
     for tier in range(top, -1, -1):

@@ -91,15 +91,15 @@ def one_pass(
         rows, duplicate = duplicates.flag_records(rows, looked.twins)
     watched = columns.observe(rows, seen, _newest(pipeline, tuple(plan.end)))
 
-    def aggregated(*, by_slice: bool) -> "DataFrame":
+    def aggregate_records(*, by_slice: bool) -> "DataFrame":
         told = classify.classify_records(
             watched, pipeline, watermark_micros=plan.watermark, duplicate=duplicate, by_slice=by_slice
         )
         return partials.aggregate_partials(told, pipeline)
 
     return AggregationPass(
-        partials=aggregated(by_slice=False),
-        slices=aggregated(by_slice=True) if slices.are_of(pipeline) else None,
+        partials=aggregate_records(by_slice=False),
+        slices=aggregate_records(by_slice=True) if slices.are_of(pipeline) else None,
         seen=seen,
         looked=looked,
         held=held,

@@ -70,7 +70,7 @@ class Continuity:
         """Read the marks of an epoch while its records are read."""
         return self._beside.submit(self._reader.last, self._ranges(plan))
 
-    def lasted(self, since: LogProof, plan: EpochPlan, marks: Marks) -> bool:
+    def is_from_one_log(self, since: LogProof, plan: EpochPlan, marks: Marks) -> bool:
         """Return whether a plan's records were all read from one log, and its marks too.
 
         Args:

@@ -73,7 +73,7 @@ class DedupState:
             'row_number() OVER (PARTITION BY id, event_time ORDER BY partition, "offset") > 1 AS again FROM given'
         )
         self._connection.unregister("given")
-        seen = self._seen(candidates["event_time"].to_numpy())
+        seen = self._query_seen_ids(candidates["event_time"].to_numpy())
         # Of what is remembered only rows with an id of this epoch go on: the epoch's own side is the small one.
         self._connection.execute(f"CREATE OR REPLACE TEMP TABLE known AS FROM ({seen}) SEMI JOIN looked USING (id)")
         self._connection.execute(
@@ -117,7 +117,7 @@ class DedupState:
         (found,) = self._connection.execute(query).fetchall()[0]
         return int(found)
 
-    def _seen(self, times: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> str:
+    def _query_seen_ids(self, times: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> str:
         """Return the query of what is remembered of the stretches that hold some times, and of what waits."""
         touched = self._stretches.intersection((np.unique(times // self._width) * self._width).tolist())
         names = [*(self._name(start) for start in sorted(touched)), "recent"]

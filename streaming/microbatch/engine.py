@@ -61,13 +61,13 @@ class MicrobatchEngine:
         self.lookups = StreamEnrichment(context.settings, context.pipeline, context.clock)
         self._looked: Mapping[int, int] = {}  # high watermarks at the last look of the main thread
         newest = beginning.record
-        self.time = WatermarkState() if newest is None else known_time(newest)
-        self.panes = None if context.pipeline.trigger is None else self._known_panes(context.pipeline.trigger)
-        self.ids = None if context.pipeline.source.record_id is None else self._known_ids()
+        self.time = WatermarkState() if newest is None else restore_time(newest)
+        self.panes = None if context.pipeline.trigger is None else self._load_panes(context.pipeline.trigger)
+        self.ids = None if context.pipeline.source.record_id is None else self._load_ids()
 
         # A version that does not serve yet says nothing: once it does, its driver sends what the topic lacks.
         silent = context.pipeline.changelog is None or committer.version.beside
-        self.changelog = None if silent else self._known_changelog()
+        self.changelog = None if silent else self._load_changelog()
 
     @property
     def lag(self) -> int:
@@ -129,7 +129,7 @@ class MicrobatchEngine:
         live = [p for p, end in high.items() if end > self._looked.get(p, end)]
         self._looked = high
         newest = {p: at for p, at in client.newest_times(topic).items() if p in live} if live else {}
-        self.health.looked(LogSnapshot(read=read, high=high, stable=stable, newest=newest))
+        self.health.note_look(LogSnapshot(read=read, high=high, stable=stable, newest=newest))
         return ends
 
     def finish(self, *, final: bool) -> None:
@@ -145,7 +145,7 @@ class MicrobatchEngine:
             return 0
         began = time.monotonic()
         self.context.probe("epoch.planned", plan.epoch)
-        taken = self.lookups.taken(batch.sparkSession)
+        taken = self.lookups.take_dimensions(batch.sparkSession)
         read = self._read(batch, plan, taken)
         if read is None:
             return 0
@@ -162,7 +162,7 @@ class MicrobatchEngine:
             dimension_ids=taken.ids,
             windows=delivery.windows_of(gathered, self.committer.version.uri, record.delivery),
         )
-        record = self._judging.noted(
+        record = self._judging.add_settings(
             record, batch, self._session, query.query_name(self.context.pipeline, self.checkpoint)
         )
         if passed.looked is not None:
@@ -186,7 +186,7 @@ class MicrobatchEngine:
             self.context.probe("epoch.aggregated", plan.epoch)
             if not self._same_log():
                 return None
-            if self.continuity.lasted(since, plan, marks.result()):
+            if self.continuity.is_from_one_log(since, plan, marks.result()):
                 return passed, gathered, marks.result()
             log.info("epoch_read_again", pipeline=self.context.pipeline.name, epoch=plan.epoch)
 
@@ -201,7 +201,7 @@ class MicrobatchEngine:
         panes = self._schema.empty_table() if self.panes is None else self._panes(self.panes, gathered, record)
         rows = pa.concat_tables([rows, known, panes])
         delivery.deliver(self.committer, rows, gathered, record, self.context.probe)
-        self._committed(record)
+        self._note_commit(record)
         if self.ids is not None and looked is not None:
             self.ids.remember(looked.new, record.watermark_after)
         if self.changelog is not None:
@@ -222,7 +222,7 @@ class MicrobatchEngine:
         accepted = spill.read_accepted(gathered, pipeline, self.committer.version.uri)
         return pane_rows.to_rows(panes.end_epoch(accepted, passing), pipeline, record.epoch)
 
-    def _known_panes(self, trigger: Trigger) -> PaneOperator:
+    def _load_panes(self, trigger: Trigger) -> PaneOperator:
         """Return the windows that can still fire, from the epoch log."""
         pipeline, newest = self.context.pipeline, self.committer.newest
         panes = PaneOperator(pipeline, trigger, forgets=self.context.time_policy.closes)
@@ -232,13 +232,13 @@ class MicrobatchEngine:
             panes.go_on(pane_rows.read(self.committer.table, pipeline, trigger, watermark=watermark, is_same=is_same))
         return panes
 
-    def _known_ids(self) -> DedupState:
+    def _load_ids(self) -> DedupState:
         """Return what is remembered of the records that the epoch log has counted."""
         found, newest = DedupState(self.context.settings, self.context.pipeline), self.committer.newest
         found.begin(self.committer.table, None if newest is None else newest.watermark_after)
         return found
 
-    def _known_changelog(self) -> Changelog:
+    def _load_changelog(self) -> Changelog:
         """Return the changelog, with all that the epoch log has."""
         version = self.committer.version
         found = Changelog(self.context.settings, self.context.pipeline, self.context.client, stream=version.app_id)
@@ -364,20 +364,20 @@ class MicrobatchEngine:
             except LogError as error:
                 if error.runbook != "KafkaUnreachable":
                     raise
-                self.health.silent()
+                self.health.note_silence()
                 log.warning("kafka_unreachable", pipeline=self.context.pipeline.name, waiting_before="commit")
                 if self.context.stopping.wait(1.0):
                     return False
             else:
-                self.health.answered()
+                self.health.note_answer()
                 return True
 
-    def _committed(self, record: EpochRecord) -> None:
+    def _note_commit(self, record: EpochRecord) -> None:
         grown = sorted(set(record.end) - set(self.position))
         self.position = dict(record.end)
         self.context.probe("epoch.committed", record.epoch)
         self.context.beat.say(epoch=record.epoch, watermark=format_micros(record.watermark_after), lag=record.lag)
-        self.health.committed()
+        self.health.note_commit()
         if grown:
             log.info("partitions_changed", pipeline=self.context.pipeline.name, new=grown)
         log.info(
@@ -393,6 +393,6 @@ class MicrobatchEngine:
         )
 
 
-def known_time(record: EpochRecord) -> WatermarkState:
+def restore_time(record: EpochRecord) -> WatermarkState:
     """Return what is known of time at a start: idleness is counted anew."""
     return WatermarkState(watermark=record.watermark_after, max_event=dict(record.max_event))

@@ -35,7 +35,7 @@ class StreamEnrichment:
         self._kept: dict[str, tuple[Dimension, Joined]] = {}
         self._looked: float | None = None
 
-    def taken(self, spark: "SparkSession") -> EpochDimensions:
+    def take_dimensions(self, spark: "SparkSession") -> EpochDimensions:
         """Return what the next epoch is joined with.
 
         Raises:

@@ -34,7 +34,9 @@ class DriverSettingsRecorder:
         self._found: InForce | None = None
         self._isolation = ""
 
-    def noted(self, record: EpochRecord, batch: "DataFrame", session: "SparkSession | None", query: str) -> EpochRecord:
+    def add_settings(
+        self, record: EpochRecord, batch: "DataFrame", session: "SparkSession | None", query: str
+    ) -> EpochRecord:
         """Return an epoch's record with the settings that its records were judged by.
 
         Args:

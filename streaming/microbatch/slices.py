@@ -18,7 +18,7 @@ from cutover.engine import queries
 from cutover.lake.tables.schemas import partial_schema
 from cutover.records.classes import Class
 from cutover.settings import Settings
-from streaming.compaction.merge import merged_sql
+from streaming.compaction.merge import merge_sql
 
 MOST = 20
 """Times the limit that rows of windows may be before they are merged."""
@@ -48,13 +48,13 @@ def open_slices(rows: pa.Table, pipeline: Pipeline, settings: Settings) -> pa.Ta
         return None
     with queries.connect(queries.Bounds(memory=settings.stream.fold_memory, home=settings.home)) as connection:
         connection.register("found", rows.filter(is_accepted))
-        merged = merged_sql(pipeline, schema, f"({_opened_sql(window)})")
+        merged = merge_sql(pipeline, schema, f"({_expand_slices_sql(window)})")
         connection.execute(f"CREATE TEMP TABLE merged AS {merged}")
         made = connection.sql(f"SELECT * FROM merged LIMIT {int(limit) + 1}").to_arrow_table()
     return pa.concat_tables([made.cast(schema), rest]) if made.num_rows + rest.num_rows <= limit else None
 
 
-def _opened_sql(window: SlidingWindows) -> str:
+def _expand_slices_sql(window: SlidingWindows) -> str:
     """Return the query of the rows `found`, those of slices once for each of their windows."""
     start = "epoch_us(window_start)"
     into = f"(({start} - {window.offset}) % {window.every} + {window.every}) % {window.every}"

@@ -47,16 +47,16 @@ def gather(
 ) -> EpochPartials:
     """Run the pass; collect its rows, or, beyond `stream.overflow_rows`, let Spark write them into the folder."""
     limit = settings.stream.overflow_rows
-    found = None if passed.slices is None else _sliced(passed.slices, pipeline, plan, settings)
+    found = None if passed.slices is None else _collect_slices(passed.slices, pipeline, plan, settings)
     if found is not None:
         return found
     if aggregate.pairs_bound(pipeline, plan) <= limit:
-        return _collected(passed, pipeline, plan)
+        return _collect_partials(passed, pipeline, plan)
     passed.partials.persist()
     try:
         number, by_class = sums(passed.partials)
         if number <= limit:
-            return _collected(passed, pipeline, plan)
+            return _collect_partials(passed, pipeline, plan)
         log.info("overflow", pipeline=pipeline.name, epoch=plan.epoch, rows=number)
         actions = spill_partials(passed, pipeline, plan, uri, expected=number)
         empty = partial_schema(pipeline).empty_table()
@@ -67,12 +67,14 @@ def gather(
         passed.partials.unpersist()
 
 
-def _collected(passed: AggregationPass, pipeline: Pipeline, plan: EpochPlan) -> EpochPartials:
+def _collect_partials(passed: AggregationPass, pipeline: Pipeline, plan: EpochPlan) -> EpochPartials:
     rows = aggregate.collect_partials(passed.partials, pipeline)
     return EpochPartials(rows=rows, counted=aggregate.count_rows(rows, pipeline, plan), number=rows.num_rows)
 
 
-def _sliced(frame: "DataFrame", pipeline: Pipeline, plan: EpochPlan, settings: Settings) -> EpochPartials | None:
+def _collect_slices(
+    frame: "DataFrame", pipeline: Pipeline, plan: EpochPlan, settings: Settings
+) -> EpochPartials | None:
     """Collect the rows of slices and make those of windows; None: either are more than `stream.overflow_rows`."""
     limit = settings.stream.overflow_rows
     # Records that are late, or do not count, keep a row for each of their windows.

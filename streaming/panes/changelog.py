@@ -100,7 +100,7 @@ class Changelog:
         except KafkaException as error:
             self._producer = None
             if error.args[0].fatal():
-                raise self._fenced(error) from error
+                raise self._make_fence_error(error) from error
             self._behind(error)
         except LogError as error:
             self._producer = None
@@ -143,7 +143,7 @@ class Changelog:
                 producer.poll(0)
                 return
 
-    def _fenced(self, error: KafkaException) -> LogError:
+    def _make_fence_error(self, error: KafkaException) -> LogError:
         msg = f"Changelog `{self._topic}` of {self._pipeline.name}: expected to be its only writer, got: "
         msg += f"{error.args[0].str()}.\nHint: keep one driver for each pipeline; the table has every pane."
         return LogError(msg, runbook="StreamFenced")
@@ -155,14 +155,14 @@ def newest_epoch(client: LogClient, topic: str, stream: str) -> int:
     while end > first:
         start = max(first, end - STEP)
         found = client.read_ranges(topic, {0: (start, end)}, "read_committed")
-        epochs = [epoch for record in found if (epoch := _said(record.value, stream)) is not None]
+        epochs = [epoch for record in found if (epoch := _parse_whole_epoch(record.value, stream)) is not None]
         if epochs:
             return max(epochs)
         end = start
     return -1
 
 
-def _said(value: bytes | None, stream: str) -> int | None:
+def _parse_whole_epoch(value: bytes | None, stream: str) -> int | None:
     """Return the epoch that a record says to be whole; None of any other record."""
     try:
         said = json.loads(value or b"null")

@@ -88,7 +88,9 @@ class PaneOperator:
         after = max(watermark, -FOREVER if passing.after is None else passing.after)
         if passing.settles:
             board.settle(now=passing.now, before=watermark, after=after, epoch_ends=passing.epoch_ends)
-        found = self._resolved(Emission(panes=tuple(board.panes), changed=dict(board.changed), dropped=tuple(dropped)))
+        found = self._fold_emission(
+            Emission(panes=tuple(board.panes), changed=dict(board.changed), dropped=tuple(dropped))
+        )
         found = replace(found, touched=board.touched)
         board.panes.clear()
         board.changed.clear()
@@ -96,13 +98,13 @@ class PaneOperator:
             board.forget(lambda held: held.due is None and values.is_closed(self._pipeline, held.window, after))
         return found
 
-    def _resolved(self, emission: Emission) -> Emission:
+    def _fold_emission(self, emission: Emission) -> Emission:
         """Return it with one partial aggregate in the place of several; the board holds the same."""
         held = [one for one in emission.changed.values() if one is not None]
         shown = [pane.value for pane in (*emission.panes, *(pane for one in held for pane in one.panes))]
         kept = [one.contents for one in held] + [one.contents for one in emission.dropped]
         short = values.folder_of(self._pipeline, [*shown, *kept])
-        changed = {p: None if one is None else _shortened(one, short) for p, one in emission.changed.items()}
+        changed = {p: None if one is None else _fold_held(one, short) for p, one in emission.changed.items()}
         for one in changed.values():
             if one is not None:
                 self._board.rewrite(one)
@@ -113,6 +115,6 @@ class PaneOperator:
         )
 
 
-def _shortened(held: Held, short: Callable[[Contents], Contents]) -> Held:
+def _fold_held(held: Held, short: Callable[[Contents], Contents]) -> Held:
     panes = tuple(replace(pane, value=short(pane.value)) for pane in held.panes)
     return replace(held, contents=short(held.contents), panes=panes)

@@ -37,12 +37,16 @@ Shown = Mapping[tuple[Key, Interval, int], Pane]  # by key, window and index
 
 def to_rows(emission: Emission, pipeline: Pipeline, epoch: int) -> pa.Table:
     """Return an emission as rows of the epoch log."""
-    rows = [*_panes(emission, pipeline), *_held(emission, pipeline), *_dropped(emission, pipeline)]
+    rows = [
+        *_make_pane_rows(emission, pipeline),
+        *_make_held_rows(emission, pipeline),
+        *_make_dropped_rows(emission, pipeline),
+    ]
     schema = epoch_log_schema(pipeline)
     return pa.Table.from_pylist([{**row, "_epoch": epoch} for row in rows], schema=schema)
 
 
-def _panes(emission: Emission, pipeline: Pipeline) -> Iterator[Row]:
+def _make_pane_rows(emission: Emission, pipeline: Pipeline) -> Iterator[Row]:
     for order, pane in enumerate(emission.panes):
         (value,) = pane.value
         about = {
@@ -54,7 +58,7 @@ def _panes(emission: Emission, pipeline: Pipeline) -> Iterator[Row]:
         yield _row("pane", pane.kind, pane.window, pane.key, pipeline) | _value(value, pipeline) | _record(about)
 
 
-def _held(emission: Emission, pipeline: Pipeline) -> Iterator[Row]:
+def _make_held_rows(emission: Emission, pipeline: Pipeline) -> Iterator[Row]:
     for (key, window), held in emission.changed.items():
         if held is None:
             yield _row("held", "gone", window, key, pipeline)
@@ -73,7 +77,7 @@ def _held(emission: Emission, pipeline: Pipeline) -> Iterator[Row]:
         yield _row("held", "held", window, key, pipeline) | value | _record(about)
 
 
-def _dropped(emission: Emission, pipeline: Pipeline) -> Iterator[Row]:
+def _make_dropped_rows(emission: Emission, pipeline: Pipeline) -> Iterator[Row]:
     for arrival in emission.dropped:
         row = _row("pane", "dropped", arrival.window, arrival.key, pipeline)
         yield row | _value(arrival.contents[0], pipeline)
@@ -149,10 +153,10 @@ def read(
         delta.bind(connection, "log", table, kinds=_kinds(pipeline, is_same=is_same))
         with delta.naming(table):
             rows = connection.sql(_newest(pipeline, watermark)).to_arrow_table()
-            shown = _shown(connection, pipeline, rows)
+            shown = _read_shown_panes(connection, pipeline, rows)
             if is_same:
-                return RestoredWindows(held=tuple(_recalled(rows, pipeline, trigger, shown)))
-            held = tuple(_begun(rows, pipeline, trigger, shown))
+                return RestoredWindows(held=tuple(_restore_windows(rows, pipeline, trigger, shown)))
+            held = tuple(_restart_windows(rows, pipeline, trigger, shown))
             return RestoredWindows(held=held, backlog=tuple(_backlog(connection, pipeline, watermark)))
 
 
@@ -170,7 +174,7 @@ def _newest(pipeline: Pipeline, watermark: int | None) -> str:
     return f"SELECT * FROM ({newest}) WHERE _class = 'held' AND NOT ({over})"  # noqa: S608 -- quoted
 
 
-def _shown(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, held: pa.Table) -> Shown:
+def _read_shown_panes(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, held: pa.Table) -> Shown:
     """Return the panes that a retraction may have to take back; none where there are no retractions."""
     if pipeline.accumulation is not Accumulation.RETRACTING:
         return {}
@@ -189,7 +193,7 @@ def _read(rows: pa.Table, pipeline: Pipeline) -> Iterator[tuple[Interval, Key, P
     return zip(*places, values.partials(rows, pipeline), about, strict=True)
 
 
-def _recalled(rows: pa.Table, pipeline: Pipeline, trigger: Trigger, shown: Shown) -> Iterator[Held]:
+def _restore_windows(rows: pa.Table, pipeline: Pipeline, trigger: Trigger, shown: Shown) -> Iterator[Held]:
     for window, key, partial, about in _read(rows, pipeline):
         yield Held(
             window=window,
@@ -203,7 +207,7 @@ def _recalled(rows: pa.Table, pipeline: Pipeline, trigger: Trigger, shown: Shown
         )
 
 
-def _begun(rows: pa.Table, pipeline: Pipeline, trigger: Trigger, shown: Shown) -> Iterator[Held]:
+def _restart_windows(rows: pa.Table, pipeline: Pipeline, trigger: Trigger, shown: Shown) -> Iterator[Held]:
     """Return the same windows with a trigger that begins; a pane of a part is nothing that could be taken back."""
     for window, key, _, about in _read(rows, pipeline):
         parts = about["accumulation"] == Accumulation.DISCARDING.value

@@ -85,11 +85,11 @@ def merge_arrivals(found: Iterable[Arrival], pipeline: Pipeline) -> list[Arrival
     by_key: dict[Key, list[Arrival]] = {}
     for one in found:
         by_key.setdefault(one.key, []).append(one)
-    whole = [joined for several in by_key.values() for joined in _joined(several, touches)]
+    whole = [joined for several in by_key.values() for joined in _merge_sessions(several, touches)]
     return sorted(whole, key=lambda one: in_order(one.window, one.key))
 
 
-def _joined(several: list[Arrival], touches: Callable[[Interval, Interval], bool]) -> list[Arrival]:
+def _merge_sessions(several: list[Arrival], touches: Callable[[Interval, Interval], bool]) -> list[Arrival]:
     found: list[Arrival] = []
     for one in sorted(several, key=lambda arrival: arrival.window):
         if found and touches(found[-1].window, one.window):

@@ -36,11 +36,11 @@ def ensure(settings: Settings, pipeline: Pipeline) -> Heartbeat:
         log.info("driver_attached", pipeline=pipeline.name, pid=living.pid, epoch=living.epoch)
         return living
     process = _start(settings, pipeline.name)
-    found = _wait(lambda: _own(settings, pipeline.name, process), START_SECONDS)
+    found = _wait(lambda: _read_own_heartbeat(settings, pipeline.name, process), START_SECONDS)
     if found is None or not found.alive:
         found = alive(settings, pipeline.name) or found  # somebody else's was faster, and ours gave way
     if found is None or not found.alive:
-        raise _stillborn(settings, pipeline.name, found)
+        raise _make_start_error(settings, pipeline.name, found)
     log.info("driver_started", pipeline=pipeline.name, pid=found.pid)
     return found
 
@@ -100,19 +100,19 @@ def _start(settings: Settings, name: str) -> psutil.Popen:
         )
 
 
-def _own(settings: Settings, name: str, process: psutil.Popen) -> Heartbeat | None:
+def _read_own_heartbeat(settings: Settings, name: str, process: psutil.Popen) -> Heartbeat | None:
     """Return the heartbeat of the process we started, once it says more than STARTING or has ended."""
     last = heartbeat.read(settings, name)
     if last is None or last.pid != process.pid:
-        return _dead(process) if process.poll() is not None else None
+        return _make_dead_heartbeat(process) if process.poll() is not None else None
     return last if last.state != "STARTING" or process.poll() is not None else None
 
 
-def _dead(process: psutil.Popen) -> Heartbeat:
+def _make_dead_heartbeat(process: psutil.Popen) -> Heartbeat:
     return Heartbeat(pid=process.pid, boot="", started=0.0, run_id="", at="", state="FAILED", exit_code=process.poll())
 
 
-def _stillborn(settings: Settings, name: str, found: Heartbeat | None) -> LakeError:
+def _make_start_error(settings: Settings, name: str, found: Heartbeat | None) -> LakeError:
     said = found.error if found is not None and found.error else _last_line(log_file(settings, name))
     runbook = (found.runbook if found is not None else None) or "StreamNotRunning"
     return LakeError(f"Stream of {name}: the driver did not start: {said}\nHint: see its log file.", runbook=runbook)

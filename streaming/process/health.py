@@ -30,30 +30,30 @@ class Health:
         """Return whether no broker answered at the last try."""
         return self._beat.now.silent_since is not None
 
-    def silent(self) -> None:
+    def note_silence(self) -> None:
         """Note that no broker answers."""
         self._beat.say(silent_since=self._beat.now.silent_since or self._now())
 
-    def answered(self) -> None:
+    def note_answer(self) -> None:
         """Note that a broker answers."""
         if self.is_silent:
             self._beat.say(silent_since=None)
 
-    def committed(self) -> None:
+    def note_commit(self) -> None:
         """Note a commit: what is unread now is unread since now."""
         self._beat.say(unread_since=None)
 
-    def looked(self, look: LogSnapshot) -> None:
+    def note_look(self, look: LogSnapshot) -> None:
         """Note what a look has shown."""
-        self.answered()
+        self.note_answer()
         behind = any(end > look.read.get(p, 0) for p, end in (look.stable or look.high).items())
         self._beat.say(
             unread_since=(self._beat.now.unread_since or self._now()) if behind else None,
-            open_since=self._held(look),
+            open_since=self._track_open_partitions(look),
             skew=self._skew(look) or self._beat.now.skew,
         )
 
-    def _held(self, look: LogSnapshot) -> dict[str, str]:
+    def _track_open_partitions(self, look: LogSnapshot) -> dict[str, str]:
         """Return since when each partition's last stable offset stands still below its end."""
         held = {p: stable for p, stable in look.stable.items() if stable < look.high.get(p, 0)}
         before = self._open

@@ -23,7 +23,7 @@ def only_driver(folder: Path, pipeline: str) -> Iterator[None]:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise _taken(handle, pipeline) from None
+            raise _make_taken_error(handle, pipeline) from None
         with _writable(folder):
             os.ftruncate(handle, 0)
             os.pwrite(handle, str(os.getpid()).encode(), 0)
@@ -42,7 +42,7 @@ def _writable(folder: Path) -> Iterator[None]:
         raise LakeError(msg + "\nHint: make room and start again.", runbook="DiskHeadroomLow") from error
 
 
-def _taken(handle: int, pipeline: str) -> LakeError:
+def _make_taken_error(handle: int, pipeline: str) -> LakeError:
     holder = os.pread(handle, 32, 0).decode() or "unknown"
     msg = (
         f"Stream of {pipeline}: expected no driver in this installation, got one with pid {holder}.\n"

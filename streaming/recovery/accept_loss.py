@@ -84,9 +84,9 @@ def _decide(settings: Settings, pipeline: Pipeline, *, why: str, clock: Clock) -
     turn = control_tables.next_turn(settings, "losses", pipeline.name)
     version = versions.current(settings, pipeline)
     if version is None:
-        raise _nothing(pipeline, "no stream has begun under this definition")
+        raise _make_nothing_error(pipeline, "no stream has begun under this definition")
     case = _case(settings, pipeline, version, clock)
-    kind, lost = _judged(case)
+    kind, lost = _judge_case(case)
     number = version.number if kind == "gap" else versions.known_versions(settings, pipeline)[-1].number + 1
     epoch = 0 if kind == "anew" or case.record is None else case.record.epoch + 1
     half = [
@@ -131,7 +131,7 @@ def _case(settings: Settings, pipeline: Pipeline, version: Version, clock: Clock
     trouble = broken or _refusal(pipeline, client, record, accepted, known)
     if trouble is None:
         epoch = 0 if record is None else record.epoch + 1
-        raise _nothing(pipeline, f"table and log hold what comes next, epoch {epoch}")
+        raise _make_nothing_error(pipeline, f"table and log hold what comes next, epoch {epoch}")
     at, log_now = clock.now(), _log_now(pipeline, client, trouble, clock.now())
     return _Case(
         pipeline=pipeline,
@@ -141,7 +141,7 @@ def _case(settings: Settings, pipeline: Pipeline, version: Version, clock: Clock
         trouble=trouble,
         log=log_now,
         at=at,
-        written=_written(pipeline, client, version, log_now, None if broken else record),
+        written=_find_rewritten(pipeline, client, version, log_now, None if broken else record),
     )
 
 
@@ -154,7 +154,7 @@ def _newest(settings: Settings, pipeline: Pipeline, version: Version) -> tuple[E
     except LakeError as error:
         if error.runbook not in _BROKEN:
             raise
-        return _rescued(version), error
+        return _rescue_record(version), error
     return record, None
 
 
@@ -168,7 +168,7 @@ def _read_whole(settings: Settings, table: DeltaTable) -> None:
         raise LakeError(msg, runbook="TableUnreadable") from error
 
 
-def _rescued(version: Version) -> EpochRecord | None:
+def _rescue_record(version: Version) -> EpochRecord | None:
     """Return the newest record that a broken table still shows: it names the log that was read."""
     try:
         return EpochLog(version.uri).newest()
@@ -176,7 +176,7 @@ def _rescued(version: Version) -> EpochRecord | None:
         return None
 
 
-def _written(
+def _find_rewritten(
     pipeline: Pipeline, client: LogClient, version: Version, now: LogState, record: EpochRecord | None
 ) -> RewrittenLog:
     """Return what a log holds otherwise than it was read; nothing where no table says what was read from it."""
@@ -238,14 +238,14 @@ def _log_now(pipeline: Pipeline, client: LogClient, trouble: CutoverError, at: d
     )
 
 
-def _judged(case: _Case) -> tuple[Kind, tuple[LossExtent, ...]]:
+def _judge_case(case: _Case) -> tuple[Kind, tuple[LossExtent, ...]]:
     """Return whether the version goes on or a new one has to begin, and what is lost by it.
 
     Raises:
         CutoverError: The trouble itself, if it is not one that a recorded step gets over.
     """
     pipeline, log = case.pipeline, case.log
-    expected = start_offsets.expected_log(case.record, case.accepted)
+    expected = start_offsets.find_expected_log(case.record, case.accepted)
     if expected not in {None, log.topic_id}:
         _refuse_half(pipeline)
         unread = offset_gaps.next_offsets(case.record, case.accepted, str(expected)) or dict.fromkeys(log.earliest, 0)
@@ -259,7 +259,7 @@ def _judged(case: _Case) -> tuple[Kind, tuple[LossExtent, ...]]:
     if not gone:
         raise case.trouble
     if case.record is not None and case.record.final:
-        raise _nothing(pipeline, f"stream-{case.version.number} is sealed and reads no further")
+        raise _make_nothing_error(pipeline, f"stream-{case.version.number} is sealed and reads no further")
     return "gap", loss_extent.behind(pipeline, case.record, gone, log)
 
 
@@ -299,6 +299,6 @@ def _row(case: _Case, kind: Kind, onward: tuple[int, int], lost: LossExtent, why
     )
 
 
-def _nothing(pipeline: Pipeline, found: str) -> LogError:
+def _make_nothing_error(pipeline: Pipeline, found: str) -> LogError:
     msg = f"Stream of {pipeline.name}: expected a loss to accept, got none: {found}."
     return LogError(msg + f"\nHint: `cutover stream {pipeline.name}` goes on; nothing was recorded.")

@@ -112,7 +112,7 @@ def fill(settings: Settings, pipeline: Pipeline, version: Version) -> None:
     table = delta.ensure(version.uri, schema, partition_by=["_kind"], configuration=delta.SHORT_LOG)
     with queries.connect(queries.reading(settings)) as connection:
         delta.bind(connection, "source", log_of_source.table)
-        made = list(_copied(connection, version.uri, schema, record))
+        made = list(_copy_rows(connection, version.uri, schema, record))
     commits.transact(
         table,
         made,
@@ -127,7 +127,7 @@ def fill(settings: Settings, pipeline: Pipeline, version: Version) -> None:
     high_water.keep(version, record, int(filled.version()))
 
 
-def _copied(
+def _copy_rows(
     connection: duckdb.DuckDBPyConnection, uri: str, schema: pa.Schema, record: EpochRecord
 ) -> Iterator[AddAction]:
     """Write the rows of `source` up to an epoch, a file a kind; together they weigh what the epoch's record says."""

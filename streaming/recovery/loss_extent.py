@@ -27,7 +27,7 @@ class LogState:
     first_times: Mapping[int, int]  # log timestamp of the first record left, microseconds; absent: none is left
     now: int  # microseconds: nothing lost is younger
 
-    def bound(self, partition: int) -> int:
+    def bound_log_time(self, partition: int) -> int:
         """Return a time that is not before the log timestamp of any record lost before the first one left."""
         return self.first_times.get(partition, self.now)
 
@@ -70,7 +70,7 @@ def behind(
             partition=hole.partition,
             first=hole.expected,
             next=log.earliest[hole.partition],
-            windows=windows(pipeline, watermark, log.bound(hole.partition)),
+            windows=windows(pipeline, watermark, log.bound_log_time(hole.partition)),
         )
         for hole in holes
     )
@@ -155,5 +155,5 @@ def windows(pipeline: Pipeline, watermark: int | None, newest_log_time: int) -> 
 
 def _before(pipeline: Pipeline, log: LogState) -> Iterator[LossExtent]:
     for partition, offset in sorted(log.earliest.items()):
-        touched = windows(pipeline, None, log.bound(partition)) if offset else None
+        touched = windows(pipeline, None, log.bound_log_time(partition)) if offset else None
         yield LossExtent(topic_id=log.topic_id, partition=partition, first=0, next=offset, windows=touched)

@@ -102,7 +102,7 @@ def _send(settings: Settings, setting: Setting, topic: str) -> None:
     """Write the rows in the order in which they arrive; log timestamps are such that no row is from the future."""
     refused: list[KafkaError] = []
 
-    def delivered(error: KafkaError | None, _: Message) -> None:
+    def note_delivery(error: KafkaError | None, _: Message) -> None:
         if error is not None:
             refused.append(error)
 
@@ -110,7 +110,7 @@ def _send(settings: Settings, setting: Setting, topic: str) -> None:
     producer = Producer({**options.librdkafka(settings.kafka, bootstrap), "enable.idempotence": True, "log_level": 0})
     for number, row in enumerate(arriving(setting)):
         at, value = max(0, -(-row.event_time // 1000)), scenario.record_of(setting, row)
-        producer.produce(topic, value, partition=0, timestamp=at, on_delivery=delivered)
+        producer.produce(topic, value, partition=0, timestamp=at, on_delivery=note_delivery)
         if number % BUFFERED == BUFFERED - 1:
             producer.flush(FLUSH_SECONDS)
     left = producer.flush(FLUSH_SECONDS)

@@ -67,7 +67,7 @@ def outcome_of(setting: Setting, pipeline: Pipeline, log: EpochLog) -> Outcome:
     waiting = [Waiting(window=window, key=_key(key), rows=rows) for window, key, rows in story.held if rows]
     return Outcome(
         panes=tuple(_pane(setting, pane) for pane in story.panes),
-        dropped=_dropped(setting, log, story),
+        dropped=_collect_dropped(setting, log, story),
         waiting=tuple(sorted(waiting, key=lambda one: in_order(one.window, one.key))),
     )
 
@@ -84,11 +84,11 @@ def _refuse_lost(setting: Setting, log: EpochLog) -> None:
 
 
 def _pane(setting: Setting, pane: Pane) -> Pane:
-    value = _finished(setting.measure, pane.value[0])
+    value = _finish_measure(setting.measure, pane.value[0])
     return replace(pane, key=_key(pane.key), value=value)
 
 
-def _dropped(setting: Setting, log: EpochLog, story: pane_rows.PaneHistory) -> tuple[Dropped, ...]:
+def _collect_dropped(setting: Setting, log: EpochLog, story: pane_rows.PaneHistory) -> tuple[Dropped, ...]:
     rows, began = arriving(setting), {record.epoch: record.start.get(0, 0) for record in log.records()}
     ended = [(began[epoch], window, DropReason.TRIGGER_ENDED) for epoch, window in story.dropped]
     late = [(offset, window, DropReason.TOO_LATE) for offset, window in _late(log)]
@@ -110,7 +110,7 @@ def _measure(measure: Measure) -> Measure:
     return measure if isinstance(measure, Count) else replace(measure, expression="value")
 
 
-def _finished(measure: Measure, partial: Partial) -> object:
+def _finish_measure(measure: Measure, partial: Partial) -> object:
     return finish(measure, partial.states if isinstance(measure, Avg) else partial.states[0])
 
 

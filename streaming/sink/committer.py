@@ -140,7 +140,7 @@ class Committer:
         table = self._load()
         shown = fencing.check(table, self.version)
         if shown != self.newest:
-            raise self._fenced(-1 if shown is None else shown.epoch, shown, table)
+            raise self._make_fence_error(-1 if shown is None else shown.epoch, shown, table)
         self.table, self._since_load = table, 0
         self._adopt()
 
@@ -183,7 +183,7 @@ class Committer:
                     break
                 self.conflicts += 1
                 if not left:
-                    raise self._refused(record, error) from error
+                    raise self._make_refusal_error(record, error) from error
         self.conflicts -= record.conflicts
         self._refuse_overtaken(record.epoch)
 
@@ -205,9 +205,9 @@ class Committer:
             self.table, self.newest = table, shown
             return True
         if shown != self.newest:
-            raise self._fenced(record.epoch, shown, table) from error
+            raise self._make_fence_error(record.epoch, shown, table) from error
         if not isinstance(error, CommitFailedError):
-            raise self._unwritable(record, error) from error
+            raise self._make_unwritable_error(record, error) from error
         # Refused, and yet no epoch is new: somebody rewrote files by hand. That is no fence.
         log.warning("commit_conflict", pipeline=self.version.pipeline, epoch=record.epoch, error=str(error))
         self.table = table
@@ -225,7 +225,7 @@ class Committer:
         newest = -1 if self.newest is None else self.newest.epoch
         found = delta.transaction(self.table, self.version.app_id)
         if (-1 if found is None else found) != newest:
-            raise self._fenced(epoch, None, self.table)
+            raise self._make_fence_error(epoch, None, self.table)
 
     def _properties(self, epoch: int, metadata: str, *, retries: int | None = None) -> CommitProperties:
         return CommitProperties(
@@ -237,9 +237,9 @@ class Committer:
     def _load(self) -> DeltaTable:
         return open_log(self.version.uri)
 
-    def _fenced(self, epoch: int, shown: EpochRecord | None, table: DeltaTable) -> LakeError:
+    def _make_fence_error(self, epoch: int, shown: EpochRecord | None, table: DeltaTable) -> LakeError:
         if self.newest is not None and (shown is None or shown.epoch < self.newest.epoch):
-            return self._went_back(shown)
+            return self._make_rollback_error(shown)
         other = None
         with contextlib.suppress(LakeError):
             other = fencing.newest(table)
@@ -252,7 +252,7 @@ class Committer:
         )
         return LakeError(msg, runbook="StreamFenced")
 
-    def _refused(self, record: EpochRecord, error: Exception) -> LakeError:
+    def _make_refusal_error(self, record: EpochRecord, error: Exception) -> LakeError:
         msg = (
             f"Epoch log of {self.version.pipeline}: epoch {record.epoch} was refused {ATTEMPTS} times, since other "
             f"writers rewrote files meanwhile: {str(error).splitlines()[0]}.\n"
@@ -260,7 +260,7 @@ class Committer:
         )
         return LakeError(msg, runbook="CommitConflictRateHigh")
 
-    def _went_back(self, shown: EpochRecord | None) -> LakeError:
+    def _make_rollback_error(self, shown: EpochRecord | None) -> LakeError:
         found = "none" if shown is None else str(shown.epoch)
         msg = (
             f"Epoch log of {self.version.pipeline}: this driver committed epoch {self.newest and self.newest.epoch}, "
@@ -269,7 +269,7 @@ class Committer:
         )
         return LakeError(msg, runbook="EpochHistoryBroken")
 
-    def _unwritable(self, record: EpochRecord, error: Exception) -> LakeError:
+    def _make_unwritable_error(self, record: EpochRecord, error: Exception) -> LakeError:
         msg = (
             f"Epoch log of {self.version.pipeline}: epoch {record.epoch} cannot be written to {self.version.uri}: "
             f"{str(error).splitlines()[0]}.\nHint: nothing was committed; mend the storage and start again."

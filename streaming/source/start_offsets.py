@@ -39,9 +39,9 @@ def refuse_unsafe(settings: Settings, pipeline: Pipeline) -> None:
     spark.configuration(settings)
     for name in ("overflow_rows", "fold_every", "reload_every"):
         if getattr(settings.stream, name) < 1:
-            raise _unsafe("stream." + name, str(getattr(settings.stream, name)))
+            raise _make_unsafe_error("stream." + name, str(getattr(settings.stream, name)))
     if pipeline.max_rows_per_epoch < 1:
-        raise _unsafe(pipeline.name + ".max_rows_per_epoch", str(pipeline.max_rows_per_epoch))
+        raise _make_unsafe_error(pipeline.name + ".max_rows_per_epoch", str(pipeline.max_rows_per_epoch))
 
 
 def begin(
@@ -65,8 +65,8 @@ def begin(
             records than those that were read.
     """
     topic = log_of(pipeline)
-    expected = expected_log(record, accepted)
-    log = _described(client, topic, expected)
+    expected = find_expected_log(record, accepted)
+    log = _describe_topic(client, topic, expected)
     refuse_other(pipeline, expected, log.topic_id)
     for name in topics_of(topic):
         _refuse_compacted(name, client)
@@ -81,14 +81,14 @@ def begin(
     return StartOffsets(log=log, offsets=offsets, record=record, accepted=tuple(accepted))
 
 
-def expected_log(record: EpochRecord | None, accepted: Sequence[Loss]) -> str | None:
+def find_expected_log(record: EpochRecord | None, accepted: Sequence[Loss]) -> str | None:
     """Return the topic id that the next epoch has to be read from; None: whichever the topic has."""
     if record is not None:
         return record.topic_id
     return accepted[-1].onward_topic_id if accepted else None
 
 
-def _described(client: LogClient, topic: str, expected: str | None) -> LogId:
+def _describe_topic(client: LogClient, topic: str, expected: str | None) -> LogId:
     try:
         return client.describe(topic)
     except LogError as error:
@@ -176,7 +176,7 @@ def _refuse_compacted(topic: str, client: LogClient) -> None:
         raise LogError(msg, runbook="LogDataLost")
 
 
-def _unsafe(key: str, found: str) -> DefinitionError:
+def _make_unsafe_error(key: str, found: str) -> DefinitionError:
     msg = f"`{key}`: expected 1 or more, got `{found}`."
     msg += "\nHint: change it; the stream is not started."
     return DefinitionError(msg)

@@ -38,17 +38,17 @@ def beat(clock: HandClock, tmp_path: Path) -> HeartbeatWriter:
 
 def test_silence_counts_from_the_first_try_that_failed(beat: HeartbeatWriter, clock: HandClock) -> None:
     health = Health(beat, clock)
-    health.silent()
+    health.note_silence()
     clock.seconds += 30
-    health.silent()
+    health.note_silence()
 
     assert at(1000) == beat.now.silent_since
 
 
 def test_answer_ends_the_silence(beat: HeartbeatWriter, clock: HandClock) -> None:
     health = Health(beat, clock)
-    health.silent()
-    health.looked(LogSnapshot(read={0: 5}, high={0: 5}))
+    health.note_silence()
+    health.note_look(LogSnapshot(read={0: 5}, high={0: 5}))
 
     assert beat.now.silent_since is None
 
@@ -57,41 +57,41 @@ def test_unread_records_count_from_the_look_that_saw_them_or_the_last_commit(
     beat: HeartbeatWriter, clock: HandClock
 ) -> None:
     health, behind = Health(beat, clock), LogSnapshot(read={0: 5}, high={0: 9}, stable={0: 9})
-    health.looked(behind)
+    health.note_look(behind)
     clock.seconds += 10
-    health.looked(behind)
+    health.note_look(behind)
     first = beat.now.unread_since
-    health.committed()
+    health.note_commit()
     clock.seconds += 10
-    health.looked(behind)
+    health.note_look(behind)
 
     assert (first, beat.now.unread_since) == (at(1000), at(1020))
 
 
 def test_record_behind_an_open_transaction_is_no_backlog(beat: HeartbeatWriter, clock: HandClock) -> None:
-    Health(beat, clock).looked(LogSnapshot(read={0: 5}, high={0: 9}, stable={0: 5}))
+    Health(beat, clock).note_look(LogSnapshot(read={0: 5}, high={0: 9}, stable={0: 5}))
 
     assert (beat.now.unread_since, dict(beat.now.open_since)) == (None, {"0": at(1000)})
 
 
 def test_open_transaction_counts_anew_when_the_stable_offset_moves(beat: HeartbeatWriter, clock: HandClock) -> None:
     health = Health(beat, clock)
-    health.looked(LogSnapshot(read={0: 5}, high={0: 9}, stable={0: 5}))
+    health.note_look(LogSnapshot(read={0: 5}, high={0: 9}, stable={0: 5}))
     clock.seconds += 50
-    health.looked(LogSnapshot(read={0: 5}, high={0: 9}, stable={0: 7}))
+    health.note_look(LogSnapshot(read={0: 5}, high={0: 9}, stable={0: 7}))
 
     assert dict(beat.now.open_since) == {"0": at(1050)}
 
 
 def test_open_transaction_that_ended_is_forgotten(beat: HeartbeatWriter, clock: HandClock) -> None:
     health = Health(beat, clock)
-    health.looked(LogSnapshot(read={0: 5}, high={0: 9}, stable={0: 5}))
-    health.looked(LogSnapshot(read={0: 9}, high={0: 9}))
+    health.note_look(LogSnapshot(read={0: 5}, high={0: 9}, stable={0: 5}))
+    health.note_look(LogSnapshot(read={0: 9}, high={0: 9}))
 
     assert dict(beat.now.open_since) == {}
 
 
 def test_skew_is_the_drivers_clock_less_the_newest_log_time(beat: HeartbeatWriter, clock: HandClock) -> None:
-    Health(beat, clock).looked(LogSnapshot(read={0: 5}, high={0: 5}, newest={0: 400_000_000, 1: 1_600_000_000}))
+    Health(beat, clock).note_look(LogSnapshot(read={0: 5}, high={0: 5}, newest={0: 400_000_000, 1: 1_600_000_000}))
 
     assert dict(beat.now.skew) == {"0": 600.0, "1": -600.0}

@@ -124,7 +124,7 @@ def test_a_fold_leaves_out_what_is_forgotten_and_says_how_far(settings: Settings
     delta.bind(connection, "old", table)
 
     for minute in (MINUTE, 7 * MINUTE, MINUTE):  # a bound never goes back
-        query = id_expiry.kept_sql("old", schema, 0, minute)
+        query = id_expiry.retain_sql("old", schema, 0, minute)
         connection.execute(f"CREATE OR REPLACE TEMP TABLE once AS {query}")
         connection.execute("CREATE OR REPLACE TEMP VIEW old AS FROM once")
         connection.execute("CREATE OR REPLACE TEMP TABLE kept AS FROM once")
@@ -139,7 +139,7 @@ def test_without_a_bound_a_fold_keeps_all(settings: Settings) -> None:
     connection = queries.connect()
     delta.bind(connection, "old", table)
 
-    query = id_expiry.kept_sql("old", epoch_log_schema(PIPELINE), 0, None)
+    query = id_expiry.retain_sql("old", epoch_log_schema(PIPELINE), 0, None)
 
     assert len(connection.execute(query).fetchall()) == 2
 

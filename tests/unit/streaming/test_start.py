@@ -62,9 +62,9 @@ def test_version_that_was_opened_by_a_loss_begins_where_that_says_and_not_where_
 
 
 def test_log_that_comes_next_is_the_record_s_or_the_one_that_was_accepted() -> None:
-    assert start_offsets.expected_log(None, ()) is None
-    assert start_offsets.expected_log(None, (ANEW,)) == "B"
-    assert start_offsets.expected_log(RECORD, (LOSS,)) == "A"
+    assert start_offsets.find_expected_log(None, ()) is None
+    assert start_offsets.find_expected_log(None, (ANEW,)) == "B"
+    assert start_offsets.find_expected_log(RECORD, (LOSS,)) == "A"
 
 
 def test_new_partition_starts_at_zero() -> None:
