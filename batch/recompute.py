@@ -36,7 +36,7 @@ from cutover.lake.paths import BATCH_TABLES, batch_uri, version_uri
 from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import log_of
-from cutover.records.closing import closed_by
+from cutover.records.closing import find_closed_end
 from cutover.records.reading.scan import Offsets
 from cutover.settings import Settings
 from cutover.timestamps import to_micros
@@ -136,7 +136,7 @@ def _stage_run(work: RunContext, scanned: Offsets) -> StagedRun:
         open_from = None
     if work.begins_anew and not incomplete and work.wanted is None:
         former = [span for run in batch_runs.runs(work.settings, work.pipeline) for span in run.computed]
-        plan = dirty.cover(plan, former, until=closed_by(work.pipeline, work.target.record.watermark_after))
+        plan = dirty.cover(plan, former, until=find_closed_end(work.pipeline, work.target.record.watermark_after))
     checks = plan.computed if isinstance(window, Sessions) else plan.compute
     results = contract.check(work.pipeline, work.connection, STAGED) if checks else ()
     return StagedRun(scanned=scanned, plan=plan, incomplete=incomplete, contract=results, open_from=open_from)

@@ -26,8 +26,8 @@ from cutover.lake.paths import batch_uri
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import batch_schema
 from cutover.records.classes import Class
-from cutover.records.closing import closed_by
-from cutover.records.fold import SESSION, finished_sql, joined_sql
+from cutover.records.closing import find_closed_end
+from cutover.records.fold import SESSION, finish_sql, group_sessions_sql
 from cutover.records.parsing import limits
 from cutover.records.reading import segments
 from cutover.records.reading.scan import Offsets
@@ -52,7 +52,7 @@ class ComputedSessions:
 
     plan: RunPlan
     incomplete: tuple[Incomplete, ...]
-    query: str | None  # the rows to publish, in the columns of `finished_sql`; None: none
+    query: str | None  # the rows to publish, in the columns of `finish_sql`; None: none
     open_from: int | None  # start of the first session that was left out: open, or not to be computed any more
 
 
@@ -70,7 +70,7 @@ def compute(work: RunContext, window: Sessions, offsets: Offsets, read: Read = r
         offsets: What no run had scanned, lost records included.
         read: Stages offsets as the view `read_again`.
     """
-    last = closed_by(work.pipeline, work.target.record.watermark_after)
+    last = find_closed_end(work.pipeline, work.target.record.watermark_after)
     before = work.history.newest
     if work.behind:
         stale = _ahead(work, window)
@@ -139,7 +139,7 @@ def _find_first_changed(work: RunContext, last: int | None) -> int | None:
     before = work.history.newest
     if before is None:
         return limits.MIN_MICROS
-    touched, then = _find_first_touched(work), closed_by(work.pipeline, before.watermark)
+    touched, then = _find_first_touched(work), find_closed_end(work.pipeline, before.watermark)
     later = before.open_from if last is not None and (then is None or then < last) else None
     return min((start for start in (touched, later) if start is not None), default=None)
 
@@ -152,7 +152,7 @@ def _find_first_touched(work: RunContext) -> int | None:
     same = " AND ".join(f"s.{key} IS NOT DISTINCT FROM f.{key}" for key in map(delta.identifier, work.pipeline.key))
     of_these_keys = f"EXISTS (SELECT 1 FROM {scan.SCAN} s WHERE {same})"
     both = f"(SELECT {columns}, false AS __new FROM found_sessions f WHERE {of_these_keys} UNION ALL {new})"
-    joined = joined_sql(work.pipeline.key, both)
+    joined = group_sessions_sql(work.pipeline.key, both)
     query = (
         f"SELECT epoch_us(min(window_start)) AS opens FROM ({joined}) GROUP BY {keys}, {SESSION} HAVING bool_or(__new)"
     )
@@ -193,7 +193,7 @@ def _fold(work: RunContext, rows: str, computed: Sequence[Range], known: Sequenc
         f"CREATE OR REPLACE TEMP TABLE {FOLDED} AS SELECT *,"
         f" ({inside}) AND NOT EXISTS (SELECT 1 FROM {KEPT} k WHERE {touches}) AS __published,"
         f" EXISTS (SELECT 1 FROM {KEPT} k WHERE {holds}) AS __kept"
-        f" FROM ({finished_sql(work.pipeline, f'({rows})')}) f WHERE epoch_us(window_start) >= {since}"
+        f" FROM ({finish_sql(work.pipeline, f'({rows})')}) f WHERE epoch_us(window_start) >= {since}"
     )
 
 
@@ -236,6 +236,6 @@ def _ahead(work: RunContext, window: Sessions) -> list[Range]:
     """Return the stretches of time in which the batch table holds more than the cut, or less since they were open."""
     hours = sorted(index.beyond(work.connection, work.target.record.end))
     held = [(start, HOURS.following(start) - 1 + window.gap_micros) for start in hours]
-    marks = [closed_by(work.pipeline, run.watermark) for run in work.history.runs if run.computed]
+    marks = [find_closed_end(work.pipeline, run.watermark) for run in work.history.runs if run.computed]
     last = max((mark for mark in marks if mark is not None), default=limits.MIN_MICROS)
     return [*held, (last + 1, LATEST)]

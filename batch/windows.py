@@ -11,7 +11,7 @@ from cutover.events import log
 from cutover.lake.batch_runs import EXPIRED, Incomplete
 from cutover.lake.control.losses import is_touched
 from cutover.log.topic_partitions import log_of
-from cutover.records.closing import closed_by
+from cutover.records.closing import find_closed_end
 from cutover.records.parsing import limits
 from cutover.records.reading.scan import Offsets
 
@@ -31,7 +31,7 @@ def plan_windows(work: RunContext, window: AlignedWindowFn, offsets: Offsets) ->
     gone = index.expired_windows(work.connection, work.earliest, work.scan)
     horizon = PlanBounds(
         window=window,
-        closed=closed_by(work.pipeline, work.target.record.watermark_after),
+        closed=find_closed_end(work.pipeline, work.target.record.watermark_after),
         wanted=work.wanted,
         expired=lambda start: start < since or start in gone or is_touched(start, work.lost),
         ahead=_ahead(work),

@@ -21,7 +21,7 @@ from cutover.log.address import bootstrap_servers
 from cutover.probe import Point
 from cutover.records.classes import Class
 from cutover.records.enrich import NONE, Dimensions
-from cutover.records.fold import finished_sql
+from cutover.records.fold import finish_sql
 from cutover.settings import Settings
 from streaming import driver
 
@@ -186,7 +186,7 @@ class Streams:
             log = EpochLog(version.uri)
             newest = log.newest()
             log.relation(connection, "log", epoch=-1 if newest is None else newest.epoch)
-            folded = finished_sql(pipeline, "log", keep=(Class.ACCEPTED, Class.LATE))
+            folded = finish_sql(pipeline, "log", keep=(Class.ACCEPTED, Class.LATE))
             return connection.sql(f"SELECT {columns} FROM ({folded})").to_arrow_table()
 
     def renamed(self, number: int) -> Pipeline:

@@ -21,7 +21,7 @@ from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.lake.tables import delta
 from cutover.log.address import bootstrap_servers
 from cutover.records.classes import Class
-from cutover.records.fold import finished_sql
+from cutover.records.fold import finish_sql
 
 TIMES = 10
 COLUMNS = "epoch_us(window_start), epoch_us(window_end), k, n, total, worst, ids"
@@ -101,7 +101,7 @@ class Topic:
         log = EpochLog(version.uri)
         newest = log.newest()
         log.relation(connection, "log", epoch=-1 if newest is None else newest.epoch)
-        folded = finished_sql(pipeline, "log", keep=(Class.ACCEPTED, Class.LATE))
+        folded = finish_sql(pipeline, "log", keep=(Class.ACCEPTED, Class.LATE))
         connection.execute(f"CREATE TEMP TABLE answer AS {folded}")
 
     @property

@@ -19,7 +19,7 @@ from cutover.lake.control import pins, versions
 from cutover.lake.control.control_tables import OvertakenError
 from cutover.lake.tables import checksums
 from cutover.probe import Probe, silent
-from cutover.records.closing import closed_by
+from cutover.records.closing import find_closed_end
 from cutover.settings import Settings
 from reconcile.attribution import causes
 from reconcile.attribution.log_rows import LogReader
@@ -216,7 +216,7 @@ def _empty(pipeline: Pipeline, evidence: SealEvidence, found: Reconciliation, as
 
 def open_range(pipeline: Pipeline, watermark: int | None) -> tuple[Range, ...]:
     """Return the stretch in which windows that are not closed at a watermark begin, microseconds."""
-    last = closed_by(pipeline, watermark)
+    last = find_closed_end(pipeline, watermark)
     if last is None or last < EARLIEST:
         return ((EARLIEST, FOREVER),)
     if last >= LATEST:

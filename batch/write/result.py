@@ -8,7 +8,7 @@ from batch.read import index, scan, sql
 from cutover.definition.model.pipeline import SameDefinition
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import batch_schema, duckdb_type
-from cutover.records.fold import WINDOW, finished_sql
+from cutover.records.fold import WINDOW, finish_sql
 from cutover.records.reading import segments
 
 STAGED, WINDOWS = "staged", "wanted_windows"
@@ -54,7 +54,7 @@ def _same_definition(work: RunContext) -> str:
         f"CREATE TEMP VIEW {scan.COUNTED} AS SELECT * FROM ({rows}) "  # noqa: S608 -- names of ours
         f"WHERE epoch_us(window_start) IN (SELECT window_start FROM {WINDOWS})"
     )
-    folded = finished_sql(work.pipeline, scan.COUNTED)
+    folded = finish_sql(work.pipeline, scan.COUNTED)
     return f"SELECT *, {int(work.target.record.epoch)}::BIGINT AS _epoch FROM ({folded})"  # noqa: S608 -- ours
 
 

@@ -18,7 +18,7 @@ from cutover.engine import queries
 from cutover.lake.control import versions
 from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.records.classes import Class
-from cutover.records.fold import finished_sql
+from cutover.records.fold import finish_sql
 from cutover.settings import Settings
 from streaming.process import heartbeat
 
@@ -113,7 +113,7 @@ def counted(settings: Settings, pipeline: Pipeline, sent: int) -> str:
         log = EpochLog(uri)
         records = log.records()
         log.relation(connection, "log", epoch=records[-1].epoch)
-        folded = finished_sql(pipeline, "log", keep=(Class.ACCEPTED, Class.LATE))
+        folded = finish_sql(pipeline, "log", keep=(Class.ACCEPTED, Class.LATE))
         number, ids = connection.execute(f"SELECT sum(n)::BIGINT, sum(ids) FROM ({folded})").fetchall()[0]
     gaps = [b.epoch for a, b in pairwise(records) if b.epoch != a.epoch + 1 or dict(b.start) != dict(a.end)]
     if number != sent or ids != sent * (sent - 1) // 2 or gaps:

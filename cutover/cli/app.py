@@ -31,7 +31,7 @@ def build_app(command: str | None = None) -> typer.Typer:
     found = _entries()
     if command is None or command not in found.names:
         for entry in found:
-            app.command(entry.name, help=summary(entry.module, entry.name))(_named_later)
+            app.command(entry.name, help=summary(entry.module, entry.name))(_stand_for_command)
         return app
     for name, each in import_module(found[command].module).COMMANDS.items():
         if isinstance(each, typer.Typer):
@@ -45,7 +45,7 @@ def _entries() -> EntryPoints:
     return entry_points(group=GROUP)
 
 
-def _named_later() -> None:
+def _stand_for_command() -> None:
     """Stand for a command in the list of all."""
     msg = "expected the command's name first"
     raise typer.BadParameter(msg)

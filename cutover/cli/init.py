@@ -44,7 +44,7 @@ def init(settings: Settings, name: str, source: str) -> Path:
     sample = file_sample(Path(source)) if is_file else topic_sample(settings, source)
     found = _usable(guess(sample), source)
     text = template.render(name, name if is_file else source, Path(source).name if is_file else source, found)
-    return _written(target, text)
+    return _write_definition(target, text)
 
 
 def file_sample(path: Path) -> list[dict[str, Any]]:
@@ -120,7 +120,7 @@ def _renaming(found: Guess) -> str:
     return hint if word else ""
 
 
-def _written(target: Path, text: str) -> Path:
+def _write_definition(target: Path, text: str) -> Path:
     """Write the definition only if it loads."""
     target.parent.mkdir(parents=True, exist_ok=True)
     draft = target.with_suffix(".draft")

@@ -29,7 +29,7 @@ def summary(module: str, command: str) -> str:
 
 def _help(module: str, value: ast.expr) -> str:
     """Return the help of what an expression of a module names."""
-    imported = _imported(module)
+    imported = _map_imports(module)
     if isinstance(value, ast.Attribute) and isinstance(value.value, ast.Name):
         package, name = imported[value.value.id]
         return _help(f"{package}.{name}", ast.Name(value.attr))
@@ -57,7 +57,7 @@ def _tree(module: str) -> ast.Module:
 
 
 @cache
-def _imported(module: str) -> Mapping[str, tuple[str, str]]:
+def _map_imports(module: str) -> Mapping[str, tuple[str, str]]:
     """Return name to module and name there, of what a module imports by `from`."""
     return {
         alias.asname or alias.name: (node.module, alias.name)

@@ -33,8 +33,8 @@ def connect(bounds: Bounds | None = None) -> duckdb.DuckDBPyConnection:
     """
     if bounds is None:
         with _ONE_AT_A_TIME:
-            return _settled(_shared().cursor())
-    connection = _settled(_engine())
+            return _configure_connection(_share_engine().cursor())
+    connection = _configure_connection(_engine())
     connection.execute(f"SET memory_limit = {_literal(bounds.memory)}")
     connection.execute(f"SET temp_directory = {_literal(str(scratch.folder(bounds.home)))}")
     if bounds.threads is not None:
@@ -43,14 +43,14 @@ def connect(bounds: Bounds | None = None) -> duckdb.DuckDBPyConnection:
 
 
 @cache
-def _shared() -> duckdb.DuckDBPyConnection:
+def _share_engine() -> duckdb.DuckDBPyConnection:
     return _engine()
 
 
 def _before_fork() -> None:
     """End the engine: a child has none of its threads, and would wait for them at its end."""
     _ONE_AT_A_TIME.acquire()
-    _shared.cache_clear()
+    _share_engine.cache_clear()
 
 
 os.register_at_fork(before=_before_fork, after_in_parent=_ONE_AT_A_TIME.release, after_in_child=_ONE_AT_A_TIME.release)
@@ -60,7 +60,7 @@ def _engine() -> duckdb.DuckDBPyConnection:
     return duckdb.connect(config={"autoinstall_known_extensions": False})
 
 
-def _settled(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+def _configure_connection(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
     connection.execute("SET TimeZone = 'UTC'; SET enable_progress_bar = false")
     return connection
 

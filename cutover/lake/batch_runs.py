@@ -96,13 +96,13 @@ class BatchRun:
             LakeError: It is no such run.
         """
         try:
-            return cls._parsed(text)
+            return cls._parse_text(text)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             msg = f"Record of a batch run: expected the fields of this release as JSON, got another text ({error!r})."
             raise LakeError(msg, runbook="TableUnreadable") from error
 
     @classmethod
-    def _parsed(cls, text: str) -> Self:
+    def _parse_text(cls, text: str) -> Self:
         raw: dict[str, Any] = json.loads(text)
         raw["cut"] = {int(p): offset for p, offset in raw["cut"].items()}
         raw["marks"] = mark.of_json(raw["marks"])

@@ -31,7 +31,7 @@ from cutover.errors import DefinitionError, LogError
 from cutover.log import options, topic_partitions
 from cutover.log.address import bootstrap_servers
 from cutover.log.cut import LogEnd, LogId
-from cutover.log.transient_errors import REFUSALS, explain_silence, is_cut, patiently, unknown
+from cutover.log.transient_errors import REFUSALS, explain_silence, is_cut, make_unknown_error, patiently
 from cutover.settings import Settings
 
 Result = TypeVar("Result")
@@ -75,7 +75,7 @@ class LogClient:
         self._options["log_level"] = "0"  # what fails is raised; librdkafka's own lines would only repeat it
         self._refused: KafkaError | None = None  # a connection that was refused: requests over it only time out
         try:
-            self._admin = AdminClient(self._options | {"error_cb": self._heard})
+            self._admin = AdminClient(self._options | {"error_cb": self._note_error})
         except KafkaException as error:
             msg = f"Settings, `kafka`: expected values that the client takes, got: {error.args[0].str()}."
             raise DefinitionError(msg) from None
@@ -113,7 +113,7 @@ class LogClient:
             return self._patiently(ask)
         except KafkaException as error:
             if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-                raise unknown(topic, ()) from None
+                raise make_unknown_error(topic, ()) from None
             raise self.unreachable(error) from error
 
     def partitions(self, topic: str) -> tuple[int, ...]:
@@ -126,7 +126,7 @@ class LogClient:
         for name in topic_partitions.topics_of(topic):
             if name not in found:
                 self._refuse_hidden(name)
-                raise unknown(name, tuple(known for known in found if not known.startswith("__")))
+                raise make_unknown_error(name, tuple(known for known in found if not known.startswith("__")))
         return tuple(
             topic_partitions.number_partition(i, p)
             for i, name in enumerate(topic_partitions.topics_of(topic))
@@ -147,13 +147,13 @@ class LogClient:
 
     def log_ends(self, topic: str) -> dict[int, LogEnd]:
         """Return where each partition ends, open transactions included, and its leader's epoch."""
-        found = self._listed(topic, OffsetSpec.latest(), committed=False)
-        self._admin.poll(0)  # lets `_heard` hear
+        found = self._list_offsets(topic, OffsetSpec.latest(), committed=False)
+        self._admin.poll(0)  # lets `_note_error` hear
         return {p: LogEnd(offset=int(i.offset), leader_epoch=i.leader_epoch or 0) for p, i in found.items()}
 
     def newest_times(self, topic: str) -> dict[int, int]:
         """Return the newest log timestamp of each partition that holds a record, in microseconds."""
-        found = self._listed(topic, OffsetSpec.max_timestamp(), committed=False)
+        found = self._list_offsets(topic, OffsetSpec.max_timestamp(), committed=False)
         return {p: int(info.timestamp) * 1000 for p, info in found.items() if info.offset >= 0}
 
     def offsets_for_time(self, topic: str, micros: int) -> dict[int, int | None]:
@@ -335,9 +335,9 @@ class LogClient:
         )
 
     def _offsets(self, topic: str, spec: OffsetSpec, *, committed: bool) -> dict[int, int]:
-        return {p: int(info.offset) for p, info in self._listed(topic, spec, committed=committed).items()}
+        return {p: int(info.offset) for p, info in self._list_offsets(topic, spec, committed=committed).items()}
 
-    def _listed(self, topic: str, spec: OffsetSpec, *, committed: bool) -> dict[int, ListOffsetsResultInfo]:
+    def _list_offsets(self, topic: str, spec: OffsetSpec, *, committed: bool) -> dict[int, ListOffsetsResultInfo]:
         level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
         wanted = {topic_partitions.place(topic, p): spec for p in self.partitions(topic)}
 
@@ -368,14 +368,14 @@ class LogClient:
             if error.runbook is not None:
                 raise
 
-    def _heard(self, error: KafkaError) -> None:
+    def _note_error(self, error: KafkaError) -> None:
         self.cuts += is_cut(error)
         if error.code() in REFUSALS:
             self._refused = error
 
     def unreachable(self, error: KafkaException) -> LogError:
         """Return what a failure means: no answer, which may pass, or a refusal, which stays until somebody acts."""
-        self._admin.poll(0)  # lets `_heard` hear
+        self._admin.poll(0)  # lets `_note_error` hear
         cause = error.args[0] if error.args and isinstance(error.args[0], KafkaError) else None
         return explain_silence(self.bootstrap, cause, refused=self._refused, seconds=self.timeout, otherwise=str(error))
 

@@ -69,12 +69,12 @@ class MarkReader:
         consumer = self._consumer()
         try:
             consumer.assign([topic_partitions.place(self._topic, p, ranges[p][0]) for p in unread])
-            yield from self._unread(consumer, unread)
+            yield from self._read_unread(consumer, unread)
             consumer.unassign()
         except KafkaException as error:
             raise self._client.unreachable(error) from error
 
-    def _unread(self, consumer: Consumer, unread: dict[int, int]) -> Iterator[tuple[int, Message]]:
+    def _read_unread(self, consumer: Consumer, unread: dict[int, int]) -> Iterator[tuple[int, Message]]:
         heard = time.monotonic()
         while unread:
             message = consumer.poll(_PATIENCE)

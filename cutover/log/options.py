@@ -91,13 +91,14 @@ def spark(kafka: KafkaSettings, bootstrap: str) -> dict[str, str]:
     if kafka.mechanism and kafka.user and password is not None:
         options["kafka.sasl.mechanism"] = kafka.mechanism
         options["kafka.sasl.jaas.config"] = (
-            f"{_JAVA_LOGIN[kafka.mechanism]} required username={_quoted(kafka.user)} password={_quoted(password)};"
+            f"{_JAVA_LOGIN[kafka.mechanism]} required username={_quote_text(kafka.user)}"
+            f" password={_quote_text(password)};"
         )
     if kafka.ca_file is not None:
         options |= {"kafka.ssl.truststore.type": "PEM", "kafka.ssl.truststore.location": str(kafka.ca_file)}
     return options
 
 
-def _quoted(text: str) -> str:
+def _quote_text(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'

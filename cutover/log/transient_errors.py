@@ -88,7 +88,7 @@ def explain_silence(
     return LogError(msg + "\nHint: `cutover status` shows the broker.", runbook="KafkaUnreachable")
 
 
-def unknown(topic: str, known: tuple[str, ...]) -> LogError:
+def make_unknown_error(topic: str, known: tuple[str, ...]) -> LogError:
     """Return that a cluster has no such topic, and which ones it has."""
     msg = f"Topic `{topic}`: expected a topic of this cluster, it has {', '.join(sorted(known)) or 'none'}."
     return LogError(msg + "\nHint: `cutover produce FILE --pipeline P` makes the topic of a pipeline.")

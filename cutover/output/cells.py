@@ -19,7 +19,7 @@ def write_rows(file: TextIO, rows: Iterable[Iterable[object]]) -> None:
 
 def visible(text: str) -> str:
     r"""Return a text with every control and format character as its escape (`\x1b`, `\u202e`)."""
-    return _UNUSUAL.sub(_escaped, text)
+    return _UNUSUAL.sub(_escape_match, text)
 
 
 def cell(value: object) -> str:
@@ -41,7 +41,7 @@ def _would_run(text: str) -> bool:
     return text.startswith(_FIRST) or unicodedata.normalize("NFKC", bare[:1]).startswith(_FORMULA)
 
 
-def _escaped(found: re.Match[str]) -> str:
+def _escape_match(found: re.Match[str]) -> str:
     character = found[0]
     is_hidden = unicodedata.category(character) in _HIDDEN
     return character.encode("unicode_escape").decode("ascii") if is_hidden else character

@@ -29,7 +29,7 @@ def run(setting: Setting) -> Outcome:
             Pane(
                 window=window,
                 key=key,
-                value=_measured(setting.measure, groups[key, window]),
+                value=_compute_measure(setting.measure, groups[key, window]),
                 timing=Timing.ON_TIME,
                 index=0,
                 processing_time=done,
@@ -39,7 +39,7 @@ def run(setting: Setting) -> Outcome:
     )
 
 
-def _measured(measure: Measure, rows: Sequence[InputRow]) -> object:
+def _compute_measure(measure: Measure, rows: Sequence[InputRow]) -> object:
     """Return the measure of some rows, finished."""
     column = measure.expression
     values = [None if column is None else row.columns[column] for row in rows]

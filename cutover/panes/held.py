@@ -119,7 +119,7 @@ def fire(rules: Rules, held: Held, moment: TriggerMoment) -> tuple[Held, tuple[P
     """
     if isinstance(held.machine, Ended):
         return held, ()
-    machine = held.machine.fired(moment)
+    machine = held.machine.fire_at(moment)
     if not held.fresh and not held.machine.insists(moment):
         return replace(held, machine=machine), ()
     pane = Pane(

@@ -1,6 +1,6 @@
 """A trigger at work in one window: how far it is. Frozen; each step returns the next machine.
 
-The rules are those of `cutover.definition.model.triggers`. `merged` adds what happens when sessions become one: the
+The rules are those of `cutover.definition.model.triggers`. `merge_with` adds what happens when sessions become one: the
 session stands where the one stood that was least far, counts add up, and the earliest period counts. A session that
 grows beyond the watermark is incomplete again: what had ended by the watermark begins anew.
 
@@ -63,10 +63,10 @@ class Machine(Protocol):
     def insists(self, moment: TriggerMoment) -> bool:
         """Return whether a pane comes out of its firing even if no row has come since the last one."""
 
-    def fired(self, moment: TriggerMoment) -> "Machine | Ended":
+    def fire_at(self, moment: TriggerMoment) -> "Machine | Ended":
         """Return it after a firing for which it was ready."""
 
-    def merged(self, others: "Several[Self]", *, passed: bool) -> Self:
+    def merge_with(self, others: "Several[Self]", *, passed: bool) -> Self:
         """Return what it and others of the same trigger become in one session."""
 
 
@@ -85,10 +85,10 @@ class _Counting:
     def insists(self, moment: TriggerMoment) -> bool:  # noqa: ARG002 -- every machine's signature
         return False
 
-    def fired(self, moment: TriggerMoment) -> Ended:  # noqa: ARG002 -- every machine's signature
+    def fire_at(self, moment: TriggerMoment) -> Ended:  # noqa: ARG002 -- every machine's signature
         return Ended.FOR_GOOD
 
-    def merged(self, others: Several[Self], *, passed: bool) -> Self:  # noqa: ARG002 -- every machine's signature
+    def merge_with(self, others: Several[Self], *, passed: bool) -> Self:  # noqa: ARG002 -- every machine's signature
         return replace(self, rows=self.rows + sum(other.rows for other in others))
 
 
@@ -106,10 +106,10 @@ class _Clocked:
     def insists(self, moment: TriggerMoment) -> bool:  # noqa: ARG002 -- every machine's signature
         return False
 
-    def fired(self, moment: TriggerMoment) -> Ended:  # noqa: ARG002 -- every machine's signature
+    def fire_at(self, moment: TriggerMoment) -> Ended:  # noqa: ARG002 -- every machine's signature
         return Ended.FOR_GOOD
 
-    def merged(self, others: Several[Self], *, passed: bool) -> Self:  # noqa: ARG002 -- every machine's signature
+    def merge_with(self, others: Several[Self], *, passed: bool) -> Self:  # noqa: ARG002 -- every machine's signature
         return replace(self, due=min((one.due for one in (self, *others) if one.due is not None), default=None))
 
 
@@ -131,10 +131,10 @@ class _Seeing:
     def insists(self, moment: TriggerMoment) -> bool:
         return isinstance(self.trigger, AtWatermark) and self.trigger.always and moment.passes
 
-    def fired(self, moment: TriggerMoment) -> Ended:  # noqa: ARG002 -- every machine's signature
+    def fire_at(self, moment: TriggerMoment) -> Ended:  # noqa: ARG002 -- every machine's signature
         return Ended.BY_WATERMARK if isinstance(self.trigger, AtWatermark) else Ended.FOR_GOOD
 
-    def merged(self, others: Several[Self], *, passed: bool) -> Self:  # noqa: ARG002 -- every machine's signature
+    def merge_with(self, others: Several[Self], *, passed: bool) -> Self:  # noqa: ARG002 -- every machine's signature
         return replace(self, seen=any(one.seen for one in (self, *others)))
 
 
@@ -156,12 +156,12 @@ class _Repeating:
     def insists(self, moment: TriggerMoment) -> bool:
         return self.inner.insists(moment)
 
-    def fired(self, moment: TriggerMoment) -> Machine:
-        after = self.inner.fired(moment)
+    def fire_at(self, moment: TriggerMoment) -> Machine:
+        after = self.inner.fire_at(moment)
         return type(self)(self.trigger, begin(self.trigger.of) if isinstance(after, Ended) else after)
 
-    def merged(self, others: Several[Self], *, passed: bool) -> Self:
-        return replace(self, inner=self.inner.merged([other.inner for other in others], passed=passed))
+    def merge_with(self, others: Several[Self], *, passed: bool) -> Self:
+        return replace(self, inner=self.inner.merge_with([other.inner for other in others], passed=passed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,17 +182,17 @@ class _Stopping:
     def insists(self, moment: TriggerMoment) -> bool:
         return self.inner.insists(moment) or self.until.insists(moment)
 
-    def fired(self, moment: TriggerMoment) -> Machine | Ended:
+    def fire_at(self, moment: TriggerMoment) -> Machine | Ended:
         if self.until.is_ready(moment):
-            return self.until.fired(moment)
-        after = self.inner.fired(moment)
+            return self.until.fire_at(moment)
+        after = self.inner.fire_at(moment)
         return after if isinstance(after, Ended) else type(self)(after, self.until)
 
-    def merged(self, others: Several[Self], *, passed: bool) -> Self:
+    def merge_with(self, others: Several[Self], *, passed: bool) -> Self:
         return replace(
             self,
-            inner=self.inner.merged([other.inner for other in others], passed=passed),
-            until=self.until.merged([other.until for other in others], passed=passed),
+            inner=self.inner.merge_with([other.inner for other in others], passed=passed),
+            until=self.until.merge_with([other.until for other in others], passed=passed),
         )
 
 
@@ -215,8 +215,8 @@ class _Stepping:
     def insists(self, moment: TriggerMoment) -> bool:
         return self.inner.insists(moment)
 
-    def fired(self, moment: TriggerMoment) -> Machine | Ended:
-        after = self.inner.fired(moment)
+    def fire_at(self, moment: TriggerMoment) -> Machine | Ended:
+        after = self.inner.fire_at(moment)
         if not isinstance(after, Ended):
             return type(self)(self.trigger, after, self.behind)
         behind = (*self.behind, after)
@@ -224,13 +224,13 @@ class _Stepping:
             return after
         return replace(self, inner=begin(self.trigger.parts[len(behind)]), behind=behind)
 
-    def merged(self, others: Several[Self], *, passed: bool) -> Self:
-        reached = [one if passed else one.reopened() for one in (self, *others)]
+    def merge_with(self, others: Several[Self], *, passed: bool) -> Self:
+        reached = [one if passed else one.reopen_watermark() for one in (self, *others)]
         least = min(len(one.behind) for one in reached)
         one, *rest = [one for one in reached if len(one.behind) == least]
-        return replace(one, inner=one.inner.merged([other.inner for other in rest], passed=passed))
+        return replace(one, inner=one.inner.merge_with([other.inner for other in rest], passed=passed))
 
-    def reopened(self) -> Self:
+    def reopen_watermark(self) -> Self:
         if Ended.BY_WATERMARK not in self.behind:
             return self
         position = self.behind.index(Ended.BY_WATERMARK)
@@ -239,7 +239,7 @@ class _Stepping:
 
 def begin(trigger: Trigger) -> Machine:
     """Return a trigger that has seen no row yet."""
-    match _written_out(trigger):
+    match _expand_trigger(trigger):
         case Repeat(of=of) as plain:
             return _Repeating(plain, begin(of))
         case Until(of=of, until=until):
@@ -267,7 +267,7 @@ def _end_of_wait(trigger: Every | AfterDelay, now: int) -> int:
     return -(-now // period) * period
 
 
-def _written_out(trigger: Trigger) -> Trigger:
+def _expand_trigger(trigger: Trigger) -> Trigger:
     """Return `AtWatermark` with an early or a late part as the sequence that it stands for; any other as it is."""
     if not isinstance(trigger, AtWatermark) or fires_once(trigger):
         return trigger
@@ -294,7 +294,7 @@ def merge(trigger: Trigger, machines: "Several[Machine | Ended]", *, passed: boo
         return begin(trigger)
     if not live:
         return Ended.BY_WATERMARK if Ended.BY_WATERMARK in machines else Ended.FOR_GOOD
-    return live[0].merged(live[1:], passed=passed)
+    return live[0].merge_with(live[1:], passed=passed)
 
 
 Plain = Any
@@ -315,16 +315,16 @@ def dump_machine(machine: Machine | Ended) -> Plain:
         case _Repeating(inner=inner):
             plain = dump_machine(inner)
         case _:
-            raise _unknown(machine)
+            raise _make_unknown_error(machine)
     return plain
 
 
 def load_machine(trigger: Trigger, plain: Plain) -> Machine | Ended:
     """Return the machine of a trigger that `dump_machine` was given."""
-    return Ended[plain] if isinstance(plain, str) else _recalled(begin(trigger), plain)
+    return Ended[plain] if isinstance(plain, str) else _restore_machine(begin(trigger), plain)
 
 
-def _recalled(fresh: Machine, plain: Plain) -> Machine:
+def _restore_machine(fresh: Machine, plain: Plain) -> Machine:
     match fresh:
         case _Counting():
             return replace(fresh, rows=plain)
@@ -333,14 +333,14 @@ def _recalled(fresh: Machine, plain: Plain) -> Machine:
         case _Seeing():
             return replace(fresh, seen=plain)
         case _Stopping(inner=inner, until=until):
-            return replace(fresh, inner=_recalled(inner, plain[0]), until=_recalled(until, plain[1]))
+            return replace(fresh, inner=_restore_machine(inner, plain[0]), until=_restore_machine(until, plain[1]))
         case _Stepping(trigger=trigger):
             behind = tuple(Ended[how] for how in plain[0])
-            return replace(fresh, behind=behind, inner=_recalled(begin(trigger.parts[len(behind)]), plain[1]))
+            return replace(fresh, behind=behind, inner=_restore_machine(begin(trigger.parts[len(behind)]), plain[1]))
         case _Repeating(inner=inner):
-            return replace(fresh, inner=_recalled(inner, plain))
-    raise _unknown(fresh)
+            return replace(fresh, inner=_restore_machine(inner, plain))
+    raise _make_unknown_error(fresh)
 
 
-def _unknown(machine: Machine) -> TypeError:
+def _make_unknown_error(machine: Machine) -> TypeError:
     return TypeError(f"a machine of no known trigger: {machine!r}")

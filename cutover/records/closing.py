@@ -16,14 +16,14 @@ def closing(window: WindowFn, lateness: Lateness, end: int) -> int:
     return end + window.closes_after + lateness.allowed_micros
 
 
-def closed_by(pipeline: Pipeline, watermark: int | None) -> int | None:
+def find_closed_end(pipeline: Pipeline, watermark: int | None) -> int | None:
     """Return the last end of a window that is closed at a watermark, microseconds; None: no window is."""
     return None if watermark is None else watermark - closing(pipeline.window, pipeline.lateness, 0)
 
 
-def closed_sql(pipeline: Pipeline, watermark: int | None) -> str:
+def is_closed_sql(pipeline: Pipeline, watermark: int | None) -> str:
     """Return DuckDB's condition over `window_end` that a window is closed at a watermark."""
-    last = closed_by(pipeline, watermark)
+    last = find_closed_end(pipeline, watermark)
     return "false" if last is None else f"(epoch_us(window_end) <= {last})"
 
 

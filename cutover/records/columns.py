@@ -18,7 +18,7 @@ _KEPT = 256
 
 def select(frame: "DataFrame", *texts: str) -> "DataFrame":
     """Return what `frame.selectExpr(*texts)` does."""
-    return _made(frame, _java(frame).selectExpr(_listed(_jvm(frame), texts)))
+    return _make_frame(frame, _java(frame).selectExpr(_make_seq(_jvm(frame), texts)))
 
 
 def aggregate(frame: "DataFrame", by: Sequence[str], texts: Sequence[str]) -> "DataFrame":
@@ -31,12 +31,12 @@ def aggregate(frame: "DataFrame", by: Sequence[str], texts: Sequence[str]) -> "D
     """
     jvm = _jvm(frame)
     columns, grouped = _columns(jvm, tuple(texts)), _java(frame).groupBy(_columns(jvm, tuple(by)))
-    return _made(frame, grouped.agg(columns.head(), columns.tail()))
+    return _make_frame(frame, grouped.agg(columns.head(), columns.tail()))
 
 
 def observe(frame: "DataFrame", seen: "Observation", texts: Sequence[str]) -> "DataFrame":
     """Let an observation see aggregates of the rows that pass by: Spark SQL, each with its name; at least one."""
-    return frame.observe(seen, *_parsed(_jvm(frame), tuple(texts)))
+    return frame.observe(seen, *_parse_columns(_jvm(frame), tuple(texts)))
 
 
 def _java(frame: "DataFrame") -> Any:
@@ -47,24 +47,24 @@ def _jvm(frame: "DataFrame") -> Any:
     return frame.sparkSession._jvm  # noqa: SLF001 -- as above
 
 
-def _made(frame: "DataFrame", java: Any) -> "DataFrame":
+def _make_frame(frame: "DataFrame", java: Any) -> "DataFrame":
     from pyspark.sql.classic.dataframe import DataFrame  # noqa: PLC0415 -- as above
 
     return DataFrame(java, frame.sparkSession)
 
 
 @lru_cache(maxsize=_KEPT)
-def _listed(jvm: Any, texts: tuple[str, ...]) -> Any:
+def _make_seq(jvm: Any, texts: tuple[str, ...]) -> Any:
     return jvm.PythonUtils.toSeq(list(texts))
 
 
 @lru_cache(maxsize=_KEPT)
 def _columns(jvm: Any, texts: tuple[str, ...]) -> Any:
-    return jvm.PythonUtils.toSeq([column._jc for column in _parsed(jvm, texts)])  # noqa: SLF001 -- as above
+    return jvm.PythonUtils.toSeq([column._jc for column in _parse_columns(jvm, texts)])  # noqa: SLF001 -- as above
 
 
 @lru_cache(maxsize=_KEPT)
-def _parsed(_jvm: Any, texts: tuple[str, ...]) -> "tuple[Column, ...]":
+def _parse_columns(_jvm: Any, texts: tuple[str, ...]) -> "tuple[Column, ...]":
     from pyspark.sql import functions as F  # noqa: N812, PLC0415 -- Spark's own name; commands without it pay nothing
 
     return tuple(F.expr(text) for text in texts)

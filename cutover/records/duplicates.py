@@ -49,7 +49,7 @@ def candidates(parsed: "DataFrame", pipeline: Pipeline, watermark: int | None) -
     )
 
 
-def listed_sql(positions: Iterable[tuple[int, int]]) -> str:
+def match_positions_sql(positions: Iterable[tuple[int, int]]) -> str:
     """Return whether a record is one of some, by partition and offset. Over the parser's columns.
 
     However many they are the generated code is the same: Spark keeps a list that is longer than ten apart from it.
@@ -70,7 +70,7 @@ def flag_records(parsed: "DataFrame", positions: "pa.Table") -> tuple["DataFrame
     """
     if positions.num_rows <= MOST_LISTED:
         columns = (positions[name].to_pylist() for name in ("partition", "offset"))
-        return parsed, listed_sql(zip(*columns, strict=True))
+        return parsed, match_positions_sql(zip(*columns, strict=True))
     from pyspark.sql import functions as F  # noqa: N812, PLC0415 -- Spark's own name for it
 
     places = positions.select(["partition", "offset"]).rename_columns(["__partition", "__offset"])

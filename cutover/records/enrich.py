@@ -74,13 +74,13 @@ def _one(rows: "DataFrame", lookup: Lookup, dimension: Joined) -> "DataFrame":
     )
     same = [f"`{column}` = `__on_{n}`" for n, column in enumerate(lookup.on)]
     if dimension.places is not None:
-        rows, same = _placed(rows, dimension.places), [*same, f"__of = {VERSION}"]
+        rows, same = _add_version(rows, dimension.places), [*same, f"__of = {VERSION}"]
     taken = (f"`__take_{n}` AS `{column}`" for n, column in enumerate(lookup.columns))
     side = F.broadcast(theirs) if dimension.small else theirs
     return rows.join(side, F.expr(" AND ".join(same)), "left").selectExpr(*kept, *taken)
 
 
-def _placed(rows: "DataFrame", places: "DataFrame") -> "DataFrame":
+def _add_version(rows: "DataFrame", places: "DataFrame") -> "DataFrame":
     """Add `__of`: the version that the record at this place is joined with."""
     from pyspark.sql import functions as F  # noqa: N812, PLC0415 -- as above
 

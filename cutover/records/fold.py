@@ -31,19 +31,19 @@ def fold_sql(pipeline: Pipeline, relation: str, *, keep: Sequence[str] = (Class.
     """
     classes = ", ".join(f"'{Class(name)}'" for name in keep)
     rows = f"SELECT * FROM {relation} AS partials WHERE _class IN ({classes})"  # noqa: S608 -- names are checked
-    window, group = _quoted(WINDOW), _quoted((*WINDOW, *pipeline.key))
+    window, group = _quote_names(WINDOW), _quote_names((*WINDOW, *pipeline.key))
     if pipeline.window.merges:
-        rows = joined_sql(pipeline.key, f"({rows})")
-        window, group = "min(window_start) AS window_start, max(window_end) AS window_end", _quoted(pipeline.key)
+        rows = group_sessions_sql(pipeline.key, f"({rows})")
+        window, group = "min(window_start) AS window_start, max(window_end) AS window_end", _quote_names(pipeline.key)
         group += f", {SESSION}"
     merged = [f"{_merge(state)} AS {_quote(state.column)}" for state in compiled.states(pipeline)]
-    columns = ", ".join((window, _quoted(pipeline.key), *merged, "CAST(sum(_n) AS bigint) AS _n"))
+    columns = ", ".join((window, _quote_names(pipeline.key), *merged, "CAST(sum(_n) AS bigint) AS _n"))
     gathered = f"SELECT {columns} FROM ({rows}) AS counted GROUP BY {group}"  # noqa: S608 -- names are checked
     counted = [state for state in compiled.states(pipeline) if state.merge == "counts"]
     if not counted:
         return gathered
     settled = ", ".join(
-        (_quoted((*WINDOW, *pipeline.key)), *(_settle(state) for state in compiled.states(pipeline)), "_n")
+        (_quote_names((*WINDOW, *pipeline.key)), *(_settle(state) for state in compiled.states(pipeline)), "_n")
     )
     long = ", ".join(
         f"CASE WHEN len({_quote(state.column)}) > {SHORT} THEN {_quote(state.column)} END AS {_long(state)}"
@@ -52,7 +52,7 @@ def fold_sql(pipeline: Pipeline, relation: str, *, keep: Sequence[str] = (Class.
     return f"SELECT {settled} FROM (SELECT *, {long} FROM ({gathered})) AS gathered"  # noqa: S608 -- names are checked
 
 
-def joined_sql(key: Sequence[str], relation: str) -> str:
+def group_sessions_sql(key: Sequence[str], relation: str) -> str:
     """Return the query that tells which intervals of a key touch, directly or over others: the gap is inclusive.
 
     Rows that begin together touch. Every frame ends between such rows, never among them: the engine may put them in
@@ -66,7 +66,7 @@ def joined_sql(key: Sequence[str], relation: str) -> str:
         The columns of the relation and `__session`, the start of the first row of its session: rows of one key are of
         one session where it is equal.
     """
-    of_key = f"PARTITION BY {_quoted(key)} ORDER BY window_start"
+    of_key = f"PARTITION BY {_quote_names(key)} ORDER BY window_start"
     reached = f"max(window_end) OVER ({of_key} GROUPS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
     begins = f"CASE WHEN window_start <= {reached} THEN NULL ELSE window_start END"
     opens = f"SELECT *, {begins} AS __opens FROM {relation} AS alone"  # noqa: S608 -- names are checked
@@ -74,7 +74,7 @@ def joined_sql(key: Sequence[str], relation: str) -> str:
     return f"SELECT * EXCLUDE (__opens), {first} AS {SESSION} FROM ({opens}) AS opening"  # noqa: S608 -- names are checked
 
 
-def finished_sql(pipeline: Pipeline, relation: str, *, keep: Sequence[str] = (Class.ACCEPTED,)) -> str:
+def finish_sql(pipeline: Pipeline, relation: str, *, keep: Sequence[str] = (Class.ACCEPTED,)) -> str:
     """Return the query that folds and finishes each measure.
 
     Args:
@@ -97,7 +97,7 @@ def finishable(pipeline: Pipeline, relation: str) -> str:
 
 
 def finished_columns(pipeline: Pipeline) -> dict[str, str]:
-    """Return each output column of `finished_sql` to its SQL over a `finishable` relation, in order."""
+    """Return each output column of `finish_sql` to its SQL over a `finishable` relation, in order."""
     finishes = compiled.finishes(pipeline)
     plain = {name: _quote(name) for name in (*WINDOW, *pipeline.key)}
     measures = {name: _quote(name) if text == name else f"{text} AS {_quote(name)}" for name, text in finishes.items()}
@@ -143,7 +143,7 @@ def _long(state: StateColumn) -> str:
     return _quote(f"__long_{state.column}")
 
 
-def _quoted(names: Sequence[str]) -> str:
+def _quote_names(names: Sequence[str]) -> str:
     return ", ".join(_quote(name) for name in names)
 
 

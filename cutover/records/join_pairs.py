@@ -35,7 +35,7 @@ def with_pairs(pipeline: Pipeline, relation: str) -> str:
         relation: A view or a query in parentheses, one row a window and key: the key, `__left`, `__right`.
     """
     left, right = pairs.sides(pipeline)
-    looked = {name: pairs.used(pipeline, name) for name in pipeline.measures}
+    looked = {name: pairs.find_used_sides(pipeline, name) for name in pipeline.measures}
     of_left = [name for name, used in looked.items() if "right" not in used]
     of_right = [name for name, used in looked.items() if used == {"right"}]
     of_both = [name for name, used in looked.items() if used == _BOTH]
@@ -45,11 +45,12 @@ def with_pairs(pipeline: Pipeline, relation: str) -> str:
         "of_both": (of_both, _product(pipeline, left, right)),
     }
     there = {name: parts for name, parts in found.items() if parts[0]}
-    steps = [f"{name} AS ({_aggregated(pipeline, names, rows)})" for name, (names, rows) in there.items()]
+    steps = [f"{name} AS ({_query_aggregates(pipeline, names, rows)})" for name, (names, rows) in there.items()]
     joined = " ".join(f"LEFT JOIN {name} USING (__group)" for name in there)
     return (
         f"(WITH {', '.join([*_blocks(pipeline, relation), *steps])} "
-        f"SELECT grouped.*, {', '.join(_shown(pipeline, name) for name in pipeline.measures)} FROM grouped {joined})"
+        f"SELECT grouped.*, {', '.join(_select_measure(pipeline, name) for name in pipeline.measures)}"
+        f" FROM grouped {joined})"
     )
 
 
@@ -113,7 +114,7 @@ def _zoneless(column: str, kind: str) -> str:
     return f"make_timestamp(epoch_us({column}))" if kind == "timestamp" else column
 
 
-def _aggregated(pipeline: Pipeline, names: Sequence[str], rows: str) -> str:
+def _query_aggregates(pipeline: Pipeline, names: Sequence[str], rows: str) -> str:
     found = compile_measured(pipeline)
     values = [f"{_value(found[name])} AS __value_{i}" for i, name in enumerate(names)]
     results = [f"{_aggregate(pipeline, name, f'__value_{i}')} AS {_quote(name)}" for i, name in enumerate(names)]
@@ -152,7 +153,7 @@ def _sum(value: str, kind: str) -> str:
     return f"CAST(sum({number} * CAST(__weight AS DECIMAL({DIGITS},0))) AS {sum_type(kind).upper()})"
 
 
-def _shown(pipeline: Pipeline, name: str) -> str:
+def _select_measure(pipeline: Pipeline, name: str) -> str:
     """Return a measure's column: where a group has no pair its count is 0 and every other measure null."""
     column = _quote(name)
     return f"coalesce({column}, 0) AS {column}" if isinstance(pipeline.measures[name], Count) else column

@@ -81,7 +81,7 @@ def final_watermark(state: WatermarkState, window: WindowFn, lateness: Lateness)
 def _watermark(
     before: int | None, known: Mapping[int, int], seen: Observation, idle: frozenset[int], lateness: Lateness
 ) -> int | None:
-    if any(_unread(seen, p) and p not in known for p in seen.high):
+    if any(_has_unread(seen, p) and p not in known for p in seen.high):
         return before
     active = [known[p] for p in seen.high if p in known and p not in idle]
     if not active:
@@ -95,11 +95,11 @@ def _quiet_since(state: WatermarkState, seen: Observation) -> dict[int, float]:
     return {
         p: state.quiet_since.get(p, seen.now) if state.read.get(p) == seen.read.get(p) else seen.now
         for p, high in seen.high.items()
-        if high > 0 and not _unread(seen, p)
+        if high > 0 and not _has_unread(seen, p)
     }
 
 
-def _unread(seen: Observation, partition: int) -> bool:
+def _has_unread(seen: Observation, partition: int) -> bool:
     return seen.high[partition] > seen.read.get(partition, 0)
 
 

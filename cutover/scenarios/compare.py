@@ -57,8 +57,8 @@ def _panes(scenario: Scenario, expected: Expected, outcome: Outcome) -> list[Pan
             PaneDifference(
                 of="pane",
                 position=(i if i is not None else j or 0) + 1,
-                expected=None if i is None else _shown_form(wanted[i], scenario.style),
-                got=None if j is None else _shown(scenario, got[j], wanted[i] if i is not None else None),
+                expected=None if i is None else _format_form(wanted[i], scenario.style),
+                got=None if j is None else _format_pane(scenario, got[j], wanted[i] if i is not None else None),
             )
         )
     return found
@@ -122,14 +122,14 @@ def _same_number(expected: Any, got: Any) -> bool:
     return bool(expected == got) or (not float(got).is_integer() and expected == Decimal(repr(float(got))))
 
 
-def _shown_form(form: PaneForm, style: Style) -> str:
+def _format_form(form: PaneForm, style: Style) -> str:
     at = None if form.processing_time is None else write(form.processing_time.micros, style)
     window = (write(form.window_start.micros, style), write(form.window_end.micros, style))
     more = {name: getattr(form, name) for name in _MORE if getattr(form, name) is not None}
     return _line(at, window, form.key, form.value, form.kind, more)
 
 
-def _shown(scenario: Scenario, pane: Pane, form: PaneForm | None) -> str:
+def _format_pane(scenario: Scenario, pane: Pane, form: PaneForm | None) -> str:
     style = scenario.style
     window = (write(pane.window.start, style), write(pane.window.end, style))
     known = {
@@ -175,15 +175,15 @@ def _lines(of: str, wanted: Sequence[str], got: Sequence[str]) -> list[PaneDiffe
 
 def _of_dropped_form(form: DroppedForm, style: Style) -> str:
     times = [form.event_time, form.processing_time, form.window_start, form.window_end]
-    return _dropped([write(moment.micros, style) for moment in times], form.key, form.reason)
+    return _format_dropped([write(moment.micros, style) for moment in times], form.key, form.reason)
 
 
 def _of_dropped(one: Dropped, style: Style) -> str:
     times = [one.row.event_time, one.row.processing_time, one.window.start, one.window.end]
-    return _dropped([write(micros, style) for micros in times], one.row.key, one.reason.value)
+    return _format_dropped([write(micros, style) for micros in times], one.row.key, one.reason.value)
 
 
-def _dropped(times: Sequence[str], key: object, reason: str) -> str:
+def _format_dropped(times: Sequence[str], key: object, reason: str) -> str:
     event, arrived, start, end = times
     return f"{event} at {arrived} [{start}, {end}){'' if key is None else f' key {key!r}'} {reason}"
 

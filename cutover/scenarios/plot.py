@@ -117,10 +117,10 @@ def _spans(scenario: Scenario, outcome: Outcome) -> tuple[tuple[int, int], tuple
     ends = (end for window in windows for end in window if end not in {EARLIEST, LATEST})
     events = [*(row.event_time for row in rows), *ends]
     moments = [*(row.processing_time for row in rows), *(pane.processing_time for pane in outcome.panes)]
-    return _widened(events), _widened(moments)
+    return _widen_range(events), _widen_range(moments)
 
 
-def _widened(moments: Sequence[int]) -> tuple[int, int]:
+def _widen_range(moments: Sequence[int]) -> tuple[int, int]:
     low, high = min(moments), max(moments)
     margin = max((high - low) // 14, 1)
     return low - margin, high + margin

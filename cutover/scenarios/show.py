@@ -38,7 +38,7 @@ def to_json(
         "case": scenario.case,
         "runner": runner,
         "panes": [_pane(scenario, pane) for pane in outcome.panes],
-        "dropped": [_dropped(scenario, one) for one in outcome.dropped],
+        "dropped": [_dump_dropped(scenario, one) for one in outcome.dropped],
         "waiting": [_waiting(scenario, one) for one in outcome.waiting],
     }
     if differences is not None:
@@ -108,7 +108,7 @@ def _pane(scenario: Scenario, pane: Pane) -> dict[str, Any]:
     return found
 
 
-def _dropped(scenario: Scenario, dropped: Dropped) -> dict[str, Any]:
+def _dump_dropped(scenario: Scenario, dropped: Dropped) -> dict[str, Any]:
     return {
         "event_time": write(dropped.row.event_time, scenario.style),
         "processing_time": write(dropped.row.processing_time, scenario.style),

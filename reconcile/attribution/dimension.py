@@ -85,7 +85,7 @@ def versions(settings: Settings, pipeline: Pipeline, evidence: SealEvidence) -> 
             lookup=name,
             streaming=tuple(sorted({s.version for s in joined_versions.recorded_spans(evidence.records, name)})),
             batch=tuple(sorted({s.version for s in of})),
-            gone=tuple(joined_versions.instead({name: of}).get(name, ())),
+            gone=tuple(joined_versions.list_replaced_versions({name: of}).get(name, ())),
         )
         for name, of in spans.items()
     )
@@ -110,7 +110,7 @@ def notes(evidence: SealEvidence) -> list[str]:
     return [
         f"Lookup `{name}`: version {', '.join(map(str, gone))} could no longer be read; batch joined these records "
         "with the newest one."
-        for name, gone in joined_versions.instead(evidence.run.dimensions).items()
+        for name, gone in joined_versions.list_replaced_versions(evidence.run.dimensions).items()
     ]
 
 
@@ -129,7 +129,11 @@ def _suspects(
     found = []
     for position, run in enumerate(runs):
         of_run = [start for start, end in windows if _last_over(runs, start, end) == position]
-        places = [p for name, of in recorded.items() for p in joined_versions.apart(of, run.dimensions.get(name, ()))]
+        places = [
+            p
+            for name, of in recorded.items()
+            for p in joined_versions.find_diverging_offsets(of, run.dimensions.get(name, ()))
+        ]
         if of_run and places:
             found += _find_suspects(settings, pipeline, sides.connection, runs[: position + 1], of_run, places)
     return found
@@ -138,7 +142,9 @@ def _suspects(
 def _refuse_sessions(pipeline: Pipeline, sides: Sides, recorded: Spans, runs: Sequence[BatchRun]) -> None:
     differ = number(sides.connection, "SELECT count(*) FROM suspected")
     if differ and any(
-        joined_versions.apart(of, run.dimensions.get(name, ())) for run in runs for name, of in recorded.items()
+        joined_versions.find_diverging_offsets(of, run.dimensions.get(name, ()))
+        for run in runs
+        for name, of in recorded.items()
     ):
         raise _make_unshown_error(pipeline, "sessions are not folded anew")
 

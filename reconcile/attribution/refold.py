@@ -17,7 +17,7 @@ from cutover.lake.tables.schemas import partial_schema
 from cutover.records import duplicates
 from cutover.records.classify import classify_records
 from cutover.records.enrich import Dimensions
-from cutover.records.fold import finished_sql
+from cutover.records.fold import finish_sql
 from cutover.records.parsing.parser import parse_records
 from cutover.records.partials import aggregate_partials
 from cutover.records.reading.scan import Offsets, read
@@ -46,7 +46,7 @@ def make(
     *,
     into: tuple[str, str],
 ) -> InForce:
-    """Make two tables of what `fold.finished_sql` returns: joined as the stream did, joined as batch did.
+    """Make two tables of what `fold.finish_sql` returns: joined as the stream did, joined as batch did.
 
     Returns:
         The settings in force in the session that did it.
@@ -67,7 +67,7 @@ def make(
                 _inside(_classify_without_late(records, pipeline, rejoin.frames(spark, wanted)), pipeline, part.windows)
             )
         connection.register("refolded", pa.concat_tables(rows))
-        connection.execute(f"CREATE TEMP TABLE {name} AS {finished_sql(pipeline, 'refolded')}")
+        connection.execute(f"CREATE TEMP TABLE {name} AS {finish_sql(pipeline, 'refolded')}")
         connection.unregister("refolded")
     return readback.of_session(spark, pipeline)
 

@@ -31,7 +31,7 @@ def find(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, other: str) 
     """Return every column in which a table differs from `answer_0`.
 
     Args:
-        connection: Holds both: what `fold.finished_sql` returns.
+        connection: Holds both: what `fold.finish_sql` returns.
         pipeline: The definition.
         other: Name of the other table.
     """

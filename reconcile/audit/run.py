@@ -26,7 +26,7 @@ from cutover.log.topic_partitions import log_of
 from cutover.records import duplicates
 from cutover.records.classes import Class
 from cutover.records.classify import classify_records
-from cutover.records.fold import finished_sql
+from cutover.records.fold import finish_sql
 from cutover.records.parsing.parser import parse_records
 from cutover.records.partials import aggregate_partials
 from cutover.records.reading.scan import Offsets, read
@@ -150,7 +150,7 @@ class _Replayed:
             partials.append(rows)
         everything = pa.concat_tables(partials)
         self.connection.register("replayed", everything)
-        answer = finished_sql(self.pipeline, "replayed", keep=KEPT)
+        answer = finish_sql(self.pipeline, "replayed", keep=KEPT)
         self.connection.execute(f"CREATE OR REPLACE TEMP TABLE answer_{replay.number} AS {answer}")
         late = "SELECT coalesce(sum(_n), 0)::BIGINT FROM replayed WHERE _class = ?"
         (pairs,) = self.connection.execute(late, [Class.LATE.value]).fetchall()[0]

@@ -13,7 +13,7 @@ import duckdb
 
 from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.tables.delta import identifier
-from cutover.records.fold import SESSION, joined_sql
+from cutover.records.fold import SESSION, group_sessions_sql
 
 COMPONENT = "_component"
 MEMBERS = "members"
@@ -33,7 +33,7 @@ def make(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, sides: Seque
     connection.execute(
         f"CREATE TEMP TABLE {MEMBERS} AS SELECT DISTINCT window_start AS session_start, {keys},"
         f" min(window_start) OVER {of_one} AS window_start, max(window_end) OVER {of_one} AS window_end"
-        f" FROM ({joined_sql(pipeline.key, f'({every})')})"
+        f" FROM ({group_sessions_sql(pipeline.key, f'({every})')})"
     )
 
 

@@ -22,12 +22,12 @@ from cutover.engine import queries
 from cutover.lake.batch_runs import EXPIRED, LOST, Range
 from cutover.lake.control.losses import touched_windows
 from cutover.lake.epochs.delivery import DOUBLED
-from cutover.lake.serving.spans import affected_sql, is_affected
+from cutover.lake.serving.spans import is_affected, is_affected_sql
 from cutover.lake.tables import delta, overflow
 from cutover.lake.tables.delta import identifier
 from cutover.records.classes import Class
-from cutover.records.closing import closed_by, closed_sql
-from cutover.records.fold import finished_sql
+from cutover.records.closing import find_closed_end, is_closed_sql
+from cutover.records.fold import finish_sql
 from cutover.settings import Settings
 from cutover.timestamps import to_micros
 from reconcile.comparison import components, duplicates
@@ -82,7 +82,7 @@ def open_sides(
         merged = _list_merged_classes(pipeline, same=same)
         if duplicates.tells(pipeline):
             duplicates.make(connection, settings, pipeline, evidence.run)
-        within, closed = _within(start, end), closed_sql(pipeline, evidence.watermark)
+        within, closed = _within(start, end), is_closed_sql(pipeline, evidence.watermark)
         judged = f"{within} AND {closed} AND NOT ({_is_uncovered_sql(pipeline, evidence)})"
         for number in range(len(merged) + 1):
             _fold(connection, pipeline, (Class.ACCEPTED, *merged[:number]), number)
@@ -131,7 +131,7 @@ def _fold(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, classes: tu
         if number:
             _fold_further(connection, pipeline, classes, number)
         else:
-            connection.execute(f"CREATE TEMP TABLE all_0 AS {finished_sql(pipeline, 'stream_log', keep=classes)}")
+            connection.execute(f"CREATE TEMP TABLE all_0 AS {finish_sql(pipeline, 'stream_log', keep=classes)}")
     except duckdb.Error as error:
         raise overflow.refusal(connection, pipeline, "stream_log", classes, error) or error from error
 
@@ -153,7 +153,7 @@ def _fold_further(
     log = duplicates.TRUTH if duplicates.tells(pipeline) else "stream_log"
     rows = f"(SELECT * FROM {log} r WHERE EXISTS (SELECT 1 FROM {moved} m WHERE {there}))"
     rest = f"SELECT * FROM {before} r WHERE NOT EXISTS (SELECT 1 FROM {moved} m WHERE {there})"
-    again = finished_sql(pipeline, rows, keep=classes)
+    again = finish_sql(pipeline, rows, keep=classes)
     connection.execute(f"CREATE TEMP TABLE all_{number} AS {rest} UNION ALL {again}")
 
 
@@ -225,7 +225,7 @@ def state_of(pipeline: Pipeline, evidence: SealEvidence, one: Interval) -> str:
 
     `open` at the cut, or `incomplete(reason)`.
     """
-    last = closed_by(pipeline, evidence.watermark)
+    last = find_closed_end(pipeline, evidence.watermark)
     closed = last is not None and one.end <= last
     for reason, ranges in _by_reason(pipeline, evidence).items():
         if (closed or reason == LOST) and is_affected(pipeline.window, one, ranges):
@@ -235,7 +235,7 @@ def state_of(pipeline: Pipeline, evidence: SealEvidence, one: Interval) -> str:
 
 def _is_uncovered_sql(pipeline: Pipeline, evidence: SealEvidence) -> str:
     """Return SQL that is true for windows that are not judged."""
-    return affected_sql(pipeline.window, list_uncovered_ranges(pipeline, evidence))
+    return is_affected_sql(pipeline.window, list_uncovered_ranges(pipeline, evidence))
 
 
 def _find_unjudged_ranges(
@@ -254,7 +254,7 @@ def _incomplete(
     """Count the windows that are not judged by the first reason that holds."""
     found, earlier = {}, "false"
     for reason, ranges in _by_reason(pipeline, evidence).items():
-        inside = affected_sql(pipeline.window, ranges)
+        inside = is_affected_sql(pipeline.window, ranges)
         count = _count(connection, f"{condition} AND ({inside}) AND NOT ({earlier})")
         earlier = f"{earlier} OR {inside}"
         if count:

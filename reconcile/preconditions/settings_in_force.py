@@ -39,7 +39,7 @@ def sides(
     """
     return SettingsOfSides(
         pipeline=pipeline.name,
-        known=epoch_log.known_in_force(records),
+        known=epoch_log.collect_in_force(records),
         batch=run.run_id,
         by_batch=batch_runs.in_force(runs, run),
         here=readback.of_process(pipeline),

@@ -24,7 +24,7 @@ from cutover.lake.tables.schemas import epoch_log_schema
 from cutover.panes.held import Arrival, Held
 from cutover.panes.machine import begin, dump_machine, load_machine
 from cutover.panes.model import Key, Pane, Timing
-from cutover.records.closing import closed_sql
+from cutover.records.closing import is_closed_sql
 from cutover.records.fold import fold_sql
 from streaming.compaction.merge import newest_held_sql
 from streaming.panes import values
@@ -170,7 +170,7 @@ def _newest(pipeline: Pipeline, watermark: int | None) -> str:
     """Return the query of what is held of every window and key that can still fire."""
     newest = newest_held_sql(pipeline, "(SELECT * FROM log WHERE _kind = 'held')")
     idle = "(_record->>'$.due') IS NULL AND (_record->>'$.is_touched') <> 'true'"
-    over = f"{closed_sql(pipeline, watermark)} AND {idle}"
+    over = f"{is_closed_sql(pipeline, watermark)} AND {idle}"
     return f"SELECT * FROM ({newest}) WHERE _class = 'held' AND NOT ({over})"  # noqa: S608 -- quoted
 
 
@@ -226,5 +226,5 @@ def _backlog(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, watermar
     """Return what every open window holds, folded."""
     # A session that is open may have begun with rows that alone would be closed.
     held = fold_sql(pipeline, "(SELECT * FROM log WHERE _kind = 'partial')")
-    rows = connection.sql(f"SELECT * FROM ({held}) WHERE NOT {closed_sql(pipeline, watermark)}").to_arrow_table()  # noqa: S608
+    rows = connection.sql(f"SELECT * FROM ({held}) WHERE NOT {is_closed_sql(pipeline, watermark)}").to_arrow_table()  # noqa: S608
     return values.arrivals(rows, pipeline)

@@ -189,7 +189,7 @@ def _refuse_folded(pipeline: Pipeline, source: Version, record: EpochRecord) -> 
         LakeError: A fold has merged it with later ones.
     """
     epochs = EpochLog(source.uri)
-    short = prefix.folded_across(epochs, [one for one in epochs.records() if one.epoch <= record.epoch])
+    short = prefix.find_folded_classes(epochs, [one for one in epochs.records() if one.epoch <= record.epoch])
     if id_expiry.is_forgotten(pipeline, epochs, record):
         msg = f"Stream of {pipeline.name}: epoch {record.epoch} of stream-{source.number}: expected the ids that it "
         msg += "remembers, some were forgotten since."

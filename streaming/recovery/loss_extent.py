@@ -13,7 +13,7 @@ from cutover.lake.control.losses import Starts
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.epochs.offset_gaps import Hole
 from cutover.lake.integrity.same_log import RewrittenPartition
-from cutover.records.closing import closed_by
+from cutover.records.closing import find_closed_end
 from cutover.records.parsing import limits
 
 
@@ -147,7 +147,7 @@ def windows(pipeline: Pipeline, watermark: int | None, newest_log_time: int) -> 
         newest_log_time: No lost record bears a later log timestamp.
     """
     window, latest = pipeline.window, newest_log_time + pipeline.lateness.max_ahead_micros
-    last_final = closed_by(pipeline, watermark)
+    last_final = find_closed_end(pipeline, watermark)
     end = window.end_of_starts(latest)
     first = limits.MIN_MICROS if last_final is None else window.start_after(last_final)
     return (first, end) if first < end else None

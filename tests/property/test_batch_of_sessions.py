@@ -34,7 +34,7 @@ from cutover.lake.serving.spans import is_affected
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import batch_schema, partial_schema
 from cutover.log.kafka import LogClient
-from cutover.records.closing import closed_by
+from cutover.records.closing import find_closed_end
 from cutover.records.reading.scan import Offsets
 from cutover.settings import KafkaSettings, Settings
 from tests.support.depth import depth
@@ -218,7 +218,7 @@ def truth(log: Sequence[Sequence[Row]]) -> Found:
 
 
 def vouched(done: BatchRun, found: Found) -> Found:
-    last, spans = closed_by(PIPELINE, done.watermark), [(e.window_start, e.window_end) for e in done.incomplete]
+    last, spans = find_closed_end(PIPELINE, done.watermark), [(e.window_start, e.window_end) for e in done.incomplete]
     return {
         (key, session): value
         for (key, session), value in found.items()

@@ -20,7 +20,7 @@ from cutover.definition.windows.window_fn import Interval
 from cutover.lake.batch_runs import EXPIRED, BatchRun, Incomplete
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.log.kafka import RawRecord
-from cutover.records.closing import closed_by, grace
+from cutover.records.closing import find_closed_end, grace
 from cutover.records.parsing import limits
 from cutover.settings import Settings
 from reconcile.attribution.judgement import judge as judgement_of
@@ -82,7 +82,7 @@ class Story:
 
     @property
     def judged(self) -> list[Session]:
-        last = closed_by(PIPELINE, self.watermark) or 0
+        last = find_closed_end(PIPELINE, self.watermark) or 0
         whole = limits.MIN_MICROS if self.whole_from is None else self.whole_from
         return [one for one in self.sessions if one.window.end <= last and one.window.start >= whole]
 
@@ -144,7 +144,7 @@ def lake_of(story: Story) -> Lake:
             partials.append(
                 alone | {"_kind": "ledger", "_epoch": sale.epoch, "_class": "late", "_positions": [position]}
             )
-    last = closed_by(PIPELINE, story.watermark) or 0
+    last = find_closed_end(PIPELINE, story.watermark) or 0
     final = [one for one in story.sessions if one.window.end <= last]
     return Lake(
         partials=tuple(partials),

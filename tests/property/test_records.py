@@ -15,7 +15,7 @@ from cutover.log.kafka import RawRecord
 from cutover.records import duplicates, reference
 from cutover.records.classes import Class
 from cutover.records.classify import classify_records
-from cutover.records.fold import finished_sql
+from cutover.records.fold import finish_sql
 from cutover.records.parsing.parser import parse_records
 from cutover.records.partials import aggregate_partials
 from cutover.records.watermark import Observation, WatermarkState, advance
@@ -60,7 +60,7 @@ def stream(
     for end in ends:
         inside = [r for r in log if before[r.partition] <= r.offset < end[r.partition]]
         rows = parse(spark, pipeline, inside)
-        duplicate = duplicates.listed_sql(repeated(rows, pipeline, state.watermark, ids))
+        duplicate = duplicates.match_positions_sql(repeated(rows, pipeline, state.watermark, ids))
         found.append(partials(rows, pipeline, state.watermark, duplicate))
         newest: dict[int, int] = {}
         for row in found[-1].select(["_partition", "newest"]).to_pylist():
@@ -91,7 +91,7 @@ def folded(pipeline: Pipeline, rows: pa.Table, keep: Sequence[Class], batch: ref
     connection.execute("SET TimeZone = 'UTC'")
     connection.register("partial_rows", rows)
     relation = "partial_rows" if batch is None else counted_sql("partial_rows", batch)
-    found = connection.sql(finished_sql(pipeline, relation, keep=keep)).to_arrow_table().to_pylist()
+    found = connection.sql(finish_sql(pipeline, relation, keep=keep)).to_arrow_table().to_pylist()
     return {
         (micros(row["window_start"]), micros(row["window_end"]), tuple(row[name] for name in pipeline.key)): (
             row["_n"],

@@ -15,7 +15,7 @@ import pytest
 from cutover.definition import Count, Pipeline, Sessions, Sum, Topic
 from cutover.definition.windows.sessions import merge_sessions
 from cutover.definition.windows.window_fn import Interval
-from cutover.records.fold import fold_sql, joined_sql
+from cutover.records.fold import fold_sql, group_sessions_sql
 from reconcile.comparison.diff import diff
 from reconcile.comparison.layout import Layout, Value
 
@@ -93,7 +93,7 @@ def test_equal_intervals_fold_to_the_sessions_of_plain_python_each_time(
 def test_equal_intervals_of_several_sides_are_in_one_session_each_time(
     lake: duckdb.DuckDBPyConnection, rows: list[tuple[Key, int]]
 ) -> None:
-    sessions = joined_sql(PIPELINE.key, f"({every('k, j, window_start, window_end')})")
+    sessions = group_sessions_sql(PIPELINE.key, f"({every('k, j, window_start, window_end')})")
     query = f"SELECT count(*) FROM (SELECT DISTINCT k, j, __session FROM ({sessions}))"  # noqa: S608 -- ours
 
     assert {lake.execute(query).fetchall()[0][0] for _ in range(RUNS)} == {len(truth(rows))}

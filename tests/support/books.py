@@ -15,7 +15,7 @@ from cutover.lake.tables import delta
 from cutover.log.kafka import RawRecord
 from cutover.records import reference
 from cutover.records.classes import Class
-from cutover.records.fold import finished_sql
+from cutover.records.fold import finish_sql
 from cutover.settings import Settings
 from tests.integration.streaming.rig import gaps
 from tests.support.same_truth import counted_sql, settled
@@ -101,9 +101,9 @@ def _books(
     read = [r for r in log if r.offset < records[-1].end.get(r.partition, 0)]
     judged = [record.watermark_before for record in records]
     late = reference.run(pipeline, read, epochs=[record.end for record in records], watermarks=judged)
-    accepted = rows_of(connection, pipeline, finished_sql(pipeline, "found", keep=[Class.ACCEPTED]))
+    accepted = rows_of(connection, pipeline, finish_sql(pipeline, "found", keep=[Class.ACCEPTED]))
     batch = reference.run(pipeline, read)
-    counted = finished_sql(pipeline, counted_sql("found", batch), keep=[Class.ACCEPTED, Class.LATE])
+    counted = finish_sql(pipeline, counted_sql("found", batch), keep=[Class.ACCEPTED, Class.LATE])
     truth = rows_of(connection, pipeline, counted)
     ledger = positions(connection)
     counts: Counter[str] = Counter()

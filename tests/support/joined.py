@@ -13,7 +13,7 @@ from cutover.definition import Avg, Count, Fixed, Join, Lateness, Max, Min, Pipe
 from cutover.definition.model.joins import RIGHT, How
 from cutover.engine import queries
 from cutover.lake.tables.schemas import partial_schema
-from cutover.records.fold import finished_sql, fold_sql
+from cutover.records.fold import finish_sql, fold_sql
 from cutover.records.reference import joined
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -146,7 +146,7 @@ def finished(pipeline: Pipeline, parts: list[pa.Table]) -> dict[str | None, dict
     """Return the measures by key, from partials."""
     with queries.connect() as connection:
         connection.register("parts", pa.concat_tables(parts))
-        found = connection.sql(finished_sql(pipeline, "parts")).to_arrow_table().to_pylist()
+        found = connection.sql(finish_sql(pipeline, "parts")).to_arrow_table().to_pylist()
     return {row["ad"]: {name: row[name] for name in pipeline.measures} for row in found}
 
 

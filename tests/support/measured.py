@@ -34,7 +34,7 @@ from cutover.definition.measures.counted import LOWEST
 from cutover.definition.measures.kinds import Measure
 from cutover.lake.tables.schemas import partial_schema
 from cutover.log.kafka import RawRecord
-from cutover.records.fold import finished_sql, fold_sql
+from cutover.records.fold import finish_sql, fold_sql
 from cutover.records.reference.hashes import spark_hash
 from tests.support.logs import PARTITIONS
 
@@ -201,7 +201,7 @@ def finished(parts: Sequence[pa.Table], pipeline: Pipeline = PIPELINE) -> list[d
     """Return the finished rows of some partials."""
     connection = _holding(parts)
     try:
-        query = connection.execute(finished_sql(pipeline, "parts"))
+        query = connection.execute(finish_sql(pipeline, "parts"))
         names = [column[0] for column in query.description]
         return [dict(zip(names, row, strict=True)) for row in query.fetchall()]
     finally:

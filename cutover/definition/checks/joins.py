@@ -76,8 +76,8 @@ def _on(pipeline: Pipeline, on: Mapping[str, str]) -> None:
         refuse("join.on", "at least one column that both sides share", repr(getattr(pipeline.join, "on", None)))
     left, right = types.own_types(pipeline), types.own_types(types.right_of(pipeline))
     for ours, theirs in on.items():
-        _known("join.on, left side", ours, left)
-        _known("join.on, right side", theirs, right)
+        _check_column("join.on, left side", ours, left)
+        _check_column("join.on, right side", theirs, right)
         if left[ours] != right[theirs]:
             got = f"`{ours}` of type {left[ours]} and `{theirs}` of type {right[theirs]}"
             refuse("join.on", "columns of one type", got, "cast one of them by hand in `derive`")
@@ -86,7 +86,7 @@ def _on(pipeline: Pipeline, on: Mapping[str, str]) -> None:
         refuse("key", expected, repr(pipeline.key), "a pair is of one key; derive a column to join on")
 
 
-def _known(field: str, name: str, known: Iterable[str]) -> None:
+def _check_column(field: str, name: str, known: Iterable[str]) -> None:
     names = list(known)
     if name not in names:
         close = get_close_matches(str(name), names, n=1)

@@ -51,7 +51,7 @@ def states(pipeline: Pipeline) -> tuple[StateColumn, ...]:
     return tuple(_state(side) for side in sides(pipeline))
 
 
-def used(pipeline: Pipeline, name: str) -> frozenset[Name]:
+def find_used_sides(pipeline: Pipeline, name: str) -> frozenset[Name]:
     """Return the sides whose columns a measure looks at; a key column belongs to none."""
     columns = _columns(str(pipeline.measures[name].expression or "1"))
     return frozenset(side.name for side in sides(pipeline) if columns & {column.lower() for column in side.types})

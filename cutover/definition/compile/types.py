@@ -97,11 +97,11 @@ def conditions(pipeline: Pipeline) -> dict[str, Expression]:
 def compile_measured(pipeline: Pipeline) -> Mapping[str, Expression | None]:
     """Return the compiled expression of each measure over the columns it looks at; None where it has none."""
     types = pair_types(pipeline)
-    return {name: _measured(name, measure, tuple(types.items())) for name, measure in pipeline.measures.items()}
+    return {name: _compile_measure(name, measure, tuple(types.items())) for name, measure in pipeline.measures.items()}
 
 
 @lru_cache(maxsize=1024)
-def _measured(name: str, measure: Measure, types: tuple[tuple[str, str], ...]) -> Expression | None:
+def _compile_measure(name: str, measure: Measure, types: tuple[tuple[str, str], ...]) -> Expression | None:
     text = measure.expression
     return None if text is None else compile_expression(text, dict(types), of=f"measures.{name}", limit=_limit(measure))
 

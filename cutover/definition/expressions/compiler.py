@@ -54,16 +54,16 @@ def compile_expression(
     Raises:
         DefinitionError: It does not parse, uses something that is not on the list, or an unknown column.
     """
-    return _compiled(text, tuple(types.items()), of, limit)
+    return _compile_text(text, tuple(types.items()), of, limit)
 
 
 @lru_cache(maxsize=1024)
-def _compiled(text: str, types: tuple[tuple[str, str], ...], of: str, limit: float | None) -> Expression:
+def _compile_text(text: str, types: tuple[tuple[str, str], ...], of: str, limit: float | None) -> Expression:
     shown = text if len(text) <= 200 else text[:200] + "..."  # noqa: PLR2004 -- a readable message
     try:
         term = _root(text, dict(types), limit)
     except UnknownColumnError as error:
-        raise DefinitionError(_unknown(of, error.name, [name for name, _ in types])) from None
+        raise DefinitionError(_format_unknown_column(of, error.name, [name for name, _ in types])) from None
     except DefinitionError as error:
         msg = f"{of}: `{shown}`: {error}"
         raise DefinitionError(msg) from None
@@ -105,7 +105,7 @@ def _root(text: str, types: dict[str, str], limit: float | None) -> Term:
     return term
 
 
-def _unknown(of: str, name: str, known: list[str]) -> str:
+def _format_unknown_column(of: str, name: str, known: list[str]) -> str:
     close = get_close_matches(name.lower(), known, n=1)
     hint = f"\nHint: did you mean `{close[0]}`?" if close else ""
     return f"{of}: unknown column `{name}`; expected one of {', '.join(known)}.{hint}"

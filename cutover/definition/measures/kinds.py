@@ -49,7 +49,7 @@ class Sum:
 
     def states(self, name: str, value_type: str | None) -> tuple[StateColumn, ...]:
         """Return one column: decimal(38,0) of integers, decimal(38,s) of decimal(p,s); of doubles `<name>__digits`."""
-        return (_summed(name, f"{name}__digits", self.expression, value_type),)
+        return (_make_sum_state(name, f"{name}__digits", self.expression, value_type),)
 
     def finish(self, name: str, value_type: str | None) -> Finish | None:
         """Return None, as the state is the result; of doubles what its digits stand for."""
@@ -97,7 +97,7 @@ class Avg:
     def states(self, name: str, value_type: str | None) -> tuple[StateColumn, ...]:
         """Return `<name>__sum` (typed as `Sum`; of doubles `<name>__digits`) and `<name>__count` (bigint)."""
         count = StateColumn(column=f"{name}__count", type="bigint", create=f"count({self.expression})", merge="sum")
-        return (_summed(f"{name}__sum", f"{name}__digits", self.expression, value_type), count)
+        return (_make_sum_state(f"{name}__sum", f"{name}__digits", self.expression, value_type), count)
 
     def finish(self, name: str, value_type: str | None) -> Finish | None:
         """Return the division; null where nothing was counted."""
@@ -109,7 +109,7 @@ class Avg:
         return None
 
 
-def _summed(exact: str, digits: str, expression: str, value_type: str | None) -> StateColumn:
+def _make_sum_state(exact: str, digits: str, expression: str, value_type: str | None) -> StateColumn:
     """Return the state of a sum: the column `exact`, or of doubles `digits`."""
     if is_float(value_type):
         return doubles.state(digits, expression)

@@ -77,7 +77,7 @@ def guess(sample: Sequence[Mapping[str, Any]]) -> Guess:
         sample: Records: JSON values, or the cells of a CSV file as text with None for an empty one.
     """
     names = list(dict.fromkeys(name for record in sample for name in record))
-    left_out = {name: why for name in names if (why := _left_out(name, sample))}
+    left_out = {name: why for name in names if (why := _explain_omission(name, sample))}
     found = [_column(name, [record.get(name) for record in sample]) for name in names if name not in left_out]
     times = [column for column in found if column.type == "timestamp"]
     event = _event_time(times) or _event_time([column for column in found if column.type == "date"])
@@ -124,7 +124,7 @@ def _micros(given: Any, time_format: TimeFormat) -> int | None:
         return None
 
 
-def _left_out(name: str, sample: Sequence[Mapping[str, Any]]) -> str | None:
+def _explain_omission(name: str, sample: Sequence[Mapping[str, Any]]) -> str | None:
     if not IDENTIFIER.match(name):
         return "its name is no identifier"
     if name.lower() in RESERVED or name.startswith(RESERVED_PREFIX):

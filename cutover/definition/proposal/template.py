@@ -88,8 +88,8 @@ def render(name: str, topic: str, origin: str, found: Guess) -> str:
         keywords=_keywords(found),
         window=found.pace.window,
         windows=", ".join(kind.example for kind in KINDS),
-        window_seen=_seen(4, found.pace.windows_seen),
-        pace_seen=_seen(8, found.pace.seen),
+        window_seen=_format_seen(4, found.pace.windows_seen),
+        pace_seen=_format_seen(8, found.pace.seen),
         out_of_orderness=found.pace.out_of_orderness,
         allowed=found.pace.allowed,
         max_ahead=found.pace.max_ahead,
@@ -102,7 +102,7 @@ def _one_line(text: str) -> str:
     return "".join(c if c.isalnum() or c in "._- /" else "?" for c in text)[:80]
 
 
-def _seen(indent: int, text: str) -> str:
+def _format_seen(indent: int, text: str) -> str:
     return f"{' ' * indent}# Seen: {text}.\n" if text else ""
 
 

@@ -179,7 +179,7 @@ def _has_begun(settings: Settings, missing: ControlTable) -> bool:
     return any(delta.exists(uri) and delta.open_table(uri).version() > 0 for uri in others)
 
 
-def _opened(settings: Settings, table: ControlTable) -> DeltaTable:
+def _open_or_create(settings: Settings, table: ControlTable) -> DeltaTable:
     if not exists(settings, table):
         for name in sorted(SCHEMAS, key=_LAST.__eq__):
             delta.ensure(control_uri(settings, name), SCHEMAS[name])
@@ -224,19 +224,19 @@ def unless_overtaken(write: Callable[[], Done]) -> Done:
 
 
 def _append_once(settings: Settings, table: ControlTable, rows: Sequence[Mapping[str, Any]], turn: int | None) -> int:
-    handle = _opened(settings, table)
+    handle = _open_or_create(settings, table)
     _check_columns(table, handle)
     name = str(rows[0]["pipeline"])
     newest = delta.transaction(handle, name)
     sequence = 0 if newest is None else newest + 1
     if turn not in {None, sequence}:
-        raise _overtaken(table, name, turn)
+        raise _make_overtaken_error(table, name, turn)
     numbered = pa.Table.from_pylist([{**row, "sequence": sequence} for row in rows], schema=SCHEMAS[table])
     commit = CommitProperties(app_transactions=[Transaction(name, sequence)])
     try:
         commits.append(handle, numbered, commit=commit)
     except CommitFailedError as error:
-        raise _overtaken(table, name, sequence) from error
+        raise _make_overtaken_error(table, name, sequence) from error
     return sequence
 
 
@@ -248,7 +248,7 @@ def next_turn(settings: Settings, table: ControlTable, pipeline: str) -> int:
     return 0 if newest is None else newest + 1
 
 
-def _overtaken(table: ControlTable, name: str, sequence: int | None) -> OvertakenError:
+def _make_overtaken_error(table: ControlTable, name: str, sequence: int | None) -> OvertakenError:
     msg = f"`{table}` of `{name}`: another process appended row {sequence} first.\nHint: look at it and try again."
     return OvertakenError(msg)
 

@@ -52,16 +52,16 @@ def release(settings: Settings, version: Version, epoch: int, *, holder: str, no
 
 def pinned_epochs(settings: Settings, version: Version, *, now: datetime) -> tuple[int, ...]:
     """Return the epochs of a version that somebody holds now, ascending."""
-    held = _held(settings, version.pipeline, version.result_fingerprint, now)
+    held = _list_held_pins(settings, version.pipeline, version.result_fingerprint, now)
     return tuple(sorted({row["epoch"] for row in held if row["stream_version"] == version.number}))
 
 
 def holders(settings: Settings, pipeline: str, fingerprint: str, *, now: datetime) -> tuple[str, ...]:
     """Return who holds an epoch of any version under a result fingerprint now."""
-    return tuple(sorted({row["holder"] for row in _held(settings, pipeline, fingerprint, now)}))
+    return tuple(sorted({row["holder"] for row in _list_held_pins(settings, pipeline, fingerprint, now)}))
 
 
-def _held(settings: Settings, pipeline: str, fingerprint: str, now: datetime) -> list[dict[str, Any]]:
+def _list_held_pins(settings: Settings, pipeline: str, fingerprint: str, now: datetime) -> list[dict[str, Any]]:
     """Return the newest row of each pin that holds."""
     last = {
         (row["stream_version"], row["epoch"], row["holder"]): row

@@ -58,19 +58,19 @@ def restore(settings: Settings, *, dry_run: bool = False) -> Iterator[Restored]:
     for name in control_tables.SCHEMAS:
         uri = control_uri(settings, name)
         if control_tables.exists(settings, name):
-            found = control_tables.unless_overtaken(partial(_restored, uri, name, dry_run=dry_run))
+            found = control_tables.unless_overtaken(partial(_restore_table, uri, name, dry_run=dry_run))
             if found.rows or found.files or found.gone:
                 yield found
 
 
-def _restored(uri: str, name: ControlTable, *, dry_run: bool) -> Restored:
+def _restore_table(uri: str, name: ControlTable, *, dry_run: bool) -> Restored:
     table = delta.open_table(uri)
     listed = delta.actions(table)
     theirs = [action for action in listed if checksums.name_of(str(action["path"])) is None]
     ours = {str(action["path"]) for action in listed} - {str(action["path"]) for action in theirs}
     with queries.connect() as connection:
         delta.bind(connection, "kept", table, paths=ours)
-        connection.register("removed", _removed(table, ours))
+        connection.register("removed", _read_removed_rows(table, ours))
         rows = connection.sql(_FOUND).to_arrow_table()
         known = "SELECT pipeline, sequence FROM kept UNION SELECT pipeline, sequence FROM removed"
         numbers = connection.execute(known).fetchall()
@@ -88,12 +88,12 @@ def _missing(table: DeltaTable, pipeline: str, numbers: Sequence[tuple[str, int]
     return sorted(set(range(0 if newest is None else newest + 1)) - held)
 
 
-def _removed(table: DeltaTable, listed: set[str]) -> pa.Table:
+def _read_removed_rows(table: DeltaTable, listed: set[str]) -> pa.Table:
     """Return the rows of all files of ours that were committed once, are listed no more, and are still there."""
     schema = pa.schema(table.schema().to_arrow())
     system, root = delta.folder_of(table)
     found = [schema.empty_table()]
-    for path in sorted(delta_log.removed_paths(table.table_uri) - listed):
+    for path in sorted(delta_log.list_removed_paths(table.table_uri) - listed):
         is_there = system.get_file_info(f"{root}/{path}").type is fs.FileType.File
         if checksums.name_of(path) is not None and is_there:
             found.append(data_files.read(table, path, schema.names).cast(schema))

@@ -31,7 +31,7 @@ def describe_changes(settings: Settings, pipeline: Pipeline, version: Version | 
         return "" if version is not None else " No stream of this name has begun yet."
     was, now = json.loads(before["definition"]), json.loads(json.dumps(describe_version(pipeline)))
     changed = [name for name in sorted({*was, *now}) if was.get(name) != now.get(name)]
-    found = "; ".join(f"`{name}` is {_shown(now, name)}, was {_shown(was, name)}" for name in changed)
+    found = "; ".join(f"`{name}` is {_format_item(now, name)}, was {_format_item(was, name)}" for name in changed)
     return (
         f" Since stream-{before['stream_version']} of {before['result_fingerprint']} began: {found}." if found else ""
     )
@@ -46,6 +46,6 @@ def _before(rows: list[dict[str, Any]], version: Version | None) -> dict[str, An
     return rows[places[0] - 1] if places and places[0] else None
 
 
-def _shown(definition: Mapping[str, Any], name: str) -> str:
+def _format_item(definition: Mapping[str, Any], name: str) -> str:
     text = json.dumps(definition.get(name))
     return text if len(text) <= MOST else f"{text[:MOST]}..."

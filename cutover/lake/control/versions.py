@@ -63,7 +63,7 @@ def current(settings: Settings, pipeline: Pipeline) -> Version | None:
     lateness = lateness_fingerprint(pipeline)
     same = [version for version in _rows(settings, pipeline) if version.lateness_fingerprint == lateness]
     if settings.stream_version is not None:
-        return _named(same, pipeline, settings.stream_version)
+        return _find_version(same, pipeline, settings.stream_version)
     serving = [version for version in same if not version.beside]
     return serving[-1] if serving else None
 
@@ -82,7 +82,7 @@ def serve(settings: Settings, pipeline: Pipeline, number: int, *, why: str, cloc
     """
     turn = next_turn(settings, pipeline)
     rows = [row for row in _rows(settings, pipeline) if row.lateness_fingerprint == lateness_fingerprint(pipeline)]
-    wanted, serving = _named(rows, pipeline, number), current(settings, pipeline)
+    wanted, serving = _find_version(rows, pipeline, number), current(settings, pipeline)
     if serving is not None and serving.number == number:
         msg = f"Version of `{pipeline.name}`: expected one that does not serve yet, stream-{number} does."
         raise DefinitionError(msg)
@@ -92,7 +92,7 @@ def serve(settings: Settings, pipeline: Pipeline, number: int, *, why: str, cloc
     return replace(wanted, beside=False)
 
 
-def _named(versions: list[Version], pipeline: Pipeline, number: int) -> Version:
+def _find_version(versions: list[Version], pipeline: Pipeline, number: int) -> Version:
     for version in reversed(versions):
         if version.number == number:
             return version
@@ -149,11 +149,11 @@ def open_or_create(settings: Settings, pipeline: Pipeline, clock: Clock) -> Vers
     """
     for _ in range(RETRIES):
         with contextlib.suppress(LakeError):
-            return _opened(settings, pipeline, clock)
-    return _opened(settings, pipeline, clock)
+            return _open_current(settings, pipeline, clock)
+    return _open_current(settings, pipeline, clock)
 
 
-def _opened(settings: Settings, pipeline: Pipeline, clock: Clock) -> Version:
+def _open_current(settings: Settings, pipeline: Pipeline, clock: Clock) -> Version:
     turn = next_turn(settings, pipeline)
     return current(settings, pipeline) or register(settings, pipeline, clock, turn=turn)
 

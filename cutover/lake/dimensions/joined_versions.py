@@ -73,7 +73,7 @@ def spans_to_read(
     for offsets in reads:
         for partition, (first, end) in offsets.items():
             nothing = [VersionSpan(partition=partition, first=0, next=END, version=version, table_id=table_id)]
-            found += _clipped(known.get(partition, nothing), first, end)
+            found += _clip_spans(known.get(partition, nothing), first, end)
     return merge_spans(found)
 
 
@@ -88,7 +88,7 @@ def _whole(spans: Sequence[VersionSpan]) -> dict[int, list[VersionSpan]]:
     return found
 
 
-def _clipped(spans: Iterable[VersionSpan], first: int, end: int) -> list[VersionSpan]:
+def _clip_spans(spans: Iterable[VersionSpan], first: int, end: int) -> list[VersionSpan]:
     within = (replace(s, first=max(s.first, first), next=min(s.next, end)) for s in spans)
     return [span for span in within if span.first < span.next]
 
@@ -103,7 +103,9 @@ def version_at(spans: Sequence[VersionSpan], partition: int, offset: int) -> tup
     return span.version, span.table_id
 
 
-def apart(left: Sequence[VersionSpan], right: Sequence[VersionSpan]) -> tuple[tuple[int, int, int], ...]:
+def find_diverging_offsets(
+    left: Sequence[VersionSpan], right: Sequence[VersionSpan]
+) -> tuple[tuple[int, int, int], ...]:
     """Return the offsets (partition, first, next) that two sides joined with different versions."""
     found = []
     for one in left:
@@ -115,7 +117,7 @@ def apart(left: Sequence[VersionSpan], right: Sequence[VersionSpan]) -> tuple[tu
     return tuple(sorted(found))
 
 
-def instead(spans: Mapping[str, Sequence[VersionSpan]]) -> dict[str, list[int]]:
+def list_replaced_versions(spans: Mapping[str, Sequence[VersionSpan]]) -> dict[str, list[int]]:
     """Return, by lookup, the recorded versions in whose place another one was read."""
     return {
         name: sorted({span.instead_of for span in of if span.instead_of is not None})

@@ -53,7 +53,7 @@ def load(settings: Settings, name: str, file: Path, *, key: Sequence[str] = (), 
     """
     check_name(name, of="Dimension")
     uri = own_uri(settings, name)
-    known = _known(uri)
+    known = _read_known_types(uri)
     with queries.connect(queries.reading(settings)) as connection:
         place = f"Dimension `{name}`, file `{file}`"
         try:
@@ -69,7 +69,7 @@ def load(settings: Settings, name: str, file: Path, *, key: Sequence[str] = (), 
     return Loaded(uri=uri, version=version, rows=int(rows), columns=columns)
 
 
-def _known(uri: str) -> dict[str, str]:
+def _read_known_types(uri: str) -> dict[str, str]:
     """Return name to type of the version before; nothing where there is none."""
     if not delta.exists(uri):
         return {}
@@ -110,7 +110,7 @@ def _cast(connection: duckdb.DuckDBPyConnection, place: str, name: str, kind: st
     """Return the typed column, by the rules of definitions and records: text in its plain form or an error."""
     if kind == "string":
         return identifier(name)
-    value, failed = _typed(name, kind)
+    value, failed = _cast_cell(name, kind)
     (wrong,) = connection.execute(f"SELECT count(*) FILTER ({failed}) FROM cells").fetchall()[0]  # noqa: S608 -- quoted
     if wrong:
         msg = f"{place}, column `{name}`: expected {kind} in its plain form, got {wrong:,} cells with another text."
@@ -118,7 +118,7 @@ def _cast(connection: duckdb.DuckDBPyConnection, place: str, name: str, kind: st
     return f"{value} AS {identifier(name)}"
 
 
-def _typed(name: str, kind: str) -> tuple[str, str]:
+def _cast_cell(name: str, kind: str) -> tuple[str, str]:
     """Return a cell's value, and the condition that it has none, in DuckDB's SQL."""
     decimal, cell = decimal_parts(kind), identifier(name)
     if decimal is not None:

@@ -25,7 +25,7 @@ def numbers(stream: str, records: Sequence[EpochRecord], transaction: int | None
         yield text + (f", epoch {missing[0]} is missing." if missing else ".")
 
 
-def seen_beyond(stream: str, records: Sequence[EpochRecord], seen: int | None) -> Iterator[str]:
+def check_seen_epoch(stream: str, records: Sequence[EpochRecord], seen: int | None) -> Iterator[str]:
     """Yield that a reader has seen a later epoch than there is."""
     newest = max((record.epoch for record in records), default=-1)
     if seen is not None and seen > newest:
@@ -38,13 +38,15 @@ def joints(stream: str, records: Sequence[EpochRecord], losses: Sequence[Loss]) 
     A recorded loss is the only excuse: of its first epoch, its partition, and up to the offset that it names.
     """
     for record in records[:1]:
-        yield from _torn(stream, record, dict(record.start))  # the first one starts where the log began
+        yield from _find_torn_offsets(stream, record, dict(record.start))  # the first one starts where the log began
     for before, after in pairwise(records):
         new = dict.fromkeys(set(after.start) - set(before.end), 0)
-        yield from _torn(stream, after, new | dict(before.end) | skips(losses, after.epoch, after.topic_id))
+        yield from _find_torn_offsets(
+            stream, after, new | dict(before.end) | skips(losses, after.epoch, after.topic_id)
+        )
 
 
-def _torn(stream: str, record: EpochRecord, expected: Mapping[int, int]) -> Iterator[str]:
+def _find_torn_offsets(stream: str, record: EpochRecord, expected: Mapping[int, int]) -> Iterator[str]:
     for p, offset in sorted(expected.items()):
         start, end = record.start.get(p), record.end.get(p)
         if start != offset or end is None or end < start:

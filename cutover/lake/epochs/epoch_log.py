@@ -98,7 +98,7 @@ class EpochRecord:
             raise LakeError(msg, runbook="EpochHistoryBroken") from error
 
 
-def known_in_force(records: Iterable[EpochRecord]) -> dict[str, InForce]:
+def collect_in_force(records: Iterable[EpochRecord]) -> dict[str, InForce]:
     """Return digest to settings, of those that epochs have recorded."""
     return {each.in_force: InForce(each.in_force_items) for each in records if each.in_force and each.in_force_items}
 
@@ -165,7 +165,7 @@ class EpochLog:
         query = "SELECT _record FROM log WHERE _kind = 'epoch' AND contains(_record, '\"in_force_items\": {')"
         with delta.naming(self.table):
             rows = connection.execute(query).fetchall()
-        return known_in_force(EpochRecord.from_json(row[0]) for row in rows).get(digest or "")
+        return collect_in_force(EpochRecord.from_json(row[0]) for row in rows).get(digest or "")
 
     def relation(self, connection: duckdb.DuckDBPyConnection, view: str, *, epoch: int) -> None:
         """Bind a view to the partial aggregates and the ledger of all epochs up to `epoch`."""

@@ -10,7 +10,7 @@ from cutover.lake.tables import delta
 _COUNTED = "SELECT _class, sum(_n)::BIGINT FROM log WHERE _kind IN ('partial', 'ledger') AND _epoch <= ? GROUP BY 1"
 
 
-def folded_across(epoch_log: EpochLog, records: Sequence[EpochRecord]) -> list[str]:
+def find_folded_classes(epoch_log: EpochLog, records: Sequence[EpochRecord]) -> list[str]:
     """Return the classes whose rows do not add up to what was written of the first epochs; none: all do.
 
     A fold gives rows of several epochs the number of the last one: what lies before that is seen only as a whole.

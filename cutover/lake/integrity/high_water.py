@@ -57,9 +57,9 @@ def all_of(settings: Settings, pipeline: Pipeline, version: Version) -> tuple[Wi
     Raises:
         LakeError: A table of the lake cannot be read.
     """
-    found = [*_noted(version), *_batch(settings, pipeline, version)]
-    found += _reconciled(settings, version)
-    return (*found, *_pinned(settings, version))
+    found = [*_read_note(version), *_read_batch_runs(settings, pipeline, version)]
+    found += _read_reconciliations(settings, version)
+    return (*found, *_read_pins(settings, version))
 
 
 def contradictions(
@@ -93,7 +93,7 @@ def contradictions(
     return tuple(texts)
 
 
-def _noted(version: Version) -> Iterator[Witness]:
+def _read_note(version: Version) -> Iterator[Witness]:
     system, path = _place(version)
     if system.get_file_info(path).type is not fs.FileType.File:
         return
@@ -106,14 +106,14 @@ def _noted(version: Version) -> Iterator[Witness]:
         )
 
 
-def _batch(settings: Settings, pipeline: Pipeline, version: Version) -> Iterator[Witness]:
+def _read_batch_runs(settings: Settings, pipeline: Pipeline, version: Version) -> Iterator[Witness]:
     for run in batch_runs.runs(settings, pipeline):
         if run.stream_version == version.number:
             yield Witness(who=f"batch run {run.run_id}", epoch=run.epoch, end=dict(run.cut))
 
 
-def _reconciled(settings: Settings, version: Version) -> Iterator[Witness]:
-    for row in _own(control_tables.read(settings, "reconciliations", version.pipeline), version):
+def _read_reconciliations(settings: Settings, version: Version) -> Iterator[Witness]:
+    for row in _filter_own_rows(control_tables.read(settings, "reconciliations", version.pipeline), version):
         if row["epoch"] is not None:
             seal = _json(row["result"] or "{}").get("seal", {})
             # A broken seal names a table that need not hold its epoch: a damaged log opens at an earlier version.
@@ -121,12 +121,12 @@ def _reconciled(settings: Settings, version: Version) -> Iterator[Witness]:
             yield Witness(who=f"reconciliation {row['run_id']}", epoch=int(row["epoch"]), table_version=table)
 
 
-def _pinned(settings: Settings, version: Version) -> Iterator[Witness]:
-    for row in _own(control_tables.read(settings, "pins", version.pipeline), version):
+def _read_pins(settings: Settings, version: Version) -> Iterator[Witness]:
+    for row in _filter_own_rows(control_tables.read(settings, "pins", version.pipeline), version):
         yield Witness(who=f"the pin of {row['holder']}", epoch=int(row["epoch"]))
 
 
-def _own(rows: Sequence[Mapping[str, Any]], version: Version) -> Iterator[Mapping[str, Any]]:
+def _filter_own_rows(rows: Sequence[Mapping[str, Any]], version: Version) -> Iterator[Mapping[str, Any]]:
     wanted = (version.result_fingerprint, version.number)
     return (row for row in rows if (row["result_fingerprint"], row["stream_version"]) == wanted)
 

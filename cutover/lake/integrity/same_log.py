@@ -48,10 +48,11 @@ class RewrittenPartition:
     @property
     def text(self) -> str:
         """Return what was expected and what is there."""
-        got = "no record" if self.found is None else _shown(self.found)
+        got = "no record" if self.found is None else _format_mark(self.found)
         return (
             f"expected at offset {self.expected.offset} the record that epoch {self.epoch} read "
-            f"({_shown(self.expected)}), got {got}; offsets {self.first} to {self.end - 1} are gone or hold others"
+            f"({_format_mark(self.expected)}), got {got}; "
+            f"offsets {self.first} to {self.end - 1} are gone or hold others"
         )
 
 
@@ -79,9 +80,9 @@ class _Log:
         """Return the epoch of a partition's leader."""
         return self._client.log_ends(self.topic)[partition].leader_epoch
 
-    def held(self, partition: int, marks: Sequence[Mark]) -> dict[int, Mark]:
+    def read_marks(self, partition: int, marks: Sequence[Mark]) -> dict[int, Mark]:
         """Return what the log holds from the first to the last one of some marks, by offset."""
-        return self._held({partition: marks})[partition]
+        return self._read_held_marks({partition: marks})[partition]
 
     def agrees(self, partition: int, marks: Sequence[Mark]) -> bool:
         """Return whether the log holds all of some marks, as far as retention has left them."""
@@ -90,13 +91,13 @@ class _Log:
     def differing(self, marks: Mapping[int, Sequence[Mark]]) -> list[int]:
         """Return the partitions of which the log does not hold all marks, as far as retention has left them."""
         wrong = dict[int, Mark]()
-        for partition, held in self._held(marks).items():
+        for partition, held in self._read_held_marks(marks).items():
             found = [mark for mark in marks[partition] if held.get(mark.offset) != mark]
             wrong |= {partition: found[-1]} if found else {}
         # Retention works while we read: the log's start is asked for behind it.
         return sorted(p for p, mark in wrong.items() if mark.offset >= self.earliest(p))
 
-    def _held(self, marks: Mapping[int, Sequence[Mark]]) -> dict[int, dict[int, Mark]]:
+    def _read_held_marks(self, marks: Mapping[int, Sequence[Mark]]) -> dict[int, dict[int, Mark]]:
         spans = {p: (some[0].offset, min(some[-1].offset + 1, self.ends.get(p, 0))) for p, some in marks.items()}
         return {p: {mark.offset: mark for mark in found} for p, found in self.reader.inside(spans).items()}
 
@@ -135,10 +136,10 @@ def changes(client: LogClient, newest: EpochRecord, history: History) -> tuple[R
     Raises:
         LogError: No broker answers.
     """
-    with _opened(client, newest) as log:
+    with _open_log(client, newest) as log:
         differing = log.differing(newest.marks)
         records = (*history(), newest) if differing else ()
-        return tuple(change for p in differing if (change := _searched(log, p, records)) is not None)
+        return tuple(change for p in differing if (change := _search_change(log, p, records)) is not None)
 
 
 def holds(client: LogClient, read: LogRead) -> bool:
@@ -147,12 +148,12 @@ def holds(client: LogClient, read: LogRead) -> bool:
     Raises:
         LogError: No broker answers.
     """
-    with _opened(client, read) as log:
+    with _open_log(client, read) as log:
         return not log.differing(read.marks)
 
 
 @contextmanager
-def _opened(client: LogClient, read: LogRead) -> Iterator[_Log]:
+def _open_log(client: LogClient, read: LogRead) -> Iterator[_Log]:
     log = _Log(client, read)
     try:
         yield log
@@ -160,10 +161,10 @@ def _opened(client: LogClient, read: LogRead) -> Iterator[_Log]:
         log.reader.close()
 
 
-def _searched(log: _Log, partition: int, records: Sequence[EpochRecord]) -> RewrittenPartition | None:
+def _search_change(log: _Log, partition: int, records: Sequence[EpochRecord]) -> RewrittenPartition | None:
     """Return where a partition begins to differ; None if what differed has left the log meanwhile."""
     earliest = log.earliest(partition)
-    known = [one for one in _known(partition, records) if one.mark.offset >= earliest]
+    known = [one for one in _list_known_marks(partition, records) if one.mark.offset >= earliest]
     low, high = 0, len(known)
     while low < high:
         middle = (low + high) // 2
@@ -178,7 +179,7 @@ def _searched(log: _Log, partition: int, records: Sequence[EpochRecord]) -> Rewr
         end=records[-1].end[partition],
         epoch=wrong.record.epoch,
         expected=wrong.mark,
-        found=log.held(partition, [wrong.mark]).get(wrong.mark.offset),
+        found=log.read_marks(partition, [wrong.mark]).get(wrong.mark.offset),
     )
 
 
@@ -196,7 +197,7 @@ def _first(log: _Log, partition: int, after: int, wrong: _Known) -> int:
     return end if after <= end <= wrong.mark.offset else after
 
 
-def _known(partition: int, records: Sequence[EpochRecord]) -> list[_Known]:
+def _list_known_marks(partition: int, records: Sequence[EpochRecord]) -> list[_Known]:
     """Return the marks of a partition by offset, each with the epoch that made it."""
     found: dict[int, _Known] = {}
     for record in records:
@@ -205,6 +206,6 @@ def _known(partition: int, records: Sequence[EpochRecord]) -> list[_Known]:
     return [found[offset] for offset in sorted(found)]
 
 
-def _shown(mark: Mark) -> str:
+def _format_mark(mark: Mark) -> str:
     moment = datetime.fromtimestamp(mark.log_time / 1000, UTC).isoformat(timespec="milliseconds")
     return f"log time {moment.replace('+00:00', 'Z')}, checksum {mark.digest}"

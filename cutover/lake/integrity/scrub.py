@@ -59,9 +59,9 @@ def scrub(settings: Settings, pipeline: Pipeline, *, most: int | None = PIECE) -
     Raises:
         LakeError: A table cannot be opened.
     """
-    listed = sorted(_listed(settings, pipeline), key=lambda found: found[0])
+    listed = sorted(_list_files(settings, pipeline), key=lambda found: found[0])
     note = settings.home.resolve() / "scrub" / f"{pipeline.name}.json"
-    after = None if most is None else _known(note)
+    after = None if most is None else _read_note(note)
     left = [found for found in listed if after is None or found[0] > after]
     damaged, size, files, last = list[str](), 0, 0, None
     for place, table, action in left or listed:
@@ -84,7 +84,7 @@ def scrub(settings: Settings, pipeline: Pipeline, *, most: int | None = PIECE) -
     )
 
 
-def _known(note: Path) -> Place | None:
+def _read_note(note: Path) -> Place | None:
     """Return the last file that was checked; None: begin anew."""
     try:
         uri, path = json.loads(note.read_text(encoding="utf-8"))
@@ -93,7 +93,7 @@ def _known(note: Path) -> Place | None:
     return str(uri), str(path)
 
 
-def _listed(settings: Settings, pipeline: Pipeline) -> Iterator[tuple[Place, DeltaTable, dict[str, Any]]]:
+def _list_files(settings: Settings, pipeline: Pipeline) -> Iterator[tuple[Place, DeltaTable, dict[str, Any]]]:
     for uri in _uris(settings, pipeline):
         if delta.exists(uri):
             table = delta.open_table(uri)

@@ -99,15 +99,15 @@ def find_removed_batch(settings: Settings, pipeline: Pipeline) -> list[TableChan
         return []
     runs = batch_runs.runs(settings, pipeline)
     seen = {name: f"run {run.run_id}" for run in runs for name, weight in run.files.items() if int(weight, 16)}
-    compared = None if runs else _compared_run(settings, pipeline)
+    compared = None if runs else _find_compared_run(settings, pipeline)
     if compared is not None:
         seen["batch_index"] = f"the comparison with run {compared}"
     places = {name: batch_uri(settings, pipeline, name) for name in missing if name in seen}
     # Looked at again: the first run may have ended meanwhile.
-    return [_removed(uri, seen[name]) for name, uri in places.items() if not delta.exists(uri)]
+    return [_make_removal(uri, seen[name]) for name, uri in places.items() if not delta.exists(uri)]
 
 
-def _compared_run(settings: Settings, pipeline: Pipeline) -> str | None:
+def _find_compared_run(settings: Settings, pipeline: Pipeline) -> str | None:
     """Return a batch run of the definition in force that was compared; None: none was."""
     fingerprint = result_fingerprint(pipeline)
     rows = control_tables.read(settings, "reconciliations", pipeline.name)
@@ -153,7 +153,7 @@ def find_removed_stream(settings: Settings, pipeline: Pipeline, version: Version
         return None
     seen = high_water.all_of(settings, pipeline, version)
     # Looked at again: its first driver may have made it meanwhile.
-    return _removed(version.uri, seen[0].who) if seen and not delta.exists(version.uri) else None
+    return _make_removal(version.uri, seen[0].who) if seen and not delta.exists(version.uri) else None
 
 
 def refuse_removed(settings: Settings, pipeline: Pipeline, version: Version) -> None:
@@ -181,7 +181,7 @@ def refuse_no_epochs(settings: Settings, pipeline: Pipeline, version: Version | 
     return version
 
 
-def _removed(uri: str, seen_by: str) -> TableChange:
+def _make_removal(uri: str, seen_by: str) -> TableChange:
     return TableChange(uri=uri, kind=Kind.FOREIGN, seen_by=seen_by)
 
 

@@ -11,7 +11,7 @@ from cutover.definition.windows.window_fn import Interval, WindowFn
 from cutover.lake.batch_runs import Range
 
 
-def affected_sql(window: WindowFn, ranges: Iterable[Range]) -> str:
+def is_affected_sql(window: WindowFn, ranges: Iterable[Range]) -> str:
     """Return DuckDB's condition over `window_start` and `window_end` that one of the ranges stands for a window."""
     start, end = "epoch_us(window_start)", "epoch_us(window_end)"
     if window.merges:

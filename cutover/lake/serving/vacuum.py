@@ -45,9 +45,9 @@ def vacuum(settings: Settings, pipeline: Pipeline, *, hours: int, now: datetime,
     """
     places = dict(_places(settings, pipeline))
     going = {name: _vacuum(uri, hours, dry_run=True) for name, uri in places.items()}
-    for held in _held(settings, pipeline, now):
+    for held in _list_held_versions(settings, pipeline, now):
         name = next((name for name, uri in places.items() if uri == held.uri), None)
-        needed = sorted(_listed(held) & going[name]) if name is not None else []
+        needed = sorted(_list_files(held) & going[name]) if name is not None else []
         if needed:
             msg = (
                 f"Vacuum of `{name}` to {hours} h: expected no reader of what goes, got {held.holder}, who needs "
@@ -68,7 +68,7 @@ def _places(settings: Settings, pipeline: Pipeline) -> Iterator[tuple[str, str]]
     return ((name, uri) for name, uri in found.items() if delta.exists(uri))
 
 
-def _held(settings: Settings, pipeline: Pipeline, now: datetime) -> Iterator[HeldVersion]:
+def _list_held_versions(settings: Settings, pipeline: Pipeline, now: datetime) -> Iterator[HeldVersion]:
     """Yield the versions that readers name: of runs that wait to be compared, and of the newest, which is served."""
     runs = [run for run in batch_runs.runs(settings, pipeline) if run.batch_version is not None]
     for holder in pins.holders(settings, pipeline.name, result_fingerprint(pipeline), now=now):
@@ -96,5 +96,5 @@ def _vacuum(uri: str, hours: int, *, dry_run: bool) -> set[str]:
     return {PurePosixPath(file).name for file in found}
 
 
-def _listed(held: HeldVersion) -> set[str]:
+def _list_files(held: HeldVersion) -> set[str]:
     return {PurePosixPath(uri).name for uri in delta.open_table(held.uri, held.version).file_uris()}

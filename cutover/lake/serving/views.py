@@ -26,11 +26,11 @@ from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.epochs.view import epoch_rows
 from cutover.lake.integrity import table_weights
 from cutover.lake.paths import batch_uri
-from cutover.lake.serving.spans import affected_sql
+from cutover.lake.serving.spans import is_affected_sql
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import batch_ledger_schema, batch_schema
-from cutover.records.closing import closed_sql
-from cutover.records.fold import finishable, finished_columns, finished_sql
+from cutover.records.closing import is_closed_sql
+from cutover.records.fold import finish_sql, finishable, finished_columns
 from cutover.settings import Settings
 
 _LEDGER = """
@@ -68,7 +68,7 @@ def connect(settings: Settings, pipeline: Pipeline, *, epoch: int | None = None)
         runs=runs,
     )
     says = _states(pipeline, known)
-    folded = finished_sql(pipeline, "epoch_log")
+    folded = finish_sql(pipeline, "epoch_log")
     connection.execute(f"CREATE TEMP VIEW streaming AS SELECT *, {says.streaming} AS state FROM ({folded})")  # noqa: S608
     keys = ", ".join(delta.identifier(key) for key in pipeline.key)
     connection.execute(f"CREATE TEMP VIEW ledger AS {_LEDGER.format(keys=keys, table='epoch_log')}")
@@ -77,7 +77,7 @@ def connect(settings: Settings, pipeline: Pipeline, *, epoch: int | None = None)
     connection.execute(f"CREATE TEMP VIEW panes AS {panes_sql(pipeline, 'pane_rows')}")
     _bind_batch(connection, settings, pipeline, runs)
     connection.execute(f"CREATE TEMP VIEW batch_ledger AS {_LEDGER.format(keys=keys, table='batch_ledger_rows')}")
-    connection.register("batch_computed", _computed(runs))
+    connection.register("batch_computed", _list_computed_ranges(runs))
     connection.execute(f"CREATE TEMP VIEW serving AS {_serving(settings, pipeline, says)}")
     return connection
 
@@ -91,7 +91,7 @@ def _up_to(pipeline: Pipeline, epoch_log: EpochLog, epoch: int | None) -> list[E
         there = f"0 to {known[-1].epoch}" if known else "none yet"
         msg = f"Epoch of `{pipeline.name}`: expected one that is there ({there}), got {epoch}."
         raise DefinitionError(msg)
-    if prefix.folded_across(epoch_log, found):
+    if prefix.find_folded_classes(epoch_log, found):
         msg = f"Epoch {epoch} of `{pipeline.name}`: expected rows of its own, they were folded into later epochs."
         raise LakeError(msg + "\nHint: a savepoint keeps an epoch from that; choose a later epoch.")
     return found
@@ -153,12 +153,12 @@ def _states(pipeline: Pipeline, known: _Known) -> _States:
     start = "epoch_us(window_start)"
     gone = " OR ".join(f"({start} >= {int(a)} AND {start} < {int(b)})" for a, b in known.lost) or "false"
     if pipeline.window.merges:
-        gone = affected_sql(pipeline.window, ((a, b - 1) for a, b in known.lost))
+        gone = is_affected_sql(pipeline.window, ((a, b - 1) for a, b in known.lost))
     frozen = [entry for run in known.runs[-1:] for entry in run.incomplete if entry.reason == batch_runs.EXPIRED]
-    expired = affected_sql(pipeline.window, ((entry.window_start, entry.window_end) for entry in frozen))
-    closed = f"WHEN {closed_sql(pipeline, known.watermark)} THEN 'final' ELSE 'open' END"
+    expired = is_affected_sql(pipeline.window, ((entry.window_start, entry.window_end) for entry in frozen))
+    closed = f"WHEN {is_closed_sql(pipeline, known.watermark)} THEN 'final' ELSE 'open' END"
     lost_first = f"CASE WHEN {gone} THEN 'incomplete({batch_runs.LOST})'"
-    twice, never = (affected_sql(pipeline.window, of) for of in (known.delivered.twice, known.delivered.never))
+    twice, never = (is_affected_sql(pipeline.window, of) for of in (known.delivered.twice, known.delivered.never))
     apart = f"WHEN {never} THEN 'incomplete({batch_runs.LOST})' WHEN {twice} THEN 'incomplete({DOUBLED})'"
     return _States(
         streaming=f"{lost_first} {apart} {closed}",
@@ -190,7 +190,7 @@ def _serving(settings: Settings, pipeline: Pipeline, says: _States) -> str:
     return f"{batch} WHERE {computed} UNION ALL {streaming} WHERE NOT {computed}"
 
 
-def _computed(runs: Sequence[BatchRun]) -> pa.Table:
+def _list_computed_ranges(runs: Sequence[BatchRun]) -> pa.Table:
     """Return the ranges of windows that any run has computed, `first` and `last` in microseconds, each once."""
     ranges = sorted({span for run in runs for span in run.computed})
     ends = {"first": [first for first, _ in ranges], "last": [last for _, last in ranges]}

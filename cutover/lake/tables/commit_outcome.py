@@ -49,7 +49,7 @@ def settle_commit(table: DeltaTable, mark: str) -> Iterator[None]:
             return
         if isinstance(error, CommitFailedError) and there is False:
             raise
-        raise _failed(table.table_uri, error, why) from error
+        raise _make_commit_error(table.table_uri, error, why) from error
 
 
 def _is_there(uri: str, mark: str, *, after: int) -> tuple[bool | None, str]:
@@ -62,7 +62,7 @@ def _is_there(uri: str, mark: str, *, after: int) -> tuple[bool | None, str]:
         return None, str(error).splitlines()[0]
 
 
-def _failed(uri: str, error: Exception, unknown: str) -> LakeError:
+def _make_commit_error(uri: str, error: Exception, unknown: str) -> LakeError:
     msg = f"Table `{uri}`: expected a place that can be written, got: {str(error).splitlines()[0]}."
     hint = "\nHint: nothing was committed; look at the free space and the folder's owner."
     if unknown:

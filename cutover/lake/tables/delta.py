@@ -208,7 +208,10 @@ def bind(
         FileDamagedError: A file is not there, or does not hold what was committed.
     """
     schema = pa.schema(table.schema().to_arrow())
-    root, listed = local_root(table), [one for one in _listed(table, kinds) if paths is None or one[1]["path"] in paths]
+    root, listed = (
+        local_root(table),
+        [one for one in _list_actions(table, kinds) if paths is None or one[1]["path"] in paths],
+    )
     check(table, [action for _, action in listed])
     if root is None:
         selects = _remote_selects(connection, view, table, schema, listed)
@@ -331,7 +334,7 @@ def paths(table: DeltaTable) -> list[str]:
     return [str(action["path"]) for action in actions(table)]
 
 
-def _listed(table: DeltaTable, kinds: Collection[str] | None) -> Iterator[tuple[Partition, dict[str, Any]]]:
+def _list_actions(table: DeltaTable, kinds: Collection[str] | None) -> Iterator[tuple[Partition, dict[str, Any]]]:
     for action in actions(table):
         values = tuple((k.removeprefix("partition."), v) for k, v in action.items() if k.startswith("partition."))
         if kinds is None or dict(values).get("_kind") in kinds:

@@ -46,7 +46,7 @@ def damage(uri: str, *, read: bool = False) -> Damage | None:
     """
     found = None
     for _ in range(_LOOKS):  # clean-up may run meanwhile: what is damaged stays so
-        found = next(_damaged(uri, _listed(uri), read=read), None)
+        found = next(_find_damage(uri, _list_entries(uri), read=read), None)
         if found is None:
             return None
     return found
@@ -54,20 +54,20 @@ def damage(uri: str, *, read: bool = False) -> Damage | None:
 
 def entries(uri: str) -> Iterator[tuple[int, Entry]]:
     """Yield version and actions of the entries that no checkpoint covers, newest first; damaged ones are left out."""
-    for version in reversed(_listed(uri).after_checkpoint):
-        entry = _parsed(_text(uri, version) or "")
+    for version in reversed(_list_entries(uri).after_checkpoint):
+        entry = _parse_entry(_text(uri, version) or "")
         if entry is not None:
             yield version, entry
 
 
 def read(uri: str, version: int) -> Entry | None:
     """Return the actions of one entry; None: it is not kept any more, or damaged."""
-    return _parsed(_text(uri, version) or "")
+    return _parse_entry(_text(uri, version) or "")
 
 
-def removed_paths(uri: str) -> set[str]:
+def list_removed_paths(uri: str) -> set[str]:
     """Return the paths of the files that entries which are kept, or the newest checkpoint, say are listed no more."""
-    listing = _listed(uri)
+    listing = _list_entries(uri)
     kept = [entry for version in listing.sizes if (entry := read(uri, version)) is not None]
     found = {str(action["remove"]["path"]) for entry in kept for action in entry if "remove" in action}
     return found | set(_of_checkpoint(uri, listing.checkpoint))
@@ -96,18 +96,18 @@ def info(entry: Entry) -> dict[str, Any]:
     return next((action["commitInfo"] for action in entry if "commitInfo" in action), {})
 
 
-def _damaged(uri: str, listing: _Listing, *, read: bool) -> Iterator[Damage]:
+def _find_damage(uri: str, listing: _Listing, *, read: bool) -> Iterator[Damage]:
     for version in listing.after_checkpoint:
         size = listing.sizes.get(version)
         if size is None:
             yield Damage(file=file_of(version), what="is missing")
         elif size == 0:
             yield Damage(file=file_of(version), what="has 0 bytes")
-        elif read and _parsed(_text(uri, version) or "") is None:
+        elif read and _parse_entry(_text(uri, version) or "") is None:
             yield Damage(file=file_of(version), what="is no JSON in UTF-8")
 
 
-def _parsed(text: str) -> Entry | None:
+def _parse_entry(text: str) -> Entry | None:
     try:
         actions = [json.loads(line) for line in text.splitlines() if line.strip()]
     except ValueError:
@@ -115,7 +115,7 @@ def _parsed(text: str) -> Entry | None:
     return actions if actions and all(isinstance(action, dict) for action in actions) else None
 
 
-def _listed(uri: str) -> _Listing:
+def _list_entries(uri: str) -> _Listing:
     system, root = fs.FileSystem.from_uri(uri)
     selector = fs.FileSelector(f"{root.rstrip('/')}/{FOLDER}", allow_not_found=True)
     found = [info for info in system.get_file_info(selector) if info.base_name[:_DIGITS].isdigit()]

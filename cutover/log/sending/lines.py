@@ -29,8 +29,8 @@ def read_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     """
     number = 0
     try:
-        with _opened(path) as stream:
-            bound = _bound(path)
+        with _open_stream(path) as stream:
+            bound = _bound_size(path)
             total = 0
             while line := stream.readline(MAX_LINE + 1):
                 number += 1
@@ -48,11 +48,11 @@ def is_gzip(path: Path) -> bool:
         return stream.read(2) == GZIP_MAGIC
 
 
-def _opened(path: Path) -> BinaryIO:
+def _open_stream(path: Path) -> BinaryIO:
     return gzip.open(path, "rb") if is_gzip(path) else path.open("rb")  # type: ignore[return-value]  # a GzipFile reads alike
 
 
-def _bound(path: Path) -> int | None:
+def _bound_size(path: Path) -> int | None:
     return FREE_EXPANSION + MAX_EXPANSION * path.stat().st_size if is_gzip(path) else None
 
 

@@ -80,7 +80,7 @@ def produce(settings: Settings, pipeline: Pipeline, request: Request, *, clock: 
     with tempfile.TemporaryDirectory(dir=folder) as scratch, Spool(Path(scratch)) as spool:
         notes = Notes()
         _refuse_early(settings, pipeline, request, client)
-        spool.fill(_told(read_rows(request.file, pipeline, notes), progress.read))
+        spool.fill(_report_rows(read_rows(request.file, pipeline, notes), progress.read))
         return _send_all(settings, pipeline, request, client, Sending(spool, notes, clock, progress))
 
 
@@ -89,10 +89,10 @@ def _refuse_early(settings: Settings, pipeline: Pipeline, request: Request, clie
     name = pipeline.source.name
     if name in client.topics() and not request.again:
         produced = Produced(settings.home.resolve(), client.describe(name).topic_id)
-        produced.refuse_repeat(_sent(request, 0, ""), name)
+        produced.refuse_repeat(_make_run(request, 0, ""), name)
 
 
-def _sent(request: Request, records: int, at: str) -> ProducedRun:
+def _make_run(request: Request, records: int, at: str) -> ProducedRun:
     return ProducedRun(
         sha256=file_sha256(request.file),
         file=request.file.name,
@@ -119,7 +119,7 @@ def _send_all(settings: Settings, pipeline: Pipeline, request: Request, client: 
     count = sending.spool.count_between(request.start, request.end)
     log = topic.ready(client, pipeline.source.name, request.partitions, sending.spool, sending.clock)
     produced = Produced(settings.home.resolve(), log.topic_id)
-    sent = _sent(request, count, sending.clock.now().isoformat(timespec="microseconds"))
+    sent = _make_run(request, count, sending.clock.now().isoformat(timespec="microseconds"))
     sending.progress.total(count)
     produced.note(sent)
     rows = pace(sending.spool.sorted_rows(request.start, request.end), request.speed, sending.clock)
@@ -136,7 +136,7 @@ def _send_all(settings: Settings, pipeline: Pipeline, request: Request, client: 
     )
 
 
-def _told(rows: Iterator[FileRecord], advance: Advance) -> Iterator[FileRecord]:
+def _report_rows(rows: Iterator[FileRecord], advance: Advance) -> Iterator[FileRecord]:
     for number, row in enumerate(rows, start=1):
         if number % 1_000 == 0:
             advance(1_000)
@@ -172,10 +172,10 @@ def _send(settings: Settings, client: LogClient, name: str, rows: Iterator[FileR
                 _check(name, refused)
         left = producer.flush(FLUSH_SECONDS)
     except KafkaException as error:
-        raise _failed(name, error.args[0].str()) from error
+        raise _make_send_error(name, error.args[0].str()) from error
     _check(name, refused)
     if left:
-        raise _failed(name, f"{left} records without an answer after {FLUSH_SECONDS:g} s")
+        raise _make_send_error(name, f"{left} records without an answer after {FLUSH_SECONDS:g} s")
 
 
 def _put(
@@ -217,9 +217,9 @@ def _producer_options(settings: Settings, client: LogClient) -> dict[str, str | 
 
 def _check(name: str, refused: list[KafkaError]) -> None:
     if refused:
-        raise _failed(name, f"{refused[0].str()} ({len(refused)} records)")
+        raise _make_send_error(name, f"{refused[0].str()} ({len(refused)} records)")
 
 
-def _failed(name: str, detail: str) -> LogError:
+def _make_send_error(name: str, detail: str) -> LogError:
     msg = f"Topic `{name}`: expected every record to be taken, got: {detail}."
     return LogError(msg + "\nHint: a part of the file is in the topic; `--again` sends all of it once more.")

@@ -29,7 +29,7 @@ class Produced:
         safe = topic_id.replace("+", "-").replace("/", "_")  # Kafka writes ids in base 64
         self._path = home / "produced" / f"{safe}.json"
 
-    def sent(self) -> list[ProducedRun]:
+    def list_runs(self) -> list[ProducedRun]:
         """Return all runs, the oldest first.
 
         Raises:
@@ -49,7 +49,7 @@ class Produced:
         Raises:
             DefinitionError: Says when it was sent, and how to send it again.
         """
-        for entry in self.sent():
+        for entry in self.list_runs():
             if entry.sha256 == wanted.sha256 and _overlap(entry, wanted):
                 state = "was sent" if entry.finished else "was sent in part (that run was interrupted)"
                 msg = (
@@ -59,7 +59,7 @@ class Produced:
 
     def note(self, entry: ProducedRun) -> None:
         """Write down a run; one that is noted as interrupted before is replaced by its end."""
-        others = [known for known in self.sent() if (known.sha256, known.at) != (entry.sha256, entry.at)]
+        others = [known for known in self.list_runs() if (known.sha256, known.at) != (entry.sha256, entry.at)]
         files.write_json(self._path, [asdict(known) for known in [*others, entry]])
 
 

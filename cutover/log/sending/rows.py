@@ -117,7 +117,7 @@ def csv_records(path: Path) -> Iterator[tuple[int, list[str]]]:
         DefinitionError: It is no such file, or two columns have one name.
     """
     csv.field_size_limit(MAX_LINE)
-    reader = csv.reader(_decoded(path), strict=True)
+    reader = csv.reader(_decode_lines(path), strict=True)
     is_header = True
     try:
         for cells in filter(None, reader):
@@ -135,7 +135,7 @@ def _check_different(path: Path, header: list[str]) -> None:
         _refuse(path, 1, f"different column names, got `{min(doubled)}` twice")
 
 
-def _decoded(path: Path) -> Iterator[str]:
+def _decode_lines(path: Path) -> Iterator[str]:
     for number, line in read_lines(path):
         try:
             yield line.decode("utf-8-sig" if number == 1 else "utf-8") + "\n"

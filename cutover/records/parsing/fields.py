@@ -43,21 +43,21 @@ def readings(topic: Topic) -> tuple[FieldSql, ...]:
 
 def _reading(field: Field, topic: Topic) -> FieldSql:
     if field.type in {"boolean", "int", "bigint"}:
-        return _made(field, field.type, f"`{field.name}`", None)
+        return _make_field(field, field.type, f"`{field.name}`", None)
     if field.type == "double":
-        return _made(field, "double", _finite(field.name), f"`{field.name}` IS NOT NULL")
+        return _make_field(field, "double", _finite(field.name), f"`{field.name}` IS NOT NULL")
     if field.type == "timestamp" and topic.time_format != "iso":
         given = None if field.name == topic.event_time else f"`{field.name}` IS NOT NULL"
-        return _made(field, "bigint", _moment(field.name, topic.time_format), given)
-    read = _made(field, "variant", _from_variant(field), _given(field, topic))
+        return _make_field(field, "bigint", _moment(field.name, topic.time_format), given)
+    read = _make_field(field, "variant", _from_variant(field), _is_given_sql(field, topic))
     return replace(read, has_colons=field.type == "timestamp")
 
 
-def _made(field: Field, read_as: str, value: str, given: str | None) -> FieldSql:
+def _make_field(field: Field, read_as: str, value: str, given: str | None) -> FieldSql:
     return FieldSql(name=field.name, nullable=field.nullable, read_as=read_as, value=value, given=given)
 
 
-def _given(field: Field, topic: Topic) -> str:
+def _is_given_sql(field: Field, topic: Topic) -> str:
     # A text that is no time is a matter of the event time, not of its type; a number in its place is.
     kinds = "'VOID', 'STRING'" if field.name == topic.event_time else "'VOID'"
     return f"(`__kind_{field.name}` NOT IN ({kinds}))"

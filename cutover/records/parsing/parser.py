@@ -42,13 +42,13 @@ class _Drawn:
     end: str
 
 
-def _drawn() -> _Drawn:
+def _draw_names() -> _Drawn:
     text = secrets.token_hex(16)
     return _Drawn(f"__value_{text}", f"__end_{text}")
 
 
 # Drawn once for each process, not for each plan: Spark would compile another text anew in every epoch.
-_NAMES = _drawn()
+_NAMES = _draw_names()
 
 JSON_OPTIONS = {
     "mode": "PERMISSIVE",
@@ -84,8 +84,8 @@ def parse_records(records: "DataFrame", pipeline: Pipeline, dimensions: Dimensio
             _of_right(parse_records(records.where("_right"), right_of(pipeline)), pipeline)
         )
     found = readings(pipeline.source)
-    typed = _typed(_raw(_decoded(records, pipeline, found), found), found)
-    return _judged(_derived(enrich.join_dimensions(typed, pipeline, dimensions), pipeline), pipeline)
+    typed = _cast_fields(_raw(_decode_json(records, pipeline, found), found), found)
+    return _judge_rows(_derive_columns(enrich.join_dimensions(typed, pipeline, dimensions), pipeline), pipeline)
 
 
 def _of_left(rows: "DataFrame", pipeline: Pipeline) -> "DataFrame":
@@ -104,7 +104,7 @@ def _of_right(rows: "DataFrame", pipeline: Pipeline) -> "DataFrame":
     return select(rows, *JUDGED, *others, *own)
 
 
-def _decoded(records: "DataFrame", pipeline: Pipeline, found: tuple[FieldSql, ...]) -> "DataFrame":
+def _decode_json(records: "DataFrame", pipeline: Pipeline, found: tuple[FieldSql, ...]) -> "DataFrame":
     """Parse the JSON to `__value array<struct>` and `__corrupt string`; null where the bytes were refused before."""
     shape = ", ".join(f"`{field.name}` {field.read_as}" for field in found)
     schema = f"{_NAMES.value} array<struct<{shape}, {_NAMES.end} int>>, __corrupt string"
@@ -115,7 +115,7 @@ def _decoded(records: "DataFrame", pipeline: Pipeline, found: tuple[FieldSql, ..
         "offset AS _offset",
         "timestamp AS _log_time",
         "CAST(value AS string) AS __text",
-        f"{_refused(pipeline.source.max_value_bytes)} AS __refused",
+        f"{_refuse_bytes_sql(pipeline.source.max_value_bytes)} AS __refused",
     )
     wrapped = f"""IF(__refused IS NULL, concat('{{"{_NAMES.value}":[', __text, ',{{"{_NAMES.end}":1}}]}}'), NULL)"""
     # inline(array(..)) is a generator: the optimizer cannot copy the parse into each column that uses it.
@@ -123,7 +123,7 @@ def _decoded(records: "DataFrame", pipeline: Pipeline, found: tuple[FieldSql, ..
     return select(refused, *OURS, "__text", "__refused", parse)
 
 
-def _refused(max_bytes: int) -> str:
+def _refuse_bytes_sql(max_bytes: int) -> str:
     return f"""CASE
         WHEN value IS NULL THEN '{Reason.NULL_VALUE}'
         WHEN octet_length(value) = 0 THEN '{Reason.EMPTY}'
@@ -151,13 +151,13 @@ def _raw(decoded: "DataFrame", found: tuple[FieldSql, ...]) -> "DataFrame":
     return select(decoded, *OURS, "__text", bad, *values, *kinds)
 
 
-def _typed(raw: "DataFrame", found: tuple[FieldSql, ...]) -> "DataFrame":
+def _cast_fields(raw: "DataFrame", found: tuple[FieldSql, ...]) -> "DataFrame":
     """Give each field its type; `__bad` now says all that bytes, JSON, types and `NOT NULL` have to say."""
     values = select(
         raw,
         *OURS,
         "__bad",
-        _unknown(found),
+        _count_unknown_sql(found),
         *(f"{field.value} AS `{field.name}`" for field in found),
         *(f"{field.given} AS `__given_{field.name}`" for field in found if field.given),
         *(f"{field.absent} AS `__absent_{field.name}`" for field in found if not field.nullable),
@@ -172,7 +172,7 @@ def _typed(raw: "DataFrame", found: tuple[FieldSql, ...]) -> "DataFrame":
     return select(values, *OURS, bad, "__unknown", *(f"`{field.name}`" for field in found))
 
 
-def _unknown(found: tuple[FieldSql, ...]) -> str:
+def _count_unknown_sql(found: tuple[FieldSql, ...]) -> str:
     """Return how many top-level fields the schema does not name.
 
     Keys are listed by a second parse, which most records do without: each key has a colon behind it, so a text with as
@@ -192,11 +192,11 @@ def _colons(text: str) -> str:
     return f"(size(split({text}, ':')) - 1)"
 
 
-def _derived(typed: "DataFrame", pipeline: Pipeline) -> "DataFrame":
+def _derive_columns(typed: "DataFrame", pipeline: Pipeline) -> "DataFrame":
     return select(typed, "*", *(f"{text} AS `{name}`" for name, text in compiled.derive(pipeline).items()))
 
 
-def _judged(derived: "DataFrame", pipeline: Pipeline) -> "DataFrame":
+def _judge_rows(derived: "DataFrame", pipeline: Pipeline) -> "DataFrame":
     event_time = f"`{pipeline.source.event_time}`"
     columns = [f"`{name}`" for name in column_types(pipeline)]
     reason = f"""CASE

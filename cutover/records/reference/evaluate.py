@@ -52,7 +52,7 @@ def evaluate(pipeline: Pipeline, rows: Sequence[Mapping[str, Any]]) -> list[Eval
         found = connection.execute(_query(pipeline)).fetchall()
     finally:
         connection.close()
-    return [_evaluated(pipeline, row) for row in found]
+    return [_make_evaluated(pipeline, row) for row in found]
 
 
 def _table(pipeline: Pipeline, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
@@ -87,7 +87,7 @@ def _query(pipeline: Pipeline) -> str:
     return f"SELECT {columns} FROM (SELECT {inner} FROM given) ORDER BY __row"  # noqa: S608 -- compiled from the whitelist
 
 
-def _evaluated(pipeline: Pipeline, row: tuple[Any, ...]) -> Evaluated:
+def _make_evaluated(pipeline: Pipeline, row: tuple[Any, ...]) -> Evaluated:
     failed, passes, *rest = row
     keys, values = rest[: len(pipeline.key)], rest[len(pipeline.key) :]
     return Evaluated(

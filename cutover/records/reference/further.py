@@ -50,7 +50,7 @@ def _top(values: Sequence[Any], k: int) -> list[dict[str, Any]] | None:
 
 def _quantile(values: Sequence[Any], measure: Quantile) -> float | None:
     rank = max(math.ceil(Fraction(round(measure.q * MILLION), MILLION) * len(values)), 1)
-    return _bound(sorted(map(float, values))[rank - 1], measure.bits) if values else None
+    return _truncate_bits(sorted(map(float, values))[rank - 1], measure.bits) if values else None
 
 
 def _distinct(hashes: Collection[int], k: int) -> int:
@@ -59,7 +59,7 @@ def _distinct(hashes: Collection[int], k: int) -> int:
     return (k - 1) * HASHES // (sorted(hashes)[k - 1] + LOWEST)
 
 
-def _bound(value: float, bits: int) -> float:
+def _truncate_bits(value: float, bits: int) -> float:
     """Return a number cut towards zero to so many binary digits behind its first one."""
     mantissa, power = math.frexp(value)
     return math.ldexp(math.trunc(mantissa * 2 ** (bits + 1)), power - bits - 1)

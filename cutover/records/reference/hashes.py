@@ -32,18 +32,18 @@ def spark_hash(value: Any, kind: str) -> int:
 def xxhash64(data: bytes, seed: int) -> int:
     """Return the hash of some bytes, an unsigned number of 64 bits."""
     stripes = len(data) // 32 * 32
-    found = _striped(data[:stripes], seed) if stripes else (seed + P5) & ALL
+    found = _hash_stripes(data[:stripes], seed) if stripes else (seed + P5) & ALL
     found = (found + len(data)) & ALL
     rest = data[stripes:]
     while len(rest) >= 8:  # noqa: PLR2004 -- bytes of a long
-        found = (_turned(found ^ _round(0, _number(rest[:8])), 27) * P1 + P4) & ALL
+        found = (_rotate_left(found ^ _round(0, _number(rest[:8])), 27) * P1 + P4) & ALL
         rest = rest[8:]
     if len(rest) >= 4:  # noqa: PLR2004 -- bytes of an int
-        found = (_turned(found ^ (_number(rest[:4]) * P1 & ALL), 23) * P2 + P3) & ALL
+        found = (_rotate_left(found ^ (_number(rest[:4]) * P1 & ALL), 23) * P2 + P3) & ALL
         rest = rest[4:]
     for byte in rest:
-        found = _turned(found ^ (byte * P5 & ALL), 11) * P1 & ALL
-    return _mixed(found)
+        found = _rotate_left(found ^ (byte * P5 & ALL), 11) * P1 & ALL
+    return _mix_bits(found)
 
 
 def _bytes(value: Any, kind: str) -> bytes:
@@ -70,22 +70,22 @@ def _big(number: int) -> bytes:
     return number.to_bytes(bits // 8 + 1, "big", signed=True)
 
 
-def _striped(data: bytes, seed: int) -> int:
+def _hash_stripes(data: bytes, seed: int) -> int:
     lanes = [(seed + P1 + P2) & ALL, (seed + P2) & ALL, seed, (seed - P1) & ALL]
     for place in range(0, len(data), 8):
         lane = place // 8 % 4
         lanes[lane] = _round(lanes[lane], _number(data[place : place + 8]))
-    found = sum(_turned(lane, by) for lane, by in zip(lanes, (1, 7, 12, 18), strict=True)) & ALL
+    found = sum(_rotate_left(lane, by) for lane, by in zip(lanes, (1, 7, 12, 18), strict=True)) & ALL
     for lane in lanes:
         found = ((found ^ _round(0, lane)) * P1 + P4) & ALL
     return found
 
 
 def _round(lane: int, number: int) -> int:
-    return _turned((lane + number * P2) & ALL, 31) * P1 & ALL
+    return _rotate_left((lane + number * P2) & ALL, 31) * P1 & ALL
 
 
-def _turned(number: int, by: int) -> int:
+def _rotate_left(number: int, by: int) -> int:
     return (number << by | number >> (64 - by)) & ALL
 
 
@@ -93,7 +93,7 @@ def _number(data: bytes) -> int:
     return int.from_bytes(data, "little")
 
 
-def _mixed(found: int) -> int:
+def _mix_bits(found: int) -> int:
     found = (found ^ found >> 33) * P2 & ALL
     found = (found ^ found >> 29) * P3 & ALL
     return found ^ found >> 32

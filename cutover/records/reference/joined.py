@@ -38,17 +38,19 @@ def questions_of(pipeline: Pipeline) -> tuple[Pipeline, Pipeline]:
     left, right = pairs.sides(pipeline)
     if isinstance(pipeline.join, SelfJoin):
         conditions = zip(CONDITIONS, (pipeline.join.left, pipeline.join.right), strict=True)
-        both = replace(left_of(pipeline), measures=_looked({**left.sources, **right.sources, **dict(conditions)}))
+        both = replace(
+            left_of(pipeline), measures=_make_max_measures({**left.sources, **right.sources, **dict(conditions)})
+        )
         return both, both
     prefix = pipeline.join.prefix
     own = {name: f"`{name.removeprefix(prefix)}`" for name in right.sources}
     return (
-        replace(left_of(pipeline), measures=_looked(left.sources)),
-        replace(right_of(pipeline), measures=_looked(own)),
+        replace(left_of(pipeline), measures=_make_max_measures(left.sources)),
+        replace(right_of(pipeline), measures=_make_max_measures(own)),
     )
 
 
-def _looked(texts: Mapping[str, str]) -> dict[str, Measure]:
+def _make_max_measures(texts: Mapping[str, str]) -> dict[str, Measure]:
     return {name: Max(text) for name, text in texts.items()}
 
 
@@ -75,13 +77,13 @@ def results(pipeline: Pipeline, groups: Mapping[Any, tuple[Key, Sequence[Counted
 def _pairs(pipeline: Pipeline, key: Key, counted: Sequence[Counted]) -> Iterator[_Pair]:
     both = [_bag(pipeline, side, counted) for side in pairs.sides(pipeline)]
     own = dict(zip(pipeline.key, key, strict=True))
-    for left, right in _met(pipeline, None in key, *both):
+    for left, right in _pair_bags(pipeline, None in key, *both):
         for a, of_a in left.items():
             for b, of_b in right.items():
                 yield _Pair(columns={**own, **dict(a), **dict(b)}, weight=of_a * of_b)
 
 
-def _met(pipeline: Pipeline, is_null: bool, left: Counter[Any], right: Counter[Any]) -> list[tuple[Any, Any]]:
+def _pair_bags(pipeline: Pipeline, is_null: bool, left: Counter[Any], right: Counter[Any]) -> list[tuple[Any, Any]]:
     """Return the bags whose rows all meet one another; a bag of one empty row stands for a side that is not there."""
     how = pipeline.join.how if pipeline.join is not None else "inner"
     nobody = Counter([()])

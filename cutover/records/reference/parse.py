@@ -26,7 +26,7 @@ class ParsedRecord:
 
 def parse(value: bytes | None, topic: Topic) -> ParsedRecord:
     """Return the typed fields of one record, or the first reason why it is malformed."""
-    refused = _refused(value, topic)
+    refused = _find_refusal(value, topic)
     if refused is not None or value is None:
         return ParsedRecord(reason=refused)
     try:
@@ -35,10 +35,10 @@ def parse(value: bytes | None, topic: Topic) -> ParsedRecord:
         return ParsedRecord(reason=Reason.UTF8)
     except (ValueError, RecursionError):
         return ParsedRecord(reason=Reason.JSON)
-    return _typed(found, topic)
+    return _parse_fields(found, topic)
 
 
-def _refused(value: bytes | None, topic: Topic) -> Reason | None:
+def _find_refusal(value: bytes | None, topic: Topic) -> Reason | None:
     if value is None:
         return Reason.NULL_VALUE
     if not value:
@@ -97,7 +97,7 @@ def _no_constant(text: str) -> NoReturn:
     raise ValueError(msg)
 
 
-def _typed(found: Pairs, topic: Topic) -> ParsedRecord:
+def _parse_fields(found: Pairs, topic: Topic) -> ParsedRecord:
     known = fields(topic)
     values: dict[str, Any] = {item.name: None for item in known}
     by_name = {item.name: item for item in known}

@@ -12,8 +12,8 @@ from cutover.records.reference.run import (
     Group,
     ResultRow,
     Twin,
-    counted_of,
     judge,
+    make_counted,
     measures_of,
     sessions_of,
 )
@@ -46,7 +46,7 @@ def place_records(pipeline: Pipeline, records: Sequence[RawRecord], dimensions: 
         evaluated, event = record.evaluated, record.event
         if evaluated is None or event is None or not evaluated.passes:
             continue
-        counted, twin = counted_of(record, evaluated), _twin(pipeline, record, event)
+        counted, twin = make_counted(record, evaluated), _twin(pipeline, record, event)
         for start, end in pipeline.window.intervals(event):
             group = (start, end, evaluated.key)
             yield Placed(group=group, counted=counted, is_future=record.is_future(pipeline), twin=twin)

@@ -138,12 +138,14 @@ def _of_topic(
     whole = ((item.values, raw) for raw, item in zip(records, parsed, strict=True) if item.reason is None)
     found = iter(evaluate(side, [look_up(side, values, dimensions(raw)) for values, raw in whole]))
     return [
-        _judged(side, raw, item, joined.on_a_side(pipeline, next(found)) if item.reason is None else None)
+        _judge_record(side, raw, item, joined.on_a_side(pipeline, next(found)) if item.reason is None else None)
         for raw, item in zip(records, parsed, strict=True)
     ]
 
 
-def _judged(pipeline: Pipeline, raw: RawRecord, parsed: ParsedRecord, evaluated: Evaluated | None) -> EvaluatedRecord:
+def _judge_record(
+    pipeline: Pipeline, raw: RawRecord, parsed: ParsedRecord, evaluated: Evaluated | None
+) -> EvaluatedRecord:
     reason = Reason.EXPRESSION if evaluated is not None and evaluated.failed else parsed.reason
     event = None if reason is not None else parsed.values[pipeline.source.event_time]
     return EvaluatedRecord(raw=raw, parsed=parsed, evaluated=None if reason else evaluated, reason=reason, event=event)
@@ -175,7 +177,9 @@ def _classify(books: _Books, pipeline: Pipeline, record: EvaluatedRecord, waterm
         cls = Class.FUTURE if record.is_future(pipeline) else cls
         _enter(books, record, cls, start)
         if cls is Class.ACCEPTED:
-            books.groups.setdefault((start, end, record.evaluated.key), []).append(counted_of(record, record.evaluated))
+            books.groups.setdefault((start, end, record.evaluated.key), []).append(
+                make_counted(record, record.evaluated)
+            )
 
 
 def _remember(books: _Books, pipeline: Pipeline, record: EvaluatedRecord, watermark: int | None) -> tuple[bool, bool]:
@@ -192,7 +196,7 @@ def _remember(books: _Books, pipeline: Pipeline, record: EvaluatedRecord, waterm
     return False, is_twin
 
 
-def counted_of(record: EvaluatedRecord, evaluated: Evaluated) -> Counted:
+def make_counted(record: EvaluatedRecord, evaluated: Evaluated) -> Counted:
     """Return what the measures look at in a record, and its place in the log."""
     return evaluated.values, (record.event or 0, record.raw.partition, record.raw.offset)
 

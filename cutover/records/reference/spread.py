@@ -32,7 +32,7 @@ def variance(values: Sequence[int | float | Decimal]) -> float | None:
     found = _variance(values)
     if found is None or not isinstance(values[0], float):
         return None if found is None else float(found)
-    return Near(_double(found), _double(_bound(values)))
+    return Near(_double(found), _double(_bound_error(values)))
 
 
 def stddev(values: Sequence[int | float | Decimal]) -> float | None:
@@ -40,7 +40,7 @@ def stddev(values: Sequence[int | float | Decimal]) -> float | None:
     found = _variance(values)
     if found is None or not isinstance(values[0], float):
         return None if found is None else math.sqrt(found)
-    bound = _bound(values)
+    bound = _bound_error(values)
     root, least, most = (math.sqrt(_double(one)) for one in (found, max(found - bound, Fraction(0)), found + bound))
     return Near(root, math.inf if math.isinf(most) else max(root - least, most - root))
 
@@ -61,7 +61,7 @@ def _variance(values: Sequence[int | float | Decimal]) -> Fraction | None:
     return sum(((value - mean) ** 2 for value in exact), start=Fraction(0)) / (len(exact) - 1)
 
 
-def _bound(values: Sequence[int | float | Decimal]) -> Fraction:
+def _bound_error(values: Sequence[int | float | Decimal]) -> Fraction:
     """Return by how much a path may be off: rounded squares and sums, and each value cut at the lowest digit."""
     exact = [Fraction(value) for value in values]
     squares, total = sum((value**2 for value in exact), start=Fraction(0)), abs(sum(exact, start=Fraction(0)))

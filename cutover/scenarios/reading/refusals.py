@@ -39,11 +39,11 @@ def refusal(error: ValidationError, root: type[BaseModel]) -> DefinitionError:
         case "extra_forbidden":
             known = [field.alias or name for name, field in place.model.model_fields.items()]
             msg = f"{_before(place.path)}unknown field `{_last(first)[:80]}`: expected one of {', '.join(known)}."
-            return DefinitionError(msg + _meant(_last(first), known))
+            return DefinitionError(msg + _suggest_name(_last(first), known))
         case "union_tag_invalid":
             expected = f"one of {first['ctx']['expected_tags'].replace(chr(39), '`')} as its `type`"
             got = first["ctx"]["tag"]
-            hint = _meant(str(got), [tag.strip().strip("'") for tag in first["ctx"]["expected_tags"].split(",")])
+            hint = _suggest_name(str(got), [tag.strip().strip("'") for tag in first["ctx"]["expected_tags"].split(",")])
         case "literal_error":
             expected = f"one of {first['ctx']['expected'].replace(chr(39), '`').replace(' or ', ', ')}"
         case "expected":
@@ -68,7 +68,7 @@ def _plain(value: object) -> object:
     return float(value) if isinstance(value, Decimal) else str(value)
 
 
-def _meant(name: str, known: Sequence[str]) -> str:
+def _suggest_name(name: str, known: Sequence[str]) -> str:
     close = get_close_matches(name, known, n=1)
     return f"\nHint: did you mean `{close[0]}`?" if close else ""
 
@@ -95,7 +95,7 @@ def _place(root: type[BaseModel], where: Sequence[int | str]) -> _Place:
     for part in where:
         if isinstance(part, int):
             path, kind = f"{path}[{part}]", _item(kind)
-            expected = _expected(kind, expected)
+            expected = _describe_expected(kind, expected)
             continue
         found = _field(kind, part)
         if found is None:
@@ -106,7 +106,7 @@ def _place(root: type[BaseModel], where: Sequence[int | str]) -> _Place:
         model = kind
         path = f"{path}.{name}" if path else name
         kind = field.rebuild_annotation()
-        expected = field.description or _expected(kind, "a value")
+        expected = field.description or _describe_expected(kind, "a value")
         if _is_model(_bare(kind)):
             kind = _bare(kind)
     model = kind if _is_model(kind) and where and isinstance(where[-1], int) else model
@@ -151,7 +151,7 @@ def _choice(kind: Any, part: str) -> Any:
     return kind
 
 
-def _expected(kind: Any, otherwise: str) -> str:
+def _describe_expected(kind: Any, otherwise: str) -> str:
     for part in (kind, *get_args(kind)):  # itself, or (of what may be left out) an option of a union
         metadata = get_args(part)[1:] if get_origin(part) is Annotated else ()
         said = next((one.description for one in metadata if isinstance(one, FieldInfo) and one.description), None)

@@ -41,12 +41,12 @@ def scenario_of(form: ScenarioForm, *, default_title: str) -> Scenario:
         trigger=trigger,
         accumulation=Accumulation(form.accumulation),
         watermark=_watermark(form, rows),
-        allowed_lateness=_allowed(form),
+        allowed_lateness=_parse_lateness(form),
         epochs=_epochs(form, trigger, rows, style),
     )
     _check_fires(setting)
     return Scenario(
-        title=form.title or default_title, case=form.case, setting=setting, style=style, expected=_expected(form)
+        title=form.title or default_title, case=form.case, setting=setting, style=style, expected=_parse_expected(form)
     )
 
 
@@ -102,16 +102,16 @@ def _all_in(bounded: BoundedForm, rows: Sequence[InputRow], style: Style) -> int
 def _check_forward(steps: Sequence[WatermarkStep], style: Style) -> None:
     for at, (before, after) in enumerate(pairwise(steps), start=1):
         if after.processing_time < before.processing_time or after.watermark < before.watermark:
-            got = f"{_shown(after, style)} behind {_shown(before, style)}"
+            got = f"{_format_step(after, style)} behind {_format_step(before, style)}"
             of = f"watermark.steps[{at}]"
             _refuse(of, "a step that goes neither back in processing time nor in event time", got)
 
 
-def _shown(step: WatermarkStep, style: Style) -> str:
+def _format_step(step: WatermarkStep, style: Style) -> str:
     return f"`{write(step.watermark, style)}` at `{write(step.processing_time, style)}`"
 
 
-def _allowed(form: ScenarioForm) -> int | None:
+def _parse_lateness(form: ScenarioForm) -> int | None:
     if form.allowed_lateness is None:
         return None
     if form.watermark is None:
@@ -153,7 +153,7 @@ def _check_fires(setting: Setting) -> None:
         _refuse("trigger", expected, str(setting.trigger), "a last step to `+inf`, or a trigger such as `every`.")
 
 
-def _expected(form: ScenarioForm) -> Expected | None:
+def _parse_expected(form: ScenarioForm) -> Expected | None:
     if form.panes is None:
         beside = [name for name in ("panes_within", "dropped", "waiting") if getattr(form, name) is not None]
         if beside:

@@ -41,7 +41,7 @@ def read(text: object, *, of: str) -> ScenarioTime:
         return ScenarioTime(_INFINITE[text], None)
     found = _read(text) if isinstance(text, str) else None
     if found is None or not EARLIEST <= found.micros < LATEST:
-        msg = f"{of}: expected a time such as `12:05:19`, `2013-03-10T02:30:00Z`, got {_shown(text)}."
+        msg = f"{of}: expected a time such as `12:05:19`, `2013-03-10T02:30:00Z`, got {_quote_text(text)}."
         raise DefinitionError(msg)
     return found
 
@@ -75,5 +75,5 @@ def _read(text: str) -> ScenarioTime | None:
         return None
 
 
-def _shown(text: object) -> str:
+def _quote_text(text: object) -> str:
     return f"`{text[:80]}`" if isinstance(text, str) else type(text).__name__

@@ -10,7 +10,7 @@ from cutover.lake.dimensions.rejoin import Rejoin
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.tables import delta
 from cutover.records import reference
-from cutover.records.fold import finished_sql
+from cutover.records.fold import finish_sql
 from cutover.records.reference import ResultRow
 from reconcile.comparison.equal import plain
 from reconcile.verify.facts import known_ids, log_counts, results, rows
@@ -132,7 +132,7 @@ def _start(records: Sequence[EpochRecord], partition: int) -> int:
 
 def _rows(source: Source, facts: VerifyFacts, epoch: int) -> dict[Group, ResultRow]:
     pipeline = facts.pipeline
-    folded = finished_sql(pipeline, f"(SELECT * FROM {ROWS} WHERE _epoch = {int(epoch)})")
+    folded = finish_sql(pipeline, f"(SELECT * FROM {ROWS} WHERE _epoch = {int(epoch)})")
     columns = ", ".join(map(delta.identifier, (*pipeline.key, *pipeline.measures)))
     query = f"SELECT epoch_us(window_start), epoch_us(window_end), _n, {columns} FROM ({folded})"
     found: dict[Group, ResultRow] = {}
@@ -162,7 +162,7 @@ def _refold(source: Source, facts: VerifyFacts, version: int) -> Refold | None:
         if log is None:
             return None
         log.relation(source.connection, f"{view}_log", epoch=facts.records[-1].epoch)
-        folded = finished_sql(facts.pipeline, f"{view}_log")
+        folded = finish_sql(facts.pipeline, f"{view}_log")
         source.connection.execute(f"CREATE OR REPLACE TEMP VIEW {view} AS {folded}")
     found = results.compare_results(source.connection, facts.pipeline, "fold_before", "fold_after")
     text = "expected the result of the version before it, got another."

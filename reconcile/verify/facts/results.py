@@ -19,8 +19,8 @@ from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.paths import batch_uri
 from cutover.lake.tables import delta
 from cutover.lake.tables.delta import identifier
-from cutover.records.closing import closed_sql
-from cutover.records.fold import finished_sql
+from cutover.records.closing import is_closed_sql
+from cutover.records.fold import finish_sql
 from reconcile.comparison.diff import diff
 from reconcile.comparison.layout import Layout, agreement_of, value_of, wide_columns
 from reconcile.preconditions import damage
@@ -88,11 +88,11 @@ def readable(uri: str, version: int) -> EpochLog | None:
 
 
 def _finals(source: Source, facts: VerifyFacts, older: EpochLog, record: EpochRecord) -> Finals:
-    closed = closed_sql(facts.pipeline, record.watermark_after)
+    closed = is_closed_sql(facts.pipeline, record.watermark_after)
     connection = source.connection
     older.relation(connection, "older_log", epoch=record.epoch)
     for name, rows in (("older_fold", "older_log"), ("newer_fold", ROWS)):
-        folded = finished_sql(facts.pipeline, rows)
+        folded = finish_sql(facts.pipeline, rows)
         connection.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS SELECT * FROM ({folded}) WHERE {closed}")
     found = compare_results(connection, facts.pipeline, "older_fold", "newer_fold")
     return Finals(version=older.version, epoch=record.epoch, windows=found.windows, changed=found.changed)
@@ -112,7 +112,8 @@ def same_cut(first: BatchRun, second: BatchRun) -> bool:
         for run in (first, second)
     ]
     joined_alike = not any(
-        joined_versions.apart(of, second.dimensions.get(name, ())) for name, of in first.dimensions.items()
+        joined_versions.find_diverging_offsets(of, second.dimensions.get(name, ()))
+        for name, of in first.dimensions.items()
     )
     return told[0] == told[1] and joined_alike and first.batch_version != second.batch_version
 

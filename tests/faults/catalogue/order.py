@@ -34,7 +34,7 @@ from cutover.engine import queries
 from cutover.lake.paths import batch_uri
 from cutover.lake.tables import delta
 from cutover.records.classes import Class
-from cutover.records.fold import finished_sql
+from cutover.records.fold import finish_sql
 from cutover.settings import Settings
 from reconcile.result.outcome import Verdict
 from streaming import driver
@@ -143,7 +143,7 @@ def rows_of(settings: Settings, pipeline: Pipeline) -> tuple[list[str], list[str
         found = connection.sql(query).to_arrow_table().to_pylist()
         return sorted(json.dumps([bits(row[name]) for name in names]) for row in found)
 
-    return rows(finished_sql(pipeline, "found", keep=[Class.ACCEPTED])), rows("SELECT * FROM batch")
+    return rows(finish_sql(pipeline, "found", keep=[Class.ACCEPTED])), rows("SELECT * FROM batch")
 
 
 def split(rig: Rig, *, kind: str, definitions: int) -> None:

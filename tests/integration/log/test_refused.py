@@ -119,7 +119,7 @@ def test_refusals_are_told_from_silence(settings: Settings, code: int, runbook: 
 def test_request_that_times_out_on_a_refused_connection_says_why(settings: Settings) -> None:
     kafka = KafkaSettings(bootstrap_servers="127.0.0.1:1", timeout_seconds=1)
     client = LogClient(settings.model_copy(update={"kafka": kafka}))
-    client._heard(KafkaError(KafkaError._AUTHENTICATION, "wrong password"))
+    client._note_error(KafkaError(KafkaError._AUTHENTICATION, "wrong password"))
 
     found = client.unreachable(KafkaException(KafkaError(KafkaError._TIMED_OUT)))
 

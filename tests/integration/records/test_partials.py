@@ -14,7 +14,7 @@ from cutover.definition import Sessions
 from cutover.log.kafka import RawRecord
 from cutover.records import reference
 from cutover.records.classify import classify_records
-from cutover.records.fold import finished_sql
+from cutover.records.fold import finish_sql
 from cutover.records.parsing.parser import parse_records
 from cutover.records.partials import aggregate_partials
 from tests.integration.records.nasty import AT, PIPELINE, RECORDS
@@ -99,7 +99,7 @@ def test_fold_is_the_result_of_plain_python(partials: pa.Table, expected: refere
     connection = duckdb.connect()
     connection.execute("SET TimeZone = 'UTC'")
     connection.register("partials", partials)
-    rows = connection.sql(finished_sql(PIPELINE, "partials")).to_arrow_table().to_pylist()
+    rows = connection.sql(finish_sql(PIPELINE, "partials")).to_arrow_table().to_pylist()
     connection.close()
 
     found = {
@@ -128,7 +128,7 @@ def test_rows_that_touch_are_one_session_to_the_microsecond(spark: "SparkSession
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
         connection.register("partials", rows)
-        counted = connection.sql(finished_sql(pipeline, "partials")).to_arrow_table().to_pylist()
+        counted = connection.sql(finish_sql(pipeline, "partials")).to_arrow_table().to_pylist()
     accepted = [(r["must"], _micros(r["window_start"]), _micros(r["window_end"]), r["_n"]) for r in counted]
     assert sorted(accepted) == sorted((key[0], start, end, r.n) for (start, end, key), r in expected.rows.items())
     assert [n for must, *_, n in sorted(accepted) if must == "sessions"] == [3, 1]

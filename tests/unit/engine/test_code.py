@@ -102,7 +102,7 @@ def test_text_for_people_changes_no_hash(change: tuple[str, str]) -> None:
         (parser, "JSON_OPTIONS", {**parser.JSON_OPTIONS, "allowSingleQuotes": "true"}),
         (parser, "readings", lambda topic: ()),  # noqa: ARG005 -- in its place
         (limits, "MAX_DEPTH", 10),
-        (fold, "finished_sql", lambda pipeline, rows: "SELECT 1"),  # noqa: ARG005 -- in its place
+        (fold, "finish_sql", lambda pipeline, rows: "SELECT 1"),  # noqa: ARG005 -- in its place
     ],
 )
 def test_code_that_is_put_in_anothers_place_is_seen(

@@ -52,10 +52,12 @@ def test_sides_are_apart_where_version_or_table_differ() -> None:
     left = (span(0, 0, 10, 3), span(0, 10, 20, 4), span(1, 0, 5, 3))
     right = (span(0, 0, 12, 3), span(0, 12, 20, 4), span(1, 2, 9, 3, "made again"))
 
-    assert joined_versions.apart(left, right) == ((0, 10, 12), (1, 2, 5))
+    assert joined_versions.find_diverging_offsets(left, right) == ((0, 10, 12), (1, 2, 5))
 
 
 def test_a_version_in_whose_place_another_was_read_is_told() -> None:
     gone = VersionSpan(partition=0, first=0, next=5, version=9, table_id="x", instead_of=3)
 
-    assert joined_versions.instead({"ads": (gone, span(0, 5, 9, 9)), "shops": (span(0, 0, 9, 1),)}) == {"ads": [3]}
+    assert joined_versions.list_replaced_versions({"ads": (gone, span(0, 5, 9, 9)), "shops": (span(0, 0, 9, 1),)}) == {
+        "ads": [3]
+    }

@@ -5,7 +5,7 @@ import pytest
 
 from cutover.definition import Fixed, Sessions
 from cutover.definition.windows.window_fn import Interval, WindowFn
-from cutover.lake.serving.spans import affected_sql, is_affected
+from cutover.lake.serving.spans import is_affected, is_affected_sql
 
 SPAN = (10, 20)
 
@@ -25,7 +25,7 @@ SPAN = (10, 20)
 )
 def test_a_stretch_stands_for_a_window_in_python_and_in_sql(window: WindowFn, one: Interval, expected: bool) -> None:
     times = f"SELECT make_timestamptz({one.start}) AS window_start, make_timestamptz({one.end}) AS window_end"
-    query = f"SELECT {affected_sql(window, [SPAN])} FROM ({times})"  # noqa: S608 -- numbers of this file
+    query = f"SELECT {is_affected_sql(window, [SPAN])} FROM ({times})"  # noqa: S608 -- numbers of this file
 
     assert is_affected(window, one, [SPAN]) is expected
     assert duckdb.sql(query).fetchall() == [(expected,)]

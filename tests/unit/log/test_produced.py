@@ -43,7 +43,7 @@ def test_end_of_a_run_replaces_its_beginning(tmp_path: Path) -> None:
     produced.note(replace(SENT, finished=False))
     produced.note(SENT)
 
-    assert produced.sent() == [SENT]
+    assert produced.list_runs() == [SENT]
 
 
 def test_damaged_notes_are_named(tmp_path: Path) -> None:
@@ -51,4 +51,4 @@ def test_damaged_notes_are_named(tmp_path: Path) -> None:
     (tmp_path / "produced" / "id.json").write_text("[{}]", encoding="utf-8")
 
     with pytest.raises(DefinitionError, match=r"id\.json: expected the notes"):
-        Produced(tmp_path, "id").sent()
+        Produced(tmp_path, "id").list_runs()

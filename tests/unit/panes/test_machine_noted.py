@@ -53,7 +53,7 @@ def after(machine: Machine | Ended, steps: list[tuple[bool, bool, bool]]) -> tup
         )
         has_passed = passed
         fired.append(machine.is_ready(moment))
-        machine = machine.fired(moment) if fired[-1] else machine
+        machine = machine.fire_at(moment) if fired[-1] else machine
     return machine, fired
 
 

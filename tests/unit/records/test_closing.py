@@ -8,7 +8,7 @@ import pytest
 from cutover.definition import Count, Fixed, Lateness, Pipeline, Sessions, Topic
 from cutover.definition.windows.sessions import Window, touch
 from cutover.definition.windows.window_fn import Interval
-from cutover.records.closing import closed_by, closed_sql, closing, grace
+from cutover.records.closing import closing, find_closed_end, grace, is_closed_sql
 
 MINUTE = 60_000_000
 PIPELINE = Pipeline(
@@ -30,7 +30,11 @@ def test_a_window_is_closed_at_the_first_such_watermark_and_not_before(window: W
     end = 10 * MINUTE
 
     assert closing(window, pipeline.lateness, end) == first
-    assert (closed_by(pipeline, first), closed_by(pipeline, first - 1), closed_by(pipeline, None)) == (
+    assert (
+        find_closed_end(pipeline, first),
+        find_closed_end(pipeline, first - 1),
+        find_closed_end(pipeline, None),
+    ) == (
         end,
         end - 1,
         None,
@@ -52,7 +56,7 @@ def test_sql_says_the_same() -> None:
     query = "SELECT {} FROM (SELECT make_timestamptz({}) AS window_end)"  # a bound and a time of this file
     ends = (10 * MINUTE, 10 * MINUTE + 1)
 
-    said = [duckdb.sql(query.format(closed_sql(SESSIONS, 25 * MINUTE + 1), end)).fetchall()[0][0] for end in ends]
+    said = [duckdb.sql(query.format(is_closed_sql(SESSIONS, 25 * MINUTE + 1), end)).fetchall()[0][0] for end in ends]
 
     assert said == [True, False]
-    assert closed_sql(SESSIONS, None) == "false"
+    assert is_closed_sql(SESSIONS, None) == "false"

@@ -8,7 +8,7 @@ import duckdb
 import pytest
 
 from cutover.definition import Avg, Count, Fixed, Max, Min, Pipeline, Sum, Topic
-from cutover.records.fold import finished_columns, finished_sql, fold_sql
+from cutover.records.fold import finish_sql, finished_columns, fold_sql
 
 PIPELINE = Pipeline(
     name="orders",
@@ -76,11 +76,11 @@ def test_columns_keep_their_types(lake: duckdb.DuckDBPyConnection) -> None:
 
 
 def test_finished_mean_is_sum_over_count(lake: duckdb.DuckDBPyConnection) -> None:
-    assert rows(lake, finished_sql(PIPELINE, "partials"), "place, mean") == [(None, 3 / 2), ("x", 10 / 2)]
+    assert rows(lake, finish_sql(PIPELINE, "partials"), "place, mean") == [(None, 3 / 2), ("x", 10 / 2)]
 
 
 def test_finished_columns_come_in_order(lake: duckdb.DuckDBPyConnection) -> None:
-    described = lake.execute(f"DESCRIBE {finished_sql(PIPELINE, 'partials')}").fetchall()
+    described = lake.execute(f"DESCRIBE {finish_sql(PIPELINE, 'partials')}").fetchall()
 
     assert list(finished_columns(PIPELINE)) == [row[0] for row in described]
 
@@ -88,7 +88,7 @@ def test_finished_columns_come_in_order(lake: duckdb.DuckDBPyConnection) -> None
 def test_a_mean_of_nothing_is_null(lake: duckdb.DuckDBPyConnection) -> None:
     only = "(SELECT * FROM partials WHERE most IS NULL)"
 
-    assert rows(lake, finished_sql(PIPELINE, only), "place, mean") == [("x", None)]
+    assert rows(lake, finish_sql(PIPELINE, only), "place, mean") == [("x", None)]
 
 
 def test_a_fold_of_folds_is_the_fold(lake: duckdb.DuckDBPyConnection) -> None:

@@ -11,7 +11,7 @@ from cutover.definition.measures.kinds import Measure
 from cutover.definition.model.joins import RIGHT, How
 from cutover.engine import queries
 from cutover.lake.tables.schemas import partial_schema
-from cutover.records.fold import finished_sql
+from cutover.records.fold import finish_sql
 from tests.support.joined import EPOCH, HOUR, JOIN, TWO, Row, finished, kept, table
 
 EMPTY = dict.fromkeys(("price", "v", "seen", "x", "n"))
@@ -58,7 +58,7 @@ def test_a_key_with_many_rows_on_both_sides_finishes_in_little_memory(rows: int,
             "CREATE TEMP TABLE parts AS SELECT 'accepted' AS _class, TIMESTAMPTZ '2024-01-01' AS window_start,"
             f" TIMESTAMPTZ '2024-01-02' AS window_end, 'a' AS ad, {of_left}, {of_right}, {2 * rows} AS _n"
         )
-        found = connection.sql(f"SELECT pairs, clicks, worth FROM ({finished_sql(pipeline, 'parts')})").fetchall()  # noqa: S608
+        found = connection.sql(f"SELECT pairs, clicks, worth FROM ({finish_sql(pipeline, 'parts')})").fetchall()  # noqa: S608
 
     total = 2 * each * each * values * sum(range(values))
     assert found == [(rows * rows, Decimal(total), 2 * (values - 1))]
@@ -82,7 +82,7 @@ def test_no_name_of_a_key_is_taken_for_one_of_the_query(name: str) -> None:
     ]
     with queries.connect() as connection:
         connection.register("parts", pa.Table.from_pylist(rows, schema=partial_schema(pipeline)))
-        finished_rows = connection.sql(finished_sql(pipeline, "parts")).to_arrow_table().to_pylist()
+        finished_rows = connection.sql(finish_sql(pipeline, "parts")).to_arrow_table().to_pylist()
 
     found = [tuple(row[column] for column in ("pairs", "most", "wide", "__left")) for row in finished_rows]
     assert found == [(3, 5, Decimal(12), [{"value": {"w": 1}, "count": 3}])]

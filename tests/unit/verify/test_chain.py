@@ -18,7 +18,7 @@ def found(records: Records, *losses: Loss, transaction: int | None = None, known
     newest = max((r.epoch for r in records), default=None) if transaction is None else transaction
     return [
         *chain.numbers("clicks", records, newest),
-        *chain.seen_beyond("clicks", records, known),
+        *chain.check_seen_epoch("clicks", records, known),
         *chain.joints("clicks", records, losses),
         *chain.identity("clicks", records),
     ]
