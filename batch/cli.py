@@ -74,7 +74,7 @@ def summary_table(pipeline: str, run: BatchRun) -> Table:
     rows = {
         "cut": f"epoch {run.epoch} of stream-{run.stream_version}, {_offsets(run)}",
         "new records": f"{sum(end - start for start, end in run.scanned.values()):,}",
-        "in windows": ", ".join(f"{name} {count:,}" for name, count in scanned.items()) or "none",
+        "classes by window": ", ".join(f"{name} {count:,}" for name, count in scanned.items()) or "none",
         "duplicates": f"{doubled:,} in the windows computed",
         "windows computed": _ranges(run.computed),
         "left stale": _ranges(run.stale),

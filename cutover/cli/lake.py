@@ -1,6 +1,7 @@
 """`cutover sql`, `vacuum`, `restore-control`: ask the lake, take away what nobody needs, undo what others did."""
 
 import json
+import re
 import sys
 from typing import Annotated
 
@@ -22,6 +23,7 @@ from cutover.output.cells import write_rows
 from cutover.records.classes import Class
 from cutover.settings import load_settings
 
+_EXPLAIN = re.compile(r"\s*EXPLAIN\s*(ANALYZE\b|\([^)]*\))?", re.IGNORECASE)
 VIEWS = ("serving", "streaming", "batch", "ledger", "batch_ledger", "epochs")
 
 
@@ -59,12 +61,13 @@ def sql(
 
 def _check_reads(pipeline: str, query: str) -> None:
     """Refuse what is no query: what writes files or changes how the lake is read, and an empty text."""
+    explained = query[m.end() :] if (m := _EXPLAIN.match(query)) else query  # EXPLAIN ANALYZE runs what it explains
     try:
-        found = [statement.type for statement in duckdb.extract_statements(query)]
+        found = [statement.type for statement in duckdb.extract_statements(explained)]
     except duckdb.Error as error:
         msg = f"Query on `{pipeline}`: expected DuckDB SQL over {', '.join(VIEWS)}, got: {error}"
         raise DefinitionError(msg) from None
-    if len(found) == 1 and found[0] in {duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN}:
+    if found == [duckdb.StatementType.SELECT]:
         return
     names = {duckdb.StatementType.MULTI: "a PIVOT that names no values (`ON k IN (...)`)"}
     got = " and ".join(names.get(kind, kind.name) for kind in found) or "none"

@@ -208,10 +208,8 @@ def bind(
         FileDamagedError: A file is not there, or does not hold what was committed.
     """
     schema = pa.schema(table.schema().to_arrow())
-    root, listed = (
-        local_root(table),
-        [one for one in _list_actions(table, kinds) if paths is None or one[1]["path"] in paths],
-    )
+    root = local_root(table)
+    listed = [one for one in _list_actions(table, kinds) if paths is None or one[1]["path"] in paths]
     check(table, [action for _, action in listed])
     if root is None:
         selects = _remote_selects(connection, view, table, schema, listed)

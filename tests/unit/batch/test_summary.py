@@ -32,7 +32,7 @@ def lines(run: BatchRun) -> dict[str, str]:
 def test_classes_add_up_to_what_was_scanned_and_duplicates_are_told_apart() -> None:
     shown = lines(RUN)
 
-    assert shown["in windows"] == "accepted 1,312, future 4, malformed 1,328"
+    assert shown["classes by window"] == "accepted 1,312, future 4, malformed 1,328"
     assert shown["duplicates"] == "40 in the windows computed"
 
 

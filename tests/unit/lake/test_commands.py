@@ -48,6 +48,7 @@ def test_a_list_is_json_in_one_cell(capsys: pytest.CaptureFixture[str]) -> None:
         "SUMMARIZE SELECT 1 AS a",
         "VALUES (1)",
         "EXPLAIN SELECT 1 AS a",
+        "explain analyze SELECT 1 AS a",
         "PIVOT (SELECT 1 AS a, 2 AS b) ON a IN (1) USING sum(b)",
     ],
 )
@@ -64,6 +65,9 @@ def test_every_query_that_only_reads_is_answered(query: str) -> None:
         ("SELECT 1; SELECT 2", "SELECT and SELECT"),
         ("COPY (SELECT 1) TO 'out.csv'", "COPY"),
         ("ATTACH 'other.db'", "ATTACH"),
+        ("EXPLAIN ANALYZE COPY (SELECT 1) TO 'out.csv'", "COPY"),
+        ("explain (analyze, format json) COPY (SELECT 1) TO 'out.csv'", "COPY"),
+        ("/* x */ EXPLAIN ANALYZE COPY (SELECT 1) TO 'out.csv'", "EXPLAIN"),
         ("INSTALL httpfs", "LOAD"),
         ("SELEC 1", "Parser Error"),
         ("PIVOT (SELECT 1 AS a, 2 AS b) ON a USING sum(b)", "a PIVOT that names no values"),

@@ -1,6 +1,5 @@
 """Connections for small looks share an engine, and nothing else; a process that forks takes none of it along."""
 
-import os
 import subprocess
 import sys
 
@@ -41,7 +40,6 @@ def test_a_connection_is_in_utc_whatever_another_one_is_set_to() -> None:
     assert found == [[("Asia/Kolkata",)], [("UTC",)]]
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_a_child_of_a_process_that_has_asked_can_ask_and_end() -> None:
     done = subprocess.run([sys.executable, "-c", FORKS], timeout=60, check=False, capture_output=True)
 
