@@ -16,7 +16,7 @@ from batch.staging import Staging
 from cutover.definition.model.pipeline import Pipeline
 from cutover.engine.spark import session
 from cutover.lake.batch_runs import ExpectationResult, Incomplete, Range
-from cutover.lake.control.losses import Loss, Starts, touched_windows
+from cutover.lake.control.losses import Loss, Starts, find_touched_windows
 from cutover.log.kafka import LogClient
 from cutover.records.enrich import NONE, Dimensions
 from cutover.records.reading.scan import Offsets, read
@@ -79,7 +79,7 @@ class RunContext:
     @property
     def lost(self) -> tuple[Starts, ...]:
         """Return the windows, by their starts, that may miss records which nobody can read any more."""
-        return touched_windows(self.recorded)
+        return find_touched_windows(self.recorded)
 
     @property
     def behind(self) -> bool:

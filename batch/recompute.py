@@ -21,7 +21,7 @@ from batch.write.result import STAGED, stage_result, stage_rows
 from cutover import probe as probes
 from cutover.clock import Clock, SystemClock
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.ranges import touched_range
+from cutover.definition.model.ranges import find_touched_range
 from cutover.definition.windows.sessions import Sessions
 from cutover.engine import queries, spark
 from cutover.errors import DefinitionError, LakeError
@@ -79,7 +79,7 @@ def run(  # noqa: PLR0913 -- what to compute, and what a test hands in
         LakeError: Another run did not end, or a table cannot be read.
     """
     spark.configuration(settings)
-    wanted = wanted_range(start, end)
+    wanted = make_wanted_range(start, end)
     if wanted is not None:
         wanted = _align_range(pipeline, wanted)
     if current_stage(settings, pipeline) is Stage.KAPPA:
@@ -99,7 +99,7 @@ def _align_range(pipeline: Pipeline, wanted: Range) -> Range:
     if isinstance(pipeline.window, Sessions):
         msg = f"Range of windows of `{pipeline.name}`: expected none with sessions, which may lie across its ends."
         raise DefinitionError(msg + "\nHint: without `--from` and `--to` all sessions that changed are computed.")
-    first, last = touched_range(pipeline.window, wanted)
+    first, last = find_touched_range(pipeline.window, wanted)
     return first, last
 
 
@@ -238,7 +238,7 @@ def still_held(client: LogClient, history: index.IndexHistory) -> index.IndexHis
     return index.IndexHistory(runs=())
 
 
-def wanted_range(start: datetime | None, end: datetime | None) -> Range | None:
+def make_wanted_range(start: datetime | None, end: datetime | None) -> Range | None:
     """Return the range in microseconds; None if none is asked for.
 
     Raises:

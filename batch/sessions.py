@@ -125,7 +125,7 @@ def _since(work: RunContext, window: Sessions, offsets: Offsets, last: int | Non
     left = whole_from(work, offsets, starts, following=HOURS.following)
     sessions = max(frozen_before(work), limits.MIN_MICROS if left is None else left + window.gap_micros)
     rows = _find_first_changed(work, last)
-    gone = index.expired_windows(work.connection, work.earliest, work.scan)
+    gone = index.find_expired_windows(work.connection, work.earliest, work.scan)
     readable = max((HOURS.following(start) for start in gone), default=limits.MIN_MICROS)
     if rows is not None and rows < readable:
         # Some of the rows to read again are gone: what begins with them, or may have begun with them, is frozen.
@@ -228,7 +228,7 @@ def _bind_table(work: RunContext) -> None:
 
 
 def _incomplete(work: RunContext, since: int) -> tuple[Incomplete, ...]:
-    lost = tuple(retention.lost_windows(starts, work.pipeline) for starts in work.lost)
+    lost = tuple(retention.make_lost_entry(starts, work.pipeline) for starts in work.lost)
     return (*(() if since == limits.MIN_MICROS else (retention.make_frozen_entry(since, work.pipeline),)), *lost)
 
 

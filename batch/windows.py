@@ -28,7 +28,7 @@ def plan_windows(work: RunContext, window: AlignedWindowFn, offsets: Offsets) ->
     starts = sorted(touch.window.start for touch in touches)
     found = whole_from(work, offsets, starts, following=window.following)
     since = max(frozen_before(work), limits.MIN_MICROS if found is None else found)
-    gone = index.expired_windows(work.connection, work.earliest, work.scan)
+    gone = index.find_expired_windows(work.connection, work.earliest, work.scan)
     horizon = PlanBounds(
         window=window,
         closed=find_closed_end(work.pipeline, work.target.record.watermark_after),
@@ -56,7 +56,7 @@ def whole_from(work: RunContext, offsets: Offsets, starts: list[int], *, followi
         following: Start of a window -> start of the one after it.
     """
     mine = [loss for loss in work.recorded if loss.topic_id == work.target.record.topic_id]
-    gaps = retention.unrecorded_gaps(retention.first_left(offsets, work.earliest), offsets, mine)
+    gaps = retention.find_unrecorded_gaps(retention.first_left(offsets, work.earliest), offsets, mine)
     if not gaps:
         return None
     log.warning("batch_log_expired", pipeline=work.pipeline.name, first_offsets=gaps, scanned_to=work.history.scanned)
@@ -84,6 +84,6 @@ def _incomplete(work: RunContext, planned: RunPlan, since: int) -> tuple[Incompl
         for start, end in planned.expired
         if start >= since and not is_touched(start, work.lost)
     )
-    lost = tuple(retention.lost_windows(starts, work.pipeline) for starts in work.lost)
+    lost = tuple(retention.make_lost_entry(starts, work.pipeline) for starts in work.lost)
     before = () if since == limits.MIN_MICROS else (retention.make_frozen_entry(since, work.pipeline),)
     return (*before, *lost, *alone)

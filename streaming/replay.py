@@ -47,7 +47,7 @@ def replay(
 
 def _open_version(settings: Settings, pipeline: Pipeline, number: int, clock: Clock, epoch: int | None) -> Version:
     turn = versions.next_turn(settings, pipeline)
-    known = versions.known_versions(settings, pipeline)
+    known = versions.list_versions(settings, pipeline)
     there = next((version for version in known if version.number == number), None)
     following = known[-1].number + 1 if known else 0
     if there is None and number == following:

@@ -22,7 +22,7 @@ def remaining_offsets(offsets: Offsets, earliest: Mapping[int, int]) -> Offsets:
     return {p: span for p, span in kept.items() if span[0] < span[1]}
 
 
-def unrecorded_gaps(gaps: Mapping[int, int], offsets: Offsets, recorded: Iterable[Loss]) -> dict[int, int]:
+def find_unrecorded_gaps(gaps: Mapping[int, int], offsets: Offsets, recorded: Iterable[Loss]) -> dict[int, int]:
     """Return the gaps that recorded losses do not cover: there the log gave records that only the stream has read.
 
     Args:
@@ -74,7 +74,7 @@ def make_frozen_entry(before: int, pipeline: Pipeline) -> Incomplete:
     return Incomplete(window_start=limits.MIN_MICROS, window_end=pipeline.window.last_end(before), reason=EXPIRED)
 
 
-def lost_windows(starts: Starts, pipeline: Pipeline) -> Incomplete:
+def make_lost_entry(starts: Starts, pipeline: Pipeline) -> Incomplete:
     """Return the entry that stands for the windows touched by recorded losses, by their starts `[from, to)`."""
     return Incomplete(window_start=starts[0], window_end=pipeline.window.last_end(starts[1]), reason=LOST)
 

@@ -125,7 +125,9 @@ def touches(connection: duckdb.DuckDBPyConnection) -> list[TouchedWindow]:
     return [TouchedWindow(window=Interval(start, end), scan=scan) for start, end, scan in rows]
 
 
-def expired_windows(connection: duckdb.DuckDBPyConnection, earliest: Mapping[int, int], before: int) -> frozenset[int]:
+def find_expired_windows(
+    connection: duckdb.DuckDBPyConnection, earliest: Mapping[int, int], before: int
+) -> frozenset[int]:
     """Return the starts of windows with records that have left the log, as scans before a scan found them."""
     _bind_offsets(connection, "earliest", earliest)
     query = """

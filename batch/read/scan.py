@@ -77,7 +77,7 @@ def partials(records: "DataFrame", pipeline: Pipeline, dimensions: Dimensions) -
 
 def empty(pipeline: Pipeline, connection: duckdb.DuckDBPyConnection) -> None:
     """Bind the views of a scan that had nothing to read."""
-    connection.register(SCAN, _scanned_schema(pipeline).empty_table())
+    connection.register(SCAN, _make_scan_schema(pipeline).empty_table())
     _bind_touched(pipeline, connection, SCAN, where="true")
 
 
@@ -151,7 +151,7 @@ def _windows(records: "DataFrame", pipeline: Pipeline) -> "DataFrame":
     return rows.groupBy("_partition", "window_start", "window_end").agg(*bounds)
 
 
-def _scanned_schema(pipeline: Pipeline) -> pa.Schema:
+def _make_scan_schema(pipeline: Pipeline) -> pa.Schema:
     return partial_schema(pipeline).append(pa.field(FIRST, pa.int64())).append(pa.field(LAST, pa.int64()))
 
 

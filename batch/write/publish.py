@@ -9,7 +9,7 @@ from deltalake import CommitProperties
 from batch.context import RunContext, StagedRun
 from batch.read import index, scan
 from batch.write.replace import replace_windows
-from batch.write.result import staged_rows
+from batch.write.result import read_staged_rows
 from cutover.clock import Clock
 from cutover.definition.compile.fingerprint import batch_fingerprint, result_fingerprint
 from cutover.lake.batch_runs import BatchRun
@@ -61,7 +61,7 @@ def _replace(work: RunContext, found: StagedRun) -> int:
     note = json.dumps({"run_id": work.run_id, "epoch": work.target.record.epoch})
     return replace_windows(
         table,
-        staged_rows(work),
+        read_staged_rows(work),
         found.plan.computed,
         of=work.run_id,
         anew=work.anew,

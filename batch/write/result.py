@@ -42,7 +42,7 @@ def stage_rows(work: RunContext, query: str | None) -> None:
     work.connection.execute(f"CREATE TEMP TABLE {STAGED} AS SELECT {columns} FROM ({query})")  # noqa: S608 -- quoted
 
 
-def staged_rows(work: RunContext) -> pa.Table:
+def read_staged_rows(work: RunContext) -> pa.Table:
     """Return the staged rows in the batch table's schema."""
     query = f"SELECT * FROM {STAGED} ORDER BY ALL"  # noqa: S608 -- a name of ours
     return work.connection.sql(query).to_arrow_table().cast(batch_schema(work.pipeline))

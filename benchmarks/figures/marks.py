@@ -53,6 +53,6 @@ def _typical(made: Streams) -> Callable[[int], float]:
 
 def _compared(made: Streams) -> float:
     """Return how long the log is compared with the newest marks of the first round's run."""
-    version, client = versions.known_versions(made.settings, made.renamed(0))[-1], LogClient(made.settings)
+    version, client = versions.list_versions(made.settings, made.renamed(0))[-1], LogClient(made.settings)
     newest = EpochLog(version.uri).records()[-1]
     return median(seconds(lambda: same_log.changes(client, newest, tuple)) for _ in range(COMPARISONS))

@@ -86,17 +86,17 @@ def finish_sql(pipeline: Pipeline, relation: str, *, keep: Sequence[str] = (Clas
         `window_start`, `window_end`, the key columns, the measures, the state columns that are no measure's own name
         (such as `<avg>__sum`), `_n bigint`.
     """
-    columns = ", ".join(finished_columns(pipeline).values())
+    columns = ", ".join(finish_columns(pipeline).values())
     folded = finishable(pipeline, f"({fold_sql(pipeline, relation, keep=keep)})")
     return f"SELECT {columns} FROM {folded} AS folded"  # noqa: S608 -- names are checked
 
 
 def finishable(pipeline: Pipeline, relation: str) -> str:
-    """Return the relation that `finished_columns` is written over, from rows of states: of a join it has the pairs."""
+    """Return the relation that `finish_columns` is written over, from rows of states: of a join it has the pairs."""
     return relation if pipeline.join is None else join_pairs.with_pairs(pipeline, relation)
 
 
-def finished_columns(pipeline: Pipeline) -> dict[str, str]:
+def finish_columns(pipeline: Pipeline) -> dict[str, str]:
     """Return each output column of `finish_sql` to its SQL over a `finishable` relation, in order."""
     finishes = compiled.finishes(pipeline)
     plain = {name: _quote(name) for name in (*WINDOW, *pipeline.key)}

@@ -83,7 +83,7 @@ def versions(settings: Settings, pipeline: Pipeline, evidence: SealEvidence) -> 
     return tuple(
         DimensionVersions(
             lookup=name,
-            streaming=tuple(sorted({s.version for s in joined_versions.recorded_spans(evidence.records, name)})),
+            streaming=tuple(sorted({s.version for s in joined_versions.list_recorded_spans(evidence.records, name)})),
             batch=tuple(sorted({s.version for s in of})),
             gone=tuple(joined_versions.list_replaced_versions({name: of}).get(name, ())),
         )

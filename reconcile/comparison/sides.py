@@ -20,7 +20,7 @@ from cutover.definition.model.pipeline import Pipeline, SameDefinition
 from cutover.definition.windows.window_fn import Interval
 from cutover.engine import queries
 from cutover.lake.batch_runs import EXPIRED, LOST, Range
-from cutover.lake.control.losses import touched_windows
+from cutover.lake.control.losses import find_touched_windows
 from cutover.lake.epochs.delivery import DOUBLED
 from cutover.lake.serving.spans import is_affected, is_affected_sql
 from cutover.lake.tables import delta, overflow
@@ -210,7 +210,7 @@ def _by_reason(pipeline: Pipeline, evidence: SealEvidence) -> dict[str, list[Ran
         reason: [(entry.window_start, entry.window_end) for entry in evidence.run.incomplete if entry.reason == reason]
         for reason in (LOST, EXPIRED)
     }
-    lost = [(a, pipeline.window.last_end(b)) for a, b in touched_windows(evidence.losses)]
+    lost = [(a, pipeline.window.last_end(b)) for a, b in find_touched_windows(evidence.losses)]
     return {
         LOST: [*lost, *gone[LOST], *evidence.delivered.never],
         DOUBLED: list(evidence.delivered.twice),

@@ -48,7 +48,7 @@ def read(settings: Settings, pipeline: Pipeline) -> GateEvidence:
     return GateEvidence(
         runs=since(found, moves, version),
         replay=_replay(settings, pipeline, version),
-        losses=lost_windows(pipeline, losses.up_to(settings, version)),
+        losses=list_lost_windows(pipeline, losses.up_to(settings, version)),
         foreign=tuple(
             change.sentence
             for change, _ in table_weights.changes(settings, pipeline)
@@ -148,7 +148,7 @@ def _run(one: RecordedComparison, batch_definition: str | None, policy: Policy |
     )
 
 
-def lost_windows(pipeline: Pipeline, found: Sequence[Loss]) -> tuple[LostWindows, ...]:
+def list_lost_windows(pipeline: Pipeline, found: Sequence[Loss]) -> tuple[LostWindows, ...]:
     """Return the accepted losses that touch windows, as the gate sees them: one for each recorded step."""
     steps: dict[int, list[Loss]] = defaultdict(list)
     for loss in found:

@@ -52,7 +52,7 @@ def create(
 def show(context: typer.Context, *, as_json: AsJson = False) -> None:
     """List versions and savepoints."""
     settings, pipeline = _of(context)
-    known = versions.known_versions(settings, pipeline)
+    known = versions.list_versions(settings, pipeline)
     kept = [savepoint for version in known for savepoint in savepoints.of(settings, version)]
     if as_json:
         rows = [{"version": v.number, "fork": None if v.fork is None else asdict(v.fork)} for v in known]

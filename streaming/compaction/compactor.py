@@ -88,7 +88,9 @@ class Compactor:
         self._bound = id_expiry.find_expiry_bound(self._rim.pipeline, table, last, self._pins())
         inside = {file.path for group in groups for file in group}
         gone = [
-            file for file in id_expiry.expired_files(table, list_files(table), self._bound) if file.path not in inside
+            file
+            for file in id_expiry.find_expired_files(table, list_files(table), self._bound)
+            if file.path not in inside
         ]
         return [*groups, *([gone] if gone else [])], self._bound.minute
 
@@ -125,7 +127,7 @@ class Compactor:
             log.warning("upkeep_failed", pipeline=self._rim.pipeline.name, error=str(error))
 
     def _pins(self) -> tuple[int, ...]:
-        return pins.pinned_epochs(self._rim.settings, self._committer.version, now=self._rim.clock.now())
+        return pins.list_pinned_epochs(self._rim.settings, self._committer.version, now=self._rim.clock.now())
 
 
 def list_files(table: DeltaTable) -> list[File]:

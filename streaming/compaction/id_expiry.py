@@ -40,7 +40,7 @@ def find_expiry_bound(pipeline: Pipeline, table: DeltaTable, epoch: int, pinned:
     )
 
 
-def expired_files(table: DeltaTable, found: Sequence[File], known: ExpiryBound) -> list[File]:
+def find_expired_files(table: DeltaTable, found: Sequence[File], known: ExpiryBound) -> list[File]:
     """Return the files of ids that hold nothing worth keeping."""
     files = [file for file in found if file.kind == KIND and file.last <= known.epoch]
     if known.minute is None or not files:

@@ -104,7 +104,7 @@ def fill(settings: Settings, pipeline: Pipeline, version: Version) -> None:
     """
     if version.fork is None or _is_filled(version):
         return
-    source = next(v for v in versions.known_versions(settings, pipeline) if v.number == version.fork.version)
+    source = next(v for v in versions.list_versions(settings, pipeline) if v.number == version.fork.version)
     log_of_source = EpochLog(source.uri)
     record = _record(pipeline, log_of_source, version.fork.epoch)
     _refuse_folded(pipeline, source, record)

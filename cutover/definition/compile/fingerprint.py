@@ -10,7 +10,7 @@ from cutover.definition.measures.kinds import Measure
 from cutover.definition.model.joins import Join, SelfJoin
 from cutover.definition.model.lookups import Lookup
 from cutover.definition.model.pipeline import Pipeline, SameDefinition, Sql
-from cutover.definition.model.record_ids import declared_horizon
+from cutover.definition.model.record_ids import find_declared_horizon
 from cutover.definition.model.schema import canonical_type, fields
 from cutover.definition.model.topic import Topic
 from cutover.errors import DefinitionError
@@ -45,7 +45,7 @@ def describe(pipeline: Pipeline) -> dict[str, Any]:
         "max_ahead": pipeline.lateness.max_ahead_micros,
         "time_zone": TIME_ZONE,
         "semantics": SEMANTICS_VERSION,
-        **({} if source.record_id is None else {"record_id": [source.record_id, declared_horizon(source)]}),
+        **({} if source.record_id is None else {"record_id": [source.record_id, find_declared_horizon(source)]}),
     }
 
 

@@ -39,7 +39,7 @@ def day(named: date, window: WindowFn) -> tuple[datetime, datetime]:
     return from_micros(found.start), from_micros(found.end)
 
 
-def touched_range(window: AlignedWindowFn, wanted: tuple[int, int]) -> Interval:
+def find_touched_range(window: AlignedWindowFn, wanted: tuple[int, int]) -> Interval:
     """Return the range from the start of the first window that a range touches to the end of the last one.
 
     Args:

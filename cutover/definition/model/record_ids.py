@@ -16,7 +16,7 @@ from cutover.errors import DefinitionError
 MINUTE = MICROSECONDS["minute"]
 
 
-def declared_horizon(topic: Topic) -> int | None:
+def find_declared_horizon(topic: Topic) -> int | None:
     """Return the horizon that a definition names, in microseconds; None: it leaves it to the window."""
     return None if topic.id_horizon is None else parse_duration(topic.id_horizon, of="source.id_horizon")
 
@@ -29,7 +29,7 @@ def horizon(pipeline: Pipeline) -> int:
     Raises:
         DefinitionError: The window has no end that this could follow, and the definition names no horizon.
     """
-    declared = declared_horizon(pipeline.source)
+    declared = find_declared_horizon(pipeline.source)
     if declared is not None:
         return declared
     if pipeline.window.reach is None:

@@ -80,7 +80,7 @@ def up_to(settings: Settings, version: Version) -> tuple[Loss, ...]:
     return tuple(loss for loss in found if loss.stream_version <= version.number)
 
 
-def known_losses(settings: Settings, pipeline: Pipeline) -> tuple[Loss, ...]:
+def list_losses(settings: Settings, pipeline: Pipeline) -> tuple[Loss, ...]:
     """Return what was recorded for all versions under the definition's result fingerprint, oldest first."""
     return _read(settings, pipeline.name, result_fingerprint(pipeline))
 
@@ -106,7 +106,7 @@ def skips(found: Iterable[Loss], epoch: int, topic_id: str) -> dict[int, int]:
     return {loss.partition: loss.next for loss in mine if loss.next is not None and not loss.again}
 
 
-def touched_windows(found: Iterable[Loss]) -> tuple[Starts, ...]:
+def find_touched_windows(found: Iterable[Loss]) -> tuple[Starts, ...]:
     """Return the touched windows by their starts, as ranges `[from, to)` that do not meet, ascending."""
     merged: list[Starts] = []
     for first, end in sorted(loss.windows for loss in found if loss.windows is not None):

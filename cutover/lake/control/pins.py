@@ -50,7 +50,7 @@ def release(settings: Settings, version: Version, epoch: int, *, holder: str, no
     control_tables.append(settings, "pins", [row])
 
 
-def pinned_epochs(settings: Settings, version: Version, *, now: datetime) -> tuple[int, ...]:
+def list_pinned_epochs(settings: Settings, version: Version, *, now: datetime) -> tuple[int, ...]:
     """Return the epochs of a version that somebody holds now, ascending."""
     held = _list_held_pins(settings, version.pipeline, version.result_fingerprint, now)
     return tuple(sorted({row["epoch"] for row in held if row["stream_version"] == version.number}))

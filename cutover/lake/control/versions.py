@@ -46,7 +46,7 @@ class Version:
         return f"{self.pipeline}/{self.result_fingerprint}/stream-{self.number}"
 
 
-def known_versions(settings: Settings, pipeline: Pipeline) -> list[Version]:
+def list_versions(settings: Settings, pipeline: Pipeline) -> list[Version]:
     """Return all versions under the definition's result fingerprint, by number."""
     newest = {row.number: row for row in _rows(settings, pipeline)}
     return [newest[number] for number in sorted(newest)]
@@ -185,7 +185,7 @@ def register(
     Raises:
         LakeError: Another process registered one meanwhile; nothing was written.
     """
-    older = known_versions(settings, pipeline)
+    older = list_versions(settings, pipeline)
     number = older[-1].number + 1 if older else 0
     made = Version(
         pipeline=pipeline.name,

@@ -25,7 +25,7 @@ class VersionSpan:
     instead_of: int | None = None  # the version that the stream recorded, where that can no longer be read
 
 
-def recorded_spans(records: Iterable[EpochRecord], name: str) -> tuple[VersionSpan, ...]:
+def list_recorded_spans(records: Iterable[EpochRecord], name: str) -> tuple[VersionSpan, ...]:
     """Return what epochs recorded of a lookup, by partition and offset; neighbours of one version are one span."""
     spans = (
         VersionSpan(

@@ -36,7 +36,7 @@ class Rejoin:
 
     def collect_recorded(self, records: Sequence[EpochRecord]) -> Spans:
         """Return what epochs recorded, by lookup."""
-        return {name: joined_versions.recorded_spans(records, name) for name in self._pipeline.lookups}
+        return {name: joined_versions.list_recorded_spans(records, name) for name in self._pipeline.lookups}
 
     def resolve_versions(self, known: Spans, reads: Sequence[Offsets]) -> Spans:
         """Return which versions the records of some offsets are to be joined with, every offset in one span.

@@ -30,7 +30,7 @@ from cutover.lake.serving.spans import is_affected_sql
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import batch_ledger_schema, batch_schema
 from cutover.records.closing import is_closed_sql
-from cutover.records.fold import finish_sql, finishable, finished_columns
+from cutover.records.fold import finish_columns, finish_sql, finishable
 from cutover.settings import Settings
 
 _LEDGER = """
@@ -63,7 +63,7 @@ def connect(settings: Settings, pipeline: Pipeline, *, epoch: int | None = None)
     runs = [run for run in batch_runs.runs(settings, pipeline) if run.batch_version is not None]
     known = _Known(
         watermark=watermark,
-        lost=losses.touched_windows(losses.up_to(settings, version)),
+        lost=losses.find_touched_windows(losses.up_to(settings, version)),
         delivered=delivery.find_misdelivered(records, delivery.attempts(epoch_log, records)),
         runs=runs,
     )
@@ -112,7 +112,7 @@ def panes_sql(pipeline: Pipeline, relation: str) -> str:
         "_n": "_n",
     }
     plain = (delta.identifier(name) for name in ("window_start", "window_end", *pipeline.key))
-    finished = finished_columns(pipeline)
+    finished = finish_columns(pipeline)
     columns = [*plain, *(finished[name] for name in pipeline.measures)]
     columns += [f"{text} AS {delta.identifier(name)}" for name, text in own.items()]
     return f"SELECT {', '.join(columns)} FROM {finishable(pipeline, relation)}"  # noqa: S608 -- quoted

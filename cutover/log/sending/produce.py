@@ -122,7 +122,7 @@ def _send_all(settings: Settings, pipeline: Pipeline, request: Request, client: 
     sent = _make_run(request, count, sending.clock.now().isoformat(timespec="microseconds"))
     sending.progress.total(count)
     produced.note(sent)
-    rows = pace(sending.spool.sorted_rows(request.start, request.end), request.speed, sending.clock)
+    rows = pace(sending.spool.read_sorted_rows(request.start, request.end), request.speed, sending.clock)
     _send(settings, client, log.topic, rows, sending.progress.sent)
     produced.note(replace(sent, finished=True))
     return Summary(
@@ -158,7 +158,7 @@ def pace(rows: Iterator[FileRecord], speed: float | None, clock: Clock) -> Itera
 def _send(settings: Settings, client: LogClient, name: str, rows: Iterator[FileRecord], advance: Advance) -> None:
     refused: list[KafkaError] = []
 
-    def delivered(error: KafkaError | None, _: Message) -> None:
+    def note_delivery(error: KafkaError | None, _: Message) -> None:
         if error is not None:
             refused.append(error)
 
@@ -166,7 +166,7 @@ def _send(settings: Settings, client: LogClient, name: str, rows: Iterator[FileR
     partitions = client.partitions(name)
     try:
         for number, row in enumerate(rows, start=1):
-            _put(producer, name, row, partitions[number % len(partitions)], delivered)
+            _put(producer, name, row, partitions[number % len(partitions)], note_delivery)
             if number % 1_000 == 0:
                 advance(1_000)
                 _check(name, refused)

@@ -76,11 +76,11 @@ class Spool:
         return low, high
 
     def count_between(self, start: int | None, end: int | None) -> int:
-        """Return how many records `sorted_rows` will yield."""
+        """Return how many records `read_sorted_rows` will yield."""
         found = self._index.execute(f"SELECT count(*) FROM places WHERE {_RANGE}", _range(start, end)).fetchone()  # noqa: S608 -- our own text
         return int(found[0]) if found else 0
 
-    def sorted_rows(self, start: int | None, end: int | None) -> Iterator[FileRecord]:
+    def read_sorted_rows(self, start: int | None, end: int | None) -> Iterator[FileRecord]:
         """Yield the records of `[start, end)` of log time in log-time order, ties in the file's order."""
         query = f"SELECT log_micros, place, line, key_bytes, value_bytes FROM places WHERE {_RANGE} ORDER BY log_micros, number"  # noqa: S608, E501 -- our own text
         result = self._index.execute(query, _range(start, end))

@@ -106,7 +106,7 @@ SHARED = tuple(field.alias or name for name, field in ScenarioForm.model_fields.
 """Fields that may stand beside `cases` and then hold for all of them."""
 
 
-def published_schema() -> dict[str, Any]:
+def make_schema() -> dict[str, Any]:
     """Return the JSON schema of a file: one scenario, or several cases that have what the file does not say for all."""
     fields = ScenarioForm.model_fields
     optional: dict[str, Any] = {

@@ -38,7 +38,7 @@ def prefix(source: Source, facts: VerifyFacts) -> Prefix:
     held = [s for s in whole if all(log.holds(by_number[e]) for e in range(s.first, s.last + 1))]
     rejoin, there = Rejoin(source.settings, facts.pipeline), len(held)
     held = [s for s in held if rejoin.explain_unreadable(rejoin.collect_recorded(_inside(facts, s))) is None]
-    pinned = pins.pinned_epochs(source.settings, source.version, now=source.asked.now)
+    pinned = pins.list_pinned_epochs(source.settings, source.version, now=source.asked.now)
     chosen = held if source.asked.every else sample_segments(held, facts.records, pinned, seed=source.asked.seed)
     return Prefix(
         portions=tuple(_portion(source, facts, log, segment, rejoin) for segment in chosen),

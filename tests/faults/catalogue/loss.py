@@ -123,7 +123,7 @@ def the_topic_is_another(rig: Rig, *, longer: bool) -> bool:
 def go_on(rig: Rig) -> None:
     """Look at the step, find nothing recorded by that, find the stream refused still; take it; read on."""
     shown = accept_loss.look(rig.settings, rig.pipeline, CLOCK)
-    rig.note("recorded by a look", len(losses.known_losses(rig.settings, rig.pipeline)))
+    rig.note("recorded by a look", len(losses.list_losses(rig.settings, rig.pipeline)))
     refuse(rig)
     rig.note("batch before", _batch_rows(rig))
     step = accept_loss.accept(rig.settings, rig.pipeline, WHY, CLOCK)
@@ -149,7 +149,7 @@ def _batch_rows(rig: Rig) -> dict[Cell, tuple[int, ...]]:
 
 def recorded(rig: Rig) -> tuple[Loss, ...]:
     """Return what was recorded."""
-    return losses.known_losses(rig.settings, rig.pipeline)
+    return losses.list_losses(rig.settings, rig.pipeline)
 
 
 def unread(rig: Rig, loss: Loss) -> list[OracleRecord]:
@@ -201,7 +201,7 @@ def the_rows_name_exactly_what_was_lost(rig: Rig) -> Iterator[str]:
 
 def every_lost_window_reads_incomplete(rig: Rig) -> Iterator[str]:
     """Windows of lost records that were not final: in the rows, in the serving view and in the batch's run."""
-    ranges = losses.touched_windows(recorded(rig))
+    ranges = losses.find_touched_windows(recorded(rig))
     fed = {s.window_start for one in recorded(rig) for s in unread(rig, one) if s.window_start is not None}
     final = {start for start, _ in rig.evidence["batch before"]}
     for start in sorted(fed - final):
@@ -229,7 +229,7 @@ def the_report_leaves_them_out_and_says_so(rig: Rig) -> Iterator[str]:
     if not last.windows.compared:
         yield "no window behind the loss was compared"
     counted = rig.counted()
-    spans = losses.touched_windows(recorded(rig))
+    spans = losses.find_touched_windows(recorded(rig))
     outside = {start for start, _ in counted if not losses.is_touched(start, spans)}
     if last.windows.compared > len(outside):
         yield f"{last.windows.compared} windows were compared, {len(outside)} are not touched"
@@ -237,7 +237,7 @@ def the_report_leaves_them_out_and_says_so(rig: Rig) -> Iterator[str]:
 
 def no_touched_window_was_replaced(rig: Rig) -> Iterator[str]:
     """The batch table holds of every touched window what it held before, whole; and nothing new."""
-    spans, now = losses.touched_windows(recorded(rig)), _batch_rows(rig)
+    spans, now = losses.find_touched_windows(recorded(rig)), _batch_rows(rig)
     before = {cell: value for cell, value in rig.evidence["batch before"].items() if losses.is_touched(cell[0], spans)}
     after = {cell: value for cell, value in now.items() if losses.is_touched(cell[0], spans)}
     if before != after:
@@ -252,7 +252,7 @@ def the_gate_was_shut(rig: Rig) -> Iterator[str]:
 
 def the_old_table_holds_no_id_of_the_new_log(rig: Rig) -> Iterator[str]:
     """It stays as it was, beside the new version."""
-    old, new = versions.known_versions(rig.settings, rig.pipeline)
+    old, new = versions.list_versions(rig.settings, rig.pipeline)
     log = EpochLog(old.uri)
     if log.transaction(old.app_id) != rig.evidence["table before"]:
         yield f"the old table went on to epoch {log.transaction(old.app_id)}"
@@ -266,7 +266,7 @@ def the_old_table_holds_no_id_of_the_new_log(rig: Rig) -> Iterator[str]:
 
 def everything_that_the_old_log_fed_is_touched(rig: Rig) -> Iterator[str]:
     """The new log cannot give it again."""
-    spans, old = losses.touched_windows(recorded(rig)), rig.evidence["old id"]
+    spans, old = losses.find_touched_windows(recorded(rig)), rig.evidence["old id"]
     fed = {sent.window_start for sent in rig.oracle.sent if sent.topic_id == old and sent.window_start is not None}
     yield from (f"window {start} is not touched" for start in sorted(fed) if not losses.is_touched(start, spans))
 

@@ -106,7 +106,7 @@ def the_rows_name_exactly_what_was_counted_and_is_gone(rig: Rig) -> Iterator[str
 
 def every_window_of_what_is_gone_is_touched(rig: Rig) -> Iterator[str]:
     """The log cannot give it again."""
-    spans = losses.touched_windows(loss.recorded(rig))
+    spans = losses.find_touched_windows(loss.recorded(rig))
     gone = {one.window_start for one in rig.oracle.sent if one.outcome == "aborted" and one.window_start is not None}
     yield from (f"window {start} is not touched" for start in sorted(gone) if not losses.is_touched(start, spans))
 

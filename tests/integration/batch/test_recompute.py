@@ -191,15 +191,15 @@ def test_the_cut_is_pinned_from_the_start_until_it_is_compared(lab: Lab) -> None
     held: list[tuple[int, ...]] = []
 
     def look(point: Point, epoch: int) -> None:  # noqa: ARG001 -- the protocol's names
-        held.append(pins.pinned_epochs(lab.settings, version, now=CLOCK.now()))
+        held.append(pins.list_pinned_epochs(lab.settings, version, now=CLOCK.now()))
 
     done = run(lab.settings, lab.pipeline, probe=look)
 
     assert done is not None
     assert held == [(0,), (0,), (0,)]
-    assert pins.pinned_epochs(lab.settings, version, now=CLOCK.now()) == (0,)
+    assert pins.list_pinned_epochs(lab.settings, version, now=CLOCK.now()) == (0,)
     pins.release(lab.settings, version, 0, holder=pins.batch_holder(done.run_id), now=CLOCK.now())
-    assert pins.pinned_epochs(lab.settings, version, now=CLOCK.now()) == ()
+    assert pins.list_pinned_epochs(lab.settings, version, now=CLOCK.now()) == ()
 
 
 def test_in_kappa_batch_does_not_run(lab: Lab) -> None:

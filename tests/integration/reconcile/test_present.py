@@ -222,7 +222,7 @@ def test_rows_that_were_removed_from_a_control_table_are_named_and_come_back(
     row = {"pipeline": PIPELINE.name, "at": START, "event": "rolled_back", "stage": "LAMBDA", "who": "me", "why": "so"}
     truth = {"result_fingerprint": result_fingerprint(PIPELINE), "stream_version": 0, "evidence": "{}"}
     control_tables.append(settings, "gate", [row | truth])
-    (version,) = versions.known_versions(settings, PIPELINE)
+    (version,) = versions.list_versions(settings, PIPELINE)
     pins.pin(settings, version, 0, holder="a", expires_at=START, now=START)
     handle = DeltaTable(control_uri(settings, table))
     handle.delete()

@@ -265,7 +265,7 @@ def test_a_cut_is_held_for_the_comparison_and_let_go_after_it(settings: Settings
     held = []
 
     def look(point: Point, epoch: int) -> None:  # noqa: ARG001 -- the protocol's names
-        held.append(pins.pinned_epochs(settings, version, now=clock.now()))
+        held.append(pins.list_pinned_epochs(settings, version, now=clock.now()))
 
     reconcile(settings, PIPELINE, probe=look)
 

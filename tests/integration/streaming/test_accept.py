@@ -198,7 +198,7 @@ def test_topic_made_again_is_read_by_a_new_version(home: Settings, log: str, eve
     assert {loss.topic_id for loss in step.losses} == {old.records()[-1].topic_id}
     assert [(loss.partition, loss.first, loss.next) for loss in step.losses] == [(0, 20, None), (1, 20, None)]
     assert dict(rig.records(home, pipeline)[0].start) == {0: 0, 1: 0}
-    version = versions.known_versions(home, pipeline)[0]
+    version = versions.list_versions(home, pipeline)[0]
     assert (version.uri, old.version) == (old.uri, type(old)(old.uri).version)
 
 
@@ -275,7 +275,7 @@ def test_broken_table_over_a_log_that_lost_its_beginning_touches_all_that_it_fed
     commit(home, pipeline)
 
     assert [(loss.partition, loss.first, loss.next) for loss in step.losses] == [(0, 0, 10), (1, 0, 0)]
-    assert losses.is_touched(NOON, losses.touched_windows(step.losses))
+    assert losses.is_touched(NOON, losses.find_touched_windows(step.losses))
 
 
 def test_step_that_was_cut_off_before_it_opened_the_version_is_finished(home: Settings, log: str) -> None:
@@ -290,8 +290,8 @@ def test_step_that_was_cut_off_before_it_opened_the_version_is_finished(home: Se
     step = accept_loss.accept(home, pipeline, "again", CLOCK)
 
     assert step.is_recorded
-    assert len(losses.known_losses(home, pipeline)) == len(rows.losses)
-    assert [version.number for version in versions.known_versions(home, pipeline)] == [0, 1]
+    assert len(losses.list_losses(home, pipeline)) == len(rows.losses)
+    assert [version.number for version in versions.list_versions(home, pipeline)] == [0, 1]
     assert start_offsets.find_expected_log(None, recorded(home, pipeline)) == LogClient(home).topic_id(log)
 
 
@@ -307,7 +307,7 @@ def test_command_shows_then_records_then_finds_nothing(
 
     codes = [main(["accept-loss", "clicks", *options]) for options in ([], ["--dry-run", "--why", "only a look"])]
     shown = said(capsys.readouterr().out)
-    assert losses.known_losses(home, rig.pipeline(log)) == ()
+    assert losses.list_losses(home, rig.pipeline(log)) == ()
     codes += [main(["accept-loss", "clicks", "--why", "too short", "--json"])]
     found = json.loads(capsys.readouterr().out)
     codes += [main(["accept-loss", "clicks", "--why", "again"])]

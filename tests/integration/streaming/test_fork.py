@@ -121,7 +121,7 @@ def test_epoch_that_was_folded_into_later_ones_is_refused(stream: tuple[Settings
     with pytest.raises(LakeError, match=r"accepted ones were folded"):
         fork.savepoint(settings, pipeline, "gone", 1, CLOCK)
 
-    assert [version.number for version in versions.known_versions(settings, pipeline)] == [0]
+    assert [version.number for version in versions.list_versions(settings, pipeline)] == [0]
     assert savepoints.of(settings, current(settings, pipeline)) == ()
 
 

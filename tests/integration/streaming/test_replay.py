@@ -91,4 +91,4 @@ def test_replay_into_another_number_or_from_elsewhere_is_refused(quick: Settings
     ):
         with pytest.raises(DefinitionError, match=said):
             replay(quick, pipeline, number, CLOCK, epoch=epoch)
-    assert len(versions.known_versions(quick, pipeline)) == len(["serves", "beside"])
+    assert len(versions.list_versions(quick, pipeline)) == len(["serves", "beside"])

@@ -4,13 +4,13 @@ from dataclasses import replace
 import pytest
 
 from batch.plan.retention import (
+    find_unrecorded_gaps,
     first_left,
     frozen_before,
     is_outdated,
-    lost_windows,
     make_frozen_entry,
+    make_lost_entry,
     remaining_offsets,
-    unrecorded_gaps,
     whole_from,
 )
 from cutover.definition import Count, Fixed, Lateness, Pipeline, Topic
@@ -96,14 +96,14 @@ RUN = BatchRun(
 def test_gap_that_was_recorded_expires_no_older_window(scanned_to: int, earliest: int, unknown: bool) -> None:
     offsets, other = {0: (scanned_to, 90)}, replace(LOSS, partition=1, first=0, next=99)
 
-    assert unrecorded_gaps({0: earliest}, offsets, [other, LOSS]) == ({0: earliest} if unknown else {})
+    assert find_unrecorded_gaps({0: earliest}, offsets, [other, LOSS]) == ({0: earliest} if unknown else {})
 
 
 def test_recorded_losses_that_meet_cover_one_gap() -> None:
     again = replace(LOSS, first=60, next=70)
 
-    assert unrecorded_gaps({0: 70}, {0: (40, 90)}, [again, LOSS]) == {}
-    assert unrecorded_gaps({0: 70}, {0: (40, 90)}, [again]) == {0: 70}
+    assert find_unrecorded_gaps({0: 70}, {0: (40, 90)}, [again, LOSS]) == {}
+    assert find_unrecorded_gaps({0: 70}, {0: (40, 90)}, [again]) == {0: 70}
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_runs_over_a_log_that_was_given_up_are_not_built_upon(changes: dict[str,
 
 
 def test_the_entry_of_lost_windows_is_no_time_before_which_all_have_expired() -> None:
-    entry = lost_windows((limits.MIN_MICROS, 4 * HOUR), PIPELINE)
+    entry = make_lost_entry((limits.MIN_MICROS, 4 * HOUR), PIPELINE)
 
     assert entry == Incomplete(window_start=limits.MIN_MICROS, window_end=4 * HOUR, reason="lost")
     assert frozen_before(entry, PIPELINE) == limits.MIN_MICROS

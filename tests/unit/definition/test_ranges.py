@@ -5,7 +5,7 @@ from datetime import UTC, date, datetime
 import pytest
 
 from cutover.definition import Daily, Fixed, Global
-from cutover.definition.model.ranges import day, moment, touched_range
+from cutover.definition.model.ranges import day, find_touched_range, moment
 from cutover.definition.windows.sliding import SlidingWindows
 from cutover.definition.windows.window_fn import EARLIEST, LATEST, AlignedWindowFn, newest
 from cutover.errors import DefinitionError
@@ -56,7 +56,7 @@ def test_a_range_touches_every_window_that_shares_a_moment_with_it_and_no_other(
     window: AlignedWindowFn, length: int
 ) -> None:
     start = 1_360_317_600_000_000 + 7
-    first, end = touched_range(window, (start, start + length))
+    first, end = find_touched_range(window, (start, start + length))
 
     begins, ends = window.intervals(first)[-1], newest(window, first)
     assert begins == ends
@@ -65,6 +65,6 @@ def test_a_range_touches_every_window_that_shares_a_moment_with_it_and_no_other(
 
 
 def test_a_range_is_cut_where_event_time_ends() -> None:
-    assert touched_range(Global(), (EARLIEST - HOUR, LATEST + HOUR)) == (EARLIEST, LATEST)
+    assert find_touched_range(Global(), (EARLIEST - HOUR, LATEST + HOUR)) == (EARLIEST, LATEST)
     with pytest.raises(DefinitionError, match="between the years 1000 and 9000"):
-        touched_range(Fixed(hours=1), (LATEST, LATEST + HOUR))
+        find_touched_range(Fixed(hours=1), (LATEST, LATEST + HOUR))

@@ -83,7 +83,7 @@ def test_appends_without_a_turn_of_their_own_wait_for_one_another(settings: Sett
     with ThreadPoolExecutor(4) as beside:
         list(beside.map(pin, range(1, 13)))
 
-    assert pins.pinned_epochs(settings, VERSION, now=NOW) == tuple(range(13))
+    assert pins.list_pinned_epochs(settings, VERSION, now=NOW) == tuple(range(13))
     assert [row["sequence"] for row in control_tables.read(settings, "pins", PIPELINE.name)] == list(range(13))
 
 
@@ -93,24 +93,24 @@ def test_a_pin_that_was_let_go_and_taken_again_at_one_moment_holds(settings: Set
     pins.release(settings, VERSION, 7, holder="a", now=NOW)
     pins.pin(settings, VERSION, 7, holder="a", expires_at=later, now=NOW)
 
-    assert pins.pinned_epochs(settings, VERSION, now=NOW) == (7,)
+    assert pins.list_pinned_epochs(settings, VERSION, now=NOW) == (7,)
 
 
 def test_a_pin_holds_until_it_is_released(settings: Settings) -> None:
     later = NOW + timedelta(hours=1)
     pins.pin(settings, VERSION, 7, holder="a", expires_at=later, now=NOW)
     pins.pin(settings, VERSION, 9, holder="b", expires_at=later, now=NOW)
-    assert pins.pinned_epochs(settings, VERSION, now=NOW) == (7, 9)
+    assert pins.list_pinned_epochs(settings, VERSION, now=NOW) == (7, 9)
 
     pins.release(settings, VERSION, 7, holder="a", now=NOW + timedelta(minutes=1))
 
-    assert pins.pinned_epochs(settings, VERSION, now=NOW) == (9,)
+    assert pins.list_pinned_epochs(settings, VERSION, now=NOW) == (9,)
 
 
 def test_a_pin_ends_when_it_expires(settings: Settings) -> None:
     pins.pin(settings, VERSION, 7, holder="a", expires_at=NOW + timedelta(hours=1), now=NOW)
 
-    assert pins.pinned_epochs(settings, VERSION, now=NOW + timedelta(hours=2)) == ()
+    assert pins.list_pinned_epochs(settings, VERSION, now=NOW + timedelta(hours=2)) == ()
 
 
 def test_a_table_of_another_release_is_refused(settings: Settings) -> None:

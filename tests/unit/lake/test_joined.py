@@ -26,7 +26,7 @@ EPOCHS = [
 
 
 def test_epochs_of_one_version_are_one_span() -> None:
-    assert joined_versions.recorded_spans(EPOCHS, "ads") == (
+    assert joined_versions.list_recorded_spans(EPOCHS, "ads") == (
         span(0, 5, 20, 3),
         span(0, 20, 25, 4),
         span(1, 0, 7, 3),
@@ -35,7 +35,7 @@ def test_epochs_of_one_version_are_one_span() -> None:
 
 
 def test_every_offset_that_is_read_lies_in_one_span_also_where_no_epoch_read_it() -> None:
-    spans = joined_versions.recorded_spans(EPOCHS, "ads")
+    spans = joined_versions.list_recorded_spans(EPOCHS, "ads")
 
     found = joined_versions.spans_to_read(spans, [{0: (0, 22), 2: (0, 4)}, {0: (24, 30)}], newest=(9, "x"))
 
@@ -43,7 +43,7 @@ def test_every_offset_that_is_read_lies_in_one_span_also_where_no_epoch_read_it(
 
 
 def test_a_record_has_the_version_of_its_epoch() -> None:
-    spans = joined_versions.recorded_spans(EPOCHS, "ads")
+    spans = joined_versions.list_recorded_spans(EPOCHS, "ads")
 
     assert [joined_versions.version_at(spans, 0, offset)[0] for offset in (0, 19, 20, END - 1)] == [3, 3, 4, 4]
 

@@ -63,7 +63,7 @@ def test_an_epoch_starts_behind_the_newest_record_of_its_own_log() -> None:
 def test_touched_windows_are_merged_where_they_meet() -> None:
     found = [replace(LOSS, windows_from=a * HOUR, windows_to=b * HOUR) for a, b in ((8, 9), (1, 3), (2, 4), (4, 5))]
 
-    ranges = losses.touched_windows([*found, replace(LOSS, windows_from=None, windows_to=None)])
+    ranges = losses.find_touched_windows([*found, replace(LOSS, windows_from=None, windows_to=None)])
 
     assert ranges == ((HOUR, 5 * HOUR), (8 * HOUR, 9 * HOUR))
     inside = {hour: losses.is_touched(hour * HOUR, ranges) for hour in (0, 1, 4, 5, 8, 9)}

@@ -125,4 +125,4 @@ def test_a_pin_whose_answer_was_lost_and_unknown_is_let_go(settings: Settings, m
     ):
         pass
 
-    assert pins.pinned_epochs(settings, VERSION, now=NOW) == ()
+    assert pins.list_pinned_epochs(settings, VERSION, now=NOW) == ()

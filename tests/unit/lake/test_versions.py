@@ -60,7 +60,7 @@ def test_another_lateness_is_another_version_and_the_old_one_stays(settings: Set
     numbers = [opened(settings, p, minutes=m) for m, p in enumerate((FIRST, SECOND, FIRST, SECOND))]
 
     assert numbers == [0, 1, 0, 1]
-    assert [v.uri.endswith(f"stream-{v.number}/stream") for v in versions.known_versions(settings, FIRST)] == [
+    assert [v.uri.endswith(f"stream-{v.number}/stream") for v in versions.list_versions(settings, FIRST)] == [
         True,
         True,
     ]
@@ -97,7 +97,7 @@ def test_version_that_was_decided_before_another_one_came_is_refused(settings: S
 
     with pytest.raises(LakeError, match="another process appended row"):
         versions.register(settings, FIRST, At(NOW), turn=turn)
-    assert [version.number for version in versions.known_versions(settings, FIRST)] == [0]
+    assert [version.number for version in versions.list_versions(settings, FIRST)] == [0]
 
 
 def test_nothing_is_opened_where_rows_were_taken_away_until_they_are_back(settings: Settings) -> None:
@@ -140,7 +140,7 @@ def test_version_beside_serves_only_once_it_is_let_and_the_one_before_can_serve_
 
     versions.serve(settings, FIRST, made, why="replayed", clock=At(NOW - timedelta(days=1)))
     assert (in_force(settings), opened(settings, FIRST)) == (1, 1)
-    assert [version.beside for version in versions.known_versions(settings, FIRST)] == [False, False]
+    assert [version.beside for version in versions.list_versions(settings, FIRST)] == [False, False]
 
     versions.serve(settings, FIRST, 0, why="worse", clock=At(NOW))
     assert in_force(settings) == 0

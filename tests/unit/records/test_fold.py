@@ -8,7 +8,7 @@ import duckdb
 import pytest
 
 from cutover.definition import Avg, Count, Fixed, Max, Min, Pipeline, Sum, Topic
-from cutover.records.fold import finish_sql, finished_columns, fold_sql
+from cutover.records.fold import finish_columns, finish_sql, fold_sql
 
 PIPELINE = Pipeline(
     name="orders",
@@ -82,7 +82,7 @@ def test_finished_mean_is_sum_over_count(lake: duckdb.DuckDBPyConnection) -> Non
 def test_finished_columns_come_in_order(lake: duckdb.DuckDBPyConnection) -> None:
     described = lake.execute(f"DESCRIBE {finish_sql(PIPELINE, 'partials')}").fetchall()
 
-    assert list(finished_columns(PIPELINE)) == [row[0] for row in described]
+    assert list(finish_columns(PIPELINE)) == [row[0] for row in described]
 
 
 def test_a_mean_of_nothing_is_null(lake: duckdb.DuckDBPyConnection) -> None:

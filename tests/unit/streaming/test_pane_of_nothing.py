@@ -30,7 +30,7 @@ from cutover.definition.measures.kinds import Measure
 from cutover.definition.model.joins import How
 from cutover.lake.tables.schemas import partial_schema
 from cutover.records.classes import Class
-from cutover.records.fold import finishable, finished_columns
+from cutover.records.fold import finish_columns, finishable
 from cutover.records.reference.measures import finish, value_of
 from streaming.panes import values
 
@@ -68,7 +68,7 @@ def of_nothing(definition: Pipeline) -> dict[str, Any]:
     row = {"window_start": 0, "window_end": 1, "_class": Class.ACCEPTED.value, "k": "a", **states}
     with duckdb.connect() as connection:
         connection.register("rows", pa.Table.from_pylist([row], schema=partial_schema(definition)))
-        columns = ", ".join(finished_columns(definition)[name] for name in definition.measures)
+        columns = ", ".join(finish_columns(definition)[name] for name in definition.measures)
         query = f"SELECT {columns} FROM {finishable(definition, 'rows')}"  # noqa: S608 -- ours
         found = connection.sql(query).to_arrow_table().to_pylist()
     return {name: found[0][name] for name in definition.measures}
