@@ -73,14 +73,14 @@ def compute(work: RunContext, window: Sessions, offsets: Offsets, read: Read = r
     last = find_closed_end(work.pipeline, work.target.record.watermark_after)
     before = work.history.newest
     if work.behind:
-        stale = _ahead(work, window)
+        stale = _list_ranges_ahead(work, window)
         incomplete = () if before is None else before.incomplete
         return ComputedSessions(
             plan=_plan((), stale), incomplete=incomplete, query=None, open_from=before.open_from if before else None
         )
     _bind_table(work)
     since = _since(work, window, offsets, last)
-    incomplete = _incomplete(work, since.sessions)
+    incomplete = _list_incomplete(work, since.sessions)
     if since.rows is None:
         return ComputedSessions(
             plan=_plan((), ()), incomplete=incomplete, query=None, open_from=before.open_from if before else None
@@ -227,12 +227,12 @@ def _bind_table(work: RunContext) -> None:
         work.connection.register("found_sessions", batch_schema(work.pipeline).empty_table())
 
 
-def _incomplete(work: RunContext, since: int) -> tuple[Incomplete, ...]:
+def _list_incomplete(work: RunContext, since: int) -> tuple[Incomplete, ...]:
     lost = tuple(retention.make_lost_entry(starts, work.pipeline) for starts in work.lost)
     return (*(() if since == limits.MIN_MICROS else (retention.make_frozen_entry(since, work.pipeline),)), *lost)
 
 
-def _ahead(work: RunContext, window: Sessions) -> list[Range]:
+def _list_ranges_ahead(work: RunContext, window: Sessions) -> list[Range]:
     """Return the stretches of time in which the batch table holds more than the cut, or less since they were open."""
     hours = sorted(index.beyond(work.connection, work.target.record.end))
     held = [(start, HOURS.following(start) - 1 + window.gap_micros) for start in hours]

@@ -34,10 +34,10 @@ def plan_windows(work: RunContext, window: AlignedWindowFn, offsets: Offsets) ->
         closed=find_closed_end(work.pipeline, work.target.record.watermark_after),
         wanted=work.wanted,
         expired=lambda start: start < since or start in gone or is_touched(start, work.lost),
-        ahead=_ahead(work),
+        ahead=_find_windows_ahead(work),
     )
     planned = dirty.plan(touches, [run.computed for run in work.history.runs], horizon)
-    return planned, _incomplete(work, planned, since)
+    return planned, _list_incomplete(work, planned, since)
 
 
 def frozen_before(work: RunContext) -> int:
@@ -70,7 +70,7 @@ def whole_from(work: RunContext, offsets: Offsets, starts: list[int], *, followi
     return following(max(starts, default=limits.MIN_MICROS)) if found is None else found
 
 
-def _ahead(work: RunContext) -> frozenset[int] | None:
+def _find_windows_ahead(work: RunContext) -> frozenset[int] | None:
     """Return the windows in which the batch table may hold more than the cut; None: the cut is the newest so far."""
     if not work.behind:
         return None
@@ -78,7 +78,7 @@ def _ahead(work: RunContext) -> frozenset[int] | None:
     return index.beyond(work.connection, work.target.record.end)
 
 
-def _incomplete(work: RunContext, planned: RunPlan, since: int) -> tuple[Incomplete, ...]:
+def _list_incomplete(work: RunContext, planned: RunPlan, since: int) -> tuple[Incomplete, ...]:
     alone = tuple(
         Incomplete(window_start=start, window_end=end, reason=EXPIRED)
         for start, end in planned.expired

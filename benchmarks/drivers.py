@@ -25,7 +25,8 @@ def driving(settings: Settings, pipeline: Pipeline) -> Iterator[None]:
     process = started(settings, pipeline)
     try:
         until(
-            lambda: process.poll() is not None or detached.alive(settings, pipeline.name) is not None, within=PATIENCE
+            lambda: process.poll() is not None or detached.find_alive(settings, pipeline.name) is not None,
+            within=PATIENCE,
         )
         yield
         detached.stop(settings, pipeline, within=PATIENCE)

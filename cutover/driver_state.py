@@ -40,7 +40,7 @@ def read_driver_state(settings: Settings, name: str) -> DriverState:
         return DriverState(
             alive=alive,
             state=state,
-            ahead=_ahead(raw.get("at"), file.stat().st_mtime),
+            ahead=_measure_ahead(raw.get("at"), file.stat().st_mtime),
             open_since=raw.get("open_since") or {},
             skew=raw.get("skew") or {},
             **told,
@@ -49,7 +49,7 @@ def read_driver_state(settings: Settings, name: str) -> DriverState:
         return DriverState()
 
 
-def _ahead(told: str | None, written: float) -> float:
+def _measure_ahead(told: str | None, written: float) -> float:
     return 0.0 if told is None else datetime.fromisoformat(told).timestamp() - written
 
 

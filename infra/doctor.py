@@ -71,7 +71,7 @@ def examine(settings: Settings) -> Examination:
         lambda: [_ports(settings)],
         lambda: _services(settings),
     ]
-    findings = tuple(finding for look in looks for finding in _safely(look))
+    findings = tuple(finding for look in looks for finding in _try_look(look))
     return Examination(findings=findings, settings=tuple(settings_table.current(settings)))
 
 
@@ -83,7 +83,7 @@ def refuse_settings(error: DefinitionError) -> Examination:
     return Examination(findings=(finding,), settings=tuple(defaults))
 
 
-def _safely(look: Callable[[], list[Finding]]) -> list[Finding]:
+def _try_look(look: Callable[[], list[Finding]]) -> list[Finding]:
     try:
         return look()
     except CutoverError as error:

@@ -18,7 +18,7 @@ Found = TypeVar("Found")
 
 
 @contextmanager
-def waiting(title: str) -> Iterator[Tell]:
+def show_wait(title: str) -> Iterator[Tell]:
     """Show one wait; the function that is handed out says how far it is."""
     if sys.stderr.isatty():
         with _bar(title) as tell:
@@ -40,7 +40,7 @@ def until(title: str, look: Callable[[Tell], Found | None], *, within: float, hi
         CutoverError: It did not come in time.
     """
     deadline = time.monotonic() + within
-    with waiting(title) as tell:
+    with show_wait(title) as tell:
         while time.monotonic() < deadline:
             found = look(tell)
             if found is not None:

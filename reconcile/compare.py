@@ -132,11 +132,11 @@ def _events(sides: Sides, pipeline: Pipeline, evidence: SealEvidence) -> Events:
     pairs = evidence.books.up_to_cut
     counts = {name.value: pairs.get(name, 0) for name in Class}
     if pipeline.window.most > 1:
-        counts |= _distinct(sides, pipeline, evidence, counts)
+        counts |= _count_distinct(sides, pipeline, evidence, counts)
     return Events(**counts, unknown_fields=sum(record.unknown for record in evidence.records))
 
 
-def _distinct(sides: Sides, pipeline: Pipeline, evidence: SealEvidence, pairs: dict[str, int]) -> dict[str, int]:
+def _count_distinct(sides: Sides, pipeline: Pipeline, evidence: SealEvidence, pairs: dict[str, int]) -> dict[str, int]:
     records = "SELECT _class, _partition, _offset, max(epoch_us(event_time)), count(*) FROM ledger GROUP BY ALL"
     found = sides.connection.execute(records).fetchall()
     counts = {name: sum(row[0] == name for row in found) for name in ("malformed", "future", "duplicate", "late")}

@@ -113,7 +113,7 @@ def _record_result(
         with contextlib.suppress(OvertakenError):
             history.record(settings, result, placed)
             files.remove(settings, result.pipeline, (written & {made.run_id}) - {result.run_id})
-            files.show_latest(settings, result.pipeline, lambda: history.present(settings, pipeline))
+            files.show_latest(settings, result.pipeline, lambda: history.find_present(settings, pipeline))
             return result
     msg = f"History of `{pipeline.name}`: expected to record a comparison, others were faster {TRIES} times."
     raise LakeError(msg + "\nHint: compare again once they are done.")
@@ -202,11 +202,11 @@ def _compare_tables(
             raise
         return _make_refusal(pipeline, _break_seal(examined.seal, breach)), ()
     if not found.windows.compared:
-        return _empty(pipeline, evidence, found, _format_range(start, end)), ()
+        return _make_empty(pipeline, evidence, found, _format_range(start, end)), ()
     return found, (*unjudged, *open_range(pipeline, evidence.watermark))
 
 
-def _empty(pipeline: Pipeline, evidence: SealEvidence, found: Reconciliation, asked: str | None) -> Reconciliation:
+def _make_empty(pipeline: Pipeline, evidence: SealEvidence, found: Reconciliation, asked: str | None) -> Reconciliation:
     """Return that nothing was compared: no window is closed, or batch vouches for none."""
     reasons = found.windows.incomplete_because
     breach = _make_uncovered_breach(evidence, reasons) if reasons else nothing_compared.breach(found, asked=asked)

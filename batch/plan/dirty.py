@@ -59,7 +59,7 @@ def plan(touches: Iterable[TouchedWindow], history: Sequence[Sequence[Range]], h
         (_label(touch.window, touch.scan > scan, horizon), touch.window)
         for touch, scan in zip(ordered, computed_by, strict=True)
     ]
-    whole = _whole(labels, horizon)
+    whole = _find_whole_range(labels, horizon)
     return RunPlan(
         compute=tuple(window for label, window in labels if label == "compute"),
         computed=_ranges(labels, "compute") if whole is None else (whole,),
@@ -104,7 +104,7 @@ def _label(window: Interval, dirty: bool, horizon: PlanBounds) -> str:
     return "compute" if wanted or horizon.wanted is None else "stale"
 
 
-def _whole(labels: Sequence[Labelled], horizon: PlanBounds) -> Range | None:
+def _find_whole_range(labels: Sequence[Labelled], horizon: PlanBounds) -> Range | None:
     """Return the closed part of the wanted range, if every window in it can be computed: those without a record too.
 
     Rows that lie there without a record are cleared; to compute only from the first touched window on would keep them.

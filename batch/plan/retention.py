@@ -62,7 +62,7 @@ def whole_from(starts: Sequence[int], gaps: Mapping[int, int], pipeline: Pipelin
     low, high = 0, len(starts)
     while low < high:
         middle = (low + high) // 2
-        if _whole(lookup(starts[middle] - pipeline.lateness.max_ahead_micros), gaps):
+        if _holds_all(lookup(starts[middle] - pipeline.lateness.max_ahead_micros), gaps):
             high = middle
         else:
             low = middle + 1
@@ -86,7 +86,7 @@ def frozen_before(entry: Incomplete, pipeline: Pipeline) -> int:
     return pipeline.window.start_after(entry.window_end)
 
 
-def _whole(found: Mapping[int, int | None], gaps: Mapping[int, int]) -> bool:
+def _holds_all(found: Mapping[int, int | None], gaps: Mapping[int, int]) -> bool:
     # No answer: every record left is older than that, and those lost are older still.
     offsets = ((found.get(partition), first) for partition, first in gaps.items())
     return all(offset is None or offset > first for offset, first in offsets)

@@ -46,7 +46,7 @@ def stage(events: "DataFrame", pipeline: Pipeline, windows: Sequence[Interval], 
     try:
         result = session.sql(text)
         _check_names(pipeline, result)
-        staged.write(RETURNED, _inside(result, pipeline, windows))
+        staged.write(RETURNED, _select_windows(result, pipeline, windows))
     except (errors.AnalysisException, errors.ArithmeticException, errors.SparkRuntimeException) as error:
         reason = str(error).strip().splitlines()[0]
         msg = f"{_place(pipeline)}: expected a query that Spark takes, got: {reason}"
@@ -126,7 +126,7 @@ def _check_names(pipeline: Pipeline, result: "DataFrame") -> None:
         raise DefinitionError(msg)
 
 
-def _inside(result: "DataFrame", pipeline: Pipeline, windows: Sequence[Interval]) -> "DataFrame":
+def _select_windows(result: "DataFrame", pipeline: Pipeline, windows: Sequence[Interval]) -> "DataFrame":
     """Return the rows in some windows, and with them those that name no window: they are refused, not dropped."""
     from pyspark.sql import functions as F  # noqa: N812, PLC0415 -- Spark's own name; only a run needs it
 

@@ -34,7 +34,7 @@ def stage_result(work: RunContext, plan: RunPlan) -> None:
 
 def stage_rows(work: RunContext, query: str | None) -> None:
     """Make the table `staged` of a query's rows, in the batch table's columns and types; None: of none."""
-    query = query or f"SELECT * FROM {_empty(work)}"  # noqa: S608 -- a name of ours
+    query = query or f"SELECT * FROM {_bind_no_rows(work)}"  # noqa: S608 -- a name of ours
     columns = ", ".join(
         f"{delta.identifier(field.name)}::{duckdb_type(field.type)} AS {delta.identifier(field.name)}"
         for field in batch_schema(work.pipeline)
@@ -49,7 +49,7 @@ def read_staged_rows(work: RunContext) -> pa.Table:
 
 
 def _same_definition(work: RunContext) -> str:
-    rows = _once(work) if scan.tells_twins(work.pipeline) else _query_scanned_rows(work)
+    rows = _query_once(work) if scan.tells_twins(work.pipeline) else _query_scanned_rows(work)
     work.connection.execute(
         f"CREATE TEMP VIEW {scan.COUNTED} AS SELECT * FROM ({rows}) "  # noqa: S608 -- names of ours
         f"WHERE epoch_us(window_start) IN (SELECT window_start FROM {WINDOWS})"
@@ -68,7 +68,7 @@ def _query_scanned_rows(work: RunContext) -> str:
     return " UNION ALL BY NAME ".join(f"SELECT * FROM {source}" for source in sources)  # noqa: S608 -- names of ours
 
 
-def _once(work: RunContext) -> str:
+def _query_once(work: RunContext) -> str:
     """Return the query of all records of the planned windows, read together: a twin may lie in any earlier scan."""
     reads = segments.reads(index.spans(work.connection, WINDOWS, before=work.scan + 1))
     scan.count_once(work.records(reads), work.pipeline, work.staged, work.dimensions(reads))
@@ -82,6 +82,6 @@ def _team_sql(work: RunContext, plan: RunPlan) -> str:
     return sql.result_sql(work.connection, work.pipeline, WINDOWS, work.target.record.epoch)
 
 
-def _empty(work: RunContext) -> str:
+def _bind_no_rows(work: RunContext) -> str:
     work.connection.register("no_rows", batch_schema(work.pipeline).empty_table())
     return "no_rows"

@@ -42,7 +42,7 @@ def init(settings: Settings, name: str, source: str) -> Path:
         raise DefinitionError(msg)
     is_file = Path(source).is_file()
     sample = file_sample(Path(source)) if is_file else topic_sample(settings, source)
-    found = _usable(guess(sample), source)
+    found = _check_usable(guess(sample), source)
     text = template.render(name, name if is_file else source, Path(source).name if is_file else source, found)
     return _write_definition(target, text)
 
@@ -95,7 +95,7 @@ def _objects(texts: list[bytes]) -> list[dict[str, Any]]:
     return found
 
 
-def _usable(found: Guess, source: str) -> Guess:
+def _check_usable(found: Guess, source: str) -> Guess:
     if found.rows == 0:
         msg = f"--from {source}: expected records with fields (JSON objects, or CSV with a header), found none."
         raise DefinitionError(msg)

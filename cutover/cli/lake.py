@@ -56,7 +56,7 @@ def sql(
     elif sys.stdout.isatty():
         _show(names, rows)
     else:
-        write_rows(sys.stdout, [names, *(map(_flat, row) for row in rows)])
+        write_rows(sys.stdout, [names, *(map(_flatten_value, row) for row in rows)])
 
 
 def _check_reads(pipeline: str, query: str) -> None:
@@ -121,14 +121,14 @@ def _show(names: list[str], rows: list[tuple[object, ...]]) -> None:
     Console().print(table)
 
 
-def _flat(value: object) -> object:
+def _flatten_value(value: object) -> object:
     """Return a list as JSON text, in one cell; other values as they are."""
     return json.dumps(value, default=str, ensure_ascii=False) if isinstance(value, list | dict) else value
 
 
 def _cell(value: object) -> Text:
     """Return a value as it stands: no markup of the terminal's, and control characters as their escapes."""
-    shown = "null" if value is None else str(_flat(value))
+    shown = "null" if value is None else str(_flatten_value(value))
     return Text("".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in shown))
 
 

@@ -90,10 +90,10 @@ def _digest(lines: Iterable[str]) -> str:
 def _of_module(module: types.ModuleType) -> Iterator[str]:
     for name, value in sorted(vars(module).items()):
         if not name.startswith("__"):
-            yield f"{name} = {_canonical(value, module.__name__)}"
+            yield f"{name} = {_describe_value(value, module.__name__)}"
 
 
-def _canonical(value: object, module: str) -> str:
+def _describe_value(value: object, module: str) -> str:
     """Return a text that is the same in every process for the same code or constant."""
     if isinstance(value, enum.Enum):
         return f"{type(value).__name__}.{value.name} {value.value!r}"
@@ -111,28 +111,28 @@ def _canonical(value: object, module: str) -> str:
 def _of_holder(value: object, module: str) -> str:
     """Return the text of what holds others; of any other object its type alone."""
     if isinstance(value, tuple | list):
-        return f"[{', '.join(_canonical(each, module) for each in value)}]"
+        return f"[{', '.join(_describe_value(each, module) for each in value)}]"
     if isinstance(value, set | frozenset):
-        return f"{{{', '.join(sorted(_canonical(each, module) for each in value))}}}"
+        return f"{{{', '.join(sorted(_describe_value(each, module) for each in value))}}}"
     if isinstance(value, Mapping):
-        pairs = (f"{_canonical(key, module)}: {_canonical(each, module)}" for key, each in value.items())
+        pairs = (f"{_describe_value(key, module)}: {_describe_value(each, module)}" for key, each in value.items())
         return f"{{{', '.join(sorted(pairs))}}}"
     if isinstance(value, re.Pattern):
         return f"{value.pattern!r} {value.flags}"
     if isinstance(value, property):
-        return _canonical((value.fget, value.fset), module)
+        return _describe_value((value.fget, value.fset), module)
     inner = getattr(value, "__wrapped__", getattr(value, "__func__", None))  # of a cache, of a class method
-    return type(value).__name__ if inner is None else f"{type(value).__name__} {_canonical(inner, module)}"
+    return type(value).__name__ if inner is None else f"{type(value).__name__} {_describe_value(inner, module)}"
 
 
 def _of_function(function: types.FunctionType, module: str) -> str:
-    defaults = _canonical((function.__defaults__, function.__kwdefaults__), module)
+    defaults = _describe_value((function.__defaults__, function.__kwdefaults__), module)
     return f"{_of_code(function.__code__, module)} {defaults}"
 
 
 def _of_class(found: type, module: str) -> str:
     bases = ", ".join(base.__qualname__ for base in found.__bases__)
-    parts = (f"{name}: {_canonical(v, module)}" for name, v in sorted(vars(found).items()) if name not in _UNSEEN)
+    parts = (f"{name}: {_describe_value(v, module)}" for name, v in sorted(vars(found).items()) if name not in _UNSEEN)
     return f"({bases}) {_digest(parts)}"
 
 
@@ -140,4 +140,4 @@ def _of_code(code: types.CodeType, module: str) -> str:
     # The first constant of a named function is its text for people, or None.
     constants = code.co_consts if code.co_name.startswith("<") else code.co_consts[1:]
     names = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
-    return _digest([code.co_code.hex(), repr(names), _canonical(constants, module)])
+    return _digest([code.co_code.hex(), repr(names), _describe_value(constants, module)])

@@ -137,7 +137,7 @@ def configuration(settings: Settings) -> dict[str, str]:
     _refuse_result_conf(settings)
     conf = confs.PINNED | SPEED_CONF | storage.spark_conf(settings.lake_uri)
     conf |= {"spark.driver.memory": settings.spark.driver_memory}
-    conf |= _local(settings) if is_local(settings) else _cluster(settings)
+    conf |= _make_local_conf(settings) if is_local(settings) else _cluster(settings)
     return conf | settings.spark.conf | _java_options(conf, settings.spark.conf)
 
 
@@ -166,7 +166,7 @@ def archive() -> Path:
     return Path(sys.prefix) / "share" / "cutover" / "spark.jsa"
 
 
-def _local(settings: Settings) -> dict[str, str]:
+def _make_local_conf(settings: Settings) -> dict[str, str]:
     scratch = settings.home.resolve() / "tmp" / "spark"
     scratch.mkdir(parents=True, exist_ok=True)
     file = terminal.jvm_log()
@@ -184,12 +184,12 @@ def _local(settings: Settings) -> dict[str, str]:
         "spark.driver.extraClassPath": os.pathsep.join(str(folder / "*") for folder in _jar_folders(settings)),
         "spark.driver.extraJavaOptions": (
             # Quoted: a blank in a folder's name would end the option.
-            f'"-Djava.io.tmpdir={scratch}" -Dlog4j2.configurationFile={log4j.as_uri()}{logged}{_shared_classes()}'
+            f'"-Djava.io.tmpdir={scratch}" -Dlog4j2.configurationFile={log4j.as_uri()}{logged}{_share_classes()}'
         ),
     }
 
 
-def _shared_classes() -> str:
+def _share_classes() -> str:
     return f' "-XX:SharedArchiveFile={archive()}" {QUIET_ARCHIVE}' if archive().is_file() else ""
 
 

@@ -114,7 +114,7 @@ class LogClient:
         except KafkaException as error:
             if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 raise make_unknown_error(topic, ()) from None
-            raise self.unreachable(error) from error
+            raise self.make_unreachable_error(error) from error
 
     def partitions(self, topic: str) -> tuple[int, ...]:
         """Return the partitions, ascending.
@@ -169,7 +169,7 @@ class LogClient:
             consumer.close()
         failed = next((tp.error for tp in found if tp.error is not None), None)
         if failed is not None:
-            raise self.unreachable(KafkaException(failed))
+            raise self.make_unreachable_error(KafkaException(failed))
         return {topic_partitions.of_place(topic, tp): None if tp.offset == OFFSET_END else tp.offset for tp in found}
 
     def create_topic(self, topic: str, *, partitions: int, config: Mapping[str, str]) -> None:
@@ -235,7 +235,7 @@ class LogClient:
                 message = self._poll(consumer, _AT_END)
                 if message is None or message.offset() >= end:
                     return
-                yield _raw(topic, message)
+                yield _make_raw_record(topic, message)
                 start = message.offset() + 1
         finally:
             consumer.close()
@@ -246,7 +246,7 @@ class LogClient:
         Raises:
             LogError: No broker answers, or the log no longer holds the start of a range.
         """
-        return (_raw(topic, message) for message in self._sweep(topic, ranges, isolation))
+        return (_make_raw_record(topic, message) for message in self._sweep(topic, ranges, isolation))
 
     def positions(
         self, topic: str, ranges: Ranges, isolation: str = "read_committed"
@@ -270,7 +270,7 @@ class LogClient:
                 if found:
                     silent_since = time.monotonic()
                 elif time.monotonic() - silent_since > self.timeout:
-                    raise self.unreachable(KafkaException(KafkaError(KafkaError._TIMED_OUT)))  # noqa: SLF001 -- its only name
+                    raise self.make_unreachable_error(KafkaException(KafkaError(KafkaError._TIMED_OUT)))  # noqa: SLF001 -- its only name
                 for message in found:
                     partition = topic_partitions.of_message(topic, message)
                     if self._is_inside(message, unread.get(partition, 0)):
@@ -287,12 +287,12 @@ class LogClient:
             return bool(message.offset() < end)
         if error.code() in _AT_END:
             return False
-        raise self.unreachable(KafkaException(error))
+        raise self.make_unreachable_error(KafkaException(error))
 
     def _read_one(self, consumer: Consumer, topic: str, position: TopicPartition) -> RawRecord | None:
         consumer.assign([position])
         message = self._poll(consumer, _AT_END | _GONE)
-        return None if message is None or message.offset() != position.offset else _raw(topic, message)
+        return None if message is None or message.offset() != position.offset else _make_raw_record(topic, message)
 
     def _poll(self, consumer: Consumer, nothing: frozenset[int]) -> Message | None:
         """Return the next record, None where the log says by one of the codes in `nothing` that there is none."""
@@ -305,13 +305,13 @@ class LogClient:
             return message
         if error.code() in nothing:
             return None
-        raise self.unreachable(KafkaException(error))
+        raise self.make_unreachable_error(KafkaException(error))
 
     def _metadata(self) -> dict[str, tuple[int, ...]]:
         try:
             found = self._patiently(lambda: self._admin.list_topics(timeout=self.timeout))
         except KafkaException as error:
-            raise self.unreachable(error) from error
+            raise self.make_unreachable_error(error) from error
         return {name: tuple(sorted(topic.partitions)) for name, topic in found.topics.items()}
 
     def consumer(self, isolation: str = "read_committed", *, fetch_bytes: int = FETCH_BYTES) -> Consumer:
@@ -358,7 +358,7 @@ class LogClient:
         try:
             return self._patiently(question)
         except KafkaException as error:
-            raise self.unreachable(error) from error
+            raise self.make_unreachable_error(error) from error
 
     def _refuse_hidden(self, topic: str) -> None:
         """Ask for a topic by its name: one that may not be seen is not among all topics, and is refused."""
@@ -373,14 +373,14 @@ class LogClient:
         if error.code() in REFUSALS:
             self._refused = error
 
-    def unreachable(self, error: KafkaException) -> LogError:
+    def make_unreachable_error(self, error: KafkaException) -> LogError:
         """Return what a failure means: no answer, which may pass, or a refusal, which stays until somebody acts."""
         self._admin.poll(0)  # lets `_note_error` hear
         cause = error.args[0] if error.args and isinstance(error.args[0], KafkaError) else None
         return explain_silence(self.bootstrap, cause, refused=self._refused, seconds=self.timeout, otherwise=str(error))
 
 
-def _raw(log: str, message: Message) -> RawRecord:
+def _make_raw_record(log: str, message: Message) -> RawRecord:
     return RawRecord(
         partition=topic_partitions.of_message(log, message),
         offset=int(message.offset() or 0),

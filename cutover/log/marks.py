@@ -72,7 +72,7 @@ class MarkReader:
             yield from self._read_unread(consumer, unread)
             consumer.unassign()
         except KafkaException as error:
-            raise self._client.unreachable(error) from error
+            raise self._client.make_unreachable_error(error) from error
 
     def _read_unread(self, consumer: Consumer, unread: dict[int, int]) -> Iterator[tuple[int, Message]]:
         heard = time.monotonic()

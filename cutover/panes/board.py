@@ -54,7 +54,7 @@ class Board:
         Returns:
             False: the trigger has come to its end, so no pane will show them.
         """
-        several = self._same(arrival)
+        several = self._find_held(arrival)
         before = join_rows(self.rules, several, arrival, watermark)
         held = with_rows(self.rules, before, arrival, now=now, watermark=watermark)
         if held is None:
@@ -90,7 +90,7 @@ class Board:
         if epoch_ends:
             yield from self._touched
 
-    def _same(self, arrival: Arrival) -> list[Held]:
+    def _find_held(self, arrival: Arrival) -> list[Held]:
         """Return what is held of the window of rows: nothing, one, or the sessions that they touch."""
         windows = [arrival.window]
         if self.rules.is_sessions:

@@ -46,7 +46,7 @@ def fold_sql(pipeline: Pipeline, relation: str, *, keep: Sequence[str] = (Class.
         (_quote_names((*WINDOW, *pipeline.key)), *(_settle(state) for state in compiled.states(pipeline)), "_n")
     )
     long = ", ".join(
-        f"CASE WHEN len({_quote(state.column)}) > {SHORT} THEN {_quote(state.column)} END AS {_long(state)}"
+        f"CASE WHEN len({_quote(state.column)}) > {SHORT} THEN {_quote(state.column)} END AS {_name_long(state)}"
         for state in counted
     )
     return f"SELECT {settled} FROM (SELECT *, {long} FROM ({gathered})) AS gathered"  # noqa: S608 -- names are checked
@@ -127,7 +127,7 @@ def _settle(state: StateColumn) -> str:
     column = _quote(state.column)
     if state.merge != "counts":
         return column
-    listed = f"SELECT unnest(gathered.{_long(state)}) AS u"
+    listed = f"SELECT unnest(gathered.{_name_long(state)}) AS u"
     added = f"SELECT u['value'] AS v, CAST(sum(u['count']) AS BIGINT) AS n FROM ({listed}) GROUP BY 1"  # noqa: S608 -- names are checked
     long = f"(SELECT list({{'value': v, 'count': n}} ORDER BY v) FROM ({added}))"  # noqa: S608 -- names are checked
     # A user's column may be called `x`, and would be taken for the parameter: names with `__` are ours.
@@ -139,7 +139,7 @@ def _settle(state: StateColumn) -> str:
     return f"CASE WHEN len({column}) <= {SHORT} THEN {short} ELSE {long} END AS {column}"
 
 
-def _long(state: StateColumn) -> str:
+def _name_long(state: StateColumn) -> str:
     return _quote(f"__long_{state.column}")
 
 

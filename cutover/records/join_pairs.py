@@ -61,7 +61,7 @@ def _blocks(pipeline: Pipeline, relation: str) -> list[str]:
     of nulls in the other's place.
     """
     keys = ", ".join(
-        f"{_zoneless(_quote(name), kind)} AS {_quote(name)}" for name, kind in compiled.key_types(pipeline).items()
+        f"{_drop_zone(_quote(name), kind)} AS {_quote(name)}" for name, kind in compiled.key_types(pipeline).items()
     )
     there = " AND ".join(f"{_quote(name)} IS NOT NULL" for name in pipeline.key)
     matched = f"({there} AND coalesce(len(__left), 0) > 0 AND coalesce(len(__right), 0) > 0)"
@@ -102,14 +102,14 @@ def _product(pipeline: Pipeline, left: Side, right: Side) -> str:
 
 def _fields(side: Side, row: str) -> list[str]:
     found = {name: (f"{row}['value']['{name}']", kind) for name, kind in side.types.items()}
-    return [f"{_zoneless(column, kind)} AS {_quote(name)}" for name, (column, kind) in found.items()]
+    return [f"{_drop_zone(column, kind)} AS {_quote(name)}" for name, (column, kind) in found.items()]
 
 
 def _keys(pipeline: Pipeline) -> str:
     return ", ".join(_quote(name) for name in pipeline.key)
 
 
-def _zoneless(column: str, kind: str) -> str:
+def _drop_zone(column: str, kind: str) -> str:
     """Return a column of the tables as expressions take it: times in UTC without a zone."""
     return f"make_timestamp(epoch_us({column}))" if kind == "timestamp" else column
 

@@ -51,7 +51,7 @@ def _panes(scenario: Scenario, expected: Expected, outcome: Outcome) -> list[Pan
     wanted, got = expected.panes, outcome.panes
     found = []
     for i, j in _pairs([_place_of_form(one) for one in wanted], [_place(one) for one in got]):
-        if i is not None and j is not None and _equal(scenario, wanted[i], got[j], expected.within):
+        if i is not None and j is not None and _is_equal(scenario, wanted[i], got[j], expected.within):
             continue
         found.append(
             PaneDifference(
@@ -90,7 +90,7 @@ def _end(micros: int) -> int:
     return {EARLIEST: -FOREVER, LATEST: FOREVER}.get(micros, micros)
 
 
-def _equal(scenario: Scenario, form: PaneForm, pane: Pane, within: int) -> bool:
+def _is_equal(scenario: Scenario, form: PaneForm, pane: Pane, within: int) -> bool:
     given = {
         "kind": pane.kind,
         "timing": pane.timing.value,
@@ -189,13 +189,13 @@ def _format_dropped(times: Sequence[str], key: object, reason: str) -> str:
 
 
 def _of_waiting_form(form: WaitingForm, style: Style) -> str:
-    return _waiting(lambda micros: write(micros, style), form.window_start.micros, form.window_end.micros, form)
+    return _format_waiting(lambda micros: write(micros, style), form.window_start.micros, form.window_end.micros, form)
 
 
 def _of_waiting(one: Waiting, style: Style) -> str:
-    return _waiting(lambda micros: write(micros, style), one.window.start, one.window.end, one)
+    return _format_waiting(lambda micros: write(micros, style), one.window.start, one.window.end, one)
 
 
-def _waiting(text: Callable[[int], str], start: int, end: int, one: WaitingForm | Waiting) -> str:
+def _format_waiting(text: Callable[[int], str], start: int, end: int, one: WaitingForm | Waiting) -> str:
     key = "" if one.key is None else f" key {one.key!r}"
     return f"[{text(start)}, {text(end)}){key} {one.rows} rows"

@@ -163,7 +163,7 @@ def _panes(sheet: _Sheet, scenario: Scenario, outcome: Outcome, key: Key) -> Ite
     for pane in outcome.panes:
         if pane.key != key or type(pane.key) is not type(key):
             continue
-        left, right = (_inside(sheet.event, end) for end in pane.window)
+        left, right = (_clamp_moment(sheet.event, end) for end in pane.window)
         top = sheet.processing(pane.processing_time)
         if not pane.is_retraction:
             bottom = _bottom(sheet, scenario, tops, pane)
@@ -212,7 +212,7 @@ def _lines(sheet: _Sheet, scenario: Scenario) -> Iterator[Markup]:
             yield svg.path(diagonal, "watermark")
         return
     course = _stairs(_moves(scenario), int(sheet.processing.high))
-    inside = [(_inside(sheet.event, event), _inside(sheet.processing, at)) for event, at in course]
+    inside = [(_clamp_moment(sheet.event, event), _clamp_moment(sheet.processing, at)) for event, at in course]
     if len(inside) > 1:
         yield svg.path(inside, "watermark")
 
@@ -252,15 +252,15 @@ def _points(sheet: _Sheet, scenario: Scenario, outcome: Outcome, key: Key) -> It
 
 def _value(scenario: Scenario, row: InputRow) -> str:
     column = scenario.setting.measure.expression
-    return "" if column is None else _short(row.columns[column])
+    return "" if column is None else _shorten_text(row.columns[column])
 
 
-def _short(value: object) -> str:
+def _shorten_text(value: object) -> str:
     text = "-" if value is None else str(value)
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}\N{HORIZONTAL ELLIPSIS}"
 
 
-def _inside(scale: Scale, moment: float) -> float:
+def _clamp_moment(scale: Scale, moment: float) -> float:
     """Return the pixel of a moment, or of the end of the axis beyond which it lies."""
     return scale(min(max(moment, scale.low), scale.high))
 

@@ -39,7 +39,7 @@ def to_json(
         "runner": runner,
         "panes": [_pane(scenario, pane) for pane in outcome.panes],
         "dropped": [_dump_dropped(scenario, one) for one in outcome.dropped],
-        "waiting": [_waiting(scenario, one) for one in outcome.waiting],
+        "waiting": [_dump_waiting(scenario, one) for one in outcome.waiting],
     }
     if differences is not None:
         found["check"] = {
@@ -54,7 +54,7 @@ def to_json(
 
 def table(console: Console, scenario: Scenario, runner: str, outcome: Outcome) -> None:
     """Print the panes in order, then what is in none."""
-    console.print(f"[bold]{_safe(scenario.title)}[/], {runner}: {len(outcome.panes)} panes", highlight=False)
+    console.print(f"[bold]{_escape_text(scenario.title)}[/], {runner}: {len(outcome.panes)} panes", highlight=False)
     shown = Table("at", "window", "key", box=None, pad_edge=False)
     shown.add_column("value", justify="right")
     shown.add_column("kind")
@@ -62,7 +62,7 @@ def table(console: Console, scenario: Scenario, runner: str, outcome: Outcome) -
         pane = _pane(scenario, one)
         window = f"[{pane['window_start']}, {pane['window_end']})"
         cells = (pane["processing_time"], window, pane["key"], pane.get("retracts", pane["value"]), pane["kind"])
-        shown.add_row(*(_safe("" if cell is None else str(cell)) for cell in cells))
+        shown.add_row(*(_escape_text("" if cell is None else str(cell)) for cell in cells))
     console.print(shown)
     _rest(console, len(outcome.panes), "panes")
     if outcome.dropped:
@@ -73,7 +73,7 @@ def table(console: Console, scenario: Scenario, runner: str, outcome: Outcome) -
 
 def check(console: Console, scenario: Scenario, runner: str, differences: Sequence[PaneDifference]) -> None:
     """Print what differs from what the file says should come out."""
-    title, count = _safe(scenario.title), len(differences)
+    title, count = _escape_text(scenario.title), len(differences)
     title = title if scenario.case is None else f"case {scenario.case}: {title}"
     said = "as the file says" if not count else f"{count} {'difference' if count == 1 else 'differences'} from the file"
     console.print(f"[bold]{title}[/], {runner}: {said}", highlight=False)
@@ -82,7 +82,7 @@ def check(console: Console, scenario: Scenario, runner: str, differences: Sequen
     shown = Table("of", "place", "expected", "got", box=None, pad_edge=False)
     for one in differences[:MOST_LINES]:
         cells = (one.of, str(one.position), one.expected or "nothing", one.got or "nothing")
-        shown.add_row(*(_safe(cell) for cell in cells))
+        shown.add_row(*(_escape_text(cell) for cell in cells))
     console.print(shown)
     _rest(console, count, "differences")
 
@@ -119,7 +119,7 @@ def _dump_dropped(scenario: Scenario, dropped: Dropped) -> dict[str, Any]:
     }
 
 
-def _waiting(scenario: Scenario, waiting: Waiting) -> dict[str, Any]:
+def _dump_waiting(scenario: Scenario, waiting: Waiting) -> dict[str, Any]:
     return {**_window(scenario, waiting), "rows": waiting.rows}
 
 
@@ -131,7 +131,7 @@ def _window(scenario: Scenario, of: Pane | Waiting) -> dict[str, Any]:
     }
 
 
-def _safe(text: str) -> str:
+def _escape_text(text: str) -> str:
     """Return text from a file as a terminal may show it: no markup, no control characters."""
     return escape("".join(mark if mark.isprintable() else "\N{REPLACEMENT CHARACTER}" for mark in text))
 

@@ -81,7 +81,7 @@ def environment(settings: Settings, ports: Ports, *, inherited: Mapping[str, str
     kept = {name: value for name, value in inherited.items() if not name.startswith("AIRFLOW")}
     # The triggerer imports the trigger by its name alone; only parsing and tasks put the DAG folder on the path.
     path = os.pathsep.join(filter(None, [str(DAGS), kept.get("PYTHONPATH")]))
-    return kept | {"PYTHONPATH": path} | _cutover(settings) | _quiet(kept) | airflow_variables(settings, ports)
+    return kept | {"PYTHONPATH": path} | _cutover(settings) | _make_quiet_env(kept) | airflow_variables(settings, ports)
 
 
 def airflow_variables(settings: Settings, ports: Ports) -> dict[str, str]:
@@ -121,7 +121,7 @@ def _cutover(settings: Settings) -> dict[str, str]:
     return variables
 
 
-def _quiet(inherited: Mapping[str, str]) -> dict[str, str]:
+def _make_quiet_env(inherited: Mapping[str, str]) -> dict[str, str]:
     """Return what keeps tools from telling others about this machine, and loopback calls from a proxy."""
     direct = ",".join(filter(None, [inherited.get("no_proxy") or inherited.get("NO_PROXY"), LOOPBACK, "localhost"]))
     telemetry = {"SCARF_ANALYTICS": "false", "DO_NOT_TRACK": "1", "GX_ANALYTICS_ENABLED": "false"}

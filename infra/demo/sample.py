@@ -40,7 +40,7 @@ def parts(count: int) -> tuple[SamplePart, ...]:
     return tuple(SamplePart(start=start, end=end) for start, end in pairwise(edges))
 
 
-def missing(part: SamplePart, sent: Iterable[ProducedRun]) -> SamplePart | None:
+def find_missing(part: SamplePart, sent: Iterable[ProducedRun]) -> SamplePart | None:
     """Return what of a stretch was not sent yet; None if all of it was. Parts go in order, so only the end can be left.
 
     Args:
@@ -66,7 +66,7 @@ def send(settings: Settings, pipeline: str, topic: str, part: SamplePart) -> int
         DefinitionError: `cutover produce` refused; it has said why.
         LogError: The broker does not answer.
     """
-    left = missing(part, sent_runs(settings, topic, SAMPLE))
+    left = find_missing(part, sent_runs(settings, topic, SAMPLE))
     if left is None:
         sys.stdout.write(f"Topic `{topic}` holds the sample already.\n")
         return 0

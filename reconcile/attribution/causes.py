@@ -59,8 +59,8 @@ def select_claimed_sql(sides: Sides) -> str:
     """Return the query of the places that differ and that some class makes equal, unless the ledger is in doubt."""
     keys = ", ".join(map(identifier, sides.layout.place))
     wanted = [len(sides.merged)] if sides.same_definition else range(1, len(sides.merged) + 1)
-    equal = " OR ".join(_none_in(sides, f"left_{n}", "d") for n in wanted)
-    return f"SELECT DISTINCT {keys} FROM different d WHERE ({equal}) AND {_none_in(sides, 'doubtful', 'd')}"
+    equal = " OR ".join(_is_in_none_sql(sides, f"left_{n}", "d") for n in wanted)
+    return f"SELECT DISTINCT {keys} FROM different d WHERE ({equal}) AND {_is_in_none_sql(sides, 'doubtful', 'd')}"
 
 
 def find(sides: Sides, plain: Diff) -> Findings:
@@ -70,7 +70,7 @@ def find(sides: Sides, plain: Diff) -> Findings:
     return Findings(plain=plain, different_windows=windows, causes=_causes(sides))
 
 
-def _none_in(sides: Sides, table: str, row: str) -> str:
+def _is_in_none_sql(sides: Sides, table: str, row: str) -> str:
     return f"NOT EXISTS (SELECT 1 FROM {table} o WHERE {sides.layout.same_place('o', row)})"
 
 
@@ -107,7 +107,7 @@ _MASKED = "d.__copy IS NULL"
 
 def _pick_stage_sql(sides: Sides) -> str:
     """Return SQL for the first stage that equals the batch: it left no difference, and the ledger is not in doubt."""
-    doubt, last = f"NOT {_none_in(sides, 'doubtful', 'k')}", len(sides.merged)
+    doubt, last = f"NOT {_is_in_none_sql(sides, 'doubtful', 'k')}", len(sides.merged)
     # Of the same definition what later classes add must leave the sides equal.
     upto = last if sides.same_definition else 0
     settled = {
@@ -122,7 +122,7 @@ def _is_settled_sql(sides: Sides, n: int) -> str:
     alone = f"left_{n}.__copy IS NULL"
     if sides.layout.component is None:
         return alone
-    return f"{alone} AND {_none_in(sides, f'left_{n}', 'k')}"
+    return f"{alone} AND {_is_in_none_sql(sides, f'left_{n}', 'k')}"
 
 
 def _values(sides: Sides) -> list[str]:

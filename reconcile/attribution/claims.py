@@ -81,7 +81,7 @@ def tell(
         classes: What further stages merge, in order.
     """
     rows = [one for one in records if not one.is_future or ledger.get(_position(one)) == Class.FUTURE]
-    later, groups = _later(rows), _groups(rows, ledger)
+    later, groups = _find_later_twins(rows), _groups(rows, ledger)
     at = _Finder(pipeline, places)
     found = {place: _Found(stages=[[] for _ in range(len(classes) + 1)]) for place in places}
     for one in rows:
@@ -105,10 +105,10 @@ def equal(expected: Rows, found: Sequence[tuple[Interval, ResultRow]]) -> bool:
     there = dict(found)
     if len(there) != len(found) or there.keys() != expected.keys():
         return False
-    return all(_equal(row, there[window]) for window, row in expected.items())
+    return all(_is_equal(row, there[window]) for window, row in expected.items())
 
 
-def _equal(expected: ResultRow, found: ResultRow) -> bool:
+def _is_equal(expected: ResultRow, found: ResultRow) -> bool:
     return expected.n == found.n and all(same(plain(v), found.measures[name]) for name, v in expected.measures.items())
 
 
@@ -116,7 +116,7 @@ def _position(one: Placed) -> Position:
     return (*one.position, one.group[0])
 
 
-def _later(rows: Iterable[Placed]) -> set[tuple[int, int]]:
+def _find_later_twins(rows: Iterable[Placed]) -> set[tuple[int, int]]:
     """Return the positions of records of which one with the same id and event time lies lower in the log."""
     lowest: dict[Twin, tuple[int, int]] = {}
     for one in rows:

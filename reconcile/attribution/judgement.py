@@ -48,13 +48,13 @@ def judge(
     plain = causes.differ(whole)
     notes = proof.check(whole, causes.select_claimed_sql(whole))
     findings = causes.find(whole, plain)
-    unproven = None if proof.breach is None or _certain(whole) else proof.breach
+    unproven = None if proof.breach is None or _count_certain(whole) else proof.breach
     return Judgement(
         sides=whole, findings=findings, notes=(*doubts, *notes), proven=tuple(proof.found), unproven=unproven
     )
 
 
-def _certain(sides: Sides) -> int:
+def _count_certain(sides: Sides) -> int:
     """Return how many rows have no cause, whatever the log would say of others."""
     gone = f"EXISTS (SELECT 1 FROM {UNPROVEN} u WHERE {sides.layout.same_place('u', 't')})"
     return number(sides.connection, f"SELECT count(*) FROM touched t WHERE _explained = 0 AND NOT {gone}")

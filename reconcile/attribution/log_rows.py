@@ -97,7 +97,7 @@ def portions(
             records[n] += count
     return [
         ReadPortion(stretches=some, reads=segments.reads((s for n in some for s in found[n]), most=MOST))
-        for some in _together(records)
+        for some in _group_neighbours(records)
     ]
 
 
@@ -107,7 +107,7 @@ def upto(settings: Settings, pipeline: Pipeline, run: BatchRun) -> list[BatchRun
     return known[: [each.run_id for each in known].index(run.run_id) + 1]
 
 
-def _together(records: Mapping[int, int]) -> Iterator[tuple[int, ...]]:
+def _group_neighbours(records: Mapping[int, int]) -> Iterator[tuple[int, ...]]:
     """Yield neighbours that hold so many records together that memory has room for them."""
     chosen: list[int] = []
     total = 0

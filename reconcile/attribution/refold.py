@@ -64,7 +64,9 @@ def make(
             }
             records = read(spark, settings, pipeline, (part.reads,))
             rows.append(
-                _inside(_classify_without_late(records, pipeline, rejoin.frames(spark, wanted)), pipeline, part.windows)
+                _aggregate_windows(
+                    _classify_without_late(records, pipeline, rejoin.frames(spark, wanted)), pipeline, part.windows
+                )
             )
         connection.register("refolded", pa.concat_tables(rows))
         connection.execute(f"CREATE TEMP TABLE {name} AS {finish_sql(pipeline, 'refolded')}")
@@ -82,7 +84,7 @@ def _classify_without_late(records: "DataFrame", pipeline: Pipeline, dimensions:
     )
 
 
-def _inside(judged: "DataFrame", pipeline: Pipeline, windows: Sequence[int]) -> pa.Table:
+def _aggregate_windows(judged: "DataFrame", pipeline: Pipeline, windows: Sequence[int]) -> pa.Table:
     """Return the partial aggregates of some windows."""
     starts = ", ".join(f"{start}L" for start in windows)
     within = judged.where(f"unix_micros(window_start) IN ({starts})")

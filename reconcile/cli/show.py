@@ -30,31 +30,31 @@ def comparison(console: Console, result: Reconciliation, where: str | None) -> N
     style = (
         "yellow" if result.exit_code and result.verdict is Verdict.EXPLAINED else _STYLES.get(result.verdict, "yellow")
     )
-    console.print(f"[bold {style}]{result.verdict}[/]  {_safe(result.sentence)}")
-    _standing(console, result)
+    console.print(f"[bold {style}]{result.verdict}[/]  {_escape_text(result.sentence)}")
+    _print_standing(console, result)
     if result.loss:
-        console.print(f"lost  {_safe(result.loss)}")
+        console.print(f"lost  {_escape_text(result.loss)}")
     if result.kind == "pipeline" and result.seal.holds:
         _pipeline(console, result)
     if result.differences:
         sides = ("streaming", "batch") if result.kind == "pipeline" else ("actual", "expected")
         console.print(_cells(result.differences, result.differences_total, sides))
     for reason in result.policy.reasons if result.seal.holds else ():
-        console.print(f"policy  {_safe(reason)}")
+        console.print(f"policy  {_escape_text(reason)}")
     for breach in result.seal.breaches[1:]:
-        console.print(f"seal  {_safe(breach.message)}")
+        console.print(f"seal  {_escape_text(breach.message)}")
     for note in result.notes:
-        console.print(f"note  {_safe(note)}")
+        console.print(f"note  {_escape_text(note)}")
     if result.runbook:
         console.print(f"runbook  docs/runbooks/{result.runbook}.md")
     if where:
         console.print(f"report  {where}", soft_wrap=True)
 
 
-def _standing(console: Console, result: Reconciliation) -> None:
+def _print_standing(console: Console, result: Reconciliation) -> None:
     """Print what the comparison speaks for, where that is not the present, and that it was made before."""
     if result.speaks_for:
-        console.print(f"past  {_safe(result.speaks_for)}")
+        console.print(f"past  {_escape_text(result.speaks_for)}")
     if result.repeats:
         times = "once" if result.repeats == 1 else f"{result.repeats:,} times"
         console.print(f"repeat  the same was found {times} before, first at {when(result.at)}")
@@ -78,11 +78,11 @@ def _cells(differences: tuple[Difference, ...], total: int, sides: tuple[str, st
     for cell in differences[:_CELLS_SHOWN]:
         table.add_row(
             when(cell.window_start),
-            _safe(key(cell.key.values())),
-            _safe(cell.measure),
-            _safe(number(cell.streaming)),
-            _safe(number(cell.batch)),
-            _safe(format_signed(cell.difference)) if cell.difference is not None else cell.kind,
+            _escape_text(key(cell.key.values())),
+            _escape_text(cell.measure),
+            _escape_text(number(cell.streaming)),
+            _escape_text(number(cell.batch)),
+            _escape_text(format_signed(cell.difference)) if cell.difference is not None else cell.kind,
             cell.cause,
         )
     return table
@@ -91,7 +91,7 @@ def _cells(differences: tuple[Difference, ...], total: int, sides: tuple[str, st
 def explanation(console: Console, found: Explanation) -> None:
     """Print one cell: both values, the difference, its cause, and the rows behind it."""
     head = f"{found.pipeline}  window {when(found.window_start)}  key {key(found.key.values())}"
-    console.print(_safe(f"{head}  epoch {found.epoch}  {found.state}"))
+    console.print(_escape_text(f"{head}  epoch {found.epoch}  {found.state}"))
     table = Table("measure", "streaming", "batch", "difference", "cause")
     for value in found.values:
         apart = (
@@ -102,15 +102,15 @@ def explanation(console: Console, found: Explanation) -> None:
             else format_signed(value.difference)
         )
         cells = (number(value.streaming), number(value.batch), apart)
-        table.add_row(value.measure, *map(_safe, cells), value.cause or "equal")
+        table.add_row(value.measure, *map(_escape_text, cells), value.cause or "equal")
     console.print(table)
     if found.unproven:
-        console.print(_safe(found.unproven))
+        console.print(_escape_text(found.unproven))
     columns = ("class", "partition", "offset", "event time", "epoch", "watermark before it", "reason")
     rows = Table(*columns, title="rows that did not count")
     for row in found.rows:
         times = (when(row.event_time), str(row.epoch), when(row.watermark))
-        rows.add_row(row.class_, format_number(row.partition), str(row.offset), *times, _safe(row.reason or ""))
+        rows.add_row(row.class_, format_number(row.partition), str(row.offset), *times, _escape_text(row.reason or ""))
     if found.rows:
         console.print(rows)
     counted = ", ".join(f"{item.records:,} in epoch {item.epoch}" for item in found.counted)
@@ -125,5 +125,5 @@ def reports(console: Console, settings: Settings, paths: list[Path]) -> None:
         console.print(address(settings, path.relative_to(settings.reports_dir).as_posix()), soft_wrap=True)
 
 
-def _safe(text: str) -> str:
+def _escape_text(text: str) -> str:
     return escape(message(text))

@@ -85,14 +85,14 @@ class Layout:
 
     def same_key(self, left: str, right: str) -> str:
         """Return the null-safe join condition of two aliases."""
-        return _same(self.keys, left, right)
+        return _is_same_sql(self.keys, left, right)
 
     def same_place(self, left: str, right: str) -> str:
         """Return the null-safe condition that rows of two aliases are judged together."""
-        return _same(self.place, left, right)
+        return _is_same_sql(self.place, left, right)
 
 
-def _same(columns: Sequence[str], left: str, right: str) -> str:
+def _is_same_sql(columns: Sequence[str], left: str, right: str) -> str:
     return " AND ".join(f"{left}.{identifier(c)} IS NOT DISTINCT FROM {right}.{identifier(c)}" for c in columns)
 
 

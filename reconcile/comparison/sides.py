@@ -94,7 +94,7 @@ def open_sides(
             same_definition=same,
             tells_twins=duplicates.tells(pipeline),
             open_windows=_count(connection, f"{within} AND NOT {closed}"),
-            incomplete=_incomplete(connection, pipeline, evidence, f"{within} AND {closed}"),
+            incomplete=_count_incomplete(connection, pipeline, evidence, f"{within} AND {closed}"),
             unjudged=_find_unjudged_ranges(connection, pipeline, evidence, judged),
         )
 
@@ -248,7 +248,7 @@ def _find_unjudged_ranges(
     return tuple((start, end) for start, end in connection.execute(query).fetchall())
 
 
-def _incomplete(
+def _count_incomplete(
     connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, evidence: SealEvidence, condition: str
 ) -> dict[str, int]:
     """Count the windows that are not judged by the first reason that holds."""

@@ -98,7 +98,7 @@ def align(connection: duckdb.DuckDBPyConnection, raw: Sequence[str], into: Seque
     notes = [f"Column `{name}` is on the expected side only." for name in left if name not in right]
     notes += [f"Column `{name}` is on the actual side only." for name in right if name not in left]
     absent = bool(notes)
-    apart = [name for name in common if lossy.get(name) or not _alike(left[name], right[name])]
+    apart = [name for name in common if lossy.get(name) or not _is_alike(left[name], right[name])]
     notes += [
         f"Column `{name}` is {left[name]} on the expected side, {right[name]} on the actual side: compared as {kind}."
         for name, kind in common.items()
@@ -120,7 +120,7 @@ def _common(connection: duckdb.DuckDBPyConnection, left: str, right: str) -> str
     """Return the type that both fit into; text where nothing else does."""
     if left == right:
         return left
-    if not _alike(left, right):
+    if not _is_alike(left, right):
         return "VARCHAR"
     query = f"DESCRIBE SELECT CAST(NULL AS {left}) AS c UNION ALL SELECT CAST(NULL AS {right})"
     return str(connection.execute(query).fetchall()[0][1])
@@ -135,7 +135,7 @@ def _count_changed_values(connection: duckdb.DuckDBPyConnection, view: str, colu
     return number(connection, f"SELECT count(*) FROM {identifier(view)} WHERE {back} IS DISTINCT FROM {name}")
 
 
-def _alike(left: str, right: str) -> bool:
+def _is_alike(left: str, right: str) -> bool:
     """Return whether two types are of one kind, so that a cast between them changes no value that fits."""
     numbers = {"whole", "decimal", "float"}
     kinds = {_kind(left), _kind(right)}

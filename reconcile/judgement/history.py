@@ -50,7 +50,7 @@ class HistoryEntry:
     def speaks_for(self) -> str | None:
         """Return what the comparison speaks for alone, as a sentence; None if it speaks for the pipeline now."""
         spoken = [*self.lines, self.made] if self.made.speaks else list(self.lines)
-        found = records.present(spoken, self.version)
+        found = records.find_present(spoken, self.version)
         if found is not None and found.run_id == self.made.run_id:
             return None
         cut = "no cut" if self.made.epoch < 0 else f"the cut of epoch {self.made.epoch}"
@@ -99,14 +99,14 @@ def find_entry(
     )
 
 
-def present(settings: Settings, pipeline: Pipeline) -> RecordedComparison | None:
+def find_present(settings: Settings, pipeline: Pipeline) -> RecordedComparison | None:
     """Return the comparison that speaks for a pipeline now, as the history has it at this moment.
 
     Raises:
         LakeError: The history cannot be read.
     """
     lines, version = of_now(settings, pipeline)
-    return records.present(lines, version)
+    return records.find_present(lines, version)
 
 
 def newest_first(settings: Settings, pipeline: Pipeline) -> tuple[RecordedComparison, ...]:
@@ -116,7 +116,7 @@ def newest_first(settings: Settings, pipeline: Pipeline) -> tuple[RecordedCompar
         LakeError: The history cannot be read.
     """
     (mine, version), every = of_now(settings, pipeline), records.read(settings, pipeline.name)
-    newest = records.present(mine, version)
+    newest = records.find_present(mine, version)
     ordered = records.in_order(mine, version)
     known = {one.run_id for one in ordered}
     rest = [one for one in every if one.run_id not in known]
@@ -183,7 +183,7 @@ def _row(
         "cut_key": _cut_key(result, fingerprint),
         "content": _content(result),
         "unjudged": json.dumps(list(unjudged)),
-        "result": json.dumps(_slim(result).to_json(), sort_keys=True),
+        "result": json.dumps(_drop_series(result).to_json(), sort_keys=True),
         "report": result.report_path,
     }
 
@@ -217,7 +217,7 @@ def _ranges(unjudged: Sequence[Range]) -> tuple[Range, ...]:
     return tuple(merged) if len(merged) <= RANGES_AT_MOST else ((merged[0][0], merged[-1][1]),)
 
 
-def _slim(result: Reconciliation) -> Reconciliation:
+def _drop_series(result: Reconciliation) -> Reconciliation:
     return replace(
         result,
         window_series=(),

@@ -152,13 +152,13 @@ def in_order(found: Iterable[RecordedComparison], version: int | None) -> tuple[
     return tuple(sorted(found, key=lambda one: position(one, version)))
 
 
-def present(found: Iterable[RecordedComparison], version: int | None) -> RecordedComparison | None:
+def find_present(found: Iterable[RecordedComparison], version: int | None) -> RecordedComparison | None:
     """Return the line that speaks for a pipeline now: the newest whole one of the version in force; None: none does."""
     mine = (one for one in found if one.whole and one.version in {version, None})
     return max(mine, key=lambda one: position(one, version), default=None)
 
 
-def standing(found: Sequence[RecordedComparison], version: int | None) -> tuple[RecordedComparison, ...]:
+def list_standing(found: Sequence[RecordedComparison], version: int | None) -> tuple[RecordedComparison, ...]:
     """Return the lines whose bad word still stands, in their order: no newer whole one says otherwise.
 
     A whole comparison ends that there was none; only one that agrees ends a divergence.

@@ -98,12 +98,12 @@ def _reasons(judged: VerdictInput, policy: Policy) -> list[str]:
 
 def sentence(verdict: Verdict, judged: VerdictInput, policy: PolicyResult) -> str:
     """Return the verdict on comparable sides in plain words, with its numbers."""
-    compared = f"{_many(judged.windows.compared, 'closed window')} ({_many(judged.rows.compared, 'row')})"
+    compared = f"{_count_noun(judged.windows.compared, 'closed window')} ({_count_noun(judged.rows.compared, 'row')})"
     if verdict is Verdict.CONSISTENT:
         return f"Streaming and batch agree in all {compared}."
     differ = _differences(judged)
     if verdict is Verdict.EXPLAINED:
-        why = _because(judged)
+        why = _explain_all(judged)
         bound = "within the policy" if policy.within else "beyond the policy"
         return f"Streaming and batch differ in {differ} of {compared}; {why}: {bound}."
     return f"Streaming and batch differ in {differ} of {compared}; {_format_unexplained(judged)}."
@@ -116,10 +116,10 @@ def sentence_broken(seal: Seal) -> str:
     return f"The two sides cannot be compared: {first}{more}"
 
 
-def _because(judged: VerdictInput) -> str:
+def _explain_all(judged: VerdictInput) -> str:
     """Return what explains every difference."""
     if judged.causes == ("late",):
-        late = _many(judged.late, "late event")
+        late = _count_noun(judged.late, "late event")
         return f"{late}, {_percent(judged.late_share)} of all in these windows, explain every difference"
     classes = [name for name in judged.causes if name != DIMENSION]
     parts = [f"{' and '.join(classes)} events"] if classes else []
@@ -128,16 +128,16 @@ def _because(judged: VerdictInput) -> str:
 
 
 def _format_unexplained(judged: VerdictInput) -> str:
-    rest = f"{_many(judged.unexplained, 'row')} {'has' if judged.unexplained == 1 else 'have'} no explanation"
+    rest = f"{_count_noun(judged.unexplained, 'row')} {'has' if judged.unexplained == 1 else 'have'} no explanation"
     return f"{rest}, {judged.explained:,} {'has' if judged.explained == 1 else 'have'}" if judged.explained else rest
 
 
 def _differences(judged: VerdictInput) -> str:
     rows = judged.explained + judged.unexplained
-    return f"{_many(judged.windows.different, 'window')} ({_many(rows, 'row')})"
+    return f"{_count_noun(judged.windows.different, 'window')} ({_count_noun(rows, 'row')})"
 
 
-def _many(count: int, noun: str) -> str:
+def _count_noun(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 

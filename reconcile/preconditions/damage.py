@@ -18,7 +18,7 @@ RUNBOOK = "TableUnreadable"
 _CODES = {"EpochHistoryBroken": "history", foreign_commits.RUNBOOK: foreign_commits.Kind.FOREIGN.value}
 
 
-def missing(tables_read: Sequence[DeltaTable]) -> SealBreach | None:
+def find_missing(tables_read: Sequence[DeltaTable]) -> SealBreach | None:
     """Return the breach of the first listed file that is not there."""
     for table in tables_read:
         for root, action in _files(table):
@@ -41,17 +41,17 @@ def beyond(name: str, error: duckdb.Error) -> SealBreach | None:
     if not isinstance(error, duckdb.OutOfRangeException):
         return None
     text = f"Tables of {name}: expected measures whose totals fit into 38 digits, got: {str(error).splitlines()[0]}."
-    return unreadable(text)
+    return make_unreadable_breach(text)
 
 
 def breach_of(error: LakeError) -> SealBreach:
     """Return the breach of a table that refused to be opened."""
-    breach = unreadable(error.text, error.file if isinstance(error, FileDamagedError) else None)
+    breach = make_unreadable_breach(error.text, error.file if isinstance(error, FileDamagedError) else None)
     code = _CODES.get(error.runbook or RUNBOOK)
     return breach if code is None else replace(breach, code=code, runbook=error.runbook)
 
 
-def unreadable(message: str, file: str | None = None) -> SealBreach:
+def make_unreadable_breach(message: str, file: str | None = None) -> SealBreach:
     """Return the breach of a table that cannot be read."""
     return SealBreach(code="unreadable", message=message, runbook=RUNBOOK, file=file)
 
@@ -69,4 +69,4 @@ def _breach(table: DeltaTable, root: Path, action: dict[str, Any], what: str) ->
     path = str(action["path"])
     held = delta.describe_contents(table, path)
     text = f"Table `{root}`, version {table.version()}: file `{path}`{f' ({held})' if held else ''} {what}."
-    return unreadable(text, path)
+    return make_unreadable_breach(text, path)

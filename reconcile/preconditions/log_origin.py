@@ -72,7 +72,7 @@ def _refuse(
     same_log.refuse_changed(pipeline.name, client, newest, known)
     wanted = offset_gaps.next_offsets(newest, accepted, newest.topic_id) or {}
     latest = client.latest(topic, newest.isolation)
-    gone = offset_gaps.missing(wanted, earliest=client.earliest(topic), latest=latest)
+    gone = offset_gaps.find_missing(wanted, earliest=client.earliest(topic), latest=latest)
     if gone:
         msg = f"{offset_gaps.format_gaps(topic, gone)}."
         raise LogError(msg, runbook="LogDataLost")
@@ -88,7 +88,7 @@ def _of_driver(settings: Settings, pipeline: Pipeline, accepted: tuple[Loss, ...
     ended = found.state == "FAILED" and found.runbook in STANDS and found.at is not None
     if ended and not any(loss.at >= datetime.fromisoformat(str(found.at)) for loss in accepted):
         return LogAnswer(breach=_breach(str(found.error), str(found.runbook)))
-    mute = _mute(found)
+    mute = _explain_silence(found)
     if mute is not None:
         msg = f"Log of `{pipeline.name}`: expected it or its driver to tell that it still is what both sides read, got "
         msg += f"neither: {silent} {mute} Hint: compare again once it answers: `cutover reconcile {pipeline.name}`."
@@ -96,7 +96,7 @@ def _of_driver(settings: Settings, pipeline: Pipeline, accepted: tuple[Loss, ...
     return LogAnswer(note=f"The log could not be asked whether it still is what both sides read: {silent}")
 
 
-def _mute(found: DriverState) -> str | None:
+def _explain_silence(found: DriverState) -> str | None:
     """Return why a driver's last words say nothing of the log; None: they do."""
     if found.at is None:
         return "No driver has left word here."

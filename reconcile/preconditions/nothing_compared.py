@@ -22,7 +22,7 @@ def breach(found: Reconciliation, *, asked: str | None) -> SealBreach:
 
 
 def _reasons(found: Reconciliation, asked: str | None) -> Iterator[tuple[str, str]]:
-    name, still_open = found.pipeline, _many(found.windows.open, "open one")
+    name, still_open = found.pipeline, _count_noun(found.windows.open, "open one")
     if asked is not None:
         beside = f", {still_open}" if found.windows.open else ""
         yield f"none that starts {asked}{beside}", f"`cutover reconcile {name}` compares all closed windows."
@@ -43,5 +43,5 @@ def _classes(events: Events) -> str:
     return ", ".join(f"{count:,} {kind}" for kind, count in counted.items() if count)
 
 
-def _many(count: int, noun: str) -> str:
+def _count_noun(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -18,7 +18,7 @@ def commands(result: Reconciliation) -> list[Command]:
     if result.kind == "tables":
         return []
     name = shlex.quote(result.pipeline)
-    found = [_make_explain_command(name, cell) for cell in _safe(result.differences)[:2]]
+    found = [_make_explain_command(name, cell) for cell in _pick_cells(result.differences)[:2]]
     if result.events.late:
         found.append(("late records by window", f'cutover sql {name} "{_LATE}"'))
     return [
@@ -29,7 +29,7 @@ def commands(result: Reconciliation) -> list[Command]:
     ]
 
 
-def _safe(differences: tuple[Difference, ...]) -> list[Difference]:
+def _pick_cells(differences: tuple[Difference, ...]) -> list[Difference]:
     """Return one cell for each cause, of those whose key can be typed."""
     found: dict[str, Difference] = {}
     for cell in differences:

@@ -34,8 +34,8 @@ def write(settings: Settings, result: Reconciliation, *, probe: Probe = silent) 
         DefinitionError: The pipeline's name or the run's id cannot be the name of a file.
         LakeError: The disk is full, or the folder cannot be written; nothing of the report is left.
     """
-    folder = settings.reports_dir / _safe(result.pipeline)
-    stem = f"{folder.name}/{_safe(result.run_id)}"
+    folder = settings.reports_dir / _check_name(result.pipeline)
+    stem = f"{folder.name}/{_check_name(result.run_id)}"
     named = replace(result, report=f"{stem}.json", page=f"{stem}.html")
     html = page.render(named)
     probe("report.rendered", -1 if result.seal.epoch is None else result.seal.epoch)
@@ -61,7 +61,7 @@ def remove(settings: Settings, pipeline: str, run_ids: Collection[str]) -> None:
     """Remove reports of runs that were not recorded after all."""
     for run_id in run_ids:
         for ending in _ENDINGS:
-            (settings.reports_dir / _safe(pipeline) / f"{_safe(run_id)}{ending}").unlink(missing_ok=True)
+            (settings.reports_dir / _check_name(pipeline) / f"{_check_name(run_id)}{ending}").unlink(missing_ok=True)
 
 
 def show_latest(settings: Settings, pipeline: str, newest: Callable[[], RecordedComparison | None]) -> None:
@@ -70,12 +70,12 @@ def show_latest(settings: Settings, pipeline: str, newest: Callable[[], Recorded
     Several runs may end at once: each asks the history while it holds the folder's lock, so none goes back. The
     verdicts are recorded before, so a page that cannot be written is a warning.
     """
-    folder = settings.reports_dir / _safe(pipeline)
+    folder = settings.reports_dir / _check_name(pipeline)
     try:
         with (folder / LOCK).open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             found = newest()
-            path = None if found is None else folder / f"{_safe(found.run_id)}.html"
+            path = None if found is None else folder / f"{_check_name(found.run_id)}.html"
             if path is not None and path.is_file():
                 _replace(folder / "latest.html", path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -94,7 +94,7 @@ def load(settings: Settings, pipeline: str, run_id: str) -> Reconciliation:
     Raises:
         DefinitionError: There is none of this name.
     """
-    path = settings.reports_dir / _safe(pipeline) / f"{_safe(run_id)}.json"
+    path = settings.reports_dir / _check_name(pipeline) / f"{_check_name(run_id)}.json"
     try:
         return Reconciliation.from_json(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:
@@ -102,7 +102,7 @@ def load(settings: Settings, pipeline: str, run_id: str) -> Reconciliation:
         raise DefinitionError(msg) from None
 
 
-def _safe(name: str) -> str:
+def _check_name(name: str) -> str:
     if not _NAME.match(name):
         msg = f"Report: expected a pipeline and a run id of letters, digits, `_`, `.` and `-`, got {name!r}."
         raise DefinitionError(msg)

@@ -15,7 +15,7 @@ def draw(histogram: Sequence[LatenessBin], width: int) -> Markup:
     """Return the histogram as SVG: one place a bin, its edges below; bins may be of unequal width."""
     narrow = width <= NARROW
     box = Box(left=44, top=30, width=width - 56, height=150 if narrow else 180)
-    scale, parts = axes.vertical(box, 0, max(1, *(b.events for b in histogram)), label=_whole)
+    scale, parts = axes.vertical(box, 0, max(1, *(b.events for b in histogram)), label=_format_whole)
     step = box.width / len(histogram)
     for index, found in enumerate(histogram):
         y = scale(found.events)
@@ -31,7 +31,7 @@ def draw(histogram: Sequence[LatenessBin], width: int) -> Markup:
     return svg.drawing(width, box.bottom + 44, f"Lateness of {total} late records", *parts)
 
 
-def _whole(value: float) -> str:
+def _format_whole(value: float) -> str:
     return axes.plain(value) if value == int(value) else ""
 
 

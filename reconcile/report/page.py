@@ -48,7 +48,7 @@ def _escape_value(value: Any) -> Any:
 
 
 def _view(original: Reconciliation) -> dict[str, Any]:
-    result = _short(original)
+    result = _shorten_sides(original)
     name = verdicts.runbook(result)
     return {
         "r": result,
@@ -72,7 +72,7 @@ def _view(original: Reconciliation) -> dict[str, Any]:
     }
 
 
-def _short(result: Reconciliation) -> Reconciliation:
+def _shorten_sides(result: Reconciliation) -> Reconciliation:
     """Return the result with short names of its sides: a path is no heading."""
     return replace(result, sides=SideNames(expected="left", actual="right")) if result.kind == "tables" else result
 

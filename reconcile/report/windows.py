@@ -75,7 +75,7 @@ def draw(series: Sequence[WindowPoint], measure: str, sides: SideNames, width: i
         parts += [_side(run, f"side-{side}", time, scale, size) for run in runs]
     per = _caption(measure, places, size)
     parts.append(axes.caption(box, per))
-    parts += _different(places, size, time, low)
+    parts += _draw_different(places, size, time, low)
     parts += axes.horizontal(low, _time_marks(places, size, time, 4 if narrow else 12))
     count = sum(p.different for p in places)
     label = f"{per}, {sides.expected} and {sides.actual}; {count} rows differ"
@@ -119,7 +119,7 @@ def _side(run: list[tuple[datetime, float]], class_: str, time: Scale, scale: Sc
     return svg.path(points, class_)
 
 
-def _different(places: list[Bin], size: timedelta, time: Scale, box: Box) -> list[Markup]:
+def _draw_different(places: list[Bin], size: timedelta, time: Scale, box: Box) -> list[Markup]:
     most = max(place.different for place in places)
     if most == 0:
         return [axes.caption(box, "different rows: none")]

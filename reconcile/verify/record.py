@@ -58,7 +58,7 @@ def verify_and_record(
     return found
 
 
-def standing(settings: Settings, pipeline: Pipeline) -> tuple[Standing, ...]:
+def list_standing(settings: Settings, pipeline: Pipeline) -> tuple[Standing, ...]:
     """Return the violations that stand against the version of the stream that serves.
 
     Raises:

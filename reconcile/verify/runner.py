@@ -102,7 +102,7 @@ def verify(  # noqa: PLR0913 -- what to judge, how much of it, and what a test h
                 else:
                     facts, checks[name] = _judge_check(CHECKS[name], source, facts, clock)
     except CutoverError as error:
-        return _log_verification(_unreadable(pipeline, names, error, round(clock.monotonic() - began, 3)))
+        return _log_verification(_make_unreadable(pipeline, names, error, round(clock.monotonic() - began, 3)))
     return _log_verification(_verification(facts, checks, round(clock.monotonic() - began, 3)))
 
 
@@ -171,7 +171,7 @@ def _verification(facts: VerifyFacts, checks: Mapping[str, Checked], seconds: fl
     return replace(found, runbook="InvariantBroken") if found.violations else found
 
 
-def _unreadable(pipeline: Pipeline, names: Sequence[str], error: CutoverError, seconds: float) -> Verification:
+def _make_unreadable(pipeline: Pipeline, names: Sequence[str], error: CutoverError, seconds: float) -> Verification:
     """Return that nothing can be judged, for one reason."""
     why = error.text.split("\n", maxsplit=1)[0]
     checks = {

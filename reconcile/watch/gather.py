@@ -107,7 +107,7 @@ class Gathering:
     def _log(self, facts: WatchFacts) -> dict[str, Any]:
         """Return the facts of the log: how long it has been silent, where it does not answer."""
         try:
-            found = self._answer(facts) if facts.records else self._before_the_first()
+            found = self._answer(facts) if facts.records else self._count_waiting()
         except LogError as error:
             if error.runbook == "KafkaUnreachable":
                 self._heard = self._heard or facts.at
@@ -143,7 +143,7 @@ class Gathering:
         found = same_log.changes(observer.log, newest, same_log.recorded_history(version.uri))
         return tuple(f"partition {format_number(change.partition)}: {change.text}" for change in found)
 
-    def _before_the_first(self) -> dict[str, Any]:
+    def _count_waiting(self) -> dict[str, Any]:
         """Return what waits in the log for a first epoch."""
         log, topic = Observer(self.settings, self.pipeline, self.clock).log, log_of(self.pipeline)
         first, end = log.earliest(topic), log.latest(topic, self.pipeline.source.isolation)
@@ -193,7 +193,7 @@ class Gathering:
         """Return how old the word on the present is; None in KAPPA, and before there was anything to compare."""
         if current_stage(self.settings, self.pipeline) is Stage.KAPPA:
             return None
-        found = history.present(self.settings, self.pipeline)
+        found = history.find_present(self.settings, self.pipeline)
         runs = batch_runs.runs(self.settings, self.pipeline)
         if found is None and not runs:
             return None

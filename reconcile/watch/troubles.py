@@ -31,7 +31,7 @@ def of_comparison(settings: Settings, pipeline: Pipeline) -> Iterator[Trouble]:
         LakeError: The history cannot be read.
     """
     lines, version = history.of_now(settings, pipeline)
-    standing = records.standing(lines, version)
+    standing = records.list_standing(lines, version)
     uncompared = [one for one in standing if not one.is_comparable]
     diverged = [one for one in standing if one.verdict is Verdict.DIVERGED]
     if uncompared:
@@ -54,7 +54,7 @@ def of_checks(settings: Settings, pipeline: Pipeline) -> Iterator[Trouble]:
     Raises:
         LakeError: The record of the checks cannot be read.
     """
-    found = record.standing(settings, pipeline)
+    found = record.list_standing(settings, pipeline)
     if found:
         more = f" (and {len(found) - 1} more checks)" if len(found) > 1 else ""
         yield Trouble(runbook="InvariantBroken", text=visible(f"{found[0].check}: {found[0].text}{more}"))

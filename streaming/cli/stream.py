@@ -54,7 +54,7 @@ def stream(
     if detach or stop:
         last = detached.ensure(settings, found) if detach else detached.stop(settings, found)
     else:
-        code = _here(settings, found, until)
+        code = _run_here(settings, found, until)
         last = heartbeat.read(settings, pipeline)
     _tell(last, pipeline, as_json=as_json)
     if code != 0:
@@ -62,7 +62,7 @@ def stream(
         raise typer.Exit(code)
 
 
-def _here(settings: Settings, pipeline: Pipeline, until: driver.Until) -> int:
+def _run_here(settings: Settings, pipeline: Pipeline, until: driver.Until) -> int:
     if not sys.stderr.isatty():
         return driver.run(settings, pipeline, until=until)
     events.configure(pretty=True, level=logging.WARNING)

@@ -94,7 +94,7 @@ class Compactor:
         ]
         return [*groups, *([gone] if gone else [])], self._bound.minute
 
-    def _across(self, made: File, held: tuple[int, ...]) -> bool:
+    def _is_across(self, made: File, held: tuple[int, ...]) -> bool:
         """Return whether an epoch was pinned meanwhile that a fold would take something from."""
         if made.kind == id_expiry.KIND:
             return self._bound is not None and any(epoch < self._bound.epoch for epoch in held)
@@ -103,7 +103,7 @@ class Compactor:
     def _commit(self) -> None:
         done, self._done = self._done, []
         held = self._pins()
-        kept = [d for d in done if not self._across(d.made, held)]
+        kept = [d for d in done if not self._is_across(d.made, held)]
         actions = [action for d in kept for action in (d.action, *(files.remove(file) for file in d.group))]
         if not actions:
             return

@@ -45,7 +45,7 @@ class Continuity:
 
     def is_due(self, ends: Mapping[int, LogEnd]) -> bool:
         """Return whether something may have changed the log since it was proven."""
-        return self._proof != self._now(ends)
+        return self._proof != self._make_proof(ends)
 
     def prove(self, ends: Mapping[int, LogEnd]) -> LogProof:
         """Compare the log with the newest epoch's marks if that is due, and return what is in force now.
@@ -56,7 +56,7 @@ class Continuity:
         Raises:
             LogError: The log holds other records than those that were read, or no broker answers.
         """
-        now, newest = self._now(ends), self._committer.newest
+        now, newest = self._make_proof(ends), self._committer.newest
         if now != self._proof:
             if newest is not None:
                 known = same_log.recorded_history(self._committer.version.uri)
@@ -85,7 +85,7 @@ class Continuity:
             return False
         return self._reader.last(self._ranges(plan)) == marks
 
-    def _now(self, ends: Mapping[int, LogEnd]) -> LogProof:
+    def _make_proof(self, ends: Mapping[int, LogEnd]) -> LogProof:
         return LogProof({p: end.leader_epoch for p, end in ends.items()}, self._rim.client.cuts)
 
     @staticmethod

@@ -75,7 +75,7 @@ class Changelog:
             hint = "\nHint: nothing was read; the user needs the rights to write, and to transact as `cutover-...`."
             raise LogError(msg + hint, runbook="KafkaUnreachable") from error
         if epochs is not None:
-            self._unsent = unsent(epochs, self._pipeline, after=known)
+            self._unsent = list_unsent(epochs, self._pipeline, after=known)
         self.send()
 
     def add(self, rows: pa.Table) -> None:
@@ -101,12 +101,12 @@ class Changelog:
             self._producer = None
             if error.args[0].fatal():
                 raise self._make_fence_error(error) from error
-            self._behind(error)
+            self._warn_behind(error)
         except LogError as error:
             self._producer = None
-            self._behind(error)
+            self._warn_behind(error)
 
-    def _behind(self, error: Exception) -> None:
+    def _warn_behind(self, error: Exception) -> None:
         epochs = len(self._unsent)
         log.warning("changelog_behind", pipeline=self._pipeline.name, epochs=epochs, error=one_line(error))
 
@@ -172,7 +172,7 @@ def _parse_whole_epoch(value: bytes | None, stream: str) -> int | None:
     return int(said["epoch"]) if is_ours else None
 
 
-def unsent(epochs: EpochLog, pipeline: Pipeline, *, after: int) -> list[UnsentPanes]:
+def list_unsent(epochs: EpochLog, pipeline: Pipeline, *, after: int) -> list[UnsentPanes]:
     """Return the panes of all epochs behind one, from the table."""
     newest = epochs.newest()
     if newest is None:

@@ -116,13 +116,13 @@ def story(table: DeltaTable, pipeline: Pipeline) -> PaneHistory:
     gone = rows.filter(dropped)
     waiting = [(window, key, about["fresh"]) for window, key, _, about in _read(held, pipeline)]
     return PaneHistory(
-        panes=tuple(_came_out(rows.filter(pc.invert(dropped)), pipeline)),
+        panes=tuple(_restore_panes(rows.filter(pc.invert(dropped)), pipeline)),
         dropped=tuple(zip(gone["_epoch"].to_pylist(), values.windows(gone), strict=True)),
         held=tuple(waiting),
     )
 
 
-def _came_out(rows: pa.Table, pipeline: Pipeline) -> Iterator[Pane]:
+def _restore_panes(rows: pa.Table, pipeline: Pipeline) -> Iterator[Pane]:
     names = rows["_class"].to_pylist()
     for (window, key, partial, about), name in zip(_read(rows, pipeline), names, strict=True):
         yield Pane(
@@ -184,7 +184,7 @@ def _read_shown_panes(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline,
     within = "window_start >= (SELECT min(window_start) FROM held)"
     query = f"SELECT * FROM log WHERE _kind = 'pane' AND _class IN ({timings}) AND {within}"  # noqa: S608 -- quoted
     rows = connection.sql(query).to_arrow_table()
-    return {(pane.key, pane.window, pane.index): pane for pane in _came_out(rows, pipeline)}
+    return {(pane.key, pane.window, pane.index): pane for pane in _restore_panes(rows, pipeline)}
 
 
 def _read(rows: pa.Table, pipeline: Pipeline) -> Iterator[tuple[Interval, Key, Partial, Row]]:

@@ -31,21 +31,21 @@ def ensure(settings: Settings, pipeline: Pipeline) -> Heartbeat:
     Raises:
         LakeError: A new driver gave no sign of life within a minute, or ended at once; with what it said.
     """
-    living = alive(settings, pipeline.name)
+    living = find_alive(settings, pipeline.name)
     if living is not None:
         log.info("driver_attached", pipeline=pipeline.name, pid=living.pid, epoch=living.epoch)
         return living
     process = _start(settings, pipeline.name)
     found = _wait(lambda: _read_own_heartbeat(settings, pipeline.name, process), START_SECONDS)
     if found is None or not found.alive:
-        found = alive(settings, pipeline.name) or found  # somebody else's was faster, and ours gave way
+        found = find_alive(settings, pipeline.name) or found  # somebody else's was faster, and ours gave way
     if found is None or not found.alive:
         raise _make_start_error(settings, pipeline.name, found)
     log.info("driver_started", pipeline=pipeline.name, pid=found.pid)
     return found
 
 
-def alive(settings: Settings, name: str) -> Heartbeat | None:
+def find_alive(settings: Settings, name: str) -> Heartbeat | None:
     """Return the heartbeat of a driver whose process is there now."""
     last = heartbeat.read(settings, name)
     return last if last is not None and last.alive else None
@@ -60,7 +60,7 @@ def stop(settings: Settings, pipeline: Pipeline, within: float = STOP_SECONDS) -
     Raises:
         LakeError: It still runs after `within` seconds.
     """
-    living = alive(settings, pipeline.name)
+    living = find_alive(settings, pipeline.name)
     if living is None:
         return heartbeat.read(settings, pipeline.name)
     (heartbeat.folder(settings, pipeline.name) / "stop").touch()

@@ -32,7 +32,7 @@ class Health:
 
     def note_silence(self) -> None:
         """Note that no broker answers."""
-        self._beat.say(silent_since=self._beat.now.silent_since or self._now())
+        self._beat.say(silent_since=self._beat.now.silent_since or self._format_now())
 
     def note_answer(self) -> None:
         """Note that a broker answers."""
@@ -48,7 +48,7 @@ class Health:
         self.note_answer()
         behind = any(end > look.read.get(p, 0) for p, end in (look.stable or look.high).items())
         self._beat.say(
-            unread_since=(self._beat.now.unread_since or self._now()) if behind else None,
+            unread_since=(self._beat.now.unread_since or self._format_now()) if behind else None,
             open_since=self._track_open_partitions(look),
             skew=self._skew(look) or self._beat.now.skew,
         )
@@ -57,14 +57,16 @@ class Health:
         """Return since when each partition's last stable offset stands still below its end."""
         held = {p: stable for p, stable in look.stable.items() if stable < look.high.get(p, 0)}
         before = self._open
-        self._open = {p: before[p] if before.get(p, (None,))[0] == at else (at, self._now()) for p, at in held.items()}
+        self._open = {
+            p: before[p] if before.get(p, (None,))[0] == at else (at, self._format_now()) for p, at in held.items()
+        }
         return {str(p): since for p, (_, since) in self._open.items()}
 
     def _skew(self, look: LogSnapshot) -> dict[str, float]:
         now = self._clock.now().timestamp()
         return {str(p): round(now - micros / 1e6, 3) for p, micros in look.newest.items()}
 
-    def _now(self) -> str:
+    def _format_now(self) -> str:
         return self._clock.now().astimezone(UTC).isoformat(timespec="milliseconds")
 
 

@@ -16,7 +16,7 @@ def only_driver(folder: Path, pipeline: str) -> Iterator[None]:
     Raises:
         LakeError: Another process holds it, or the folder cannot be written.
     """
-    with _writable(folder):
+    with _require_writable(folder):
         folder.mkdir(parents=True, exist_ok=True)
         handle = os.open(folder / "driver.lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
@@ -24,7 +24,7 @@ def only_driver(folder: Path, pipeline: str) -> Iterator[None]:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise _make_taken_error(handle, pipeline) from None
-        with _writable(folder):
+        with _require_writable(folder):
             os.ftruncate(handle, 0)
             os.pwrite(handle, str(os.getpid()).encode(), 0)
         yield
@@ -33,7 +33,7 @@ def only_driver(folder: Path, pipeline: str) -> Iterator[None]:
 
 
 @contextmanager
-def _writable(folder: Path) -> Iterator[None]:
+def _require_writable(folder: Path) -> Iterator[None]:
     """Say it where a folder cannot be written: the driver has read and written nothing yet."""
     try:
         yield

@@ -251,7 +251,7 @@ def _judge_case(case: _Case) -> tuple[Kind, tuple[LossExtent, ...]]:
         return "anew", loss_extent.with_log(pipeline, str(expected), unread, newest, log)
     wanted = offset_gaps.next_offsets(case.record, case.accepted, log.topic_id)
     begun = {} if wanted is None else dict.fromkeys(log.earliest, 0) | wanted
-    gone = offset_gaps.missing(begun, earliest=log.earliest, latest=log.latest)
+    gone = offset_gaps.find_missing(begun, earliest=log.earliest, latest=log.latest)
     if case.is_broken or case.written.changes or any(hole.is_short for hole in gone):
         return "anew", loss_extent.without_table(pipeline, gone, log, case.written)
     if not gone:

@@ -49,7 +49,7 @@ def savepoint(settings: Settings, pipeline: Pipeline, name: str, epoch: int | No
         DefinitionError: It is no name, it is taken, or there is no such epoch.
         LakeError: The epoch was folded into later ones; nothing is kept.
     """
-    version = _current(settings, pipeline)
+    version = _require_version(settings, pipeline)
     if any(found.name == name for found in savepoints.of(settings, version)):
         msg = f"Savepoint of `{pipeline.name}`: expected a new name, `{name}` is kept already."
         raise DefinitionError(msg + f"\nHint: `cutover savepoint {pipeline.name} list` shows them.")
@@ -85,7 +85,7 @@ def branch(settings: Settings, pipeline: Pipeline, epoch: int, clock: Clock, *, 
         LogError: The log no longer holds what follows the epoch.
     """
     turn = versions.next_turn(settings, pipeline)
-    source = _current(settings, pipeline)
+    source = _require_version(settings, pipeline)
     record = _record(pipeline, EpochLog(source.uri), epoch)
     _can_go_on(settings, pipeline, source, record)
     _refuse_folded(pipeline, source, record)
@@ -153,7 +153,7 @@ def _is_filled(version: Version) -> bool:
     return delta.transaction(delta.open_table(version.uri), version.app_id) is not None
 
 
-def _current(settings: Settings, pipeline: Pipeline) -> Version:
+def _require_version(settings: Settings, pipeline: Pipeline) -> Version:
     version = versions.current(settings, pipeline)
     if version is None:
         msg = f"Stream of `{pipeline.name}`: expected a version with epochs, none has begun under this definition."

@@ -91,13 +91,13 @@ def _pane(setting: Setting, pane: Pane) -> Pane:
 def _collect_dropped(setting: Setting, log: EpochLog, story: pane_rows.PaneHistory) -> tuple[Dropped, ...]:
     rows, began = arriving(setting), {record.epoch: record.start.get(0, 0) for record in log.records()}
     ended = [(began[epoch], window, DropReason.TRIGGER_ENDED) for epoch, window in story.dropped]
-    late = [(offset, window, DropReason.TOO_LATE) for offset, window in _late(log)]
+    late = [(offset, window, DropReason.TOO_LATE) for offset, window in _list_late_rows(log)]
     return tuple(
         Dropped(row=rows[offset], window=window, reason=reason) for offset, window, reason in sorted([*ended, *late])
     )
 
 
-def _late(log: EpochLog) -> list[tuple[int, Interval]]:
+def _list_late_rows(log: EpochLog) -> list[tuple[int, Interval]]:
     """Return offset and window of every late row."""
     with queries.connect() as connection:
         log.relation(connection, "ledger", epoch=LAST_EPOCH)

@@ -9,7 +9,7 @@ from cutover.errors import DefinitionError, LakeError, LogError
 from cutover.events import log as events
 from cutover.lake.control.losses import Loss
 from cutover.lake.epochs.epoch_log import EpochRecord
-from cutover.lake.epochs.offset_gaps import format_gaps, missing, next_offsets
+from cutover.lake.epochs.offset_gaps import find_missing, format_gaps, next_offsets
 from cutover.lake.integrity import same_log
 from cutover.lake.integrity.same_log import History
 from cutover.log import options
@@ -137,7 +137,7 @@ def start_offsets(
     if wanted is None:
         return dict(earliest)
     found = dict.fromkeys(earliest, 0) | dict(wanted)
-    gone = missing(found, earliest=earliest, latest=latest)
+    gone = find_missing(found, earliest=earliest, latest=latest)
     if gone:
         said = format_gaps(log_of(pipeline), gone)
         msg = (

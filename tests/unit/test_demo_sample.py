@@ -6,7 +6,7 @@ import pytest
 
 from cutover.errors import DefinitionError
 from cutover.log.sending.produced import ProducedRun
-from infra.demo.sample import SamplePart, missing, parts
+from infra.demo.sample import SamplePart, find_missing, parts
 
 
 def sent(start: int | None, end: int | None, *, finished: bool = True) -> ProducedRun:
@@ -31,7 +31,7 @@ def sent(start: int | None, end: int | None, *, finished: bool = True) -> Produc
 def test_what_is_left_to_send(
     wanted: tuple[int | None, int | None], known: list[ProducedRun], expected: tuple[int | None, int | None] | None
 ) -> None:
-    left = missing(SamplePart(start=wanted[0], end=wanted[1]), known)
+    left = find_missing(SamplePart(start=wanted[0], end=wanted[1]), known)
 
     assert expected == (None if left is None else (left.start, left.end))
 

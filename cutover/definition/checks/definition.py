@@ -42,22 +42,22 @@ def check(pipeline: Pipeline) -> None:
         DefinitionError: The first thing that does not fit.
     """
     try:
-        _names(pipeline)
-        _source("source", pipeline.source)
+        _check_names(pipeline)
+        _check_source("source", pipeline.source)
         lookups.check(pipeline.lookups, types.schema_types(pipeline.source), KEYWORDS)
-        _columns("derive", pipeline)
-        _right(pipeline)
+        _check_columns("derive", pipeline)
+        _check_right(pipeline)
         _measure_kinds(pipeline)
-        _window(pipeline)
-        _ids(pipeline)
-        _panes(pipeline)
-        _expressions(pipeline)
+        _check_window(pipeline)
+        _check_ids(pipeline)
+        _check_panes(pipeline)
+        _check_expressions(pipeline)
         joins.check(pipeline)
-        _key(pipeline)
-        _measures(pipeline)
-        _delivery(pipeline)
-        _limits(pipeline)
-        _batch(pipeline)
+        _check_key(pipeline)
+        _check_measures(pipeline)
+        _check_delivery(pipeline)
+        _check_limits(pipeline)
+        _check_batch(pipeline)
     except DefinitionError as error:
         place = f"{pipeline.file.name}: " if pipeline.file else ""
         msg = f"{place}pipeline `{str(pipeline.name)[:80]}`: {error}"
@@ -70,7 +70,7 @@ def _refuse_unknown(field: str, name: str, known: Iterable[str]) -> NoReturn:
     refuse(field, f"a column of {', '.join(names)}", f"`{name}`", f"did you mean `{close[0]}`?" if close else "")
 
 
-def _names(pipeline: Pipeline) -> None:
+def _check_names(pipeline: Pipeline) -> None:
     check_name(pipeline.name, of="name")
     if pipeline.name.lower() == DIMENSIONS:
         refuse("name", "a name other than that of the folder of dimensions", f"`{pipeline.name}`")
@@ -90,7 +90,7 @@ def _not_a_keyword(field: str, name: str) -> None:
         )
 
 
-def _right(pipeline: Pipeline) -> None:
+def _check_right(pipeline: Pipeline) -> None:
     """Look at the right topic of a join as at the source."""
     if pipeline.join is not None and not isinstance(pipeline.join, Join | SelfJoin):
         refuse("join", "Join(...) or SelfJoin(...)", repr(pipeline.join))
@@ -101,11 +101,11 @@ def _right(pipeline: Pipeline) -> None:
     for name in pipeline.join.derive:
         check_name(name, of="join.derive")
         _not_a_keyword("join.derive", name)
-    _source("join.right", pipeline.join.right)
-    _columns("join.derive", types.right_of(pipeline))
+    _check_source("join.right", pipeline.join.right)
+    _check_columns("join.derive", types.right_of(pipeline))
 
 
-def _source(place: str, topic: Topic) -> None:
+def _check_source(place: str, topic: Topic) -> None:
     known = types.schema_types(topic)
     if not TOPIC_NAME.match(topic.name):
         refuse(f"{place}.name", "a Kafka topic name (letters, digits, `.`, `_`, `-`)", repr(topic.name[:80]))
@@ -122,16 +122,16 @@ def _source(place: str, topic: Topic) -> None:
         refuse(f"{place}.isolation", "read_committed or read_uncommitted", repr(topic.isolation))
 
 
-def _columns(field: str, pipeline: Pipeline) -> None:
+def _check_columns(field: str, pipeline: Pipeline) -> None:
     schema = {name.lower() for name in types.row_types(pipeline)}
     for name in pipeline.derive:
         if name.lower() in schema:
             refuse(field, "a name that is not a column of the schema or of a dimension", f"`{name}`")
-    _distinct(field, pipeline.derive)
-    _distinct("measures", pipeline.measures)
+    _check_distinct(field, pipeline.derive)
+    _check_distinct("measures", pipeline.measures)
 
 
-def _distinct(field: str, names: Iterable[str]) -> None:
+def _check_distinct(field: str, names: Iterable[str]) -> None:
     seen: set[str] = set()
     for name in names:
         if name.lower() in seen:
@@ -139,14 +139,14 @@ def _distinct(field: str, names: Iterable[str]) -> None:
         seen.add(name.lower())
 
 
-def _expressions(pipeline: Pipeline) -> None:
+def _check_expressions(pipeline: Pipeline) -> None:
     condition = compiled.where(pipeline)
     if condition is not None and condition.type != "boolean":
         refuse("where", "a condition", f"{condition.type}: `{condition.text}`")
     compiled.expressions(pipeline)
 
 
-def _key(pipeline: Pipeline) -> None:
+def _check_key(pipeline: Pipeline) -> None:
     known = types.column_types(pipeline)
     if isinstance(pipeline.key, str) or not pipeline.key:
         refuse("key", "a tuple of at least one column", repr(pipeline.key), 'write ("carrier",)')
@@ -155,15 +155,15 @@ def _key(pipeline: Pipeline) -> None:
             _refuse_unknown("key", name, known)
         if known[name] == "double":
             refuse("key", "a type with exact equality", f"`{name}` of type double", "derive a key by CAST or floor")
-    _distinct("key", pipeline.key)
+    _check_distinct("key", pipeline.key)
 
 
-def _measures(pipeline: Pipeline) -> None:
+def _check_measures(pipeline: Pipeline) -> None:
     for name, measure in pipeline.measures.items():
         measures.check(f"measures.{name}", measure, types.measure_type(pipeline, name))
     columns = [state.column for state in compiled.states(pipeline)]
     finished = [name for name in pipeline.measures if name not in columns]
-    _distinct("measures and key, with the measures' state columns", [*pipeline.key, *columns, *finished])
+    _check_distinct("measures and key, with the measures' state columns", [*pipeline.key, *columns, *finished])
 
 
 def _measure_kinds(pipeline: Pipeline) -> None:
@@ -174,7 +174,7 @@ def _measure_kinds(pipeline: Pipeline) -> None:
             refuse(f"measures.{name}", f"a measure, which merges: {NAMES}", repr(measure))
 
 
-def _window(pipeline: Pipeline) -> None:
+def _check_window(pipeline: Pipeline) -> None:
     """Refuse what is no window, and what no path can do with sessions."""
     if not isinstance(pipeline.window, WindowFn):
         refuse("window", f"one of {', '.join(kind.example for kind in KINDS)}", repr(pipeline.window))
@@ -183,7 +183,7 @@ def _window(pipeline: Pipeline) -> None:
         refuse("batch", "SameDefinition() where the window is Sessions(...)", repr(pipeline.batch), hint)
 
 
-def _ids(pipeline: Pipeline) -> None:
+def _check_ids(pipeline: Pipeline) -> None:
     topic = pipeline.source
     if topic.record_id is None:
         if topic.id_horizon is not None:
@@ -206,17 +206,17 @@ def _ids(pipeline: Pipeline) -> None:
         refuse("source.id_horizon", "more than nothing", repr(topic.id_horizon))
 
 
-def _panes(pipeline: Pipeline) -> None:
+def _check_panes(pipeline: Pipeline) -> None:
     trigger, accumulation = pipeline.trigger, pipeline.accumulation
     if trigger is not None and not isinstance(trigger, Trigger):
         refuse("trigger", "a trigger such as Repeat(AtWatermark()), or None", repr(trigger))
     if not isinstance(accumulation, Accumulation):
         known = ", ".join(f"Accumulation.{one.name}" for one in Accumulation)
         refuse("accumulation", f"one of {known}", repr(accumulation))
-    _changelog(pipeline)
+    _check_changelog(pipeline)
 
 
-def _changelog(pipeline: Pipeline) -> None:
+def _check_changelog(pipeline: Pipeline) -> None:
     topic = pipeline.changelog
     if topic is None:
         return
@@ -226,7 +226,7 @@ def _changelog(pipeline: Pipeline) -> None:
         refuse("changelog", "a pipeline with a trigger", "none", "without one no panes come out")
 
 
-def _delivery(pipeline: Pipeline) -> None:
+def _check_delivery(pipeline: Pipeline) -> None:
     if pipeline.delivery not in get_args(Delivery):
         refuse("delivery", " or ".join(get_args(Delivery)), repr(pipeline.delivery)[:80])
     if pipeline.delivery == "exactly_once":
@@ -237,7 +237,7 @@ def _delivery(pipeline: Pipeline) -> None:
             refuse("delivery", f"exactly_once beside `{field}`", pipeline.delivery, hint)
 
 
-def _limits(pipeline: Pipeline) -> None:
+def _check_limits(pipeline: Pipeline) -> None:
     policy, value_bytes = pipeline.policy, pipeline.source.max_value_bytes
     for field, value, low, high in (
         ("max_rows_per_epoch", pipeline.max_rows_per_epoch, 1, 2**31 - 1),
@@ -259,7 +259,7 @@ def _limits(pipeline: Pipeline) -> None:
         check_name(expectation.type, of="contract")
 
 
-def _batch(pipeline: Pipeline) -> None:
+def _check_batch(pipeline: Pipeline) -> None:
     if not isinstance(pipeline.batch, (SameDefinition, Sql)):
         refuse("batch", "SameDefinition() or Sql(file)", repr(pipeline.batch))
     if isinstance(pipeline.batch, Sql) and pipeline.file is not None:

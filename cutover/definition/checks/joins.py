@@ -29,10 +29,10 @@ def check(pipeline: Pipeline) -> None:
         return
     if join.how not in get_args(How):
         refuse("join.how", "inner, left or full", repr(join.how))
-    _sides(pipeline, join)
-    _prefix(pipeline)
-    _on(pipeline, join.on if isinstance(join, Join) else {name: name for name in join.on})
-    _measures(pipeline)
+    _check_sides(pipeline, join)
+    _check_prefix(pipeline)
+    _check_on(pipeline, join.on if isinstance(join, Join) else {name: name for name in join.on})
+    _check_measures(pipeline)
     if not isinstance(pipeline.batch, SameDefinition):
         refuse("batch", "SameDefinition() beside a join", repr(pipeline.batch), "rows of a join have two sides")
     topics = (pipeline.source, types.right_of(pipeline).source)
@@ -42,7 +42,7 @@ def check(pipeline: Pipeline) -> None:
         refuse("lookups", "none beside a join", ", ".join(pipeline.lookups), "join a topic that has the columns")
 
 
-def _sides(pipeline: Pipeline, join: Join | SelfJoin) -> None:
+def _check_sides(pipeline: Pipeline, join: Join | SelfJoin) -> None:
     if isinstance(join, SelfJoin):
         for name, condition in types.conditions(pipeline).items():
             if condition.type != "boolean":
@@ -58,7 +58,7 @@ def _sides(pipeline: Pipeline, join: Join | SelfJoin) -> None:
         refuse("join.where", "a condition", f"{where.type}: `{where.text}`")
 
 
-def _prefix(pipeline: Pipeline) -> None:
+def _check_prefix(pipeline: Pipeline) -> None:
     prefix = pipeline.join.prefix if pipeline.join is not None else ""
     if not IDENTIFIER.match(prefix) or prefix.startswith(RESERVED_PREFIX):
         refuse("join.prefix", "letters, digits and `_`, not starting with a digit or `__`", repr(prefix))
@@ -71,7 +71,7 @@ def _prefix(pipeline: Pipeline) -> None:
             refuse("join.prefix", f"names of at most {LONGEST} characters", f"`{name}`")
 
 
-def _on(pipeline: Pipeline, on: Mapping[str, str]) -> None:
+def _check_on(pipeline: Pipeline, on: Mapping[str, str]) -> None:
     if isinstance(getattr(pipeline.join, "on", None), str) or not on:
         refuse("join.on", "at least one column that both sides share", repr(getattr(pipeline.join, "on", None)))
     left, right = types.own_types(pipeline), types.own_types(types.right_of(pipeline))
@@ -93,7 +93,7 @@ def _check_column(field: str, name: str, known: Iterable[str]) -> None:
         refuse(field, f"a column of {', '.join(names)}", f"`{name}`", f"did you mean `{close[0]}`?" if close else "")
 
 
-def _measures(pipeline: Pipeline) -> None:
+def _check_measures(pipeline: Pipeline) -> None:
     for name, measure in pipeline.measures.items():
         kind = types.measure_type(pipeline, name)
         if not isinstance(measure, MEASURES):

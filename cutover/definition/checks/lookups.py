@@ -26,12 +26,12 @@ def check(lookups: Mapping[str, Lookup], schema: Mapping[str, str], keywords: Co
         check_name(name, of="lookups")
         if not isinstance(lookup, Lookup):
             refuse(field, "Lookup(table=..., on={...}, columns={...})", repr(lookup)[:80])
-        _table(field, lookup)
-        _on(field, lookup, known)
+        _check_table(field, lookup)
+        _check_on(field, lookup, known)
         known |= _columns(field, lookup, known, keywords)
 
 
-def _table(field: str, lookup: Lookup) -> None:
+def _check_table(field: str, lookup: Lookup) -> None:
     if lookup.is_named:
         check_name(lookup.table, of=f"{field}.table")
     elif "://" not in lookup.table and not lookup.table.startswith("/"):
@@ -39,7 +39,7 @@ def _table(field: str, lookup: Lookup) -> None:
         refuse(f"{field}.table", "a name, an absolute path or a URI", f"`{lookup.table[:80]}`", hint)
 
 
-def _on(field: str, lookup: Lookup, known: Mapping[str, str]) -> None:
+def _check_on(field: str, lookup: Lookup, known: Mapping[str, str]) -> None:
     if not lookup.on:
         refuse(f"{field}.on", "at least one column of the row, such as {'ad_id': 'ad_id'}", "none")
     for column, theirs in lookup.on.items():

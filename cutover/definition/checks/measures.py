@@ -40,22 +40,22 @@ def check(field: str, measure: Measure, kind: str | None) -> None:
         DefinitionError: The type of what it looks at, or a parameter, does not fit.
     """
     if isinstance(measure, Sum | Avg):
-        _summable(field, str(measure.expression), kind or "bigint")
+        _check_summable(field, str(measure.expression), kind or "bigint")
     elif isinstance(measure, Variance):
-        _squarable(field, measure.expression, kind or "bigint")
+        _check_squarable(field, measure.expression, kind or "bigint")
     elif isinstance(measure, TopK):
-        _equal(field, measure.expression, kind)
-        _whole(f"{field}: k", measure.k, 1, 1_000)
+        _check_equality(field, measure.expression, kind)
+        _check_whole(f"{field}: k", measure.k, 1, 1_000)
     elif isinstance(measure, ApproxDistinct):
-        _equal(field, measure.expression, kind)
-        _whole(f"{field}: k", measure.k, 16, 65_536)
+        _check_equality(field, measure.expression, kind)
+        _check_whole(f"{field}: k", measure.k, 16, 65_536)
     elif isinstance(measure, Bag):
-        _whole(f"{field}: most", measure.most, 1, 100_000)
+        _check_whole(f"{field}: most", measure.most, 1, 100_000)
     elif isinstance(measure, Quantile):
-        _quantile(field, measure, kind or "bigint")
+        _check_quantile(field, measure, kind or "bigint")
 
 
-def _summable(field: str, expression: str, kind: str) -> None:
+def _check_summable(field: str, expression: str, kind: str) -> None:
     digits = decimal_parts(kind)
     if kind not in {"int", "bigint", "double"} and digits is None:
         refuse(field, "a number to add up", f"{kind}: `{expression}`")
@@ -63,7 +63,7 @@ def _summable(field: str, expression: str, kind: str) -> None:
         refuse(field, f"a decimal of at most {SUMMABLE_DIGITS} digits", kind, "a sum could overflow; CAST it")
 
 
-def _squarable(field: str, expression: str, kind: str) -> None:
+def _check_squarable(field: str, expression: str, kind: str) -> None:
     digits = decimal_parts(kind)
     if kind in {"int", "double"} or (digits is not None and digits[0] <= SQUARABLE_DIGITS):
         return
@@ -72,25 +72,25 @@ def _squarable(field: str, expression: str, kind: str) -> None:
     refuse(field, expected, f"{kind}: `{expression}`", cast)
 
 
-def _equal(field: str, expression: str, kind: str | None) -> None:
+def _check_equality(field: str, expression: str, kind: str | None) -> None:
     if kind == "double":
         refuse(field, "a type with exact equality", f"double: `{expression}`", "CAST to decimal(p,s), or floor")
 
 
-def _quantile(field: str, measure: Quantile, kind: str) -> None:
+def _check_quantile(field: str, measure: Quantile, kind: str) -> None:
     if kind not in {"int", "bigint", "double"} and decimal_parts(kind) is None:
         refuse(field, "a number", f"{kind}: `{measure.expression}`")
-    _between(f"{field}: q", measure.q, 0, 1)
-    _between(f"{field}: error", measure.error, LEAST_ERROR, 0.5)
+    _check_between(f"{field}: q", measure.q, 0, 1)
+    _check_between(f"{field}: error", measure.error, LEAST_ERROR, 0.5)
     if abs(measure.q * MILLION - round(measure.q * MILLION)) > SLACK:
         refuse(f"{field}: q", "at most six digits behind the point", repr(measure.q))
 
 
-def _whole(field: str, value: int, low: int, high: int) -> None:
+def _check_whole(field: str, value: int, low: int, high: int) -> None:
     if type(value) is not int or not low <= value <= high:
         refuse(field, f"a whole number from {low} to {high}", repr(value))
 
 
-def _between(field: str, value: float, low: float, high: float) -> None:
+def _check_between(field: str, value: float, low: float, high: float) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
         refuse(field, f"a number from {low} to {high}", repr(value))

@@ -48,12 +48,12 @@ def row_failed(pipeline: Pipeline) -> str:
     Over the schema's and the derived columns; `false` where none can fail. A row that `where` would filter is malformed
     too if an expression fails on it: malformed comes first.
     """
-    return _any(item.spark_failed for item in expressions(pipeline))
+    return _join_by_or(item.spark_failed for item in expressions(pipeline))
 
 
 def row_failed_duckdb(pipeline: Pipeline) -> str:
     """Return the same condition in DuckDB's SQL."""
-    return _any(item.duckdb_failed for item in expressions(pipeline))
+    return _join_by_or(item.duckdb_failed for item in expressions(pipeline))
 
 
 def expressions(pipeline: Pipeline) -> tuple[Expression, ...]:
@@ -104,6 +104,6 @@ def key_types(pipeline: Pipeline) -> dict[str, str]:
     return {name: types[name] for name in pipeline.key}
 
 
-def _any(conditions: Iterable[str]) -> str:
+def _join_by_or(conditions: Iterable[str]) -> str:
     there = [text for text in conditions if text != NEVER]
     return "(" + " OR ".join(there) + ")" if there else NEVER

@@ -65,10 +65,10 @@ def _side(pipeline: Pipeline, name: Name) -> Side:
     types = {c: kind for c, kind in known.items() if c.lower() in wanted and c not in pipeline.key}
     plain = name == "left" or isinstance(join, Join)
     sources = {column: f"`{column if plain else column.removeprefix(prefix)}`" for column in types}
-    return Side(name=name, types=types, sources=sources, here=_here(pipeline, name))
+    return Side(name=name, types=types, sources=sources, here=_is_on_side_sql(pipeline, name))
 
 
-def _here(pipeline: Pipeline, name: Name) -> str:
+def _is_on_side_sql(pipeline: Pipeline, name: Name) -> str:
     if isinstance(pipeline.join, Join):
         return f"_partition {'<' if name == 'left' else '>='} {RIGHT}"
     return f"{conditions(pipeline)[f'join.{name}'].spark} IS TRUE"

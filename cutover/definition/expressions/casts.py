@@ -49,14 +49,14 @@ def _rule(source: str, kind: str) -> Cast | None:
         ("string", "double"): _text_to_double,
         ("string", "date"): _text_to_date,
         ("string", "timestamp"): _text_to_timestamp,
-        ("date", "timestamp"): _safe,
-        ("timestamp", "date"): _safe,
-        ("int", "string"): _safe,
-        ("bigint", "string"): _safe,
-        ("boolean", "string"): _safe,
-        ("date", "string"): _safe,
-        ("boolean", "int"): _safe,
-        ("boolean", "bigint"): _safe,
+        ("date", "timestamp"): _cast_safely,
+        ("timestamp", "date"): _cast_safely,
+        ("int", "string"): _cast_safely,
+        ("bigint", "string"): _cast_safely,
+        ("boolean", "string"): _cast_safely,
+        ("date", "string"): _cast_safely,
+        ("boolean", "int"): _cast_safely,
+        ("boolean", "bigint"): _cast_safely,
         ("double", "int"): _double_to_integer,
         ("double", "bigint"): _double_to_integer,
         ("string", "int"): _text_to_integer,
@@ -65,12 +65,12 @@ def _rule(source: str, kind: str) -> Cast | None:
     if (source, kind) in exact:
         return exact[source, kind]
     if source in RANK and kind in RANK:
-        return _safe if RANK[source] < RANK[kind] else _fallible
+        return _cast_safely if RANK[source] < RANK[kind] else _try_cast
     if decimal_parts(source) and kind == "double":
         return _decimal_to_double
     if source in {"int", "bigint"} and decimal_parts(kind):
-        return _fallible
-    return _fallible if decimal_parts(source) and _keeps_scale(source, kind) else None
+        return _try_cast
+    return _try_cast if decimal_parts(source) and _keeps_scale(source, kind) else None
 
 
 def _keeps_scale(source: str, kind: str) -> bool:
@@ -79,11 +79,11 @@ def _keeps_scale(source: str, kind: str) -> bool:
     return before is not None and after is not None and after[1] >= before[1]
 
 
-def _safe(term: Term, kind: str) -> Term:
+def _cast_safely(term: Term, kind: str) -> Term:
     return strict(kind, f"CAST({{0}} AS {kind})", f"CAST({{0}} AS {duckdb_type(kind)})", term)
 
 
-def _fallible(term: Term, kind: str) -> Term:
+def _try_cast(term: Term, kind: str) -> Term:
     spark, duckdb = f"try_cast({{0}} AS {kind})", f"TRY_CAST({{0}} AS {duckdb_type(kind)})"
     return strict(kind, spark, duckdb, term, fallible=True)
 

@@ -46,7 +46,7 @@ class Variance:
             near = f"{doubles.total(squares)} - pow({doubles.total(total)}, 2) / nullif({n}, 0)"
             off = f"greatest({near}, 0.0)"
         else:
-            off = _off_the_mean(f"cast({n} as hugeint)", f"cast({total} as hugeint)", f"cast({squares} as hugeint)")
+            off = _sum_squares_sql(f"cast({n} as hugeint)", f"cast({total} as hugeint)", f"cast({squares} as hugeint)")
         return Finish(sql=f"({off}) / nullif(greatest({n} - 1, 0), 0) / 1e{2 * scale_of(value_type)}", type="double")
 
     def tolerance(self, value_type: str | None, *, same: bool) -> float | None:
@@ -67,7 +67,7 @@ class Stddev(Variance):
         return Finish(sql=f"sqrt({Variance.finish(self, name, value_type).sql})", type="double")
 
 
-def _off_the_mean(n: str, total: str, squares: str) -> str:
+def _sum_squares_sql(n: str, total: str, squares: str) -> str:
     """Return the sum of squared distances from the mean, in hugeints up to the last step.
 
     With a = round(total / n) and r = total - a n the squares from a are squares - a (total + r), exactly, and at least

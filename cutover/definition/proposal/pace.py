@@ -55,7 +55,7 @@ def pace(times: Sequence[tuple[int, int | None]], keys: int) -> Pace:
     arrivals = [arrival for _, arrival in times if arrival is not None]
     known = len(arrivals) == len(times)
     ordered = [event for event, _ in (sorted(times, key=lambda pair: pair[1] or 0) if known else times)]
-    behind = sorted(_behind(ordered))
+    behind = sorted(_measure_delays(ordered))
     usual, worst = behind[min(len(behind) - 1, int(len(behind) * USUAL))], behind[-1]
     ahead = max((event - arrival for event, arrival in times if arrival is not None), default=0)
     window, rows = _window(ordered, keys)
@@ -77,7 +77,7 @@ def nice(micros: int) -> str:
     )
 
 
-def _behind(ordered: Sequence[int]) -> list[int]:
+def _measure_delays(ordered: Sequence[int]) -> list[int]:
     """Return how far each event lies behind the newest one that had arrived before it."""
     newest, found = ordered[0], []
     for event in ordered:

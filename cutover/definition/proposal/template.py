@@ -84,7 +84,7 @@ def render(name: str, topic: str, origin: str, found: Guess) -> str:
         time_format=found.time_format,
         key=found.key,
         measures=_measures(found),
-        events=_beside(found, "events"),
+        events=_name_measure(found, "events"),
         keywords=_keywords(found),
         window=found.pace.window,
         windows=", ".join(kind.example for kind in KINDS),
@@ -130,14 +130,14 @@ def _log_time(found: Guess) -> str:
 
 
 def _measures(found: Guess) -> str:
-    lines = [f'        "{_beside(found, "events")}": Count(),']
+    lines = [f'        "{_name_measure(found, "events")}": Count(),']
     if found.amount:
         first = ("total", "Sum") if found.adds_up else ("average", "Avg")
-        lines.append(f'        "{_beside(found, first[0])}": {first[1]}("`{found.amount}`"),')
-        lines.append(f'        "{_beside(found, "largest")}": Max("`{found.amount}`"),')
+        lines.append(f'        "{_name_measure(found, first[0])}": {first[1]}("`{found.amount}`"),')
+        lines.append(f'        "{_name_measure(found, "largest")}": Max("`{found.amount}`"),')
     return "\n".join(lines)
 
 
-def _beside(found: Guess, name: str) -> str:
+def _name_measure(found: Guess, name: str) -> str:
     """Return a measure's name that is not the key's."""
     return f"{name}_" if name == (found.key or "").lower() else name

@@ -77,12 +77,12 @@ def _restore_table(uri: str, name: ControlTable, *, dry_run: bool) -> Restored:
     if (rows.num_rows or theirs) and not dry_run:
         _write(table, rows, theirs)
         log.warning("control_restored", table=name, rows=rows.num_rows, files_of_others=len(theirs))
-    gone = {pipeline: _missing(table, pipeline, numbers) for pipeline in sorted({str(row[0]) for row in numbers})}
+    gone = {pipeline: _find_missing(table, pipeline, numbers) for pipeline in sorted({str(row[0]) for row in numbers})}
     found = {pipeline: sequences for pipeline, sequences in gone.items() if sequences}
     return Restored(table=name, rows=rows.num_rows, files=len(theirs), gone=found)
 
 
-def _missing(table: DeltaTable, pipeline: str, numbers: Sequence[tuple[str, int]]) -> list[int]:
+def _find_missing(table: DeltaTable, pipeline: str, numbers: Sequence[tuple[str, int]]) -> list[int]:
     newest = delta.transaction(table, pipeline)
     held = {sequence for name, sequence in numbers if name == pipeline}
     return sorted(set(range(0 if newest is None else newest + 1)) - held)

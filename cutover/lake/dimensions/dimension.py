@@ -143,7 +143,7 @@ def _table(settings: Settings, pipeline: Pipeline, name: str, version: int | Non
         said = str(error).splitlines()[0]
         hint = "\nHint: `cutover dimension load` makes one." if lookup.is_named else ""
         msg = f"{_place(pipeline, name)}: {said}{hint}"
-        raise _unusable(msg) from error
+        raise _make_unusable_error(msg) from error
 
 
 def _place(pipeline: Pipeline, name: str) -> str:
@@ -159,19 +159,19 @@ def _check_columns(place: str, pipeline: Pipeline, lookup: Lookup, schema: pa.Sc
             close = get_close_matches(column, schema.names, n=1)
             hint = f"\nHint: did you mean `{close[0]}`?" if close else ""
             msg = f"{place}: expected a column `{column}`, got {', '.join(schema.names)}.{hint}"
-            raise _unusable(msg)
+            raise _make_unusable_error(msg)
         got = spark_type(schema.field(column).type)
         if got != kind:
             msg = f"{place}, column `{column}`: expected {kind}, got {got}."
             hint = "\nHint: nothing is cast silently; write the column as this type, or change the definition."
-            raise _unusable(msg + hint)
+            raise _make_unusable_error(msg + hint)
 
 
 def _check_rows(place: str, lookup: Lookup, table: DeltaTable) -> int:
     """Return the number of rows, of a table that has each key once and only values that a record could hold too."""
     keys = [identifier(theirs) for theirs in lookup.on.values()]
     whole = " AND ".join(f"{key} IS NOT NULL" for key in keys)  # a null matches nothing, so nulls may stand twice
-    odd = {name: _odd(name, canonical_type(kind)) for name, kind in lookup.columns.items()}
+    odd = {name: _is_odd_sql(name, canonical_type(kind)) for name, kind in lookup.columns.items()}
     counts = [f"count(*) FILTER ({condition})" for condition in odd.values()]
     twice = f"SELECT count(*) FROM (SELECT 1 FROM {VIEW} WHERE {whole} GROUP BY {', '.join(keys)} HAVING count(*) > 1)"  # noqa: S608 -- quoted
     query = f"SELECT {', '.join(['count(*)', f'({twice})', *counts])} FROM {VIEW}"  # noqa: S608 -- quoted
@@ -182,20 +182,20 @@ def _check_rows(place: str, lookup: Lookup, table: DeltaTable) -> int:
                 size, doubled, *beyond = connection.execute(query).fetchall()[0]
     except (LakeError, duckdb.Error) as error:
         msg = f"{place}: expected rows that can be read, got: {str(error).splitlines()[0]}"
-        raise _unusable(msg) from error
+        raise _make_unusable_error(msg) from error
     if doubled:
         named = ", ".join(lookup.on.values())
         msg = f"{place}: expected each key ({named}) once, got {doubled:,} keys that stand more than once."
-        raise _unusable(msg + "\nHint: a row can take its columns from one row only.")
+        raise _make_unusable_error(msg + "\nHint: a row can take its columns from one row only.")
     for name, count in zip(odd, beyond, strict=True):
         if count:
             msg = f"{place}, column `{name}`: expected values that a record could hold, got {count:,} beyond."
             hint = "\nHint: doubles are finite, times lie between the years 1000 and 9000."
-            raise _unusable(msg + hint)
+            raise _make_unusable_error(msg + hint)
     return int(size)
 
 
-def _odd(name: str, kind: str) -> str:
+def _is_odd_sql(name: str, kind: str) -> str:
     """Return the condition that a value is beyond `cutover.records.parsing.limits`."""
     column = identifier(name)
     if kind == "double":
@@ -207,5 +207,5 @@ def _odd(name: str, kind: str) -> str:
     return "false"
 
 
-def _unusable(message: str) -> LakeError:
+def _make_unusable_error(message: str) -> LakeError:
     return LakeError(message, runbook="DimensionUnusable")

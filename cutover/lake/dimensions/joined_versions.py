@@ -67,7 +67,7 @@ def spans_to_read(
         reads: Partition -> `[from, to)`, disjoint.
         newest: Version and table id for a partition of which no epoch recorded anything.
     """
-    known = _whole(spans)
+    known = _stretch_spans(spans)
     version, table_id = newest
     found: list[VersionSpan] = []
     for offsets in reads:
@@ -77,7 +77,7 @@ def spans_to_read(
     return merge_spans(found)
 
 
-def _whole(spans: Sequence[VersionSpan]) -> dict[int, list[VersionSpan]]:
+def _stretch_spans(spans: Sequence[VersionSpan]) -> dict[int, list[VersionSpan]]:
     """Return the spans of each partition, stretched so that together they hold every offset."""
     found: dict[int, list[VersionSpan]] = defaultdict(list)
     for span in sorted(spans):
@@ -99,7 +99,7 @@ def version_at(spans: Sequence[VersionSpan], partition: int, offset: int) -> tup
     Raises:
         KeyError: Nothing is recorded of the partition.
     """
-    span = next(s for s in _whole(spans)[partition] if s.first <= offset < s.next)
+    span = next(s for s in _stretch_spans(spans)[partition] if s.first <= offset < s.next)
     return span.version, span.table_id
 
 

@@ -50,7 +50,7 @@ class Rejoin:
         for name in self._pipeline.lookups:
             newest = (0, "") if known[name] else _identity(self._at(name, None))
             wanted = joined_versions.spans_to_read(known[name], reads, newest)
-            found[name] = tuple(self._readable(name, span) for span in wanted)
+            found[name] = tuple(self._find_readable(name, span) for span in wanted)
         return found
 
     def frames(self, spark: "SparkSession", spans: Spans) -> Dimensions:
@@ -79,7 +79,7 @@ class Rejoin:
         for name, of in spans.items():
             for version, table_id in sorted({(span.version, span.table_id) for span in of}):
                 try:
-                    self._exactly(name, version, table_id)
+                    self._open_exactly(name, version, table_id)
                 except LakeError as error:
                     return str(error).splitlines()[0]
         return None
@@ -87,10 +87,10 @@ class Rejoin:
     def _rows(self, name: str, spans: Sequence[VersionSpan], record: RawRecord) -> plain.Rows:
         place = (name, *joined_versions.version_at(spans, record.partition, record.offset))
         if place not in self._plain:
-            self._plain[place] = dimensions.plain(self._exactly(*place))
+            self._plain[place] = dimensions.plain(self._open_exactly(*place))
         return self._plain[place]
 
-    def _exactly(self, name: str, version: int, table_id: str) -> Dimension:
+    def _open_exactly(self, name: str, version: int, table_id: str) -> Dimension:
         found = self._at(name, version)
         if found.table_id != table_id:
             msg = (
@@ -100,7 +100,7 @@ class Rejoin:
             raise LakeError(msg, runbook="DimensionUnusable")
         return found
 
-    def _readable(self, name: str, span: VersionSpan) -> VersionSpan:
+    def _find_readable(self, name: str, span: VersionSpan) -> VersionSpan:
         place = (name, span.version, span.table_id)
         if place not in self._used:
             self._used[place] = self._use(*place)
@@ -111,7 +111,7 @@ class Rejoin:
 
     def _use(self, name: str, version: int, table_id: str) -> Dimension:
         try:
-            return self._exactly(name, version, table_id)
+            return self._open_exactly(name, version, table_id)
         except LakeError as error:
             newest = self._at(name, None)
             told = {"lookup": name, "version": version, "instead": newest.version, "why": str(error).splitlines()[0]}

@@ -45,7 +45,9 @@ class Hole:
         return f"expected offset {self.expected}, log {place} at {at}: {gone} offsets are gone"
 
 
-def missing(wanted: Mapping[int, int], *, earliest: Mapping[int, int], latest: Mapping[int, int]) -> tuple[Hole, ...]:
+def find_missing(
+    wanted: Mapping[int, int], *, earliest: Mapping[int, int], latest: Mapping[int, int]
+) -> tuple[Hole, ...]:
     """Return the partitions that do not hold the wanted offsets, by number."""
     holes = (
         Hole(partition=p, expected=offset, first=earliest.get(p), end=latest.get(p))

@@ -78,7 +78,7 @@ def connect(settings: Settings, pipeline: Pipeline, *, epoch: int | None = None)
     _bind_batch(connection, settings, pipeline, runs)
     connection.execute(f"CREATE TEMP VIEW batch_ledger AS {_LEDGER.format(keys=keys, table='batch_ledger_rows')}")
     connection.register("batch_computed", _list_computed_ranges(runs))
-    connection.execute(f"CREATE TEMP VIEW serving AS {_serving(settings, pipeline, says)}")
+    connection.execute(f"CREATE TEMP VIEW serving AS {_query_serving(settings, pipeline, says)}")
     return connection
 
 
@@ -166,7 +166,7 @@ def _states(pipeline: Pipeline, known: _Known) -> _States:
     )
 
 
-def _serving(settings: Settings, pipeline: Pipeline, says: _States) -> str:
+def _query_serving(settings: Settings, pipeline: Pipeline, says: _States) -> str:
     """Return the query of the view: in LAMBDA each window that batch has computed from batch, others from the stream.
 
     Batch computes up to its horizon, but for what a run over a range left out.

@@ -22,7 +22,7 @@ text: Callable[[str], str] = encode_basestring
 def encoder(field: Field, time_format: TimeFormat) -> Encode:
     """Return how a column's cells are written; a cell that does not fit is for the caller to send as text."""
     if field.type in {"int", "bigint"} or (field.type == "timestamp" and time_format != "iso"):
-        return _whole
+        return _match_whole
     if field.type == "double" or decimal_parts(field.type) is not None:
         return _number
     if field.type == "boolean":
@@ -35,7 +35,7 @@ def key_text(values: list[object]) -> str:
     return json.dumps(values, ensure_ascii=False, separators=(",", ":"))
 
 
-def _whole(cell: str) -> str | None:
+def _match_whole(cell: str) -> str | None:
     return cell if WHOLE.fullmatch(cell) else None
 
 

@@ -156,7 +156,7 @@ def _csv_rows(path: Path, pipeline: Pipeline, notes: Notes, times: Times) -> Ite
         if name in known
     ]
     dated = [(name, place) for place, name in enumerate(header) if name in times.names]
-    written = str if topic.time_format == "iso" else _whole
+    written = str if topic.time_format == "iso" else _parse_whole
     keys = [header.index(name) for name in pipeline.key if name in known and name in header]
     for line, cells in records:
         if len(cells) != len(header):
@@ -172,7 +172,7 @@ def _csv_rows(path: Path, pipeline: Pipeline, notes: Notes, times: Times) -> Ite
         )
 
 
-def _whole(cell: str) -> object:
+def _parse_whole(cell: str) -> object:
     """Return a cell as a whole number; one that is none as it is, for the check to refuse."""
     return int(cell) if WHOLE.fullmatch(cell) and len(cell) <= MAX_DIGITS else cell
 

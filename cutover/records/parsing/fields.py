@@ -45,7 +45,7 @@ def _reading(field: Field, topic: Topic) -> FieldSql:
     if field.type in {"boolean", "int", "bigint"}:
         return _make_field(field, field.type, f"`{field.name}`", None)
     if field.type == "double":
-        return _make_field(field, "double", _finite(field.name), f"`{field.name}` IS NOT NULL")
+        return _make_field(field, "double", _read_finite_sql(field.name), f"`{field.name}` IS NOT NULL")
     if field.type == "timestamp" and topic.time_format != "iso":
         given = None if field.name == topic.event_time else f"`{field.name}` IS NOT NULL"
         return _make_field(field, "bigint", _moment(field.name, topic.time_format), given)
@@ -63,7 +63,7 @@ def _is_given_sql(field: Field, topic: Topic) -> str:
     return f"(`__kind_{field.name}` NOT IN ({kinds}))"
 
 
-def _finite(name: str) -> str:
+def _read_finite_sql(name: str) -> str:
     # 1e400 is read as infinity. Adding zero turns -0.0 into 0.0, which engines order and group differently.
     return f"IF(abs(`{name}`) < double('Infinity'), `{name}` + 0D, NULL)"
 
@@ -80,16 +80,16 @@ def _from_variant(field: Field) -> str:
     if decimal is not None:
         pattern = limits.decimal_pattern(*decimal)
         number = f"({kind} = 'BIGINT' OR startswith({kind}, 'DECIMAL'))"
-        return f"IF({number} AND {_whole(text, pattern)}, try_cast({text} AS {field.type}), NULL)"
+        return f"IF({number} AND {_match_whole_sql(text, pattern)}, try_cast({text} AS {field.type}), NULL)"
     if field.type == "string":
         return f"IF({kind} = 'STRING', {text}, NULL)"
     pattern = limits.ISO_DATE if field.type == "date" else ISO_TIMESTAMP
     # Compared as what it is: arithmetic on a year that the pattern refuses could overflow, and so stop a stream.
     value, literal = f"try_cast({text} AS {field.type})", field.type.upper()
     in_range = f"{value} >= {literal} '1000-01-01' AND {value} < {literal} '9000-01-01'"
-    return f"IF({kind} = 'STRING' AND {_whole(text, pattern)} AND {in_range}, {value}, NULL)"
+    return f"IF({kind} = 'STRING' AND {_match_whole_sql(text, pattern)} AND {in_range}, {value}, NULL)"
 
 
-def _whole(text: str, pattern: str) -> str:
+def _match_whole_sql(text: str, pattern: str) -> str:
     # `$` would also match before a line break at the end.
     return f"{text} RLIKE r'^(?:{pattern})\\z'"

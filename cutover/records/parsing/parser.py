@@ -84,7 +84,7 @@ def parse_records(records: "DataFrame", pipeline: Pipeline, dimensions: Dimensio
             _of_right(parse_records(records.where("_right"), right_of(pipeline)), pipeline)
         )
     found = readings(pipeline.source)
-    typed = _cast_fields(_raw(_decode_json(records, pipeline, found), found), found)
+    typed = _cast_fields(_take_raw_fields(_decode_json(records, pipeline, found), found), found)
     return _judge_rows(_derive_columns(enrich.join_dimensions(typed, pipeline, dimensions), pipeline), pipeline)
 
 
@@ -132,7 +132,7 @@ def _refuse_bytes_sql(max_bytes: int) -> str:
     END"""
 
 
-def _raw(decoded: "DataFrame", found: tuple[FieldSql, ...]) -> "DataFrame":
+def _take_raw_fields(decoded: "DataFrame", found: tuple[FieldSql, ...]) -> "DataFrame":
     """Take the record out of its array: fields as they were read, JSON's kind of each VARIANT, `__bad` so far."""
     whole = f"size(__value) = 2 AND get(__value, 0) IS NOT NULL AND get(__value, 1).{_NAMES.end} = 1"
     # An escape that is broken inside a string looks like a wrong type to `from_json`, which then goes on behind it.
@@ -162,8 +162,8 @@ def _cast_fields(raw: "DataFrame", found: tuple[FieldSql, ...]) -> "DataFrame":
         *(f"{field.given} AS `__given_{field.name}`" for field in found if field.given),
         *(f"{field.absent} AS `__absent_{field.name}`" for field in found if not field.nullable),
     )
-    wrong = _any(f"(`__given_{field.name}` AND `{field.name}` IS NULL)" for field in found if field.given)
-    missing = _any(f"`__absent_{field.name}`" for field in found if not field.nullable)
+    wrong = _join_by_or(f"(`__given_{field.name}` AND `{field.name}` IS NULL)" for field in found if field.given)
+    missing = _join_by_or(f"`__absent_{field.name}`" for field in found if not field.nullable)
     bad = f"""CASE
         WHEN __bad IS NOT NULL THEN __bad
         WHEN {wrong} THEN '{Reason.TYPE}'
@@ -217,5 +217,5 @@ def _judge_rows(derived: "DataFrame", pipeline: Pipeline) -> "DataFrame":
     )
 
 
-def _any(conditions: Iterable[str]) -> str:
+def _join_by_or(conditions: Iterable[str]) -> str:
     return " OR ".join(conditions) or "false"

@@ -28,7 +28,7 @@ def in_order(values: Sequence[Any], places: Sequence[Place]) -> list[Any]:
 def finish(measure: Measure, values: Sequence[Any], kind: str | None) -> Any:
     """Return one measure of values in order, none of them null, of a type."""
     if isinstance(measure, ApproxDistinct):
-        return _distinct({spark_hash(value, str(kind)) for value in values}, measure.k)
+        return _count_distinct({spark_hash(value, str(kind)) for value in values}, measure.k)
     return _FINISH[type(measure)](measure, values)
 
 
@@ -53,7 +53,7 @@ def _quantile(values: Sequence[Any], measure: Quantile) -> float | None:
     return _truncate_bits(sorted(map(float, values))[rank - 1], measure.bits) if values else None
 
 
-def _distinct(hashes: Collection[int], k: int) -> int:
+def _count_distinct(hashes: Collection[int], k: int) -> int:
     if len(hashes) < k:
         return len(hashes)
     return (k - 1) * HASHES // (sorted(hashes)[k - 1] + LOWEST)

@@ -50,21 +50,21 @@ def _bytes(value: Any, kind: str) -> bytes:
     digits = decimal_parts(kind)
     if digits is not None:
         whole = int(Decimal(value).scaleb(digits[1]))
-        return _little(whole, 8) if digits[0] <= LONG_DIGITS else _big(whole)
+        return _to_little_endian(whole, 8) if digits[0] <= LONG_DIGITS else _to_big_endian(whole)
     if isinstance(value, str):
         return value.encode()
     if isinstance(value, datetime):
-        return _little((value.replace(tzinfo=EPOCH.tzinfo) - EPOCH) // datetime.resolution, 8)
+        return _to_little_endian((value.replace(tzinfo=EPOCH.tzinfo) - EPOCH) // datetime.resolution, 8)
     if isinstance(value, date):
-        return _little((value - EPOCH.date()).days, 4)
-    return _little(int(value), 8 if kind == "bigint" else 4)
+        return _to_little_endian((value - EPOCH.date()).days, 4)
+    return _to_little_endian(int(value), 8 if kind == "bigint" else 4)
 
 
-def _little(number: int, size: int) -> bytes:
+def _to_little_endian(number: int, size: int) -> bytes:
     return number.to_bytes(size, "little", signed=True)
 
 
-def _big(number: int) -> bytes:
+def _to_big_endian(number: int) -> bytes:
     """Return the shortest two's complement, highest byte first, as Java writes a BigInteger."""
     bits = number.bit_length() if number >= 0 else (number + 1).bit_length()
     return number.to_bytes(bits // 8 + 1, "big", signed=True)

@@ -113,7 +113,9 @@ def _parse_fields(found: Pairs, topic: Topic) -> ParsedRecord:
     except UnfitError:
         return ParsedRecord(reason=Reason.TYPE)
     unknown = len({name for name, _ in found.items} - set(by_name))
-    return ParsedRecord(reason=_absent(values, known, topic, not_a_time=not_a_time), values=values, unknown=unknown)
+    return ParsedRecord(
+        reason=_find_absent(values, known, topic, not_a_time=not_a_time), values=values, unknown=unknown
+    )
 
 
 def _value(given: Any, item: Field, topic: Topic) -> tuple[Any, bool]:
@@ -126,7 +128,7 @@ def _value(given: Any, item: Field, topic: Topic) -> tuple[Any, bool]:
         raise
 
 
-def _absent(values: dict[str, Any], known: tuple[Field, ...], topic: Topic, *, not_a_time: bool) -> Reason | None:
+def _find_absent(values: dict[str, Any], known: tuple[Field, ...], topic: Topic, *, not_a_time: bool) -> Reason | None:
     for item in known:
         is_given = item.name == topic.event_time and not_a_time
         if not item.nullable and values[item.name] is None and not is_given:

@@ -62,7 +62,7 @@ def value_of(given: Any, kind: str, time_format: str) -> Any:
     if given is None:
         return None
     if kind == "timestamp":
-        return _iso(_text(given)) if time_format == "iso" else _moment(_whole(given, "bigint"), UNITS[time_format])
+        return _iso(_text(given)) if time_format == "iso" else _moment(_read_whole(given, "bigint"), UNITS[time_format])
     if decimal_parts(kind) is not None:
         return _decimal(given, kind)
     return _READ[kind](given)
@@ -80,7 +80,7 @@ def check_kind(given: Any, kind: str, time_format: str) -> None:
         return
     if kind == "timestamp":
         if time_format != "iso":
-            _whole(given, "bigint")
+            _read_whole(given, "bigint")
     elif kind == "double":
         if not isinstance(given, Number):
             raise UnfitError
@@ -102,7 +102,7 @@ def _text(given: Any) -> str:
     return given
 
 
-def _whole(given: Any, kind: str) -> int:
+def _read_whole(given: Any, kind: str) -> int:
     if not isinstance(given, Number) or not given.is_whole:
         raise UnfitError
     number = int(given.text)
@@ -159,8 +159,8 @@ def _date(given: Any) -> date:
 
 _READ: dict[str, Callable[[Any], Any]] = {
     "boolean": _boolean,
-    "int": lambda given: _whole(given, "int"),
-    "bigint": lambda given: _whole(given, "bigint"),
+    "int": lambda given: _read_whole(given, "int"),
+    "bigint": lambda given: _read_whole(given, "bigint"),
     "double": _double,
     "string": _text,
     "date": _date,

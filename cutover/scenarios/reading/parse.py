@@ -45,7 +45,7 @@ def parse_cases(path: Path, *, case: int | None = None) -> Sequence[Scenario]:
     """
     given = load(path)
     try:
-        return _cases(given, path.stem, case) if "cases" in given else [_single(given, path.stem, case)]
+        return _cases(given, path.stem, case) if "cases" in given else [_parse_single(given, path.stem, case)]
     except DefinitionError as error:
         msg = f"Scenario `{path.name}`: {error}"
         raise DefinitionError(msg) from None
@@ -60,7 +60,7 @@ def parse(given: Given, *, default_title: str) -> Scenario:
     return scenario_of(_form(given), default_title=default_title)
 
 
-def _single(given: Given, title: str, wanted: int | None) -> Scenario:
+def _parse_single(given: Given, title: str, wanted: int | None) -> Scenario:
     found = parse(given, default_title=title)
     if wanted is not None and found.case != wanted:
         msg = f"--case: expected {found.case or 'none'}, since the file has no other, got `{wanted}`."

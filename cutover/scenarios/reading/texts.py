@@ -41,7 +41,7 @@ def _time(value: Any) -> ScenarioTime:
         refuse(f"{A_TIME}, `-inf` or `+inf`")
 
 
-def _finite(value: Any) -> ScenarioTime:
+def _parse_finite(value: Any) -> ScenarioTime:
     moment = _time(value) if isinstance(value, str) else None
     if moment is None or abs(moment.micros) == FOREVER:
         refuse(A_TIME)
@@ -94,7 +94,7 @@ Time = Annotated[
 ]
 FiniteTime = Annotated[
     ScenarioTime,
-    PlainValidator(_finite),
+    PlainValidator(_parse_finite),
     WithJsonSchema({"type": "string", "pattern": rf"^({_CLOCK}|{_DATE})$", "description": A_TIME}),
 ]
 Duration = Annotated[

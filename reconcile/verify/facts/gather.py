@@ -8,7 +8,7 @@ import duckdb
 from cutover.errors import CutoverError
 from reconcile.verify.facts import log_counts, paths, recompute, results, rows
 from reconcile.verify.facts.facts import NOT_ASKED, VerifyFacts
-from reconcile.verify.facts.source import Source, unreadable
+from reconcile.verify.facts.source import Source, explain_unreadable
 from reconcile.verify.model import Unknown
 
 PARTS: Mapping[str, Callable[[Source, VerifyFacts], object]] = {
@@ -37,7 +37,7 @@ def with_part(source: Source, facts: VerifyFacts, name: str) -> VerifyFacts:
     try:
         part = PARTS[name](source, facts)
     except duckdb.Error as error:
-        raise unreadable(source.log, error) from error
+        raise explain_unreadable(source.log, error) from error
     except CutoverError as error:
         part = Unknown(why=str(error).split("\n", maxsplit=1)[0])
     return replace(facts, **{name: part})  # type: ignore[arg-type]  # each part is made by its own function

@@ -33,11 +33,11 @@ def prefix(source: Source, facts: VerifyFacts) -> Prefix:
         return Prefix(portions=(), of_epochs=0, sampled=False, seed=source.asked.seed)
     log = log_counts.same_log(source.settings, source.pipeline.name, facts.records)
     by_number = {record.epoch: record for record in facts.records}
-    every = _all(source, facts.records)
+    every = _list_segments(source, facts.records)
     whole = [s for s in every if all(e in by_number for e in range(s.first, s.last + 1))]
     held = [s for s in whole if all(log.holds(by_number[e]) for e in range(s.first, s.last + 1))]
     rejoin, there = Rejoin(source.settings, facts.pipeline), len(held)
-    held = [s for s in held if rejoin.explain_unreadable(rejoin.collect_recorded(_inside(facts, s))) is None]
+    held = [s for s in held if rejoin.explain_unreadable(rejoin.collect_recorded(_select_records(facts, s))) is None]
     pinned = pins.list_pinned_epochs(source.settings, source.version, now=source.asked.now)
     chosen = held if source.asked.every else sample_segments(held, facts.records, pinned, seed=source.asked.seed)
     return Prefix(
@@ -62,11 +62,11 @@ def _describe_left_out(counts: tuple[int, int, int], of: int) -> str:
     return " ".join(f"{n:,} of {of:,} portions cannot be recomputed: {why}." for n, why in counted if n)
 
 
-def _inside(facts: VerifyFacts, segment: Segment) -> list[EpochRecord]:
+def _select_records(facts: VerifyFacts, segment: Segment) -> list[EpochRecord]:
     return [r for r in facts.records if segment.first <= r.epoch <= segment.last]
 
 
-def _all(source: Source, records: Sequence[EpochRecord]) -> list[Segment]:
+def _list_segments(source: Source, records: Sequence[EpochRecord]) -> list[Segment]:
     """Return all segments, and the epochs with records of which none was accepted."""
     known = {record.epoch for record in records}
     found = segments(
@@ -99,7 +99,7 @@ def sample_segments(
 
 
 def _portion(source: Source, facts: VerifyFacts, log: SameLog, segment: Segment, rejoin: Rejoin) -> RecomputedPortion:
-    inside = _inside(facts, segment)
+    inside = _select_records(facts, segment)
     ranges = {p: (_start(inside, p), end) for p, end in inside[-1].end.items()}
     raw = list(log.client.read_ranges(log.topic, ranges, log.isolation))
     judged = [record.watermark_before for record in inside]

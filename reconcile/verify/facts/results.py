@@ -84,7 +84,7 @@ def readable(uri: str, version: int) -> EpochLog | None:
         log = EpochLog(uri, version)
     except CutoverError:
         return None
-    return None if damage.missing((log.table,)) else log
+    return None if damage.find_missing((log.table,)) else log
 
 
 def _finals(source: Source, facts: VerifyFacts, older: EpochLog, record: EpochRecord) -> Finals:
@@ -101,7 +101,7 @@ def _finals(source: Source, facts: VerifyFacts, older: EpochLog, record: EpochRe
 def twice(source: Source, facts: VerifyFacts) -> tuple[Twice, ...]:
     """Compare the windows that two batch runs, one after the other, computed at the same cut."""
     runs = [run for run in batch_runs.runs(source.settings, facts.pipeline) if run.batch_version is not None]
-    found = (_twice(source, facts, *pair) for pair in pairwise(runs) if same_cut(*pair))
+    found = (_compare_twice(source, facts, *pair) for pair in pairwise(runs) if same_cut(*pair))
     return tuple(pair for pair in found if pair is not None)
 
 
@@ -118,7 +118,7 @@ def same_cut(first: BatchRun, second: BatchRun) -> bool:
     return told[0] == told[1] and joined_alike and first.batch_version != second.batch_version
 
 
-def _twice(source: Source, facts: VerifyFacts, first: BatchRun, second: BatchRun) -> Twice | None:
+def _compare_twice(source: Source, facts: VerifyFacts, first: BatchRun, second: BatchRun) -> Twice | None:
     both = overlap(first.computed, second.computed)
     inside = (f"(epoch_us(window_start) >= {int(a)} AND epoch_us(window_end) <= {int(b)})" for a, b in both)
     where = " OR ".join(inside) or "false"

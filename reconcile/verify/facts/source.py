@@ -66,7 +66,7 @@ def open_source(settings: Settings, pipeline: Pipeline, asked: VerifyRequest) ->
         connection.execute(f"CREATE TEMP VIEW {ROWS} AS SELECT * FROM {ALL_ROWS} WHERE _kind IN ('partial', 'ledger')")  # noqa: S608 -- ours
         ledger.make(connection, pipeline, records)
     except duckdb.Error as error:
-        raise unreadable(log, error) from error
+        raise explain_unreadable(log, error) from error
     facts = VerifyFacts(
         stream=version.app_id,
         pipeline=pipeline,
@@ -80,13 +80,13 @@ def open_source(settings: Settings, pipeline: Pipeline, asked: VerifyRequest) ->
     return source, facts
 
 
-def unreadable(log: EpochLog, error: duckdb.Error) -> LakeError | duckdb.Error:
+def explain_unreadable(log: EpochLog, error: duckdb.Error) -> LakeError | duckdb.Error:
     """Return the damage behind a failed query; the failure itself if every file can be read."""
     breach = damage.find_damage((log.table,))
     return error if breach is None else LakeError(breach.message, runbook=breach.runbook)
 
 
 def _refuse_missing(log: EpochLog) -> None:
-    breach = damage.missing((log.table,))
+    breach = damage.find_missing((log.table,))
     if breach is not None:
         raise LakeError(breach.message, runbook=breach.runbook)

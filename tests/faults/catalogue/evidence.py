@@ -71,7 +71,7 @@ def _told(result: Reconciliation) -> str:
 
 def _standing(rig: Rig) -> list[str | bool]:
     """Return what speaks for the pipeline, whether `latest.html` shows it, and what the gate says."""
-    newest = history.present(rig.settings, rig.pipeline)
+    newest = history.find_present(rig.settings, rig.pipeline)
     folder = rig.settings.reports_dir / rig.pipeline.name
     assert newest is not None
     shown = (folder / "latest.html").read_text() == (folder / f"{newest.run_id}.html").read_text()

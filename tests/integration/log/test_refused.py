@@ -113,7 +113,7 @@ def test_refusals_are_told_from_silence(settings: Settings, code: int, runbook: 
     kafka = KafkaSettings(bootstrap_servers="127.0.0.1:1", timeout_seconds=1)
     client = LogClient(settings.model_copy(update={"kafka": kafka}))
 
-    assert client.unreachable(KafkaException(KafkaError(code))).runbook == runbook
+    assert client.make_unreachable_error(KafkaException(KafkaError(code))).runbook == runbook
 
 
 def test_request_that_times_out_on_a_refused_connection_says_why(settings: Settings) -> None:
@@ -121,6 +121,6 @@ def test_request_that_times_out_on_a_refused_connection_says_why(settings: Setti
     client = LogClient(settings.model_copy(update={"kafka": kafka}))
     client._note_error(KafkaError(KafkaError._AUTHENTICATION, "wrong password"))
 
-    found = client.unreachable(KafkaException(KafkaError(KafkaError._TIMED_OUT)))
+    found = client.make_unreachable_error(KafkaException(KafkaError(KafkaError._TIMED_OUT)))
 
     assert (found.runbook, "wrong password" in str(found)) == ("KafkaRefused", True)

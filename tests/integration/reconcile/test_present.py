@@ -75,7 +75,7 @@ def test_an_older_cut_or_a_range_changes_nothing_of_what_stands(
     else:
         later = [reconcile(settings, PIPELINE, epoch=OLD) for _ in range(1 + asked.endswith("again"))][-1]
 
-    newest = history.present(settings, PIPELINE)
+    newest = history.find_present(settings, PIPELINE)
     assert (diverged.verdict, later.verdict, later.exit_code) == (Verdict.DIVERGED, Verdict.CONSISTENT, 0)
     assert newest is not None
     assert (newest.run_id, len(history.open_differences(settings, PIPELINE))) == (diverged.run_id, 1)
@@ -137,7 +137,7 @@ def test_a_run_that_ends_late_speaks_for_its_cut_alone(settings: Settings, diver
 
     late = reconcile(settings, PIPELINE, epoch=OLD, probe=overtake)
 
-    newest = history.present(settings, PIPELINE)
+    newest = history.find_present(settings, PIPELINE)
     assert newest is not None
     assert (newest.run_id, newest.times, late.speaks_for is None) == (diverged.run_id, 2, False)
     assert latest(settings) == page(settings, within[1])

@@ -48,8 +48,10 @@ def row(epoch: int | None, verdict: str = "CONSISTENT", **changes: Any) -> dict[
 def told(rows: list[dict[str, Any]]) -> tuple[str | None, list[str]]:
     """Return the verdict for the present, and those that stand against it."""
     lines = records.of_definition(records.lines(rows), "aa")
-    newest = records.present(lines, 0)
-    return None if newest is None else str(newest.verdict), [str(one.verdict) for one in records.standing(lines, 0)]
+    newest = records.find_present(lines, 0)
+    return None if newest is None else str(newest.verdict), [
+        str(one.verdict) for one in records.list_standing(lines, 0)
+    ]
 
 
 D, C, N = "DIVERGED", "CONSISTENT", "NOT_COMPARABLE"
