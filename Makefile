@@ -11,8 +11,9 @@ FAULT ?=
 SECONDS ?= 1800
 EPOCHS ?= 10000
 FLIPS ?= 200
+LINES ?= 25
 SEED ?= $(shell date +%s)
-.PHONY: help setup capabilities nightly test-nightly test-cluster jars-s3 test-object-store demo up down status lint test transfers faults faults-random flips soak many-keys skew lock clean purge $(addprefix test-,$(KINDS))
+.PHONY: help setup capabilities nightly test-nightly test-cluster jars-s3 test-object-store demo up down status lint test transfers faults faults-random flips mutations soak many-keys skew lock clean purge $(addprefix test-,$(KINDS))
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -84,6 +85,9 @@ faults-random: setup ## 3 to 6 faults at once for SECONDS=1800 with SEED=..., th
 
 flips: setup ## flip FLIPS=200 bits in each kind of file of a lake, by SEED=...: no wrong verdict, no traceback
 	@.venv/bin/python -m tests.support.flips --flips $(FLIPS) --seed $(SEED)
+
+mutations: setup ## break LINES=25 lines of the kernel, one at a time, by SEED=...: which tests notice (docs/tests.md)
+	@.venv/bin/python -m tests.mutations --seed $(SEED) --lines $(LINES)
 
 transfers: setup ## 250 small epochs of bank transfers, two drivers killed: all balances at 200 random epochs
 	@$(PYTEST) tests/integration/streaming/test_transfers.py -m ''

@@ -1,0 +1,212 @@
+"""Break lines of the kernel, one at a time, and say which tests notice: `make mutations SEED=7 LINES=25`.
+
+Works in a copy of what is committed. Each line that is drawn is changed in one place, in a way that still compiles;
+then the kinds of tests run, the quickest first, until one fails. A line that no test notices is named at the end.
+"""
+
+import argparse
+import io
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import tokenize
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+KERNEL = (
+    "batch/plan",
+    "batch/write",
+    "cutover/definition/measures",
+    "cutover/definition/windows",
+    "cutover/lake/epochs",
+    "cutover/records",
+    "reconcile/attribution",
+    "reconcile/comparison",
+    "reconcile/gate",
+    "reconcile/judgement",
+    "reconcile/preconditions",
+    "reconcile/verify/invariants",
+    "streaming/microbatch",
+    "streaming/sink",
+)
+"""What decides a number or a verdict."""
+
+KINDS = (
+    ("tests/unit", "tests/spec", "-n2"),
+    ("tests/property", "-n2"),
+    ("tests/integration/reconcile", "tests/integration/records", "tests/integration/batch", "-n2"),
+    ("tests/integration/streaming", "tests/integration/verify", "tests/integration/lake", "-n2"),
+    ("tests/faults", "tests/e2e", "tests/integration", "-n2"),
+)
+"""What `make test` runs, in steps: most lines are noticed by the first."""
+
+_NO_CODE = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)
+_CHANGES = tuple(
+    (re.compile(pattern), other)
+    for pattern, other in (
+        (r" <= ", " < "),
+        (r" >= ", " > "),
+        (r" < ", " <= "),
+        (r" > ", " >= "),
+        (r" == ", " != "),
+        (r" != ", " == "),
+        (r" <> ", " = "),
+        (r" \+ ", " - "),
+        (r" - ", " + "),
+        (r" // ", " * "),
+        (r" and ", " or "),
+        (r" or ", " and "),
+        (r" AND ", " OR "),
+        (r" OR ", " AND "),
+        (r" is not None", " is None"),
+        (r" is None", " is not None"),
+        (r"\bIS NOT NULL", "IS NULL"),
+        (r"\bIS NULL", "IS NOT NULL"),
+        (r"\bnot (?!in )", ""),
+        (r"\bNOT (?!IN )", ""),
+        (r" not in ", " in "),
+        (r"\bmin\(", "max("),
+        (r"\bmax\(", "min("),
+        (r"\bsum\(", "max("),
+        (r"\bany\(", "all("),
+        (r"\ball\(", "any("),
+        (r"\bTrue\b", "False"),
+        (r"\bFalse\b", "True"),
+        (r"(?<![\w.\"'{])0(?![\w.])", "1"),
+        (r"(?<!SELECT )(?<![\w.\"'{])1(?![\w.])", "2"),  # what an EXISTS selects means nothing
+        (r"\bcontinue$", "break"),
+    )
+)
+"""An operator, a bound, a condition or a constant, in Python or in the SQL of a text, and what stands there instead."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mutation:
+    """A line and what it becomes."""
+
+    file: str
+    line: int  # from 1
+    before: str
+    after: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}\n    - {self.before.strip()}\n    + {self.after.strip()}"
+
+
+def find_code(source: str) -> dict[int, int]:
+    """Find the lines that do something: no docstring, no import, no head of a function.
+
+    Args:
+        source: A module.
+
+    Returns:
+        Numbers of lines, from 1, and the column at which a comment begins or the line ends.
+    """
+    ends = {number: len(line) for number, line in enumerate(source.splitlines(), start=1)}
+    lines: set[int] = set()
+    statement: list[tokenize.TokenInfo] = []
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            ends[token.start[0]] = token.start[1]
+        if token.type not in _NO_CODE:
+            statement.append(token)
+        elif token.type == tokenize.NEWLINE:
+            first = statement[0]
+            if first.type != tokenize.STRING and first.string not in {"import", "from", "class", "def", "@"}:
+                lines |= {number for part in statement for number in range(part.start[0], part.end[0] + 1)}
+            statement = []
+    return {number: ends[number] for number in sorted(lines)}
+
+
+def list_mutations(file: str, source: str) -> Iterator[Mutation]:
+    """Yield every change of one place of one line that still compiles.
+
+    Args:
+        file: The module's path in the repository.
+        source: Its text.
+    """
+    lines = source.splitlines(keepends=True)
+    for number, end in find_code(source).items():
+        before = lines[number - 1]
+        for pattern, other in _CHANGES:
+            found = pattern.search(before, 0, end)
+            if found is None:
+                continue
+            after = before[: found.start()] + other + before[found.end() :]
+            try:
+                compile("".join([*lines[: number - 1], after, *lines[number:]]), file, "exec")
+            except SyntaxError:
+                continue
+            yield Mutation(file=file, line=number, before=before, after=after)
+
+
+def draw(seed: int, count: int) -> list[Mutation]:
+    """Return that many mutations of different lines, each line as likely as any other."""
+    by_line: dict[tuple[str, int], list[Mutation]] = {}
+    for path in sorted(path for room in KERNEL for path in (ROOT / room).rglob("*.py")):
+        file = str(path.relative_to(ROOT))
+        for mutation in list_mutations(file, path.read_text(encoding="utf-8")):
+            by_line.setdefault((file, mutation.line), []).append(mutation)
+    source = random.Random(seed)  # noqa: S311 -- a draw that can be repeated
+    return [source.choice(by_line[line]) for line in source.sample(sorted(by_line), count)]
+
+
+def find_notice(copy: Path, kinds: Sequence[Sequence[str]]) -> str | None:
+    """Return the first test that fails in a copy of the repository; None: all pass."""
+    for kind in kinds:
+        command = [sys.executable, "-m", "pytest", "-x", "--timeout=300", "-p", "no:cacheprovider", *kind]
+        ended = subprocess.run(command, cwd=copy, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        if ended.returncode:
+            failed = re.search(r"^(?:FAILED|ERROR) (\S+)", ended.stdout, re.MULTILINE)
+            return failed[1] if failed else f"exit {ended.returncode}: {ended.stdout[-300:]}"
+    return None
+
+
+def try_mutation(copy: Path, mutation: Mutation, kinds: Sequence[Sequence[str]]) -> str | None:
+    """Break the line in a copy, return the test that notices (None: none), and mend the line."""
+    file = copy / mutation.file
+    whole = file.read_text(encoding="utf-8")
+    lines = whole.splitlines(keepends=True)
+    lines[mutation.line - 1] = mutation.after
+    file.write_text("".join(lines), encoding="utf-8")
+    try:
+        return find_notice(copy, kinds)
+    finally:
+        file.write_text(whole, encoding="utf-8")
+
+
+def copy_repository(to: Path) -> Path:
+    """Copy what is committed, and return the copy's root; packages and real input stay where they are."""
+    archive = subprocess.run(["git", "archive", "HEAD"], cwd=ROOT, capture_output=True, check=True).stdout
+    subprocess.run(["tar", "-x", "-C", to], input=archive, check=True)
+    (to / ".venv").symlink_to(ROOT / ".venv")
+    return to
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Draw, break, test, and print a line for each; exit code 1 where more than `--unnoticed` stay unnoticed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--lines", type=int, default=25)
+    parser.add_argument("--unnoticed", type=int, default=1, help="how many may stay unnoticed")
+    given = parser.parse_args(words)
+    unnoticed = []
+    with tempfile.TemporaryDirectory(prefix="cutover-mutations-") as place:
+        copy = copy_repository(Path(place))
+        for mutation in draw(given.seed, given.lines):
+            began = time.monotonic()
+            noticed = try_mutation(copy, mutation, KINDS)
+            unnoticed += [mutation] if noticed is None else []
+            sys.stdout.write(f"{mutation}\n    {noticed or 'NOT NOTICED'} ({time.monotonic() - began:.0f} s)\n")
+            sys.stdout.flush()
+    sys.stdout.write(f"{given.lines - len(unnoticed)} of {given.lines} noticed, seed {given.seed}\n")
+    return int(len(unnoticed) > given.unnoticed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,34 @@
+"""What the tool that breaks lines of the kernel draws."""
+
+from tests.mutations import draw, find_code, list_mutations
+
+SOURCE = '''"""Not < this, nor 1."""
+from a import b
+
+LIMIT = 0  # not 1 < 2
+
+
+def closed(end: int) -> bool:
+    """At most 0."""
+    return (
+        end <= LIMIT
+    )
+'''
+
+
+def test_code_is_no_docstring_no_import_no_head_and_no_comment() -> None:
+    assert find_code(SOURCE) == {4: len("LIMIT = 0  "), 9: len("    return ("), 10: len("        end <= LIMIT"), 11: 5}
+
+
+def test_each_mutation_changes_one_place_of_one_line() -> None:
+    changed = {(found.line, found.after.strip()) for found in list_mutations("a.py", SOURCE)}
+
+    assert changed == {(4, "LIMIT = 1  # not 1 < 2"), (10, "end < LIMIT")}
+
+
+def test_a_seed_draws_the_same_lines_again_and_none_twice() -> None:
+    drawn = draw(seed=7, count=40)
+
+    assert drawn == draw(seed=7, count=40)
+    assert len({(found.file, found.line) for found in drawn}) == 40
+    assert drawn != draw(seed=8, count=40)
