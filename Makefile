@@ -96,7 +96,7 @@ test-cluster: setup ## opt-in: both paths on two workers of a Spark cluster, an 
 	@$(PYTEST) tests/cluster
 
 jars-s3: setup ## fetch the JARs for a lake in an object store (0.7 GB; not part of setup)
-	@.venv/bin/python -m infra.install.jars s3
+	@.venv/bin/python -m cutover.infra.install.jars s3
 
 test-object-store: jars-s3 ## opt-in: both paths and the reconciler against an S3-compatible server on loopback
 	@bash tests/object_store/setup.sh

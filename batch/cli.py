@@ -37,7 +37,7 @@ def batch(  # noqa: PLR0913 -- each is an option of the command
     as_json: Annotated[bool, typer.Option("--json", help="The recorded run as one JSON object.")] = False,
 ) -> None:
     """Recompute from the log the windows that are dirty at a cut, and publish them in one commit."""
-    from batch.recompute import run
+    from cutover.batch.recompute import run
 
     console = Console(stderr=True)
     settings = looking_at(load_settings(), version)

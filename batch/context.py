@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import duckdb
 
-from batch.cut import BatchCut
-from batch.plan.dirty import RunPlan
-from batch.read.enrichment import BatchEnrichment
-from batch.read.index import IndexHistory, new_offsets
-from batch.read.settings_in_force import RunSettingsRecorder
-from batch.staging import Staging
+from cutover.batch.cut import BatchCut
+from cutover.batch.plan.dirty import RunPlan
+from cutover.batch.read.enrichment import BatchEnrichment
+from cutover.batch.read.index import IndexHistory, new_offsets
+from cutover.batch.read.settings_in_force import RunSettingsRecorder
+from cutover.batch.staging import Staging
 from cutover.definition.model.pipeline import Pipeline
 from cutover.engine.spark import session
 from cutover.lake.batch_runs import ExpectationResult, Incomplete, Range

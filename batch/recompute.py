@@ -5,20 +5,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 
-from batch import sessions
-from batch.context import RunContext, StagedRun
-from batch.cut import BatchCut, check_log, check_offsets, hold_cut
-from batch.lock import writer_lock
-from batch.plan import dirty, retention
-from batch.read import index, scan
-from batch.read.enrichment import BatchEnrichment
-from batch.read.index import IndexHistory
-from batch.read.settings_in_force import OtherSettings, are_apart
-from batch.staging import staging
-from batch.windows import plan_windows
-from batch.write import contract, publish
-from batch.write.result import STAGED, stage_result, stage_rows
 from cutover import probe as probes
+from cutover.batch import sessions
+from cutover.batch.context import RunContext, StagedRun
+from cutover.batch.cut import BatchCut, check_log, check_offsets, hold_cut
+from cutover.batch.lock import writer_lock
+from cutover.batch.plan import dirty, retention
+from cutover.batch.read import index, scan
+from cutover.batch.read.enrichment import BatchEnrichment
+from cutover.batch.read.index import IndexHistory
+from cutover.batch.read.settings_in_force import OtherSettings, are_apart
+from cutover.batch.staging import staging
+from cutover.batch.windows import plan_windows
+from cutover.batch.write import contract, publish
+from cutover.batch.write.result import STAGED, stage_result, stage_rows
 from cutover.clock import Clock, SystemClock
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.ranges import find_touched_range

@@ -13,12 +13,12 @@ wholly inside where it says what a run wrote (`computed`).
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from batch.context import RunContext
-from batch.plan import retention
-from batch.plan.dirty import RunPlan
-from batch.read import index, scan
-from batch.read.scan import HOURS
-from batch.windows import frozen_before, whole_from
+from cutover.batch.context import RunContext
+from cutover.batch.plan import retention
+from cutover.batch.plan.dirty import RunPlan
+from cutover.batch.read import index, scan
+from cutover.batch.read.scan import HOURS
+from cutover.batch.windows import frozen_before, whole_from
 from cutover.definition.windows.sessions import Sessions
 from cutover.definition.windows.window_fn import LATEST
 from cutover.lake.batch_runs import Incomplete, Range

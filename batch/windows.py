@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from batch.context import RunContext
-from batch.plan import dirty, retention
-from batch.plan.dirty import PlanBounds, RunPlan
-from batch.read import index
+from cutover.batch.context import RunContext
+from cutover.batch.plan import dirty, retention
+from cutover.batch.plan.dirty import PlanBounds, RunPlan
+from cutover.batch.read import index
 from cutover.definition.windows.window_fn import AlignedWindowFn
 from cutover.events import log
 from cutover.lake.batch_runs import EXPIRED, Incomplete

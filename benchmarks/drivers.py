@@ -14,7 +14,7 @@ from cutover.lake.control import versions
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.tables import delta
 from cutover.settings import Settings
-from streaming.process import detached
+from cutover.streaming.process import detached
 
 PATIENCE = 240.0  # seconds; the machine may be busy with other work
 
@@ -41,7 +41,7 @@ def started(settings: Settings, pipeline: Pipeline) -> subprocess.Popen[bytes]:
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("ab") as out:
         return subprocess.Popen(
-            [sys.executable, "-m", "streaming", pipeline.name],
+            [sys.executable, "-m", "cutover.streaming", pipeline.name],
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=out,

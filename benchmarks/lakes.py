@@ -5,22 +5,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from batch import recompute
 from benchmarks import events
 from benchmarks.bench import Bench
 from benchmarks.drivers import newest
+from cutover.batch import recompute
 from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.control import versions
 from cutover.lake.control.versions import Version
 from cutover.lake.paths import batch_uri
 from cutover.lake.tables import delta
 from cutover.settings import Settings
-from streaming import driver
-from streaming.compaction import compactor, merge
-from streaming.compaction.merge import MergedGroup
-from streaming.sink import files
-from streaming.sink.committer import Committer
-from streaming.sink.files import File
+from cutover.streaming import driver
+from cutover.streaming.compaction import compactor, merge
+from cutover.streaming.compaction.merge import MergedGroup
+from cutover.streaming.sink import files
+from cutover.streaming.sink.committer import Committer
+from cutover.streaming.sink.files import File
 
 CAP = 100_000
 PASSES = 3  # partial rows that each (window, key) has before it is folded

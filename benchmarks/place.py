@@ -10,10 +10,10 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from cutover import files
+from cutover.infra.broker import server
+from cutover.infra.processes import ports
+from cutover.infra.processes.child import end_with_parent
 from cutover.settings import Settings, SparkSettings
-from infra.broker import server
-from infra.processes import ports
-from infra.processes.child import end_with_parent
 
 READY_SECONDS = 90.0
 STOP_SECONDS = 20.0

@@ -23,7 +23,7 @@ from benchmarks.many_keys import page
 from benchmarks.soak import workload
 from cutover.engine.spark import session
 from cutover.settings import Settings, SparkSettings
-from streaming.microbatch import aggregate
+from cutover.streaming.microbatch import aggregate
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

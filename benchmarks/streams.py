@@ -23,7 +23,7 @@ from cutover.records.classes import Class
 from cutover.records.enrich import NONE, Dimensions
 from cutover.records.fold import finish_sql
 from cutover.settings import Settings
-from streaming import driver
+from cutover.streaming import driver
 
 COLUMNS = "window_start, window_end, k, n, total, worst, ids"
 

@@ -13,11 +13,11 @@ from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.dimensions import dimension, frames, load
 from cutover.records.enrich import Dimensions
+from cutover.samples import ad_views
 from cutover.settings import Settings
-from samples import ad_views
 
 SEED = 7
-DEFINITION = Path(ad_views.__file__).parents[1] / "pipelines" / "ad_views.py"
+DEFINITION = Path(ad_views.__file__).resolve().parents[1] / "pipelines" / "ad_views.py"
 COLUMNS = "window_start, window_end, campaign_id, views"
 
 

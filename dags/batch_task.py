@@ -10,9 +10,9 @@ from run_range import RunRange, requested_range
 from task_errors import failing_plainly
 
 from cutover.definition.loading import catalogue
+from cutover.infra.processes.child import ChildEnd, run_command
 from cutover.lake.control.stages import Stage, current_stage
 from cutover.settings import load_settings
-from infra.processes.child import ChildEnd, run_command
 
 log = logging.getLogger("airflow.task")
 REFUSED = 2  # exit code of the command line

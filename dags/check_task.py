@@ -21,7 +21,7 @@ def verified(pipeline: str) -> dict[str, Any]:
     Raises:
         AirflowFailException: A check is violated, or none can be judged.
     """
-    from reconcile.verify.record import verify_and_record  # noqa: PLC0415 -- brings duckdb and deltalake: only where a task runs
+    from cutover.reconcile.verify.record import verify_and_record  # noqa: PLC0415 -- brings duckdb and deltalake: only where a task runs
 
     with failing_plainly():
         settings = load_settings()

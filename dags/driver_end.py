@@ -7,7 +7,7 @@ signal) is started again like one that died. Whoever stops the task leaves nobod
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, Self
 
-from streaming.process.heartbeat import Heartbeat
+from cutover.streaming.process.heartbeat import Heartbeat
 
 Outcome = Literal["refused", "gone"]
 FIRST_DELAY = 5.0  # seconds

@@ -13,8 +13,8 @@ from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import CutoverError
 from cutover.settings import Settings, load_settings
-from streaming.process import detached
-from streaming.process.heartbeat import Heartbeat, read
+from cutover.streaming.process import detached
+from cutover.streaming.process.heartbeat import Heartbeat, read
 
 
 class DriverTask(BaseOperator):

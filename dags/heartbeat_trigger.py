@@ -15,8 +15,8 @@ from driver_end import DriverEnd, judge
 from cutover.definition.loading import catalogue
 from cutover.errors import CutoverError
 from cutover.settings import load_settings
-from streaming.process import detached
-from streaming.process.heartbeat import Heartbeat, read
+from cutover.streaming.process import detached
+from cutover.streaming.process.heartbeat import Heartbeat, read
 
 POLL = 2.0  # seconds
 STOP_WITHIN = 60.0  # seconds

@@ -37,7 +37,7 @@ def report(pipeline: str, request: Request, context: Mapping[str, Any]) -> dict[
     Raises:
         AirflowFailException: The verdict is not acceptable, or nothing could be compared.
     """
-    from reconcile.run import reconcile  # noqa: PLC0415 -- brings duckdb and deltalake: only where a task runs
+    from cutover.reconcile.run import reconcile  # noqa: PLC0415 -- brings duckdb and deltalake: only where a task runs
 
     with failing_plainly():
         settings = load_settings()

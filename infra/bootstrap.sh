@@ -51,11 +51,11 @@ say "installing the packages of infra/requirements.txt (about 1 GB on disk; a fe
 # Compiled now: a shell that forbids Python to write byte code (as many containers do) would compile at every command.
 .venv/bin/uv pip install --python .venv/bin/python --compile-bytecode --no-build-isolation --require-hashes -r infra/requirements.txt
 .venv/bin/uv pip install --python .venv/bin/python --quiet --no-deps --no-build-isolation -e .
-.venv/bin/python -m compileall -q cutover streaming batch reconcile infra samples
+.venv/bin/python -m compileall -q cutover streaming batch reconcile infra samples  # it follows no link
 
 say "checking the JARs"
-.venv/bin/python -m infra.install.jars
+.venv/bin/python -m cutover.infra.install.jars
 say "archiving the JVM's classes, so that Spark starts faster (about half a minute)"
-.venv/bin/python -m infra.install.class_archive
+.venv/bin/python -m cutover.infra.install.class_archive
 printf '%s\n' "$stamp" >.venv/.cutover-stamp
 say "ready: .venv/bin/cutover"

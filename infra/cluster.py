@@ -19,9 +19,9 @@ from pathlib import Path
 import psutil
 
 from cutover.errors import CutoverError
+from cutover.infra.processes import family
+from cutover.infra.processes.ports import LOOPBACK, choose
 from cutover.process import Identity, identify
-from infra.processes import family
-from infra.processes.ports import LOOPBACK, choose
 
 READY_SECONDS = 60.0
 STOP_SECONDS = 10.0

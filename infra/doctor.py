@@ -14,13 +14,13 @@ import psutil
 from cutover.definition.loading import catalogue
 from cutover.engine import spark
 from cutover.errors import CutoverError, DefinitionError
+from cutover.infra import settings_table, status
+from cutover.infra.broker import timestamps
+from cutover.infra.install import jars, java
+from cutover.infra.processes import ports as ports_module
+from cutover.infra.start import ports_path
 from cutover.log.topic_partitions import log_of, topics_of
 from cutover.settings import Settings
-from infra import settings_table, status
-from infra.broker import timestamps
-from infra.install import jars, java
-from infra.processes import ports as ports_module
-from infra.start import ports_path
 
 Grade = Literal["ok", "note", "broken"]
 PACKAGES = ("apache-airflow", "confluent-kafka", "delta-spark", "deltalake", "duckdb", "great-expectations", "pyspark")
@@ -114,7 +114,7 @@ def _class_archive() -> Finding:
     thing = "class archive"
     if spark.archive().is_file():
         return Finding(thing=thing, grade="ok", found=f"{spark.archive().stat().st_size / 1024**2:.0f} MiB")
-    hint = "`.venv/bin/python -m infra.install.class_archive`: Spark starts faster with one"
+    hint = "`.venv/bin/python -m cutover.infra.install.class_archive`: Spark starts faster with one"
     return Finding(thing=thing, grade="note", found="none", hint=hint)
 
 

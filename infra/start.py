@@ -9,15 +9,15 @@ from pathlib import Path
 
 from cutover import files
 from cutover.errors import CutoverError, LogError
+from cutover.infra.airflow import instance
+from cutover.infra.broker import server
+from cutover.infra.install import jars, java
+from cutover.infra.processes import family
+from cutover.infra.processes import ports as ports_module
+from cutover.infra.processes.ports import Ports
+from cutover.infra.processes.supervisor import Program, ProgramState, Supervisor, SupervisorError
+from cutover.infra.progress import Tell
 from cutover.settings import Settings
-from infra.airflow import instance
-from infra.broker import server
-from infra.install import jars, java
-from infra.processes import family
-from infra.processes import ports as ports_module
-from infra.processes.ports import Ports
-from infra.processes.supervisor import Program, ProgramState, Supervisor, SupervisorError
-from infra.progress import Tell
 
 BROKER = "broker"
 READY_SECONDS = 240.0

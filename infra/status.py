@@ -4,16 +4,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from cutover.errors import LogError
+from cutover.infra.airflow import instance
+from cutover.infra.broker import server
+from cutover.infra.processes import drivers
+from cutover.infra.processes import ports as ports_module
+from cutover.infra.processes.drivers import DetachedDriver
+from cutover.infra.processes.ports import Ports
+from cutover.infra.processes.supervisor import ProgramState, Supervisor
+from cutover.infra.start import ports_path
 from cutover.log.address import bootstrap_servers
 from cutover.settings import Settings
-from infra.airflow import instance
-from infra.broker import server
-from infra.processes import drivers
-from infra.processes import ports as ports_module
-from infra.processes.drivers import DetachedDriver
-from infra.processes.ports import Ports
-from infra.processes.supervisor import ProgramState, Supervisor
-from infra.start import ports_path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 
 from cutover.errors import CutoverError
+from cutover.infra.airflow import instance
+from cutover.infra.processes import drivers
+from cutover.infra.processes import family as processes
+from cutover.infra.processes.supervisor import Supervisor
+from cutover.infra.progress import Tell
 from cutover.process import Identity
 from cutover.settings import Settings
-from infra.airflow import instance
-from infra.processes import drivers
-from infra.processes import family as processes
-from infra.processes.supervisor import Supervisor
-from infra.progress import Tell
 
 DRIVER_SECONDS = 30.0
 TASK_SECONDS = 15.0

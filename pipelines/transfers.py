@@ -2,7 +2,8 @@
 
 Sample of internal consistency: a balance is what came in less what went out, and at every epoch all balances add up
 to zero, since an epoch holds a transfer as a whole or not at all.
-`.venv/bin/python -m samples.transfers > transfers.jsonl`, then `cutover produce transfers.jsonl --pipeline transfers`.
+`.venv/bin/python -m cutover.samples.transfers > transfers.jsonl`, then
+`cutover produce transfers.jsonl --pipeline transfers`.
 """
 
 from cutover.definition import Count, Expect, Global, Lateness, Pipeline, Policy, SameDefinition, Sum, Topic

@@ -7,20 +7,20 @@ from statistics import median
 
 from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.reconcile.attribution import cells, dimension, loss, proof_cache
+from cutover.reconcile.attribution.causes import UNEXPLAINED, Findings
+from cutover.reconcile.attribution.judgement import judge
+from cutover.reconcile.attribution.log_rows import LogReader
+from cutover.reconcile.comparison.diff import Diff
+from cutover.reconcile.comparison.sides import BATCH, DIMENSION, Sides, stage
+from cutover.reconcile.judgement import series, verdict
+from cutover.reconcile.judgement.verdict import VerdictInput
+from cutover.reconcile.preconditions.seal import SealError, SealEvidence
+from cutover.reconcile.result import query
+from cutover.reconcile.result.codec import scalar
+from cutover.reconcile.result.outcome import Events, Expectation, Reconciliation, Rows, Seal, Windows
 from cutover.records.classes import Class
 from cutover.settings import Settings
-from reconcile.attribution import cells, dimension, loss, proof_cache
-from reconcile.attribution.causes import UNEXPLAINED, Findings
-from reconcile.attribution.judgement import judge
-from reconcile.attribution.log_rows import LogReader
-from reconcile.comparison.diff import Diff
-from reconcile.comparison.sides import BATCH, DIMENSION, Sides, stage
-from reconcile.judgement import series, verdict
-from reconcile.judgement.verdict import VerdictInput
-from reconcile.preconditions.seal import SealError, SealEvidence
-from reconcile.result import query
-from reconcile.result.codec import scalar
-from reconcile.result.outcome import Events, Expectation, Reconciliation, Rows, Seal, Windows
 
 _SECOND = 1_000_000
 

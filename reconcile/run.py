@@ -19,17 +19,17 @@ from cutover.lake.control import pins, versions
 from cutover.lake.control.control_tables import OvertakenError
 from cutover.lake.tables import checksums
 from cutover.probe import Probe, silent
+from cutover.reconcile.attribution import causes
+from cutover.reconcile.attribution.log_rows import LogReader
+from cutover.reconcile.compare import compare
+from cutover.reconcile.comparison import sides
+from cutover.reconcile.judgement import history, verdict
+from cutover.reconcile.preconditions import damage, log_origin, nothing_compared, seal
+from cutover.reconcile.preconditions.seal import SealEvidence
+from cutover.reconcile.report import files
+from cutover.reconcile.result.outcome import Cause, Reconciliation, Seal, SealBreach
 from cutover.records.closing import find_closed_end
 from cutover.settings import Settings
-from reconcile.attribution import causes
-from reconcile.attribution.log_rows import LogReader
-from reconcile.compare import compare
-from reconcile.comparison import sides
-from reconcile.judgement import history, verdict
-from reconcile.preconditions import damage, log_origin, nothing_compared, seal
-from reconcile.preconditions.seal import SealEvidence
-from reconcile.report import files
-from reconcile.result.outcome import Cause, Reconciliation, Seal, SealBreach
 
 TRIES = 20
 """Times that a row is decided anew since another run was recorded first."""

@@ -1,1 +1,1 @@
-"""Input for the sample pipelines, made up from a seed: `python -m samples.NAME --help`."""
+"""Input for the sample pipelines, made up from a seed: `python -m cutover.samples.NAME --help`."""

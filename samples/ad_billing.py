@@ -1,4 +1,4 @@
-"""Ads in videos: `python -m samples.ad_billing FOLDER`, for `pipelines/ad_billing.py` and `pipelines/ad_budgets.py`.
+"""Ads in videos: `python -m cutover.samples.ad_billing FOLDER`, for `pipelines/ad_billing.py` and `ad_budgets.py`.
 
 Viewers watch videos in visits. Each visit shows ads, some are clicked. A part of the viewers is offline meanwhile: what
 their devices noted reaches the log hours later, all at once.

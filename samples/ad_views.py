@@ -1,4 +1,4 @@
-"""`python -m samples.ad_views`: the events and the ads of the Yahoo Streaming Benchmark, the same for the same seed.
+"""`python -m cutover.samples.ad_views`: the events and the ads of the Yahoo Streaming Benchmark, by seed.
 
 100 campaigns with 10 ads each. Every event is of one of 100 users, pages and 1,000 ads, of five types of ads and of
 three kinds of events, a third of which are views. Events come in the order of their times, but for some that are up to
@@ -95,7 +95,7 @@ def ads_csv(seed: int) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write `ads.csv` and `ad_events.jsonl.gz` into a folder."""
-    parser = argparse.ArgumentParser(prog="python -m samples.ad_views", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m cutover.samples.ad_views", description=__doc__)
     parser.add_argument("--events", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--into", type=Path, default=Path())

@@ -1,4 +1,4 @@
-"""Bank transfers between accounts: `python -m samples.transfers > transfers.jsonl`, for `pipelines/transfers.py`.
+"""Bank transfers: `python -m cutover.samples.transfers > transfers.jsonl`, for `pipelines/transfers.py`.
 
 One record moves an amount from a payer to a payee, so that at any cut of the log all balances add up to zero.
 """

@@ -1,4 +1,4 @@
-"""Entry of a detached driver: `python -m streaming PIPELINE [--until forever|drain|final]`."""
+"""Entry of a detached driver: `python -m cutover.streaming PIPELINE [--until forever|drain|final]`."""
 
 import argparse
 import os
@@ -11,12 +11,12 @@ from cutover.definition.loading import catalogue
 from cutover.errors import CutoverError
 from cutover.output import terminal
 from cutover.settings import load_settings
-from streaming import driver
+from cutover.streaming import driver
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one driver until it is asked to stop and return its exit code."""
-    parser = argparse.ArgumentParser(prog="python -m streaming", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m cutover.streaming", description=__doc__)
     parser.add_argument("pipeline")
     parser.add_argument("--until", choices=get_args(driver.Until), default="forever")
     chosen = parser.parse_args(arguments)

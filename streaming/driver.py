@@ -22,18 +22,18 @@ from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import log_of
 from cutover.probe import Probe, silent
 from cutover.settings import Settings
+from cutover.streaming import reader
+from cutover.streaming.microbatch.engine import MicrobatchEngine
+from cutover.streaming.process.context import DriverContext
+from cutover.streaming.process.failure import one_line
+from cutover.streaming.process.heartbeat import HeartbeatWriter, first_beat, folder
+from cutover.streaming.process.lock import only_driver
+from cutover.streaming.recovery import fork
+from cutover.streaming.sink import fencing
+from cutover.streaming.sink.committer import Committer
+from cutover.streaming.sink.run_id import new_run_id
+from cutover.streaming.source import start_offsets
 from cutover.timestamps import format_micros
-from streaming import reader
-from streaming.microbatch.engine import MicrobatchEngine
-from streaming.process.context import DriverContext
-from streaming.process.failure import one_line
-from streaming.process.heartbeat import HeartbeatWriter, first_beat, folder
-from streaming.process.lock import only_driver
-from streaming.recovery import fork
-from streaming.sink import fencing
-from streaming.sink.committer import Committer
-from streaming.sink.run_id import new_run_id
-from streaming.source import start_offsets
 
 INTERRUPTED = 130
 Until = Literal["forever", "drain", "final"]

@@ -9,11 +9,11 @@ from cutover.engine import spark
 from cutover.errors import CutoverError, LakeError, LogError
 from cutover.events import log
 from cutover.lake.integrity import same_log
-from streaming.microbatch.engine import MicrobatchEngine
-from streaming.process import backpressure
-from streaming.process.context import DriverContext
-from streaming.process.failure import explain
-from streaming.source import query, start_offsets
+from cutover.streaming.microbatch.engine import MicrobatchEngine
+from cutover.streaming.process import backpressure
+from cutover.streaming.process.context import DriverContext
+from cutover.streaming.process.failure import explain
+from cutover.streaming.source import query, start_offsets
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,8 +11,8 @@ from cutover.lake.control import versions
 from cutover.lake.control.versions import Version
 from cutover.probe import Probe, silent
 from cutover.settings import Settings
-from streaming import driver
-from streaming.recovery import fork
+from cutover.streaming import driver
+from cutover.streaming.recovery import fork
 
 
 def replay(

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from batch.cut import BatchCut
+from cutover.batch.cut import BatchCut
 from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.dimensions import joined_versions
 from cutover.lake.dimensions.joined_versions import VersionSpan

@@ -12,8 +12,8 @@ import duckdb
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable
 
-from batch.plan.dirty import TouchedWindow
-from batch.plan.retention import is_outdated
+from cutover.batch.plan.dirty import TouchedWindow
+from cutover.batch.plan.retention import is_outdated
 from cutover.definition.compile.fingerprint import batch_fingerprint
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.windows.window_fn import Interval

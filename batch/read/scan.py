@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 import duckdb
 import pyarrow as pa
 
-from batch.cut import BatchCut
-from batch.staging import Staging
+from cutover.batch.cut import BatchCut
+from cutover.batch.staging import Staging
 from cutover.definition.model.pipeline import Pipeline, SameDefinition
 from cutover.definition.windows.sessions import Sessions
 from cutover.definition.windows.sliding import Fixed

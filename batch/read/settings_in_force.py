@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from batch.cut import BatchCut
-from batch.read.index import IndexHistory
+from cutover.batch.cut import BatchCut
+from cutover.batch.read.index import IndexHistory
 from cutover.definition.model.pipeline import Pipeline
 from cutover.engine import code, readback
 from cutover.engine.in_force import InForce, Ran, drifts
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 OWN = (
-    "batch.plan.dirty",
-    "batch.read.scan",
-    "batch.read.sql",
-    "batch.sessions",
-    "batch.windows",
-    "batch.write.replace",
-    "batch.write.result",
+    "cutover.batch.plan.dirty",
+    "cutover.batch.read.scan",
+    "cutover.batch.read.sql",
+    "cutover.batch.sessions",
+    "cutover.batch.windows",
+    "cutover.batch.write.replace",
+    "cutover.batch.write.result",
 )
 """What the batch path alone judges and aggregates by."""
 

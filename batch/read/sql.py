@@ -9,7 +9,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from batch.staging import Staging
+from cutover.batch.staging import Staging
 from cutover.definition.compile.fingerprint import batch_sql
 from cutover.definition.compile.types import column_types
 from cutover.definition.model.pipeline import Pipeline, Sql

@@ -6,10 +6,10 @@ from typing import Any
 
 from deltalake import CommitProperties
 
-from batch.context import RunContext, StagedRun
-from batch.read import index, scan
-from batch.write.replace import replace_windows
-from batch.write.result import read_staged_rows
+from cutover.batch.context import RunContext, StagedRun
+from cutover.batch.read import index, scan
+from cutover.batch.write.replace import replace_windows
+from cutover.batch.write.result import read_staged_rows
 from cutover.clock import Clock
 from cutover.definition.compile.fingerprint import batch_fingerprint, result_fingerprint
 from cutover.lake.batch_runs import BatchRun

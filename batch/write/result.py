@@ -2,9 +2,9 @@
 
 import pyarrow as pa
 
-from batch.context import RunContext
-from batch.plan.dirty import RunPlan
-from batch.read import index, scan, sql
+from cutover.batch.context import RunContext
+from cutover.batch.plan.dirty import RunPlan
+from cutover.batch.read import index, scan, sql
 from cutover.definition.model.pipeline import SameDefinition
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import batch_schema, duckdb_type

@@ -11,8 +11,8 @@ from benchmarks.bench import Bench
 from benchmarks.figure import Figure, value
 from benchmarks.rounds import interleaved
 from cutover.settings import Settings
-from streaming import driver
-from streaming.process import detached
+from cutover.streaming import driver
+from cutover.streaming.process import detached
 
 RECORDS = 5_000
 NAME = "commands"

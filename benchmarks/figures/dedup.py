@@ -22,7 +22,7 @@ from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.lake.tables import commits, delta
 from cutover.lake.tables.schemas import epoch_log_schema
 from cutover.settings import Settings
-from streaming.microbatch import dedup_state
+from cutover.streaming.microbatch import dedup_state
 
 EVENTS = 5_000  # an epoch, and a second of event time
 EPOCHS = 16

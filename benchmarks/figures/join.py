@@ -19,7 +19,7 @@ from cutover.engine import queries
 from cutover.lake.serving import views
 from cutover.log.address import bootstrap_servers
 from cutover.probe import Point
-from streaming import driver
+from cutover.streaming import driver
 
 ROWS = 500_000  # of each side
 TIMES = 10

@@ -16,8 +16,8 @@ from benchmarks.streams import Streams
 from cutover.definition import Lookup
 from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.dimensions import dimension
+from cutover.samples import ad_views
 from cutover.settings import Settings
-from samples import ad_views
 
 SIZES = (1_000, 100_000, 1_000_000)  # rows; the last one is beyond `dimensions.broadcast_rows`
 

@@ -20,7 +20,7 @@ from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.records.classes import Class
 from cutover.records.fold import finish_sql
 from cutover.settings import Settings
-from streaming.process import heartbeat
+from cutover.streaming.process import heartbeat
 
 AFTER = 1_000  # events a second once the overload is over
 BACK = 2.0  # seconds' worth of the sustained rate: a backlog that small counts as caught up

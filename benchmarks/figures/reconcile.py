@@ -16,8 +16,8 @@ from benchmarks.lakes import Lake
 from benchmarks.peers import datacompy_spark
 from benchmarks.rounds import Samples, interleaved, seconds
 from cutover.lake.paths import batch_uri
-from reconcile.result.outcome import Verdict
-from reconcile.run import reconcile
+from cutover.reconcile.result.outcome import Verdict
+from cutover.reconcile.run import reconcile
 
 CELLS = 1_000_000
 KEY = ("window_start", "k")

@@ -14,7 +14,7 @@ from cutover.lake.control import versions
 from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient
-from streaming.process import detached
+from cutover.streaming.process import detached
 
 BACKLOG = 1_000_000
 CAP = 50_000

@@ -24,9 +24,9 @@ from benchmarks.yahoo import Yahoo
 from cutover.lake.control import versions
 from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.probe import Point
-from samples.ad_views import Events
-from streaming import driver
-from streaming.process import heartbeat
+from cutover.samples.ad_views import Events
+from cutover.streaming import driver
+from cutover.streaming.process import heartbeat
 
 RATES = (2_000, 5_000, 10_000)
 COMPARED = 5_000  # the rate whose p99 is the figure's value

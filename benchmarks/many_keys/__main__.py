@@ -28,7 +28,7 @@ from benchmarks.many_keys import page
 from benchmarks.many_keys.driver import settings_of
 from benchmarks.many_keys.fill import PARTITIONS, fill, put
 from benchmarks.soak.processes import broker, child
-from infra.processes.memory import proportional_set_size
+from cutover.infra.processes.memory import proportional_set_size
 
 PHASES = {"epochs": ("epoch.planned", "epoch.committed"), "fold": ("compact.read", "compact.committed")}
 GOAL_BYTES = 3 * 2**30

@@ -11,7 +11,7 @@ from benchmarks.soak.workload import Notes
 from cutover import events
 from cutover.definition import Count, Fixed, Lateness, Max, Pipeline, Sum, Topic
 from cutover.settings import KafkaSettings, Settings, SparkSettings, StreamSettings
-from streaming import driver
+from cutover.streaming import driver
 
 TOPIC = "many"
 

@@ -22,11 +22,11 @@ from benchmarks.soak import publish, workload
 from benchmarks.soak.driver import settings_of
 from benchmarks.soak.processes import broker, child
 from cutover.errors import LakeError
+from cutover.infra.processes.memory import proportional_set_size
 from cutover.lake.control import versions
 from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient
 from cutover.settings import Settings
-from infra.processes.memory import proportional_set_size
 
 SAMPLE_SECONDS = 5.0
 

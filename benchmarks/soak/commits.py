@@ -27,10 +27,10 @@ from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import epoch_log_schema
 from cutover.log.kafka import LogClient
 from cutover.settings import KafkaSettings, Settings
-from streaming.compaction.compactor import Compactor
-from streaming.process.context import DriverContext
-from streaming.process.heartbeat import HeartbeatWriter, first_beat
-from streaming.sink.committer import NO_HOOKS, Committer
+from cutover.streaming.compaction.compactor import Compactor
+from cutover.streaming.process.context import DriverContext
+from cutover.streaming.process.heartbeat import HeartbeatWriter, first_beat
+from cutover.streaming.sink.committer import NO_HOOKS, Committer
 
 SAMPLE_EVERY = 20
 CONTROL_EVERY, YOUNG_EPOCHS = 4, 200

@@ -11,8 +11,8 @@ from benchmarks.soak import workload
 from cutover import events
 from cutover.probe import Point
 from cutover.settings import KafkaSettings, Settings, SparkSettings, StreamSettings
-from streaming import driver
-from streaming.process.heartbeat import folder
+from cutover.streaming import driver
+from cutover.streaming.process.heartbeat import folder
 
 TRIGGER_SECONDS = 0.05  # micro-batches follow one another almost at once: many epochs in little time
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 
-from infra.processes.child import end_with_parent
+from cutover.infra.processes.child import end_with_parent
 from tests.support.broker import running_broker
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from cutover import files
 from cutover.errors import CutoverError
+from cutover.infra.airflow.api import AirflowError, Api
+from cutover.infra.processes.ports import LOOPBACK, Ports
+from cutover.infra.processes.supervisor import Program
 from cutover.settings import Settings
-from infra.airflow.api import AirflowError, Api
-from infra.processes.ports import LOOPBACK, Ports
-from infra.processes.supervisor import Program
 
 __all__ = ["AirflowError", "Api", "address", "api", "environment", "migrate", "programs"]
 

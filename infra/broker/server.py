@@ -10,10 +10,10 @@ from string import Template
 
 from cutover import files
 from cutover.errors import LogError
+from cutover.infra.install import jars
+from cutover.infra.processes.ports import LOOPBACK, Ports
 from cutover.log import options
 from cutover.settings import Settings
-from infra.install import jars
-from infra.processes.ports import LOOPBACK, Ports
 
 HERE = Path(__file__).parent
 HEAP = "512m"

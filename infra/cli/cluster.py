@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from cutover.infra import cluster
 from cutover.settings import load_settings
-from infra import cluster
 
 
 def run(

@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
+from cutover.infra.demo import demonstration
 from cutover.settings import load_settings
-from infra.demo import demonstration
 
 
 def run_demo(

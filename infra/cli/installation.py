@@ -17,9 +17,9 @@ def up(
     *, broker_only: Annotated[bool, typer.Option("--broker-only", help="Start the broker without Airflow.")] = False
 ) -> None:
     """Start the broker and Airflow, and wait until they answer."""
-    from infra import start
-    from infra.airflow import instance
-    from infra.progress import progress
+    from cutover.infra import start
+    from cutover.infra.airflow import instance
+    from cutover.infra.progress import progress
 
     os.umask(0o077)
     settings = load_settings()
@@ -33,8 +33,8 @@ def up(
 
 def down() -> None:
     """Stop Airflow, the streams and the broker; leaves no process."""
-    from infra import stop
-    from infra.progress import progress
+    from cutover.infra import stop
+    from cutover.infra.progress import progress
 
     settings = load_settings()
     with progress("looking for what runs") as tell:
@@ -45,8 +45,8 @@ def down() -> None:
 
 def show_status(*, as_json: AsJson = False) -> None:
     """Show what runs, where, and what the streams say."""
-    from infra import status
-    from infra.cli import screens
+    from cutover.infra import status
+    from cutover.infra.cli import screens
 
     found = status.look(load_settings())
     if as_json:
@@ -57,8 +57,8 @@ def show_status(*, as_json: AsJson = False) -> None:
 
 def diagnose(*, as_json: AsJson = False) -> None:
     """Check this machine and show every setting, without secrets; exit 2 if something is broken."""
-    from infra import doctor
-    from infra.cli import screens
+    from cutover.infra import doctor
+    from cutover.infra.cli import screens
 
     try:
         found = doctor.examine(load_settings())

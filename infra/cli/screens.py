@@ -7,8 +7,8 @@ from rich.markup import escape
 from rich.table import Column, Table
 
 if TYPE_CHECKING:
-    from infra.doctor import Examination
-    from infra.status import InstallationStatus
+    from cutover.infra.doctor import Examination
+    from cutover.infra.status import InstallationStatus
 
 COLOURS = {"ok": "green", "note": "yellow", "broken": "red"}
 

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
+from cutover.infra.demo.send import run, sent_runs
+from cutover.samples import ad_billing
 from cutover.settings import Settings
-from infra.demo.send import run, sent_runs
-from samples import ad_billing
 
 VIEWERS, DAYS, SEED = 400, 4, 1
 BILLING, BUDGETS = "ad_billing", "ad_budgets"

@@ -12,20 +12,20 @@ from functools import partial
 
 from cutover.definition.loading import catalogue
 from cutover.errors import DefinitionError
+from cutover.infra import start
+from cutover.infra.airflow import instance
+from cutover.infra.airflow.api import Api
+from cutover.infra.demo import ads
+from cutover.infra.demo.runs import Runs, RunVerdict
+from cutover.infra.demo.sample import SamplePart, parts, send
+from cutover.infra.processes import drivers
+from cutover.infra.processes.memory import PeakMemory
+from cutover.infra.processes.ports import Ports
+from cutover.infra.processes.supervisor import Supervisor
+from cutover.infra.progress import progress
 from cutover.lake import batch_runs
 from cutover.settings import Settings
 from cutover.timestamps import from_micros
-from infra import start
-from infra.airflow import instance
-from infra.airflow.api import Api
-from infra.demo import ads
-from infra.demo.runs import Runs, RunVerdict
-from infra.demo.sample import SamplePart, parts, send
-from infra.processes import drivers
-from infra.processes.memory import PeakMemory
-from infra.processes.ports import Ports
-from infra.processes.supervisor import Supervisor
-from infra.progress import progress
 
 PIPELINE = "flights"
 SHOWS = (PIPELINE, ads.BILLING)

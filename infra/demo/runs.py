@@ -8,10 +8,10 @@ from urllib.parse import quote
 
 from cutover import files
 from cutover.errors import CutoverError
+from cutover.infra.airflow.api import FINAL, AirflowError, Api
+from cutover.infra.waiting import Found, Tell, until
 from cutover.process import is_alive, parse_identity
 from cutover.settings import Settings
-from infra.airflow.api import FINAL, AirflowError, Api
-from infra.waiting import Found, Tell, until
 
 PARSED_WITHIN = 120.0  # seconds
 STARTED_WITHIN = 240.0

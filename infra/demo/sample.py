@@ -8,10 +8,10 @@ from itertools import pairwise
 from pathlib import Path
 
 from cutover.errors import DefinitionError
+from cutover.infra.demo.send import run, sent_runs
 from cutover.log.sending.produced import ProducedRun
 from cutover.settings import Settings
 from cutover.timestamps import from_micros, to_micros
-from infra.demo.send import run, sent_runs
 
 SAMPLE = Path(__file__).resolve().parents[2] / "data" / "nycflights13.csv.gz"
 YEAR = 2013

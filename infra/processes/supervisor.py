@@ -17,8 +17,8 @@ from string import Template
 
 from cutover import files
 from cutover.errors import CutoverError
+from cutover.infra.processes import family
 from cutover.process import Identity, identify, is_alive, parse_identity
-from infra.processes import family
 
 HERE = Path(__file__).parent
 SOCKET_LIMIT = 100  # the kernel takes 108 bytes

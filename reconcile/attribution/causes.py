@@ -18,12 +18,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cutover.lake.tables.delta import identifier, literal
+from cutover.reconcile.comparison.diff import Diff, diff
+from cutover.reconcile.comparison.duplicates import LEFT_OUT, SWAPPED
+from cutover.reconcile.comparison.sides import BATCH, DIMENSION, Sides, has_moved, key_columns, stage
+from cutover.reconcile.result.outcome import Cause
+from cutover.reconcile.result.query import first, number
 from cutover.records.classes import Class
-from reconcile.comparison.diff import Diff, diff
-from reconcile.comparison.duplicates import LEFT_OUT, SWAPPED
-from reconcile.comparison.sides import BATCH, DIMENSION, Sides, has_moved, key_columns, stage
-from reconcile.result.outcome import Cause
-from reconcile.result.query import first, number
 
 UNEXPLAINED = "unexplained"
 NAMES = (Class.LATE, Class.FUTURE, Class.DUPLICATE, Class.MALFORMED, DIMENSION)

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from reconcile.attribution.causes import UNEXPLAINED, columns_of
-from reconcile.comparison.layout import Value
-from reconcile.comparison.sides import Sides, key_columns
-from reconcile.result.codec import Scalar, scalar
-from reconcile.result.outcome import CellStep, Difference
-from reconcile.result.query import number
+from cutover.reconcile.attribution.causes import UNEXPLAINED, columns_of
+from cutover.reconcile.comparison.layout import Value
+from cutover.reconcile.comparison.sides import Sides, key_columns
+from cutover.reconcile.result.codec import Scalar, scalar
+from cutover.reconcile.result.outcome import CellStep, Difference
+from cutover.reconcile.result.query import number
 
 ROWS_AT_MOST = 500
 

@@ -5,7 +5,7 @@ those of each further class, as the stages have them; last those that batch coun
 stream's ledger says at its position and window, everything else is what the log says.
 
 Source:
-    Of twins: `reconcile.comparison.duplicates`.
+    Of twins: `cutover.reconcile.comparison.duplicates`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,11 +14,11 @@ from typing import Any
 
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.windows.window_fn import Interval
+from cutover.reconcile.comparison.equal import plain, same
 from cutover.records.classes import Class
 from cutover.records.reference import ResultRow
 from cutover.records.reference.place import Placed, fold_records
 from cutover.records.reference.run import Group, Twin
-from reconcile.comparison.equal import plain, same
 
 Key = tuple[Any, ...]
 Position = tuple[int, int, int]  # partition, offset, start of the window (of a session that of the record alone)

@@ -23,17 +23,17 @@ from cutover.lake.dimensions.rejoin import Rejoin, Spans
 from cutover.lake.paths import batch_uri
 from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient
+from cutover.reconcile.attribution import refold
+from cutover.reconcile.attribution.refold import RefoldPart
+from cutover.reconcile.comparison.diff import diff
+from cutover.reconcile.comparison.digests import differing_groups
+from cutover.reconcile.comparison.sides import BATCH, DIMENSION, Sides, key_columns, stage
+from cutover.reconcile.preconditions import settings_in_force
+from cutover.reconcile.preconditions.seal import SealError, SealEvidence
+from cutover.reconcile.result.outcome import DimensionVersions, SealBreach
+from cutover.reconcile.result.query import number
 from cutover.records.reading.scan import Offsets
 from cutover.settings import Settings
-from reconcile.attribution import refold
-from reconcile.attribution.refold import RefoldPart
-from reconcile.comparison.diff import diff
-from reconcile.comparison.digests import differing_groups
-from reconcile.comparison.sides import BATCH, DIMENSION, Sides, key_columns, stage
-from reconcile.preconditions import settings_in_force
-from reconcile.preconditions.seal import SealError, SealEvidence
-from reconcile.result.outcome import DimensionVersions, SealBreach
-from reconcile.result.query import number
 
 AS_STREAM, AS_BATCH, SEEN = "joined_as_stream", "joined_as_batch", "seen_by_stream"
 _MERGED = 1  # the stage with late rows merged: what the stream has of every record that counts

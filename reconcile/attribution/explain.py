@@ -13,18 +13,18 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.windows.window_fn import Interval, newest
 from cutover.errors import DefinitionError, LakeError
 from cutover.lake.tables.delta import identifier
+from cutover.reconcile.attribution import cells
+from cutover.reconcile.attribution.judgement import judge
+from cutover.reconcile.attribution.log_rows import LogReader
+from cutover.reconcile.comparison.components import COMPONENT, MEMBERS
+from cutover.reconcile.comparison.layout import additive
+from cutover.reconcile.comparison.sides import Sides, open_sides, state_of
+from cutover.reconcile.preconditions import seal
+from cutover.reconcile.preconditions.seal import SealEvidence
+from cutover.reconcile.result.codec import Scalar, encode, scalar
+from cutover.reconcile.result.outcome import CellStep
 from cutover.settings import Settings
 from cutover.timestamps import format_micros, to_micros
-from reconcile.attribution import cells
-from reconcile.attribution.judgement import judge
-from reconcile.attribution.log_rows import LogReader
-from reconcile.comparison.components import COMPONENT, MEMBERS
-from reconcile.comparison.layout import additive
-from reconcile.comparison.sides import Sides, open_sides, state_of
-from reconcile.preconditions import seal
-from reconcile.preconditions.seal import SealEvidence
-from reconcile.result.codec import Scalar, encode, scalar
-from reconcile.result.outcome import CellStep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,15 +5,15 @@
 from dataclasses import dataclass
 
 from cutover.definition.model.pipeline import Pipeline
+from cutover.reconcile.attribution import causes, dimension, ledger
+from cutover.reconcile.attribution.causes import Findings
+from cutover.reconcile.attribution.log_rows import LogReader
+from cutover.reconcile.attribution.proof import UNPROVEN, Proof
+from cutover.reconcile.comparison.sides import Sides
+from cutover.reconcile.preconditions.seal import SealEvidence
+from cutover.reconcile.result.outcome import SealBreach
+from cutover.reconcile.result.query import number
 from cutover.settings import Settings
-from reconcile.attribution import causes, dimension, ledger
-from reconcile.attribution.causes import Findings
-from reconcile.attribution.log_rows import LogReader
-from reconcile.attribution.proof import UNPROVEN, Proof
-from reconcile.comparison.sides import Sides
-from reconcile.preconditions.seal import SealEvidence
-from reconcile.result.outcome import SealBreach
-from reconcile.result.query import number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

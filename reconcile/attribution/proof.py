@@ -26,21 +26,21 @@ from cutover.lake.dimensions.rejoin import Rejoin
 from cutover.lake.tables.delta import identifier, literal
 from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import format_partition
+from cutover.reconcile.attribution import claims, log_rows, proof_cache
+from cutover.reconcile.attribution.claims import Place, Position, Told
+from cutover.reconcile.attribution.log_rows import LogReader, ReadPortion
+from cutover.reconcile.comparison.components import MEMBERS
+from cutover.reconcile.comparison.diff import diff
+from cutover.reconcile.comparison.duplicates import SWAPPED
+from cutover.reconcile.comparison.equal import plain
+from cutover.reconcile.comparison.sides import BATCH, DIMENSION, Sides, stage
+from cutover.reconcile.preconditions.seal import SealEvidence
+from cutover.reconcile.result.outcome import SealBreach
+from cutover.reconcile.result.query import number
 from cutover.records.classes import Class
 from cutover.records.reference import ResultRow
 from cutover.records.reference.place import place_records
 from cutover.settings import Settings
-from reconcile.attribution import claims, log_rows, proof_cache
-from reconcile.attribution.claims import Place, Position, Told
-from reconcile.attribution.log_rows import LogReader, ReadPortion
-from reconcile.comparison.components import MEMBERS
-from reconcile.comparison.diff import diff
-from reconcile.comparison.duplicates import SWAPPED
-from reconcile.comparison.equal import plain
-from reconcile.comparison.sides import BATCH, DIMENSION, Sides, stage
-from reconcile.preconditions.seal import SealEvidence
-from reconcile.result.outcome import SealBreach
-from reconcile.result.query import number
 
 WRONG = "the log's own records do not give what the ledger claims"
 GONE = "the records behind it can no longer be read"

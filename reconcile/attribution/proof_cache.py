@@ -14,9 +14,9 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.windows.window_fn import Interval
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.control import control_tables
+from cutover.reconcile.attribution.claims import Place
 from cutover.records.reference import ResultRow
 from cutover.settings import Settings
-from reconcile.attribution.claims import Place
 
 Side = Sequence[tuple[Interval, ResultRow]]
 

@@ -10,7 +10,7 @@ import duckdb
 from cutover.definition.compile import compiled
 from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.tables.delta import identifier
-from reconcile.comparison.layout import Value, agreement_of, value_of
+from cutover.reconcile.comparison.layout import Value, agreement_of, value_of
 
 FIRST = "answer_0"
 _ROWS = "windows and keys"

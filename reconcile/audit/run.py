@@ -23,6 +23,9 @@ from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import partial_schema
 from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import log_of
+from cutover.reconcile.audit import blame
+from cutover.reconcile.audit.blame import BlamedMeasure
+from cutover.reconcile.audit.replays import Replay, draw_replay, whole
 from cutover.records import duplicates
 from cutover.records.classes import Class
 from cutover.records.classify import classify_records
@@ -32,9 +35,6 @@ from cutover.records.partials import aggregate_partials
 from cutover.records.reading.scan import Offsets, read
 from cutover.records.watermark import Observation, WatermarkState, advance
 from cutover.settings import Settings
-from reconcile.audit import blame
-from reconcile.audit.blame import BlamedMeasure
-from reconcile.audit.replays import Replay, draw_replay, whole
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,9 +13,9 @@ from rich.table import Table
 
 from cutover.definition.loading import catalogue
 from cutover.output.cells import visible
+from cutover.reconcile.audit import run
+from cutover.reconcile.audit.run import Audit
 from cutover.settings import load_settings
-from reconcile.audit import run
-from reconcile.audit.run import Audit
 
 app = typer.Typer(help="Replay a pipeline's log in other ways and compare the answers.", no_args_is_help=True)
 

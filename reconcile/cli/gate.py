@@ -15,10 +15,10 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.control import control_tables
 from cutover.lake.control.stages import current_stage
 from cutover.output.cells import visible
+from cutover.reconcile.gate import evidence as evidence_of
+from cutover.reconcile.gate import stage
+from cutover.reconcile.gate.decide import EXPIRES_AFTER, GateDecision, GateEvidence, decide
 from cutover.settings import Settings, load_settings
-from reconcile.gate import evidence as evidence_of
-from reconcile.gate import stage
-from reconcile.gate.decide import EXPIRES_AFTER, GateDecision, GateEvidence, decide
 
 REFUSED = 1
 _SHOWN = 10  # runs

@@ -13,14 +13,14 @@ from cutover.definition.loading import catalogue
 from cutover.definition.model.ranges import moment
 from cutover.errors import DefinitionError
 from cutover.lake.control.versions import looking_at
+from cutover.reconcile.attribution.explain import explain as explain_cell
+from cutover.reconcile.cli import arguments, show
+from cutover.reconcile.external.tables import DiffRequest, compare_tables
+from cutover.reconcile.judgement import history
+from cutover.reconcile.report import files, page
+from cutover.reconcile.result.outcome import Reconciliation
+from cutover.reconcile.run import reconcile as run_reconcile
 from cutover.settings import load_settings
-from reconcile.attribution.explain import explain as explain_cell
-from reconcile.cli import arguments, show
-from reconcile.external.tables import DiffRequest, compare_tables
-from reconcile.judgement import history
-from reconcile.report import files, page
-from reconcile.result.outcome import Reconciliation
-from reconcile.run import reconcile as run_reconcile
 
 Name = Annotated[str, typer.Argument(help="Name of a pipeline.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object (reconcile/report.schema.json).")]

@@ -7,10 +7,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from cutover.log.topic_partitions import format_number
+from cutover.reconcile.attribution.explain import Explanation
+from cutover.reconcile.result.outcome import Difference, Reconciliation, Verdict
+from cutover.reconcile.result.text import counts, format_signed, key, message, number, share, when
 from cutover.settings import Settings
-from reconcile.attribution.explain import Explanation
-from reconcile.result.outcome import Difference, Reconciliation, Verdict
-from reconcile.result.text import counts, format_signed, key, message, number, share, when
 
 _STYLES = {Verdict.CONSISTENT: "green", Verdict.EXPLAINED: "green", Verdict.DIVERGED: "red"}
 _CELLS_SHOWN = 10

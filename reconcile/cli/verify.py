@@ -10,9 +10,9 @@ from rich.console import Console
 from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.integrity import scrub
+from cutover.reconcile.verify import show
+from cutover.reconcile.verify.record import verify_and_record
 from cutover.settings import Settings, load_settings
-from reconcile.verify import show
-from reconcile.verify.record import verify_and_record
 
 
 def verify(

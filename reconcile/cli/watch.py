@@ -15,12 +15,12 @@ from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
 from cutover.log.topic_partitions import format_number
 from cutover.output.cells import visible
+from cutover.reconcile.result.text import duration, share
+from cutover.reconcile.watch.gather import Gathering
+from cutover.reconcile.watch.observe import no_epoch
+from cutover.reconcile.watch.status import WatchStatus, status
 from cutover.settings import load_settings
 from cutover.timestamps import from_micros
-from reconcile.result.text import duration, share
-from reconcile.watch.gather import Gathering
-from reconcile.watch.observe import no_epoch
-from reconcile.watch.status import WatchStatus, status
 
 _STYLES = {"OK": "green", "ADVANCING": "green", "NO_INPUT": "green", "LAGGING": "yellow", "BACKPRESSURED": "yellow"}
 _TONES = {"page": "bold red", "ticket": "yellow", "info": "green"}

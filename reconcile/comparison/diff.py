@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import duckdb
 
 from cutover.lake.tables.delta import identifier
-from reconcile.comparison.digests import differing_groups
-from reconcile.comparison.layout import Layout
-from reconcile.result.query import number
+from cutover.reconcile.comparison.digests import differing_groups
+from cutover.reconcile.comparison.layout import Layout
+from cutover.reconcile.result.query import number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

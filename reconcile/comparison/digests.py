@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import duckdb
 
 from cutover.lake.tables.delta import identifier
-from reconcile.comparison.layout import Layout
-from reconcile.result.query import first
+from cutover.reconcile.comparison.layout import Layout
+from cutover.reconcile.result.query import first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,8 +4,8 @@ import math
 from datetime import UTC, datetime
 from typing import Any
 
+from cutover.reconcile.comparison.layout import FLOAT_RELATIVE
 from cutover.records.reference import Near
-from reconcile.comparison.layout import FLOAT_RELATIVE
 
 
 def plain(value: Any) -> Any:

@@ -25,16 +25,16 @@ from cutover.lake.epochs.delivery import DOUBLED
 from cutover.lake.serving.spans import is_affected, is_affected_sql
 from cutover.lake.tables import delta, overflow
 from cutover.lake.tables.delta import identifier
+from cutover.reconcile.comparison import components, duplicates
+from cutover.reconcile.comparison.components import COMPONENT, MEMBERS
+from cutover.reconcile.comparison.layout import Layout, additive, agreement_of, value_of, wide_columns
+from cutover.reconcile.preconditions.seal import SealEvidence
+from cutover.reconcile.result.query import number
 from cutover.records.classes import Class
 from cutover.records.closing import find_closed_end, is_closed_sql
 from cutover.records.fold import finish_sql
 from cutover.settings import Settings
 from cutover.timestamps import to_micros
-from reconcile.comparison import components, duplicates
-from reconcile.comparison.components import COMPONENT, MEMBERS
-from reconcile.comparison.layout import Layout, additive, agreement_of, value_of, wide_columns
-from reconcile.preconditions.seal import SealEvidence
-from reconcile.result.query import number
 
 BATCH = "batch_side"
 STALE = "stale"  # changed since batch computed it

@@ -12,7 +12,7 @@ import duckdb
 from cutover.errors import DefinitionError, LakeError
 from cutover.lake.tables import delta
 from cutover.lake.tables.delta import identifier, literal
-from reconcile.result.query import number
+from cutover.reconcile.result.query import number
 
 _NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
 _FLOATS = ("FLOAT", "DOUBLE")

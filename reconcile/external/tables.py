@@ -14,13 +14,13 @@ import duckdb
 from cutover.engine import queries
 from cutover.errors import DefinitionError, LakeError
 from cutover.lake.tables.delta import identifier
-from reconcile.attribution.causes import UNEXPLAINED
-from reconcile.attribution.cells import minus
-from reconcile.comparison.diff import Diff, diff
-from reconcile.comparison.layout import Layout, value_of, wide_columns
-from reconcile.external.sources import Columns, align, bind, is_number
-from reconcile.result.codec import scalar
-from reconcile.result.outcome import (
+from cutover.reconcile.attribution.causes import UNEXPLAINED
+from cutover.reconcile.attribution.cells import minus
+from cutover.reconcile.comparison.diff import Diff, diff
+from cutover.reconcile.comparison.layout import Layout, value_of, wide_columns
+from cutover.reconcile.external.sources import Columns, align, bind, is_number
+from cutover.reconcile.result.codec import scalar
+from cutover.reconcile.result.outcome import (
     Cause,
     Difference,
     PolicyResult,
@@ -31,7 +31,7 @@ from reconcile.result.outcome import (
     Windows,
     WorstKey,
 )
-from reconcile.result.query import first, number
+from cutover.reconcile.result.query import first, number
 
 LEFT, RIGHT = "expected_side", "actual_side"
 CELLS_AT_MOST = 500

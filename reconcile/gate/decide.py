@@ -6,8 +6,8 @@ from typing import Literal, NamedTuple
 
 from cutover.definition.model.pipeline import Policy
 from cutover.lake.control.stages import Stage
+from cutover.reconcile.result.text import duration
 from cutover.timestamps import from_micros
-from reconcile.result.text import duration
 
 Move = Literal["advance", "rollback"]
 

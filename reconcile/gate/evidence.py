@@ -21,15 +21,15 @@ from cutover.lake.integrity.foreign_commits import Kind
 from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import log_of, topics_of
+from cutover.reconcile.gate.decide import EvidenceRun, GateDecision, GateEvidence, LostWindows, Replayability, is_ahead
+from cutover.reconcile.judgement import records as recorded
+from cutover.reconcile.judgement.records import RecordedComparison
+from cutover.reconcile.report.verdicts import EXPLAINED_BEYOND_POLICY
+from cutover.reconcile.result.outcome import Verdict
+from cutover.reconcile.watch.retention import replay_time, retention, shortest
 from cutover.records.closing import closing
 from cutover.settings import Settings
 from cutover.timestamps import parse_micros
-from reconcile.gate.decide import EvidenceRun, GateDecision, GateEvidence, LostWindows, Replayability, is_ahead
-from reconcile.judgement import records as recorded
-from reconcile.judgement.records import RecordedComparison
-from reconcile.report.verdicts import EXPLAINED_BEYOND_POLICY
-from reconcile.result.outcome import Verdict
-from reconcile.watch.retention import replay_time, retention, shortest
 
 
 def read(settings: Settings, pipeline: Pipeline) -> GateEvidence:

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 
 from cutover.clock import Clock
 from cutover.definition.model.pipeline import Pipeline
+from cutover.reconcile.gate.decide import EvidenceRun, PresentState
+from cutover.reconcile.report import verdicts
+from cutover.reconcile.run import reconcile
+from cutover.reconcile.verify.record import verify_and_record
+from cutover.reconcile.watch.alerts.rules import alerts
+from cutover.reconcile.watch.gather import Gathering
 from cutover.settings import Settings
-from reconcile.gate.decide import EvidenceRun, PresentState
-from reconcile.report import verdicts
-from reconcile.run import reconcile
-from reconcile.verify.record import verify_and_record
-from reconcile.watch.alerts.rules import alerts
-from reconcile.watch.gather import Gathering
 
 
 def look(settings: Settings, pipeline: Pipeline, clock: Clock) -> PresentState:

@@ -13,9 +13,9 @@ from cutover.lake.control import control_tables
 from cutover.lake.control.signature import reason, user
 from cutover.lake.control.stages import current_stage
 from cutover.probe import Probe, silent
+from cutover.reconcile.gate import evidence as evidence_of
+from cutover.reconcile.gate.decide import GateDecision, GateEvidence, Move, decide
 from cutover.settings import Settings
-from reconcile.gate import evidence as evidence_of
-from reconcile.gate.decide import GateDecision, GateEvidence, Move, decide
 
 _EVENTS: dict[Move, str] = {"advance": "advanced", "rollback": "rolled_back"}
 
@@ -40,7 +40,7 @@ def move(
     evidence = _evidence(settings, pipeline, wanted)
     decision = decide(stage, evidence, wanted, pipeline.policy, clock.now())
     if decision.allowed and wanted == "advance":
-        from reconcile.gate import present  # noqa: PLC0415 -- both paths and the log: only an advance needs them
+        from cutover.reconcile.gate import present  # noqa: PLC0415 -- both paths and the log: only an advance needs them
 
         found = present.look(settings, pipeline, clock)
         seen = _read_next_sequence(settings, pipeline)

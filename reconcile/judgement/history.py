@@ -17,10 +17,10 @@ from cutover.lake.batch_runs import Range
 from cutover.lake.control import control_tables, versions
 from cutover.lake.paths import ControlTable, control_uri
 from cutover.lake.tables import delta, upkeep
+from cutover.reconcile.judgement import lifecycle, records
+from cutover.reconcile.judgement.records import RecordedComparison
+from cutover.reconcile.result.outcome import Reconciliation, Versions
 from cutover.settings import Settings
-from reconcile.judgement import lifecycle, records
-from reconcile.judgement.records import RecordedComparison
-from reconcile.result.outcome import Reconciliation, Versions
 
 _GROWING: tuple[ControlTable, ...] = ("reconciliations", "verifications", "differences", "proofs", "pins")
 _PASSING = ("run_id", "at", "seconds", "report", "page", "repeats", "repeated_at", "speaks_for")  # of no finding

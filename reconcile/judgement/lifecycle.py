@@ -11,12 +11,12 @@ from datetime import datetime
 from typing import Any
 
 from cutover.lake.control import control_tables
+from cutover.reconcile.attribution.causes import UNEXPLAINED
+from cutover.reconcile.judgement import records
+from cutover.reconcile.judgement.records import RecordedComparison
+from cutover.reconcile.result.outcome import Difference, Reconciliation
 from cutover.settings import Settings
 from cutover.timestamps import parse_micros
-from reconcile.attribution.causes import UNEXPLAINED
-from reconcile.judgement import records
-from reconcile.judgement.records import RecordedComparison
-from reconcile.result.outcome import Difference, Reconciliation
 
 Place = tuple[str, str]  # window start (ISO), key (JSON)
 

@@ -13,9 +13,9 @@ from typing import Any
 
 from cutover.lake.batch_runs import Range
 from cutover.lake.control import control_tables
+from cutover.reconcile.attribution.causes import UNEXPLAINED
+from cutover.reconcile.result.outcome import Verdict
 from cutover.settings import Settings
-from reconcile.attribution.causes import UNEXPLAINED
-from reconcile.result.outcome import Verdict
 
 AGREE = frozenset({Verdict.CONSISTENT, Verdict.EXPLAINED})
 Position = tuple[bool, int, int, int]  # is of the version in force, version, epoch of the cut, sequence

@@ -8,13 +8,11 @@ from itertools import pairwise
 from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.tables.delta import identifier
-from cutover.records.closing import grace
-from cutover.timestamps import format_micros
-from reconcile.attribution.causes import UNEXPLAINED
-from reconcile.comparison.layout import Value, additive
-from reconcile.comparison.sides import BATCH, Sides, key_columns, stage
-from reconcile.result.codec import Scalar, scalar
-from reconcile.result.outcome import (
+from cutover.reconcile.attribution.causes import UNEXPLAINED
+from cutover.reconcile.comparison.layout import Value, additive
+from cutover.reconcile.comparison.sides import BATCH, Sides, key_columns, stage
+from cutover.reconcile.result.codec import Scalar, scalar
+from cutover.reconcile.result.outcome import (
     EpochPoint,
     LatenessBin,
     SampleRecord,
@@ -23,7 +21,9 @@ from reconcile.result.outcome import (
     WindowPoint,
     WorstKey,
 )
-from reconcile.result.query import first
+from cutover.reconcile.result.query import first
+from cutover.records.closing import grace
+from cutover.timestamps import format_micros
 
 POINTS_AT_MOST = 1_000
 KEYS_AT_MOST = 20

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from cutover.definition.model.pipeline import Policy
-from reconcile.attribution.causes import UNEXPLAINED
-from reconcile.comparison.sides import DIMENSION
-from reconcile.result.outcome import PolicyResult, Rows, Seal, Verdict, Windows
+from cutover.reconcile.attribution.causes import UNEXPLAINED
+from cutover.reconcile.comparison.sides import DIMENSION
+from cutover.reconcile.result.outcome import PolicyResult, Rows, Seal, Verdict, Windows
 
 EXIT = {Verdict.CONSISTENT: 0, Verdict.NOT_COMPARABLE: 2, Verdict.DIVERGED: 1}
 RUNBOOKS = {Verdict.DIVERGED: "DivergenceUnexplained", Verdict.EXPLAINED: "LateRateHigh"}

@@ -8,9 +8,9 @@ from cutover.lake.batch_runs import BatchRun
 from cutover.lake.control.losses import Loss
 from cutover.lake.epochs import chain
 from cutover.lake.epochs.epoch_log import EpochRecord
-from reconcile.preconditions import settings_in_force
-from reconcile.preconditions.settings_in_force import SettingsOfSides
-from reconcile.result.outcome import SealBreach
+from cutover.reconcile.preconditions import settings_in_force
+from cutover.reconcile.preconditions.settings_in_force import SettingsOfSides
+from cutover.reconcile.result.outcome import SealBreach
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

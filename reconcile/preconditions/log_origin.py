@@ -18,8 +18,8 @@ from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.integrity import same_log
 from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient
+from cutover.reconcile.result.outcome import SealBreach
 from cutover.settings import Settings
-from reconcile.result.outcome import SealBreach
 
 STANDS = frozenset({"LogDataLost", "TopicIdentityChanged"})
 """Runbooks of what a stream does not go on by itself after."""

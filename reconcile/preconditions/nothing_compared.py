@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from reconcile.result.outcome import Events, Reconciliation, SealBreach
-from reconcile.result.text import when
+from cutover.reconcile.result.outcome import Events, Reconciliation, SealBreach
+from cutover.reconcile.result.text import when
 
 LEDGER = "SELECT _class, reason, count(*) FROM ledger GROUP BY ALL"
 _USELESS = ("malformed", "future", "filtered", "duplicate", "late")

@@ -26,11 +26,11 @@ from cutover.lake.paths import batch_uri
 from cutover.lake.tables import delta
 from cutover.log.cut import Cut, LogId
 from cutover.log.topic_partitions import cuts
+from cutover.reconcile.preconditions import damage, settings_in_force, unread
+from cutover.reconcile.preconditions.checks import ClassCounts, SealFacts, breaches
+from cutover.reconcile.result.outcome import ComparedLog, Fingerprints, Seal, SealBreach, Versions
 from cutover.settings import Settings
 from cutover.timestamps import format_micros
-from reconcile.preconditions import damage, settings_in_force, unread
-from reconcile.preconditions.checks import ClassCounts, SealFacts, breaches
-from reconcile.result.outcome import ComparedLog, Fingerprints, Seal, SealBreach, Versions
 
 _BOOKS = """
     SELECT _class, sum(_n) FILTER (_epoch <= ?), sum(_n) FROM books_all WHERE _kind IN ('partial', 'ledger') GROUP BY 1

@@ -6,7 +6,7 @@ from markupsafe import Markup
 
 from cutover.output import svg
 from cutover.output.svg import Box, Scale
-from reconcile.result.text import number
+from cutover.reconcile.result.text import number
 
 Parts = list[Markup]
 

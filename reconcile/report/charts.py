@@ -8,9 +8,9 @@ from collections.abc import Callable
 from markupsafe import Markup
 
 from cutover.output.svg import NARROW, WIDE, element
-from reconcile.report import epochs, lateness, waterfall, windows
-from reconcile.result.outcome import Reconciliation, Waterfall
-from reconcile.result.text import numeric
+from cutover.reconcile.report import epochs, lateness, waterfall, windows
+from cutover.reconcile.result.outcome import Reconciliation, Waterfall
+from cutover.reconcile.result.text import numeric
 
 
 def both(draw: Callable[[int], Markup]) -> Markup:

@@ -3,9 +3,9 @@
 import shlex
 
 from cutover.output.cells import visible
-from reconcile.result import text
-from reconcile.result.codec import Scalar
-from reconcile.result.outcome import Difference, Reconciliation
+from cutover.reconcile.result import text
+from cutover.reconcile.result.codec import Scalar
+from cutover.reconcile.result.outcome import Difference, Reconciliation
 
 Command = tuple[str, str]
 """What it shows, and the line."""

@@ -7,9 +7,9 @@ from markupsafe import Markup
 
 from cutover.output import svg
 from cutover.output.svg import NARROW, Box, Scale
-from reconcile.report import axes
-from reconcile.result.outcome import EpochPoint
-from reconcile.result.text import duration, moment, numeric
+from cutover.reconcile.report import axes
+from cutover.reconcile.result.outcome import EpochPoint
+from cutover.reconcile.result.text import duration, moment, numeric
 
 _PLACES = 400
 UNITS = ((86_400, "days"), (3600, "hours"), (60, "minutes"), (1, "seconds"))

@@ -14,10 +14,10 @@ from cutover import files
 from cutover.errors import DefinitionError, LakeError
 from cutover.events import log
 from cutover.probe import Probe, silent
+from cutover.reconcile.judgement.records import RecordedComparison
+from cutover.reconcile.report import page, sheet
+from cutover.reconcile.result.outcome import Reconciliation
 from cutover.settings import Settings
-from reconcile.judgement.records import RecordedComparison
-from reconcile.report import page, sheet
-from reconcile.result.outcome import Reconciliation
 
 _ENDINGS = (".html", ".csv", ".json")
 LOCK = ".lock"

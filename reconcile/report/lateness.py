@@ -6,9 +6,9 @@ from markupsafe import Markup
 
 from cutover.output import svg
 from cutover.output.svg import NARROW, Box
-from reconcile.report import axes
-from reconcile.result.outcome import LatenessBin
-from reconcile.result.text import minutes, number
+from cutover.reconcile.report import axes
+from cutover.reconcile.result.outcome import LatenessBin
+from cutover.reconcile.result.text import minutes, number
 
 
 def draw(histogram: Sequence[LatenessBin], width: int) -> Markup:

@@ -12,9 +12,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from cutover.output.cells import visible
-from reconcile.report import charts, deeper, runbooks, verdicts
-from reconcile.result import text
-from reconcile.result.outcome import Reconciliation, SideNames
+from cutover.reconcile.report import charts, deeper, runbooks, verdicts
+from cutover.reconcile.result import text
+from cutover.reconcile.result.outcome import Reconciliation, SideNames
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _SHOWN = 20  # differences before the fold

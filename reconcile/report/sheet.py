@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from itertools import chain
 
 from cutover.output.cells import write_rows
-from reconcile.result.codec import Scalar
-from reconcile.result.outcome import Difference, Reconciliation
+from cutover.reconcile.result.codec import Scalar
+from cutover.reconcile.result.outcome import Difference, Reconciliation
 
 
 def differences(result: Reconciliation) -> str:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from reconcile.result.outcome import Reconciliation, Verdict
+from cutover.reconcile.result.outcome import Reconciliation, Verdict
 
 EXPLAINED_BEYOND_POLICY = "EXPLAINED_BEYOND_POLICY"
 

@@ -11,9 +11,9 @@ from markupsafe import Markup
 
 from cutover.output import svg
 from cutover.output.svg import NARROW, Box, Scale
-from reconcile.report import axes
-from reconcile.result.outcome import SideNames, Waterfall, WaterfallStep
-from reconcile.result.text import format_signed, number, numeric
+from cutover.reconcile.report import axes
+from cutover.reconcile.result.outcome import SideNames, Waterfall, WaterfallStep
+from cutover.reconcile.result.text import format_signed, number, numeric
 
 ROW, BAR = 36, 18
 

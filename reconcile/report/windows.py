@@ -9,9 +9,9 @@ from markupsafe import Markup
 
 from cutover.output import svg
 from cutover.output.svg import NARROW, Box, Scale
-from reconcile.report import axes
-from reconcile.result.outcome import SideNames, WindowPoint
-from reconcile.result.text import duration, moment, number, numeric
+from cutover.reconcile.report import axes
+from cutover.reconcile.result.outcome import SideNames, WindowPoint
+from cutover.reconcile.result.text import duration, moment, number, numeric
 
 _SIZES = [timedelta(minutes=m) for m in (1, 5, 15, 30, 60, 180, 360, 720, 1440, 10080, 40320)]
 _DAY = timedelta(days=1)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from reconcile.result.codec import Scalar, decode, encode
+from cutover.reconcile.result.codec import Scalar, decode, encode
 
 SCHEMA = 1
 

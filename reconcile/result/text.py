@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
 from cutover.output.cells import visible
-from reconcile.result.codec import Scalar
+from cutover.reconcile.result.codec import Scalar
 
 MINUS = "\N{MINUS SIGN}"
 THIN = "\N{NARROW NO-BREAK SPACE}"

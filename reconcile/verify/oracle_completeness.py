@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 
 from cutover.lake.control.losses import Loss
+from cutover.reconcile.verify.facts.facts import Cell, CountedRow, VerifyFacts
+from cutover.reconcile.verify.oracle import Oracle, OracleRecord
 from cutover.records.classes import Class
-from reconcile.verify.facts.facts import Cell, CountedRow, VerifyFacts
-from reconcile.verify.oracle import Oracle, OracleRecord
 
 _NOTHING = CountedRow(n=0, ids=0, squares=0)
 _MOST_TRIED = 200_000  # choices of unknown records that are tried for one cell

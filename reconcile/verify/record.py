@@ -15,9 +15,9 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import LakeError
 from cutover.events import log
 from cutover.lake.control import control_tables, versions
+from cutover.reconcile.verify.model import CheckState, Verification
+from cutover.reconcile.verify.runner import verify
 from cutover.settings import Settings
-from reconcile.verify.model import CheckState, Verification
-from reconcile.verify.runner import verify
 
 SAMPLED = frozenset({"N1", "N4", "N6"})
 """Checks that look at a part of what the log holds, unless all is asked for."""

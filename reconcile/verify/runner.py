@@ -11,11 +11,10 @@ from cutover.errors import CutoverError, DefinitionError
 from cutover.events import log
 from cutover.lake.epochs import delivery
 from cutover.lake.tables import checksums
-from cutover.settings import Settings
-from reconcile.verify.facts import gather
-from reconcile.verify.facts.facts import VerifyFacts
-from reconcile.verify.facts.source import Source, VerifyRequest, open_source
-from reconcile.verify.invariants import (
+from cutover.reconcile.verify.facts import gather
+from cutover.reconcile.verify.facts.facts import VerifyFacts
+from cutover.reconcile.verify.facts.source import Source, VerifyRequest, open_source
+from cutover.reconcile.verify.invariants import (
     n1_completeness,
     n2_single_effect,
     n3_contiguity,
@@ -25,8 +24,9 @@ from reconcile.verify.invariants import (
     n8_determinism,
     n9_sole_writer,
 )
-from reconcile.verify.model import Checked, CheckState, Unknown, Verification, Violation
-from reconcile.verify.oracle import Oracle
+from cutover.reconcile.verify.model import Checked, CheckState, Unknown, Verification, Violation
+from cutover.reconcile.verify.oracle import Oracle
+from cutover.settings import Settings
 
 Check = Callable[[VerifyFacts], Iterable[Violation]]
 

@@ -5,8 +5,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from cutover.lake.integrity.scrub import Scrubbed
-from reconcile.result.text import message
-from reconcile.verify.model import Checked, CheckState, Verification
+from cutover.reconcile.result.text import message
+from cutover.reconcile.verify.model import Checked, CheckState, Verification
 
 _WORDS = {
     CheckState.HELD: "[green]holds[/]",

@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 from cutover.definition.model.pipeline import Pipeline
 from cutover.driver_state import DriverState
 from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.reconcile.watch.lag import LagSample
 from cutover.settings import AlertSettings
-from reconcile.watch.lag import LagSample
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

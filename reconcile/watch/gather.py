@@ -23,15 +23,15 @@ from cutover.lake.integrity import epoch_history, high_water, same_log
 from cutover.lake.tables import delta
 from cutover.log.topic_partitions import format_number, log_of, topics_of
 from cutover.output.cells import visible
+from cutover.reconcile.judgement import history
+from cutover.reconcile.watch import lag, troubles
+from cutover.reconcile.watch.facts import Freshness, Growth, Trouble, Unfit, WatchFacts, seconds_since
+from cutover.reconcile.watch.growth import growth
+from cutover.reconcile.watch.lag import LagSample
+from cutover.reconcile.watch.observe import Observer, recent
+from cutover.reconcile.watch.retention import replay_time, retention, shortest
+from cutover.reconcile.watch.unfit import unfit
 from cutover.settings import Settings
-from reconcile.judgement import history
-from reconcile.watch import lag, troubles
-from reconcile.watch.facts import Freshness, Growth, Trouble, Unfit, WatchFacts, seconds_since
-from reconcile.watch.growth import growth
-from reconcile.watch.lag import LagSample
-from reconcile.watch.observe import Observer, recent
-from reconcile.watch.retention import replay_time, retention, shortest
-from reconcile.watch.unfit import unfit
 
 Value = TypeVar("Value")
 

@@ -6,7 +6,7 @@ from statistics import median
 from cutover.engine import queries
 from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.lake.tables import delta
-from reconcile.watch.facts import Growth
+from cutover.reconcile.watch.facts import Growth
 
 HOURS = 7 * 24
 """Of the past that is looked at: a week, so that nights and Sundays are in it."""

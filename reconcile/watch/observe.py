@@ -9,8 +9,8 @@ from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import log_of
+from cutover.reconcile.watch.lag import LagSample
 from cutover.settings import Settings
-from reconcile.watch.lag import LagSample
 
 RECENT = 1_500
 """Epochs that are read: ten minutes at two a second, and some."""

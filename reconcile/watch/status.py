@@ -8,11 +8,11 @@ from typing import Any
 from cutover.definition.model.pipeline import Pipeline
 from cutover.driver_state import DriverState
 from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.reconcile.watch import lag
+from cutover.reconcile.watch.alerts.rules import Alert, alerts
+from cutover.reconcile.watch.facts import WatchFacts
+from cutover.reconcile.watch.lag import Lag, Limits, PartitionLag, Time
 from cutover.settings import AlertSettings
-from reconcile.watch import lag
-from reconcile.watch.alerts.rules import Alert, alerts
-from reconcile.watch.facts import WatchFacts
-from reconcile.watch.lag import Lag, Limits, PartitionLag, Time
 
 SHARED = 200
 """Epochs over which the late share is told."""

@@ -11,13 +11,13 @@ from cutover.lake.integrity import table_weights
 from cutover.lake.integrity.foreign_commits import Kind
 from cutover.lake.tables import delta
 from cutover.output.cells import visible
+from cutover.reconcile.judgement import history, lifecycle, records
+from cutover.reconcile.result.outcome import Verdict
+from cutover.reconcile.result.text import number
+from cutover.reconcile.verify import record
+from cutover.reconcile.watch.alerts.alert import SEVERITIES
+from cutover.reconcile.watch.facts import Pin, Trouble
 from cutover.settings import Settings
-from reconcile.judgement import history, lifecycle, records
-from reconcile.result.outcome import Verdict
-from reconcile.result.text import number
-from reconcile.verify import record
-from reconcile.watch.alerts.alert import SEVERITIES
-from reconcile.watch.facts import Pin, Trouble
 
 _INTERVAL = re.compile(r"interval (\d+) (hour|day|week)s?\Z", re.IGNORECASE)
 _HOURS = {"hour": 1, "day": 24, "week": 168}

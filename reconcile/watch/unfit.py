@@ -12,9 +12,9 @@ from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.log import topic_partitions
 from cutover.log.kafka import LogClient, RawRecord
 from cutover.output.cells import visible
+from cutover.reconcile.watch.facts import Unfit
 from cutover.records.classes import Class, Reason
 from cutover.records.reference.parse import parse
-from reconcile.watch.facts import Unfit
 
 MOST = 50_000
 """Records of an epoch that are looked through for the first one with an unknown field."""

@@ -16,9 +16,9 @@ from cutover.lake.control.losses import Loss
 from cutover.log.topic_partitions import format_number
 from cutover.records.parsing import limits
 from cutover.settings import load_settings
+from cutover.streaming.recovery import accept_loss as accept
+from cutover.streaming.recovery.accept_loss import LossAcceptance
 from cutover.timestamps import format_micros
-from streaming.recovery import accept_loss as accept
-from streaming.recovery.accept_loss import LossAcceptance
 
 _WIDE = 200
 

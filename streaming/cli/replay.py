@@ -8,8 +8,8 @@ from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
 from cutover.lake.control import versions
 from cutover.settings import load_settings
-from streaming import replay as replaying
-from streaming.process import heartbeat
+from cutover.streaming import replay as replaying
+from cutover.streaming.process import heartbeat
 
 Name = Annotated[str, typer.Argument(help="Name of a pipeline.")]
 

@@ -16,7 +16,7 @@ from cutover.lake.control import savepoints, versions
 from cutover.lake.control.savepoints import Savepoint
 from cutover.lake.control.versions import Version
 from cutover.settings import Settings, load_settings
-from streaming.recovery import fork
+from cutover.streaming.recovery import fork
 
 Name = Annotated[str, typer.Argument(help="Of the savepoint.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object.")]

@@ -18,12 +18,12 @@ from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import DefinitionError
 from cutover.settings import Settings, load_settings
-from streaming import driver
-from streaming.cli import savepoint
-from streaming.cli.accept_loss import accept_loss
-from streaming.cli.replay import replay, serve
-from streaming.process import detached, heartbeat
-from streaming.process.heartbeat import Heartbeat
+from cutover.streaming import driver
+from cutover.streaming.cli import savepoint
+from cutover.streaming.cli.accept_loss import accept_loss
+from cutover.streaming.cli.replay import replay, serve
+from cutover.streaming.process import detached, heartbeat
+from cutover.streaming.process.heartbeat import Heartbeat
 
 _REFRESH_SECONDS = 0.25
 

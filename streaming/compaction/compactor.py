@@ -13,12 +13,12 @@ from deltalake import DeltaTable
 from cutover.events import log
 from cutover.lake.control import pins
 from cutover.lake.tables import delta
-from streaming.compaction import id_expiry, policy
-from streaming.compaction.merge import MergedGroup, merge_group
-from streaming.process.context import DriverContext
-from streaming.sink import files
-from streaming.sink.committer import Committer
-from streaming.sink.files import File
+from cutover.streaming.compaction import id_expiry, policy
+from cutover.streaming.compaction.merge import MergedGroup, merge_group
+from cutover.streaming.process.context import DriverContext
+from cutover.streaming.sink import files
+from cutover.streaming.sink.committer import Committer
+from cutover.streaming.sink.files import File
 
 LOOKS = 10  # how often the files are counted while a tier fills
 RETENTION_HOURS = 2  # files younger than this may belong to a commit that is under way, or to a reader

@@ -18,7 +18,7 @@ from cutover.engine import queries
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import duckdb_type
-from streaming.sink.files import File
+from cutover.streaming.sink.files import File
 
 KIND, MARK = "ids", "forgotten"
 

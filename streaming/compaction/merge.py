@@ -14,9 +14,9 @@ from cutover.lake.tables.schemas import duckdb_type, epoch_log_schema
 from cutover.records.classes import Class
 from cutover.records.fold import WINDOW, fold_sql
 from cutover.settings import Settings
-from streaming.compaction import id_expiry
-from streaming.sink import files
-from streaming.sink.files import File
+from cutover.streaming.compaction import id_expiry
+from cutover.streaming.sink import files
+from cutover.streaming.sink.files import File
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from streaming.sink.files import File
+from cutover.streaming.sink.files import File
 
 KEEP = 20  # newest epochs that are left alone: a reader may be about to pin one of them
 FAN_IN = 10  # folded files of one tier that make a file of the next

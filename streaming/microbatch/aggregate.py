@@ -13,8 +13,8 @@ from cutover.records import classify, columns, duplicates, partials
 from cutover.records.classes import Class
 from cutover.records.enrich import NONE, Dimensions
 from cutover.records.parsing import parser
-from streaming.microbatch import slices
-from streaming.microbatch.dedup_state import DedupState, LookupResult
+from cutover.streaming.microbatch import slices
+from cutover.streaming.microbatch.dedup_state import DedupState, LookupResult
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Observation

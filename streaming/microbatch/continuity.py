@@ -13,9 +13,9 @@ from cutover.lake.integrity import same_log
 from cutover.log.cut import LogEnd
 from cutover.log.mark import Marks
 from cutover.log.marks import MarkReader
-from streaming.microbatch.aggregate import EpochPlan
-from streaming.process.context import DriverContext
-from streaming.sink.committer import Committer
+from cutover.streaming.microbatch.aggregate import EpochPlan
+from cutover.streaming.process.context import DriverContext
+from cutover.streaming.sink.committer import Committer
 
 
 class LogProof(NamedTuple):

@@ -15,9 +15,9 @@ from cutover.lake.control.losses import Starts
 from cutover.lake.epochs.delivery import AT_LEAST_ONCE, EXACTLY_ONCE, KIND, Attempt
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.probe import Probe
-from streaming.microbatch.spill import EpochPartials
-from streaming.sink import files
-from streaming.sink.committer import Committer
+from cutover.streaming.microbatch.spill import EpochPartials
+from cutover.streaming.sink import files
+from cutover.streaming.sink.committer import Committer
 
 
 def deliver(committer: Committer, rows: pa.Table, gathered: EpochPartials, record: EpochRecord, probe: Probe) -> None:

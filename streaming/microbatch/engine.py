@@ -17,20 +17,20 @@ from cutover.lake.tables.schemas import epoch_log_schema, partial_schema
 from cutover.log.cut import LogEnd
 from cutover.log.mark import Marks
 from cutover.records.watermark import Observation, WatermarkState, final_watermark
+from cutover.streaming.compaction.compactor import Compactor
+from cutover.streaming.microbatch import aggregate, dedup_state, delivery, spill, table_rows
+from cutover.streaming.microbatch.continuity import Continuity
+from cutover.streaming.microbatch.dedup_state import DedupState, LookupResult
+from cutover.streaming.microbatch.enrichment import EpochDimensions, StreamEnrichment
+from cutover.streaming.microbatch.settings_in_force import DriverSettingsRecorder
+from cutover.streaming.panes import rows as pane_rows
+from cutover.streaming.panes.changelog import Changelog
+from cutover.streaming.panes.operator import PaneOperator, TimeProgress
+from cutover.streaming.process.context import DriverContext
+from cutover.streaming.process.health import Health, LogSnapshot
+from cutover.streaming.sink.committer import Committer
+from cutover.streaming.source import query, start_offsets
 from cutover.timestamps import format_micros, to_micros
-from streaming.compaction.compactor import Compactor
-from streaming.microbatch import aggregate, dedup_state, delivery, spill, table_rows
-from streaming.microbatch.continuity import Continuity
-from streaming.microbatch.dedup_state import DedupState, LookupResult
-from streaming.microbatch.enrichment import EpochDimensions, StreamEnrichment
-from streaming.microbatch.settings_in_force import DriverSettingsRecorder
-from streaming.panes import rows as pane_rows
-from streaming.panes.changelog import Changelog
-from streaming.panes.operator import PaneOperator, TimeProgress
-from streaming.process.context import DriverContext
-from streaming.process.health import Health, LogSnapshot
-from streaming.sink.committer import Committer
-from streaming.source import query, start_offsets
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 OWN = (
-    "streaming.compaction.merge",
-    "streaming.microbatch.aggregate",
-    "streaming.microbatch.dedup_state",
-    "streaming.microbatch.slices",
-    "streaming.microbatch.spill",
-    "streaming.process.time_policy",
-    "streaming.source.query",
+    "cutover.streaming.compaction.merge",
+    "cutover.streaming.microbatch.aggregate",
+    "cutover.streaming.microbatch.dedup_state",
+    "cutover.streaming.microbatch.slices",
+    "cutover.streaming.microbatch.spill",
+    "cutover.streaming.process.time_policy",
+    "cutover.streaming.source.query",
 )
 """What the stream alone judges and aggregates by; every epoch of a version has to have the same."""
 

@@ -18,7 +18,7 @@ from cutover.engine import queries
 from cutover.lake.tables.schemas import partial_schema
 from cutover.records.classes import Class
 from cutover.settings import Settings
-from streaming.compaction.merge import merge_sql
+from cutover.streaming.compaction.merge import merge_sql
 
 MOST = 20
 """Times the limit that rows of windows may be before they are merged."""

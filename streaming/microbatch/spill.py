@@ -23,10 +23,10 @@ from cutover.lake.tables import checksums, data_files
 from cutover.lake.tables.schemas import partial_schema
 from cutover.records.classes import Class
 from cutover.settings import Settings
-from streaming.microbatch import aggregate, slices
-from streaming.microbatch.aggregate import AggregationPass, EpochCounts, EpochPlan
-from streaming.panes import values
-from streaming.sink import files
+from cutover.streaming.microbatch import aggregate, slices
+from cutover.streaming.microbatch.aggregate import AggregationPass, EpochCounts, EpochPlan
+from cutover.streaming.panes import values
+from cutover.streaming.sink import files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

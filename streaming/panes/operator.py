@@ -15,7 +15,7 @@ from cutover.definition.windows.window_fn import FOREVER, Interval
 from cutover.panes.board import Board
 from cutover.panes.held import Arrival, Contents, Held, Rules
 from cutover.panes.model import Key, Pane
-from streaming.panes import values
+from cutover.streaming.panes import values
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

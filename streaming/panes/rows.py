@@ -26,10 +26,10 @@ from cutover.panes.machine import begin, dump_machine, load_machine
 from cutover.panes.model import Key, Pane, Timing
 from cutover.records.closing import is_closed_sql
 from cutover.records.fold import fold_sql
-from streaming.compaction.merge import newest_held_sql
-from streaming.panes import values
-from streaming.panes.operator import Emission, RestoredWindows
-from streaming.panes.values import Partial
+from cutover.streaming.compaction.merge import newest_held_sql
+from cutover.streaming.panes import values
+from cutover.streaming.panes.operator import Emission, RestoredWindows
+from cutover.streaming.panes.values import Partial
 
 Row = dict[str, Any]
 Shown = Mapping[tuple[Key, Interval, int], Pane]  # by key, window and index

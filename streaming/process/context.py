@@ -9,8 +9,8 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.log.kafka import LogClient
 from cutover.probe import Probe
 from cutover.settings import Settings
-from streaming.process.heartbeat import HeartbeatWriter
-from streaming.process.time_policy import STEADY, TimePolicy
+from cutover.streaming.process.heartbeat import HeartbeatWriter
+from cutover.streaming.process.time_policy import STEADY, TimePolicy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

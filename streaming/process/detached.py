@@ -15,8 +15,8 @@ from cutover.errors import LakeError
 from cutover.events import log
 from cutover.process import is_alive
 from cutover.settings import Settings
-from streaming.process import heartbeat
-from streaming.process.heartbeat import Heartbeat
+from cutover.streaming.process import heartbeat
+from cutover.streaming.process.heartbeat import Heartbeat
 
 START_SECONDS = 60.0
 STOP_SECONDS = 90.0
@@ -91,7 +91,7 @@ def _start(settings: Settings, name: str) -> psutil.Popen:
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("ab") as out:
         return psutil.Popen(
-            [sys.executable, "-m", "streaming", name],
+            [sys.executable, "-m", "cutover.streaming", name],
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=out,

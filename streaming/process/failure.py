@@ -5,9 +5,9 @@ import re
 from cutover.errors import CutoverError, LakeError
 from cutover.events import log
 from cutover.lake.integrity import same_log
-from streaming.process.context import DriverContext
-from streaming.sink.committer import Committer
-from streaming.source import start_offsets
+from cutover.streaming.process.context import DriverContext
+from cutover.streaming.sink.committer import Committer
+from cutover.streaming.source import start_offsets
 
 _LONGEST = 300
 _PLACES = 40

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from cutover.clock import Clock
-from streaming.process.heartbeat import HeartbeatWriter
+from cutover.streaming.process.heartbeat import HeartbeatWriter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,13 +24,13 @@ from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import log_of, topics_of
 from cutover.settings import Settings
+from cutover.streaming.process.heartbeat import folder
+from cutover.streaming.process.lock import only_driver
+from cutover.streaming.recovery import loss_extent
+from cutover.streaming.recovery.loss_extent import LogState, LossExtent, RewrittenLog
+from cutover.streaming.sink import fencing
+from cutover.streaming.source import start_offsets
 from cutover.timestamps import to_micros
-from streaming.process.heartbeat import folder
-from streaming.process.lock import only_driver
-from streaming.recovery import loss_extent
-from streaming.recovery.loss_extent import LogState, LossExtent, RewrittenLog
-from streaming.sink import fencing
-from streaming.source import start_offsets
 
 _BROKEN = frozenset({"EpochHistoryBroken", "ForeignWrite", "TableUnreadable"})
 _ACCEPTABLE = _BROKEN | {"LogDataLost", "TopicIdentityChanged"}

@@ -27,12 +27,12 @@ from cutover.lake.tables import checksums, commits, data_files, delta
 from cutover.lake.tables.schemas import epoch_log_schema
 from cutover.log.kafka import LogClient
 from cutover.settings import Settings
-from streaming.compaction import compactor, id_expiry
-from streaming.process.heartbeat import folder
-from streaming.process.lock import only_driver
-from streaming.sink import fencing
-from streaming.sink.committer import NO_HOOKS
-from streaming.source import start_offsets
+from cutover.streaming.compaction import compactor, id_expiry
+from cutover.streaming.process.heartbeat import folder
+from cutover.streaming.process.lock import only_driver
+from cutover.streaming.sink import fencing
+from cutover.streaming.sink.committer import NO_HOOKS
+from cutover.streaming.source import start_offsets
 
 
 def savepoint(settings: Settings, pipeline: Pipeline, name: str, epoch: int | None, clock: Clock) -> Savepoint:

@@ -20,12 +20,12 @@ from cutover.panes.course import arriving
 from cutover.panes.model import Outcome, Setting
 from cutover.probe import silent
 from cutover.settings import Settings, load_settings
-from streaming import driver, reader
-from streaming.process.context import DriverContext
-from streaming.process.heartbeat import HeartbeatWriter, first_beat, folder
-from streaming.simulation import scenario
-from streaming.simulation.scripted import Script, ScriptedStream
-from streaming.sink.run_id import new_run_id
+from cutover.streaming import driver, reader
+from cutover.streaming.process.context import DriverContext
+from cutover.streaming.process.heartbeat import HeartbeatWriter, first_beat, folder
+from cutover.streaming.simulation import scenario
+from cutover.streaming.simulation.scripted import Script, ScriptedStream
+from cutover.streaming.sink.run_id import new_run_id
 
 FLUSH_SECONDS = 30.0
 BUFFERED = 10_000  # less than the client's buffer takes

@@ -16,10 +16,10 @@ from cutover.panes.course import arriving
 from cutover.panes.model import Dropped, DropReason, InputRow, Key, Outcome, Pane, Setting, Waiting, in_order
 from cutover.records.classes import Class
 from cutover.records.reference.measures import finish
+from cutover.streaming.panes import rows as pane_rows
+from cutover.streaming.panes import values as pane_values
+from cutover.streaming.panes.values import Partial
 from cutover.timestamps import from_micros
-from streaming.panes import rows as pane_rows
-from streaming.panes import values as pane_values
-from streaming.panes.values import Partial
 
 DIGITS = 38
 LAST_EPOCH = 2**62

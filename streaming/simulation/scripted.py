@@ -10,11 +10,11 @@ from cutover.errors import LakeError
 from cutover.panes.course import Comes, Ends, course
 from cutover.panes.model import InputRow, Setting
 from cutover.records.watermark import Observation, WatermarkState
+from cutover.streaming.microbatch.engine import MicrobatchEngine
+from cutover.streaming.process.context import DriverContext
+from cutover.streaming.sink.committer import Committer
+from cutover.streaming.source.start_offsets import StartOffsets
 from cutover.timestamps import from_micros
-from streaming.microbatch.engine import MicrobatchEngine
-from streaming.process.context import DriverContext
-from streaming.sink.committer import Committer
-from streaming.source.start_offsets import StartOffsets
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

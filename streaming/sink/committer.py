@@ -18,8 +18,8 @@ from cutover.lake.control.versions import Version
 from cutover.lake.epochs.epoch_log import EpochRecord, open_log
 from cutover.lake.integrity import foreign_commits, high_water, table_weights
 from cutover.lake.tables import checksums, commits, data_files, delta
-from streaming.sink import fencing
-from streaming.sink.run_id import pid_of
+from cutover.streaming.sink import fencing
+from cutover.streaming.sink.run_id import pid_of
 
 # Checkpoint and clean-up cost more than the commit itself; both are done in the compaction's slot.
 NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)

@@ -13,12 +13,12 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from batch import recompute
 from cutover import events
+from cutover.batch import recompute
 from cutover.engine import spark
 from cutover.probe import Point
 from cutover.settings import KafkaSettings, Settings, SparkSettings, StreamSettings
-from streaming import driver
+from cutover.streaming import driver
 from tests.integration.streaming import rig
 from tests.support.until import until
 

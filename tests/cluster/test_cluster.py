@@ -13,17 +13,17 @@ import psutil
 import pytest
 from pyspark.sql import SparkSession
 
-from batch import recompute
+from cutover.batch import recompute
 from cutover.engine import queries
+from cutover.infra import cluster
+from cutover.infra.cluster import Cluster
 from cutover.lake.paths import batch_uri
 from cutover.lake.tables import delta
 from cutover.process import Identity, is_alive
+from cutover.reconcile.result.outcome import Verdict
+from cutover.reconcile.run import reconcile
 from cutover.settings import Settings
-from infra import cluster
-from infra.cluster import Cluster
-from reconcile.result.outcome import Verdict
-from reconcile.run import reconcile
-from streaming import driver
+from cutover.streaming import driver
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import Event
 from tests.support.broker import stop_group

@@ -6,7 +6,7 @@ import pytest
 from driver_end import DriverEnd, judge
 
 from cutover.process import current
-from streaming.process.heartbeat import Heartbeat, State
+from cutover.streaming.process.heartbeat import Heartbeat, State
 
 GONE = {"pid": 2**22 + 1, "boot": "", "started": 1.0}
 

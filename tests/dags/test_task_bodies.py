@@ -15,9 +15,9 @@ from task_errors import failing_plainly
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.loading import catalogue
 from cutover.errors import LogError
+from cutover.infra.processes.child import ChildEnd
 from cutover.lake.control import control_tables
 from cutover.settings import Settings, load_settings
-from infra.processes.child import ChildEnd
 
 if TYPE_CHECKING:
     from airflow.dag_processing.dagbag import DagBag

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 import psutil
 
-from infra.processes.child import end_with_parent
+from cutover.infra.processes.child import end_with_parent
 from tests.faults.task import Task
 from tests.support.until import until
 

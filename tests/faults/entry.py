@@ -10,12 +10,12 @@ import threading
 import time
 from pathlib import Path
 
-from batch.recompute import run as batch
 from cutover import events
+from cutover.batch.recompute import run as batch
 from cutover.errors import CutoverError
 from cutover.probe import Point
-from reconcile.run import reconcile
-from streaming import driver
+from cutover.reconcile.run import reconcile
+from cutover.streaming import driver
 from tests.faults.task import Task
 
 _LOOK_SECONDS = 0.02

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from reconcile.result.outcome import Verdict
+from cutover.reconcile.result.outcome import Verdict
 
 if TYPE_CHECKING:
     from tests.faults.rig import Rig

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from cutover.definition import Pipeline
 from cutover.definition.windows.window_fn import newest
-from reconcile.verify.oracle import OracleRecord, append
+from cutover.reconcile.verify.oracle import OracleRecord, append
 from tests.integration.streaming.rig import MINUTE, NOON, Event
 
 Intended = Literal["accepted", "malformed", "filtered", "future"]

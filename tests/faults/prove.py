@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from cutover.errors import CutoverError
+from cutover.reconcile.verify.model import CheckState
+from cutover.reconcile.watch.alerts.alert import SEVERITIES
 from cutover.records.classes import Class
-from reconcile.verify.model import CheckState
-from reconcile.watch.alerts.alert import SEVERITIES
 from tests.faults.fault import Fault
 from tests.faults.result import Result
 from tests.faults.rig import Rig

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import pytest
 from confluent_kafka import Producer
 
-from batch.recompute import run as run_batch
+from cutover.batch.recompute import run as run_batch
 from cutover.clock import Clock, SystemClock
 from cutover.definition import Pipeline
 from cutover.errors import CutoverError
@@ -22,16 +22,16 @@ from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient
 from cutover.probe import Probe, silent
+from cutover.reconcile.result.outcome import Reconciliation
+from cutover.reconcile.verify.model import Verification
+from cutover.reconcile.verify.oracle import Oracle, OracleRecord
+from cutover.reconcile.verify.runner import verify
+from cutover.reconcile.watch.alerts.rules import Alert, alerts
+from cutover.reconcile.watch.gather import Gathering
 from cutover.settings import KafkaSettings, Settings
-from reconcile.result.outcome import Reconciliation
-from reconcile.verify.model import Verification
-from reconcile.verify.oracle import Oracle, OracleRecord
-from reconcile.verify.runner import verify
-from reconcile.watch.alerts.rules import Alert, alerts
-from reconcile.watch.gather import Gathering
-from streaming import driver
-from streaming.process import heartbeat
-from streaming.process.heartbeat import Heartbeat
+from cutover.streaming import driver
+from cutover.streaming.process import heartbeat
+from cutover.streaming.process.heartbeat import Heartbeat
 from tests.faults import producer
 from tests.faults.child import Child
 from tests.faults.definition import definition

@@ -9,7 +9,7 @@ from cutover.clock import Clock
 from cutover.definition import Pipeline
 from cutover.probe import Point
 from cutover.settings import Settings
-from streaming.driver import Until
+from cutover.streaming.driver import Until
 
 Role = Literal["stream", "batch", "reconcile"]
 Place = tuple[Point, int | None]  # a point of one epoch; None: of any

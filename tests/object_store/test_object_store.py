@@ -5,13 +5,13 @@ import pytest
 from deltalake import CommitProperties, Transaction
 from deltalake.exceptions import CommitFailedError
 
-from batch import recompute
+from cutover.batch import recompute
 from cutover.lake.control import versions
 from cutover.lake.tables import commits, delta
+from cutover.reconcile.result.outcome import Verdict
+from cutover.reconcile.run import reconcile
 from cutover.settings import Settings
-from reconcile.result.outcome import Verdict
-from reconcile.run import reconcile
-from streaming import driver
+from cutover.streaming import driver
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import Event
 

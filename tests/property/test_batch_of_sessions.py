@@ -13,15 +13,15 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batch import sessions
-from batch.context import RunContext
-from batch.cut import BatchCut
-from batch.read import index, scan
-from batch.read.enrichment import BatchEnrichment
-from batch.read.index import IndexHistory
-from batch.read.scan import AGAIN, FIRST, LAST, SCAN
-from batch.staging import Staging
-from batch.write.replace import replace_windows
+from cutover.batch import sessions
+from cutover.batch.context import RunContext
+from cutover.batch.cut import BatchCut
+from cutover.batch.read import index, scan
+from cutover.batch.read.enrichment import BatchEnrichment
+from cutover.batch.read.index import IndexHistory
+from cutover.batch.read.scan import AGAIN, FIRST, LAST, SCAN
+from cutover.batch.staging import Staging
+from cutover.batch.write.replace import replace_windows
 from cutover.definition import Count, Lateness, Pipeline, Sessions, Sum, Topic
 from cutover.definition.windows.sessions import merge_sessions
 from cutover.definition.windows.window_fn import Interval

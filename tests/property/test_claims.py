@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from cutover.definition import Topic
 from cutover.definition.model.topic import TimeFormat
+from cutover.reconcile.attribution import claims, log_rows
 from cutover.records import reference
 from cutover.records.reference.parse import parse
-from reconcile.attribution import claims, log_rows
 from tests.support.claimed import rows_at, told
 from tests.support.depth import depth
 from tests.support.logs import JOINS, WINDOWS, Joined, borders, ends_split, event_logs, pipelines, split

@@ -12,7 +12,7 @@ from typing import Any
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from batch.read.scan import HOURS
+from cutover.batch.read.scan import HOURS
 from cutover.definition import Count, Pipeline, Policy, Sessions, Sum, Topic
 from cutover.definition.compile.fingerprint import lateness_fingerprint, result_fingerprint
 from cutover.definition.windows.sessions import merge_sessions
@@ -20,12 +20,12 @@ from cutover.definition.windows.window_fn import Interval
 from cutover.lake.batch_runs import EXPIRED, BatchRun, Incomplete
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.log.kafka import RawRecord
+from cutover.reconcile.attribution.judgement import judge as judgement_of
+from cutover.reconcile.comparison import sides
+from cutover.reconcile.preconditions import seal
 from cutover.records.closing import find_closed_end, grace
 from cutover.records.parsing import limits
 from cutover.settings import Settings
-from reconcile.attribution.judgement import judge as judgement_of
-from reconcile.comparison import sides
-from reconcile.preconditions import seal
 from tests.integration.reconcile.lake_of import Lake, held, in_force, write
 from tests.support.depth import depth
 

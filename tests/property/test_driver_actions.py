@@ -19,7 +19,7 @@ from hypothesis.stateful import (
 )
 from pyspark.sql import SparkSession
 
-from batch import recompute
+from cutover.batch import recompute
 from cutover.definition import Pipeline
 from cutover.engine import queries
 from cutover.errors import LakeError
@@ -28,13 +28,13 @@ from cutover.lake.paths import batch_uri
 from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient, RawRecord
 from cutover.probe import Point
+from cutover.reconcile.result.outcome import Verdict
+from cutover.reconcile.run import reconcile
+from cutover.reconcile.verify.model import CheckState
+from cutover.reconcile.verify.runner import verify
 from cutover.records import reference
 from cutover.settings import KafkaSettings, Settings, StreamSettings
-from reconcile.result.outcome import Verdict
-from reconcile.run import reconcile
-from reconcile.verify.model import CheckState
-from reconcile.verify.runner import verify
-from streaming import driver
+from cutover.streaming import driver
 from tests.integration.streaming.rig import renamed
 from tests.support.books import expected_rows, hold, rows_of
 from tests.support.depth import depth, is_nightly

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from cutover.definition import Pipeline
 from cutover.definition.model.joins import How
-from reconcile.comparison.equal import plain, same
+from cutover.reconcile.comparison.equal import plain, same
 from tests.support.joined import HOWS, ONE, TWO, Row, expected, finished, fold, kept, rows, table
 
 FEW = settings(max_examples=30, deadline=None, derandomize=True)

@@ -5,8 +5,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cutover.reconcile.comparison.equal import plain, same
 from cutover.records.reference import measures as reference
-from reconcile.comparison.equal import plain, same
 from tests.support.measured import COLUMNS, MEASURES, PIPELINE, Taken, finished, fold, table, taken
 
 FEW = settings(max_examples=25, deadline=None, derandomize=True)

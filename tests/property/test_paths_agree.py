@@ -11,17 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batch import recompute
+from cutover.batch import recompute
 from cutover.definition import Pipeline
 from cutover.engine import queries
 from cutover.lake.paths import batch_uri
 from cutover.lake.tables import delta
 from cutover.log.kafka import RawRecord
+from cutover.reconcile.result.outcome import Reconciliation, Verdict
+from cutover.reconcile.run import reconcile
 from cutover.records import reference
 from cutover.settings import KafkaSettings, Settings, StreamSettings
-from reconcile.result.outcome import Reconciliation, Verdict
-from reconcile.run import reconcile
-from streaming import driver
+from cutover.streaming import driver
 from tests.integration.streaming.rig import renamed
 from tests.support.books import expected_rows, hold, rows_of
 from tests.support.capabilities import kind_of, shown, shown_measures

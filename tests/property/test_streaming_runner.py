@@ -10,7 +10,7 @@ from cutover.definition import Accumulation, AfterCount, Avg, Repeat, Sessions
 from cutover.panes import reference
 from cutover.panes.model import InputRow, Setting
 from cutover.settings import Settings
-from streaming.simulation.runner import run_with
+from cutover.streaming.simulation.runner import run_with
 from tests.property.test_panes import ANY
 from tests.support.capabilities import shown_setting
 from tests.support.depth import depth

@@ -21,9 +21,9 @@ from cutover.definition.windows.sessions import Window
 from cutover.log.kafka import RawRecord
 from cutover.panes import batch, reference
 from cutover.panes.model import InputRow, Setting
+from cutover.reconcile.comparison.diff import diff
+from cutover.reconcile.comparison.layout import Layout, Value
 from cutover.records import reference as paths
-from reconcile.comparison.diff import diff
-from reconcile.comparison.layout import Layout, Value
 from tests.property.test_panes import MILLISECOND, TO_THE_END, WINDOWS, last_values
 from tests.support.claimed import told
 from tests.support.depth import depth

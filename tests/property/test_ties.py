@@ -15,9 +15,9 @@ import pytest
 from cutover.definition import Count, Pipeline, Sessions, Sum, Topic
 from cutover.definition.windows.sessions import merge_sessions
 from cutover.definition.windows.window_fn import Interval
+from cutover.reconcile.comparison.diff import diff
+from cutover.reconcile.comparison.layout import Layout, Value
 from cutover.records.fold import fold_sql, group_sessions_sql
-from reconcile.comparison.diff import diff
-from reconcile.comparison.layout import Layout, Value
 
 GAP = 500
 SIDES = 4  # as many as a comparison has: batch, and the stream after each class

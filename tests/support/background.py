@@ -6,8 +6,8 @@ from cutover.clock import Clock, SystemClock
 from cutover.definition import Pipeline
 from cutover.probe import Probe, silent
 from cutover.settings import Settings
-from streaming import driver
-from streaming.process.heartbeat import folder
+from cutover.streaming import driver
+from cutover.streaming.process.heartbeat import folder
 
 WITHIN = 90.0
 

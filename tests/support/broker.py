@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from infra.broker import server
-from infra.processes import ports
-from infra.processes.child import end_with_parent
+from cutover.infra.broker import server
+from cutover.infra.processes import ports
+from cutover.infra.processes.child import end_with_parent
 
 READY_SECONDS = 90.0
 STOP_SECONDS = 20.0

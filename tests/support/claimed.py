@@ -6,11 +6,11 @@ from cutover.definition import Pipeline, Sessions
 from cutover.definition.windows.sessions import merge_sessions
 from cutover.definition.windows.window_fn import Interval
 from cutover.log.kafka import RawRecord
+from cutover.reconcile.attribution import claims
+from cutover.reconcile.attribution.claims import Place, Told
 from cutover.records.classes import Class
 from cutover.records.reference import Result, ResultRow
 from cutover.records.reference.place import place_records
-from reconcile.attribution import claims
-from reconcile.attribution.claims import Place, Told
 
 
 def ledger_of(stream: Result) -> dict[claims.Position, str]:

@@ -17,11 +17,11 @@ from cutover.log.kafka import LogClient
 from cutover.probe import Point
 from cutover.records.reading.scan import read
 from cutover.settings import Settings
-from streaming import driver
-from streaming.microbatch.engine import MicrobatchEngine
-from streaming.process.context import DriverContext
-from streaming.process.heartbeat import HeartbeatWriter, first_beat, folder
-from streaming.sink.run_id import new_run_id
+from cutover.streaming import driver
+from cutover.streaming.microbatch.engine import MicrobatchEngine
+from cutover.streaming.process.context import DriverContext
+from cutover.streaming.process.heartbeat import HeartbeatWriter, first_beat, folder
+from cutover.streaming.sink.run_id import new_run_id
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -18,8 +18,8 @@ from deltalake import DeltaTable
 
 from cutover.errors import CutoverError
 from cutover.lake.control import control_tables
+from cutover.reconcile.result.outcome import Reconciliation, Verdict
 from cutover.settings import KafkaSettings, Settings
-from reconcile.result.outcome import Reconciliation, Verdict
 from tests.integration.reconcile.lake_of import PIPELINE, START, Sale, lake_of, reconcile, write
 
 SALES = [

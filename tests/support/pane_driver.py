@@ -14,10 +14,10 @@ from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import epoch_log_schema, partial_schema
 from cutover.panes.course import Comes, Ends, course
 from cutover.panes.model import InputRow, Outcome, Setting, is_too_late
-from streaming.panes import rows as pane_rows
-from streaming.panes import values
-from streaming.panes.operator import PaneOperator, TimeProgress
-from streaming.simulation import scenario
+from cutover.streaming.panes import rows as pane_rows
+from cutover.streaming.panes import values
+from cutover.streaming.panes.operator import PaneOperator, TimeProgress
+from cutover.streaming.simulation import scenario
 
 
 class PaneDriver:

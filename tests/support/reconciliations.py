@@ -8,8 +8,7 @@ from typing import Any
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.control import control_tables
-from cutover.settings import Settings
-from reconcile.result.outcome import (
+from cutover.reconcile.result.outcome import (
     Cause,
     ComparedLog,
     Difference,
@@ -31,6 +30,7 @@ from reconcile.result.outcome import (
     Windows,
     WorstKey,
 )
+from cutover.settings import Settings
 
 START = datetime(2013, 1, 1, 10, tzinfo=UTC)
 ORIGINS = ("EWR", "JFK", "LGA")

@@ -4,7 +4,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from infra.broker import server as infra_broker
+from cutover.infra.broker import server as infra_broker
 from tests.support.broker import Broker
 
 Act = Callable[[], object]

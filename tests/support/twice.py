@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from reconcile import run
+from cutover.reconcile import run
 
 Judge = Callable[..., Any]
 

@@ -4,13 +4,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from infra.processes.child import ChildEnd, run_command
+from cutover.infra.processes.child import ChildEnd, run_command
 from tests.support.until import until
 
 PYTHON = (sys.executable, "-c")
 CALLER = """
 import os, sys
-from infra.processes.child import run_command
+from cutover.infra.processes.child import run_command
 wait = "import os, time; open(" + repr(sys.argv[1]) + ", 'w').write(str(os.getpid())); time.sleep(600)"
 run_command([wait], on_line=print, program=(sys.executable, "-c"))
 """

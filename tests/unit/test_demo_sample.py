@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 import pytest
 
 from cutover.errors import DefinitionError
+from cutover.infra.demo.sample import SamplePart, find_missing, parts
 from cutover.log.sending.produced import ProducedRun
-from infra.demo.sample import SamplePart, find_missing, parts
 
 
 def sent(start: int | None, end: int | None, *, finished: bool = True) -> ProducedRun:

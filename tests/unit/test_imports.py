@@ -43,7 +43,7 @@ def imported(home: Path, *arguments: str) -> set[str]:
         text=True,
         check=True,
     )
-    return {name.partition(".")[0] for name in done.stdout.splitlines()[-1].split()}
+    return {name.removeprefix("cutover.").partition(".")[0] for name in done.stdout.splitlines()[-1].split()}
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-from infra.processes.memory import PeakMemory, family, proportional_set_size
+from cutover.infra.processes.memory import PeakMemory, family, proportional_set_size
 from tests.support.until import until
 
 MEGABYTE = 1_000_000

@@ -3,11 +3,11 @@
 import pytest
 
 from cutover.errors import CutoverError
-from infra.waiting import Tell, until
+from cutover.infra.waiting import Tell, until
 
 
 def test_wait_returns_what_was_found(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("infra.waiting.POLL", 0.01)
+    monkeypatch.setattr("cutover.infra.waiting.POLL", 0.01)
     answers = iter([None, None, 41])
 
     def look(tell: Tell) -> int | None:

@@ -11,9 +11,9 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.control.losses import Loss
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.integrity.high_water import Witness
+from cutover.reconcile.verify.model import Unknown
+from cutover.reconcile.verify.oracle import Oracle
 from cutover.records.reference import ResultRow, UncountedPair
-from reconcile.verify.model import Unknown
-from reconcile.verify.oracle import Oracle
 
 Group = tuple[int, int, tuple[Any, ...]]  # window start, window end (microseconds), key
 Twin = tuple[Any, int]  # id, event time (microseconds)

@@ -6,10 +6,10 @@ from dataclasses import replace
 import duckdb
 
 from cutover.errors import CutoverError
-from reconcile.verify.facts import log_counts, paths, recompute, results, rows
-from reconcile.verify.facts.facts import NOT_ASKED, VerifyFacts
-from reconcile.verify.facts.source import Source, explain_unreadable
-from reconcile.verify.model import Unknown
+from cutover.reconcile.verify.facts import log_counts, paths, recompute, results, rows
+from cutover.reconcile.verify.facts.facts import NOT_ASKED, VerifyFacts
+from cutover.reconcile.verify.facts.source import Source, explain_unreadable
+from cutover.reconcile.verify.model import Unknown
 
 PARTS: Mapping[str, Callable[[Source, VerifyFacts], object]] = {
     "books": rows.books,

@@ -10,14 +10,14 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from cutover.log.kafka import RawRecord
+from cutover.reconcile.verify.facts.facts import Twin
+from cutover.reconcile.verify.facts.segments import Segment
+from cutover.reconcile.verify.facts.source import ALL_ROWS, Source
 from cutover.records.classes import Class
 from cutover.records.parsing.limits import MAX_MICROS
 from cutover.records.reference import UncountedPair
 from cutover.records.reference.parse import parse
 from cutover.timestamps import to_micros
-from reconcile.verify.facts.facts import Twin
-from reconcile.verify.facts.segments import Segment
-from reconcile.verify.facts.source import ALL_ROWS, Source
 
 
 def ids_seen_before(

@@ -9,9 +9,9 @@ from cutover.errors import LogError
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.integrity.same_log import refuse_changed
 from cutover.log.kafka import LogClient
+from cutover.reconcile.verify.facts.facts import LogCounts, VerifyFacts
+from cutover.reconcile.verify.facts.source import Source
 from cutover.settings import Settings
-from reconcile.verify.facts.facts import LogCounts, VerifyFacts
-from reconcile.verify.facts.source import Source
 
 MOST = 2_000_000  # offsets that are counted where not all are asked for
 

@@ -1,15 +1,15 @@
 """Both paths at the cut of the newest batch run, by the reconciler's own machinery."""
 
-from reconcile.attribution import cells
-from reconcile.attribution.judgement import judge
-from reconcile.comparison import sides
-from reconcile.preconditions import seal
-from reconcile.result import query
-from reconcile.result.outcome import Difference
-from reconcile.result.text import key_text
-from reconcile.verify.facts.facts import Paths, VerifyFacts
-from reconcile.verify.facts.source import Source
-from reconcile.verify.model import MOST, Unknown
+from cutover.reconcile.attribution import cells
+from cutover.reconcile.attribution.judgement import judge
+from cutover.reconcile.comparison import sides
+from cutover.reconcile.preconditions import seal
+from cutover.reconcile.result import query
+from cutover.reconcile.result.outcome import Difference
+from cutover.reconcile.result.text import key_text
+from cutover.reconcile.verify.facts.facts import Paths, VerifyFacts
+from cutover.reconcile.verify.facts.source import Source
+from cutover.reconcile.verify.model import MOST, Unknown
 
 
 def paths(source: Source, facts: VerifyFacts) -> Paths | Unknown:

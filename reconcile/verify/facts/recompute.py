@@ -9,16 +9,16 @@ from cutover.lake.control import pins
 from cutover.lake.dimensions.rejoin import Rejoin
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.tables import delta
+from cutover.reconcile.comparison.equal import plain
+from cutover.reconcile.verify.facts import known_ids, log_counts, results, rows
+from cutover.reconcile.verify.facts.facts import Group, Prefix, RecomputedPortion, Refold, VerifyFacts
+from cutover.reconcile.verify.facts.log_counts import SameLog
+from cutover.reconcile.verify.facts.segments import Segment, segments
+from cutover.reconcile.verify.facts.source import ROWS, Source
+from cutover.reconcile.verify.model import moment
 from cutover.records import reference
 from cutover.records.fold import finish_sql
 from cutover.records.reference import ResultRow
-from reconcile.comparison.equal import plain
-from reconcile.verify.facts import known_ids, log_counts, results, rows
-from reconcile.verify.facts.facts import Group, Prefix, RecomputedPortion, Refold, VerifyFacts
-from reconcile.verify.facts.log_counts import SameLog
-from reconcile.verify.facts.segments import Segment, segments
-from reconcile.verify.facts.source import ROWS, Source
-from reconcile.verify.model import moment
 
 MOST = 4_000  # records that plain Python recomputes where not all are asked for: about a second
 

@@ -19,14 +19,14 @@ from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.paths import batch_uri
 from cutover.lake.tables import delta
 from cutover.lake.tables.delta import identifier
+from cutover.reconcile.comparison.diff import diff
+from cutover.reconcile.comparison.layout import Layout, agreement_of, value_of, wide_columns
+from cutover.reconcile.preconditions import damage
+from cutover.reconcile.verify.facts.facts import Finals, Twice, VerifyFacts
+from cutover.reconcile.verify.facts.source import ROWS, Source
+from cutover.reconcile.verify.model import Unknown
 from cutover.records.closing import is_closed_sql
 from cutover.records.fold import finish_sql
-from reconcile.comparison.diff import diff
-from reconcile.comparison.layout import Layout, agreement_of, value_of, wide_columns
-from reconcile.preconditions import damage
-from reconcile.verify.facts.facts import Finals, Twice, VerifyFacts
-from reconcile.verify.facts.source import ROWS, Source
-from reconcile.verify.model import Unknown
 
 
 def register(

@@ -8,13 +8,13 @@ from typing import Any
 from cutover.lake.integrity import table_weights
 from cutover.lake.integrity.foreign_commits import Kind
 from cutover.lake.tables import delta
+from cutover.reconcile.verify.facts import results
+from cutover.reconcile.verify.facts.facts import Cell, CountedRow, Doubt, EpochCommit, Reopened, RowTotals, VerifyFacts
+from cutover.reconcile.verify.facts.segments import segments
+from cutover.reconcile.verify.facts.source import ROWS, Source
 from cutover.records.classes import Class
 from cutover.records.closing import grace
 from cutover.records.reference import UncountedPair
-from reconcile.verify.facts import results
-from reconcile.verify.facts.facts import Cell, CountedRow, Doubt, EpochCommit, Reopened, RowTotals, VerifyFacts
-from reconcile.verify.facts.segments import segments
-from reconcile.verify.facts.source import ROWS, Source
 
 LEDGER = "SELECT _class, _partition, _offset, epoch_us(window_start), epoch_us(event_time), reason FROM ledger"
 LABELS = f"SELECT DISTINCT _epoch FROM {ROWS} WHERE _class = '{Class.ACCEPTED}'"

@@ -16,11 +16,11 @@ from cutover.lake.control.versions import Version
 from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.lake.integrity import high_water, table_weights
 from cutover.lake.tables import delta
+from cutover.reconcile.attribution import ledger
+from cutover.reconcile.preconditions import damage
+from cutover.reconcile.verify.facts.facts import VerifyFacts
+from cutover.reconcile.verify.oracle import Oracle
 from cutover.settings import Settings
-from reconcile.attribution import ledger
-from reconcile.preconditions import damage
-from reconcile.verify.facts.facts import VerifyFacts
-from reconcile.verify.oracle import Oracle
 
 ROWS = "stream_log"
 ALL_ROWS = "rows_all"

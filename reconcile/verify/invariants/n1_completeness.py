@@ -15,10 +15,10 @@ from collections.abc import Iterator, Mapping
 
 from cutover.definition.windows.window_fn import WindowFn
 from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.reconcile.verify import oracle_completeness
+from cutover.reconcile.verify.facts.facts import LogCounts, RowTotals, VerifyFacts
+from cutover.reconcile.verify.model import Violation, cap_violations
 from cutover.records.classes import WITH_POSITIONS, Class
-from reconcile.verify import oracle_completeness
-from reconcile.verify.facts.facts import LogCounts, RowTotals, VerifyFacts
-from reconcile.verify.model import Violation, cap_violations
 
 TITLE = "the books balance"
 _SINGLE = (Class.MALFORMED, Class.FILTERED)

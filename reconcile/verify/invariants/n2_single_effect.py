@@ -11,8 +11,8 @@ import json
 from collections.abc import Iterator, Sequence
 
 from cutover.lake.epochs.epoch_log import EpochRecord
-from reconcile.verify.facts.facts import EpochCommit, VerifyFacts
-from reconcile.verify.model import Unknown, Violation, cap_violations
+from cutover.reconcile.verify.facts.facts import EpochCommit, VerifyFacts
+from cutover.reconcile.verify.model import Unknown, Violation, cap_violations
 
 TITLE = "one effect"
 HARMLESS = frozenset(

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 from cutover.lake.epochs import chain
 from cutover.lake.integrity import high_water
-from reconcile.verify.facts.facts import VerifyFacts
-from reconcile.verify.model import Violation, cap_violations
+from cutover.reconcile.verify.facts.facts import VerifyFacts
+from cutover.reconcile.verify.model import Violation, cap_violations
 
 TITLE = "no gap, no overlap"
 

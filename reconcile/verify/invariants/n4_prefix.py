@@ -13,10 +13,10 @@ kept.
 
 from collections.abc import Iterator, Mapping
 
+from cutover.reconcile.comparison.equal import same
+from cutover.reconcile.verify.facts.facts import Group, Prefix, RecomputedPortion, VerifyFacts
+from cutover.reconcile.verify.model import Violation, cap_violations, moment
 from cutover.records.reference import ResultRow, UncountedPair
-from reconcile.comparison.equal import same
-from reconcile.verify.facts.facts import Group, Prefix, RecomputedPortion, VerifyFacts
-from reconcile.verify.model import Violation, cap_violations, moment
 
 TITLE = "every published epoch is right"
 

@@ -8,8 +8,8 @@ does not hold there is nothing to say.
 
 from collections.abc import Iterator
 
-from reconcile.verify.facts.facts import Paths, VerifyFacts
-from reconcile.verify.model import Violation, cap_violations
+from cutover.reconcile.verify.facts.facts import Paths, VerifyFacts
+from cutover.reconcile.verify.model import Violation, cap_violations
 
 TITLE = "stream = batch, up to named causes"
 

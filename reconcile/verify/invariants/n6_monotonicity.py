@@ -14,9 +14,9 @@ from itertools import pairwise
 
 from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.reconcile.verify.facts.facts import Finals, LogCounts, VerifyFacts
+from cutover.reconcile.verify.model import Unknown, Violation, cap_violations, moment
 from cutover.records.watermark import WatermarkState, final_watermark
-from reconcile.verify.facts.facts import Finals, LogCounts, VerifyFacts
-from reconcile.verify.model import Unknown, Violation, cap_violations, moment
 
 TITLE = "time and finality go forward only"
 

@@ -7,8 +7,8 @@ tests compute one with 1, 7 and 64 partitions.
 
 from collections.abc import Iterator
 
-from reconcile.verify.facts.facts import VerifyFacts
-from reconcile.verify.model import Unknown, Violation, cap_violations, moment
+from cutover.reconcile.verify.facts.facts import VerifyFacts
+from cutover.reconcile.verify.model import Unknown, Violation, cap_violations, moment
 
 TITLE = "same log and cut, same result"
 

@@ -7,8 +7,8 @@ that somebody rewrote without changing a row are no violation. Told from the new
 
 from collections.abc import Iterator
 
-from reconcile.verify.facts.facts import VerifyFacts
-from reconcile.verify.model import Unknown, Violation, cap_violations
+from cutover.reconcile.verify.facts.facts import VerifyFacts
+from cutover.reconcile.verify.model import Unknown, Violation, cap_violations
 
 TITLE = "rows of our own writers alone"
 

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 from itertools import takewhile
 
 from cutover.output.cells import visible
-from reconcile.result.text import duration, number
-from reconcile.watch.alerts.alert import Alert, alert
-from reconcile.watch.facts import WatchFacts, seconds_since
-from reconcile.watch.lag import LagSample, count_unread, lasting
+from cutover.reconcile.result.text import duration, number
+from cutover.reconcile.watch.alerts.alert import Alert, alert
+from cutover.reconcile.watch.facts import WatchFacts, seconds_since
+from cutover.reconcile.watch.lag import LagSample, count_unread, lasting
 
 INTERVALS = 3
 """Triggers without a commit that are still no trouble."""

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from itertools import takewhile
 
 from cutover.lake.epochs.epoch_log import EpochRecord
-from reconcile.result.text import duration
-from reconcile.watch.alerts.alert import Alert, alert
-from reconcile.watch.facts import WatchFacts, seconds_since
-from reconcile.watch.lag import LagSample, ahead_micros, holder
+from cutover.reconcile.result.text import duration
+from cutover.reconcile.watch.alerts.alert import Alert, alert
+from cutover.reconcile.watch.facts import WatchFacts, seconds_since
+from cutover.reconcile.watch.lag import LagSample, ahead_micros, holder
 
 
 def of_time(facts: WatchFacts) -> Iterator[Alert]:

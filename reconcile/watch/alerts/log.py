@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 
-from reconcile.result.text import duration, number
-from reconcile.watch.alerts.alert import Alert, alert
-from reconcile.watch.facts import WatchFacts
-from reconcile.watch.lag import LagSample, lasting
+from cutover.reconcile.result.text import duration, number
+from cutover.reconcile.watch.alerts.alert import Alert, alert
+from cutover.reconcile.watch.facts import WatchFacts
+from cutover.reconcile.watch.lag import LagSample, lasting
 
 OUTAGES = 2
 """How many of the longest outages the log must outlast."""

@@ -3,10 +3,10 @@
 from collections import Counter
 from collections.abc import Iterator
 
+from cutover.reconcile.result.text import duration, number, share
+from cutover.reconcile.watch.alerts.alert import Alert, alert
+from cutover.reconcile.watch.facts import WatchFacts
 from cutover.records.classes import Class
-from reconcile.result.text import duration, number, share
-from reconcile.watch.alerts.alert import Alert, alert
-from reconcile.watch.facts import WatchFacts
 
 EPOCHS_IN_A_ROW = 10
 """Large epochs that one key must lead before it counts as skew."""

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from reconcile.result.text import duration, number
-from reconcile.watch.alerts.alert import Alert, alert
-from reconcile.watch.facts import WatchFacts
+from cutover.reconcile.result.text import duration, number
+from cutover.reconcile.watch.alerts.alert import Alert, alert
+from cutover.reconcile.watch.facts import WatchFacts
 
 GIB = 1 << 30
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Iterable
 
-from reconcile.watch.alerts import driver, event_time, log, records, results
-from reconcile.watch.alerts.alert import SEVERITIES, Alert, Severity
-from reconcile.watch.facts import WatchFacts
+from cutover.reconcile.watch.alerts import driver, event_time, log, records, results
+from cutover.reconcile.watch.alerts.alert import SEVERITIES, Alert, Severity
+from cutover.reconcile.watch.facts import WatchFacts
 
 __all__ = ["SEVERITIES", "Alert", "Severity", "alerts"]
 

@@ -13,13 +13,13 @@ import pytest
 from confluent_kafka import Producer
 
 from cutover.errors import CutoverError
+from cutover.infra import start, stop
+from cutover.infra.airflow import instance
+from cutover.infra.demo.runs import Runs
+from cutover.infra.processes.supervisor import Supervisor
 from cutover.log.kafka import LogClient
 from cutover.process import is_alive, parse_identity
 from cutover.settings import KafkaSettings, Settings
-from infra import start, stop
-from infra.airflow import instance
-from infra.demo.runs import Runs
-from infra.processes.supervisor import Supervisor
 from tests.support.until import until
 
 MINUTE = 60.0

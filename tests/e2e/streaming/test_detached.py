@@ -7,7 +7,7 @@ import pytest
 
 from cutover.definition.loading import catalogue
 from cutover.settings import Settings
-from streaming.process import detached, heartbeat
+from cutover.streaming.process import detached, heartbeat
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import Event
 from tests.support.until import until

@@ -13,8 +13,8 @@ from cutover.lake import batch_runs
 from cutover.lake.paths import batch_uri
 from cutover.lake.tables.schemas import batch_schema
 from cutover.probe import Point
-from reconcile.judgement import records
-from reconcile.report import files
+from cutover.reconcile.judgement import records
+from cutover.reconcile.report import files
 from tests.faults.fault import AGREE, Fault
 from tests.faults.rig import Rig
 from tests.integration.batch.lab import rows_of

@@ -7,8 +7,8 @@ from functools import partial
 
 from cutover.definition import First, Last, Max, Min, Pipeline, TopK
 from cutover.definition.measures.kinds import Measure
+from cutover.reconcile.result.outcome import Verdict
 from cutover.records.classes import Class
-from reconcile.result.outcome import Verdict
 from tests.faults.catalogue.twice import RECORDS as SENT_TWICE
 from tests.faults.catalogue.twice import STRICT, both_are_in_the_log
 from tests.faults.definition import definition

@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 
 from cutover.lake.tables import delta
-from streaming.compaction import compactor
-from streaming.source import query
+from cutover.streaming.compaction import compactor
+from cutover.streaming.source import query
 from tests.faults.child import Child, Whom
 from tests.faults.definition import CAP
 from tests.faults.fault import Fault, Hold

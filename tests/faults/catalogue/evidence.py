@@ -12,12 +12,12 @@ from cutover.definition import Policy
 from cutover.lake.control.stages import Stage, current_stage
 from cutover.lake.tables import delta
 from cutover.probe import Point
-from reconcile.gate import evidence as evidence_of
-from reconcile.gate import present, stage
-from reconcile.gate.decide import decide
-from reconcile.judgement import history
-from reconcile.result.outcome import Reconciliation, Verdict
-from reconcile.verify.record import verify_and_record
+from cutover.reconcile.gate import evidence as evidence_of
+from cutover.reconcile.gate import present, stage
+from cutover.reconcile.gate.decide import decide
+from cutover.reconcile.judgement import history
+from cutover.reconcile.result.outcome import Reconciliation, Verdict
+from cutover.reconcile.verify.record import verify_and_record
 from tests.faults.fault import ALWAYS, Fault, Part
 from tests.faults.rig import Rig
 from tests.integration.reconcile.lake_of import (

@@ -17,10 +17,10 @@ from cutover.engine import queries
 from cutover.lake.control.stages import Stage
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import epoch_log_schema
+from cutover.reconcile.gate import evidence as evidence_of
+from cutover.reconcile.gate.decide import decide
+from cutover.reconcile.result.outcome import Reconciliation, Verdict
 from cutover.settings import Settings
-from reconcile.gate import evidence as evidence_of
-from reconcile.gate.decide import decide
-from reconcile.result.outcome import Reconciliation, Verdict
 from tests.faults.fault import Fault, Part
 from tests.faults.rig import Rig
 from tests.integration.reconcile.lake_of import PIPELINE, START, Lake, Raw, Sale, lake_of, write

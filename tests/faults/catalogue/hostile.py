@@ -14,8 +14,8 @@ from pydantic import SecretStr
 
 from cutover import events
 from cutover.cli import app
+from cutover.reconcile.result.outcome import Reconciliation, Verdict
 from cutover.settings import KafkaSettings
-from reconcile.result.outcome import Reconciliation, Verdict
 from tests.faults.catalogue.findings import LAKE_ALONE, OLD_BATCH, nothing, sales
 from tests.faults.fault import Fault
 from tests.faults.rig import Rig

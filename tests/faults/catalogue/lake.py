@@ -14,9 +14,9 @@ from cutover.errors import CutoverError
 from cutover.lake.integrity import high_water
 from cutover.lake.paths import batch_uri
 from cutover.lake.tables import delta
-from reconcile.result.outcome import Reconciliation, Verdict
-from streaming.compaction import compactor
-from streaming.recovery import accept_loss
+from cutover.reconcile.result.outcome import Reconciliation, Verdict
+from cutover.streaming.compaction import compactor
+from cutover.streaming.recovery import accept_loss
 from tests.faults import healthy
 from tests.faults.fault import Fault
 from tests.faults.rig import Rig

@@ -13,10 +13,10 @@ from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.lake.paths import batch_uri
 from cutover.lake.serving import views
 from cutover.lake.tables import delta
-from reconcile.gate import evidence
-from reconcile.gate.decide import decide
-from reconcile.verify.oracle import OracleRecord
-from streaming.recovery import accept_loss
+from cutover.reconcile.gate import evidence
+from cutover.reconcile.gate.decide import decide
+from cutover.reconcile.verify.oracle import OracleRecord
+from cutover.streaming.recovery import accept_loss
 from tests.faults.fault import Fault
 from tests.faults.refused import text_of
 from tests.faults.rig import Rig

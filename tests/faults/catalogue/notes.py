@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cutover.definition import Pipeline
 from cutover.probe import Point
-from streaming import driver
+from cutover.streaming import driver
 from tests.faults.definition import CAP
 from tests.faults.fault import Fault
 from tests.faults.rig import Rig

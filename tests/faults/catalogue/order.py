@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from batch import recompute
+from cutover.batch import recompute
 from cutover.definition import (
     ApproxDistinct,
     Avg,
@@ -33,11 +33,11 @@ from cutover.definition.measures.kinds import Measure
 from cutover.engine import queries
 from cutover.lake.paths import batch_uri
 from cutover.lake.tables import delta
+from cutover.reconcile.result.outcome import Verdict
 from cutover.records.classes import Class
 from cutover.records.fold import finish_sql
 from cutover.settings import Settings
-from reconcile.result.outcome import Verdict
-from streaming import driver
+from cutover.streaming import driver
 from tests.faults.fault import Fault
 from tests.faults.rig import Rig
 from tests.integration.reconcile.lake_of import reconcile

@@ -10,10 +10,10 @@ from deltalake import DeltaTable
 from cutover.clock import SystemClock
 from cutover.lake.control import pins
 from cutover.lake.tables import delta
-from streaming.compaction import compactor
-from streaming.compaction.merge import merge_group
-from streaming.sink import files
-from streaming.sink.committer import Committer
+from cutover.streaming.compaction import compactor
+from cutover.streaming.compaction.merge import merge_group
+from cutover.streaming.sink import files
+from cutover.streaming.sink.committer import Committer
 from tests.faults.definition import CAP
 from tests.faults.fault import Fault
 from tests.faults.rig import Rig

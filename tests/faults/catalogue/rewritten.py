@@ -5,8 +5,8 @@ from dataclasses import replace
 from functools import partial
 
 from cutover.lake.control import losses
-from reconcile.result.outcome import Verdict
-from reconcile.verify.oracle import append
+from cutover.reconcile.result.outcome import Verdict
+from cutover.reconcile.verify.oracle import append
 from tests.faults.catalogue import loss
 from tests.faults.fault import STREAM, Fault, Part
 from tests.faults.rig import Rig

@@ -9,13 +9,13 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.engine import confs
 from cutover.lake import batch_runs
 from cutover.lake.epochs.epoch_log import EpochLog
+from cutover.reconcile.result.outcome import Reconciliation, Verdict
 from cutover.records import classify
 from cutover.records.parsing import limits, parser
 from cutover.records.reading import scan
 from cutover.settings import Settings
-from reconcile.result.outcome import Reconciliation, Verdict
-from streaming.source import query
-from streaming.source.query import QuerySource
+from cutover.streaming.source import query
+from cutover.streaming.source.query import QuerySource
 from tests.faults.fault import ALWAYS, Fault, settle
 from tests.faults.rig import Rig
 from tests.faults.task import Role

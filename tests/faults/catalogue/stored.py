@@ -12,10 +12,10 @@ from cutover.definition import EachEpoch, Pipeline, Repeat
 from cutover.lake.control.stages import Stage
 from cutover.lake.paths import BatchTable, batch_uri
 from cutover.lake.tables import delta
-from reconcile.gate import evidence as evidence_of
-from reconcile.gate.decide import decide
-from reconcile.result.outcome import Verdict
-from reconcile.verify.runner import verify
+from cutover.reconcile.gate import evidence as evidence_of
+from cutover.reconcile.gate.decide import decide
+from cutover.reconcile.result.outcome import Verdict
+from cutover.reconcile.verify.runner import verify
 from tests.faults.definition import definition
 from tests.faults.fault import Fault, Part
 from tests.faults.rig import Rig

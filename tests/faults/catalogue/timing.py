@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from functools import partial
 
 from cutover.definition import Lateness
+from cutover.reconcile.watch.gather import Gathering
+from cutover.reconcile.watch.status import status
 from cutover.records.classes import Class
-from reconcile.watch.gather import Gathering
-from reconcile.watch.status import status
 from tests.faults.clocks import WrongClock
 from tests.faults.fault import Fault
 from tests.faults.refused import count_of, no_record_is_late, says, text_of

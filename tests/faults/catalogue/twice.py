@@ -5,8 +5,8 @@ from dataclasses import replace
 from functools import partial
 
 from cutover.definition import Policy
+from cutover.reconcile.result.outcome import Verdict
 from cutover.records.classes import Class
-from reconcile.result.outcome import Verdict
 from tests.faults.fault import Fault
 from tests.faults.refused import count_of, positions
 from tests.faults.rig import Rig

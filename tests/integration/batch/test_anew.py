@@ -3,7 +3,7 @@
 import pytest
 from deltalake import DeltaTable
 
-from batch.recompute import run
+from cutover.batch.recompute import run
 from cutover.errors import LakeError
 from cutover.lake.paths import batch_uri
 from tests.integration.batch.lab import Lab, hours

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from batch.read import index
+from cutover.batch.read import index
 from cutover.definition import Pipeline, Sql
 from cutover.definition.compile.fingerprint import batch_fingerprint
 from cutover.log.cut import LogId

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from batch.recompute import run
+from cutover.batch.recompute import run
 from cutover.definition import SameDefinition, Sql
 from cutover.errors import DefinitionError
 from cutover.lake.batch_runs import runs

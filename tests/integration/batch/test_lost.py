@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from batch.recompute import run
+from cutover.batch.recompute import run
 from cutover.clock import SystemClock
 from cutover.errors import LogError
 from cutover.lake.batch_runs import Incomplete

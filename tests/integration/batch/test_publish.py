@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from batch.recompute import run
+from cutover.batch.recompute import run
 from cutover.definition import Expect
 from cutover.errors import ContractError, DefinitionError
 from cutover.lake.batch_runs import runs

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from batch import context
-from batch.cli import nothing_computed
-from batch.recompute import CLOCK, run
+from cutover.batch import context
+from cutover.batch.cli import nothing_computed
+from cutover.batch.recompute import CLOCK, run
 from cutover.definition import Fixed, Pipeline
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.windows.sessions import Window

@@ -2,7 +2,7 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from batch.recompute import run
+from cutover.batch.recompute import run
 from cutover.errors import LogError
 from cutover.lake.batch_runs import runs
 from cutover.log.kafka import LogClient

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from batch.recompute import run
+from cutover.batch.recompute import run
 from cutover.definition import Lateness, Sessions
 from cutover.errors import DefinitionError
 from cutover.lake.batch_runs import BatchRun

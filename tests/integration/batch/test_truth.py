@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from batch.recompute import run
+from cutover.batch.recompute import run
 from cutover.definition import Daily, Fixed
 from cutover.definition.windows.sliding import SlidingWindows
 from cutover.definition.windows.window_fn import AlignedWindowFn

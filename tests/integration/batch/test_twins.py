@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from batch.recompute import run
+from cutover.batch.recompute import run
 from cutover.lake.batch_runs import BatchRun
 from tests.integration.batch.lab import BASE, Lab
 

@@ -15,8 +15,8 @@ from cutover.errors import DefinitionError, LakeError
 from cutover.lake.control import control_tables, versions
 from cutover.lake.control.signature import user
 from cutover.lake.control.stages import Stage, current_stage
+from cutover.reconcile.gate import evidence, stage
 from cutover.settings import Settings
-from reconcile.gate import evidence, stage
 from tests.support.reconciliations import record_line
 
 DEFINITION = '''

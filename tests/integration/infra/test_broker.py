@@ -1,7 +1,7 @@
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from infra.broker import server
+from cutover.infra.broker import server
 
 EIGHT_MB = 8 * 1024 * 1024
 

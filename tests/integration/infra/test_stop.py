@@ -6,10 +6,10 @@ from dataclasses import asdict, replace
 import pytest
 
 from cutover import files
+from cutover.infra import stop
+from cutover.infra.processes import drivers, family
 from cutover.process import Identity, identify, is_alive
 from cutover.settings import Settings
-from infra import stop
-from infra.processes import drivers, family
 
 DRIVER = """
 import subprocess, sys, time

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from cutover.infra import start, stop
+from cutover.infra.broker import server
+from cutover.infra.processes import family
+from cutover.infra.processes.supervisor import ProgramState, Supervisor
 from cutover.process import identify, is_alive
 from cutover.settings import Settings
-from infra import start, stop
-from infra.broker import server
-from infra.processes import family
-from infra.processes.supervisor import ProgramState, Supervisor
 from tests.support.until import until
 
 

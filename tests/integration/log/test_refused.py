@@ -15,11 +15,11 @@ from confluent_kafka.admin import (
 )
 
 from cutover.errors import LogError
+from cutover.infra.broker import server as brokers
 from cutover.lake.control import versions
 from cutover.log.kafka import LogClient
 from cutover.settings import KafkaSettings, Settings
-from infra.broker import server as brokers
-from streaming import driver
+from cutover.streaming import driver
 from tests.integration.streaming import rig
 from tests.support.broker import Broker
 from tests.support.until import until

@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow as pa
 from deltalake import CommitProperties, Transaction
 
-from batch.read import index
 from cutover import files
+from cutover.batch.read import index
 from cutover.clock import SystemClock
 from cutover.definition import Avg, Count, Fixed, Lateness, Max, Min, Pipeline, Policy, Sum, Topic
 from cutover.definition.compile.fingerprint import batch_fingerprint, lateness_fingerprint, result_fingerprint
@@ -29,10 +29,10 @@ from cutover.lake.tables import checksums, commits, delta
 from cutover.lake.tables.schemas import BATCH_INDEX, batch_schema, epoch_log_schema
 from cutover.log.kafka import RawRecord
 from cutover.process import current
+from cutover.reconcile import run
+from cutover.reconcile.result.outcome import Reconciliation
 from cutover.settings import Settings
-from reconcile import run
-from reconcile.result.outcome import Reconciliation
-from streaming.process import heartbeat
+from cutover.streaming.process import heartbeat
 from tests.support.held_log import HeldLog
 from tests.support.planted import put_rows
 

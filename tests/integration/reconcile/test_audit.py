@@ -12,8 +12,8 @@ from cutover.definition.measures.states import StateColumn
 from cutover.definition.windows.sliding import SlidingWindows
 from cutover.durations import MICROSECONDS
 from cutover.errors import LogError
+from cutover.reconcile.audit import run
 from cutover.settings import Settings
-from reconcile.audit import run
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import Event
 

@@ -7,9 +7,9 @@ from decimal import Decimal
 import pytest
 
 from cutover.errors import LakeError
+from cutover.reconcile.attribution.explain import explain
+from cutover.reconcile.result.outcome import Verdict
 from cutover.settings import Settings
-from reconcile.attribution.explain import explain
-from reconcile.result.outcome import Verdict
 from tests.integration.reconcile.lake_of import PIPELINE, START, Lake, Sale, edited, lake_of, micros, reconcile, write
 
 HUGE = Decimal("9" * 38)

@@ -12,9 +12,9 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from cutover.errors import CutoverError, DefinitionError, LakeError
-from reconcile.external.tables import DiffRequest, compare_tables
-from reconcile.report import page
-from reconcile.result.outcome import Reconciliation, Verdict
+from cutover.reconcile.external.tables import DiffRequest, compare_tables
+from cutover.reconcile.report import page
+from cutover.reconcile.result.outcome import Reconciliation, Verdict
 
 INLINE = {"storageType": "i", "pathOrInlineDv": "wi5b=000010000siXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L"}
 

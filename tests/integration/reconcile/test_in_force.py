@@ -6,9 +6,9 @@ import pytest
 
 from cutover.engine import confs, queries, readback
 from cutover.engine.in_force import InForce
+from cutover.reconcile.preconditions.settings_in_force import of_session
+from cutover.reconcile.result.outcome import Reconciliation, Verdict
 from cutover.settings import Settings
-from reconcile.preconditions.settings_in_force import of_session
-from reconcile.result.outcome import Reconciliation, Verdict
 from tests.integration.reconcile.lake_of import PIPELINE, Lake, Sale, in_force, lake_of, reconcile, write
 
 SALES = tuple(Sale(epoch=i % 4, hour=i % 5, shop=("a", None)[i % 2], amount=i) for i in range(40))

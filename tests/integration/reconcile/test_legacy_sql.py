@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from cutover.definition import Pipeline, Sql
+from cutover.reconcile.result.outcome import Reconciliation, Verdict
 from cutover.settings import Settings
-from reconcile.result.outcome import Reconciliation, Verdict
 from tests.integration.reconcile.lake_of import PIPELINE, Lake, Raw, Sale, lake_of, reconcile, write
 
 CLEAN = tuple(Sale(epoch=i % 2, hour=i % 4, amount=i) for i in range(20))

@@ -11,7 +11,7 @@ import pytest
 from pyarrow import parquet
 from pyspark.sql import SparkSession
 
-from batch import recompute
+from cutover.batch import recompute
 from cutover.clock import SystemClock
 from cutover.definition import Count, Fixed, Lateness, Lookup, Pipeline, Sql, Sum, Topic
 from cutover.errors import LakeError
@@ -23,17 +23,17 @@ from cutover.lake.dimensions.rejoin import Rejoin
 from cutover.lake.serving import views
 from cutover.log.kafka import LogClient
 from cutover.probe import Point
+from cutover.reconcile.attribution.explain import explain
+from cutover.reconcile.audit.run import determinism
+from cutover.reconcile.result.outcome import Reconciliation, Verdict
+from cutover.reconcile.run import reconcile
+from cutover.reconcile.verify.model import CheckState
+from cutover.reconcile.verify.runner import verify
 from cutover.records import reference
 from cutover.settings import DimensionSettings, KafkaSettings, Settings
-from reconcile.attribution.explain import explain
-from reconcile.audit.run import determinism
-from reconcile.result.outcome import Reconciliation, Verdict
-from reconcile.run import reconcile
-from reconcile.verify.model import CheckState
-from reconcile.verify.runner import verify
-from streaming import driver
-from streaming.recovery import fork
-from streaming.replay import replay
+from cutover.streaming import driver
+from cutover.streaming.recovery import fork
+from cutover.streaming.replay import replay
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import Event
 from tests.support.capabilities import shown

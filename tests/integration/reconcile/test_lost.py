@@ -17,12 +17,12 @@ from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.paths import batch_uri
 from cutover.lake.tables import commits, delta
 from cutover.lake.tables.schemas import BATCH_INDEX
+from cutover.reconcile.attribution.explain import explain
+from cutover.reconcile.attribution.loss import sentence
+from cutover.reconcile.gate import evidence
+from cutover.reconcile.gate.decide import decide
+from cutover.reconcile.result.outcome import Reconciliation, Verdict
 from cutover.settings import Settings
-from reconcile.attribution.explain import explain
-from reconcile.attribution.loss import sentence
-from reconcile.gate import evidence
-from reconcile.gate.decide import decide
-from reconcile.result.outcome import Reconciliation, Verdict
 from tests.integration.reconcile.lake_of import PIPELINE, START, Lake, Sale, edited, lake_of, micros, reconcile, write
 from tests.integration.reconcile.test_run import CLEAN, SCHEMA
 from tests.support.losses import LOSS as A_LOSS

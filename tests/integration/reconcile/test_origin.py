@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 import pytest
 
 from cutover.errors import LogError
+from cutover.reconcile.result.outcome import Verdict
+from cutover.reconcile.run import reconcile
 from cutover.settings import Settings
-from reconcile.result.outcome import Verdict
-from reconcile.run import reconcile
 from tests.integration.reconcile.lake_of import PIPELINE, lake_of, leave_word, write
 from tests.integration.reconcile.test_lost import LOSS, record
 from tests.integration.reconcile.test_run import CLEAN

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from cutover.reconcile.result.outcome import Reconciliation, Verdict
 from cutover.settings import Settings
-from reconcile.result.outcome import Reconciliation, Verdict
 from tests.integration.reconcile.lake_of import PIPELINE, START, Lake, Raw, Sale, edited, lake_of, reconcile, write
 
 HOUR = timedelta(hours=1)

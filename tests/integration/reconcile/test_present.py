@@ -14,13 +14,13 @@ from cutover.errors import LakeError
 from cutover.lake.control import control_tables, pins, restore, versions
 from cutover.lake.paths import ControlTable, control_uri, version_uri
 from cutover.probe import Point
+from cutover.reconcile.gate import evidence
+from cutover.reconcile.judgement import history, records
+from cutover.reconcile.result.outcome import Reconciliation, Verdict
+from cutover.reconcile.verify.runner import verify
+from cutover.reconcile.watch.alerts.rules import alerts
+from cutover.reconcile.watch.gather import Gathering
 from cutover.settings import Settings
-from reconcile.gate import evidence
-from reconcile.judgement import history, records
-from reconcile.result.outcome import Reconciliation, Verdict
-from reconcile.verify.runner import verify
-from reconcile.watch.alerts.rules import alerts
-from reconcile.watch.gather import Gathering
 from tests.integration.reconcile.lake_of import (
     CLOSED_UNTIL,
     PIPELINE,
@@ -152,7 +152,7 @@ def test_a_report_without_a_verdict_row_is_not_listed(
     def killed(*_: object) -> None:
         raise KilledError
 
-    monkeypatch.setattr("reconcile.cli.reconcile.load_settings", lambda: settings)
+    monkeypatch.setattr("cutover.reconcile.cli.reconcile.load_settings", lambda: settings)
     monkeypatch.setattr("cutover.definition.loading.catalogue.get", lambda *_: PIPELINE)
     write(settings, lake_of(SALES))
     assert main(["report", "sales"]) == 2

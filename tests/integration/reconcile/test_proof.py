@@ -12,10 +12,10 @@ from confluent_kafka import Producer
 from cutover.lake.control import control_tables
 from cutover.log.cut import LogId
 from cutover.log.kafka import LogClient, RawRecord
+from cutover.reconcile import run
+from cutover.reconcile.attribution.explain import explain
+from cutover.reconcile.result.outcome import Reconciliation, Verdict
 from cutover.settings import Settings
-from reconcile import run
-from reconcile.attribution.explain import explain
-from reconcile.result.outcome import Reconciliation, Verdict
 from tests.integration.reconcile.lake_of import PIPELINE, START, Lake, Raw, Sale, held, lake_of, write
 from tests.support.held_log import HeldLog
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from cutover.reconcile.result.outcome import Reconciliation, Verdict
 from cutover.settings import Settings
-from reconcile.result.outcome import Reconciliation, Verdict
 from tests.integration.reconcile.lake_of import PIPELINE, Lake, Raw, Sale, edited, lake_of, reconcile, write
 
 EXAMPLES = settings(max_examples=15, deadline=None, derandomize=True, database=None, phases=(Phase.generate,))

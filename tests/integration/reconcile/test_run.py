@@ -15,9 +15,9 @@ from cutover.definition.windows.sliding import SlidingWindows
 from cutover.errors import DefinitionError
 from cutover.lake.control import control_tables, pins, versions
 from cutover.probe import Point
+from cutover.reconcile.judgement import history, records
+from cutover.reconcile.result.outcome import CellStep, Reconciliation, Verdict
 from cutover.settings import Settings
-from reconcile.judgement import history, records
-from reconcile.result.outcome import CellStep, Reconciliation, Verdict
 from tests.integration.reconcile.lake_of import (
     HOUR,
     PIPELINE,

@@ -11,9 +11,9 @@ import pytest
 from deltalake import write_deltalake
 
 from cutover.errors import DefinitionError, LakeError
-from reconcile.external.tables import DiffRequest, compare_tables
-from reconcile.report import page
-from reconcile.result.outcome import Reconciliation, Verdict
+from cutover.reconcile.external.tables import DiffRequest, compare_tables
+from cutover.reconcile.report import page
+from cutover.reconcile.result.outcome import Reconciliation, Verdict
 from tests.integration.reconcile.test_run import SCHEMA
 
 ROWS: tuple[dict[str, Any], ...] = (

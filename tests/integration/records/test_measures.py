@@ -12,11 +12,11 @@ from pyspark.sql import functions as F  # noqa: N812 -- Spark's own alias
 from cutover.definition import Quantile
 from cutover.lake.tables.schemas import partial_schema
 from cutover.log.kafka import RawRecord
+from cutover.reconcile.comparison.equal import plain, same
 from cutover.records import reference
 from cutover.records.classify import classify_records
 from cutover.records.parsing.parser import parse_records
 from cutover.records.partials import aggregate_partials
-from reconcile.comparison.equal import plain, same
 from tests.support.frames import frame
 from tests.support.measured import EPOCH, PIPELINE, bucket, finished, micros, raw_records
 

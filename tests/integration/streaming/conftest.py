@@ -9,7 +9,7 @@ from cutover.clock import Clock
 from cutover.definition import Pipeline
 from cutover.probe import Probe, silent
 from cutover.settings import Settings
-from streaming import driver
+from cutover.streaming import driver
 from tests.integration.streaming import rig
 from tests.support.background import Background
 

@@ -22,13 +22,13 @@ from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import epoch_log_schema
 from cutover.log.kafka import LogClient
 from cutover.settings import Settings
-from streaming import driver
-from streaming.process.heartbeat import folder
-from streaming.process.lock import only_driver
-from streaming.recovery import accept_loss
-from streaming.sink import fencing
-from streaming.sink.committer import Committer
-from streaming.source import start_offsets
+from cutover.streaming import driver
+from cutover.streaming.process.heartbeat import folder
+from cutover.streaming.process.lock import only_driver
+from cutover.streaming.recovery import accept_loss
+from cutover.streaming.sink import fencing
+from cutover.streaming.sink.committer import Committer
+from cutover.streaming.source import start_offsets
 from tests.integration.streaming import rig
 from tests.integration.streaming.loss import cut_away, delete, recreate
 from tests.integration.streaming.rig import MINUTE, NOON, Event

@@ -14,19 +14,19 @@ from zoneinfo import ZoneInfo
 import pytest
 from confluent_kafka import Producer
 
-from batch import recompute
+from cutover.batch import recompute
 from cutover.definition import Join, Pipeline
 from cutover.definition.loading.catalogue import get
 from cutover.lake.dimensions import load
 from cutover.lake.serving import views
+from cutover.reconcile.result.outcome import Reconciliation, Verdict
+from cutover.reconcile.run import reconcile
+from cutover.reconcile.verify.model import CheckState
+from cutover.reconcile.verify.runner import verify
+from cutover.samples import ad_billing
+from cutover.samples.ad_billing import Record, Sample
 from cutover.settings import KafkaSettings, Settings
-from reconcile.result.outcome import Reconciliation, Verdict
-from reconcile.run import reconcile
-from reconcile.verify.model import CheckState
-from reconcile.verify.runner import verify
-from samples import ad_billing
-from samples.ad_billing import Record, Sample
-from streaming import driver
+from cutover.streaming import driver
 from tests.integration.streaming import rig
 
 GAP = 30 * ad_billing.MINUTE

@@ -15,7 +15,7 @@ from cutover.definition import Accumulation, EachEpoch, Pipeline, Repeat, Sessio
 from cutover.lake.serving import views
 from cutover.log.kafka import LogClient
 from cutover.settings import Settings
-from streaming.panes import changelog
+from cutover.streaming.panes import changelog
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import NOON, Event
 from tests.support.fed import Fed, HandClock

@@ -4,18 +4,18 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from batch import recompute
+from cutover.batch import recompute
 from cutover.clock import SystemClock
 from cutover.definition.model.pipeline import Delivery
 from cutover.errors import CutoverError
 from cutover.lake.serving import views
 from cutover.probe import Point
+from cutover.reconcile.result.outcome import Verdict
+from cutover.reconcile.run import reconcile
+from cutover.reconcile.verify.model import CheckState
+from cutover.reconcile.verify.runner import verify
 from cutover.settings import Settings
-from reconcile.result.outcome import Verdict
-from reconcile.run import reconcile
-from reconcile.verify.model import CheckState
-from reconcile.verify.runner import verify
-from streaming import driver
+from cutover.streaming import driver
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import Event
 from tests.support.capabilities import shown

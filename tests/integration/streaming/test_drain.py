@@ -10,8 +10,8 @@ from cutover.definition import Pipeline
 from cutover.errors import LakeError
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.settings import KafkaSettings, Settings
-from streaming import driver
-from streaming.process import heartbeat
+from cutover.streaming import driver
+from cutover.streaming.process import heartbeat
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import Event
 

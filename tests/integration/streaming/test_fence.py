@@ -9,9 +9,9 @@ from pyspark.sql import SparkSession
 from cutover.errors import LakeError
 from cutover.probe import Point
 from cutover.settings import Settings
-from streaming import driver
-from streaming.process import heartbeat
-from streaming.process.lock import only_driver
+from cutover.streaming import driver
+from cutover.streaming.process import heartbeat
+from cutover.streaming.process.lock import only_driver
 from tests.integration.streaming import rig
 from tests.integration.streaming.conftest import Start
 from tests.integration.streaming.rig import Event

@@ -15,13 +15,13 @@ from cutover.lake.control.versions import Fork, Version
 from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.lake.tables import delta
 from cutover.probe import Point, Probe, silent
+from cutover.reconcile.verify.model import CheckState
+from cutover.reconcile.verify.runner import verify
 from cutover.settings import Settings
-from reconcile.verify.model import CheckState
-from reconcile.verify.runner import verify
-from streaming import driver
-from streaming.process.heartbeat import folder
-from streaming.process.lock import only_driver
-from streaming.recovery import fork
+from cutover.streaming import driver
+from cutover.streaming.process.heartbeat import folder
+from cutover.streaming.process.lock import only_driver
+from cutover.streaming.recovery import fork
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import Event
 from tests.support.background import WITHIN

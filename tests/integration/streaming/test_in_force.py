@@ -4,15 +4,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from batch import recompute
+from cutover.batch import recompute
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import CutoverError
 from cutover.lake import batch_runs
+from cutover.reconcile.result.outcome import Reconciliation, Verdict
+from cutover.reconcile.run import reconcile
 from cutover.settings import Settings
-from reconcile.result.outcome import Reconciliation, Verdict
-from reconcile.run import reconcile
-from streaming import driver
-from streaming.source import query
+from cutover.streaming import driver
+from cutover.streaming.source import query
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import Event
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from confluent_kafka import Producer
 
 from cutover.settings import Settings
-from streaming import driver
+from cutover.streaming import driver
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import Event
 

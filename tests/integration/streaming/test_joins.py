@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from batch import recompute
+from cutover.batch import recompute
 from cutover.clock import SystemClock
 from cutover.definition import EachEpoch, Pipeline, Repeat
 from cutover.definition.model.joins import RIGHT
@@ -22,16 +22,16 @@ from cutover.lake.serving.views import connect
 from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient, RawRecord
 from cutover.log.topic_partitions import log_of, topics_of
+from cutover.reconcile.attribution.explain import explain
+from cutover.reconcile.audit.run import determinism
+from cutover.reconcile.result.outcome import Reconciliation, Verdict
+from cutover.reconcile.run import reconcile
+from cutover.reconcile.verify.model import CheckState
+from cutover.reconcile.verify.runner import verify
 from cutover.records import reference
 from cutover.settings import KafkaSettings, Settings, StreamSettings
-from reconcile.attribution.explain import explain
-from reconcile.audit.run import determinism
-from reconcile.result.outcome import Reconciliation, Verdict
-from reconcile.run import reconcile
-from reconcile.verify.model import CheckState
-from reconcile.verify.runner import verify
-from streaming import driver
-from streaming.recovery import accept_loss
+from cutover.streaming import driver
+from cutover.streaming.recovery import accept_loss
 from tests.integration.streaming import rig
 from tests.support.books import expected_rows, hold, rows_of
 from tests.support.capabilities import shown

@@ -11,7 +11,7 @@ from cutover.lake.control import versions
 from cutover.log.kafka import LogClient
 from cutover.probe import Point, Probe
 from cutover.settings import Settings
-from streaming import driver
+from cutover.streaming import driver
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import Event
 from tests.support.until import until

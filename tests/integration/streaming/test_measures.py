@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from batch import recompute
+from cutover.batch import recompute
 from cutover.definition import EachEpoch, Expect, Pipeline, Repeat, Sql
 from cutover.engine import queries
 from cutover.lake.control import versions
@@ -17,16 +17,16 @@ from cutover.lake.paths import batch_uri
 from cutover.lake.serving.views import connect
 from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient, RawRecord
+from cutover.reconcile.attribution.explain import explain
+from cutover.reconcile.comparison.equal import plain, same
+from cutover.reconcile.result.outcome import Reconciliation, Verdict
+from cutover.reconcile.run import reconcile
+from cutover.reconcile.verify.model import CheckState
+from cutover.reconcile.verify.runner import verify
 from cutover.records import reference
 from cutover.settings import KafkaSettings, Settings, StreamSettings
-from reconcile.attribution.explain import explain
-from reconcile.comparison.equal import plain, same
-from reconcile.result.outcome import Reconciliation, Verdict
-from reconcile.run import reconcile
-from reconcile.verify.model import CheckState
-from reconcile.verify.runner import verify
-from streaming import driver
-from streaming.panes.changelog import newest_epoch
+from cutover.streaming import driver
+from cutover.streaming.panes.changelog import newest_epoch
 from tests.integration.streaming.rig import renamed
 from tests.support.capabilities import shown_measures
 from tests.support.fed import Fed, HandClock

@@ -24,7 +24,7 @@ from cutover.definition.model.triggers import Trigger
 from cutover.lake.serving import views
 from cutover.probe import Point
 from cutover.settings import Settings
-from streaming.compaction import compactor
+from cutover.streaming.compaction import compactor
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import MINUTE, NOON, Event
 from tests.support.fed import Fed, HandClock

@@ -11,10 +11,10 @@ from deltalake import DeltaTable
 from cutover.definition import Pipeline
 from cutover.lake.control import versions
 from cutover.lake.tables.schemas import epoch_log_schema
+from cutover.reconcile.verify.model import CheckState
+from cutover.reconcile.verify.runner import verify
 from cutover.settings import Settings
-from reconcile.verify.model import CheckState
-from reconcile.verify.runner import verify
-from streaming import driver
+from cutover.streaming import driver
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import Event
 from tests.support.planted import put_rows

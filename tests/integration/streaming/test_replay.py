@@ -2,22 +2,22 @@
 
 import pytest
 
-from batch import recompute
+from cutover.batch import recompute
 from cutover.cli.app import main
 from cutover.clock import SystemClock
 from cutover.definition import Pipeline
 from cutover.errors import CutoverError, DefinitionError
 from cutover.lake.control import versions
 from cutover.lake.control.versions import looking_at
+from cutover.reconcile.result.outcome import Verdict
+from cutover.reconcile.run import reconcile
+from cutover.reconcile.verify.model import CheckState
+from cutover.reconcile.verify.runner import verify
 from cutover.settings import Settings
-from reconcile.result.outcome import Verdict
-from reconcile.run import reconcile
-from reconcile.verify.model import CheckState
-from reconcile.verify.runner import verify
-from streaming import driver
-from streaming.process.heartbeat import folder
-from streaming.process.lock import only_driver
-from streaming.replay import replay
+from cutover.streaming import driver
+from cutover.streaming.process.heartbeat import folder
+from cutover.streaming.process.lock import only_driver
+from cutover.streaming.replay import replay
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import Event
 

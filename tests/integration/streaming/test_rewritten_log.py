@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from batch import recompute
+from cutover.batch import recompute
 from cutover.definition import Pipeline
 from cutover.definition.model.joins import RIGHT
 from cutover.errors import LogError
 from cutover.lake.control import versions
 from cutover.log.kafka import RawRecord
 from cutover.log.topic_partitions import log_of, topics_of
+from cutover.reconcile.result.outcome import Verdict
+from cutover.reconcile.run import reconcile
 from cutover.settings import KafkaSettings, Settings
-from reconcile.result.outcome import Verdict
-from reconcile.run import reconcile
-from streaming import driver
+from cutover.streaming import driver
 from tests.integration.streaming import rig
 from tests.integration.streaming.conftest import Start
 from tests.integration.streaming.rig import Event

@@ -20,11 +20,11 @@ from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import epoch_log_schema
 from cutover.records.fold import fold_sql
 from cutover.settings import Settings
-from streaming import driver
-from streaming.compaction import compactor, merge
-from streaming.microbatch import aggregate
-from streaming.sink import files
-from streaming.sink.files import File
+from cutover.streaming import driver
+from cutover.streaming.compaction import compactor, merge
+from cutover.streaming.microbatch import aggregate
+from cutover.streaming.sink import files
+from cutover.streaming.sink.files import File
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import Event
 

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from batch import recompute
+from cutover.batch import recompute
 from cutover.definition import Accumulation, Count, EachEpoch, Lateness, Pipeline, Repeat, Sessions, Sum, Topic
 from cutover.lake.serving.views import connect
+from cutover.reconcile.attribution.explain import explain
+from cutover.reconcile.audit.run import determinism
+from cutover.reconcile.result.outcome import Reconciliation, Verdict
+from cutover.reconcile.run import reconcile
+from cutover.reconcile.verify.model import CheckState
+from cutover.reconcile.verify.runner import verify
 from cutover.settings import KafkaSettings, Settings, StreamSettings
-from reconcile.attribution.explain import explain
-from reconcile.audit.run import determinism
-from reconcile.result.outcome import Reconciliation, Verdict
-from reconcile.run import reconcile
-from reconcile.verify.model import CheckState
-from reconcile.verify.runner import verify
-from streaming import driver
+from cutover.streaming import driver
 from tests.support.fed import Fed, HandClock
 from tests.support.logs import START, Send, ends_of, log_of
 from tests.support.quick_spark import QUICK

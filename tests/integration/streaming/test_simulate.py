@@ -11,7 +11,7 @@ from cutover.log.kafka import LogClient
 from cutover.panes import reference
 from cutover.scenarios.reading.parse import parse_cases, parse_file
 from cutover.settings import Settings
-from streaming.simulation.runner import run_with
+from cutover.streaming.simulation.runner import run_with
 from tests.support import figures
 from tests.support.capabilities import shown, shown_setting
 from tests.support.figures import FIGURES, given, scenario

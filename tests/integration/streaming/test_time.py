@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from cutover.definition import Lateness
 from cutover.settings import Settings
-from streaming.process import heartbeat
+from cutover.streaming.process import heartbeat
 from tests.integration.streaming import rig
 from tests.integration.streaming.conftest import Start
 from tests.integration.streaming.rig import Event

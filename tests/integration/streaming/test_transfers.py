@@ -11,18 +11,18 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from batch import recompute
+from cutover.batch import recompute
 from cutover.definition import Pipeline
 from cutover.definition.loading.catalogue import get
 from cutover.errors import CutoverError, DefinitionError
 from cutover.lake.serving import views
 from cutover.probe import Point, Probe, silent
+from cutover.reconcile.result.outcome import Verdict
+from cutover.reconcile.run import reconcile
+from cutover.samples.transfers import records
 from cutover.settings import Settings
+from cutover.streaming import driver
 from pipelines.transfers import BALANCES
-from reconcile.result.outcome import Verdict
-from reconcile.run import reconcile
-from samples.transfers import records
-from streaming import driver
 from tests.integration.streaming import rig
 
 AT_ONCE = 4  # records of an epoch, of two partitions

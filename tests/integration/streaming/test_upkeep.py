@@ -9,9 +9,9 @@ from cutover.clock import SystemClock
 from cutover.lake.control import pins, versions
 from cutover.probe import Point
 from cutover.settings import Settings
-from streaming import driver
-from streaming.compaction import compactor
-from streaming.sink import fencing
+from cutover.streaming import driver
+from cutover.streaming.compaction import compactor
+from cutover.streaming.sink import fencing
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import Event
 from tests.support.background import WITHIN

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from cutover.reconcile.result.outcome import Verdict
+from cutover.reconcile.run import reconcile
 from cutover.settings import KafkaSettings, Settings
-from reconcile.result.outcome import Verdict
-from reconcile.run import reconcile
 from tests.integration.verify.lab import EPOCHS, Lab, build
 
 

@@ -22,16 +22,16 @@ from cutover.lake.tables import commits, delta
 from cutover.lake.tables.schemas import BATCH_INDEX, batch_schema, epoch_log_schema
 from cutover.log.cut import LogId
 from cutover.log.kafka import LogClient, RawRecord
+from cutover.reconcile.verify.model import CheckState, Verification
+from cutover.reconcile.verify.runner import verify
 from cutover.records import reference
 from cutover.records.classes import Class
 from cutover.records.watermark import Observation, WatermarkState, advance
 from cutover.settings import Settings
-from reconcile.verify.model import CheckState, Verification
-from reconcile.verify.runner import verify
-from streaming.compaction.compactor import list_files
-from streaming.compaction.merge import merge_group
-from streaming.sink import files
-from streaming.sink.committer import Committer
+from cutover.streaming.compaction.compactor import list_files
+from cutover.streaming.compaction.merge import merge_group
+from cutover.streaming.sink import files
+from cutover.streaming.sink.committer import Committer
 from tests.integration.reconcile.lake_of import in_force, write_run
 from tests.integration.streaming.rig import Event, make_topic, pipeline, send
 from tests.support.planted import put_rows

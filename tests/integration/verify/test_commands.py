@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cutover.cli import app
-from reconcile.verify.oracle import Oracle, OracleRecord
+from cutover.reconcile.verify.oracle import Oracle, OracleRecord
 from tests.integration.streaming.rig import MINUTE
 from tests.integration.verify.lab import ALL, EPOCHS, Lab, judged, of_class, rewrite, row_edit, violated
 

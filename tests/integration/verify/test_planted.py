@@ -13,9 +13,9 @@ from cutover.lake.batch_runs import BatchRun
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.paths import batch_uri
 from cutover.lake.tables.schemas import batch_schema
+from cutover.reconcile.verify.model import CheckState
+from cutover.reconcile.verify.runner import verify
 from cutover.settings import KafkaSettings
-from reconcile.verify.model import CheckState
-from reconcile.verify.runner import verify
 from tests.integration.reconcile.lake_of import write_run
 from tests.integration.streaming.rig import MINUTE, NOON
 from tests.integration.verify.lab import ALL, LATE, Lab, Raw, Rows, fold, judged, of_class, rewrite, row_edit, violated

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from batch.recompute import run
+from cutover.batch.recompute import run
 from cutover.log.kafka import LogClient
+from cutover.reconcile.run import reconcile
+from cutover.reconcile.verify.runner import verify
 from cutover.settings import Settings
-from reconcile.run import reconcile
-from reconcile.verify.runner import verify
 from tests.integration.batch.lab import BASE, HOUR, PARTITIONS, Lab, pipeline_of
 
 if TYPE_CHECKING:

@@ -24,12 +24,12 @@ from cutover.lake.tables import checksums, commits, delta
 from cutover.lake.tables.schemas import epoch_log_schema
 from cutover.log.kafka import LogClient
 from cutover.process import current
+from cutover.reconcile.watch.alerts.rules import alerts
+from cutover.reconcile.watch.facts import Unfit
+from cutover.reconcile.watch.gather import Gathering, period
+from cutover.reconcile.watch.observe import Observer
+from cutover.reconcile.watch.unfit import misfit, unfit
 from cutover.settings import KafkaSettings, Settings
-from reconcile.watch.alerts.rules import alerts
-from reconcile.watch.facts import Unfit
-from reconcile.watch.gather import Gathering, period
-from reconcile.watch.observe import Observer
-from reconcile.watch.unfit import misfit, unfit
 from tests.support.until import until
 
 DEFINITION = """

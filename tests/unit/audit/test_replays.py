@@ -1,8 +1,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cutover.reconcile.audit.replays import MOST_EPOCHS, draw_replay, whole
 from cutover.records.reading.scan import Offsets
-from reconcile.audit.replays import MOST_EPOCHS, draw_replay, whole
 
 SPANS = st.dictionaries(
     st.integers(0, 5), st.tuples(st.integers(0, 50), st.integers(1, 90)).map(lambda p: (p[0], p[0] + p[1])), min_size=1

@@ -2,7 +2,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from batch.plan.dirty import PlanBounds, RunPlan, TouchedWindow, cover, plan
+from cutover.batch.plan.dirty import PlanBounds, RunPlan, TouchedWindow, cover, plan
 from cutover.definition.windows.sliding import SlidingWindows
 from cutover.definition.windows.window_fn import Interval
 from cutover.lake.batch_runs import Range

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from batch.write.replace import replace_windows
+from cutover.batch.write.replace import replace_windows
 from cutover.engine import queries
 from cutover.errors import LakeError
 from cutover.lake.tables import commits, delta

@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from batch.plan.retention import (
+from cutover.batch.plan.retention import (
     find_unrecorded_gaps,
     first_left,
     frozen_before,

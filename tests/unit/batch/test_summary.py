@@ -1,6 +1,6 @@
 """What a batch run tells a person: every record in one class, and times that a person reads."""
 
-from batch.cli import summary_table
+from cutover.batch.cli import summary_table
 from cutover.definition.windows.window_fn import EARLIEST
 from cutover.lake.batch_runs import BatchRun
 

@@ -8,14 +8,14 @@ from dataclasses import replace
 
 import pytest
 
-from batch.read import settings_in_force as batch_settings
 from cutover import definition
+from cutover.batch.read import settings_in_force as batch_settings
 from cutover.definition.windows.kinds import KINDS, WindowKind
 from cutover.engine import readback
 from cutover.engine.code import SHARED, hashes, of_window
 from cutover.records import classify, fold
 from cutover.records.parsing import limits, parser
-from streaming.microbatch import settings_in_force as streaming_settings
+from cutover.streaming.microbatch import settings_in_force as streaming_settings
 from tests.integration.streaming import rig
 
 PRINT = "import json; from cutover.engine.code import hashes; print(json.dumps(hashes()))"

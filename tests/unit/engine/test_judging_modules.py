@@ -5,20 +5,20 @@ import pkgutil
 import grimp
 import pytest
 
-from batch.read import settings_in_force as batch_settings
+from cutover.batch.read import settings_in_force as batch_settings
 from cutover.definition import windows
 from cutover.engine.code import SHARED
-from streaming.microbatch import settings_in_force as streaming_settings
+from cutover.streaming.microbatch import settings_in_force as streaming_settings
 
 ROOMS = ("cutover", "streaming", "batch")
 NO_VALUE = {
     "what is said, kept and asked for beside records": """
         cutover.clock cutover.errors cutover.events cutover.settings cutover.lake.control.signature cutover.engine.spark
         cutover.engine.storage cutover.output.terminal cutover.engine.code cutover.engine.confs cutover.engine.in_force
-        cutover.engine.readback streaming.microbatch.settings_in_force batch.read.settings_in_force""",
+        cutover.engine.readback cutover.streaming.microbatch.settings_in_force cutover.batch.read.settings_in_force""",
     "refuses a definition, or says when a pane comes": """
         cutover.definition.expressions.refusals cutover.definition.model.triggers cutover.panes.held
-        cutover.panes.machine cutover.panes.model streaming.panes.values""",
+        cutover.panes.machine cutover.panes.model cutover.streaming.panes.values""",
     "asks the log; what a reader gets is settings": """
         cutover.log.address cutover.log.cut cutover.log.kafka cutover.log.mark cutover.log.options
         cutover.log.transient_errors""",
@@ -29,12 +29,13 @@ NO_VALUE = {
         cutover.lake.paths cutover.lake.control.pins cutover.engine.queries cutover.engine.scratch
         cutover.lake.tables.delta_log cutover.lake.tables.delta cutover.lake.tables.upkeep
         cutover.lake.control.versions cutover.lake.tables.commits cutover.lake.integrity.foreign_commits
-        cutover.lake.integrity.high_water cutover.lake.integrity.table_weights cutover.files streaming.sink.files
-        streaming.compaction.id_expiry batch.read.index batch.staging batch.cut batch.context""",
+        cutover.lake.integrity.high_water cutover.lake.integrity.table_weights cutover.files
+        cutover.streaming.sink.files cutover.streaming.compaction.id_expiry cutover.batch.read.index
+        cutover.batch.staging cutover.batch.cut cutover.batch.context""",
     "which version of a dimension was joined: recorded, and part of the seal": """
-        cutover.lake.dimensions.dimension batch.read.enrichment""",
+        cutover.lake.dimensions.dimension cutover.batch.read.enrichment""",
     "plain Python that both paths are held against": "cutover.records.reference.lookups",
-    "what the log no longer holds: such windows are incomplete by name": "batch.plan.retention",
+    "what the log no longer holds: such windows are incomplete by name": "cutover.batch.plan.retention",
 }
 OF_A_WINDOW = frozenset(found.name for found in pkgutil.iter_modules(windows.__path__, f"{windows.__name__}."))
 """Hashed where a definition has such a window, beside the modules of the lists."""

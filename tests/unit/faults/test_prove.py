@@ -11,7 +11,7 @@ import pytest
 from cutover import files
 from cutover.errors import LakeError
 from cutover.settings import Settings
-from streaming.process import heartbeat
+from cutover.streaming.process import heartbeat
 from tests.faults import prove as proving
 from tests.faults.fault import Fault, Part, nothing
 from tests.faults.prove import prove

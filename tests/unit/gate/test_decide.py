@@ -7,7 +7,7 @@ import pytest
 
 from cutover.definition.model.pipeline import Policy
 from cutover.lake.control.stages import Stage
-from reconcile.gate.decide import (
+from cutover.reconcile.gate.decide import (
     EXPIRES_AFTER,
     EvidenceRun,
     GateDecision,

@@ -12,10 +12,10 @@ from cutover.definition.model.pipeline import Policy
 from cutover.lake.control.stages import Stage
 from cutover.lake.control.versions import Version
 from cutover.lake.epochs.epoch_log import EpochRecord
-from reconcile.gate import evidence
-from reconcile.gate.decide import EvidenceRun, GateDecision, GateEvidence
-from reconcile.judgement.records import lines
-from reconcile.watch import retention
+from cutover.reconcile.gate import evidence
+from cutover.reconcile.gate.decide import EvidenceRun, GateDecision, GateEvidence
+from cutover.reconcile.judgement.records import lines
+from cutover.reconcile.watch import retention
 from tests.integration.streaming import rig
 from tests.support.losses import LOSS as A_LOSS
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from cutover.infra.airflow import instance as airflow
+from cutover.infra.processes.ports import Ports
 from cutover.settings import KafkaSettings, Settings
-from infra.airflow import instance as airflow
-from infra.processes.ports import Ports
 
 PORTS = Ports(broker=20_001, controller=20_002, airflow=20_003)
 

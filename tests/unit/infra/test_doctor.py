@@ -3,9 +3,9 @@ from pathlib import Path
 import pytest
 
 from cutover.errors import DefinitionError
-from infra import doctor
-from infra.broker.timestamps import LONG, TopicTimestamps
-from infra.install import java
+from cutover.infra import doctor
+from cutover.infra.broker.timestamps import LONG, TopicTimestamps
+from cutover.infra.install import java
 
 
 @pytest.mark.parametrize(("gib", "grade"), [(20, "ok"), (3, "note"), (0.5, "broken")])

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.install import jars
+from cutover.infra.install import jars
 
 
 def test_every_locked_set_names_its_jars_with_a_sum() -> None:

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.processes import ports
+from cutover.infra.processes import ports
 
 
 def all_free(_port: int) -> bool:

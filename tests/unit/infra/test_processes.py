@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from cutover.infra.processes import family
 from cutover.process import Identity, identify, is_alive
-from infra.processes import family
 
 STUBBORN = """
 import signal, time

@@ -3,9 +3,9 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
+from cutover.infra import settings_table
+from cutover.infra.settings_table import HIDDEN, SettingRow
 from cutover.settings import KafkaSettings, Settings, SparkSettings
-from infra import settings_table
-from infra.settings_table import HIDDEN, SettingRow
 
 
 def row(settings: Settings, name: str, **environment: str) -> SettingRow:

@@ -1,7 +1,7 @@
 from configparser import RawConfigParser
 from pathlib import Path
 
-from infra.processes.supervisor import Program, configuration
+from cutover.infra.processes.supervisor import Program, configuration
 
 PROGRAMS = (
     Program(name="broker", group="kafka", command=("java", "-cp", "/a b/*")),

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
+from cutover.reconcile.attribution.cells import equal
+from cutover.reconcile.comparison.equal import same
+from cutover.reconcile.comparison.layout import agreement_of, value_of
 from cutover.records.reference import Near, spread
-from reconcile.attribution.cells import equal
-from reconcile.comparison.equal import same
-from reconcile.comparison.layout import agreement_of, value_of
 from tests.support.measured import PIPELINE
 
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cutover.errors import DefinitionError
-from reconcile.cli import arguments
-from reconcile.result import text
+from cutover.reconcile.cli import arguments
+from cutover.reconcile.result import text
 
 
 @pytest.mark.parametrize(

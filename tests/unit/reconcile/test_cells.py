@@ -2,8 +2,8 @@
 
 import pytest
 
-from reconcile.attribution.cells import equal
-from reconcile.comparison.layout import FLOAT_RELATIVE, Value
+from cutover.reconcile.attribution.cells import equal
+from cutover.reconcile.comparison.layout import FLOAT_RELATIVE, Value
 
 NAN, INFINITE = float("nan"), float("inf")
 FLOAT = Value(name="v", exact=False, relative=FLOAT_RELATIVE)

@@ -8,11 +8,11 @@ import pytest
 from cutover.definition import Count, First, Fixed, Last, Max, Min, Pipeline, Sum, Topic, TopK
 from cutover.definition.windows.window_fn import Interval
 from cutover.log.kafka import RawRecord
+from cutover.reconcile.attribution import claims
 from cutover.records import reference
 from cutover.records.classes import Class
 from cutover.records.reference import Result, ResultRow
 from cutover.records.reference.place import place_records
-from reconcile.attribution import claims
 from tests.support.claimed import places_of, rows_at, told
 from tests.support.logs import Send, ends_of, log_of
 

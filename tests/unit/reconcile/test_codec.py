@@ -8,8 +8,8 @@ from decimal import Decimal
 import pytest
 
 from cutover.errors import LakeError
-from reconcile.result.codec import scalar
-from reconcile.result.outcome import Reconciliation
+from cutover.reconcile.result.codec import scalar
+from cutover.reconcile.result.outcome import Reconciliation
 from tests.support import reconciliations
 
 PAIRS = '[{"value": "ß", "count": 2}, {"value": 1.5, "count": 1}]'

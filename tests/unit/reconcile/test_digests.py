@@ -3,8 +3,8 @@
 import duckdb
 import pytest
 
-from reconcile.comparison.diff import Diff, diff
-from reconcile.comparison.layout import Layout, value_of, wide_columns
+from cutover.reconcile.comparison.diff import Diff, diff
+from cutover.reconcile.comparison.layout import Layout, value_of, wide_columns
 
 LAYOUT = Layout(
     keys=("w", "k"),

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cutover.reconcile.judgement import lifecycle, records
+from cutover.reconcile.judgement.history import HistoryEntry
+from cutover.reconcile.judgement.records import RecordedComparison
 from cutover.timestamps import parse_micros
-from reconcile.judgement import lifecycle, records
-from reconcile.judgement.history import HistoryEntry
-from reconcile.judgement.records import RecordedComparison
 
 AT = datetime(2026, 11, 22, tzinfo=UTC)
 BROKEN = {"seal": {"breaches": [{"code": "folded", "message": "m"}]}}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reconcile.external.sources import is_number
+from cutover.reconcile.external.sources import is_number
 
 
 @pytest.mark.parametrize(

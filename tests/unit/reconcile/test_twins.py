@@ -3,7 +3,7 @@
 import duckdb
 import pytest
 
-from reconcile.comparison import duplicates
+from cutover.reconcile.comparison import duplicates
 
 ROWS = {  # table -> (offset, id) of its rows, all of one window and event time
     "the stream counted the other twin": ({"stream_twins": [(3, 1)], "batch_twins": [(5, 1)]}, [3, 5]),

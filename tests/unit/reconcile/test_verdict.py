@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from cutover.definition import Policy
-from reconcile.judgement import verdict
-from reconcile.judgement.verdict import VerdictInput, decide, late_share
-from reconcile.result.outcome import Rows, Seal, SealBreach, Verdict, Windows
+from cutover.reconcile.judgement import verdict
+from cutover.reconcile.judgement.verdict import VerdictInput, decide, late_share
+from cutover.reconcile.result.outcome import Rows, Seal, SealBreach, Verdict, Windows
 
 POLICY = Policy(max_late_share=0.001)
 

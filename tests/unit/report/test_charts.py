@@ -11,8 +11,15 @@ from hypothesis import strategies as st
 from markupsafe import Markup
 
 from cutover.output.svg import NARROW, WIDE
-from reconcile.report import charts, deeper, epochs, lateness, waterfall, windows
-from reconcile.result.outcome import LatenessBin, Reconciliation, SideNames, Waterfall, WaterfallStep, WindowPoint
+from cutover.reconcile.report import charts, deeper, epochs, lateness, waterfall, windows
+from cutover.reconcile.result.outcome import (
+    LatenessBin,
+    Reconciliation,
+    SideNames,
+    Waterfall,
+    WaterfallStep,
+    WindowPoint,
+)
 from tests.support.reconciliations import START, flights, iso
 
 SIDES = SideNames()

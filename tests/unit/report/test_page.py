@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 
 from cutover.errors import DefinitionError, LakeError
-from cutover.settings import Settings
-from reconcile.report import files, page, sheet
-from reconcile.result.outcome import (
+from cutover.reconcile.report import files, page, sheet
+from cutover.reconcile.result.outcome import (
     Cause,
     Difference,
     Expectation,
@@ -30,6 +29,7 @@ from reconcile.result.outcome import (
     WaterfallStep,
     WorstKey,
 )
+from cutover.settings import Settings
 from tests.support.reconciliations import flights
 
 HOSTILE = (

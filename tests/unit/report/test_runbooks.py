@@ -10,8 +10,8 @@ import pytest
 import typer
 
 from cutover.cli.app import GROUP, build_app
-from reconcile.report import runbooks, verdicts
-from reconcile.watch.alerts.rules import SEVERITIES
+from cutover.reconcile.report import runbooks, verdicts
+from cutover.reconcile.watch.alerts.rules import SEVERITIES
 
 ROOT = Path(__file__).resolve().parents[3]
 FOLDER = ROOT / "docs" / "runbooks"

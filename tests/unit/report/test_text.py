@@ -2,8 +2,8 @@
 
 import pytest
 
-from reconcile.result import text
-from reconcile.result.codec import Scalar
+from cutover.reconcile.result import text
+from cutover.reconcile.result.codec import Scalar
 
 SPACE = text.THIN
 

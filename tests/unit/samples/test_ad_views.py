@@ -8,7 +8,7 @@ from cutover.definition.loading import catalogue
 from cutover.log.kafka import RawRecord
 from cutover.records import reference
 from cutover.records.classes import Class
-from samples import ad_views
+from cutover.samples import ad_views
 
 DEFINITION = Path(__file__).parents[3] / "pipelines" / "ad_views.py"
 COUNT, SEED = 2_000, 11

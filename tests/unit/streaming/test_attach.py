@@ -10,9 +10,9 @@ from cutover import files
 from cutover.clock import SystemClock
 from cutover.errors import LakeError
 from cutover.settings import KafkaSettings, Settings
-from streaming.process import detached, heartbeat
-from streaming.process.heartbeat import first_beat
-from streaming.process.lock import only_driver
+from cutover.streaming.process import detached, heartbeat
+from cutover.streaming.process.heartbeat import first_beat
+from cutover.streaming.process.lock import only_driver
 from tests.integration.streaming import rig
 
 

@@ -13,8 +13,8 @@ from cutover.errors import LakeError
 from cutover.lake.control.versions import Version
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.tables import commits, delta
-from streaming.sink import fencing
-from streaming.sink.committer import ATTEMPTS, Committer
+from cutover.streaming.sink import fencing
+from cutover.streaming.sink.committer import ATTEMPTS, Committer
 from tests.unit.streaming.epochs import FIRST, SCHEMA, SECOND
 
 

@@ -1,4 +1,4 @@
-from streaming.process.failure import places
+from cutover.streaming.process.failure import places
 
 TEXT = """\
 Traceback (most recent call last):

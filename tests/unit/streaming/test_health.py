@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from streaming.process.health import Health, LogSnapshot
-from streaming.process.heartbeat import HeartbeatWriter, first_beat
+from cutover.streaming.process.health import Health, LogSnapshot
+from cutover.streaming.process.heartbeat import HeartbeatWriter, first_beat
 
 
 class HandClock:

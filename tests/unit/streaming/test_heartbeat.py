@@ -11,8 +11,8 @@ import pytest
 from cutover import files
 from cutover.clock import SystemClock
 from cutover.settings import Settings
-from streaming.process import heartbeat
-from streaming.process.heartbeat import HeartbeatWriter, first_beat
+from cutover.streaming.process import heartbeat
+from cutover.streaming.process.heartbeat import HeartbeatWriter, first_beat
 from tests.support.until import until
 
 

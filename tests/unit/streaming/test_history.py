@@ -14,9 +14,9 @@ from cutover.errors import LakeError
 from cutover.lake.control.versions import Version
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.tables import checksums, data_files, delta
-from streaming.compaction import compactor
-from streaming.sink import fencing, files
-from streaming.sink.committer import Actions, Committer
+from cutover.streaming.compaction import compactor
+from cutover.streaming.sink import fencing, files
+from cutover.streaming.sink.committer import Actions, Committer
 from tests.support.losses import LOSS
 from tests.unit.streaming.epochs import FIRST, SCHEMA, SECOND
 

@@ -15,9 +15,9 @@ from cutover.engine import queries
 from cutover.lake.tables import commits, delta
 from cutover.lake.tables.schemas import epoch_log_schema
 from cutover.settings import Settings
-from streaming.compaction import id_expiry
-from streaming.microbatch import dedup_state
-from streaming.microbatch.dedup_state import DedupState
+from cutover.streaming.compaction import id_expiry
+from cutover.streaming.microbatch import dedup_state
+from cutover.streaming.microbatch.dedup_state import DedupState
 
 PIPELINE = Pipeline(
     name="p",

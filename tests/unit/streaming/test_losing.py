@@ -10,8 +10,8 @@ from cutover.definition.windows.sliding import SlidingWindows
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.epochs.offset_gaps import Hole
 from cutover.records.parsing import limits
-from streaming.recovery import loss_extent
-from streaming.recovery.loss_extent import LogState, RewrittenLog
+from cutover.streaming.recovery import loss_extent
+from cutover.streaming.recovery.loss_extent import LogState, RewrittenLog
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import MINUTE, NOON
 

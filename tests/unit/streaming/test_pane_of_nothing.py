@@ -32,7 +32,7 @@ from cutover.lake.tables.schemas import partial_schema
 from cutover.records.classes import Class
 from cutover.records.fold import finish_columns, finishable
 from cutover.records.reference.measures import finish, value_of
-from streaming.panes import values
+from cutover.streaming.panes import values
 
 SCHEMA = "k string, event_time timestamp NOT NULL, n bigint, d double"
 MEASURES: dict[str, Measure] = {

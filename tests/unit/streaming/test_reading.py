@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from cutover.settings import Settings, StreamSettings
-from streaming import reader
+from cutover.streaming import reader
 
 TRIGGER = 0.4
 

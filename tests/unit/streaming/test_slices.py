@@ -15,7 +15,7 @@ from cutover.definition import Count, Fixed, Max, Pipeline, Sum, Topic
 from cutover.definition.windows.sliding import SlidingWindows
 from cutover.lake.tables.schemas import partial_schema
 from cutover.settings import Settings, StreamSettings
-from streaming.microbatch import slices
+from cutover.streaming.microbatch import slices
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 TOPIC = Topic(name="t", schema="k string, v bigint, at timestamp", event_time="at")

@@ -3,10 +3,10 @@ import os
 import pytest
 
 from cutover.errors import LakeError, LogError
-from streaming.microbatch import spill
-from streaming.process.backpressure import Pace, next_pace
-from streaming.process.failure import one_line
-from streaming.sink.run_id import new_run_id, pid_of
+from cutover.streaming.microbatch import spill
+from cutover.streaming.process.backpressure import Pace, next_pace
+from cutover.streaming.process.failure import one_line
+from cutover.streaming.sink.run_id import new_run_id, pid_of
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from cutover.errors import DefinitionError, LogError
 from cutover.lake.epochs import offset_gaps
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.settings import Settings, StreamSettings
-from streaming.source import start_offsets
+from cutover.streaming.source import start_offsets
 from tests.integration.streaming import rig
 from tests.support.losses import LOSS as A_LOSS
 

@@ -1,8 +1,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streaming.compaction.policy import due
-from streaming.sink.files import File
+from cutover.streaming.compaction.policy import due
+from cutover.streaming.sink.files import File
 
 
 def partial(first: int, last: int, size: int = 1) -> File:

@@ -8,8 +8,8 @@ import pytest
 
 from cutover.definition.windows.sliding import SlidingWindows
 from cutover.lake.integrity.high_water import Witness
-from reconcile.verify.facts.facts import Doubt, EpochCommit, LogCounts, RowTotals, VerifyFacts
-from reconcile.verify.invariants import (
+from cutover.reconcile.verify.facts.facts import Doubt, EpochCommit, LogCounts, RowTotals, VerifyFacts
+from cutover.reconcile.verify.invariants import (
     n1_completeness,
     n2_single_effect,
     n3_contiguity,
@@ -18,7 +18,7 @@ from reconcile.verify.invariants import (
     n6_monotonicity,
     n8_determinism,
 )
-from reconcile.verify.model import MOST, Unknown, Violation, cap_violations
+from cutover.reconcile.verify.model import MOST, Unknown, Violation, cap_violations
 from tests.unit.verify.epochs import COUNTS, chain_of, epoch
 from tests.unit.verify.facts_of import facts, texts
 

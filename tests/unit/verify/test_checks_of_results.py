@@ -8,12 +8,21 @@ import pytest
 
 from cutover.engine import queries
 from cutover.lake.batch_runs import BatchRun
+from cutover.reconcile.comparison.equal import plain, same
+from cutover.reconcile.verify.facts.facts import (
+    Finals,
+    LogCounts,
+    Paths,
+    Prefix,
+    RecomputedPortion,
+    Refold,
+    Reopened,
+    Twice,
+)
+from cutover.reconcile.verify.facts.results import compare_results, overlap, same_cut
+from cutover.reconcile.verify.invariants import n4_prefix, n5_path_agreement, n6_monotonicity, n8_determinism
 from cutover.records.classes import Class
 from cutover.records.reference import ResultRow, UncountedPair
-from reconcile.comparison.equal import plain, same
-from reconcile.verify.facts.facts import Finals, LogCounts, Paths, Prefix, RecomputedPortion, Refold, Reopened, Twice
-from reconcile.verify.facts.results import compare_results, overlap, same_cut
-from reconcile.verify.invariants import n4_prefix, n5_path_agreement, n6_monotonicity, n8_determinism
 from tests.unit.verify.epochs import MINUTE, chain_of, epoch
 from tests.unit.verify.facts_of import PIPELINE, facts, texts
 

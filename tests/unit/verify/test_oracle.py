@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from cutover.reconcile.verify.facts.facts import CountedRow, VerifyFacts
+from cutover.reconcile.verify.oracle import Oracle, OracleRecord, append
+from cutover.reconcile.verify.oracle_completeness import check, may_be, sum_ids
 from cutover.records.classes import Class
 from cutover.records.reference import UncountedPair
-from reconcile.verify.facts.facts import CountedRow, VerifyFacts
-from reconcile.verify.oracle import Oracle, OracleRecord, append
-from reconcile.verify.oracle_completeness import check, may_be, sum_ids
 from tests.unit.verify.facts_of import facts
 
 CELL = (0, ("a",))

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from reconcile.verify.record import fold_violations
+from cutover.reconcile.verify.record import fold_violations
 
 
 def run(epoch: int, *, every: bool = False, violated: tuple[str, ...] = (), **states: str) -> dict[str, Any]:

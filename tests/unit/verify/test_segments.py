@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from cutover.reconcile.verify.facts.segments import Segment, segments
 from cutover.records.classes import Class
-from reconcile.verify.facts.segments import Segment, segments
 from tests.unit.verify.epochs import COUNTS, chain_of
 
 EMPTY = {**COUNTS, Class.ACCEPTED.value: 0}

@@ -2,8 +2,8 @@ import io
 
 from rich.console import Console
 
-from reconcile.verify import show
-from reconcile.verify.model import Checked, CheckState, Verification, Violation
+from cutover.reconcile.verify import show
+from cutover.reconcile.verify.model import Checked, CheckState, Verification, Violation
 
 
 def test_a_hint_is_read_as_words_and_data_shows_its_control_characters() -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from cutover.definition import Topic
 from cutover.driver_state import DriverState
-from reconcile.watch.alerts.rules import SEVERITIES, alerts
-from reconcile.watch.facts import Freshness, Growth, Pin, Trouble, Unfit, WatchFacts
+from cutover.reconcile.watch.alerts.rules import SEVERITIES, alerts
+from cutover.reconcile.watch.facts import Freshness, Growth, Pin, Trouble, Unfit, WatchFacts
 from tests.unit.watch.facts_of import MICROS, NOW, PIPELINE, RUNNING, ago, facts, record, sample
 
 HOUR = 3_600_000_000

@@ -8,8 +8,8 @@ import pytest
 from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.lake.tables import commits, delta
 from cutover.lake.tables.schemas import epoch_log_schema
-from reconcile.watch.facts import Growth
-from reconcile.watch.growth import growth
+from cutover.reconcile.watch.facts import Growth
+from cutover.reconcile.watch.growth import growth
 from tests.unit.watch.facts_of import NOW, PIPELINE, record
 
 HOUR = 3600.0

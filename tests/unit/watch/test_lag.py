@@ -7,7 +7,7 @@ import pytest
 
 from cutover.driver_state import DriverState
 from cutover.lake.epochs.epoch_log import EpochRecord
-from reconcile.watch.lag import Lag, LagSample, Limits, Time, count_unread, judge, judge_time, partitions
+from cutover.reconcile.watch.lag import Lag, LagSample, Limits, Time, count_unread, judge, judge_time, partitions
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 RUNNING = DriverState(alive=True, state="RUNNING")
