@@ -26,6 +26,18 @@ PAGES = [
 NAMED = re.compile(r"(?<![\w/.<*-])((?:cutover|streaming|batch|reconcile|infra|tests|dags)/[\w/.-]*\w/?)")
 
 
+def test_a_room_is_imported_by_its_name_under_cutover() -> None:
+    rooms = "|".join(PACKAGES[1:])
+    bare = re.compile(rf"^\s*(?:from|import) (?:{rooms}|samples)\b", re.MULTILINE)
+    files = (
+        file
+        for folder in ("dags", "pipelines", "samples", "benchmarks", "tests", *PACKAGES)
+        for file in (ROOT / folder).rglob("*.py")
+    )
+
+    assert [str(file) for file in files if bare.search(file.read_text(encoding="utf-8"))] == []
+
+
 def test_a_room_has_at_most_a_dozen_loose_files() -> None:
     rooms = defaultdict(list)
     for file in FILES:
