@@ -7,7 +7,7 @@ from typing import Any
 
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from run_range import RunRange, requested_range
-from task_errors import failing_plainly
+from task_errors import fail_without_retries
 
 from cutover.definition.loading import catalogue
 from cutover.infra.processes.child import ChildEnd, run_command
@@ -31,7 +31,7 @@ def recompute_run(pipeline: str, context: Mapping[str, Any]) -> dict[str, Any]:
         AirflowFailException: Bad parameters, a range of sessions, a failed contract, or what else a person must act on.
         RuntimeError: The child ended in a way that nobody expected.
     """
-    with failing_plainly():
+    with fail_without_retries():
         settings = load_settings()
         found = catalogue.get(settings, pipeline)
         if current_stage(settings, found) is Stage.KAPPA:

@@ -4,7 +4,7 @@ import logging
 from typing import Any
 
 from airflow.sdk.exceptions import AirflowFailException
-from task_errors import failing_plainly
+from task_errors import fail_without_retries
 
 from cutover.definition.loading import catalogue
 from cutover.settings import load_settings
@@ -23,7 +23,7 @@ def verified(pipeline: str) -> dict[str, Any]:
     """
     from cutover.reconcile.verify.record import verify_and_record  # noqa: PLC0415 -- brings duckdb and deltalake: only where a task runs
 
-    with failing_plainly():
+    with fail_without_retries():
         settings = load_settings()
         found = verify_and_record(settings, catalogue.get(settings, pipeline))
     for checked in found.checks.values():
@@ -46,7 +46,7 @@ def scrubbed(pipeline: str) -> dict[str, Any]:
     """
     from cutover.lake.integrity.scrub import scrub  # noqa: PLC0415 -- brings duckdb and deltalake: only where a task runs
 
-    with failing_plainly():
+    with fail_without_retries():
         settings = load_settings()
         found = scrub(settings, catalogue.get(settings, pipeline))
     if found.damaged:

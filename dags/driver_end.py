@@ -31,10 +31,10 @@ class DriverEnd:
     @property
     def delay(self) -> float:
         """Return the seconds to wait before the next start: 5, 10, 20, ... up to 300."""
-        return 0.0 if self.hopeless else min(FIRST_DELAY * 2 ** (self.failures - 1), LONGEST_DELAY)
+        return 0.0 if self.needs_person else min(FIRST_DELAY * 2 ** (self.failures - 1), LONGEST_DELAY)
 
     @property
-    def hopeless(self) -> bool:
+    def needs_person(self) -> bool:
         """Return whether a person has to look before the next start; an absent broker is waited for."""
         return self.outcome == "refused" or (self.failures >= GIVE_UP_AFTER and self.runbook != UNREACHABLE)
 

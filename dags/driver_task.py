@@ -7,7 +7,7 @@ from airflow.sdk import BaseOperator, Context
 from airflow.sdk.exceptions import AirflowFailException
 from driver_end import MENDS_ITSELF, DriverEnd
 from heartbeat_trigger import HeartbeatTrigger, stop_driver
-from task_errors import failing_plainly
+from task_errors import fail_without_retries
 
 from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
@@ -42,7 +42,7 @@ class DriverTask(BaseOperator):
         """
         end = DriverEnd.from_event(event)
         self.log.warning("%s; epoch %s was committed", end.message, end.epoch)
-        if end.hopeless:
+        if end.needs_person:
             msg = f"{end.message}\nEnd {end.failures} in a row without a new epoch; the newest one is {end.epoch}."
             page = end.runbook or "StreamNotRunning"
             raise AirflowFailException(msg if "Runbook:" in msg else f"{msg}\nRunbook: docs/runbooks/{page}.md")
@@ -53,7 +53,7 @@ class DriverTask(BaseOperator):
         stop_driver(self.pipeline)
 
     def _start_and_watch(self, *, failures: int, wait_for: Collection[str]) -> None:
-        with failing_plainly():
+        with fail_without_retries():
             settings = load_settings()
             pipeline = catalogue.get(settings, self.pipeline)
             before, epoch = read(settings, self.pipeline), newest_epoch(settings, pipeline)

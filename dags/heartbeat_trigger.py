@@ -74,7 +74,7 @@ class HeartbeatTrigger(BaseTrigger):
         self.log.info("the stream of %s is stopped", self.pipeline)
 
     def _announce(self, end: DriverEnd) -> None:
-        if not end.hopeless:
+        if not end.needs_person:
             self.log.warning("%s; epoch %s was committed; next start in %.0f s", end.message, end.epoch, end.delay)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from airflow.sdk.exceptions import AirflowFailException
 from run_range import requested_range
-from task_errors import failing_plainly
+from task_errors import fail_without_retries
 
 from cutover.definition.loading import catalogue
 from cutover.settings import Settings, load_settings
@@ -39,7 +39,7 @@ def report(pipeline: str, request: Request, context: Mapping[str, Any]) -> dict[
     """
     from cutover.reconcile.run import reconcile  # noqa: PLC0415 -- brings duckdb and deltalake: only where a task runs
 
-    with failing_plainly():
+    with fail_without_retries():
         settings = load_settings()
         chosen = catalogue.get(settings, pipeline)
         wanted = requested_range(request, chosen.window, run_type="manual", logical_date=None)
@@ -55,8 +55,8 @@ def report(pipeline: str, request: Request, context: Mapping[str, Any]) -> dict[
         context["ti"].xcom_push(key=name, value=value)
     log.info("%s", found.sentence)
     log.info("report: %s", where)
-    if found.speaks_for is not None:  # a retried or cleared task, or one that comes late
-        log.warning("%s", found.speaks_for)
+    if found.describe_scope is not None:  # a retried or cleared task, or one that comes late
+        log.warning("%s", found.describe_scope)
     if found.exit_code != 0:
         page = f"\nRunbook: docs/runbooks/{found.runbook}.md" if found.runbook else ""
         msg = f"{found.verdict}: {found.sentence}\nReport: {where}{page}"

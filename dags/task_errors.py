@@ -12,7 +12,7 @@ log = logging.getLogger("airflow.task")
 
 
 @contextmanager
-def failing_plainly() -> Iterator[None]:
+def fail_without_retries() -> Iterator[None]:
     """Turn a failure that a person must act on (exit code 2 of the command line) into a failed task without retries.
 
     Raises:

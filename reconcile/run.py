@@ -78,7 +78,7 @@ def reconcile(  # noqa: PLR0913 -- a range, a cut, and what a test hands in
         seconds=round(clock.monotonic() - began, 3),
     )
     result = _record_result(settings, pipeline, made, at, unjudged, probe)
-    _let_go(settings, pipeline, result.seal, clock)
+    _release_cut(settings, pipeline, result.seal, clock)
     probe("verdict.recorded", -1 if result.seal.epoch is None else result.seal.epoch)
     _log(result)
     return result
@@ -130,7 +130,7 @@ def _place_result(made: Reconciliation, placed: history.HistoryEntry) -> Reconci
         at=_iso(line.first) or "",
         repeats=repeats,
         repeated_at=made.at if repeats else None,
-        speaks_for=placed.speaks_for,
+        describe_scope=placed.describe_scope,
         report=f"{stem}.json",
         page=f"{stem}.html",
     )
@@ -142,7 +142,7 @@ def _check_range(start: datetime | None, end: datetime | None) -> None:
         raise DefinitionError(msg)
 
 
-def _let_go(settings: Settings, pipeline: Pipeline, found: Seal, clock: Clock) -> None:
+def _release_cut(settings: Settings, pipeline: Pipeline, found: Seal, clock: Clock) -> None:
     """Release the cut that the batch run held for this comparison; what was refused may be tried again."""
     version = versions.current(settings, pipeline)
     if found.holds and version is not None and found.epoch is not None and found.batch_run is not None:
@@ -277,7 +277,7 @@ def _log(result: Reconciliation) -> None:
         exit_code=result.exit_code,
         epoch=result.seal.epoch,
         repeats=result.repeats,
-        speaks_for=result.speaks_for,
+        describe_scope=result.describe_scope,
         windows=result.windows.compared,
         windows_different=result.windows.different,
         windows_open=result.windows.open,

@@ -92,7 +92,7 @@ def _watch(context: DriverContext, stream: MicrobatchEngine, running: "Streaming
         _poll(context, stream)
         pace = backpressure.next_pace(pace, lag=stream.lag, cap=context.pipeline.max_rows_per_epoch)
         context.beat.say(state=pace, lag=stream.lag)
-        _heed_stop_file(context)
+        _poll_stop_file(context)
         _await_next_poll(context, stream)
 
 
@@ -109,7 +109,7 @@ def _await_next_poll(context: DriverContext, stream: MicrobatchEngine) -> None:
         stream.wake.clear()
 
 
-def _heed_stop_file(context: DriverContext) -> None:
+def _poll_stop_file(context: DriverContext) -> None:
     if (context.place / "stop").exists():
         context.stopping.set()
 
@@ -133,7 +133,7 @@ def _await_broker(context: DriverContext, stream: MicrobatchEngine) -> None:
     stream.failure, ours = None, stream.committer
     while not context.stopping.is_set():
         stream.health.note_silence()
-        _heed_stop_file(context)
+        _poll_stop_file(context)
         try:
             known = same_log.recorded_history(ours.version.uri)
             found = start_offsets.begin(context.pipeline, context.client, ours.newest, ours.accepted, known)

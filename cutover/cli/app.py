@@ -72,7 +72,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if (said := terminal.engine_log()) is not None:
             sys.stderr.write(f"{said}\n")
     except BrokenPipeError:  # whoever read our output has gone, as `| head` does
-        terminal.hang_up()
+        terminal.discard_output()
         return INTERRUPTED
     return code
 

@@ -98,7 +98,7 @@ def session(settings: Settings, *, app: str) -> "SparkSession":
         LakeError: The JARs are not installed.
         DefinitionError: `spark.conf` sets something a result depends on.
     """
-    terminal.divert(settings.home)
+    terminal.redirect_output(settings.home)
     from pyspark.sql import SparkSession  # noqa: PLC0415 -- commands that need no Spark must not pay for it
 
     builder = SparkSession.builder.master(settings.spark.master).appName(app)

@@ -31,7 +31,7 @@ from cutover.errors import DefinitionError, LogError
 from cutover.log import options, topic_partitions
 from cutover.log.address import bootstrap_servers
 from cutover.log.cut import LogEnd, LogId
-from cutover.log.transient_errors import REFUSALS, explain_silence, is_cut, make_unknown_error, patiently
+from cutover.log.transient_errors import REFUSALS, explain_silence, is_cut, make_unknown_error, retry_transient
 from cutover.settings import Settings
 
 Result = TypeVar("Result")
@@ -110,7 +110,7 @@ class LogClient:
             return topic_partitions.BETWEEN.join(str(asked[name].result().topic_id) for name in names)
 
         try:
-            return self._patiently(ask)
+            return self._retry(ask)
         except KafkaException as error:
             if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 raise make_unknown_error(topic, ()) from None
@@ -309,7 +309,7 @@ class LogClient:
 
     def _metadata(self) -> dict[str, tuple[int, ...]]:
         try:
-            found = self._patiently(lambda: self._admin.list_topics(timeout=self.timeout))
+            found = self._retry(lambda: self._admin.list_topics(timeout=self.timeout))
         except KafkaException as error:
             raise self.make_unreachable_error(error) from error
         return {name: tuple(sorted(topic.partitions)) for name, topic in found.topics.items()}
@@ -351,12 +351,12 @@ class LogClient:
 
         return self._ask(ask)
 
-    def _patiently(self, question: Callable[[], Result]) -> Result:
-        return patiently(question, seconds=self.timeout)
+    def _retry(self, question: Callable[[], Result]) -> Result:
+        return retry_transient(question, seconds=self.timeout)
 
     def _ask(self, question: Callable[[], Result]) -> Result:
         try:
-            return self._patiently(question)
+            return self._retry(question)
         except KafkaException as error:
             raise self.make_unreachable_error(error) from error
 

@@ -49,15 +49,15 @@ def passes_by_itself(error: BaseException) -> bool:
     return bool(found.retriable() or found.code() in _LEADERLESS or is_cut(found))
 
 
-def patiently(question: Callable[[], Result], *, seconds: float) -> Result:
+def retry_transient(question: Callable[[], Result], *, seconds: float) -> Result:
     """Ask again what passes by itself: a cut line; no leader, as of a new topic or a broker that just came back."""
-    patient = Retrying(
+    retrying = Retrying(
         stop=stop_after_delay(seconds),
         wait=wait_fixed(0.1),
         retry=retry_if_exception(passes_by_itself),
         reraise=True,
     )
-    return patient(question)
+    return retrying(question)
 
 
 def is_cut(error: KafkaError | None) -> bool:

@@ -54,7 +54,7 @@ def own(command: str) -> None:
         sys.stdout, sys.stderr = _copy(sys.stdout), _copy(sys.stderr)
 
 
-def divert(home: Path) -> None:
+def redirect_output(home: Path) -> None:
     """Lead descriptors 1 and 2, Python's warnings and the libraries' loggers into a new file, if `own` was called.
 
     A process that runs for months keeps `LARGEST` bytes and `OLDER` files of them, and as much for its JVM.
@@ -68,7 +68,7 @@ def divert(home: Path) -> None:
             return
         with suppress(OSError):
             file = _new_file(home.resolve(), _parted.command)
-            _lead_to(file)
+            _redirect_to(file)
             _parted.home, _parted.file = home.resolve(), file
 
 
@@ -85,7 +85,7 @@ def jvm_log() -> Path | None:
     return None if _parted.file is None else _parted.file.with_suffix(".spark.log")
 
 
-def hang_up() -> None:
+def discard_output() -> None:
     """Let what is still to be written go nowhere: nobody reads it any more."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):
@@ -132,7 +132,7 @@ def _process(file: Path) -> str:
     return file.name.partition(".")[0]
 
 
-class _Led(RotatingFileHandler):
+class _RedirectedLog(RotatingFileHandler):
     """A log file that descriptors 1 and 2 lead to, also where the next one begins."""
 
     def _open(self) -> TextIOWrapper:
@@ -143,8 +143,8 @@ class _Led(RotatingFileHandler):
         return lines
 
 
-def _lead_to(file: Path) -> None:
-    led = _Led(file, maxBytes=LARGEST, backupCount=OLDER, encoding="utf-8", errors="backslashreplace")
+def _redirect_to(file: Path) -> None:
+    led = _RedirectedLog(file, maxBytes=LARGEST, backupCount=OLDER, encoding="utf-8", errors="backslashreplace")
     logging.captureWarnings(capture=True)
     logging.getLogger().addHandler(led)
     lost = logging.getLogger("cutover.lost")

@@ -120,7 +120,7 @@ def fire(rules: Rules, held: Held, moment: TriggerMoment) -> tuple[Held, tuple[P
     if isinstance(held.machine, Ended):
         return held, ()
     machine = held.machine.fire_at(moment)
-    if not held.fresh and not held.machine.insists(moment):
+    if not held.fresh and not held.machine.fires_without_rows(moment):
         return replace(held, machine=machine), ()
     pane = Pane(
         window=held.window,

@@ -60,7 +60,7 @@ class Machine(Protocol):
     def is_ready(self, moment: TriggerMoment) -> bool:
         """Return whether it fires."""
 
-    def insists(self, moment: TriggerMoment) -> bool:
+    def fires_without_rows(self, moment: TriggerMoment) -> bool:
         """Return whether a pane comes out of its firing even if no row has come since the last one."""
 
     def fire_at(self, moment: TriggerMoment) -> "Machine | Ended":
@@ -82,7 +82,7 @@ class _Counting:
     def is_ready(self, moment: TriggerMoment) -> bool:  # noqa: ARG002 -- every machine's signature
         return self.rows >= self.trigger.rows
 
-    def insists(self, moment: TriggerMoment) -> bool:  # noqa: ARG002 -- every machine's signature
+    def fires_without_rows(self, moment: TriggerMoment) -> bool:  # noqa: ARG002 -- every machine's signature
         return False
 
     def fire_at(self, moment: TriggerMoment) -> Ended:  # noqa: ARG002 -- every machine's signature
@@ -93,7 +93,7 @@ class _Counting:
 
 
 @dataclass(frozen=True, slots=True)
-class _Clocked:
+class _TimedMachine:
     trigger: Every | AfterDelay
     due: int | None = None  # the end of the period in which the first row came, or of the delay behind it
 
@@ -103,7 +103,7 @@ class _Clocked:
     def is_ready(self, moment: TriggerMoment) -> bool:
         return moment.settled and self.due is not None and self.due <= moment.now
 
-    def insists(self, moment: TriggerMoment) -> bool:  # noqa: ARG002 -- every machine's signature
+    def fires_without_rows(self, moment: TriggerMoment) -> bool:  # noqa: ARG002 -- every machine's signature
         return False
 
     def fire_at(self, moment: TriggerMoment) -> Ended:  # noqa: ARG002 -- every machine's signature
@@ -126,9 +126,9 @@ class _Seeing:
 
     def is_ready(self, moment: TriggerMoment) -> bool:
         fires = moment.passed if isinstance(self.trigger, AtWatermark) else moment.epoch_ends
-        return (self.seen and fires) or self.insists(moment)
+        return (self.seen and fires) or self.fires_without_rows(moment)
 
-    def insists(self, moment: TriggerMoment) -> bool:
+    def fires_without_rows(self, moment: TriggerMoment) -> bool:
         return isinstance(self.trigger, AtWatermark) and self.trigger.always and moment.passes
 
     def fire_at(self, moment: TriggerMoment) -> Ended:  # noqa: ARG002 -- every machine's signature
@@ -153,8 +153,8 @@ class _Repeating:
     def is_ready(self, moment: TriggerMoment) -> bool:
         return self.inner.is_ready(moment)
 
-    def insists(self, moment: TriggerMoment) -> bool:
-        return self.inner.insists(moment)
+    def fires_without_rows(self, moment: TriggerMoment) -> bool:
+        return self.inner.fires_without_rows(moment)
 
     def fire_at(self, moment: TriggerMoment) -> Machine:
         after = self.inner.fire_at(moment)
@@ -179,8 +179,8 @@ class _Stopping:
     def is_ready(self, moment: TriggerMoment) -> bool:
         return self.inner.is_ready(moment) or self.until.is_ready(moment)
 
-    def insists(self, moment: TriggerMoment) -> bool:
-        return self.inner.insists(moment) or self.until.insists(moment)
+    def fires_without_rows(self, moment: TriggerMoment) -> bool:
+        return self.inner.fires_without_rows(moment) or self.until.fires_without_rows(moment)
 
     def fire_at(self, moment: TriggerMoment) -> Machine | Ended:
         if self.until.is_ready(moment):
@@ -212,8 +212,8 @@ class _Stepping:
     def is_ready(self, moment: TriggerMoment) -> bool:
         return self.inner.is_ready(moment)
 
-    def insists(self, moment: TriggerMoment) -> bool:
-        return self.inner.insists(moment)
+    def fires_without_rows(self, moment: TriggerMoment) -> bool:
+        return self.inner.fires_without_rows(moment)
 
     def fire_at(self, moment: TriggerMoment) -> Machine | Ended:
         after = self.inner.fire_at(moment)
@@ -255,7 +255,7 @@ def _begin_once(trigger: Once) -> Machine:
         case AfterCount():
             return _Counting(trigger)
         case Every() | AfterDelay():
-            return _Clocked(trigger)
+            return _TimedMachine(trigger)
         case _:
             return _Seeing(trigger)
 
@@ -306,7 +306,7 @@ def dump_machine(machine: Machine | Ended) -> Plain:
     match machine:
         case Ended():
             plain: Plain = machine.name
-        case _Counting(rows=known) | _Clocked(due=known) | _Seeing(seen=known):
+        case _Counting(rows=known) | _TimedMachine(due=known) | _Seeing(seen=known):
             plain = known
         case _Stopping(inner=inner, until=until):
             plain = [dump_machine(inner), dump_machine(until)]
@@ -328,7 +328,7 @@ def _restore_machine(fresh: Machine, plain: Plain) -> Machine:
     match fresh:
         case _Counting():
             return replace(fresh, rows=plain)
-        case _Clocked():
+        case _TimedMachine():
             return replace(fresh, due=plain)
         case _Seeing():
             return replace(fresh, seen=plain)

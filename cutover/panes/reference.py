@@ -9,9 +9,9 @@ from functools import partial
 
 from cutover.definition.windows.window_fn import FOREVER, Interval
 from cutover.panes import tally
-from cutover.panes.board import Board
-from cutover.panes.course import Comes, Ends, course
+from cutover.panes.event_schedule import Comes, Ends, schedule_events
 from cutover.panes.held import Arrival, Rules, place
+from cutover.panes.held_windows import HeldWindows
 from cutover.panes.model import Dropped, DropReason, InputRow, Outcome, Setting, Waiting, is_too_late
 
 
@@ -21,8 +21,8 @@ def run(setting: Setting) -> Outcome:
     It ends when all rows are in, the watermark has made its last step, and no period or epoch is left that could end;
     rows that no pane has shown until then are reported as waiting.
     """
-    found = _Simulation(setting, Board(rules(setting)))
-    for happening in course(setting, lambda: found.board.due):
+    found = _Simulation(setting, HeldWindows(rules(setting)))
+    for happening in schedule_events(setting, lambda: found.board.due):
         match happening:
             case Comes(row=row):
                 found.take(row)
@@ -47,7 +47,7 @@ class _Simulation:
     """What is held, what has come out, what was not taken."""
 
     setting: Setting
-    board: Board
+    board: HeldWindows
     watermark: int = -FOREVER
     dropped: list[Dropped] = field(default_factory=list)
 

@@ -211,7 +211,7 @@ def _lines(sheet: _Sheet, scenario: Scenario) -> Iterator[Markup]:
         if diagonal:
             yield svg.path(diagonal, "watermark")
         return
-    course = _stairs(_moves(scenario), int(sheet.processing.high))
+    course = _list_step_corners(_moves(scenario), int(sheet.processing.high))
     inside = [(_clamp_moment(sheet.event, event), _clamp_moment(sheet.processing, at)) for event, at in course]
     if len(inside) > 1:
         yield svg.path(inside, "watermark")
@@ -229,7 +229,7 @@ def _moves(scenario: Scenario) -> Moments:
     return () if isinstance(watermark, Ideal) else tuple((step.watermark, step.processing_time) for step in watermark)
 
 
-def _stairs(moves: Moments, end: int) -> Moments:
+def _list_step_corners(moves: Moments, end: int) -> Moments:
     """Return the corners of a line that stays where it is until it moves."""
     found: list[tuple[int, int]] = []
     for event, at in moves:

@@ -207,7 +207,7 @@ def _await(title: str, look: Callable[[Tell], Found | None], *, within: float, h
     """
     refusals = 0
 
-    def patient(tell: Tell) -> Found | None:
+    def ask_again(tell: Tell) -> Found | None:
         nonlocal refusals
         try:
             found = look(tell)
@@ -219,4 +219,4 @@ def _await(title: str, look: Callable[[Tell], Found | None], *, within: float, h
         refusals = 0
         return found
 
-    return until(title, patient, within=within, hint=hint)
+    return until(title, ask_again, within=within, hint=hint)

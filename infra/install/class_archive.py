@@ -64,14 +64,14 @@ def make(target: Path) -> bool:
         settings = Settings(home=scratch, spark=SparkSettings(conf={JAVA_OPTIONS: options}))
         session = spark.session(settings, app="cutover-rehearsal")
         with contextlib.suppress(subprocess.TimeoutExpired):
-            _rehearse(session, scratch / "checkpoint")
+            _run_micro_batches(session, scratch / "checkpoint")
             _end(session)
         if fresh.is_file():
             fresh.replace(target)
         return target.is_file()
 
 
-def _rehearse(session: "SparkSession", checkpoint: Path) -> None:
+def _run_micro_batches(session: "SparkSession", checkpoint: Path) -> None:
     """Run micro-batches as the stream does."""
 
     def take(batch: "DataFrame", number: int) -> None:  # noqa: ARG001 -- Spark's signature

@@ -87,7 +87,7 @@ def portions(
     delta.relation(connection, "index_of_rows", batch_uri(settings, pipeline, "batch_index"))
     columns = {"n": range(len(stretches)), "first": [s.start for s in stretches], "ends": [s.end for s in stretches]}
     connection.register("stretches", pa.table({name: pa.array(of, pa.int64()) for name, of in columns.items()}))
-    rows = connection.execute(_WHERE, [[each.run_id for each in upto(settings, pipeline, run)]]).fetchall()
+    rows = connection.execute(_WHERE, [[each.run_id for each in list_runs_up_to(settings, pipeline, run)]]).fetchall()
     found: dict[int, list[OffsetSpan]] = {n: [] for n in range(len(stretches))}
     records = dict.fromkeys(found, 0)
     for n, partition, first, last, count in rows:
@@ -101,7 +101,7 @@ def portions(
     ]
 
 
-def upto(settings: Settings, pipeline: Pipeline, run: BatchRun) -> list[BatchRun]:
+def list_runs_up_to(settings: Settings, pipeline: Pipeline, run: BatchRun) -> list[BatchRun]:
     """Return the runs up to one, oldest first."""
     known = batch_runs.runs(settings, pipeline)
     return known[: [each.run_id for each in known].index(run.run_id) + 1]
@@ -129,7 +129,7 @@ def read(
     Raises:
         LogError: No broker answers, or an offset has left the log.
     """
-    spans = _merge_stretches([stretches[n] for n in portion.stretches])
+    spans = _merge_intervals([stretches[n] for n in portion.stretches])
     starts = [span.start for span in spans]
     for offsets in portion.reads:
         topics = {partition: source_of(pipeline, partition) for partition in offsets}
@@ -155,7 +155,7 @@ def event_time(value: bytes | None, topic: Topic) -> int | None:
     return given * UNITS[topic.time_format] if isinstance(given, int) and not isinstance(given, bool) else None
 
 
-def _merge_stretches(stretches: Sequence[Interval]) -> list[Interval]:
+def _merge_intervals(stretches: Sequence[Interval]) -> list[Interval]:
     found: list[Interval] = []
     for one in sorted(stretches):
         if found and one.start <= found[-1].end:

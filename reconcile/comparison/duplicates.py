@@ -51,7 +51,7 @@ _SWAPPED = f"""
 """
 
 
-def tells(pipeline: Pipeline) -> bool:
+def keeps_twins(pipeline: Pipeline) -> bool:
     """Return whether batch keeps a ledger of twins: a team's SQL decides for itself what it counts."""
     return pipeline.source.record_id is not None and isinstance(pipeline.batch, SameDefinition)
 
@@ -75,13 +75,13 @@ def make(connection: duckdb.DuckDBPyConnection, settings: Settings, pipeline: Pi
     late = f"SELECT window_start, {_PLACE} FROM stream_log WHERE _class = '{Class.LATE}'"
     connection.execute(f"CREATE TEMP TABLE late_rows AS {late}")
     connection.execute(f"CREATE TEMP TABLE left_out AS SELECT a.* FROM late_rows a SEMI JOIN batch_twins b ON {_SAME}")
-    swap(connection)
+    make_swapped(connection)
     place = f"SELECT *, {_PLACE} FROM stream_log"
     out = f"_class = '{Class.LATE}' AND EXISTS (SELECT 1 FROM left_out b WHERE {_SAME})"
     connection.execute(f"CREATE TEMP VIEW {TRUTH} AS SELECT * FROM ({place}) a WHERE NOT ({out})")
 
 
-def swap(connection: duckdb.DuckDBPyConnection) -> None:
+def make_swapped(connection: duckdb.DuckDBPyConnection) -> None:
     """Make `swapped` from `stream_twins`, `batch_twins`, `late_rows` and `left_out`."""
     connection.execute(_SWAPPED)
 

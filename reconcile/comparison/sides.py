@@ -80,7 +80,7 @@ def open_sides(
         delta.bind(connection, "batch_table", evidence.batch)
         same = isinstance(pipeline.batch, SameDefinition)
         merged = _list_merged_classes(pipeline, same=same)
-        if duplicates.tells(pipeline):
+        if duplicates.keeps_twins(pipeline):
             duplicates.make(connection, settings, pipeline, evidence.run)
         within, closed = _within(start, end), is_closed_sql(pipeline, evidence.watermark)
         judged = f"{within} AND {closed} AND NOT ({_is_uncovered_sql(pipeline, evidence)})"
@@ -92,7 +92,7 @@ def open_sides(
             layout=_layout(connection, pipeline, same=same),
             merged=merged,
             same_definition=same,
-            tells_twins=duplicates.tells(pipeline),
+            tells_twins=duplicates.keeps_twins(pipeline),
             open_windows=_count(connection, f"{within} AND NOT {closed}"),
             incomplete=_count_incomplete(connection, pipeline, evidence, f"{within} AND {closed}"),
             unjudged=_find_unjudged_ranges(connection, pipeline, evidence, judged),
@@ -150,7 +150,7 @@ def _fold_further(
         connection.execute(f"CREATE TEMP VIEW all_{number} AS SELECT * FROM {before}")
         return
     there = " AND ".join(f"m.{k} IS NOT DISTINCT FROM r.{k}" for k in keys)
-    log = duplicates.TRUTH if duplicates.tells(pipeline) else "stream_log"
+    log = duplicates.TRUTH if duplicates.keeps_twins(pipeline) else "stream_log"
     rows = f"(SELECT * FROM {log} r WHERE EXISTS (SELECT 1 FROM {moved} m WHERE {there}))"
     rest = f"SELECT * FROM {before} r WHERE NOT EXISTS (SELECT 1 FROM {moved} m WHERE {there})"
     again = finish_sql(pipeline, rows, keep=classes)

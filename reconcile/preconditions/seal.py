@@ -149,7 +149,7 @@ def _facts(  # noqa: PLR0913, PLR0917 -- all that both sides are read from
         batch_definition=batch_fingerprint(pipeline),
         records=records,
         transaction=epoch_log.transaction(version.app_id),
-        doubts=epoch_history.doubts(version, epoch_log.table, records, seen),
+        doubts=epoch_history.find_inconsistencies(version, epoch_log.table, records, seen),
         losses=losses.losses(settings, version),
         run=run,
         unaccounted=_find_unaccounted(batch, runs, run),
@@ -165,7 +165,7 @@ def _facts(  # noqa: PLR0913, PLR0917 -- all that both sides are read from
         batch=batch,
         books=books,
         losses=losses.up_to(settings, version),
-        delivered=delivery.find_misdelivered(facts.up_to_cut, tried),
+        delivered=delivery.find_delivery_faults(facts.up_to_cut, tried),
         unread=unread.windows(
             settings, pipeline, records[0].start if records else {}, [r for r in runs if r.topic_id == run.topic_id]
         ),

@@ -66,11 +66,11 @@ def texts(records: Sequence[EpochRecord], found: SettingsOfSides) -> Iterator[st
         yield f"Settings in force: expected every epoch and run to record them, got none of {', '.join(unsaid)}."
         return
     apart = drifts(streaming)
-    yield from _format_drifts([drift.text for drift in apart], _mends_stream(found.pipeline, streaming))
+    yield from _format_drifts([drift.text for drift in apart], _make_stream_hint(found.pipeline, streaming))
     known = {drift.item for drift in apart}
     here = Ran(who="this comparison", in_force=found.here)
     others = [drift for drift in drifts([batch, *streaming, here]) if drift.item not in known]
-    yield from _format_drifts([drift.text for drift in others], _mends_side(found.pipeline))
+    yield from _format_drifts([drift.text for drift in others], _make_side_hint(found.pipeline))
 
 
 _UNKNOWN = InForce({})
@@ -79,7 +79,7 @@ _UNKNOWN = InForce({})
 def of_session(pipeline: Pipeline, by_batch: InForce | None, found: InForce) -> Iterator[str]:
     """Return where a session that folds windows anew differs from the one that batch judged by."""
     sides = [Ran(who="batch", in_force=by_batch or _UNKNOWN), Ran(who="this comparison's session", in_force=found)]
-    yield from _format_drifts([drift.text for drift in drifts(sides)], _mends_side(pipeline.name))
+    yield from _format_drifts([drift.text for drift in drifts(sides)], _make_side_hint(pipeline.name))
 
 
 def _epochs(group: Sequence[EpochRecord]) -> str:
@@ -94,7 +94,7 @@ def _format_drifts(found: Sequence[str], hint: str) -> Iterator[str]:
         yield f"Settings in force: {len(found) - _SHOWN} more items differ."
 
 
-def _mends_stream(pipeline: str, streaming: Sequence[Ran]) -> str:
+def _make_stream_hint(pipeline: str, streaming: Sequence[Ran]) -> str:
     last = streaming[0].who.split()[-1]
     return (
         f"one version of the stream holds epochs of both. `cutover replay {pipeline} --into <next version>` builds one "
@@ -102,7 +102,7 @@ def _mends_stream(pipeline: str, streaming: Sequence[Ran]) -> str:
     )
 
 
-def _mends_side(pipeline: str) -> str:
+def _make_side_hint(pipeline: str) -> str:
     return (
         f"run all three under one installation. `cutover batch {pipeline}` computes anew what the log still holds once "
         f"its settings have changed; `cutover replay {pipeline} --into <next version>` does so for the stream."

@@ -15,7 +15,7 @@ _PLACES = 400
 UNITS = ((86_400, "days"), (3600, "hours"), (60, "minutes"), (1, "seconds"))
 
 
-def thin_epochs(series: Sequence[EpochPoint], places: int = _PLACES) -> list[EpochPoint]:
+def downsample_epochs(series: Sequence[EpochPoint], places: int = _PLACES) -> list[EpochPoint]:
     """Return at most about `places` epochs: of each group the one that lagged most, so that no peak is lost."""
     size = -(-len(series) // places)
     groups = [series[i : i + size] for i in range(0, len(series), size)]
@@ -25,7 +25,7 @@ def thin_epochs(series: Sequence[EpochPoint], places: int = _PLACES) -> list[Epo
 def draw(series: Sequence[EpochPoint], width: int) -> Markup:
     """Return watermark and newest event, the lag between them, and records an epoch as SVG."""
     narrow = width <= NARROW
-    shown = thin_epochs(series, 150 if narrow else _PLACES)
+    shown = downsample_epochs(series, 150 if narrow else _PLACES)
     box = Box(left=64, top=30, width=width - 76, height=150 if narrow else 170)
     lag = Box(left=box.left, top=box.bottom + 44, width=box.width, height=70)
     read = Box(left=box.left, top=lag.bottom + 44, width=box.width, height=50)

@@ -12,7 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from cutover.output.cells import visible
-from cutover.reconcile.report import charts, deeper, runbooks, verdicts
+from cutover.reconcile.report import charts, drill_down, runbooks, verdicts
 from cutover.reconcile.result import text
 from cutover.reconcile.result.outcome import Reconciliation, SideNames
 
@@ -68,7 +68,7 @@ def _view(original: Reconciliation) -> dict[str, Any]:
         "worst": _worst(result),
         "runbook": name,
         "runbook_html": runbooks.html(name) if name else None,
-        "commands": deeper.commands(result),
+        "commands": drill_down.commands(result),
     }
 
 

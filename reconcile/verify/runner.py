@@ -111,7 +111,7 @@ def _waive_checks(source: Source, facts: VerifyFacts) -> Mapping[str, Checked]:
     modes = sorted({record.delivery for record in facts.records} - {delivery.EXACTLY_ONCE})
     if not modes:
         return {}
-    found = delivery.find_misdelivered(facts.records, delivery.attempts(source.log, facts.records))
+    found = delivery.find_delivery_faults(facts.records, delivery.attempts(source.log, facts.records))
     why = f"Delivery is {' and '.join(modes)}: epochs may come twice or never."
     return {
         name: Checked(

@@ -30,7 +30,7 @@ from cutover.reconcile.watch.growth import growth
 from cutover.reconcile.watch.lag import LagSample
 from cutover.reconcile.watch.observe import Observer, recent
 from cutover.reconcile.watch.retention import replay_time, retention, shortest
-from cutover.reconcile.watch.unfit import unfit
+from cutover.reconcile.watch.unfit import find_unfit_records
 from cutover.settings import Settings
 
 Value = TypeVar("Value")
@@ -96,7 +96,7 @@ class Gathering:
         seen = high_water.all_of(self.settings, self.pipeline, version)  # before the table: it only goes on
         epochs = EpochLog(version.uri)
         found = recent(epochs)
-        doubts = epoch_history.doubts(version, epochs.table, found[-1:], seen)
+        doubts = epoch_history.find_inconsistencies(version, epochs.table, found[-1:], seen)
         self._troubles += [Trouble(runbook="EpochHistoryBroken", text=visible(text)) for text in doubts]
         return found
 
@@ -132,7 +132,7 @@ class Gathering:
             "expected": {**newest.end, **self._try_look(lambda: self._skips(newest), {})},
             "retention": None if is_by_size else shortest(map(retention, configs)),
             "replay": replay_time(facts.records, lag.count_unread(sample)),
-            "unfit": self._try_look(lambda: self._misfits(observer, list(facts.recent())), self._unfit),
+            "unfit": self._try_look(lambda: self._list_unfit_records(observer, list(facts.recent())), self._unfit),
         }
 
     def _find_changes(self, observer: Observer, newest: EpochRecord) -> tuple[str, ...]:
@@ -154,12 +154,12 @@ class Gathering:
         found = () if version is None else losses.losses(self.settings, version)
         return losses.skips(found, newest.epoch + 1, newest.topic_id)
 
-    def _misfits(self, observer: Observer, found: Sequence[EpochRecord]) -> tuple[Unfit, ...]:
+    def _list_unfit_records(self, observer: Observer, found: Sequence[EpochRecord]) -> tuple[Unfit, ...]:
         """Return the first records that do not fit; looked for only where the epochs in question are others."""
         strange = tuple(r.epoch for r in found if r.unknown or r.counts.get("malformed"))
         if strange[:1] != self._looked_through[:1] or not strange:
             epochs = self._epochs()
-            looked = () if epochs is None else unfit(self.pipeline, epochs, observer.log, found)
+            looked = () if epochs is None else find_unfit_records(self.pipeline, epochs, observer.log, found)
             self._looked_through, self._unfit = strange, tuple(looked)
         return self._unfit
 

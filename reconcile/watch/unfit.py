@@ -29,7 +29,9 @@ _FIRST = """
 """
 
 
-def unfit(pipeline: Pipeline, epochs: EpochLog, log: LogClient, recent: Sequence[EpochRecord]) -> Iterator[Unfit]:
+def find_unfit_records(
+    pipeline: Pipeline, epochs: EpochLog, log: LogClient, recent: Sequence[EpochRecord]
+) -> Iterator[Unfit]:
     """Yield the first record of each kind among some epochs, oldest first.
 
     Raises:
@@ -43,7 +45,7 @@ def unfit(pipeline: Pipeline, epochs: EpochLog, log: LogClient, recent: Sequence
         yield from _find_unknown(pipeline, log, surprised)
 
 
-def misfit(value: bytes | None, topic: Topic) -> str | None:
+def describe_mismatch(value: bytes | None, topic: Topic) -> str | None:
     """Return which field of a record does not fit, and how; None if that cannot be told by one field."""
     for name in _list_unknown_fields(value, topic):
         return f"field `{visible(name)[:LONGEST]}` is not in the schema"
@@ -79,7 +81,7 @@ def _find_malformed(pipeline: Pipeline, epochs: EpochLog, log: LogClient, since:
         return
     _, partition, offset, reason = row
     found = next(iter(log.read(topic_partitions.log_of(pipeline), {partition: [offset]})), None)
-    what = None if found is None else misfit(found.value, topic_partitions.source_of(pipeline, partition))
+    what = None if found is None else describe_mismatch(found.value, topic_partitions.source_of(pipeline, partition))
     yield Unfit(what=what or f"a field does not fit ({reason})", partition=partition, offset=offset)
 
 
@@ -87,7 +89,9 @@ def _find_unknown(pipeline: Pipeline, log: LogClient, record: EpochRecord) -> It
     ranges = {p: (record.start.get(p, 0), end) for p, end in record.end.items()}
     found = _first_unknown(log.read_ranges(record.topic, ranges), pipeline)
     if found is not None:
-        what = misfit(found.value, topic_partitions.source_of(pipeline, found.partition)) or "an unknown field"
+        what = (
+            describe_mismatch(found.value, topic_partitions.source_of(pipeline, found.partition)) or "an unknown field"
+        )
         yield Unfit(what=what, partition=found.partition, offset=found.offset)
 
 

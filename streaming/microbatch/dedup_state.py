@@ -59,7 +59,7 @@ class DedupState:
         with delta.naming(table):
             self._connection.execute(f"INSERT INTO recent SELECT id, epoch_us(event_time) FROM ({query})")
         self._connection.execute("DROP VIEW log")
-        self._deal_out()
+        self._flush()
 
     def look_up(self, candidates: pa.Table) -> LookupResult:
         """Find twins among records and those that are remembered; of several of one epoch the lowest position is first.
@@ -96,7 +96,7 @@ class DedupState:
             self._connection.unregister("given")
             self._waiting += new.num_rows
         if self._waiting > RECENT:
-            self._deal_out()
+            self._flush()
         remembered = oldest_remembered(self._pipeline, watermark)
         if remembered is not None:
             self._forget(remembered)
@@ -123,7 +123,7 @@ class DedupState:
         names = [*(self._name(start) for start in sorted(touched)), "recent"]
         return " UNION ALL ".join(f"SELECT id, event_time FROM {name}" for name in names)
 
-    def _deal_out(self) -> None:
+    def _flush(self) -> None:
         """Put what waits into the tables of its stretches."""
         floor = f"(event_time - (event_time % {self._width} + {self._width}) % {self._width})"
         found = self._connection.execute(f"SELECT DISTINCT {floor} FROM recent").fetchall()

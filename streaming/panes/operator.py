@@ -12,8 +12,8 @@ import pyarrow as pa
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.triggers import Trigger
 from cutover.definition.windows.window_fn import FOREVER, Interval
-from cutover.panes.board import Board
 from cutover.panes.held import Arrival, Contents, Held, Rules
+from cutover.panes.held_windows import HeldWindows
 from cutover.panes.model import Key, Pane
 from cutover.streaming.panes import values
 
@@ -53,7 +53,7 @@ class PaneOperator:
     def __init__(self, pipeline: Pipeline, trigger: Trigger, *, forgets: bool = True) -> None:
         self._pipeline, self._forgets = pipeline, forgets
         nothing = (values.of_nothing(pipeline),)
-        self._board = Board(
+        self._board = HeldWindows(
             Rules(
                 trigger=trigger,
                 accumulation=pipeline.accumulation,

@@ -152,7 +152,7 @@ def _newest(settings: Settings, pipeline: Pipeline, version: Version) -> tuple[E
     except LakeError as error:
         if error.runbook not in _BROKEN:
             raise
-        return _rescue_record(version), error
+        return _find_newest_record(version), error
     return record, None
 
 
@@ -166,7 +166,7 @@ def _read_whole(settings: Settings, table: DeltaTable) -> None:
         raise LakeError(msg, runbook="TableUnreadable") from error
 
 
-def _rescue_record(version: Version) -> EpochRecord | None:
+def _find_newest_record(version: Version) -> EpochRecord | None:
     """Return the newest record that a broken table still shows: it names the log that was read."""
     try:
         return EpochLog(version.uri).newest()
@@ -245,7 +245,7 @@ def _judge_case(case: _Case) -> tuple[Kind, tuple[LossExtent, ...]]:
     pipeline, log = case.pipeline, case.log
     expected = start_offsets.find_expected_log(case.record, case.accepted)
     if expected not in {None, log.topic_id}:
-        _refuse_half(pipeline)
+        _refuse_one_changed_topic(pipeline)
         unread = offset_gaps.next_offsets(case.record, case.accepted, str(expected)) or dict.fromkeys(log.earliest, 0)
         newest = None if case.record is None else max(case.record.max_event.values(), default=None)
         return "anew", loss_extent.with_log(pipeline, str(expected), unread, newest, log)
@@ -261,7 +261,7 @@ def _judge_case(case: _Case) -> tuple[Kind, tuple[LossExtent, ...]]:
     return "gap", loss_extent.behind(pipeline, case.record, gone, log)
 
 
-def _refuse_half(pipeline: Pipeline) -> None:
+def _refuse_one_changed_topic(pipeline: Pipeline) -> None:
     """Refuse to go on with two topics of which one is another now: what the other one holds is not lost.
 
     Raises:

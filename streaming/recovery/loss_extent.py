@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.control.losses import Starts
 from cutover.lake.epochs.epoch_log import EpochRecord
-from cutover.lake.epochs.offset_gaps import Hole
+from cutover.lake.epochs.offset_gaps import OffsetGap
 from cutover.lake.integrity.same_log import RewrittenPartition
 from cutover.records.closing import find_closed_end
 from cutover.records.parsing import limits
@@ -53,7 +53,7 @@ class RewrittenLog:
 
 
 def behind(
-    pipeline: Pipeline, record: EpochRecord | None, holes: Sequence[Hole], log: LogState
+    pipeline: Pipeline, record: EpochRecord | None, holes: Sequence[OffsetGap], log: LogState
 ) -> tuple[LossExtent, ...]:
     """Return what is lost where the same log goes on further ahead: windows not final at the newest epoch are touched.
 
@@ -77,7 +77,7 @@ def behind(
 
 
 def without_table(
-    pipeline: Pipeline, holes: Sequence[Hole], log: LogState, written: RewrittenLog
+    pipeline: Pipeline, holes: Sequence[OffsetGap], log: LogState, written: RewrittenLog
 ) -> tuple[LossExtent, ...]:
     """Return what a new version over the same log cannot read: what went before the first record left.
 

@@ -16,7 +16,7 @@ from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.log import options
 from cutover.log.kafka import LogClient
 from cutover.output import terminal
-from cutover.panes.course import arriving
+from cutover.panes.event_schedule import arriving
 from cutover.panes.model import Outcome, Setting
 from cutover.probe import silent
 from cutover.settings import Settings, load_settings
@@ -88,7 +88,7 @@ def _topic(client: LogClient, topic: str) -> Iterator[None]:
 @contextmanager
 def _home(settings: Settings, client: LogClient) -> Iterator[Settings]:
     """Yield settings with a home of their own, which is gone afterwards."""
-    terminal.divert(settings.home)  # before a session does it, into a folder that goes
+    terminal.redirect_output(settings.home)  # before a session does it, into a folder that goes
     home = settings.home.resolve() / "tmp" / f"simulate-{uuid.uuid4().hex}"
     kafka = settings.kafka.model_copy(update={"bootstrap_servers": client.bootstrap})
     stream = settings.stream.model_copy(update={"trigger_seconds": 0.1})

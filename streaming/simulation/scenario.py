@@ -12,7 +12,7 @@ from cutover.definition.windows.window_fn import Interval
 from cutover.engine import queries
 from cutover.errors import DefinitionError, LakeError
 from cutover.lake.epochs.epoch_log import EpochLog
-from cutover.panes.course import arriving
+from cutover.panes.event_schedule import arriving
 from cutover.panes.model import Dropped, DropReason, InputRow, Key, Outcome, Pane, Setting, Waiting, in_order
 from cutover.records.classes import Class
 from cutover.records.reference.measures import finish

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from cutover.definition.model.lateness import Lateness
 from cutover.definition.windows.window_fn import FOREVER
 from cutover.errors import LakeError
-from cutover.panes.course import Comes, Ends, course
+from cutover.panes.event_schedule import Comes, Ends, schedule_events
 from cutover.panes.model import InputRow, Setting
 from cutover.records.watermark import Observation, WatermarkState
 from cutover.streaming.microbatch.engine import MicrobatchEngine
@@ -60,7 +60,7 @@ class ScriptedStream(MicrobatchEngine):
     ) -> None:
         super().__init__(context, committer, beginning)
         self._script = script
-        self._course: Iterator[Comes | Ends] = course(setting, self._due)
+        self._course: Iterator[Comes | Ends] = schedule_events(setting, self._due)
         self._coming: InputRow | None = None  # its turn has come, and no epoch holds it yet
         self.limit = {0: len(setting.rows)}
 

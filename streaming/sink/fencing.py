@@ -78,7 +78,7 @@ def check(table: DeltaTable, version: Version, seen: Sequence[Witness] = ()) -> 
         LakeError: Something other than a driver changed the table.
     """
     record = newest(table)
-    found = epoch_history.doubts(version, table, [] if record is None else [record], seen)
+    found = epoch_history.find_inconsistencies(version, table, [] if record is None else [record], seen)
     if found:
         hint = "\nHint: somebody restored or changed the table by hand; nothing is written until it is mended, or "
         hint += f"`cutover accept-loss {version.pipeline}` leaves it as it is and reads the log into a new version."

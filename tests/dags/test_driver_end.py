@@ -38,14 +38,14 @@ def test_killed_driver_died_after_its_last_epoch() -> None:
 def test_driver_that_was_stopped_outside_airflow_is_started_again_without_counting_up() -> None:
     end = judged(beat("STOPPED", exit_code=0), failures=7)
 
-    assert (end.outcome, end.failures, end.hopeless) == ("gone", 1, False)
+    assert (end.outcome, end.failures, end.needs_person) == ("gone", 1, False)
 
 
 @pytest.mark.parametrize("runbook", ["LogDataLost", "TopicIdentityChanged", "StreamFenced", None])
 def test_driver_that_refused_is_left_to_a_person(runbook: str | None) -> None:
     end = judged(beat("FAILED", exit_code=2, error="Topic t: expected offset 7.", runbook=runbook))
 
-    assert (end.outcome, end.hopeless) == ("refused", True)
+    assert (end.outcome, end.needs_person) == ("refused", True)
     assert end.message == f"driver {GONE['pid']} ended with exit code 2: Topic t: expected offset 7."
 
 
@@ -53,12 +53,12 @@ def test_driver_that_refused_is_left_to_a_person(runbook: str | None) -> None:
 def test_refusal_that_mends_itself_is_tried_again(runbook: str) -> None:
     end = judged(beat("FAILED", exit_code=2, runbook=runbook))
 
-    assert (end.outcome, end.hopeless) == ("gone", False)
+    assert (end.outcome, end.needs_person) == ("gone", False)
 
 
 @pytest.mark.parametrize(("runbook", "expected"), [("KafkaUnreachable", False), ("StreamNotRunning", True)])
 def test_eighth_failure_in_a_row_is_hopeless_unless_the_broker_is_away(runbook: str, *, expected: bool) -> None:
-    assert judged(beat("FAILED", exit_code=2, runbook=runbook), failures=7).hopeless is expected
+    assert judged(beat("FAILED", exit_code=2, runbook=runbook), failures=7).needs_person is expected
 
 
 def test_crash_is_tried_again_with_its_exit_code_in_the_message() -> None:

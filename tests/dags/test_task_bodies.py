@@ -10,7 +10,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from batch_task import announced, batch_arguments, refuse_empty
 from reconcile_task import address, label, requests
 from run_range import RunRange
-from task_errors import failing_plainly
+from task_errors import fail_without_retries
 
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.loading import catalogue
@@ -114,7 +114,10 @@ def test_report_has_a_web_address_where_one_is_set(tmp_path: Path) -> None:
 
 
 def test_failure_keeps_its_sentence_and_runbook() -> None:
-    with pytest.raises(AirflowFailException, match=r"gone\nRunbook: docs/runbooks/LogDataLost\.md"), failing_plainly():
+    with (
+        pytest.raises(AirflowFailException, match=r"gone\nRunbook: docs/runbooks/LogDataLost\.md"),
+        fail_without_retries(),
+    ):
         raise LogError("gone", runbook="LogDataLost")  # noqa: EM101 -- the message is the test
 
 

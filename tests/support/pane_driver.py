@@ -12,7 +12,7 @@ from cutover.definition.windows.window_fn import FOREVER
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import epoch_log_schema, partial_schema
-from cutover.panes.course import Comes, Ends, course
+from cutover.panes.event_schedule import Comes, Ends, schedule_events
 from cutover.panes.model import InputRow, Outcome, Setting, is_too_late
 from cutover.streaming.panes import rows as pane_rows
 from cutover.streaming.panes import values
@@ -43,7 +43,7 @@ class PaneDriver:
 
     def run(self, starts: Collection[int]) -> Outcome:
         """Let everything happen; the driver is started anew before each of the epochs `starts`."""
-        for happening in course(self.setting, lambda: self.panes.due):
+        for happening in schedule_events(self.setting, lambda: self.panes.due):
             if self.epoch in starts:
                 self.panes = self.started()
             match happening:

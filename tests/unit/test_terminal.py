@@ -16,7 +16,7 @@ from cutover.output import terminal
 
 terminal.own("stream")
 print("meant, before")
-terminal.divert(Path(sys.argv[1]))
+terminal.redirect_output(Path(sys.argv[1]))
 os.write(1, b"an engine on 1\\n")
 os.write(2, b"an engine on 2\\n")
 subprocess.run(["sh", "-c", "echo a child; echo a child that warns >&2"], check=True)
@@ -30,7 +30,7 @@ class Leaked:
         raise ValueError("unraisable")
 
 Leaked()
-terminal.divert(Path(sys.argv[1]))
+terminal.redirect_output(Path(sys.argv[1]))
 print("meant, behind")
 print(terminal.engine_log(), file=sys.stderr)
 atexit.register(os.write, 2, b"nanobind: leaked\\n")
@@ -78,7 +78,7 @@ from cutover.output import terminal
 
 terminal.LARGEST = 2000
 terminal.own("driver-clicks")
-terminal.divert(Path(sys.argv[1]))
+terminal.redirect_output(Path(sys.argv[1]))
 for number in range(500):
     logging.getLogger("py4j").warning("line %d", number)
     if number % 10 == 0:

@@ -42,7 +42,7 @@ def check(field: str, measure: Measure, kind: str | None) -> None:
     if isinstance(measure, Sum | Avg):
         _check_summable(field, str(measure.expression), kind or "bigint")
     elif isinstance(measure, Variance):
-        _check_squarable(field, measure.expression, kind or "bigint")
+        _check_square_fits(field, measure.expression, kind or "bigint")
     elif isinstance(measure, TopK):
         _check_equality(field, measure.expression, kind)
         _check_whole(f"{field}: k", measure.k, 1, 1_000)
@@ -63,7 +63,7 @@ def _check_summable(field: str, expression: str, kind: str) -> None:
         refuse(field, f"a decimal of at most {SUMMABLE_DIGITS} digits", kind, "a sum could overflow; CAST it")
 
 
-def _check_squarable(field: str, expression: str, kind: str) -> None:
+def _check_square_fits(field: str, expression: str, kind: str) -> None:
     digits = decimal_parts(kind)
     if kind in {"int", "double"} or (digits is not None and digits[0] <= SQUARABLE_DIGITS):
         return

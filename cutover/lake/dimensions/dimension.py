@@ -171,7 +171,7 @@ def _check_rows(place: str, lookup: Lookup, table: DeltaTable) -> int:
     """Return the number of rows, of a table that has each key once and only values that a record could hold too."""
     keys = [identifier(theirs) for theirs in lookup.on.values()]
     whole = " AND ".join(f"{key} IS NOT NULL" for key in keys)  # a null matches nothing, so nulls may stand twice
-    odd = {name: _is_odd_sql(name, canonical_type(kind)) for name, kind in lookup.columns.items()}
+    odd = {name: _is_beyond_limits_sql(name, canonical_type(kind)) for name, kind in lookup.columns.items()}
     counts = [f"count(*) FILTER ({condition})" for condition in odd.values()]
     twice = f"SELECT count(*) FROM (SELECT 1 FROM {VIEW} WHERE {whole} GROUP BY {', '.join(keys)} HAVING count(*) > 1)"  # noqa: S608 -- quoted
     query = f"SELECT {', '.join(['count(*)', f'({twice})', *counts])} FROM {VIEW}"  # noqa: S608 -- quoted
@@ -195,7 +195,7 @@ def _check_rows(place: str, lookup: Lookup, table: DeltaTable) -> int:
     return int(size)
 
 
-def _is_odd_sql(name: str, kind: str) -> str:
+def _is_beyond_limits_sql(name: str, kind: str) -> str:
     """Return the condition that a value is beyond `cutover.records.parsing.limits`."""
     column = identifier(name)
     if kind == "double":

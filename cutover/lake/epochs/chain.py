@@ -38,15 +38,15 @@ def joints(stream: str, records: Sequence[EpochRecord], losses: Sequence[Loss]) 
     A recorded loss is the only excuse: of its first epoch, its partition, and up to the offset that it names.
     """
     for record in records[:1]:
-        yield from _find_torn_offsets(stream, record, dict(record.start))  # the first one starts where the log began
+        yield from _find_offset_breaks(stream, record, dict(record.start))  # the first one starts where the log began
     for before, after in pairwise(records):
         new = dict.fromkeys(set(after.start) - set(before.end), 0)
-        yield from _find_torn_offsets(
+        yield from _find_offset_breaks(
             stream, after, new | dict(before.end) | skips(losses, after.epoch, after.topic_id)
         )
 
 
-def _find_torn_offsets(stream: str, record: EpochRecord, expected: Mapping[int, int]) -> Iterator[str]:
+def _find_offset_breaks(stream: str, record: EpochRecord, expected: Mapping[int, int]) -> Iterator[str]:
     for p, offset in sorted(expected.items()):
         start, end = record.start.get(p), record.end.get(p)
         if start != offset or end is None or end < start:

@@ -84,7 +84,7 @@ def attempts(epoch_log: EpochLog, records: Iterable[EpochRecord]) -> tuple[Attem
     return tuple(Attempt.from_json(row[0]) for row in rows)
 
 
-def find_misdelivered(records: Sequence[EpochRecord], tried: Iterable[Attempt]) -> Delivered:
+def find_delivery_faults(records: Sequence[EpochRecord], tried: Iterable[Attempt]) -> Delivered:
     """Return what came twice or never of the epochs that are recorded.
 
     Args:

@@ -22,7 +22,7 @@ def next_offsets(record: EpochRecord | None, accepted: Sequence[Loss], topic_id:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hole:
+class OffsetGap:
     """A partition that does not hold the offset which comes next."""
 
     partition: int
@@ -47,16 +47,16 @@ class Hole:
 
 def find_missing(
     wanted: Mapping[int, int], *, earliest: Mapping[int, int], latest: Mapping[int, int]
-) -> tuple[Hole, ...]:
+) -> tuple[OffsetGap, ...]:
     """Return the partitions that do not hold the wanted offsets, by number."""
     holes = (
-        Hole(partition=p, expected=offset, first=earliest.get(p), end=latest.get(p))
+        OffsetGap(partition=p, expected=offset, first=earliest.get(p), end=latest.get(p))
         for p, offset in sorted(wanted.items())
     )
     return tuple(hole for hole in holes if hole.is_short or hole.first is None or hole.expected < hole.first)
 
 
-def format_gaps(log: str, holes: Sequence[Hole]) -> str:
+def format_gaps(log: str, holes: Sequence[OffsetGap]) -> str:
     """Return in words which partitions of a log lack what, by topic."""
     by_topic: dict[str, list[str]] = {}
     for hole in holes:

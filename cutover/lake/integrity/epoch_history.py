@@ -14,7 +14,7 @@ from cutover.lake.tables import delta, delta_log
 _RECORDS = "_kind=epoch/"  # where a commit's record lies
 
 
-def doubts(
+def find_inconsistencies(
     version: Version, table: DeltaTable, records: Sequence[EpochRecord], seen: Sequence[Witness] = ()
 ) -> tuple[str, ...]:
     """Return a sentence for everything that contradicts what a handle shows.

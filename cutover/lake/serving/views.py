@@ -64,7 +64,7 @@ def connect(settings: Settings, pipeline: Pipeline, *, epoch: int | None = None)
     known = _Known(
         watermark=watermark,
         lost=losses.find_touched_windows(losses.up_to(settings, version)),
-        delivered=delivery.find_misdelivered(records, delivery.attempts(epoch_log, records)),
+        delivered=delivery.find_delivery_faults(records, delivery.attempts(epoch_log, records)),
         runs=runs,
     )
     says = _states(pipeline, known)

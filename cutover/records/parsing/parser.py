@@ -182,13 +182,18 @@ def _count_unknown_sql(found: tuple[FieldSql, ...]) -> str:
     known = ", ".join(f"'{field.name}'" for field in found)
     given = " + ".join(f"IF({field.absent}, 0, 1)" for field in found)
     times = [field for field in found if field.has_colons]
-    colons = " - ".join([_colons("__text"), *(f"coalesce({_colons(f'CAST(`{f.name}` AS string)')}, 0)" for f in times)])
+    colons = " - ".join(
+        [
+            _count_colons_sql("__text"),
+            *(f"coalesce({_count_colons_sql(f'CAST(`{f.name}` AS string)')}, 0)" for f in times),
+        ]
+    )
     plain = "instr(__text, chr(92)) = 0 AND " if times else ""
     listed = f"size(array_except(json_object_keys(__text), array({known})))"
     return f"IF(__bad IS NOT NULL OR ({plain}{colons} = {given}), 0, {listed}) AS __unknown"
 
 
-def _colons(text: str) -> str:
+def _count_colons_sql(text: str) -> str:
     return f"(size(split({text}, ':')) - 1)"
 
 

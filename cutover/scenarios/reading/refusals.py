@@ -107,8 +107,8 @@ def _place(root: type[BaseModel], where: Sequence[int | str]) -> _Place:
         path = f"{path}.{name}" if path else name
         kind = field.rebuild_annotation()
         expected = field.description or _describe_expected(kind, "a value")
-        if _is_model(_bare(kind)):
-            kind = _bare(kind)
+        if _is_model(_unwrap_optional(kind)):
+            kind = _unwrap_optional(kind)
     model = kind if _is_model(kind) and where and isinstance(where[-1], int) else model
     return _Place(path, expected, model)
 
@@ -131,14 +131,14 @@ def _options(kind: Any) -> list[Any]:
     return [kind]
 
 
-def _bare(kind: Any) -> Any:
+def _unwrap_optional(kind: Any) -> Any:
     options = _options(kind)
     return options[0] if len(options) == 1 else kind
 
 
 def _item(kind: Any) -> Any:
     lists = [one for one in _options(kind) if get_origin(one) is list]
-    return _bare(get_args(lists[0])[0]) if lists else kind
+    return _unwrap_optional(get_args(lists[0])[0]) if lists else kind
 
 
 def _choice(kind: Any, part: str) -> Any:
@@ -157,7 +157,7 @@ def _describe_expected(kind: Any, otherwise: str) -> str:
         said = next((one.description for one in metadata if isinstance(one, FieldInfo) and one.description), None)
         if said is not None:
             return said
-    bare = _bare(kind)
+    bare = _unwrap_optional(kind)
     for known, text in _KNOWN.items():
         if bare == known:
             return text

@@ -33,7 +33,7 @@ class EpochCommit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Doubt:
+class LedgerFault:
     """What is wrong with a row of the ledger."""
 
     why: str
@@ -49,7 +49,7 @@ class RowTotals:
 
     pairs: Mapping[tuple[int, str], int]  # epoch, class -> (record, window) pairs; folded rows under their last epoch
     listed: Mapping[tuple[int, str], int]  # epoch, class -> positions in the ledger
-    doubts: tuple[Doubt, ...] = ()
+    doubts: tuple[LedgerFault, ...] = ()
 
     @property
     def accepted(self) -> dict[int, int]:

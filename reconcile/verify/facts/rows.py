@@ -9,7 +9,15 @@ from cutover.lake.integrity import table_weights
 from cutover.lake.integrity.foreign_commits import Kind
 from cutover.lake.tables import delta
 from cutover.reconcile.verify.facts import results
-from cutover.reconcile.verify.facts.facts import Cell, CountedRow, Doubt, EpochCommit, Reopened, RowTotals, VerifyFacts
+from cutover.reconcile.verify.facts.facts import (
+    Cell,
+    CountedRow,
+    EpochCommit,
+    LedgerFault,
+    Reopened,
+    RowTotals,
+    VerifyFacts,
+)
 from cutover.reconcile.verify.facts.segments import segments
 from cutover.reconcile.verify.facts.source import ROWS, Source
 from cutover.records.classes import Class
@@ -44,8 +52,8 @@ def books(source: Source, facts: VerifyFacts) -> RowTotals:
     )
 
 
-def _doubt(why: str, rows: int, epoch: int | None, partition: int | None, offset: int | None) -> Doubt:
-    return Doubt(why=why, rows=rows, epoch=epoch, partition=partition, offset=offset)
+def _doubt(why: str, rows: int, epoch: int | None, partition: int | None, offset: int | None) -> LedgerFault:
+    return LedgerFault(why=why, rows=rows, epoch=epoch, partition=partition, offset=offset)
 
 
 def commits(source: Source, facts: VerifyFacts) -> tuple[EpochCommit, ...]:

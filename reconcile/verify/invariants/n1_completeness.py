@@ -31,9 +31,9 @@ def check(facts: VerifyFacts) -> Iterator[Violation]:
         yield from cap_violations("N1", [*_check_records(facts, facts.log)])
     if isinstance(facts.books, RowTotals):
         yield from cap_violations("N1", [*_check_ledger(facts, facts.books)])
-        yield from cap_violations("N1", [*_check_strangers(facts, facts.books)])
+        yield from cap_violations("N1", [*_check_unrecorded_epochs(facts, facts.books)])
         yield from cap_violations("N1", [*_check_accepted_rows(facts, facts.books)])
-        yield from cap_violations("N1", [*_check_doubts(facts.books)])
+        yield from cap_violations("N1", [*_check_ledger_faults(facts.books)])
     if facts.oracle is not None:
         yield from cap_violations("N1", [*oracle_completeness.check(facts, facts.oracle)])
 
@@ -85,7 +85,7 @@ def _check_ledger(facts: VerifyFacts, books: RowTotals) -> Iterator[str]:
                 yield f"{text}, got {books.listed.get(at, 0):,} positions in the ledger."
 
 
-def _check_strangers(facts: VerifyFacts, books: RowTotals) -> Iterator[str]:
+def _check_unrecorded_epochs(facts: VerifyFacts, books: RowTotals) -> Iterator[str]:
     known = {record.epoch for record in facts.records}
     for epoch, name in sorted(books.pairs):
         if epoch not in known:
@@ -108,7 +108,7 @@ def _check_accepted_rows(facts: VerifyFacts, books: RowTotals) -> Iterator[str]:
         rest += off
 
 
-def _check_doubts(books: RowTotals) -> Iterator[str]:
+def _check_ledger_faults(books: RowTotals) -> Iterator[str]:
     for doubt in books.doubts:
         at = f"epoch {doubt.epoch}, partition {doubt.partition}, offset {doubt.offset}"
         more = f" ({doubt.rows:,} rows)" if doubt.rows > 1 else ""

@@ -28,7 +28,7 @@ def check(facts: VerifyFacts) -> Iterator[Violation]:
     if not isinstance(facts.commits, Unknown):
         yield from cap_violations("N2", [*order(facts.stream, facts.commits)])
         yield from cap_violations("N2", [*find_rewritten(facts.stream, facts.commits, facts.records)])
-        yield from cap_violations("N2", [*strangers(facts.stream, facts.commits)])
+        yield from cap_violations("N2", [*find_foreign_commits(facts.stream, facts.commits)])
 
 
 def describe_coverage(facts: VerifyFacts) -> str:
@@ -84,7 +84,7 @@ def find_rewritten(stream: str, commits: Sequence[EpochCommit], records: Sequenc
             yield f"{text} brought, got another one."
 
 
-def strangers(stream: str, commits: Sequence[EpochCommit]) -> Iterator[str]:
+def find_foreign_commits(stream: str, commits: Sequence[EpochCommit]) -> Iterator[str]:
     """Yield the commits that change rows and are neither an epoch nor a fold, unless they were undone."""
     without = find_undone(commits)
     for commit in commits:

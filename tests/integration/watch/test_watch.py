@@ -28,7 +28,7 @@ from cutover.reconcile.watch.alerts.rules import alerts
 from cutover.reconcile.watch.facts import Unfit
 from cutover.reconcile.watch.gather import Gathering, period
 from cutover.reconcile.watch.observe import Observer
-from cutover.reconcile.watch.unfit import misfit, unfit
+from cutover.reconcile.watch.unfit import describe_mismatch, find_unfit_records
 from cutover.settings import KafkaSettings, Settings
 from tests.support.until import until
 
@@ -244,7 +244,7 @@ def test_field_that_the_schema_does_not_name_is_told_with_its_first_offset(place
     epochs = EpochLog(epoch_log_uri(place, clicks))
     seen = replace(records[0], unknown=2, start={1: 0}, end={1: 3})
 
-    assert list(unfit(clicks, epochs, LogClient(place), [seen])) == [
+    assert list(find_unfit_records(clicks, epochs, LogClient(place), [seen])) == [
         Unfit(what=r"field `new\x1b` is not in the schema", partition=1, offset=1)
     ]
 
@@ -264,7 +264,7 @@ def test_field_that_the_schema_does_not_name_is_told_with_its_first_offset(place
 def test_field_that_does_not_fit_is_named(value: bytes | None, expected: str | None) -> None:
     topic = Topic(name="t", schema="who string, at timestamp NOT NULL", event_time="at")
 
-    assert misfit(value, topic) == expected
+    assert describe_mismatch(value, topic) == expected
 
 
 def test_batch_is_due_by_the_definitions_schedule() -> None:

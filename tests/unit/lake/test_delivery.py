@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from cutover.definition.model.pipeline import Delivery
-from cutover.lake.epochs.delivery import Attempt, Delivered, effective, find_misdelivered
+from cutover.lake.epochs.delivery import Attempt, Delivered, effective, find_delivery_faults
 from cutover.lake.epochs.epoch_log import EpochRecord
 
 COUNTS = {"accepted": 3, "late": 1}
@@ -51,7 +51,7 @@ def attempt(epoch: int, run: str = "a", counts: Mapping[str, int] = COUNTS) -> A
 def test_what_came_twice_or_never(
     records: list[EpochRecord], tried: list[Attempt], doubled: list[Attempt], lost: list[EpochRecord]
 ) -> None:
-    assert find_misdelivered(records, tried) == Delivered(doubled=tuple(doubled), lost=tuple(lost))
+    assert find_delivery_faults(records, tried) == Delivered(doubled=tuple(doubled), lost=tuple(lost))
 
 
 def test_rows_add_up_to_what_was_tried_and_under_exactly_once_to_what_was_counted() -> None:

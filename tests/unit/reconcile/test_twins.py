@@ -24,7 +24,7 @@ def test_a_swap_is_believed_among_twins_alone(case: str) -> None:
             connection.execute(f"CREATE TEMP TABLE {name} ({kinds})")
             for offset, number in given_rows.get(name, ()):
                 connection.execute(f"INSERT INTO {name} VALUES (0, 0, {offset}, 7, {number})")  # noqa: S608 -- ours
-        duplicates.swap(connection)
+        duplicates.make_swapped(connection)
         found = connection.execute("SELECT __offset FROM swapped ORDER BY 1").fetchall()
 
     assert [offset for (offset,) in found] == expected

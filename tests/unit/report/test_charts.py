@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from markupsafe import Markup
 
 from cutover.output.svg import NARROW, WIDE
-from cutover.reconcile.report import charts, deeper, epochs, lateness, waterfall, windows
+from cutover.reconcile.report import charts, drill_down, epochs, lateness, waterfall, windows
 from cutover.reconcile.result.outcome import (
     LatenessBin,
     Reconciliation,
@@ -150,7 +150,7 @@ def test_epochs_before_the_first_watermark_can_be_drawn() -> None:
 def test_thinning_keeps_the_largest_lag() -> None:
     series = flights().epochs_series
 
-    assert max(p.lag or 0 for p in epochs.thin_epochs(series, 20)) == max(p.lag or 0 for p in series)
+    assert max(p.lag or 0 for p in epochs.downsample_epochs(series, 20)) == max(p.lag or 0 for p in series)
 
 
 def test_one_bin_of_lateness_can_be_drawn() -> None:
@@ -166,7 +166,7 @@ def test_nothing_to_draw_is_none() -> None:
 
 def test_command_of_a_hostile_key_is_quoted_for_a_shell() -> None:
     change = replace(flights().differences[0], key={"a": "x'; rm -rf /", "b": None})
-    lines = [line for _, line in deeper.commands(replace(flights(), differences=(change,)))]
+    lines = [line for _, line in drill_down.commands(replace(flights(), differences=(change,)))]
 
     assert lines[0].endswith("'x'\"'\"'; rm -rf /,null'")
 
@@ -174,4 +174,4 @@ def test_command_of_a_hostile_key_is_quoted_for_a_shell() -> None:
 def test_key_that_cannot_be_typed_gets_no_command() -> None:
     change = replace(flights().differences[0], key={"a": "x\x1b"})
 
-    assert "explain" not in str(deeper.commands(replace(flights(), differences=(change,))))
+    assert "explain" not in str(drill_down.commands(replace(flights(), differences=(change,))))

@@ -150,6 +150,6 @@ def test_stretches_of_a_long_horizon_are_few(settings: Settings) -> None:
 
     looked = remembered.look_up(candidates([("a", minute * MINUTE) for minute in range(0, 4 * 24 * 60, 30)]))
     remembered.remember(looked.new, None)
-    remembered._deal_out()
+    remembered._flush()
 
     assert len(remembered._stretches) <= dedup_state.STRETCHES + 1

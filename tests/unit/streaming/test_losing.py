@@ -8,7 +8,7 @@ from cutover.definition import Lateness
 from cutover.definition.windows.sessions import Sessions
 from cutover.definition.windows.sliding import SlidingWindows
 from cutover.lake.epochs.epoch_log import EpochRecord
-from cutover.lake.epochs.offset_gaps import Hole
+from cutover.lake.epochs.offset_gaps import OffsetGap
 from cutover.records.parsing import limits
 from cutover.streaming.recovery import loss_extent
 from cutover.streaming.recovery.loss_extent import LogState, RewrittenLog
@@ -37,7 +37,7 @@ RECORD = EpochRecord(
     watermark_before=None,
     watermark_after=NOON + 57 * MINUTE,
 )
-HOLE = Hole(partition=0, expected=40, first=60, end=90)
+HOLE = OffsetGap(partition=0, expected=40, first=60, end=90)
 
 
 def minutes(windows: tuple[int, int] | None) -> tuple[float, float] | None:
@@ -118,7 +118,7 @@ def test_new_version_loses_what_the_log_no_longer_holds() -> None:
 
 
 def test_offsets_that_come_again_are_lost_without_a_known_end() -> None:
-    short = Hole(partition=1, expected=9, first=0, end=5)
+    short = OffsetGap(partition=1, expected=9, first=0, end=5)
 
     *_, lost = loss_extent.without_table(CLICKS, [short], LOG, RewrittenLog())
 

@@ -8,7 +8,7 @@ import pytest
 
 from cutover.definition.windows.sliding import SlidingWindows
 from cutover.lake.integrity.high_water import Witness
-from cutover.reconcile.verify.facts.facts import Doubt, EpochCommit, LogCounts, RowTotals, VerifyFacts
+from cutover.reconcile.verify.facts.facts import EpochCommit, LedgerFault, LogCounts, RowTotals, VerifyFacts
 from cutover.reconcile.verify.invariants import (
     n1_completeness,
     n2_single_effect,
@@ -77,7 +77,7 @@ def test_what_is_right_is_not_named(check: Callable[[VerifyFacts], Iterable[Viol
                 "books": RowTotals(
                     pairs={(n, "accepted"): 10 for n in range(3)},
                     listed={},
-                    doubts=(Doubt(why="it stands twice", epoch=1, partition=0, offset=7, rows=2),),
+                    doubts=(LedgerFault(why="it stands twice", epoch=1, partition=0, offset=7, rows=2),),
                 )
             },
             "Ledger, epoch 1, partition 0, offset 7: it stands twice (2 rows).",
@@ -171,8 +171,8 @@ def test_what_a_hand_did_and_undid_is_no_finding() -> None:
     hand = commits(of(0), None, None)
     found = (*hand, restored(3, 0), replace(commits(of(1))[0], version=4))
 
-    assert list(n2_single_effect.strangers("clicks", hand)) != []
-    assert list(n2_single_effect.strangers("clicks", found)) == []
+    assert list(n2_single_effect.find_foreign_commits("clicks", hand)) != []
+    assert list(n2_single_effect.find_foreign_commits("clicks", found)) == []
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_what_a_hand_did_and_undid_is_no_finding() -> None:
     ],
 )
 def test_a_restore_that_took_back_more_or_less_than_a_hand_is_one_itself(found: tuple[EpochCommit, ...]) -> None:
-    assert list(n2_single_effect.strangers("clicks", found)) != []
+    assert list(n2_single_effect.find_foreign_commits("clicks", found)) != []
 
 
 def test_drivers_that_follow_one_another_hold() -> None:

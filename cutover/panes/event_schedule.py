@@ -56,7 +56,7 @@ def arriving(setting: Setting) -> tuple[InputRow, ...]:
     return tuple(sorted(setting.rows, key=lambda row: row.processing_time))
 
 
-def course(setting: Setting, due: Callable[[], int | None]) -> Iterator[Comes | Ends]:
+def schedule_events(setting: Setting, due: Callable[[], int | None]) -> Iterator[Comes | Ends]:
     """Yield everything that happens, until nothing more can.
 
     Args:

@@ -15,7 +15,7 @@ from cutover.panes.sessions import SessionsInOrder
 
 
 @dataclass(slots=True)
-class Board:
+class HeldWindows:
     """What is held, and what has come out of it."""
 
     rules: Rules
