@@ -40,7 +40,7 @@ def identify(pid: int) -> Identity | None:
 
 
 def current() -> Identity:
-    """Return the identity of this process."""
+    """Pid, boot and start time of this process, by which another one can tell whether it lives."""
     found = identify(os.getpid())
     if found is None:
         msg = f"Process {os.getpid()}: expected to find itself among the processes, got none."

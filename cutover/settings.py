@@ -136,7 +136,7 @@ class Settings(BaseSettings):
 
     @property
     def reports_dir(self) -> Path:
-        """Return the folder of reports."""
+        """`<home>/reports`, absolute; not made here."""
         return self.home.resolve() / "reports"
 
     @classmethod

@@ -22,7 +22,7 @@ def parse_micros(iso: str) -> int:
 
 
 def from_micros(micros: int) -> datetime:
-    """Return the moment, in UTC.
+    """UTC; the inverse of `to_micros`, exact to the microsecond.
 
     Raises:
         OverflowError: It lies before the year 1 or behind the year 9999.

@@ -56,7 +56,7 @@ class Held:
         return None if isinstance(self.machine, Ended) else self.machine.due
 
     def is_due(self, now: int) -> bool:
-        """Return whether that is now."""
+        """Compare with the next moment; False while none is set."""
         return self.due is not None and self.due <= now
 
 

@@ -58,7 +58,7 @@ class Machine(Protocol):
         """Return it after more rows, at least one, that came at once."""
 
     def is_ready(self, moment: TriggerMoment) -> bool:
-        """Return whether it fires."""
+        """Whether a firing is due at this moment; `fire_at` may be called only then."""
 
     def fires_without_rows(self, moment: TriggerMoment) -> bool:
         """Return whether a pane comes out of its firing even if no row has come since the last one."""

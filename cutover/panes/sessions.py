@@ -17,7 +17,7 @@ class SessionsInOrder:
         return len(self._intervals)
 
     def touching(self, window: Interval) -> list[Interval]:
-        """Return those that touch a window, ascending."""
+        """Intervals at a distance of at most the gap, ascending."""
         behind = bisect_right(self._intervals, Interval(window.end, LATEST + window.end))
         first = behind
         while first and touch(self._intervals[first - 1], window):

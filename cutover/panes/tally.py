@@ -30,7 +30,7 @@ NOTHING = Tally()
 
 
 def of_row(measure: Measure, row: InputRow) -> tuple[Tally, ...]:
-    """Return the contents of one row."""
+    """One tally, of one row; a null counts as a row without a value."""
     value = None if measure.expression is None else row.columns[measure.expression]
     if value is None:
         return (Tally(rows=1),)

@@ -92,7 +92,7 @@ class _Rules:
         return f"coalesce(NOT ({' OR '.join(self.others.values())} OR {self.late(oldest_end)}), false)"
 
     def class_sql(self, *, by_slice: bool) -> str:
-        """Return the class of a row of `_with_windows`."""
+        """Take the first class that fits, in the order of the classes, as SQL over `_with_windows`."""
         late = f"(NOT __whole AND {self.late('__end')})" if by_slice else self.late("__end")
         cases = (f"WHEN {is_so} THEN '{name}'" for name, is_so in {**self.others, Class.LATE: late}.items())
         return f"CASE {' '.join(cases)} ELSE '{Class.ACCEPTED}' END"

@@ -87,7 +87,7 @@ def write(path: Path, scenario: Scenario, outcome: Outcome) -> None:
 
 
 def draw(scenario: Scenario, outcome: Outcome) -> str:
-    """Return the picture of an outcome."""
+    """SVG: event time across, processing time up, one picture a key, windows as rectangles with their panes."""
     keys = sorted({row.key for row in scenario.setting.rows}, key=lambda key: (type(key).__name__, str(key)))
     height = 420.0 if len(keys) == 1 else 300.0
     events, arrivals = _spans(scenario, outcome)

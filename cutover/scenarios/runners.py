@@ -16,7 +16,7 @@ GROUP = "cutover.runners"
 
 
 def runner(name: str) -> Runner:
-    """Return an installed runner.
+    """Load a runner by its entry point.
 
     Raises:
         DefinitionError: There is none of this name.

@@ -37,12 +37,12 @@ class Side:
 
     @property
     def column(self) -> str:
-        """Return the name of the state column."""
+        """Where a bag of this side is kept in partial aggregates."""
         return f"__{self.name}"
 
 
 def sides(pipeline: Pipeline) -> tuple[Side, Side]:
-    """Return both sides of a pipeline with a join."""
+    """Left, right; the pipeline has a join."""
     return (_side(pipeline, "left"), _side(pipeline, "right"))
 
 

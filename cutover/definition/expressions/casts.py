@@ -22,7 +22,7 @@ Cast = Callable[[Term, str], Term]
 
 
 def cast(term: Term, kind: str, *, lenient: bool) -> Term:
-    """Return the term in another type.
+    """Cast as Spark does, with the text that means the same in DuckDB.
 
     Args:
         term: The value.

@@ -43,7 +43,7 @@ class Expression:
 def compile_expression(
     text: str, types: Mapping[str, str], *, of: str = "expression", limit: float | None = None
 ) -> Expression:
-    """Return an expression in both dialects.
+    """Parse Spark SQL and write it for Spark and for DuckDB, so that both give one value or both fail.
 
     Args:
         text: Spark SQL, one expression.

@@ -97,7 +97,7 @@ def _extreme(name: str) -> Build:
 
 
 def alike(terms: tuple[Term, ...]) -> tuple[Term, ...]:
-    """Return the terms widened to one type.
+    """Widen terms to their common type, in the order given; `null` takes any type.
 
     Raises:
         DefinitionError: They have none in common.

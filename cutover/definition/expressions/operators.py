@@ -39,7 +39,7 @@ def _as_decimal(term: Term) -> Term:
 
 
 def numbers(*terms: Term) -> tuple[Term, ...]:
-    """Return numbers in one type.
+    """Widen terms to the one numeric type that holds all of them.
 
     Raises:
         DefinitionError: One is no number, or they have no type in common.
@@ -85,7 +85,7 @@ def _decimal_arithmetic(sign: str, left: Term, right: Term) -> Term:
 
 
 def to_double(term: Term) -> Term:
-    """Return a number as a double.
+    """Cast a decimal, widen an int.
 
     Raises:
         DefinitionError: It is no number.

@@ -39,7 +39,7 @@ def format_whitelist() -> str:
 
 
 def function_name(node: exp.Expr) -> str:
-    """Return the name of a function node, as people write it."""
+    """Lower case, and of a function that sqlglot does not know as the text has it."""
     if isinstance(node, exp.Anonymous):
         return str(node.this).lower()
     return (node.sql_name() if isinstance(node, exp.Func) else node.key).lower()

@@ -40,7 +40,7 @@ def duckdb_type(kind: str) -> str:
 
 
 def either(*conditions: Both | None) -> Both | None:
-    """Return the disjunction of the conditions that are there."""
+    """Join conditions by OR, leaving out None; None if nothing is left."""
     there = [condition for condition in conditions if condition is not None]
     if len(there) <= 1:
         return there[0] if there else None
@@ -48,7 +48,7 @@ def either(*conditions: Both | None) -> Both | None:
 
 
 def both(left: Both, word: str, right: Both) -> Both:
-    """Return `(left word right)` in both dialects."""
+    """Write a binary operator for Spark and for DuckDB, in parentheses."""
     return Both(f"({left.spark} {word} {right.spark})", f"({left.duckdb} {word} {right.duckdb})")
 
 
@@ -70,7 +70,7 @@ def strict(kind: str, spark: str, duckdb: str, *terms: Term, fallible: bool = Fa
 
 
 def own_failure(value: Both, terms: tuple[Term, ...]) -> Both:
-    """Return "the terms are there and the value is not"."""
+    """Hold on rows where every operand is given and the value is null: the failure is this operator's own."""
     there = [term.value for term in terms if term.literal is None]
     sides = zip(*there, strict=True) if there else ((), ())
     given = [" AND ".join(f"{text} IS NOT NULL" for text in side) for side in sides]
@@ -78,7 +78,7 @@ def own_failure(value: Both, terms: tuple[Term, ...]) -> Both:
 
 
 def constant(kind: str, spark: str, duckdb: str, literal: str | float | bool | None) -> Term:
-    """Return a literal."""
+    """Make a term of SQL that no column enters; `literal` is its value in Python."""
     return Term(type=kind, value=Both(spark, duckdb), literal=literal, plain=True)
 
 
@@ -98,14 +98,14 @@ def double(value: float) -> Term:
 
 
 def text(value: str) -> Term:
-    """Return a string literal."""
+    """Escape for both engines: Spark takes backslashes, DuckDB doubles quotes."""
     escaped = value.replace("\\", "\\\\").replace("'", "\\'")
     doubled = value.replace("'", "''")
     return constant("string", f"'{escaped}'", f"'{doubled}'", value)
 
 
 def column(name: str, kind: str) -> Term:
-    """Return a column as it stands."""
+    """Quote a column for both engines; it never fails."""
     return Term(type=kind, value=Both(f"`{name}`", f'"{name}"'), plain=True)
 
 

@@ -71,7 +71,7 @@ IGNORED = frozenset({"safe", "coalesce", "typed", "ignore_nulls", "big_int", "nu
 
 
 def walk(node: exp.Expr, types: Mapping[str, str]) -> Term:
-    """Return the compiled tree.
+    """Compile a tree from its leaves up.
 
     Args:
         node: What sqlglot parsed.

@@ -25,5 +25,5 @@ class Bag:
         return Finish(sql=f"CASE WHEN len({name}__rows) > 0 THEN {values} END", type=f"array<{value_type}>")
 
     def tolerance(self, value_type: str | None, *, same: bool) -> float | None:  # noqa: ARG002 -- every measure's signature
-        """Return None: exact."""
+        """None: bags are compared exactly."""
         return None

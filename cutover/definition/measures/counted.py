@@ -28,7 +28,7 @@ class TopK:
     k: int = 10
 
     def states(self, name: str, value_type: str | None) -> tuple[StateColumn, ...]:
-        """Return `<name>__counts`: every value there is, with its count."""
+        """One column `<name>__counts`: every different value, ascending, with how often it came."""
         counted = run_lengths(f"sort_array(collect_list({self.expression}))")
         return (StateColumn(column=f"{name}__counts", type=_counts(value_type), create=counted, merge="counts"),)
 
@@ -40,7 +40,7 @@ class TopK:
         return Finish(sql=sql, type=_counts(value_type))
 
     def tolerance(self, value_type: str | None, *, same: bool) -> float | None:  # noqa: ARG002 -- every measure's signature
-        """Return None: exact."""
+        """None: values and counts are compared exactly."""
         return None
 
 

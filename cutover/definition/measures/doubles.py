@@ -90,7 +90,7 @@ def total(column: str) -> str:
 
 
 def exact(value: float) -> int:
-    """Return a value as it is summed, in units of 2^-180."""
+    """Scale a double to an integer, in units of 2^-180; half a unit goes to the even one, as with `rint`."""
     return round(Fraction(value) / Fraction(2) ** LOWEST)  # of two that are as near the even one, as `rint` has it
 
 

@@ -29,7 +29,7 @@ class Count:
         """Return None: a count looks at no column."""
 
     def states(self, name: str, value_type: str | None) -> tuple[StateColumn, ...]:  # noqa: ARG002 -- every measure's signature
-        """Return one bigint."""
+        """One bigint, named as the measure."""
         return (StateColumn(column=name, type="bigint", create="count(1)", merge="sum"),)
 
     def finish(self, name: str, value_type: str | None) -> Finish | None:  # noqa: ARG002 -- every measure's signature
@@ -37,7 +37,7 @@ class Count:
         return None
 
     def tolerance(self, value_type: str | None, *, same: bool) -> float | None:  # noqa: ARG002 -- every measure's signature
-        """Return None: compared as its type is."""
+        """None: compared as its type is."""
         return None
 
 
@@ -56,7 +56,7 @@ class Sum:
         return Finish(sql=doubles.total(f"{name}__digits"), type="double") if is_float(value_type) else None
 
     def tolerance(self, value_type: str | None, *, same: bool) -> float | None:  # noqa: ARG002 -- every measure's signature
-        """Return None: compared as its type is."""
+        """None: compared as its type is."""
         return None
 
 
@@ -77,7 +77,7 @@ class Min:
         return None
 
     def tolerance(self, value_type: str | None, *, same: bool) -> float | None:  # noqa: ARG002 -- every measure's signature
-        """Return None: compared as its type is."""
+        """None: compared as its type is."""
         return None
 
 

@@ -20,11 +20,11 @@ class First:
         return (StateColumn(column=f"{name}__at", type=kind, create=create, merge=self.function),)
 
     def finish(self, name: str, value_type: str | None) -> Finish:
-        """Return the value."""
+        """Drop the place that came with the value."""
         return Finish(sql=f"struct_extract({name}__at, 'value')", type=value_type or "string")
 
     def tolerance(self, value_type: str | None, *, same: bool) -> float | None:  # noqa: ARG002 -- every measure's signature
-        """Return None: compared as its type is."""
+        """None: compared as its type is."""
         return None
 
 

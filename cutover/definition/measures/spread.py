@@ -40,7 +40,7 @@ class Variance:
         )
 
     def finish(self, name: str, value_type: str | None) -> Finish:
-        """Return the variance, a double."""
+        """Sample variance (n - 1), a double; null of fewer than two values."""
         n, total, squares = f"{name}__count", f"{name}__sum", f"{name}__squares"
         if is_float(value_type):
             near = f"{doubles.total(squares)} - pow({doubles.total(total)}, 2) / nullif({n}, 0)"

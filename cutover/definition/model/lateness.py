@@ -23,17 +23,17 @@ class Lateness:
 
     @property
     def out_of_orderness_micros(self) -> int:
-        """Return the out-of-orderness in microseconds."""
+        """In microseconds."""
         return parse_duration(self.out_of_orderness, of="lateness.out_of_orderness")
 
     @property
     def allowed_micros(self) -> int:
-        """Return the allowed lateness in microseconds."""
+        """In microseconds."""
         return parse_duration(self.allowed, of="lateness.allowed")
 
     @property
     def idle_after_micros(self) -> int:
-        """Return the idle time in microseconds."""
+        """In microseconds."""
         return parse_duration(self.idle_after, of="lateness.idle_after")
 
     @property

@@ -10,7 +10,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 def moment(text: str, window: WindowFn, *, of: str) -> datetime:
-    """Return a time in UTC.
+    """Read one end of a range, as UTC.
 
     Args:
         text: ISO 8601. A date without a time is where that day begins: in the zone of calendar windows and with

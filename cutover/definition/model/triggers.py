@@ -50,7 +50,7 @@ class Every:
 
     @property
     def period_micros(self) -> int:
-        """Return the period in microseconds."""
+        """In microseconds."""
         return parse_duration(self.period, of="trigger.every")
 
 
@@ -84,7 +84,7 @@ class AfterDelay:
 
     @property
     def delay_micros(self) -> int:
-        """Return the delay in microseconds."""
+        """In microseconds."""
         return parse_duration(self.delay, of="trigger.after_delay")
 
 
@@ -161,7 +161,7 @@ DEFAULT = Repeat(AtWatermark())
 
 
 def RepeatUntil(of: Trigger, until: Once) -> Until:  # noqa: N802 -- reads as a value
-    """Return `Until(Repeat(of), until)`."""
+    """Short for `Until(Repeat(of), until)`."""
     return Until(Repeat(of), until)
 
 

@@ -71,7 +71,7 @@ class Guess:
 
 
 def guess(sample: Sequence[Mapping[str, Any]]) -> Guess:
-    """Return a guess.
+    """Propose columns with types, event time and key; what cannot be a column is named with its reason.
 
     Args:
         sample: Records: JSON values, or the cells of a CSV file as text with None for an empty one.

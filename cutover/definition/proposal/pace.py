@@ -43,7 +43,7 @@ class Pace:
 
 
 def pace(times: Sequence[tuple[int, int | None]], keys: int) -> Pace:
-    """Return a proposal.
+    """Propose lateness, window and epochs; nothing where fewer than two records are known.
 
     Args:
         times: Event time and arrival (None: not known) of each record, microseconds since 1970, in the order of the

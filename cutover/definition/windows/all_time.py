@@ -15,7 +15,7 @@ class Global(AlignedWindowFn):
         return None
 
     def intervals(self, event_micros: int) -> tuple[Interval, ...]:  # noqa: ARG002 -- every window's signature
-        """Return the window."""
+        """Give the one window, from the earliest time to the latest."""
         return (Interval(EARLIEST, LATEST),)
 
     def starts_sql(self, event: str) -> WindowSql:
@@ -23,7 +23,7 @@ class Global(AlignedWindowFn):
         return WindowSql(start=f"IF({event} IS NULL, NULL, {EARLIEST}L)")
 
     def end_sql(self, start: str, event: str) -> str:  # noqa: ARG002 -- every window's signature
-        """Return where event time ends."""
+        """Give the latest time, in microseconds; null where the start is."""
         return f"IF({start} IS NULL, NULL, {LATEST}L)"
 
     def following(self, start: int) -> int:  # noqa: ARG002 -- every aligned window's signature

@@ -74,7 +74,7 @@ class CalendarWindows(AlignedWindowFn):
         return WindowSql(start=f"greatest({starts})")
 
     def end_sql(self, start: str, event: str) -> str:  # noqa: ARG002 -- every window's signature
-        """Return the oldest start that is after the event."""
+        """Take the oldest candidate for a start that lies after the event: the next day or month begins there."""
         return f"least({', '.join(f'IF({start} > {event}, {start}, NULL)' for start in self._starts_sql(event))})"
 
     def following(self, start: int) -> int:

@@ -72,7 +72,7 @@ class SlidingWindows(AlignedWindowFn):
         return WindowSql(start=start, back=back, every=self.every)
 
     def end_sql(self, start: str, event: str) -> str:  # noqa: ARG002 -- every window's signature
-        """Return the end: the start and the size."""
+        """Add the size to the start, microseconds."""
         return f"({start} + {self.size}L)"
 
     def slice_start_sql(self, event: str) -> str:

@@ -65,7 +65,7 @@ def _types(pipeline: Pipeline) -> dict[str, str]:
 
 
 def arrow_type(kind: str) -> pa.DataType:
-    """Return Arrow's type of a type of the schema."""
+    """Arrow's type for a type of the schema: `bigint`, `decimal(12,2)`, ..."""
     parts = decimal_parts(kind)
     return pa.decimal128(*parts) if parts else ARROW[kind]
 

@@ -30,7 +30,7 @@ class Placed:
 
     @property
     def position(self) -> tuple[int, int]:
-        """Return partition and offset."""
+        """(partition, offset)."""
         return self.counted[1][1:]
 
 

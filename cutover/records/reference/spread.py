@@ -21,7 +21,7 @@ class Near(float):
     bound: float
 
     def __new__(cls, value: float, bound: float) -> Self:
-        """Return the number with its bound."""
+        """Make a float that knows how far it may lie from the true value."""
         made = super().__new__(cls, value)
         made.bound = bound
         return made
@@ -36,7 +36,7 @@ def variance(values: Sequence[int | float | Decimal]) -> float | None:
 
 
 def stddev(values: Sequence[int | float | Decimal]) -> float | None:
-    """Return the root of the variance."""
+    """Sample standard deviation (n - 1); of doubles with the bound of its error, None of fewer than two values."""
     found = _variance(values)
     if found is None or not isinstance(values[0], float):
         return None if found is None else math.sqrt(found)

@@ -27,7 +27,7 @@ class WindowForm(Form):
     """An object that stands for a window: its kind's name, and what that kind is made from."""
 
     def window(self) -> Window:
-        """Return the window of a definition."""
+        """Make the definition's window, checked by its own rules."""
         return _MAKERS[self.model_dump()["type"]](**self.model_dump(exclude={"type"}))
 
     @model_validator(mode="after")
@@ -71,7 +71,7 @@ class TriggerForm(Form):
 
     @abstractmethod
     def trigger(self) -> Trigger:
-        """Return the trigger of a definition."""
+        """Make the definition's trigger, checked by its own rules."""
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -91,7 +91,7 @@ class AtWatermarkForm(TriggerForm):
     always: bool = False
 
     def trigger(self) -> triggers.AtWatermark:
-        """Return the trigger of a definition."""
+        """Make the definition's trigger, checked by its own rules."""
         early, late = (None if part is None else part.trigger() for part in (self.early, self.late))
         return triggers.AtWatermark(early=early, late=late, always=self.always)
 
@@ -103,7 +103,7 @@ class EveryForm(TriggerForm):
     period: Duration
 
     def trigger(self) -> triggers.Every:
-        """Return the trigger of a definition."""
+        """Make the definition's trigger, checked by its own rules."""
         return triggers.Every(self.period)
 
 
@@ -114,7 +114,7 @@ class AfterDelayForm(TriggerForm):
     delay: Duration
 
     def trigger(self) -> triggers.AfterDelay:
-        """Return the trigger of a definition."""
+        """Make the definition's trigger, checked by its own rules."""
         return triggers.AfterDelay(self.delay)
 
 
@@ -125,7 +125,7 @@ class AfterCountForm(TriggerForm):
     rows: int = Field(ge=1, description="a whole number of rows, at least 1")
 
     def trigger(self) -> triggers.AfterCount:
-        """Return the trigger of a definition."""
+        """Make the definition's trigger, checked by its own rules."""
         return triggers.AfterCount(self.rows)
 
 
@@ -135,7 +135,7 @@ class EachEpochForm(TriggerForm):
     type: Literal["each_epoch"]
 
     def trigger(self) -> triggers.EachEpoch:
-        """Return the trigger of a definition."""
+        """Make the definition's trigger, checked by its own rules."""
         return triggers.EachEpoch()
 
 
@@ -146,7 +146,7 @@ class RepeatForm(TriggerForm):
     of: "AnyTrigger"
 
     def trigger(self) -> triggers.Repeat:
-        """Return the trigger of a definition."""
+        """Make the definition's trigger, checked by its own rules."""
         return triggers.Repeat(self.of.trigger())
 
 
@@ -158,7 +158,7 @@ class UntilForm(TriggerForm):
     until: "OnceForm"
 
     def trigger(self) -> triggers.Until:
-        """Return the trigger of a definition."""
+        """Make the definition's trigger, checked by its own rules."""
         until: Once = self.until.trigger()
         return triggers.Until(self.of.trigger(), until)
 
@@ -170,7 +170,7 @@ class SequenceForm(TriggerForm):
     parts: list["AnyTrigger"] = Field(min_length=1, description="a list of at least one trigger")
 
     def trigger(self) -> triggers.Sequence:
-        """Return the trigger of a definition."""
+        """Make the definition's trigger, checked by its own rules."""
         return triggers.Sequence(*(part.trigger() for part in self.parts))
 
 

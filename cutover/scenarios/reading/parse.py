@@ -24,7 +24,7 @@ class _Points(Form):
 
 
 def parse_file(path: Path, *, case: int | None = None) -> Scenario:
-    """Return the one scenario of a file, or one of its cases.
+    """Read a file with one scenario, or one case of a file with several.
 
     Raises:
         DefinitionError: The first thing that does not fit, with file, case and place; nothing has run.
@@ -52,7 +52,7 @@ def parse_cases(path: Path, *, case: int | None = None) -> Sequence[Scenario]:
 
 
 def parse(given: Given, *, default_title: str) -> Scenario:
-    """Return the scenario of one object.
+    """Check a JSON object and turn it into a scenario.
 
     Raises:
         DefinitionError: The first thing that does not fit, with its place.

@@ -23,7 +23,7 @@ _VALUE = "value"
 
 
 def scenario_of(form: ScenarioForm, *, default_title: str) -> Scenario:
-    """Return what a form says.
+    """Check a form's parts against one another and turn it into a scenario.
 
     Raises:
         DefinitionError: The first thing that does not fit to the others.

@@ -32,7 +32,7 @@ class ScenarioTime:
 
 
 def read(text: object, *, of: str) -> ScenarioTime:
-    """Return a time.
+    """Parse `12:03`, ISO 8601 or an infinite time.
 
     Raises:
         DefinitionError: It is none, or lies before the year 1000 or behind 8999.
