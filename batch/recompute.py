@@ -95,7 +95,7 @@ def run(  # noqa: PLR0913 -- what to compute, and what a test hands in
 
 
 def _align_range(pipeline: Pipeline, wanted: Range) -> Range:
-    """Return the range of the windows that a range touches."""
+    """Widen a range to whole windows; sessions have none that a range could end at."""
     if isinstance(pipeline.window, Sessions):
         msg = f"Range of windows of `{pipeline.name}`: expected none with sessions, which may lie across its ends."
         raise DefinitionError(msg + "\nHint: without `--from` and `--to` all sessions that changed are computed.")

@@ -39,12 +39,12 @@ class DriverEnd:
         return self.outcome == "refused" or (self.failures >= GIVE_UP_AFTER and self.runbook != UNREACHABLE)
 
     def to_event(self) -> dict[str, Any]:
-        """Return the payload of a trigger event."""
+        """JSON values alone: Airflow stores the event."""
         return asdict(self)
 
     @classmethod
     def from_event(cls, event: dict[str, Any]) -> Self:
-        """Return what `to_event` wrote."""
+        """Parse what `to_event` wrote."""
         return cls(**event)
 
 

@@ -21,7 +21,7 @@ class RunRange:
 def requested_range(
     params: Mapping[str, object], window: WindowFn, *, run_type: str, logical_date: datetime | None
 ) -> RunRange:
-    """Return the range of one run.
+    """Decide what a run computes: a backfill's day, or what its parameters ask for; no ends if nothing.
 
     Args:
         params: `from` and `to` (dates, or times in ISO 8601, UTC without a zone; either may be left out), or `day`.

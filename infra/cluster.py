@@ -85,7 +85,7 @@ def running(folder: Path, *, workers: int = 2, cores: int = 1, memory: str = "15
 
 
 def executors(worker: Identity) -> list[Identity]:
-    """Return the executors that a worker has started and that live."""
+    """List living executors under a worker; other children of it are none."""
     return [member for member in family.family(worker) if member.pid != worker.pid and _is_executor(member)]
 
 

@@ -54,7 +54,7 @@ class Examination:
         return any(finding.grade == "broken" for finding in self.findings)
 
     def to_json(self) -> dict[str, object]:
-        """Return what `--json` prints."""
+        """`broken`, `findings`, `settings`, as `doctor --json` prints them."""
         return {
             "broken": self.broken,
             "findings": [asdict(finding) for finding in self.findings],

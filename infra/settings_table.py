@@ -28,7 +28,7 @@ class SettingRow:
 
 
 def rows(settings: Settings, *, environment: Mapping[str, str], toml: Mapping[str, object]) -> list[SettingRow]:
-    """Return all settings.
+    """List every setting with its value, as it may be shown, and where it comes from.
 
     Args:
         settings: The values in force.
@@ -54,7 +54,7 @@ def read_toml() -> dict[str, object]:
 
 
 def current(settings: Settings) -> list[SettingRow]:
-    """Return `rows` for this process."""
+    """Read this process's environment and `cutover.toml` for `rows`."""
     return rows(settings, environment=os.environ, toml=read_toml())
 
 

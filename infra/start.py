@@ -53,7 +53,7 @@ def up(settings: Settings, *, broker_only: bool, tell: Tell) -> Running:
 
 
 def ports_path(settings: Settings) -> Path:
-    """Return the file that remembers the ports."""
+    """`ports.json` in the run folder: ports are chosen once and kept."""
     return settings.run_dir / "ports.json"
 
 

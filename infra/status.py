@@ -31,7 +31,7 @@ class InstallationStatus:
     password_file: Path
 
     def to_json(self) -> dict[str, object]:
-        """Return what `--json` prints."""
+        """`home`, `processes`, `drivers`, `ports`, `kafka` and so on, as `status --json` prints them."""
         return {
             "home": str(self.home),
             "processes": [asdict(program) for program in self.programs],

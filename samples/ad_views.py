@@ -40,7 +40,7 @@ class World:
     pages: tuple[str, ...]
 
     def campaign_of(self, ad: int) -> str:
-        """Return the campaign of an ad by its number."""
+        """Each campaign has `ADS_A_CAMPAIGN` ads, numbered one after another from 0."""
         return self.campaigns[ad // ADS_A_CAMPAIGN]
 
 

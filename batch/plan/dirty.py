@@ -137,7 +137,7 @@ def _last_computed(windows: Sequence[Interval], history: Sequence[Sequence[Range
 
 
 def _ranges(labels: Sequence[Labelled], wanted: str) -> tuple[Range, ...]:
-    """Return the runs of a label.
+    """Join neighbours of one label to ranges of starts, first and last inclusive.
 
     A stretch of time that no record touched splits no run: it holds no row on the batch side, and counts as covered.
     """

@@ -58,7 +58,7 @@ class IndexHistory:
 
     @property
     def newest(self) -> BatchRun | None:
-        """Return the newest run."""
+        """None before the first run."""
         return self.runs[-1] if self.runs else None
 
     @property

@@ -82,7 +82,7 @@ def empty(pipeline: Pipeline, connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def range_rows(connection: duckdb.DuckDBPyConnection, run_id: str, target: BatchCut) -> pa.Table:
-    """Return the index rows of the scan."""
+    """Make the batch index's rows of kind `range` from the view `touched`: what a window took from a partition."""
     query = f"SELECT 'range' AS _kind, $run AS _run, $epoch AS _epoch, *, NULL AS _record FROM {TOUCHED}"  # noqa: S608
     return _table(connection, query, {"run": run_id, "epoch": target.record.epoch}, BATCH_INDEX)
 

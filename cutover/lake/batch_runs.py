@@ -85,12 +85,12 @@ class BatchRun:
         return self.wanted is not None and not self.computed
 
     def to_json(self) -> str:
-        """Return the run as one line of JSON."""
+        """One line, keys sorted: what the run's commit and its row in `runs` hold."""
         return json.dumps(asdict(self), sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Return the run that `to_json` wrote.
+        """Parse what `to_json` wrote.
 
         Raises:
             LakeError: It is no such run.

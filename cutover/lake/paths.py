@@ -27,7 +27,7 @@ def stream_uri(settings: Settings, pipeline: Pipeline, number: int) -> str:
 
 
 def batch_uri(settings: Settings, pipeline: Pipeline, table: BatchTable = "batch") -> str:
-    """Return one of the batch path's tables."""
+    """`<lake>/<pipeline>/<result fingerprint>/<table>`; the folder need not exist."""
     return f"{version_uri(settings, pipeline)}/{table}"
 
 

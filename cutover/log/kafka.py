@@ -117,7 +117,7 @@ class LogClient:
             raise self.make_unreachable_error(error) from error
 
     def partitions(self, topic: str) -> tuple[int, ...]:
-        """Return the partitions, ascending.
+        """Ask the broker now, ascending.
 
         Raises:
             LogError: No broker answers, or it knows no such topic.

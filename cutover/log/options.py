@@ -62,7 +62,7 @@ def secret(kafka: KafkaSettings) -> str | None:
 
 
 def librdkafka(kafka: KafkaSettings, bootstrap: str) -> dict[str, str]:
-    """Return the keys of confluent-kafka.
+    """Write the settings as confluent-kafka takes them; a password's file is read here.
 
     Raises:
         DefinitionError: See `check`.

@@ -29,7 +29,7 @@ def source_of(pipeline: Pipeline, partition: int) -> Topic:
 
 
 def topics_of(log: str) -> tuple[str, ...]:
-    """Return the topics of a log, the left one first."""
+    """Split the name of a log: one topic, or left and right."""
     return tuple(log.split(BETWEEN))
 
 
@@ -44,7 +44,7 @@ def place(log: str, partition: int, offset: int = -1) -> TopicPartition:
 
 
 def of_place(log: str, position: TopicPartition) -> int:
-    """Return the number of the partition of a position."""
+    """Turn a position's topic and partition into one number: the right topic's from 1,000,000 on."""
     return number_partition(topics_of(log).index(position.topic), int(position.partition))
 
 

@@ -31,12 +31,12 @@ def drawing(width: float, height: float, label: str, *parts: str) -> Markup:
 
 
 def text(x: float, y: float, content: str, *, anchor: str = "start", class_: str = "tick") -> Markup:
-    """Return a text at a point."""
+    """Set escaped text at a point, in pixels; `anchor` as SVG has it."""
     return element("text", content, x=float(x), y=float(y), text_anchor=anchor, class_=class_)
 
 
 def line(x1: float, y1: float, x2: float, y2: float, class_: str) -> Markup:
-    """Return a straight line."""
+    """Draw a straight line, coordinates in pixels."""
     return element("line", x1=float(x1), y1=float(y1), x2=float(x2), y2=float(y2), class_=class_)
 
 
@@ -48,7 +48,7 @@ def bar(box: "Box", class_: str, title: str) -> Markup:
 
 
 def path(points: Sequence[tuple[float, float]], class_: str) -> Markup:
-    """Return a line through points."""
+    """Join points by straight lines; one alone becomes a dot."""
     steps = " ".join(f"{'M' if i == 0 else 'L'}{x:.1f} {y:.1f}" for i, (x, y) in enumerate(points))
     steps += f" L{points[0][0]:.1f} {points[0][1]:.1f}" if len(points) == 1 else ""  # its round ends make a dot
     return element("path", d=steps, class_=class_, fill="none")
@@ -65,12 +65,12 @@ class Box:
 
     @property
     def right(self) -> float:
-        """Return the right edge."""
+        """In pixels."""
         return self.left + self.width
 
     @property
     def bottom(self) -> float:
-        """Return the lower edge."""
+        """In pixels; y grows downwards."""
         return self.top + self.height
 
 
@@ -84,7 +84,7 @@ class Scale:
     last: float
 
     def __call__(self, value: float) -> float:
-        """Return the pixel of a value."""
+        """Map a value to pixels; the middle where low and high are one."""
         if self.high == self.low:
             return (self.first + self.last) / 2
         return self.first + (value - self.low) / (self.high - self.low) * (self.last - self.first)

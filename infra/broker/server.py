@@ -32,7 +32,7 @@ def folder(home: Path) -> Path:
 
 
 def server_properties(home: Path, ports: Ports) -> str:
-    """Return the text of `server.properties`."""
+    """Fill in ports and data folder of this home."""
     text = (HERE / "server.properties").read_text(encoding="utf-8")
     data = str(folder(home) / "data").replace("\\", "\\\\")  # a backslash escapes in Java properties
     return Template(text).substitute(data=data, broker=ports.broker, controller=ports.controller)
@@ -54,7 +54,7 @@ def java(home: Path, main_class: str, *arguments: str, heap: str = HEAP) -> list
 
 
 def log_file(home: Path) -> Path:
-    """Return the broker's log."""
+    """`broker.log` in the broker's folder; it need not exist."""
     return folder(home) / "broker.log"
 
 

@@ -28,7 +28,7 @@ class TopicTimestamps:
 
     @property
     def says(self) -> str:
-        """Return the sentence."""
+        """Describe in words for people who sets timestamps, and how far ahead they may be."""
         if self.kind == "LogAppendTime":
             return "timestamps by the broker (LogAppendTime)"
         bound = f"at most {self.ahead_ms} ms ahead" if self.bounded else "without a bound"
@@ -42,7 +42,7 @@ class TopicTimestamps:
 
 
 def topics(settings: Settings, bootstrap: str, *, names: Collection[str]) -> list[TopicTimestamps]:
-    """Return those of the named topics that the cluster has, by name.
+    """Ask the cluster for the timestamp settings of named topics; those that it lacks are left out.
 
     Raises:
         LogError: The cluster does not answer.

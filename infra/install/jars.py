@@ -34,12 +34,12 @@ class JarError(CutoverError):
 
 
 def folder(jar_set: JarSet) -> Path:
-    """Return where the JARs of a set lie."""
+    """`<environment>/share/cutover/jars/<set>`; it need not exist."""
     return ROOT / jar_set
 
 
 def class_path(jar_set: JarSet) -> str:
-    """Return the Java class path of a set."""
+    """Write the wildcard that Java expands to all JARs of the set's folder."""
     return str(folder(jar_set) / "*")
 
 

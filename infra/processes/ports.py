@@ -31,7 +31,7 @@ class Ports:
     used: bool = False  # once clients know them, they do not change silently
 
     def by_name(self) -> dict[str, int]:
-        """Return name -> port."""
+        """Name to number, in the order in which they are shown."""
         return {"broker": self.broker, "controller": self.controller, "airflow": self.airflow}
 
 
@@ -62,7 +62,7 @@ def choose(*, free: Callable[[int], bool] = is_free, avoid: Iterable[int] = ()) 
 
 
 def fresh(*, free: Callable[[int], bool] = is_free) -> Ports:
-    """Return three free ports."""
+    """Choose three different ports that nobody listens on now."""
     broker = choose(free=free)
     controller = choose(free=free, avoid=(broker,))
     return Ports(broker=broker, controller=controller, airflow=choose(free=free, avoid=(broker, controller)))

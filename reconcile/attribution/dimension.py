@@ -100,7 +100,7 @@ def _refuse_other_settings(
 
 
 def _runs(settings: Settings, pipeline: Pipeline, evidence: SealEvidence) -> list[BatchRun]:
-    """Return the runs up to the one that is compared."""
+    """Oldest first, the compared run last."""
     known = batch_runs.runs(settings, pipeline)
     return known[: [run.run_id for run in known].index(evidence.run.run_id) + 1]
 

@@ -96,7 +96,7 @@ class Explanation:
     unproven: str | None = None  # why it can no longer be shown that the cause holds
 
     def to_json(self) -> dict[str, Any]:
-        """Return the object that `--json` prints."""
+        """Encode for `explain --json`, with `class_` of a row as `class`."""
         raw: dict[str, Any] = encode(self)
         raw["rows"] = [{"class": row.pop("class_"), **row} for row in raw["rows"]]
         return raw

@@ -102,7 +102,7 @@ def portions(
 
 
 def list_runs_up_to(settings: Settings, pipeline: Pipeline, run: BatchRun) -> list[BatchRun]:
-    """Return the runs up to one, oldest first."""
+    """Oldest first, with the named run as the last one."""
     known = batch_runs.runs(settings, pipeline)
     return known[: [each.run_id for each in known].index(run.run_id) + 1]
 

@@ -31,7 +31,7 @@ class Diff:
 
     @property
     def rows(self) -> int:
-        """Return the number of rows that differ."""
+        """Add up missing, extra and changed rows."""
         return self.missing + self.extra + self.changed
 
 

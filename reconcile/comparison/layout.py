@@ -56,7 +56,7 @@ class Layout:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Return all columns, keys first."""
+        """Keys first, then what is shown beside, then the compared values."""
         return (*self.keys, *self.further, *(value.name for value in self.values))
 
     @property

@@ -39,7 +39,7 @@ class OpenDifference:
 def open_differences(
     settings: Settings, pipeline: str, lines: Sequence[RecordedComparison], version: int | None
 ) -> dict[Place, OpenDifference]:
-    """Return the differences that are open now.
+    """Follow each difference over the history: open until a later comparison of its window took it back.
 
     Args:
         settings: Where the lake lies.

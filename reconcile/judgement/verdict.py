@@ -117,7 +117,7 @@ def sentence_broken(seal: Seal) -> str:
 
 
 def _explain_all(judged: VerdictInput) -> str:
-    """Return what explains every difference."""
+    """Word the causes as one clause, with the share of late events where they are the only cause."""
     if judged.causes == ("late",):
         late = _count_noun(judged.late, "late event")
         return f"{late}, {_percent(judged.late_share)} of all in these windows, explain every difference"

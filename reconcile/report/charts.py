@@ -45,7 +45,7 @@ def lateness_histogram(result: Reconciliation) -> Markup | None:
 
 
 def watermark_over_epochs(result: Reconciliation) -> Markup | None:
-    """Return how the watermark advanced."""
+    """Draw watermark and newest event by epoch, wide and narrow; None without epochs."""
     if not result.epochs_series:
         return None
     return both(lambda width: epochs.draw(result.epochs_series, width))

@@ -14,7 +14,7 @@ _LATE = "SELECT window_start, count(*) AS late FROM ledger WHERE _class = 'late'
 
 
 def commands(result: Reconciliation) -> list[Command]:
-    """Return the commands that show more of a result."""
+    """List (title, command line), those of cells that differ first; none for two tables."""
     if result.kind == "tables":
         return []
     name = shlex.quote(result.pipeline)

@@ -89,7 +89,7 @@ def list_pages(settings: Settings, found: Iterable[RecordedComparison]) -> list[
 
 
 def load(settings: Settings, pipeline: str, run_id: str) -> Reconciliation:
-    """Return a stored comparison.
+    """Read a report's JSON by the id of its run.
 
     Raises:
         DefinitionError: There is none of this name.

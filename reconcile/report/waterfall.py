@@ -30,7 +30,7 @@ class _Row:
 
 
 def draw(waterfall: Waterfall, sides: SideNames, width: int) -> Markup:
-    """Return the waterfall of one measure as SVG."""
+    """Draw a bar a cause, from the trusted total to the judged one."""
     rows = list(_rows(waterfall, sides))
     narrow = width <= NARROW
     left, right = (92, 84) if narrow else (150, 130)

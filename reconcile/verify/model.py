@@ -61,7 +61,7 @@ class Verification:
 
     @property
     def violations(self) -> tuple[Violation, ...]:
-        """Return the violations of all checks."""
+        """In the order of the checks."""
         return tuple(violation for checked in self.checks.values() for violation in checked.violations)
 
     @property

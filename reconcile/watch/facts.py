@@ -83,7 +83,7 @@ class WatchFacts:
 
     @property
     def newest(self) -> EpochRecord | None:
-        """Return the record of the newest epoch."""
+        """None before the first epoch."""
         return self.records[-1] if self.records else None
 
     @property

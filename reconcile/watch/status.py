@@ -41,7 +41,7 @@ class WatchStatus:
     alerts: tuple[Alert, ...] = ()  # that fire now, the most urgent first
 
     def to_json(self) -> dict[str, Any]:
-        """Return the object that `--json` prints."""
+        """Fields by name, as `watch --json` prints them."""
         return asdict(self)
 
 
@@ -56,7 +56,7 @@ def limits(pipeline: Pipeline, bounds: AlertSettings) -> Limits:
 
 
 def status(facts: WatchFacts) -> WatchStatus:
-    """Return the status that facts amount to."""
+    """Sum up lag, watermark, late share and alerts, by the facts alone."""
     newest, records = facts.newest, facts.records[-SHARED:]
     verdict, time, parts = _judge_lag(facts)
     watermark = None if newest is None else newest.watermark_after

@@ -61,7 +61,7 @@ def windows_of(gathered: EpochPartials, uri: str, mode: Delivery) -> Starts | No
 
 
 def _attempt(rows: pa.Table, record: EpochRecord) -> pa.Table:
-    """Return the row that names the attempt."""
+    """One row in the epoch log's schema, with run, offsets, counts and windows as JSON."""
     one = Attempt(
         epoch=record.epoch,
         run_id=record.run_id,

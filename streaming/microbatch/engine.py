@@ -239,7 +239,7 @@ class MicrobatchEngine:
         return found
 
     def _load_changelog(self) -> Changelog:
-        """Return the changelog, with all that the epoch log has."""
+        """Go on from what the epoch log has; from nothing before the first epoch."""
         version = self.committer.version
         found = Changelog(self.context.settings, self.context.pipeline, self.context.client, stream=version.app_id)
         found.begin(None if self.committer.newest is None else EpochLog(version.uri))

@@ -36,7 +36,7 @@ Shown = Mapping[tuple[Key, Interval, int], Pane]  # by key, window and index
 
 
 def to_rows(emission: Emission, pipeline: Pipeline, epoch: int) -> pa.Table:
-    """Return an emission as rows of the epoch log."""
+    """One table in the epoch log's schema: panes, what is held, rows that were dropped."""
     rows = [
         *_make_pane_rows(emission, pipeline),
         *_make_held_rows(emission, pipeline),

@@ -32,7 +32,7 @@ def of_nothing(pipeline: Pipeline) -> Partial:
 
 
 def filter_accepted(rows: pa.Table) -> pa.Table:
-    """Return the rows of class accepted."""
+    """Late rows and others come with their class and make no pane."""
     return rows.filter(pc.equal(rows["_class"], Class.ACCEPTED.value))
 
 
@@ -45,13 +45,13 @@ def arrivals(rows: pa.Table, pipeline: Pipeline) -> list[Arrival]:
 
 
 def windows(rows: pa.Table) -> list[Interval]:
-    """Return the windows of rows that have `window_start` and `window_end`."""
+    """Read `window_start` and `window_end`, microseconds; one for each row, in order."""
     starts, ends = (rows[name].cast(pa.int64()).to_pylist() for name in ("window_start", "window_end"))
     return [Interval(start, end) for start, end in zip(starts, ends, strict=True)]
 
 
 def bounds(window: Interval) -> dict[str, int]:
-    """Return the columns of a window; the inverse of `windows`."""
+    """`window_start` and `window_end`, microseconds; the inverse of `windows`."""
     return {"window_start": window.start, "window_end": window.end}
 
 
@@ -62,7 +62,7 @@ def keys(rows: pa.Table, pipeline: Pipeline) -> list[Key]:
 
 
 def key_columns(key: Key, pipeline: Pipeline) -> dict[str, Any]:
-    """Return the columns of a key; the inverse of `keys`."""
+    """Column to value; the inverse of `keys`."""
     values = key if len(pipeline.key) != 1 and isinstance(key, tuple) else (key,)
     return dict(zip(pipeline.key, values, strict=True))
 
@@ -74,7 +74,7 @@ def partials(rows: pa.Table, pipeline: Pipeline) -> list[Partial]:
 
 
 def state_columns(partial: Partial, pipeline: Pipeline) -> dict[str, Any]:
-    """Return the columns of a partial aggregate; the inverse of `partials`."""
+    """Column to state, and `_n`: how many records; the inverse of `partials`."""
     names = (state.column for state in compiled.states(pipeline))
     return {**dict(zip(names, partial.states, strict=True)), "_n": partial.records}
 

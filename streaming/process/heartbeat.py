@@ -47,7 +47,7 @@ class Heartbeat:
 
     @property
     def identity(self) -> Identity:
-        """Return whose heartbeat it is."""
+        """Pid, boot and start time of the process that wrote it."""
         return Identity(pid=self.pid, boot=self.boot, started=self.started)
 
     @classmethod
@@ -128,6 +128,6 @@ class HeartbeatWriter:
 
 
 def first_beat(run_id: str, clock: Clock) -> Heartbeat:
-    """Return the first heartbeat of this process."""
+    """Start with this process's identity; no epoch yet."""
     own = asdict(current())
     return Heartbeat(**own, run_id=run_id, at=clock.now().isoformat(timespec="milliseconds"))

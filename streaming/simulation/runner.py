@@ -44,7 +44,7 @@ def run(setting: Setting) -> Outcome:
 
 
 def run_with(settings: Settings, setting: Setting) -> Outcome:
-    """Return the same, with given settings."""
+    """Run as `run` does, under given settings, on a topic of its own."""
     if len(setting.rows) > MOST_POINTS:
         msg = f"points: expected at most {MOST_POINTS} on the streaming path, where each is an epoch, got "
         msg += f"{len(setting.rows)}.\nHint: `--runner reference` takes a million."

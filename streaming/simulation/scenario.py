@@ -98,7 +98,7 @@ def _collect_dropped(setting: Setting, log: EpochLog, story: pane_rows.PaneHisto
 
 
 def _list_late_rows(log: EpochLog) -> list[tuple[int, Interval]]:
-    """Return offset and window of every late row."""
+    """(offset, window) of each row of class late in the ledger."""
     with queries.connect() as connection:
         log.relation(connection, "ledger", epoch=LAST_EPOCH)
         query = f"SELECT *, _positions[1].offset AS at FROM ledger WHERE _class = '{Class.LATE}'"  # noqa: S608 -- ours
@@ -133,7 +133,7 @@ def _number_type(setting: Setting) -> str:
 
 
 def _key_text(key: Key) -> str | None:
-    """Return a key as text; texts sort as the keys do."""
+    """Put the type first, so that texts sort as the keys of a pane do."""
     return None if key is None else f"{type(key).__name__} {key}"
 
 

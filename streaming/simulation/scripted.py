@@ -33,7 +33,7 @@ class Script:
         return from_micros(self._at)
 
     def monotonic(self) -> float:
-        """Return it in seconds."""
+        """In seconds, of the script's clock."""
         return self._at / 1_000_000
 
     def advance(self, state: WatermarkState, seen: Observation, lateness: Lateness) -> WatermarkState:  # noqa: ARG002 -- every policy's signature

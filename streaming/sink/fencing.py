@@ -34,7 +34,7 @@ def newest(table: DeltaTable) -> EpochRecord | None:
 
 
 def read_record(table: DeltaTable, path: str) -> EpochRecord | None:
-    """Return the newest record in one file of a table.
+    """Read one data file's rows for the newest epoch record; None of a file without rows.
 
     Raises:
         LakeError: The file is not there or does not parse.

@@ -28,7 +28,7 @@ class File:
 
     @property
     def span(self) -> int:
-        """Return the number of epochs."""
+        """How many epochs the file covers, first and last inclusive."""
         return self.last - self.first + 1
 
 

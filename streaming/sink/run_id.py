@@ -13,6 +13,6 @@ def new_run_id() -> str:
 
 
 def pid_of(run_id: str) -> str:
-    """Return the pid in a run id, as text."""
+    """`unknown` where the run id names none."""
     match = _PID.match(run_id)
     return match[1] if match else "unknown"

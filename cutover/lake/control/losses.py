@@ -59,12 +59,12 @@ class Loss:
         return self.windows_from, self.windows_to
 
     def to_row(self) -> dict[str, Any]:
-        """Return the row of the table `losses`."""
+        """Columns of the table `losses`, times as timestamps in UTC."""
         return asdict(self) | {name: _moment(getattr(self, name)) for name in _TIMES}
 
     @classmethod
     def from_row(cls, row: dict[str, Any]) -> Self:
-        """Return what `to_row` wrote."""
+        """Parse what `to_row` wrote; times become microseconds."""
         return cls(**row | {name: _micros(row[name]) for name in _TIMES})
 
 

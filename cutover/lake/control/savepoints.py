@@ -39,7 +39,7 @@ def release(settings: Settings, version: Version, found: Savepoint, *, now: date
 
 
 def of(settings: Settings, version: Version) -> tuple[Savepoint, ...]:
-    """Return the savepoints of a version, by epoch."""
+    """List what is held under a name and not released, by epoch."""
     last = {
         (row["holder"], row["epoch"]): row
         for row in control_tables.read(settings, "pins", version.pipeline)

@@ -58,7 +58,7 @@ def merge_spans(spans: Iterable[VersionSpan]) -> tuple[VersionSpan, ...]:
 def spans_to_read(
     spans: Sequence[VersionSpan], reads: Iterable[Offsets], newest: tuple[int, str]
 ) -> tuple[VersionSpan, ...]:
-    """Return the spans of what is to be read, every offset of it in one.
+    """Cover all offsets that are to be read, each by the version that it is joined with.
 
     A record that no epoch read (it was lost, or went before the version began) is joined as the epoch after it was.
 

@@ -33,12 +33,12 @@ class Attempt:
     windows: Starts | None  # first start and last end of its rows, microseconds; None: no row has a window
 
     def to_json(self) -> str:
-        """Return the attempt as one line of JSON."""
+        """One line, keys sorted."""
         return json.dumps(asdict(self), sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Return the attempt that `to_json` wrote."""
+        """Parse what `to_json` wrote; partitions become ints again."""
         raw = json.loads(text)
         windows = None if raw["windows"] is None else (raw["windows"][0], raw["windows"][1])
         return cls(**{**raw, "start": by_partition(raw["start"]), "end": by_partition(raw["end"]), "windows": windows})

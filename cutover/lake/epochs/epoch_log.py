@@ -77,12 +77,12 @@ class EpochRecord:
         return Cut(log=log, offsets=dict(self.end))
 
     def to_json(self) -> str:
-        """Return the record as one line of JSON."""
+        """One line, keys sorted: the column `_record` of an epoch's row."""
         return json.dumps(asdict(self), sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Return the record that `to_json` wrote.
+        """Parse what `to_json` wrote; partitions become ints again.
 
         Raises:
             LakeError: It is no such record.
@@ -104,7 +104,7 @@ def collect_in_force(records: Iterable[EpochRecord]) -> dict[str, InForce]:
 
 
 def open_log(uri: str, version: int | None = None) -> DeltaTable:
-    """Return a handle of an epoch log.
+    """Open the epoch log's table; its rows are not read.
 
     Raises:
         LakeError: The table is missing, cannot be opened, or would be read as of an older version without a word.

@@ -49,7 +49,7 @@ class TableCommit:
     ours: bool
 
     def __str__(self) -> str:
-        """Return it as messages have it."""
+        """Name table version, operation, engine and time, as messages do."""
         return f"table version {self.version}, {self.operation} by {self.engine} at {self.at}"
 
 

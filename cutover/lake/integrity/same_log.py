@@ -77,7 +77,7 @@ class _Log:
         return self._client.earliest(self.topic).get(partition, 0)
 
     def leader(self, partition: int) -> int:
-        """Return the epoch of a partition's leader."""
+        """Ask the broker for the leader epoch, which grows with every election."""
         return self._client.log_ends(self.topic)[partition].leader_epoch
 
     def read_marks(self, partition: int, marks: Sequence[Mark]) -> dict[int, Mark]:

@@ -20,7 +20,7 @@ def is_affected_sql(window: WindowFn, ranges: Iterable[Range]) -> str:
 
 
 def is_affected(window: WindowFn, one: Interval, ranges: Iterable[Range]) -> bool:
-    """Return whether one of the ranges stands for a window."""
+    """Ask of a window whether a range holds it wholly, of a session whether one touches it."""
     if window.merges:
         return any(touch(one, Interval(*span)) for span in ranges)
     return any(first <= one.start and one.end <= last for first, last in ranges)

@@ -85,7 +85,7 @@ def new_stem(*words: object) -> str:
 
 
 def file_name(stem: str, checksum: str) -> str:
-    """Return the file name of a stem and a checksum."""
+    """`<stem>.<checksum>.parquet`; `name_of` takes it apart."""
     return f"{stem}.{checksum}.parquet"
 
 
@@ -111,7 +111,7 @@ def text_of(weight: int) -> str:
 
 
 def of_bytes(content: bytes | memoryview) -> str:
-    """Return the checksum of some bytes."""
+    """First half of the SHA-256, 32 hex digits."""
     return hashlib.sha256(content).hexdigest()[:32]
 
 

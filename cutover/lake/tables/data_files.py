@@ -193,7 +193,7 @@ def _is_short(value: object) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as statistics hold it."""
+    """JSON has neither times nor decimals: texts and floats, as Delta's statistics write them."""
     if isinstance(value, datetime):
         return value.isoformat().replace("+00:00", "Z")
     if isinstance(value, date):

@@ -169,12 +169,12 @@ def ensure(
 
 
 def literal(text: str) -> str:
-    """Return a text as an SQL literal."""
+    """Put a text into single quotes, its own doubled."""
     return "'" + text.replace("'", "''") + "'"
 
 
 def identifier(name: str) -> str:
-    """Return a name as an SQL identifier."""
+    """Put a name into double quotes, its own doubled; any character is allowed."""
     return '"' + name.replace('"', '""') + '"'
 
 

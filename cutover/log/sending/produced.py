@@ -30,7 +30,7 @@ class Produced:
         self._path = home / "produced" / f"{safe}.json"
 
     def list_runs(self) -> list[ProducedRun]:
-        """Return all runs, the oldest first.
+        """Read what was sent before, oldest first; empty where nothing was.
 
         Raises:
             DefinitionError: The file is damaged.
@@ -64,7 +64,7 @@ class Produced:
 
 
 def file_sha256(path: Path) -> str:
-    """Return the digest of a file as it lies there."""
+    """64 hex digits over the bytes, still compressed where the file is."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 

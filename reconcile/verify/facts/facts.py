@@ -68,7 +68,7 @@ class LogCounts:
 
     @property
     def epochs(self) -> frozenset[int]:
-        """Return the epochs that were counted."""
+        """Numbers, without their partitions."""
         return frozenset(epoch for epoch, _ in self.records)
 
 
