@@ -73,7 +73,7 @@ class RunContext:
 
     @property
     def scan(self) -> int:
-        """Return the ordinal of this run's scan."""
+        """Ordinal among the pipeline's runs, from 0: the batch index orders scans by it."""
         return len(self.history.runs)
 
     @property

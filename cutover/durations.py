@@ -18,7 +18,7 @@ _TEXT = re.compile(r"^\s*([0-9]{1,18})\s*(millisecond|second|minute|hour|day)s?\
 
 
 def parse_duration(text: object, *, of: str) -> int:
-    """Return the microseconds of a text such as `30 minutes`.
+    """Parse a text such as `30 minutes` into microseconds.
 
     Args:
         text: A whole number and a unit: milliseconds, seconds, minutes, hours or days; as definitions have it, which

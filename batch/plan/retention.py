@@ -17,7 +17,7 @@ def first_left(offsets: Offsets, earliest: Mapping[int, int]) -> dict[int, int]:
 
 
 def remaining_offsets(offsets: Offsets, earliest: Mapping[int, int]) -> Offsets:
-    """Return the offsets that the log still holds."""
+    """Cut offset ranges down to what retention left; partitions without any go."""
     kept = {p: (max(start, earliest.get(p, 0)), end) for p, (start, end) in offsets.items()}
     return {p: span for p, span in kept.items() if span[0] < span[1]}
 

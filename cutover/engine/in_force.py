@@ -22,7 +22,7 @@ class InForce:
 
     @property
     def digest(self) -> str:
-        """Return 16 hex digits over all of it."""
+        """Hash all families, 16 hex digits: equal digests mean equal settings."""
         text = json.dumps(self.families, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 

@@ -22,7 +22,7 @@ def version_uri(settings: Settings, pipeline: Pipeline) -> str:
 
 
 def stream_uri(settings: Settings, pipeline: Pipeline, number: int) -> str:
-    """Return the epoch log of stream version `number`."""
+    """`<lake>/<pipeline>/<result fingerprint>/stream-<number>/stream`; the folder need not exist."""
     return f"{version_uri(settings, pipeline)}/stream-{number}/stream"
 
 

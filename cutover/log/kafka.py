@@ -89,7 +89,7 @@ class LogClient:
         return tuple(sorted(name for name in self._metadata() if not name.startswith("__")))
 
     def describe(self, topic: str) -> LogId:
-        """Return the log's identity.
+        """Ask for cluster id and topic id: a topic that was made again is another log.
 
         Raises:
             LogError: No broker answers, or it knows no such topic.

@@ -45,7 +45,7 @@ def check(kafka: KafkaSettings) -> None:
 
 
 def secret(kafka: KafkaSettings) -> str | None:
-    """Return the password from the environment or the file.
+    """Take the password from the environment, else from its file; None without either.
 
     Raises:
         DefinitionError: The file cannot be read.

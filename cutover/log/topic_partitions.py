@@ -34,7 +34,7 @@ def topics_of(log: str) -> tuple[str, ...]:
 
 
 def number_partition(topic: int, partition: int) -> int:
-    """Return the number of a partition of the first (0) or the second (1) topic of a log."""
+    """Partitions of the second topic count from 1,000,000 on; `topic` is 0 or 1."""
     return topic * RIGHT + partition
 
 

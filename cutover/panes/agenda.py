@@ -19,7 +19,7 @@ class Agenda:
 
     @property
     def next(self) -> int | None:
-        """Return the first moment that is left."""
+        """None once nothing is left to look at."""
         return self._moments[0] if self._moments else None
 
     def add(self, moment: int, place: Place) -> None:

@@ -40,7 +40,7 @@ def run(setting: Setting) -> Outcome:
 
 
 def _compute_measure(measure: Measure, rows: Sequence[InputRow]) -> object:
-    """Return the measure of some rows, finished."""
+    """Fold rows at once and finish; ties go by arrival."""
     column = measure.expression
     values = [None if column is None else row.columns[column] for row in rows]
     places = [(row.event_time, 0, arrived) for arrived, row in enumerate(rows)]

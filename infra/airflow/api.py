@@ -47,7 +47,7 @@ class Api:
         self._http = httpx.Client(base_url=address, trust_env=False, timeout=30)
 
     def get(self, path: str, **parameters: Any) -> dict[str, Any]:
-        """Return the object at `/api/v2/<path>`.
+        """Ask `/api/v2/<path>` for one JSON object.
 
         Raises:
             AirflowError: The answer is not 2xx, or there is none.

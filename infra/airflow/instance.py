@@ -33,12 +33,12 @@ COMMANDS = {
 
 
 def folder(settings: Settings) -> Path:
-    """Return AIRFLOW_HOME of this installation."""
+    """AIRFLOW_HOME below the installation's home; it need not exist."""
     return settings.home.resolve() / "airflow"
 
 
 def address(ports: Ports) -> str:
-    """Return where the UI and the API are."""
+    """`http://127.0.0.1:<port>`, for the UI and the API."""
     return f"http://{LOOPBACK}:{ports.airflow}"
 
 

@@ -22,7 +22,7 @@ FORMAT_SECONDS = 60
 
 
 def address(ports: Ports) -> str:
-    """Return `host:port` as clients want it."""
+    """`127.0.0.1:<port>`, as `bootstrap.servers` takes it."""
     return f"{LOOPBACK}:{ports.broker}"
 
 
@@ -121,7 +121,7 @@ def answers(settings: Settings, bootstrap: str) -> bool:
 
 
 def wait_ready(home: Path, ports: Ports, *, within: float, alive: Callable[[], bool]) -> None:
-    """Return when the broker answers.
+    """Poll until the broker answers, or its process is gone.
 
     Args:
         home: The installation's folder.

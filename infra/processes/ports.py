@@ -47,7 +47,7 @@ def is_free(port: int) -> bool:
 
 
 def choose(*, free: Callable[[int], bool] = is_free, avoid: Iterable[int] = ()) -> int:
-    """Return a free port that is not among `avoid`.
+    """Draw a port that is free now, on loopback, and not among `avoid`.
 
     Raises:
         PortError: None was found.

@@ -85,7 +85,7 @@ def _classify_without_late(records: "DataFrame", pipeline: Pipeline, dimensions:
 
 
 def _aggregate_windows(judged: "DataFrame", pipeline: Pipeline, windows: Sequence[int]) -> pa.Table:
-    """Return the partial aggregates of some windows."""
+    """Aggregate rows of windows that begin at the given microseconds, in the schema of partial aggregates."""
     starts = ", ".join(f"{start}L" for start in windows)
     within = judged.where(f"unix_micros(window_start) IN ({starts})")
     schema = partial_schema(pipeline)

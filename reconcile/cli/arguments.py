@@ -24,7 +24,7 @@ def moment(text: str, option: str) -> datetime:
 
 
 def key(text: str) -> list[str | None]:
-    """Return the values of a key: as `text.key` writes them.
+    """Split `--key` into values, as `text.key` joins them.
 
     Raises:
         DefinitionError: A quote is left open, or text stands beside one.
@@ -43,7 +43,7 @@ def key(text: str) -> list[str | None]:
 
 
 def names(text: str, option: str) -> tuple[str, ...]:
-    """Return column names separated by commas.
+    """Split an option's column names at commas.
 
     Raises:
         DefinitionError: There is none.

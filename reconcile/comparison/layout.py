@@ -76,7 +76,7 @@ class Layout:
 
     @property
     def hash_sql(self) -> str:
-        """Return SQL for the hash of a row.
+        """64 bits over all columns of a row, in the order of `columns`.
 
         Hashed twice: DuckDB combines columns by xor at the last step, so the xor over rows would miss swapped values.
         """

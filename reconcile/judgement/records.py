@@ -51,7 +51,7 @@ class RecordedComparison:
 
     @property
     def agrees(self) -> bool:
-        """Return whether nothing is unexplained."""
+        """Every difference has a proven cause, or there is none."""
         return self.verdict in AGREE
 
     @property

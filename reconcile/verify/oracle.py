@@ -28,7 +28,7 @@ class OracleRecord:
 
     @classmethod
     def from_json(cls, raw: dict[str, Any]) -> Self:
-        """Return the record that a line holds."""
+        """Take a line's JSON object; the key becomes a tuple."""
         return cls(**{**raw, "key": tuple(raw["key"])})
 
 

@@ -37,7 +37,7 @@ def filter_accepted(rows: pa.Table) -> pa.Table:
 
 
 def arrivals(rows: pa.Table, pipeline: Pipeline) -> list[Arrival]:
-    """Return accepted partial aggregates as arrivals."""
+    """One arrival for each accepted partial aggregate, in the order of the rows."""
     found = zip(windows(rows), keys(rows, pipeline), partials(rows, pipeline), strict=True)
     return [
         Arrival(window=window, key=key, contents=(partial,), rows=partial.records) for window, key, partial in found

@@ -8,7 +8,7 @@ LOW_EPOCHS = 2
 
 
 def next_pace(now: Pace, *, lag: int, cap: int) -> Pace:
-    """Return the state after a look at the lag.
+    """Decide by the lag; between two bounds the state stays as it is.
 
     Args:
         now: The state so far.

@@ -16,7 +16,7 @@ _PLACES = 40
 def explain(
     error: BaseException, context: DriverContext, committer: Committer, *, jvm_gone: bool = False
 ) -> CutoverError:
-    """Return what a failure means.
+    """Find the error that names a runbook behind a query's failure.
 
     The log is asked first: lost offsets and recreated topics reach us as one of many errors of Spark's Kafka source.
     """

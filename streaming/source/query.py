@@ -36,7 +36,7 @@ class QuerySource:
 
     @property
     def joins(self) -> bool:
-        """Return whether there is a second topic."""
+        """True for a join of two topics: both are read by one query."""
         return len(topic_partitions.topics_of(topic_partitions.log_of(self.pipeline))) > 1
 
 

@@ -15,7 +15,7 @@ from cutover.definition.model.topic import Topic
 
 
 def schema_types(topic: Topic) -> dict[str, str]:
-    """Return name to type of the schema's columns."""
+    """Column name to type, in the order of the schema."""
     return {field.name: field.type for field in fields(topic)}
 
 

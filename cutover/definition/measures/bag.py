@@ -20,7 +20,7 @@ class Bag:
         return (StateColumn(column=f"{name}__rows", type=kind, create=create, merge="earliest", most=self.most),)
 
     def finish(self, name: str, value_type: str | None) -> Finish:
-        """Return the list of values; null without any."""
+        """Collect the values in a list, each as often as it came; null without any."""
         values = f"list_transform({name}__rows, lambda __x: __x['value'])"
         return Finish(sql=f"CASE WHEN len({name}__rows) > 0 THEN {values} END", type=f"array<{value_type}>")
 

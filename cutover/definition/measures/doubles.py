@@ -65,7 +65,7 @@ def weighted_aggregate(value: str, weight: str) -> str:
 
 
 def merge_aggregate(column: str) -> str:
-    """Return DuckDB's aggregate that merges states."""
+    """Add up digits place by place, in DuckDB's SQL: any order gives the same."""
     return _struct(f"CAST(sum(struct_extract({column}, '{name}')) AS BIGINT)" for name in NAMES)
 
 

@@ -110,7 +110,7 @@ class Avg:
 
 
 def _make_sum_state(exact: str, digits: str, expression: str, value_type: str | None) -> StateColumn:
-    """Return the state of a sum: the column `exact`, or of doubles `digits`."""
+    """Column `exact` adds numbers up as they are; of doubles `digits` does."""
     if is_float(value_type):
         return doubles.state(digits, expression)
     kind = sum_type(value_type)

@@ -63,7 +63,7 @@ class Stddev(Variance):
     """Standard deviation of a sample: the root of `Variance`."""
 
     def finish(self, name: str, value_type: str | None) -> Finish:
-        """Return the standard deviation, a double."""
+        """Square root of the sample variance, a double; null of fewer than two values."""
         return Finish(sql=f"sqrt({Variance.finish(self, name, value_type).sql})", type="double")
 
 

@@ -34,7 +34,7 @@ class Finish:
 
 
 def sum_type(value_type: str | None) -> str:
-    """Return the type in which exact numbers of a type are summed."""
+    """Take 38 digits, with as many behind the point as the values have."""
     return f"decimal(38,{scale_of(value_type or 'bigint')})"
 
 

@@ -203,7 +203,7 @@ def uses_epochs(trigger: Trigger) -> bool:
 
 
 def ends(trigger: Trigger) -> bool:
-    """Return whether a trigger ever comes to its end."""
+    """Say no for a `Repeat`, for late panes without an end, and for a sequence that ends with one."""
     match trigger:
         case Repeat():
             return False

@@ -19,7 +19,7 @@ class Global(AlignedWindowFn):
         return (Interval(EARLIEST, LATEST),)
 
     def starts_sql(self, event: str) -> WindowSql:
-        """Return where event time begins."""
+        """Give the earliest time; null where there is no event time."""
         return WindowSql(start=f"IF({event} IS NULL, NULL, {EARLIEST}L)")
 
     def end_sql(self, start: str, event: str) -> str:  # noqa: ARG002 -- every window's signature

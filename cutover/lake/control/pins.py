@@ -51,7 +51,7 @@ def release(settings: Settings, version: Version, epoch: int, *, holder: str, no
 
 
 def list_pinned_epochs(settings: Settings, version: Version, *, now: datetime) -> tuple[int, ...]:
-    """Return the epochs of a version that somebody holds now, ascending."""
+    """Ascending, without those whose pin expired or was released: no fold may merge across one of them."""
     held = _list_held_pins(settings, version.pipeline, version.result_fingerprint, now)
     return tuple(sorted({row["epoch"] for row in held if row["stream_version"] == version.number}))
 

@@ -37,7 +37,7 @@ class Restored:
 
 
 def has_begun(settings: Settings) -> bool:
-    """Return whether there are control tables.
+    """Tell a new lake, which has no control table yet, from one in use.
 
     Raises:
         LakeError: Some of them are gone.

@@ -17,7 +17,7 @@ def user() -> str:
 
 
 def reason(why: str, *, of: str) -> str:
-    """Return a reason without blanks around it.
+    """Strip a reason that a person gave and check that it says something.
 
     Args:
         why: As it was given.

@@ -48,7 +48,7 @@ class Dimension:
 
 
 def uri(settings: Settings, lookup: Lookup) -> str:
-    """Return where the table lies."""
+    """By its name below the lake, else the path or URI that the lookup gives."""
     return own_uri(settings, lookup.table) if lookup.is_named else lookup.table
 
 

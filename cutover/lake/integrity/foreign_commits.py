@@ -81,11 +81,11 @@ class TableChange:
 
     @property
     def runbook(self) -> str:
-        """Return the page for people on call."""
+        """`BatchNotFresh` for a run of ours that is not finished, else `ForeignWrite`."""
         return "BatchNotFresh" if self.kind is Kind.UNFINISHED else RUNBOOK
 
     def message(self, otherwise: str) -> str:
-        """Return the sentence, and what mends it."""
+        """Sentence and hint, a line each, as an error has them."""
         return f"{self.sentence}\n{self.hint(otherwise)}"
 
     def hint(self, otherwise: str) -> str:
@@ -159,7 +159,7 @@ def find_removed(table: DeltaTable) -> TableChange:
 def refuse(
     table: DeltaTable, expected: int | None, *, otherwise: str, skips: Callable[[Name], bool] = lambda _: False
 ) -> TableChange | None:
-    """Return a harmless change, or None.
+    """Let pass what changed no row (a harmless change, or None); refuse everything else.
 
     Raises:
         LakeError: Somebody else changed rows.

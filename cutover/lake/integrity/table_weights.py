@@ -168,7 +168,7 @@ def refuse_removed(settings: Settings, pipeline: Pipeline, version: Version) -> 
 
 
 def refuse_no_epochs(settings: Settings, pipeline: Pipeline, version: Version | None) -> Version:
-    """Return a version that has an epoch log.
+    """Check a version before its epoch log is read, and hand it on.
 
     Raises:
         LakeError: It has none yet, or somebody took it away.

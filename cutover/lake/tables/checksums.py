@@ -106,7 +106,7 @@ def total(paths: Iterable[str]) -> int:
 
 
 def text_of(weight: int) -> str:
-    """Return a sum of weights as records hold it."""
+    """32 hex digits, as an epoch's record and a run's have them."""
     return f"{weight % _MODULUS:032x}"
 
 
@@ -116,7 +116,7 @@ def of_bytes(content: bytes | memoryview) -> str:
 
 
 def of_file(system: fs.FileSystem, path: str) -> str:
-    """Return the checksum of a file's bytes.
+    """Read a file in pieces: first half of its SHA-256, 32 hex digits.
 
     Raises:
         OSError: It cannot be read.

@@ -15,7 +15,7 @@ MARK = "cutover.append"
 
 
 def new_mark(commit: CommitProperties | None) -> tuple[str, CommitProperties]:
-    """Return a new mark, and what a commit says of itself with it."""
+    """Draw a mark, and make the commit's metadata that carries it, by which a lost answer is made good."""
     mark = uuid.uuid4().hex
     if commit is None:
         return mark, CommitProperties(custom_metadata={MARK: mark})

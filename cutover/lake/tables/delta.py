@@ -254,7 +254,7 @@ def describe_contents(table: DeltaTable, path: str) -> str:
 
 
 def folder_of(table: DeltaTable) -> tuple[fs.FileSystem, str]:
-    """Return the file system of a table's folder, and the folder there."""
+    """File system and root folder, as pyarrow reads and writes there."""
     root = local_root(table)
     return storage.place(table.table_uri) if root is None else (fs.LocalFileSystem(), str(root))
 

@@ -55,7 +55,7 @@ def refusal(error: ValidationError, root: type[BaseModel]) -> DefinitionError:
 
 
 def format_value(value: object) -> str:
-    """Return a value of a file as a message shows it."""
+    """Write a value as JSON for a message, cut to a length that fits."""
     if value is _NOTHING:
         return "nothing"
     if isinstance(value, BaseModel):

@@ -47,7 +47,7 @@ def read(text: object, *, of: str) -> ScenarioTime:
 
 
 def write(micros: int, style: Style) -> str:
-    """Return a time as the scenario writes its own."""
+    """Write a time in the scenario's style; beyond the years that data have, `-inf` or `+inf`."""
     if abs(micros) == FOREVER or micros in {EARLIEST, LATEST}:
         return "-inf" if micros < 0 else "+inf"
     if style is Style.DATE:

@@ -39,7 +39,7 @@ def check(facts: VerifyFacts) -> Iterator[Violation]:
 
 
 def describe_coverage(facts: VerifyFacts) -> str:
-    """Return what was counted."""
+    """Epochs whose records were counted again in the log, and how many those are."""
     if not isinstance(facts.log, LogCounts):
         return f"{len(facts.records):,} epochs"
     return f"{len(facts.log.epochs):,} of {len(facts.records):,} epochs, {sum(facts.log.records.values()):,} records"

@@ -32,7 +32,7 @@ def check(facts: VerifyFacts) -> Iterator[Violation]:
 
 
 def describe_coverage(facts: VerifyFacts) -> str:
-    """Return what was looked at."""
+    """Epoch records, and commits that the table's log still holds."""
     commits = 0 if isinstance(facts.commits, Unknown) else len(facts.commits)
     return f"{len(facts.records):,} epochs, {commits:,} kept commits"
 

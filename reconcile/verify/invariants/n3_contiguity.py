@@ -32,7 +32,7 @@ def _find_vanished(facts: VerifyFacts) -> tuple[str, ...]:
 
 
 def describe_coverage(facts: VerifyFacts) -> str:
-    """Return what was looked at."""
+    """Epoch records, and the offsets between their starts and ends."""
     offsets = sum(end - r.start.get(p, 0) for r in facts.records for p, end in r.end.items())
     return f"{len(facts.records):,} epochs, {offsets:,} offsets"
 
