@@ -4,7 +4,7 @@ import base64
 import subprocess
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from string import Template
 
@@ -17,6 +17,8 @@ from cutover.settings import Settings
 
 HERE = Path(__file__).parent
 HEAP = "512m"
+SHORT = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+"""Options of a JVM that lives for a second."""
 ASK_SECONDS = 1.0
 FORMAT_SECONDS = 60
 
@@ -38,11 +40,12 @@ def server_properties(home: Path, ports: Ports) -> str:
     return Template(text).substitute(data=data, broker=ports.broker, controller=ports.controller)
 
 
-def java(home: Path, main_class: str, *arguments: str, heap: str = HEAP) -> list[str]:
+def java(home: Path, main_class: str, *arguments: str, heap: str = HEAP, flags: Sequence[str] = ()) -> list[str]:
     """Return the command that runs a class of Kafka's, logging to the broker's own file."""
     return [
         "java",
         f"-Xmx{heap}",
+        *flags,
         "-Djava.awt.headless=true",
         "-Djava.net.preferIPv4Stack=true",
         f"-Dcutover.broker.log={log_file(home)}",
@@ -76,7 +79,7 @@ def prepare(home: Path, ports: Ports) -> None:
     files.private_folder(folder(home) / "data")
     arguments = ("format", "--standalone", "--ignore-formatted", "--cluster-id", new_cluster_id(), "-c", str(config))
     done = subprocess.run(
-        java(home, "kafka.tools.StorageTool", *arguments, heap="128m"),
+        java(home, "kafka.tools.StorageTool", *arguments, heap="128m", flags=SHORT),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

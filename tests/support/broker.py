@@ -10,6 +10,7 @@ from pathlib import Path
 from cutover.infra.broker import server
 from cutover.infra.processes import ports
 from cutover.infra.processes.child import end_with_parent
+from tests.support.quick_spark import QUICK_JVM
 
 READY_SECONDS = 90.0
 STOP_SECONDS = 20.0
@@ -33,7 +34,7 @@ class Broker:
         """Start it, and wait until it answers."""
         with (self.home / "kafka" / "stdout.log").open("ab") as out:
             self.process = process = subprocess.Popen(
-                server.command(self.home),
+                quick_command(self.home),
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,
@@ -66,6 +67,12 @@ class Broker:
         """End it, if it runs."""
         if self.process is not None:
             stop_group(self.process)
+
+
+def quick_command(home: Path) -> list[str]:
+    """Return the command of a broker, with the options of a JVM that lives for minutes."""
+    java, *rest = server.command(home)
+    return [java, *QUICK_JVM, *rest]
 
 
 @contextmanager
