@@ -192,7 +192,7 @@ def every_report_is_whole(rig: Rig) -> Iterator[str]:
     yield from (f"{left.name} was left behind" for left in folder.glob(".*.tmp"))
 
 
-def _batch(point: Point, title: str, *, quick: bool = False, alert: str | None = None) -> Fault:
+def _batch(point: Point, title: str, *, alert: str | None = None) -> Fault:
     return Fault(
         id="F27",
         variant=point.removeprefix("batch."),
@@ -203,7 +203,6 @@ def _batch(point: Point, title: str, *, quick: bool = False, alert: str | None =
         holds=(readers_got_the_old_result_or_the_new_one, a_second_run_at_the_cut_gives_the_same_rows),
         alert=alert,
         limits={} if alert is None else {"batch_schedules": 30 / 3600},
-        quick=quick,
     )
 
 
@@ -216,13 +215,13 @@ def _reconcile(point: Point, title: str) -> Fault:
         inject=partial(kill_reconcile, point=point),
         happened=partial(killed_in_the_reconciler, point=point),
         holds=(every_report_is_whole,),
-        quick=True,
+        quick=point == "report.rendered",
     )
 
 
 FAULTS = (
     _batch("batch.read", "with the log scanned and nothing written", alert="BatchNotFresh"),
-    _batch("batch.written", "with the batch table written and its run not recorded", quick=True),
+    _batch("batch.written", "with the batch table written and its run not recorded"),
     _batch("batch.committed", "after its last commit"),
     Fault(
         id="F27",

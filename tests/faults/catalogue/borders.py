@@ -1,19 +1,19 @@
 """The same log in epochs of other sizes, with stops between them: counted and late together are the same."""
 
 from collections.abc import Iterator
-from functools import partial
 
 from tests.faults.fault import Fault
 from tests.faults.rig import Rig
 
 SIZES = (2, 3, 7, 13, 29, 1000)
+TIMES = 20
 
 
-def read_it_again_and_again(rig: Rig, *, times: int) -> None:
+def read_it_again_and_again(rig: Rig) -> None:
     """Drain the same log into fresh lakes, with epoch sizes and stops of the seed."""
     rig.send(rig.draw(60, late=0.15))
     found, epochs, late = [], [], []
-    for turn in range(times):
+    for turn in range(TIMES):
         one = rig.beside(f"turn-{turn}")
         one.define(cap=SIZES[turn] if turn < len(SIZES) else rig.rng.choice(SIZES))
         for _ in range(rig.rng.randint(0, 2)):
@@ -45,18 +45,14 @@ def counted_and_late_together_are_the_same(rig: Rig) -> Iterator[str]:
     yield from (f"lake {n}: expected {first}, got {other}" for n, other in enumerate(others, 1) if other != first)
 
 
-def _fault(variant: str, times: int, *, quick: bool) -> Fault:
-    return Fault(
+FAULTS = (
+    Fault(
         id="F20",
-        variant=variant,
         family="driver",
-        title=f"the same log {times} times, with other epoch borders and stops",
-        inject=partial(read_it_again_and_again, times=times),
+        title=f"the same log {TIMES} times, with other epoch borders and stops",
+        inject=read_it_again_and_again,
         happened=the_epochs_differed,
         holds=(counted_and_late_together_are_the_same,),
-        quick=quick,
-        within=900 if quick else 3600,
-    )
-
-
-FAULTS = (_fault("", 20, quick=False), _fault("quick", 3, quick=True))
+        within=3600,
+    ),
+)

@@ -203,7 +203,6 @@ def _before(variant: str, title: str, *, overflow: bool, extra: tuple[Hold, ...]
         inject=partial(kill_before_the_commit, overflow=overflow),
         happened=partial(died_before_its_commit, overflow=overflow),
         holds=(the_epoch_was_redone_with_another_end, *extra),
-        quick=not overflow,
     )
 
 
@@ -219,7 +218,6 @@ FAULTS = (
         inject=kill_after_the_commit,
         happened=died_after_its_commit,
         holds=(nothing_is_read_again,),
-        quick=True,
     ),
     _before("", "killed before the commit; the epoch is redone with another end", overflow=False, extra=()),
     _before(

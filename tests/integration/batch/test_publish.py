@@ -18,7 +18,7 @@ class StoppedError(Exception):
     pass
 
 
-@pytest.mark.parametrize("stop", ["batch.read", "batch.committed"])
+@pytest.mark.parametrize("stop", ["batch.read", "batch.written", "batch.committed"])
 def test_stopped_at_a_point_the_next_run_gives_the_same_table(lab: Lab, stop: str) -> None:
     lab.send((0, 10, "AA", 5), (1, 20, "AA", 7), (1, 30, "XX", 0))
     lab.commit_epoch(watermark=3_600)
