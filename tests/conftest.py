@@ -1,6 +1,7 @@
 """Fixtures for every kind of test: real servers once a session, cheap things of its own for each test."""
 
 import contextlib
+import json
 import os
 import sys
 import tempfile
@@ -14,12 +15,13 @@ import pytest
 from cutover.settings import KafkaSettings, Settings
 from tests.support import capabilities, schedule
 from tests.support.broker import running_broker
-from tests.support.quick_spark import QUICK
+from tests.support.quick_spark import QUICK, QUICK_CONF
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 BOOTSTRAP = "CUTOVER_TEST_BOOTSTRAP"
+os.environ.setdefault("CUTOVER_SPARK__CONF", json.dumps(QUICK_CONF))  # for commands that tests start, Airflow's too
 
 
 def pytest_configure(config: pytest.Config) -> None:

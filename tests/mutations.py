@@ -124,7 +124,7 @@ def find_code(source: str) -> dict[int, int]:
 
 
 def list_mutations(file: str, source: str) -> Iterator[Mutation]:
-    """Yield every change of one place of one line that still compiles.
+    """Yield every change of one place of one line.
 
     Args:
         file: The module's path in the repository.
@@ -137,23 +137,43 @@ def list_mutations(file: str, source: str) -> Iterator[Mutation]:
             found = pattern.search(before, 0, end)
             if found is None:
                 continue
-            after = before[: found.start()] + other + before[found.end() :]
-            try:
-                compile("".join([*lines[: number - 1], after, *lines[number:]]), file, "exec")
-            except SyntaxError:
-                continue
-            yield Mutation(file=file, line=number, before=before, after=after)
+            yield Mutation(
+                file=file, line=number, before=before, after=before[: found.start()] + other + before[found.end() :]
+            )
+
+
+def apply_mutation(mutation: Mutation, source: str) -> str:
+    """Return a module's text with the line as it is broken."""
+    lines = source.splitlines(keepends=True)
+    lines[mutation.line - 1] = mutation.after
+    return "".join(lines)
+
+
+def compiles(mutation: Mutation, source: str) -> bool:
+    """Tell whether the broken module is Python still."""
+    try:
+        compile(apply_mutation(mutation, source), mutation.file, "exec")
+    except SyntaxError:
+        return False
+    return True
 
 
 def draw(seed: int, count: int) -> list[Mutation]:
-    """Return that many mutations of different lines, each line as likely as any other."""
+    """Return that many mutations that compile, of different lines, each line as likely as any other."""
+    files = sorted(path for room in KERNEL for path in (ROOT / room).rglob("*.py"))
+    sources = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in files}
     by_line: dict[tuple[str, int], list[Mutation]] = {}
-    for path in sorted(path for room in KERNEL for path in (ROOT / room).rglob("*.py")):
-        file = str(path.relative_to(ROOT))
-        for mutation in list_mutations(file, path.read_text(encoding="utf-8")):
+    for file, source in sources.items():
+        for mutation in list_mutations(file, source):
             by_line.setdefault((file, mutation.line), []).append(mutation)
-    source = random.Random(seed)  # noqa: S311 -- a draw that can be repeated
-    return [source.choice(by_line[line]) for line in source.sample(sorted(by_line), count)]
+    dice = random.Random(seed)  # noqa: S311 -- a draw that can be repeated
+    drawn: list[Mutation] = []
+    for line in dice.sample(sorted(by_line), len(by_line)):
+        fitting = [mutation for mutation in by_line[line] if compiles(mutation, sources[line[0]])]
+        drawn += [dice.choice(fitting)] if fitting else []
+        if len(drawn) == count:
+            break
+    return drawn
 
 
 def find_notice(copy: Path, kinds: Sequence[Sequence[str]]) -> str | None:
@@ -171,9 +191,7 @@ def try_mutation(copy: Path, mutation: Mutation, kinds: Sequence[Sequence[str]])
     """Break the line in a copy, return the test that notices (None: none), and mend the line."""
     file = copy / mutation.file
     whole = file.read_text(encoding="utf-8")
-    lines = whole.splitlines(keepends=True)
-    lines[mutation.line - 1] = mutation.after
-    file.write_text("".join(lines), encoding="utf-8")
+    file.write_text(apply_mutation(mutation, whole), encoding="utf-8")
     try:
         return find_notice(copy, kinds)
     finally:
