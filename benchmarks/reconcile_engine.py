@@ -38,7 +38,7 @@ def make(folder: Path, rows: int) -> tuple[Path, Path]:
     """Write the two tables: 10,000 keys, as many windows as it takes."""
     files = folder / "expected.parquet", folder / "actual.parquet"
     for file in files:
-        duckdb.sql(f"""
+        duckdb.execute(f"""
             COPY (SELECT make_timestamp((i // 10000) * 3600000000) AS window_start, 'key-' || (i % 10000) AS key,
                          (i % 7)::BIGINT AS n, (i * 31)::DECIMAL(38,0) AS total, (i % 1301)::BIGINT AS worst
                   FROM range({rows}) r(i)) TO '{file}' (FORMAT parquet)
@@ -68,7 +68,7 @@ def main() -> None:
         spark.read.parquet(str(actual)).createOrReplaceTempView("actual")
         results = {"duckdb": [0.0] * 0, "spark": [0.0] * 0}
         for _ in range(args.rounds + 1):
-            results["duckdb"].append(seconds(lambda: duckdb.sql(DUCKDB.format(expected, actual)).fetchall()))
+            results["duckdb"].append(seconds(lambda: duckdb.execute(DUCKDB.format(expected, actual)).fetchall()))
             results["spark"].append(seconds(lambda: spark.sql(SPARK).collect()))
         spark.stop()
     print(f"rows {args.rows:,} a side; Spark's session takes {started:.1f} s to start")

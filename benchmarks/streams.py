@@ -187,7 +187,7 @@ class Streams:
             newest = log.newest()
             log.relation(connection, "log", epoch=-1 if newest is None else newest.epoch)
             folded = finish_sql(pipeline, "log", keep=(Class.ACCEPTED, Class.LATE))
-            return connection.sql(f"SELECT {columns} FROM ({folded})").to_arrow_table()
+            return queries.read_table(connection, f"SELECT {columns} FROM ({folded})")
 
     def renamed(self, number: int) -> Pipeline:
         """Return the definition of a round: each has a version of its own."""

@@ -219,13 +219,13 @@ def _remove_orphans(table: DeltaTable, ours: str, kept: Sequence[str]) -> None:
     for action in delta.actions(table):
         with queries.connect() as connection, delta.naming(table):
             delta.bind(connection, "found", table, paths=(str(action["path"]),))
-            rows = connection.sql(f"SELECT * FROM found WHERE {left}", params=[list(kept)]).to_arrow_table()  # noqa: S608
+            rows = queries.read_table(connection, f"SELECT * FROM found WHERE {left}", params=[list(kept)])  # noqa: S608
         if rows.num_rows < int(action["num_records"]):
             gone.append(action)
             made += [rows] if rows.num_rows else []
     if gone:
         with commits.refusing(table.table_uri):
-            schema = pa.schema(table.schema().to_arrow())
+            schema = delta.read_schema(table)
             files = [data_files.write(table.table_uri, r.cast(schema), checksums.new_stem("kept")) for r in made]
         commits.replace(table, gone, files, commit=CommitProperties(max_commit_retries=0, custom_metadata=ORPHANS))
 

@@ -10,6 +10,7 @@ from cutover.batch.staging import Staging
 from cutover.definition.model.pipeline import Pipeline, SameDefinition
 from cutover.definition.windows.sessions import Sessions
 from cutover.definition.windows.sliding import Fixed
+from cutover.engine import queries
 from cutover.lake.tables.schemas import BATCH_INDEX, batch_ledger_schema, partial_schema
 from cutover.records import duplicates
 from cutover.records.classes import Class
@@ -159,5 +160,5 @@ def _table(
     connection: duckdb.DuckDBPyConnection, query: str, parameters: dict[str, object], schema: pa.Schema
 ) -> pa.Table:
     """Return a query's rows in a table's columns and types."""
-    found = connection.sql(query, params=parameters).to_arrow_table()
+    found = queries.read_table(connection, query, params=parameters)
     return found.select(schema.names).cast(schema)

@@ -6,6 +6,7 @@ from typing import Any
 import duckdb
 
 from cutover.definition.model.pipeline import Expect, Pipeline
+from cutover.engine import queries
 from cutover.errors import ContractError, DefinitionError
 from cutover.lake.batch_runs import ExpectationResult
 
@@ -106,5 +107,5 @@ def _frame(connection: duckdb.DuckDBPyConnection, staged: str) -> Any:
         f'CAST("{name}" AS DOUBLE) AS "{name}"' if kind.startswith("DECIMAL") and "[" not in kind else f'"{name}"'
         for name, kind, *_ in columns
     )
-    table = connection.sql(f"SELECT {selected} FROM {staged}").to_arrow_table()  # noqa: S608 -- columns of ours
+    table = queries.read_table(connection, f"SELECT {selected} FROM {staged}")  # noqa: S608 -- columns of ours
     return table.to_pandas(integer_object_nulls=True)

@@ -49,14 +49,14 @@ def replace_windows(
     _refuse_outside(table, rows, ranges)
     if not ranges and not anew:
         return int(table.version())
-    is_same = pa.schema(table.schema().to_arrow()).names == rows.schema.names
+    is_same = delta.read_schema(table).names == rows.schema.names
     with commits.refusing(table.table_uri):
         if anew or not is_same:
             # Another kind of batch side has other columns: what it does not compute is kept, in the columns both have.
             kept = rows.slice(0, 0) if anew else _read_kept_rows(table, delta.actions(table), rows.schema, ranges)
             made = _write_files(table, pa.concat_tables([rows, kept]), of)
             schema = Schema.from_arrow(rows.schema)
-            table.create_write_transaction(made, mode="overwrite", schema=schema, commit_properties=commit)
+            table.create_write_transaction([*made], mode="overwrite", schema=schema, commit_properties=commit)
             table.update_incremental()
             return int(table.version())
         touched = _list_touched_files(table, ranges)
@@ -113,13 +113,13 @@ def _read_kept_rows(
     with queries.connect() as connection:
         delta.bind(connection, "found", table, paths=[str(action["path"]) for action in listed])
         _bind(connection, "replaced", ranges)
-        names = set(pa.schema(table.schema().to_arrow()).names)
+        names = set(delta.read_schema(table).names)
         columns = ", ".join(
             delta.identifier(name) if name in names else f"NULL AS {delta.identifier(name)}" for name in schema.names
         )
         query = f"SELECT {columns} FROM found WHERE NOT EXISTS (SELECT 1 FROM replaced r WHERE {_INSIDE})"  # noqa: S608
         with delta.naming(table):
-            return connection.sql(query).to_arrow_table().cast(schema)
+            return queries.read_table(connection, query).cast(schema)
 
 
 def _bind(connection: duckdb.DuckDBPyConnection, name: str, ranges: Sequence[Range]) -> None:

@@ -6,6 +6,7 @@ from cutover.batch.context import RunContext
 from cutover.batch.plan.dirty import RunPlan
 from cutover.batch.read import index, scan, sql
 from cutover.definition.model.pipeline import SameDefinition
+from cutover.engine import queries
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import batch_schema, duckdb_type
 from cutover.records.fold import WINDOW, finish_sql
@@ -45,7 +46,7 @@ def stage_rows(work: RunContext, query: str | None) -> None:
 def read_staged_rows(work: RunContext) -> pa.Table:
     """Return the staged rows in the batch table's schema."""
     query = f"SELECT * FROM {STAGED} ORDER BY ALL"  # noqa: S608 -- a name of ours
-    return work.connection.sql(query).to_arrow_table().cast(batch_schema(work.pipeline))
+    return queries.read_table(work.connection, query).cast(batch_schema(work.pipeline))
 
 
 def _same_definition(work: RunContext) -> str:

@@ -124,7 +124,7 @@ class Joined:
         pipeline = replace(self.pipeline, name=f"{self.pipeline.name}_{number}")
         with views.connect(self.bench.settings, pipeline) as connection:
             found = "SELECT window_start, k, n, worth, worst, apart FROM streaming WHERE n > 0"
-            return connection.sql(found).to_arrow_table()
+            return queries.read_table(connection, found)
 
     def hand_written(self, _: int) -> float:
         """Join by Spark and throw the result away."""

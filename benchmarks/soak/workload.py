@@ -4,6 +4,7 @@ import json
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -71,7 +72,7 @@ class Prepared:
         own = {"_kind": "epoch", "_epoch": record.epoch, "_record": record.to_json()}
         return pa.concat_tables([rows, pa.Table.from_pylist([own], schema=self._schema)])
 
-    def _set(self, name: str, rows: pa.Table, values: pa.Array) -> pa.Table:
+    def _set(self, name: str, rows: pa.Table, values: "pa.Array[Any] | pa.ChunkedArray[Any]") -> pa.Table:
         return rows.set_column(self._schema.get_field_index(name), self._schema.field(name), values)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from threading import Lock
 
 import duckdb
+import pyarrow as pa
 
 from cutover.engine import scratch
 from cutover.settings import Settings
@@ -63,6 +64,19 @@ def _engine() -> duckdb.DuckDBPyConnection:
 def _configure_connection(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
     connection.execute("SET TimeZone = 'UTC'; SET enable_progress_bar = false")
     return connection
+
+
+def read_table(connection: duckdb.DuckDBPyConnection, query: str, params: object = None) -> pa.Table:
+    """Return the rows of a query, in the types that DuckDB gives them.
+
+    Args:
+        connection: Where the query's tables are bound: a Python variable is none of them.
+        query: One that returns rows.
+        params: Of its placeholders.
+    """
+    # A relation has no types of its own: an attribute that its class does not have would be a column.
+    rows: pa.Table = connection.sql(query, params=params).to_arrow_table()
+    return rows
 
 
 def reading(settings: Settings) -> Bounds:

@@ -23,7 +23,7 @@ from cutover.lake import batch_runs
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.paths import batch_uri
 from cutover.lake.tables import delta
-from cutover.lake.tables.schemas import batch_ledger_schema
+from cutover.lake.tables.schemas import batch_ledger_schema, make_schema
 from cutover.records.classes import Class
 from cutover.settings import Settings
 
@@ -100,8 +100,8 @@ def _bind_batch(connection: duckdb.DuckDBPyConnection, settings: Settings, pipel
         for turn, each in enumerate(upto)
         for first, end in each.computed
     ]
-    kinds = [("turn", pa.int64()), ("run", pa.string()), ("first", pa.int64()), ("last", pa.int64())]
-    connection.register("batch_spans", pa.Table.from_pylist(spans, schema=pa.schema(kinds)))
+    kinds = make_schema({"turn": pa.int64(), "run": pa.string(), "first": pa.int64(), "last": pa.int64()})
+    connection.register("batch_spans", pa.Table.from_pylist(spans, schema=kinds))
     connection.execute(
         f"CREATE TEMP TABLE batch_twins AS WITH found AS (SELECT *, {_PLACE} FROM batch_ledger_all"
         f" WHERE _class = '{Class.DUPLICATE}'), newest AS (SELECT window_start, max_by(run, turn) AS run FROM"

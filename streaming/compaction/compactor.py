@@ -17,7 +17,7 @@ from cutover.streaming.compaction import id_expiry, policy
 from cutover.streaming.compaction.merge import MergedGroup, merge_group
 from cutover.streaming.process.context import DriverContext
 from cutover.streaming.sink import files
-from cutover.streaming.sink.committer import Committer
+from cutover.streaming.sink.committer import Actions, Committer
 from cutover.streaming.sink.files import File
 
 LOOKS = 10  # how often the files are counted while a tier fills
@@ -104,7 +104,9 @@ class Compactor:
         done, self._done = self._done, []
         held = self._pins()
         kept = [d for d in done if not self._is_across(d.made, held)]
-        actions = [action for d in kept for action in (d.action, *(files.remove(file) for file in d.group))]
+        actions: Actions = []
+        for d in kept:
+            actions += [d.action, *(files.remove(file) for file in d.group)]
         if not actions:
             return
         if not self._committer.replace_files(actions, why="fold"):

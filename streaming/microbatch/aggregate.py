@@ -144,7 +144,7 @@ def sum_counts(by_class: Mapping[str, tuple[int, int]], pipeline: Pipeline, plan
 
 def one_key_share(rows: pa.Table, pipeline: Pipeline) -> float | None:
     """Return the accepted pairs of the largest key / all of them; None without a key or an accepted pair."""
-    accepted = rows.filter(pc.equal(rows["_class"], Class.ACCEPTED.value))
+    accepted = rows.filter(pc.equal(rows["_class"], pa.scalar(Class.ACCEPTED.value)))
     if not pipeline.key or not accepted.num_rows:
         return None
     by_key = accepted.group_by(list(pipeline.key)).aggregate([("_n", "sum")])["_n_sum"]

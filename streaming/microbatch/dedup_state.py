@@ -83,8 +83,8 @@ class DedupState:
         twins = 'SELECT partition, "offset" FROM told WHERE is_twin'
         new = "SELECT id, event_time FROM told WHERE NOT is_twin ORDER BY event_time"
         return LookupResult(
-            twins=self._connection.sql(twins).to_arrow_table(),
-            new=self._connection.sql(new).to_arrow_table(),
+            twins=queries.read_table(self._connection, twins),
+            new=queries.read_table(self._connection, new),
             conflicts=self._conflicts(),
         )
 

@@ -42,7 +42,7 @@ def open_slices(rows: pa.Table, pipeline: Pipeline, settings: Settings) -> pa.Ta
         The partial shape, `_unknown` null in rows that count; None: they would be too many.
     """
     window, schema, limit = pipeline.window, partial_schema(pipeline), settings.stream.overflow_rows
-    is_accepted = pc.equal(rows["_class"], Class.ACCEPTED.value)
+    is_accepted = pc.equal(rows["_class"], pa.scalar(Class.ACCEPTED.value))
     rest = rows.filter(pc.invert(is_accepted))
     if not isinstance(window, SlidingWindows) or (rows.num_rows - rest.num_rows) * window.most > MOST * limit:
         return None
@@ -50,7 +50,7 @@ def open_slices(rows: pa.Table, pipeline: Pipeline, settings: Settings) -> pa.Ta
         connection.register("found", rows.filter(is_accepted))
         merged = merge_sql(pipeline, schema, f"({_expand_slices_sql(window)})")
         connection.execute(f"CREATE TEMP TABLE merged AS {merged}")
-        made = connection.sql(f"SELECT * FROM merged LIMIT {int(limit) + 1}").to_arrow_table()
+        made = queries.read_table(connection, f"SELECT * FROM merged LIMIT {int(limit) + 1}")
     return pa.concat_tables([made.cast(schema), rest]) if made.num_rows + rest.num_rows <= limit else None
 
 

@@ -110,14 +110,14 @@ def story(table: DeltaTable, pipeline: Pipeline) -> PaneHistory:
     with queries.connect() as connection:
         delta.bind(connection, "log", table, kinds=("pane", "held"))
         with delta.naming(table):
-            rows = connection.sql(f"SELECT * FROM log WHERE _kind = 'pane' {order}").to_arrow_table()  # noqa: S608
-            held = connection.sql(_newest(pipeline, None)).to_arrow_table()
-    dropped = pc.equal(rows["_class"], "dropped")
+            rows = queries.read_table(connection, f"SELECT * FROM log WHERE _kind = 'pane' {order}")  # noqa: S608
+            held = queries.read_table(connection, _newest(pipeline, None))
+    dropped = pc.equal(rows["_class"], pa.scalar("dropped"))
     gone = rows.filter(dropped)
     waiting = [(window, key, about["fresh"]) for window, key, _, about in _read(held, pipeline)]
     return PaneHistory(
         panes=tuple(_restore_panes(rows.filter(pc.invert(dropped)), pipeline)),
-        dropped=tuple(zip(gone["_epoch"].to_pylist(), values.windows(gone), strict=True)),
+        dropped=tuple(zip(values.list_values(gone["_epoch"]), values.windows(gone), strict=True)),
         held=tuple(waiting),
     )
 
@@ -152,7 +152,7 @@ def read(
     with queries.connect() as connection:
         delta.bind(connection, "log", table, kinds=_kinds(pipeline, is_same=is_same))
         with delta.naming(table):
-            rows = connection.sql(_newest(pipeline, watermark)).to_arrow_table()
+            rows = queries.read_table(connection, _newest(pipeline, watermark))
             shown = _read_shown_panes(connection, pipeline, rows)
             if is_same:
                 return RestoredWindows(held=tuple(_restore_windows(rows, pipeline, trigger, shown)))
@@ -183,13 +183,13 @@ def _read_shown_panes(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline,
     # Panes of what became one session lie within it.
     within = "window_start >= (SELECT min(window_start) FROM held)"
     query = f"SELECT * FROM log WHERE _kind = 'pane' AND _class IN ({timings}) AND {within}"  # noqa: S608 -- quoted
-    rows = connection.sql(query).to_arrow_table()
+    rows = queries.read_table(connection, query)
     return {(pane.key, pane.window, pane.index): pane for pane in _restore_panes(rows, pipeline)}
 
 
 def _read(rows: pa.Table, pipeline: Pipeline) -> Iterator[tuple[Interval, Key, Partial, Row]]:
     places = values.windows(rows), values.keys(rows, pipeline)
-    about = [json.loads(text) for text in rows["_record"].to_pylist()]
+    about = [json.loads(text) for text in values.list_values(rows["_record"])]
     return zip(*places, values.partials(rows, pipeline), about, strict=True)
 
 
@@ -226,5 +226,5 @@ def _backlog(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, watermar
     """Return what every open window holds, folded."""
     # A session that is open may have begun with rows that alone would be closed.
     held = fold_sql(pipeline, "(SELECT * FROM log WHERE _kind = 'partial')")
-    rows = connection.sql(f"SELECT * FROM ({held}) WHERE NOT {is_closed_sql(pipeline, watermark)}").to_arrow_table()  # noqa: S608
+    rows = queries.read_table(connection, f"SELECT * FROM ({held}) WHERE NOT {is_closed_sql(pipeline, watermark)}")  # noqa: S608
     return values.arrivals(rows, pipeline)

@@ -33,7 +33,7 @@ def of_nothing(pipeline: Pipeline) -> Partial:
 
 def filter_accepted(rows: pa.Table) -> pa.Table:
     """Late rows and others come with their class and make no pane."""
-    return rows.filter(pc.equal(rows["_class"], Class.ACCEPTED.value))
+    return rows.filter(pc.equal(rows["_class"], pa.scalar(Class.ACCEPTED.value)))
 
 
 def arrivals(rows: pa.Table, pipeline: Pipeline) -> list[Arrival]:
@@ -46,8 +46,14 @@ def arrivals(rows: pa.Table, pipeline: Pipeline) -> list[Arrival]:
 
 def windows(rows: pa.Table) -> list[Interval]:
     """Read `window_start` and `window_end`, microseconds; one for each row, in order."""
-    starts, ends = (rows[name].cast(pa.int64()).to_pylist() for name in ("window_start", "window_end"))
+    starts, ends = (list_values(rows[name].cast(pa.int64())) for name in ("window_start", "window_end"))
     return [Interval(start, end) for start, end in zip(starts, ends, strict=True)]
+
+
+def list_values(column: "pa.ChunkedArray[Any]") -> list[Any]:
+    """Return the values of a column that holds no null."""
+    found: list[Any] = column.to_pylist()
+    return found
 
 
 def bounds(window: Interval) -> dict[str, int]:
@@ -123,7 +129,7 @@ def _fold(pipeline: Pipeline, groups: Sequence[Contents]) -> list[Contents]:
     ]
     with queries.connect() as connection:
         connection.register("several", pa.Table.from_pylist(rows, schema=partial_schema(pipeline)))
-        found = connection.sql(f"{fold_sql(pipeline, 'several')} ORDER BY window_start").to_arrow_table()
+        found = queries.read_table(connection, f"{fold_sql(pipeline, 'several')} ORDER BY window_start")
     return [(partial,) for partial in partials(found, pipeline)]
 
 

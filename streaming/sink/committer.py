@@ -90,7 +90,7 @@ class Committer:
 
     def _write(self, rows: pa.Table, record: EpochRecord, written: Sequence[AddAction]) -> EpochRecord:
         """Write the files of an epoch and list them; return its record, which says what all listed files weigh then."""
-        data = rows.filter(pc.not_equal(rows[KIND], "epoch"))
+        data = rows.filter(pc.not_equal(rows[KIND], pa.scalar("epoch")))
         stems = {kind: checksums.new_stem("epoch", record.epoch) for kind in (*_kinds(data), "epoch")}
         known = 0 if self.newest is None else int(self.newest.files, 16)
         table_weights = sum(checksums.weight_of(f"{KIND}={kind}", stem) for kind, stem in stems.items())
@@ -154,7 +154,7 @@ class Committer:
             return
         try:
             made, gone = table_weights.adopt_files(self.table, found, 0, number)
-            actions = [*made, *(data_files.remove(action) for action in gone)]
+            actions: Actions = [*made, *(data_files.remove(action) for action in gone)]
             self._transact(actions, self._properties(number, "adopted", retries=0))
         except (DeltaError, OSError) as error:
             log.warning("files_not_adopted", pipeline=self.version.pipeline, error=str(error))

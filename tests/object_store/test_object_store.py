@@ -1,6 +1,5 @@
 """Both paths and the reconciler with every table in an object store; an overtaken writer is refused there too."""
 
-import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, Transaction
 from deltalake.exceptions import CommitFailedError
@@ -46,7 +45,7 @@ def test_an_overtaken_handle_is_refused(store_settings: Settings, topic_name: st
     assert version is not None
     first, second = delta.open_table(version.uri), delta.open_table(version.uri)
     commit = CommitProperties(app_transactions=[Transaction(version.app_id, 1)])
-    empty = pa.schema(second.schema().to_arrow()).empty_table()
+    empty = delta.read_schema(second).empty_table()
     commits.append(first, empty, commit=commit)
 
     with pytest.raises(CommitFailedError, match="Concurrent transaction"):

@@ -118,7 +118,7 @@ class Batch:
         schema = batch_schema(PIPELINE)
         rows = schema.empty_table()
         if found.query:
-            rows = self.connection.sql(found.query).to_arrow_table().select(schema.names).cast(schema)
+            rows = queries.read_table(self.connection, found.query).select(schema.names).cast(schema)
         version = replace_windows(delta.open_table(uri), rows, found.plan.computed, of="r")
         self.runs.append(
             BatchRun(

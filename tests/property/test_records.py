@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from cutover.definition import Pipeline
+from cutover.engine import queries
 from cutover.log.kafka import RawRecord
 from cutover.records import duplicates, reference
 from cutover.records.classes import Class
@@ -91,7 +92,7 @@ def folded(pipeline: Pipeline, rows: pa.Table, keep: Sequence[Class], batch: ref
     connection.execute("SET TimeZone = 'UTC'")
     connection.register("partial_rows", rows)
     relation = "partial_rows" if batch is None else counted_sql("partial_rows", batch)
-    found = connection.sql(finish_sql(pipeline, relation, keep=keep)).to_arrow_table().to_pylist()
+    found = queries.read_table(connection, finish_sql(pipeline, relation, keep=keep)).to_pylist()
     return {
         (micros(row["window_start"]), micros(row["window_end"]), tuple(row[name] for name in pipeline.key)): (
             row["_n"],
@@ -143,7 +144,7 @@ def test_batch_is_the_reference(spark: "SparkSession", log: tuple[RawRecord, ...
     assert expected_rows(expected) == folded(pipeline, found, [Class.ACCEPTED])
     assert expected.counts == counts(found)
     assert expected_ledger(expected) == ledger(found)
-    assert expected.unknown == sum(found["_unknown"].to_pylist())
+    assert expected.unknown == sum(row["_unknown"] for row in found.to_pylist())
 
 
 @FEW

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from cutover.definition import Count, Pipeline, Sessions, Sum, Topic, TopK
 from cutover.definition.windows.sessions import merge_sessions
 from cutover.definition.windows.window_fn import Interval
+from cutover.engine import queries
 from cutover.lake.tables.schemas import partial_schema
 from cutover.records.fold import fold_sql
 from tests.support.depth import depth
@@ -62,7 +63,7 @@ def folded(parts: Sequence[pa.Table]) -> pa.Table:
     with duckdb.connect() as connection:
         connection.register("parts", pa.concat_tables(parts))
         rest = "'accepted' AS _class, NULL AS _positions, NULL AS _partition, NULL AS _unknown"
-        rows = connection.sql(f"SELECT *, {rest} FROM ({fold_sql(PIPELINE, 'parts')})").to_arrow_table()  # noqa: S608 -- ours
+        rows = queries.read_table(connection, f"SELECT *, {rest} FROM ({fold_sql(PIPELINE, 'parts')})")  # noqa: S608 -- ours
     schema = partial_schema(PIPELINE)
     return rows.select(schema.names).cast(schema)
 

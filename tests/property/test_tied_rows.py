@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from cutover.definition import Accumulation, AtWatermark, Count, Max, Min, Repeat, Sum
 from cutover.definition.measures.kinds import Measure
 from cutover.definition.windows.sessions import Window
+from cutover.lake.tables.schemas import make_schema
 from cutover.log.kafka import RawRecord
 from cutover.panes import batch, reference
 from cutover.panes.model import InputRow, Setting
@@ -116,7 +117,7 @@ LAYOUT = Layout(keys=("w", "k"), values=(Value(name="v"),), group="w", wide=froz
 
 def differences(left: Sequence[tuple[object, ...]], right: Sequence[tuple[object, ...]]) -> list[tuple[object, ...]]:
     """Return all that the comparison of two tables finds, in order."""
-    schema = pa.schema([("w", pa.int64()), ("k", pa.string()), ("v", pa.int64())])
+    schema = make_schema({"w": pa.int64(), "k": pa.string(), "v": pa.int64()})
     with duckdb.connect() as connection:
         for name, rows in (("l", left), ("r", right)):
             made = [dict(zip(schema.names, row, strict=True)) for row in rows]

@@ -39,7 +39,7 @@ TYPES = {
 }  # fmt: skip
 
 
-def _pairs(first: str, second: str, values: Sequence[Any], rows: int, kind: pa.DataType) -> dict[str, pa.Array]:
+def _pairs(first: str, second: str, values: Sequence[Any], rows: int, kind: pa.DataType) -> "dict[str, pa.Array[Any]]":
     pairs = list(product(values, values))
     # A stride that shares no divisor with the number of pairs visits all of them, in a mixed order.
     picked = [pairs[(row * 7919) % len(pairs)] for row in range(rows)]
@@ -53,7 +53,7 @@ def nasty_table() -> pa.Table:
     """Return every pair of values of every type, `row bigint` first."""
     rows = len(STRINGS) ** 2
     decimals = [None if text is None else Decimal(text) for text in DECIMALS]
-    columns: dict[str, pa.Array] = {"row": pa.array(range(rows), pa.int64())}
+    columns: dict[str, pa.Array[Any]] = {"row": pa.array(range(rows), pa.int64())}
     columns |= _pairs("i", "j", INTS, rows, pa.int32()) | _pairs("n", "m", BIGINTS, rows, pa.int64())
     columns |= _pairs("x", "y", DOUBLES, rows, pa.float64()) | _pairs("d", "e", decimals, rows, pa.decimal128(10, 2))
     columns |= _pairs("s", "t", STRINGS, rows, pa.string()) | _pairs("p", "q", TIMES, rows, pa.timestamp("us", "UTC"))

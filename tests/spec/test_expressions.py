@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from cutover.definition.expressions.compiler import Expression, compile_expression
+from cutover.engine import queries
 from tests.spec.nasty import TYPES, nasty_table
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def duckdb_says(compiled: Mapping[str, Expression]) -> pa.Table:
     )
     connection.execute(naive)
     columns = [f"{e.duckdb} AS e{i}, {e.duckdb_failed} AS f{i}" for i, e in enumerate(compiled.values())]
-    return connection.sql(f"SELECT row, {', '.join(columns)} FROM nasty ORDER BY row").to_arrow_table()  # noqa: S608 -- our own text
+    return queries.read_table(connection, f"SELECT row, {', '.join(columns)} FROM nasty ORDER BY row")  # noqa: S608 -- our own text
 
 
 @pytest.fixture(scope="module")

@@ -44,7 +44,7 @@ def rows_of(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, query: st
             row["_n"],
             {name: row[name] for name in pipeline.measures},
         )
-        for row in connection.sql(query).to_arrow_table().to_pylist()
+        for row in queries.read_table(connection, query).to_pylist()
     }
 
 
@@ -58,7 +58,7 @@ def positions(connection: duckdb.DuckDBPyConnection) -> list[Position]:
             None if row["window_start"] is None else micros(row["window_start"]),
             row["p"]["reason"],
         )
-        for row in connection.sql(query).to_arrow_table().to_pylist()
+        for row in queries.read_table(connection, query).to_pylist()
     ]
 
 

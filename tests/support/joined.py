@@ -134,10 +134,11 @@ def fold(pipeline: Pipeline, parts: list[pa.Table]) -> pa.Table:
     """Return the fold of some partials as partial rows again."""
     with queries.connect() as connection:
         connection.register("parts", pa.concat_tables(parts))
-        found = connection.sql(
+        found = queries.read_table(
+            connection,
             f"SELECT 'accepted' AS _class, NULL AS _positions, NULL AS _partition, NULL AS _unknown, *"  # noqa: S608
-            f" FROM ({fold_sql(pipeline, 'parts')})"
-        ).to_arrow_table()
+            f" FROM ({fold_sql(pipeline, 'parts')})",
+        )
     schema = partial_schema(pipeline)
     return found.select(schema.names).cast(schema)
 
@@ -146,7 +147,7 @@ def finished(pipeline: Pipeline, parts: list[pa.Table]) -> dict[str | None, dict
     """Return the measures by key, from partials."""
     with queries.connect() as connection:
         connection.register("parts", pa.concat_tables(parts))
-        found = connection.sql(finish_sql(pipeline, "parts")).to_arrow_table().to_pylist()
+        found = queries.read_table(connection, finish_sql(pipeline, "parts")).to_pylist()
     return {row["ad"]: {name: row[name] for name in pipeline.measures} for row in found}
 
 

@@ -32,6 +32,7 @@ from cutover.definition.compile.types import measure_type
 from cutover.definition.measures import doubles
 from cutover.definition.measures.counted import LOWEST
 from cutover.definition.measures.kinds import Measure
+from cutover.engine import queries
 from cutover.lake.tables.schemas import partial_schema
 from cutover.log.kafka import RawRecord
 from cutover.records.fold import finish_sql, fold_sql
@@ -191,8 +192,8 @@ def fold(parts: Sequence[pa.Table], pipeline: Pipeline = PIPELINE) -> pa.Table:
     """Return the fold of some partials as a partial row again."""
     connection = _holding(parts)
     try:
-        folded = connection.sql(f"SELECT 'accepted' AS _class, * FROM ({fold_sql(pipeline, 'parts')})")  # noqa: S608
-        return folded.to_arrow_table().cast(_schema(pipeline))
+        folded = f"SELECT 'accepted' AS _class, * FROM ({fold_sql(pipeline, 'parts')})"  # noqa: S608 -- our own text
+        return queries.read_table(connection, folded).cast(_schema(pipeline))
     finally:
         connection.close()
 

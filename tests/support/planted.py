@@ -1,7 +1,5 @@
 """Rows changed as a defect of ours would change them: files have names and weights of ours, only rows are wrong."""
 
-from typing import Any
-
 import pyarrow as pa
 
 from cutover.lake.tables import checksums, commits, data_files, delta
@@ -16,7 +14,7 @@ def put_rows(uri: str, rows: pa.Table, *, kind: str | None = None) -> int:
     weight = checksums.weight_word(checksums.total(str(action["path"]) for action in listed))
     partition: Values = {} if kind is None else {"_kind": kind}
     data = rows if kind is None else rows.drop_columns(["_kind"])
-    schema: Any = pa.schema(table.schema().to_arrow())
+    schema = delta.read_schema(table)
     own = pa.schema([field for field in schema if field.name != "_kind" or kind is None])
     made = data_files.write(uri, data.cast(own), checksums.new_stem("planted", weight), partition=partition)
     commits.replace(table, listed, [made])

@@ -8,10 +8,18 @@ Source:
     Akidau et al., MillWheel, VLDB 2013, section 5.1.2 (exactly-once by record ids, garbage collected by low watermark).
 """
 
+from typing import TYPE_CHECKING, TypeVar
+
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.topic import Topic
 from cutover.durations import MICROSECONDS, parse_duration
 from cutover.errors import DefinitionError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Micros = TypeVar("Micros", int, "NDArray[np.int64]")
 
 MINUTE = MICROSECONDS["minute"]
 
@@ -48,6 +56,6 @@ def oldest_remembered(pipeline: Pipeline, watermark: int | None) -> int | None:
     return minute_of(watermark - horizon(pipeline))
 
 
-def minute_of(micros: int) -> int:
-    """Return the start of the minute that holds a time, microseconds."""
+def minute_of(micros: Micros) -> Micros:
+    """Return the start of the minute that holds a time, microseconds; of each of many times."""
     return micros - micros % MINUTE

@@ -16,130 +16,130 @@ from cutover.engine import queries
 from cutover.errors import LakeError
 from cutover.lake.paths import ControlTable, control_uri
 from cutover.lake.tables import commits, delta
-from cutover.lake.tables.schemas import TIMESTAMP
+from cutover.lake.tables.schemas import TIMESTAMP, make_schema
 from cutover.settings import Settings
 
 SCHEMAS: Mapping[ControlTable, pa.Schema] = {
-    "versions": pa.schema(
-        [
-            pa.field("pipeline", pa.string()),
-            pa.field("result_fingerprint", pa.string()),
-            pa.field("stream_version", pa.int64()),
-            pa.field("lateness_fingerprint", pa.string()),
-            pa.field("created_at", TIMESTAMP),
-            pa.field("definition", pa.string()),
-            pa.field("fork_version", pa.int64()),  # null: it begins where the log does
-            pa.field("fork_epoch", pa.int64()),
-            pa.field("sequence", pa.int64()),
-            pa.field("beside", pa.bool_()),  # made by a replay, serves nothing yet; a later row lets the version serve
-            pa.field("who", pa.string()),
-            pa.field("why", pa.string()),
-        ]
+    "versions": make_schema(
+        {
+            "pipeline": pa.string(),
+            "result_fingerprint": pa.string(),
+            "stream_version": pa.int64(),
+            "lateness_fingerprint": pa.string(),
+            "created_at": TIMESTAMP,
+            "definition": pa.string(),
+            "fork_version": pa.int64(),  # null: it begins where the log does
+            "fork_epoch": pa.int64(),
+            "sequence": pa.int64(),
+            "beside": pa.bool_(),  # made by a replay, serves nothing yet; a later row lets the version serve
+            "who": pa.string(),
+            "why": pa.string(),
+        }
     ),
-    "gate": pa.schema(
-        [
-            pa.field("pipeline", pa.string()),
-            pa.field("sequence", pa.int64()),
-            pa.field("at", TIMESTAMP),
-            pa.field("event", pa.string()),
-            pa.field("stage", pa.string()),
-            pa.field("result_fingerprint", pa.string()),
-            pa.field("stream_version", pa.int64()),
-            pa.field("who", pa.string()),
-            pa.field("why", pa.string()),
-            pa.field("evidence", pa.string()),
-            pa.field("seen", pa.int64()),  # sequence of the first comparison that a move knew nothing of
-        ]
+    "gate": make_schema(
+        {
+            "pipeline": pa.string(),
+            "sequence": pa.int64(),
+            "at": TIMESTAMP,
+            "event": pa.string(),
+            "stage": pa.string(),
+            "result_fingerprint": pa.string(),
+            "stream_version": pa.int64(),
+            "who": pa.string(),
+            "why": pa.string(),
+            "evidence": pa.string(),
+            "seen": pa.int64(),  # sequence of the first comparison that a move knew nothing of
+        }
     ),
-    "pins": pa.schema(
-        [
-            pa.field("pipeline", pa.string()),
-            pa.field("sequence", pa.int64()),
-            pa.field("result_fingerprint", pa.string()),
-            pa.field("stream_version", pa.int64()),
-            pa.field("epoch", pa.int64()),
-            pa.field("holder", pa.string()),
-            pa.field("expires_at", TIMESTAMP),
-            pa.field("released", pa.bool_()),
-            pa.field("at", TIMESTAMP),
-        ]
+    "pins": make_schema(
+        {
+            "pipeline": pa.string(),
+            "sequence": pa.int64(),
+            "result_fingerprint": pa.string(),
+            "stream_version": pa.int64(),
+            "epoch": pa.int64(),
+            "holder": pa.string(),
+            "expires_at": TIMESTAMP,
+            "released": pa.bool_(),
+            "at": TIMESTAMP,
+        }
     ),
-    "losses": pa.schema(
-        [
-            pa.field("pipeline", pa.string()),
-            pa.field("sequence", pa.int64()),  # of the recorded step; its rows share it
-            pa.field("result_fingerprint", pa.string()),
-            pa.field("stream_version", pa.int64()),
-            pa.field("epoch", pa.int64()),
-            pa.field("kind", pa.string()),
-            pa.field("topic", pa.string()),
-            pa.field("topic_id", pa.string()),
-            pa.field("partition", pa.int32()),
-            pa.field("first", pa.int64()),
-            pa.field("next", pa.int64()),
-            pa.field("again", pa.bool_()),
-            pa.field("onward_topic_id", pa.string()),
-            pa.field("windows_from", TIMESTAMP),
-            pa.field("windows_to", TIMESTAMP),
-            pa.field("who", pa.string()),
-            pa.field("why", pa.string()),
-            pa.field("at", TIMESTAMP),
-        ]
+    "losses": make_schema(
+        {
+            "pipeline": pa.string(),
+            "sequence": pa.int64(),  # of the recorded step; its rows share it
+            "result_fingerprint": pa.string(),
+            "stream_version": pa.int64(),
+            "epoch": pa.int64(),
+            "kind": pa.string(),
+            "topic": pa.string(),
+            "topic_id": pa.string(),
+            "partition": pa.int32(),
+            "first": pa.int64(),
+            "next": pa.int64(),
+            "again": pa.bool_(),
+            "onward_topic_id": pa.string(),
+            "windows_from": TIMESTAMP,
+            "windows_to": TIMESTAMP,
+            "who": pa.string(),
+            "why": pa.string(),
+            "at": TIMESTAMP,
+        }
     ),
-    "reconciliations": pa.schema(
-        [
-            pa.field("run_id", pa.string()),  # rows of one run id are one line of the history: a repeat has its id
-            pa.field("pipeline", pa.string()),
-            pa.field("sequence", pa.int64()),
-            pa.field("at", TIMESTAMP),
-            pa.field("epoch", pa.int64()),
-            pa.field("result_fingerprint", pa.string()),
-            pa.field("stream_version", pa.int64()),
-            pa.field("verdict", pa.string()),
-            pa.field("exit_code", pa.int32()),
-            pa.field("cut_key", pa.string()),  # digest of what was to be compared
-            pa.field("content", pa.string()),  # digest of what was found
-            pa.field("unjudged", pa.string()),  # windows that it says nothing of, microseconds, JSON
-            pa.field("result", pa.string()),
-            pa.field("report", pa.string()),
-        ]
+    "reconciliations": make_schema(
+        {
+            "run_id": pa.string(),  # rows of one run id are one line of the history: a repeat has its id
+            "pipeline": pa.string(),
+            "sequence": pa.int64(),
+            "at": TIMESTAMP,
+            "epoch": pa.int64(),
+            "result_fingerprint": pa.string(),
+            "stream_version": pa.int64(),
+            "verdict": pa.string(),
+            "exit_code": pa.int32(),
+            "cut_key": pa.string(),  # digest of what was to be compared
+            "content": pa.string(),  # digest of what was found
+            "unjudged": pa.string(),  # windows that it says nothing of, microseconds, JSON
+            "result": pa.string(),
+            "report": pa.string(),
+        }
     ),
-    "verifications": pa.schema(
-        [
-            pa.field("pipeline", pa.string()),
-            pa.field("sequence", pa.int64()),
-            pa.field("at", TIMESTAMP),
-            pa.field("epoch", pa.int64()),
-            pa.field("result_fingerprint", pa.string()),
-            pa.field("stream_version", pa.int64()),
-            pa.field("every", pa.bool_()),  # all that the log held was looked at, not a sample
-            pa.field("checks", pa.string()),  # check -> state, JSON
-            pa.field("violations", pa.string()),  # [check, sentence], JSON
-        ]
+    "verifications": make_schema(
+        {
+            "pipeline": pa.string(),
+            "sequence": pa.int64(),
+            "at": TIMESTAMP,
+            "epoch": pa.int64(),
+            "result_fingerprint": pa.string(),
+            "stream_version": pa.int64(),
+            "every": pa.bool_(),  # all that the log held was looked at, not a sample
+            "checks": pa.string(),  # check -> state, JSON
+            "violations": pa.string(),  # [check, sentence], JSON
+        }
     ),
-    "differences": pa.schema(
-        [
-            pa.field("pipeline", pa.string()),
-            pa.field("sequence", pa.int64()),
-            pa.field("result_fingerprint", pa.string()),
-            pa.field("run_id", pa.string()),
-            pa.field("at", TIMESTAMP),
-            pa.field("window_start", TIMESTAMP),
-            pa.field("key", pa.string()),
-            pa.field("kind", pa.string()),
-            pa.field("cause", pa.string()),
-            pa.field("state", pa.string()),
-            pa.field("detail", pa.string()),
-        ]
+    "differences": make_schema(
+        {
+            "pipeline": pa.string(),
+            "sequence": pa.int64(),
+            "result_fingerprint": pa.string(),
+            "run_id": pa.string(),
+            "at": TIMESTAMP,
+            "window_start": TIMESTAMP,
+            "key": pa.string(),
+            "kind": pa.string(),
+            "cause": pa.string(),
+            "state": pa.string(),
+            "detail": pa.string(),
+        }
     ),
-    "proofs": pa.schema(
-        [
-            pa.field("pipeline", pa.string()),
-            pa.field("sequence", pa.int64()),
-            pa.field("result_fingerprint", pa.string()),
-            pa.field("at", TIMESTAMP),
-            pa.field("digests", pa.list_(pa.string())),  # of claims that the log bore out
-        ]
+    "proofs": make_schema(
+        {
+            "pipeline": pa.string(),
+            "sequence": pa.int64(),
+            "result_fingerprint": pa.string(),
+            "at": TIMESTAMP,
+            "digests": pa.list_(pa.string()),  # of claims that the log bore out
+        }
     ),
 }
 

@@ -71,7 +71,7 @@ def _restore_table(uri: str, name: ControlTable, *, dry_run: bool) -> Restored:
     with queries.connect() as connection:
         delta.bind(connection, "kept", table, paths=ours)
         connection.register("removed", _read_removed_rows(table, ours))
-        rows = connection.sql(_FOUND).to_arrow_table()
+        rows = queries.read_table(connection, _FOUND)
         known = "SELECT pipeline, sequence FROM kept UNION SELECT pipeline, sequence FROM removed"
         numbers = connection.execute(known).fetchall()
     if (rows.num_rows or theirs) and not dry_run:
@@ -90,7 +90,7 @@ def _find_missing(table: DeltaTable, pipeline: str, numbers: Sequence[tuple[str,
 
 def _read_removed_rows(table: DeltaTable, listed: set[str]) -> pa.Table:
     """Return the rows of all files of ours that were committed once, are listed no more, and are still there."""
-    schema = pa.schema(table.schema().to_arrow())
+    schema = delta.read_schema(table)
     system, root = delta.folder_of(table)
     found = [schema.empty_table()]
     for path in sorted(delta_log.list_removed_paths(table.table_uri) - listed):

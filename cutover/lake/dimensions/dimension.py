@@ -72,7 +72,7 @@ def open_dimension(settings: Settings, pipeline: Pipeline, name: str, version: i
     """
     lookup, table = pipeline.lookups[name], _table(settings, pipeline, name, version)
     place = f"{_place(pipeline, name)}, dimension `{table.table_uri}`, version {table.version()}"
-    _check_columns(place, pipeline, lookup, pa.schema(table.schema().to_arrow()))
+    _check_columns(place, pipeline, lookup, delta.read_schema(table))
     return Dimension(
         name=name,
         lookup=lookup,
@@ -107,7 +107,7 @@ def rows(dimension: Dimension) -> pa.Table:
     with queries.connect() as connection:
         delta.bind(connection, VIEW, dimension.table)
         with delta.naming(dimension.table):
-            return connection.sql(f"SELECT {columns} FROM {VIEW}").to_arrow_table()  # noqa: S608 -- quoted
+            return queries.read_table(connection, f"SELECT {columns} FROM {VIEW}")  # noqa: S608 -- quoted
 
 
 def plain(dimension: Dimension) -> Rows:

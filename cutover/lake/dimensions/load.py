@@ -73,12 +73,12 @@ def _read_known_types(uri: str) -> dict[str, str]:
     """Return name to type of the version before; nothing where there is none."""
     if not delta.exists(uri):
         return {}
-    return {field.name: spark_type(field.type) for field in pa.schema(delta.open_table(uri).schema().to_arrow())}
+    return {field.name: spark_type(field.type) for field in delta.read_schema(delta.open_table(uri))}
 
 
 def _parquet(connection: duckdb.DuckDBPyConnection, place: str, file: Path) -> dict[str, str]:
     connection.execute(f"CREATE TEMP VIEW {FILE} AS SELECT * FROM read_parquet({literal(str(file))})")  # noqa: S608 -- quoted
-    found = connection.sql(f"SELECT * FROM {FILE} LIMIT 0").to_arrow_table().schema  # noqa: S608 -- ours
+    found = queries.read_table(connection, f"SELECT * FROM {FILE} LIMIT 0").schema  # noqa: S608 -- ours
     columns = {field.name: spark_type(field.type) for field in found}
     for column, kind in columns.items():
         if kind not in SIMPLE and decimal_parts(kind) is None:

@@ -16,7 +16,6 @@ from enum import StrEnum
 from pathlib import Path
 
 import duckdb
-import pyarrow as pa
 from deltalake import DeltaTable
 
 from cutover.engine import queries
@@ -250,7 +249,7 @@ def _difference(table: DeltaTable, before: Live, after: Live) -> tuple[int, int]
 
 
 def _rows(table: DeltaTable, root: Path, files: Live) -> str:
-    schema = pa.schema(table.schema().to_arrow())
+    schema = delta.read_schema(table)
     is_split = bool(table.metadata().partition_columns)
     parts = [
         delta.select(schema, [str(delta.file_path(root, {"path": path}))], (("_kind", kind),) if is_split else ())

@@ -10,9 +10,10 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
 from cutover.errors import LakeError
-from cutover.lake.tables import checksums, commit_outcome, data_files
+from cutover.lake.tables import checksums, commit_outcome, data_files, delta
 
-Actions = Sequence[AddAction | RemoveAction]
+Action = AddAction | RemoveAction
+Actions = Sequence[Action]
 
 
 def append(
@@ -32,7 +33,7 @@ def append(
     """
     mark, commit = commit_outcome.new_mark(commit)
     with commit_outcome.settle_commit(table, mark):
-        rows = rows.cast(pa.schema(table.schema().to_arrow()))
+        rows = rows.cast(delta.read_schema(table))
         stem = stem or checksums.new_stem("rows")
         columns = table.metadata().partition_columns
         parts = data_files.split(rows, columns[0] if columns else None)

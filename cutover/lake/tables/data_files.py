@@ -130,8 +130,8 @@ def split(rows: pa.Table, by: str | None) -> Iterable[tuple[Values, pa.Table]]:
     if by is None:
         yield {}, rows
         return
-    for value in pc.unique(rows[by]).to_pylist():
-        yield {by: value}, rows.filter(pc.equal(rows[by], value)).drop_columns([by])
+    for value in pc.unique(rows[by]):
+        yield {by: value.as_py()}, rows.filter(pc.equal(rows[by], value)).drop_columns([by])
 
 
 def now() -> int:
@@ -154,7 +154,7 @@ def of_footer(footer: "FileMetaData", *, without: Sequence[str] | None) -> str:
             name, found = column.path_in_schema, column.statistics
             if "." in name:
                 continue
-            if found is None or not found.has_null_count:
+            if found is None or found.null_count is None:
                 unbounded.add(name)
                 continue
             nulls[name] = nulls.get(name, 0) + found.null_count

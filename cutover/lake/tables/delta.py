@@ -73,6 +73,12 @@ def open_table(uri: str, version: int | None = None) -> DeltaTable:
     return table
 
 
+def read_schema(table: DeltaTable) -> pa.Schema:
+    """Return the columns of a table at the version that the handle shows, partition columns among them."""
+    columns: Any = table.schema().to_arrow()  # of another library: Arrow takes it over by the C interface
+    return pa.schema(columns)
+
+
 def transaction(table: DeltaTable, app_id: str) -> int | None:
     """Return the number of the newest commit that carries an application id; None: none does.
 
@@ -207,7 +213,7 @@ def bind(
     Raises:
         FileDamagedError: A file is not there, or does not hold what was committed.
     """
-    schema = pa.schema(table.schema().to_arrow())
+    schema = read_schema(table)
     root = local_root(table)
     listed = [one for one in _list_actions(table, kinds) if paths is None or one[1]["path"] in paths]
     check(table, [action for _, action in listed])
@@ -303,7 +309,7 @@ def find_damaged(table: DeltaTable) -> dict[str, Any] | None:
     root = local_root(table)
     if root is None:
         return None
-    whole = pa.schema(table.schema().to_arrow())
+    whole = read_schema(table)
     with queries.connect() as connection:
         for action in actions(table):
             in_path = {k.removeprefix("partition.") for k in action if k.startswith("partition.")}

@@ -1,6 +1,8 @@
 """The Arrow schemas of the tables, from a definition; one name of a type per engine, in one place."""
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
 import pyarrow as pa
 
@@ -10,7 +12,7 @@ from cutover.definition.model.schema import fields
 from cutover.errors import DefinitionError
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
-_ARROW = {
+_ARROW: Mapping[str, pa.DataType] = {
     "boolean": pa.bool_(),
     "int": pa.int32(),
     "bigint": pa.int64(),
@@ -28,6 +30,11 @@ _POSITION = (
     pa.field("event_time", TIMESTAMP),
     pa.field("reason", pa.string()),
 )
+
+
+def make_schema(columns: Mapping[str, pa.DataType]) -> pa.Schema:
+    """Return the schema of columns that may be null."""
+    return pa.schema(columns)
 
 
 def arrow_type(spark_type: str) -> pa.DataType:
@@ -98,7 +105,7 @@ def duckdb_type(arrow: pa.DataType) -> str:
     return names.get(str(arrow), "VARCHAR")
 
 
-def _dimensions(pipeline: Pipeline) -> list[pa.Field]:
+def _dimensions(pipeline: Pipeline) -> "list[pa.Field[Any]]":
     keys = [pa.field(name, arrow_type(kind)) for name, kind in key_types(pipeline).items()]
     return [pa.field("window_start", TIMESTAMP), pa.field("window_end", TIMESTAMP), *keys]
 
@@ -127,11 +134,11 @@ def id_type(pipeline: Pipeline) -> pa.DataType:
     return arrow_type(kinds[str(pipeline.source.record_id)])
 
 
-def _id(pipeline: Pipeline) -> tuple[pa.Field, ...]:
+def _id(pipeline: Pipeline) -> "tuple[pa.Field[Any], ...]":
     return () if pipeline.source.record_id is None else (pa.field("id", id_type(pipeline)),)
 
 
-def _ids(pipeline: Pipeline) -> list[pa.Field]:
+def _ids(pipeline: Pipeline) -> "list[pa.Field[Any]]":
     """Return the column of ids that an epoch was the first to show, in the event minute `window_start`."""
     pair = pa.struct((*_id(pipeline), pa.field("event_time", TIMESTAMP)))
     return [] if pipeline.source.record_id is None else [pa.field("_ids", pa.list_(pair))]
@@ -152,18 +159,18 @@ def batch_ledger_schema(pipeline: Pipeline) -> pa.Schema:
     return pa.schema([pa.field("_run", pa.string()), pa.field("_epoch", pa.int64()), *partial_schema(pipeline)])
 
 
-BATCH_INDEX = pa.schema(
-    [
-        pa.field("_kind", pa.string()),
-        pa.field("_run", pa.string()),
-        pa.field("_epoch", pa.int64()),
-        pa.field("_partition", pa.int32()),
-        pa.field("window_start", TIMESTAMP),
-        pa.field("window_end", TIMESTAMP),
-        pa.field("first_offset", pa.int64()),
-        pa.field("last_offset", pa.int64()),
-        pa.field("_n", pa.int64()),
-        pa.field("_record", pa.string()),
-    ]
+BATCH_INDEX = make_schema(
+    {
+        "_kind": pa.string(),
+        "_run": pa.string(),
+        "_epoch": pa.int64(),
+        "_partition": pa.int32(),
+        "window_start": TIMESTAMP,
+        "window_end": TIMESTAMP,
+        "first_offset": pa.int64(),
+        "last_offset": pa.int64(),
+        "_n": pa.int64(),
+        "_record": pa.string(),
+    }
 )
 """`range` rows: which offsets of a partition hold a window, as scanned up to `_epoch`; `run` rows: a BatchRun."""

@@ -39,9 +39,9 @@ def compact(uri: str, *, files: int = FILES) -> bool:
     with queries.connect() as connection:
         delta.bind(connection, "old", table)
         with delta.naming(table):
-            rows = connection.execute("SELECT * FROM old").to_arrow_table()
+            rows = queries.read_table(connection, "SELECT * FROM old")
     try:
-        _replace(table, rows.cast(pa.schema(table.schema().to_arrow())))
+        _replace(table, rows.cast(delta.read_schema(table)))
     except (DeltaError, OSError) as error:
         log.info("compaction_left", table=uri, error=str(error).splitlines()[0])
         return False
@@ -55,7 +55,7 @@ def _replace(table: DeltaTable, rows: pa.Table) -> None:
     weight = checksums.weight_word(checksums.total(delta.paths(table)))
     stem = checksums.new_stem("compacted", weight)
     made = data_files.write(table.table_uri, rows, stem, new_data=False)
-    actions = [made, *(data_files.remove(action) for action in listed)]
+    actions: list[commits.Action] = [made, *(data_files.remove(action) for action in listed)]
     commits.transact(table, actions, commit=CommitProperties(max_commit_retries=0, custom_metadata=NOTE))
 
 

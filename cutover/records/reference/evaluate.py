@@ -13,7 +13,7 @@ from cutover.definition.expressions.terms import duckdb_type
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.schema import decimal_parts
 
-ARROW = {
+ARROW: Mapping[str, pa.DataType] = {
     "boolean": pa.bool_(),
     "int": pa.int32(),
     "bigint": pa.int64(),

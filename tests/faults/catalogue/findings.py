@@ -124,7 +124,7 @@ def _edit(rig: Rig) -> int:
         connection.execute("CREATE TEMP TABLE rows AS SELECT * FROM before")
         for edit in edits:
             connection.execute(edit)
-        after = connection.sql("SELECT * FROM rows").to_arrow_table().cast(schema)
+        after = queries.read_table(connection, "SELECT * FROM rows").cast(schema)
         counting = "SELECT count(*) FROM (SELECT * FROM before EXCEPT SELECT * FROM rows)"
         gone = connection.execute(counting).fetchone()
     put_rows(rig.version.uri, after, kind="partial")

@@ -140,7 +140,7 @@ def rows_of(settings: Settings, pipeline: Pipeline) -> tuple[list[str], list[str
     names = ["window_start", "window_end", *pipeline.key, *pipeline.measures]
 
     def rows(query: str) -> list[str]:
-        found = connection.sql(query).to_arrow_table().to_pylist()
+        found = queries.read_table(connection, query).to_pylist()
         return sorted(json.dumps([bits(row[name]) for name in names]) for row in found)
 
     return rows(finish_sql(pipeline, "found", keep=[Class.ACCEPTED])), rows("SELECT * FROM batch")

@@ -118,7 +118,7 @@ class Lab:
 def rows_of(uri: str, version: int | None = None) -> list[dict[str, Any]]:
     connection = queries.connect()
     delta.relation(connection, "found", uri, version=version)
-    return list(connection.sql("SELECT * FROM found").to_arrow_table().to_pylist())
+    return list(queries.read_table(connection, "SELECT * FROM found").to_pylist())
 
 
 def hours(ranges: Sequence[tuple[int, int]]) -> list[tuple[float, float]]:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
@@ -58,8 +58,13 @@ LOG = tuple(
 
 
 def write(settings: Settings, campaigns: Sequence[int | None], rates: Sequence[str]) -> None:
-    ads = {"id": [*ADS[:4], None], "v": [1] * 5, "campaign": [*campaigns, 9], "factor": [2, 5, 1, 0, 1]}
-    kinds = {"id": pa.string(), "v": pa.int32(), "campaign": pa.int64(), "factor": pa.int32()}
+    ads: dict[str, list[Any]] = {
+        "id": [*ADS[:4], None],
+        "v": [1] * 5,
+        "campaign": [*campaigns, 9],
+        "factor": [2, 5, 1, 0, 1],
+    }
+    kinds: dict[str, pa.DataType] = {"id": pa.string(), "v": pa.int32(), "campaign": pa.int64(), "factor": pa.int32()}
     table = pa.table({name: pa.array(values, kinds[name]) for name, values in ads.items()})
     write_deltalake(dimension.own_uri(settings, "ads"), table, mode="overwrite")
     paid = pa.array(rates, pa.string()).cast(pa.decimal128(4, 2))

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from cutover.definition import Sessions
+from cutover.engine import queries
 from cutover.log.kafka import RawRecord
 from cutover.records import reference
 from cutover.records.classify import classify_records
@@ -77,7 +78,7 @@ def test_counts_by_class_are_those_of_plain_python(partials: pa.Table, expected:
 
 
 def test_unknown_fields_are_those_of_plain_python(partials: pa.Table, expected: reference.Result) -> None:
-    assert expected.unknown == sum(partials["_unknown"].to_pylist())
+    assert expected.unknown == sum(row["_unknown"] for row in partials.to_pylist())
 
 
 def test_ledger_is_that_of_plain_python(partials: pa.Table, expected: reference.Result) -> None:
@@ -99,7 +100,7 @@ def test_fold_is_the_result_of_plain_python(partials: pa.Table, expected: refere
     connection = duckdb.connect()
     connection.execute("SET TimeZone = 'UTC'")
     connection.register("partials", partials)
-    rows = connection.sql(finish_sql(PIPELINE, "partials")).to_arrow_table().to_pylist()
+    rows = queries.read_table(connection, finish_sql(PIPELINE, "partials")).to_pylist()
     connection.close()
 
     found = {
@@ -128,7 +129,7 @@ def test_rows_that_touch_are_one_session_to_the_microsecond(spark: "SparkSession
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
         connection.register("partials", rows)
-        counted = connection.sql(finish_sql(pipeline, "partials")).to_arrow_table().to_pylist()
+        counted = queries.read_table(connection, finish_sql(pipeline, "partials")).to_pylist()
     accepted = [(r["must"], _micros(r["window_start"]), _micros(r["window_end"]), r["_n"]) for r in counted]
     assert sorted(accepted) == sorted((key[0], start, end, r.n) for (start, end, key), r in expected.rows.items())
     assert [n for must, *_, n in sorted(accepted) if must == "sessions"] == [3, 1]

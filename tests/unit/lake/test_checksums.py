@@ -11,8 +11,9 @@ from deltalake import DeltaTable, QueryBuilder
 from cutover.engine import queries
 from cutover.errors import LakeError
 from cutover.lake.tables import checksums, commits, delta, upkeep
+from cutover.lake.tables.schemas import make_schema
 
-SCHEMA = pa.schema([("_kind", pa.string()), ("n", pa.int64()), ("x", pa.float64()), ("text", pa.string())])
+SCHEMA = make_schema({"_kind": pa.string(), "n": pa.int64(), "x": pa.float64(), "text": pa.string()})
 FLIPS = 40
 
 

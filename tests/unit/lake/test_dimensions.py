@@ -39,7 +39,7 @@ COLUMNS = {name: (arrow, value) for name, (_, arrow, value, _) in KINDS.items()}
 
 
 def written(settings: Settings, *, ids: tuple[str | None, ...] = ("a",), **changed: tuple[pa.DataType, Any]) -> None:
-    columns = {"id": pa.array(ids, pa.string())}
+    columns: dict[str, pa.Array[Any]] = {"id": pa.array(ids, pa.string())}
     columns |= {n: pa.array([value] * len(ids), kind) for n, (kind, value) in {**COLUMNS, **changed}.items()}
     write_deltalake(dimension.own_uri(settings, "ads"), pa.table(columns), mode="overwrite", schema_mode="overwrite")
 

@@ -10,8 +10,9 @@ from cutover.engine import queries
 from cutover.errors import LakeError
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.tables import commits, delta
+from cutover.lake.tables.schemas import make_schema
 
-SCHEMA = pa.schema({"_kind": pa.string(), "_epoch": pa.int64(), "_record": pa.string(), "n": pa.int64()})
+SCHEMA = make_schema({"_kind": pa.string(), "_epoch": pa.int64(), "_record": pa.string(), "n": pa.int64()})
 FIRST = EpochRecord(
     epoch=0,
     run_id="pid-1-one",

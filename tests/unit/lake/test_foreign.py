@@ -10,8 +10,9 @@ from deltalake import DeltaTable, write_deltalake
 from cutover.lake.integrity import foreign_commits, table_weights
 from cutover.lake.integrity.foreign_commits import Kind, TableChange
 from cutover.lake.tables import checksums, commits, delta
+from cutover.lake.tables.schemas import make_schema
 
-SCHEMA = pa.schema([("n", pa.int64()), ("text", pa.string())])
+SCHEMA = make_schema({"n": pa.int64(), "text": pa.string()})
 
 
 def rows(*numbers: int) -> pa.Table:

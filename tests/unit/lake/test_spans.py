@@ -28,4 +28,4 @@ def test_a_stretch_stands_for_a_window_in_python_and_in_sql(window: WindowFn, on
     query = f"SELECT {is_affected_sql(window, [SPAN])} FROM ({times})"  # noqa: S608 -- numbers of this file
 
     assert is_affected(window, one, [SPAN]) is expected
-    assert duckdb.sql(query).fetchall() == [(expected,)]
+    assert duckdb.execute(query).fetchall() == [(expected,)]

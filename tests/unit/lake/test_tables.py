@@ -11,10 +11,9 @@ from deltalake import DeltaTable, write_deltalake
 from cutover.engine import queries
 from cutover.errors import LakeError
 from cutover.lake.tables import delta
+from cutover.lake.tables.schemas import make_schema
 
-SCHEMA = pa.schema(
-    [pa.field("kind", pa.string()), pa.field("n", pa.int64()), pa.field("at", pa.timestamp("us", "UTC"))]
-)
+SCHEMA = make_schema({"kind": pa.string(), "n": pa.int64(), "at": pa.timestamp("us", "UTC")})
 ODD_NAMES = ("plain", "with blank", "ümlaut", "a#b", "it's", "a?b", "100%", "a%b", "a*b", "a{b}", "漢字", "a:b")
 
 

@@ -8,8 +8,9 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 
 from cutover.engine import queries
 from cutover.lake.tables import commits, delta, upkeep
+from cutover.lake.tables.schemas import make_schema
 
-SCHEMA = pa.schema([pa.field("n", pa.int64()), pa.field("text", pa.string())])
+SCHEMA = make_schema({"n": pa.int64(), "text": pa.string()})
 
 
 def append(table: DeltaTable, n: int) -> None:

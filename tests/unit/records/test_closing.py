@@ -56,7 +56,8 @@ def test_sql_says_the_same() -> None:
     query = "SELECT {} FROM (SELECT make_timestamptz({}) AS window_end)"  # a bound and a time of this file
     ends = (10 * MINUTE, 10 * MINUTE + 1)
 
-    said = [duckdb.sql(query.format(is_closed_sql(SESSIONS, 25 * MINUTE + 1), end)).fetchall()[0][0] for end in ends]
+    closed = is_closed_sql(SESSIONS, 25 * MINUTE + 1)
+    said = [duckdb.execute(query.format(closed, end)).fetchall()[0][0] for end in ends]
 
     assert said == [True, False]
     assert is_closed_sql(SESSIONS, None) == "false"

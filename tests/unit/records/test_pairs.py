@@ -82,7 +82,7 @@ def test_no_name_of_a_key_is_taken_for_one_of_the_query(name: str) -> None:
     ]
     with queries.connect() as connection:
         connection.register("parts", pa.Table.from_pylist(rows, schema=partial_schema(pipeline)))
-        finished_rows = connection.sql(finish_sql(pipeline, "parts")).to_arrow_table().to_pylist()
+        finished_rows = queries.read_table(connection, finish_sql(pipeline, "parts")).to_pylist()
 
     found = [tuple(row[column] for column in ("pairs", "most", "wide", "__left")) for row in finished_rows]
     assert found == [(3, 5, Decimal(12), [{"value": {"w": 1}, "count": 3}])]

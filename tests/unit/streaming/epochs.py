@@ -5,8 +5,9 @@ from dataclasses import replace
 import pyarrow as pa
 
 from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.lake.tables.schemas import make_schema
 
-SCHEMA = pa.schema([pa.field("_kind", pa.string()), pa.field("_epoch", pa.int64()), pa.field("_record", pa.string())])
+SCHEMA = make_schema({"_kind": pa.string(), "_epoch": pa.int64(), "_record": pa.string()})
 FIRST = EpochRecord(
     epoch=0,
     run_id="pid-1-one",

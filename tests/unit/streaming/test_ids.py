@@ -49,8 +49,8 @@ def candidates(pairs: list[Candidate]) -> pa.Table:
 
 
 def told(looked: dedup_state.LookupResult) -> tuple[set[int], list[Candidate]]:
-    new = zip(looked.new["id"].to_pylist(), looked.new["event_time"].to_pylist(), strict=True)
-    return set(looked.twins["offset"].to_pylist()), sorted(new)
+    new = [(row["id"], row["event_time"]) for row in looked.new.to_pylist()]
+    return {row["offset"] for row in looked.twins.to_pylist()}, sorted(new)
 
 
 @pytest.fixture

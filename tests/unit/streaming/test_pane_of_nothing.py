@@ -28,6 +28,7 @@ from cutover.definition import (
 )
 from cutover.definition.measures.kinds import Measure
 from cutover.definition.model.joins import How
+from cutover.engine import queries
 from cutover.lake.tables.schemas import partial_schema
 from cutover.records.classes import Class
 from cutover.records.fold import finish_columns, finishable
@@ -70,7 +71,7 @@ def of_nothing(definition: Pipeline) -> dict[str, Any]:
         connection.register("rows", pa.Table.from_pylist([row], schema=partial_schema(definition)))
         columns = ", ".join(finish_columns(definition)[name] for name in definition.measures)
         query = f"SELECT {columns} FROM {finishable(definition, 'rows')}"  # noqa: S608 -- ours
-        found = connection.sql(query).to_arrow_table().to_pylist()
+        found = queries.read_table(connection, query).to_pylist()
     return {name: found[0][name] for name in definition.measures}
 
 
