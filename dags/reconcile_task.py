@@ -55,8 +55,8 @@ def report(pipeline: str, request: Request, context: Mapping[str, Any]) -> dict[
         context["ti"].xcom_push(key=name, value=value)
     log.info("%s", found.sentence)
     log.info("report: %s", where)
-    if found.describe_scope is not None:  # a retried or cleared task, or one that comes late
-        log.warning("%s", found.describe_scope)
+    if found.speaks_for is not None:  # a retried or cleared task, or one that comes late
+        log.warning("%s", found.speaks_for)
     if found.exit_code != 0:
         page = f"\nRunbook: docs/runbooks/{found.runbook}.md" if found.runbook else ""
         msg = f"{found.verdict}: {found.sentence}\nReport: {where}{page}"

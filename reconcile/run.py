@@ -130,7 +130,7 @@ def _place_result(made: Reconciliation, placed: history.HistoryEntry) -> Reconci
         at=_iso(line.first) or "",
         repeats=repeats,
         repeated_at=made.at if repeats else None,
-        describe_scope=placed.describe_scope,
+        speaks_for=placed.speaks_for,
         report=f"{stem}.json",
         page=f"{stem}.html",
     )
@@ -277,7 +277,7 @@ def _log(result: Reconciliation) -> None:
         exit_code=result.exit_code,
         epoch=result.seal.epoch,
         repeats=result.repeats,
-        describe_scope=result.describe_scope,
+        speaks_for=result.speaks_for,
         windows=result.windows.compared,
         windows_different=result.windows.different,
         windows_open=result.windows.open,

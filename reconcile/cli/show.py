@@ -53,8 +53,8 @@ def comparison(console: Console, result: Reconciliation, where: str | None) -> N
 
 def _print_standing(console: Console, result: Reconciliation) -> None:
     """Print what the comparison speaks for, where that is not the present, and that it was made before."""
-    if result.describe_scope:
-        console.print(f"past  {_escape_text(result.describe_scope)}")
+    if result.speaks_for:
+        console.print(f"past  {_escape_text(result.speaks_for)}")
     if result.repeats:
         times = "once" if result.repeats == 1 else f"{result.repeats:,} times"
         console.print(f"repeat  the same was found {times} before, first at {when(result.at)}")

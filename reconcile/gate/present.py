@@ -31,7 +31,7 @@ def look(settings: Settings, pipeline: Pipeline, clock: Clock) -> PresentState:
             at=clock.now(),
             epoch=-1 if found.seal.epoch is None else found.seal.epoch,
             outcome=verdicts.outcome(found),
-            within=found.exit_code == 0 and found.describe_scope is None,
+            within=found.exit_code == 0 and found.speaks_for is None,
         ),
         reason=found.sentence.partition("\n")[0],
         violations=tuple(f"{violation.check}: {violation.text}" for violation in checked.violations),

@@ -23,7 +23,7 @@ from cutover.reconcile.result.outcome import Reconciliation, Versions
 from cutover.settings import Settings
 
 _GROWING: tuple[ControlTable, ...] = ("reconciliations", "verifications", "differences", "proofs", "pins")
-_PASSING = ("run_id", "at", "seconds", "report", "page", "repeats", "repeated_at", "describe_scope")  # of no finding
+_PASSING = ("run_id", "at", "seconds", "report", "page", "repeats", "repeated_at", "speaks_for")  # of no finding
 RANGES_AT_MOST = 1_000
 """Ranges of windows that were not judged, which a row names; beyond them it names the stretch that holds them all."""
 
@@ -47,7 +47,7 @@ class HistoryEntry:
         return tuple(one for one in ordered if one.whole and records.position(one, self.version) > here)
 
     @property
-    def describe_scope(self) -> str | None:
+    def speaks_for(self) -> str | None:
         """Return what the comparison speaks for alone, as a sentence; None if it speaks for the pipeline now."""
         spoken = [*self.lines, self.made] if self.made.speaks else list(self.lines)
         found = records.find_present(spoken, self.version)

@@ -316,7 +316,7 @@ class Reconciliation:
     losses: tuple[LostRange, ...] = ()
     loss: str | None = None  # what the losses mean for the windows, in one sentence; None: nothing was lost
     notes: tuple[str, ...] = ()
-    describe_scope: str | None = None  # a cut or range that it speaks for alone, as a sentence; None: for the present
+    speaks_for: str | None = None  # a cut or range that it speaks for alone, as a sentence; None: for the present
     repeats: int = 0  # how often the same was found before, at this cut and over this range
     repeated_at: str | None = None  # ISO; of a repeat the time of this run, `at` is that of the first
     runbook: str | None = None  # name of a page in docs/runbooks

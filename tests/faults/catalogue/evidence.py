@@ -66,7 +66,7 @@ def compare_older_ones_after_a_divergence(rig: Rig) -> None:
 
 
 def _told(result: Reconciliation) -> str:
-    return f"{result.verdict.value} at {result.seal.epoch}, {'past' if result.describe_scope else 'present'}"
+    return f"{result.verdict.value} at {result.seal.epoch}, {'past' if result.speaks_for else 'present'}"
 
 
 def _standing(rig: Rig) -> list[str | bool]:

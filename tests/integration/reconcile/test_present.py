@@ -79,7 +79,7 @@ def test_an_older_cut_or_a_range_changes_nothing_of_what_stands(
     assert (diverged.verdict, later.verdict, later.exit_code) == (Verdict.DIVERGED, Verdict.CONSISTENT, 0)
     assert newest is not None
     assert (newest.run_id, len(history.open_differences(settings, PIPELINE))) == (diverged.run_id, 1)
-    assert f"run {diverged.run_id} at epoch 2: DIVERGED" in str(later.describe_scope)
+    assert f"run {diverged.run_id} at epoch 2: DIVERGED" in str(later.speaks_for)
     assert "DivergenceUnexplained" in firing(settings)
     assert latest(settings) == page(settings, diverged) != page(settings, later)
 
@@ -90,7 +90,7 @@ def test_the_same_windows_compared_again_at_the_same_cut_end_it(settings: Settin
 
     again = reconcile(settings, PIPELINE)
 
-    assert (diverged.verdict, again.verdict, again.describe_scope) == (Verdict.DIVERGED, Verdict.CONSISTENT, None)
+    assert (diverged.verdict, again.verdict, again.speaks_for) == (Verdict.DIVERGED, Verdict.CONSISTENT, None)
     assert history.open_differences(settings, PIPELINE) == {}
     assert "DivergenceUnexplained" not in firing(settings)
     assert latest(settings) == page(settings, again)
@@ -122,7 +122,7 @@ def test_a_contradiction_at_the_same_cut_is_a_verdict_of_its_own(settings: Setti
     found = reconcile(settings, PIPELINE)
 
     verdicts = [line.verdict for line in records.read(settings, PIPELINE.name)]
-    assert (found.describe_scope, verdicts) == (None, [Verdict.CONSISTENT, Verdict.DIVERGED])
+    assert (found.speaks_for, verdicts) == (None, [Verdict.CONSISTENT, Verdict.DIVERGED])
     assert "DivergenceUnexplained" in firing(settings)
 
 
@@ -139,7 +139,7 @@ def test_a_run_that_ends_late_speaks_for_its_cut_alone(settings: Settings, diver
 
     newest = history.find_present(settings, PIPELINE)
     assert newest is not None
-    assert (newest.run_id, newest.times, late.describe_scope is None) == (diverged.run_id, 2, False)
+    assert (newest.run_id, newest.times, late.speaks_for is None) == (diverged.run_id, 2, False)
     assert latest(settings) == page(settings, within[1])
 
 
