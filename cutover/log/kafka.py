@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from confluent_kafka import (
     OFFSET_END,
@@ -31,6 +31,7 @@ from cutover.errors import DefinitionError, LogError
 from cutover.log import options, topic_partitions
 from cutover.log.address import bootstrap_servers
 from cutover.log.cut import LogEnd, LogId
+from cutover.log.topic_partitions import offset_of
 from cutover.log.transient_errors import REFUSALS, explain_silence, is_cut, make_unknown_error, retry_transient
 from cutover.settings import Settings
 
@@ -75,7 +76,8 @@ class LogClient:
         self._options["log_level"] = "0"  # what fails is raised; librdkafka's own lines would only repeat it
         self._refused: KafkaError | None = None  # a connection that was refused: requests over it only time out
         try:
-            self._admin = AdminClient(self._options | {"error_cb": self._note_error})
+            heard: dict[str, Any] = {"error_cb": self._note_error}  # the client's own types leave callbacks out
+            self._admin = AdminClient(self._options | heard)
         except KafkaException as error:
             msg = f"Settings, `kafka`: expected values that the client takes, got: {error.args[0].str()}."
             raise DefinitionError(msg) from None
@@ -233,10 +235,10 @@ class LogClient:
         try:
             while start < end:
                 message = self._poll(consumer, _AT_END)
-                if message is None or message.offset() >= end:
+                if message is None or offset_of(message) >= end:
                     return
                 yield _make_raw_record(topic, message)
-                start = message.offset() + 1
+                start = offset_of(message) + 1
         finally:
             consumer.close()
 
@@ -257,7 +259,8 @@ class LogClient:
             LogError: As `read_ranges`.
         """
         for message in self._sweep(topic, ranges, isolation):
-            yield topic_partitions.of_message(topic, message), message.offset(), message.timestamp()[1] * 1000
+            partition, at = topic_partitions.of_message(topic, message), message.timestamp()[1] * 1000
+            yield partition, offset_of(message), at
 
     def _sweep(self, topic: str, ranges: Ranges, isolation: str) -> Iterator[Message]:
         unread = {p: end for p, (start, end) in ranges.items() if start < end}
@@ -284,7 +287,7 @@ class LogClient:
         """Return whether a message is a record before the end of its range; the log's end is the range's end too."""
         error = message.error()
         if error is None:
-            return bool(message.offset() < end)
+            return offset_of(message) < end
         if error.code() in _AT_END:
             return False
         raise self.make_unreachable_error(KafkaException(error))
@@ -292,7 +295,7 @@ class LogClient:
     def _read_one(self, consumer: Consumer, topic: str, position: TopicPartition) -> RawRecord | None:
         consumer.assign([position])
         message = self._poll(consumer, _AT_END | _GONE)
-        return None if message is None or message.offset() != position.offset else _make_raw_record(topic, message)
+        return None if message is None or offset_of(message) != position.offset else _make_raw_record(topic, message)
 
     def _poll(self, consumer: Consumer, nothing: frozenset[int]) -> Message | None:
         """Return the next record, None where the log says by one of the codes in `nothing` that there is none."""
@@ -383,7 +386,7 @@ class LogClient:
 def _make_raw_record(log: str, message: Message) -> RawRecord:
     return RawRecord(
         partition=topic_partitions.of_message(log, message),
-        offset=int(message.offset() or 0),
+        offset=offset_of(message),
         log_time_micros=int(message.timestamp()[1]) * 1000,
         value=message.value(),
     )

@@ -13,6 +13,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from cutover.log import topic_partitions
 from cutover.log.kafka import LogClient, Ranges
 from cutover.log.mark import Mark, digest
+from cutover.log.topic_partitions import offset_of
 from cutover.log.transient_errors import is_cut
 
 KEPT = 4
@@ -83,7 +84,7 @@ class MarkReader:
                     raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001 -- its only name
                 continue
             heard, partition = time.monotonic(), topic_partitions.of_message(self._topic, message)
-            if self._is_record(message) and int(message.offset() or 0) < unread.get(partition, 0):
+            if self._is_record(message) and offset_of(message) < unread.get(partition, 0):
                 yield partition, message
             elif unread.pop(partition, None) is not None:
                 # Not paused: behind `resume` librdkafka may ask the broker for nothing during a whole second.
@@ -103,4 +104,4 @@ class MarkReader:
 
 
 def _mark(message: Message) -> Mark:
-    return Mark(int(message.offset() or 0), int(message.timestamp()[1]), digest(message.key(), message.value()))
+    return Mark(offset_of(message), int(message.timestamp()[1]), digest(message.key(), message.value()))

@@ -5,6 +5,9 @@ from pathlib import Path
 from cutover.errors import DefinitionError
 from cutover.settings import KafkaSettings
 
+ClientOption = str | int | float | bool
+"""A value as confluent-kafka takes it."""
+
 ALLOWED = {
     "client.id",
     "fetch.max.bytes",
@@ -61,14 +64,18 @@ def secret(kafka: KafkaSettings) -> str | None:
         raise DefinitionError(msg) from None
 
 
-def librdkafka(kafka: KafkaSettings, bootstrap: str) -> dict[str, str]:
+def librdkafka(kafka: KafkaSettings, bootstrap: str) -> dict[str, ClientOption]:
     """Write the settings as confluent-kafka takes them; a password's file is read here.
 
     Raises:
         DefinitionError: See `check`.
     """
     check(kafka)
-    options = {"bootstrap.servers": bootstrap, "security.protocol": kafka.protocol, **kafka.client}
+    options: dict[str, ClientOption] = {
+        "bootstrap.servers": bootstrap,
+        "security.protocol": kafka.protocol,
+        **kafka.client,
+    }
     password = secret(kafka)
     if kafka.mechanism and kafka.user and password is not None:
         options |= {"sasl.mechanism": kafka.mechanism, "sasl.username": kafka.user, "sasl.password": password}

@@ -11,6 +11,7 @@ from confluent_kafka import Message, TopicPartition
 from cutover.definition.model.joins import RIGHT, Join
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.topic import Topic
+from cutover.errors import LogError
 from cutover.log.cut import Cut, LogId
 
 BETWEEN = ","
@@ -52,6 +53,19 @@ def of_message(log: str, message: Message) -> int:
     """Return the number of the partition of a message; an error may come without a topic."""
     names, topic = topics_of(log), message.topic()
     return number_partition(names.index(topic) if topic in names else 0, int(message.partition() or 0))
+
+
+def offset_of(message: Message) -> int:
+    """Take it of a record.
+
+    Raises:
+        LogError: The client handed over something that has none.
+    """
+    offset = message.offset()
+    if offset is None:
+        msg = f"Topic `{message.topic()}`, partition {message.partition()}: expected a record with an offset, got none."
+        raise LogError(msg)
+    return offset
 
 
 def cuts(cut: Cut) -> tuple[Cut, ...]:

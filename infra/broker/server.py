@@ -4,7 +4,7 @@ import base64
 import subprocess
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from string import Template
 
@@ -13,6 +13,7 @@ from cutover.errors import LogError
 from cutover.infra.install import jars
 from cutover.infra.processes.ports import LOOPBACK, Ports
 from cutover.log import options
+from cutover.log.options import ClientOption
 from cutover.settings import Settings
 
 HERE = Path(__file__).parent
@@ -104,7 +105,9 @@ def write_address(run_dir: Path, ports: Ports) -> None:
     files.write_json(run_dir / "broker.json", {"bootstrap_servers": address(ports)})
 
 
-def reachable(bootstrap: str, *, client: dict[str, str] | None = None, within: float = ASK_SECONDS) -> int | None:
+def reachable(
+    bootstrap: str, *, client: Mapping[str, ClientOption] | None = None, within: float = ASK_SECONDS
+) -> int | None:
     """Return the number of brokers that answer for the cluster; None when nobody does in time."""
     from confluent_kafka import KafkaException  # noqa: PLC0415 -- `cutover status` asks nobody where no broker runs
     from confluent_kafka.admin import AdminClient  # noqa: PLC0415 -- the same

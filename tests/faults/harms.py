@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from confluent_kafka.admin import AdminClient, NewPartitions
 
+from cutover.log.address import bootstrap_servers
 from tests.faults import producer
 from tests.faults.child import Child, Whom
 from tests.faults.stage import Stage
@@ -80,7 +81,7 @@ def _partition(stage: Stage) -> None:
         return
     wanted = len(stage.rig.client.partitions(stage.rig.topic)) + 1
     if wanted <= MOST_PARTITIONS:
-        admin = AdminClient({"bootstrap.servers": stage.rig.settings.kafka.bootstrap_servers})
+        admin = AdminClient({"bootstrap.servers": bootstrap_servers(stage.rig.settings)})
         admin.create_partitions([NewPartitions(stage.rig.topic, wanted)])[stage.rig.topic].result(30)
 
 

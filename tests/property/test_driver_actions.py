@@ -26,6 +26,7 @@ from cutover.errors import LakeError
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.paths import batch_uri
 from cutover.lake.tables import delta
+from cutover.log.address import bootstrap_servers
 from cutover.log.kafka import LogClient, RawRecord
 from cutover.probe import Point
 from cutover.reconcile.result.outcome import Verdict
@@ -110,7 +111,7 @@ class Actions(RuleBasedStateMachine):
     @rule()
     def add_partition(self) -> None:
         self.partitions += 1
-        admin = AdminClient({"bootstrap.servers": self.settings.kafka.bootstrap_servers})
+        admin = AdminClient({"bootstrap.servers": bootstrap_servers(self.settings)})
         admin.create_partitions([NewPartitions(self.topic, self.partitions)])[self.topic].result()
         client = LogClient(self.settings)
         until(lambda: len(client.high_watermarks(self.topic)) == self.partitions, within=10)

@@ -33,7 +33,7 @@ _POSITION = (
 
 
 def make_schema(columns: Mapping[str, pa.DataType]) -> pa.Schema:
-    """Return the schema of columns that may be null."""
+    """Every column may be null, as Delta writes them; the order is that of the mapping."""
     return pa.schema(columns)
 
 

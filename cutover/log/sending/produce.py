@@ -190,10 +190,12 @@ def _put(
     Round robin, whatever the key: a replay reads each partition in proportion to its size, so partitions by key drift
     apart in event time by days, and nothing would be judged as it was when it happened.
     """
-    when = {} if row.log_micros is None else {"timestamp": row.log_micros // MILLIS}
+    timestamp = 0 if row.log_micros is None else row.log_micros // MILLIS  # 0: the client's own time
     while True:
         try:
-            producer.produce(name, value=row.value, key=row.key, on_delivery=delivered, partition=partition, **when)
+            producer.produce(
+                name, value=row.value, key=row.key, on_delivery=delivered, partition=partition, timestamp=timestamp
+            )
         except BufferError:
             producer.poll(0.1)
         else:

@@ -10,6 +10,7 @@ from functools import partial
 import psutil
 from confluent_kafka.admin import AdminClient, NewPartitions
 
+from cutover.log.address import bootstrap_servers
 from tests.faults.fault import STREAM, Fault, Part
 from tests.faults.proxy import Proxy
 from tests.faults.refused import text_of
@@ -195,7 +196,7 @@ def add_partitions_while_stopped(rig: Rig) -> None:
 
 def add_partitions(rig: Rig, number: int) -> None:
     """Let the topic have so many partitions."""
-    admin = AdminClient({"bootstrap.servers": rig.settings.kafka.bootstrap_servers})
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers(rig.settings)})
     admin.create_partitions([NewPartitions(rig.topic, number)])[rig.topic].result(30)
     rig.until(lambda: len(rig.client.partitions(rig.topic)) == number)
 

@@ -5,6 +5,7 @@ from confluent_kafka.admin import AdminClient
 from cutover.batch.recompute import run
 from cutover.errors import LogError
 from cutover.lake.batch_runs import runs
+from cutover.log.address import bootstrap_servers
 from cutover.log.kafka import LogClient
 from cutover.records.parsing.limits import MIN_MICROS
 from tests.integration.batch.lab import BASE, HOUR, PARTITIONS, Lab, hours
@@ -13,7 +14,7 @@ from tests.support.until import until
 
 def expire(lab: Lab, partition: int, before: int) -> None:
     """Let the log forget what lies before an offset, as retention does."""
-    admin = AdminClient({"bootstrap.servers": lab.settings.kafka.bootstrap_servers})
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers(lab.settings)})
     for future in admin.delete_records([TopicPartition(lab.topic, partition, before)]).values():
         future.result()
     assert LogClient(lab.settings).earliest(lab.topic)[partition] == before
@@ -69,7 +70,7 @@ def test_a_cut_before_retention_is_refused(lab: Lab) -> None:
 def test_a_topic_made_again_is_refused(lab: Lab) -> None:
     lab.send((0, 10, "AA", 5))
     lab.commit_epoch(watermark=HOUR)
-    admin = AdminClient({"bootstrap.servers": lab.settings.kafka.bootstrap_servers})
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers(lab.settings)})
     admin.delete_topics([lab.topic])[lab.topic].result()
     client = LogClient(lab.settings)
     until(lambda: lab.topic not in client.topics())

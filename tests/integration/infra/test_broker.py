@@ -7,7 +7,7 @@ EIGHT_MB = 8 * 1024 * 1024
 
 
 def test_broker_takes_and_returns_a_record_of_8_mb(kafka_bootstrap: str, topic_name: str) -> None:
-    client = {"bootstrap.servers": kafka_bootstrap}
+    client: dict[str, str | int | float | bool] = {"bootstrap.servers": kafka_bootstrap}
     admin = AdminClient(client)
     admin.create_topics([NewTopic(topic_name, 1, 1)])[topic_name].result(30)
     producer = Producer({**client, "message.max.bytes": 9_437_184, "enable.idempotence": True})

@@ -17,6 +17,7 @@ from confluent_kafka.admin import (
 from cutover.errors import LogError
 from cutover.infra.broker import server as brokers
 from cutover.lake.control import versions
+from cutover.log.address import bootstrap_servers
 from cutover.log.kafka import LogClient
 from cutover.settings import KafkaSettings, Settings
 from cutover.streaming import driver
@@ -60,7 +61,7 @@ def hide(settings: Settings, topic: str) -> None:
         AclOperation.DESCRIBE,
         AclPermissionType.DENY,
     )
-    admin = AdminClient({"bootstrap.servers": settings.kafka.bootstrap_servers})
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers(settings)})
     for future in admin.create_acls([rule]).values():
         future.result()
     until(lambda: _is_refused(settings, topic), 30)

@@ -8,6 +8,7 @@ from confluent_kafka.admin import AdminClient
 
 from cutover.errors import CutoverError, LogError
 from cutover.lake.control import versions
+from cutover.log.address import bootstrap_servers
 from cutover.log.kafka import LogClient
 from cutover.probe import Point, Probe
 from cutover.settings import Settings
@@ -21,7 +22,7 @@ EVENTS = [Event(id=i, minute=i, partition=i % 2) for i in range(40)]
 
 def recreate(settings: Settings, topic: str, events: int) -> None:
     """Delete the topic and make it again, with `events` records of a new story."""
-    admin = AdminClient({"bootstrap.servers": settings.kafka.bootstrap_servers})
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers(settings)})
     admin.delete_topics([topic])[topic].result()
     until(lambda: topic not in LogClient(settings).topics())
     rig.make_topic(settings, topic, partitions=2)
@@ -31,7 +32,7 @@ def recreate(settings: Settings, topic: str, events: int) -> None:
 def cut_away(settings: Settings, topic: str, before: int) -> None:
     """Let the log forget everything before an offset, in each partition."""
     wanted = [TopicPartition(topic, partition, before) for partition in (0, 1)]
-    admin = AdminClient({"bootstrap.servers": settings.kafka.bootstrap_servers})
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers(settings)})
     for future in admin.delete_records(wanted).values():
         future.result()
 
