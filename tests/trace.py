@@ -1,0 +1,134 @@
+"""Which files one epoch and one comparison visit: `python -m tests.trace` (`--files` names them in order).
+
+A small log, a real broker and Spark. Of each function of ours its first call is noted, in the order of the calls; a
+reader who follows the work from call to call opens the files in this order. A return is a step to a file that was
+open before. Those of the path's own room are the main line; the core below is counted beside it.
+"""
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import groupby
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import ParamSpec, TypeVar
+
+from cutover.batch import recompute
+from cutover.engine.spark import session
+from cutover.reconcile.run import reconcile
+from cutover.settings import KafkaSettings, Settings, StreamSettings
+from cutover.streaming import driver
+from tests.support.broker import running_broker
+from tests.support.fed import Fed, HandClock
+from tests.support.logs import ends_of
+from tests.support.measured import PIPELINE, raw_records
+from tests.support.quick_spark import QUICK
+from tests.support.real_log import Writer
+
+ROOT = Path(__file__).parents[1].resolve()
+ROOMS = ("cutover", "streaming", "batch", "reconcile")
+Given, Made = ParamSpec("Given"), TypeVar("Made")
+HALF = 60  # records of one epoch
+
+
+class Visits:
+    """The files of our functions, each at its first call."""
+
+    def __init__(self) -> None:
+        self._seen: set[CodeType] = set()
+        self._files: list[str] = []
+
+    def in_room(self, room: str) -> list[str]:
+        """Return the files in the order in which they are opened, those of one room; all for `""`."""
+        return [file for file, _ in groupby(file for file in self._files if file.startswith(room))]
+
+    def describe(self, room: str) -> str:
+        """Count files and returns, those of one room first."""
+        own, every = self.in_room(room), self.in_room("")
+        counts = [(len(set(files)), len(files) - len(set(files))) for files in (own, every)]
+        return "; ".join(
+            f"{name} {files} files, {returns} returns"
+            for name, (files, returns) in zip((room, "with the core"), counts, strict=True)
+        )
+
+    def __call__(self, frame: FrameType, event: str, _: object) -> None:
+        """Note a call, as `sys.setprofile` reports it."""
+        if event != "call" or frame.f_code in self._seen:
+            return
+        self._seen.add(frame.f_code)
+        file = Path(frame.f_code.co_filename).resolve()
+        if file.is_relative_to(ROOT) and file.relative_to(ROOT).parts[0] in ROOMS:
+            self._files.append(str(file.relative_to(ROOT)))
+
+
+@contextmanager
+def tracing(visits: Visits) -> Iterator[None]:
+    """Note the calls of this thread."""
+    sys.setprofile(visits)
+    try:
+        yield
+    finally:
+        sys.setprofile(None)
+
+
+def traced(visits: Visits, function: Callable[Given, Made]) -> Callable[Given, Made]:
+    """Return a function that notes what it calls, in whichever thread that is."""
+
+    def run(*args: Given.args, **named: Given.kwargs) -> Made:
+        with tracing(visits):
+            return function(*args, **named)
+
+    return run
+
+
+def trace_paths(place: Path, bootstrap: str) -> tuple[Visits, Visits]:
+    """Return the visits of the second of two epochs, and of a comparison.
+
+    Args:
+        place: A folder for tables.
+        bootstrap: A broker.
+    """
+    settings = Settings(
+        home=place,
+        kafka=KafkaSettings(bootstrap_servers=bootstrap),
+        spark=QUICK,
+        stream=StreamSettings(trigger_seconds=0.01, heartbeat_seconds=0.2),
+    )
+    spark = session(settings, app="trace")
+    writer = Writer(settings)
+    writer.make(PIPELINE.source.name)
+    log = raw_records(2 * HALF)
+    writer.write(PIPELINE.source.name, log)
+    fed, epoch, comparison = Fed(spark, settings, PIPELINE, HandClock()), Visits(), Visits()
+    fed.feed(ends_of(log[:HALF]))
+    fed.stream.process_batch = traced(epoch, fed.stream.process_batch)  # type: ignore[method-assign]
+    fed.feed(ends_of(log))
+    driver.run(settings, PIPELINE, until="final")
+    recompute.run(settings, PIPELINE)
+    with tracing(comparison):
+        reconcile(settings, PIPELINE)
+    spark.stop()
+    return epoch, comparison
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Print what both visit."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--files", action="store_true", help="name the files in order")
+    given = parser.parse_args(words)
+    with (
+        tempfile.TemporaryDirectory(prefix="cutover-trace-") as place,
+        running_broker(Path(place) / "broker") as ports,
+    ):
+        epoch, comparison = trace_paths(Path(place) / "home", f"127.0.0.1:{ports.broker}")
+    for name, visits, room in (("epoch", epoch, "streaming/"), ("comparison", comparison, "reconcile/")):
+        sys.stdout.write(f"{name}: {visits.describe(room)}\n")
+        if given.files:
+            sys.stdout.writelines(f"    {file}\n" for file in visits.in_room(room))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
