@@ -13,7 +13,8 @@ from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import ParamSpec, TypeVar
+
+from pyspark.sql import DataFrame
 
 from cutover.batch import recompute
 from cutover.engine.spark import session
@@ -29,7 +30,7 @@ from tests.support.real_log import Writer
 
 ROOT = Path(__file__).parents[1].resolve()
 ROOMS = ("cutover", "streaming", "batch", "reconcile")
-Given, Made = ParamSpec("Given"), TypeVar("Made")
+Process = Callable[[DataFrame, int], None]
 HALF = 60  # records of one epoch
 
 
@@ -73,12 +74,12 @@ def tracing(visits: Visits) -> Iterator[None]:
         sys.setprofile(None)
 
 
-def traced(visits: Visits, function: Callable[Given, Made]) -> Callable[Given, Made]:
+def traced(visits: Visits, function: Process) -> Process:
     """Return a function that notes what it calls, in whichever thread that is."""
 
-    def run(*args: Given.args, **named: Given.kwargs) -> Made:
+    def run(batch: DataFrame, number: int) -> None:
         with tracing(visits):
-            return function(*args, **named)
+            function(batch, number)
 
     return run
 
