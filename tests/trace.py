@@ -104,7 +104,7 @@ def trace_paths(place: Path, bootstrap: str) -> tuple[Visits, Visits]:
     writer.write(PIPELINE.source.name, log)
     fed, epoch, comparison = Fed(spark, settings, PIPELINE, HandClock()), Visits(), Visits()
     fed.feed(ends_of(log[:HALF]))
-    fed.stream.process_batch = traced(epoch, fed.stream.process_batch)  # type: ignore[method-assign]
+    fed.stream.process_batch = traced(epoch, fed.stream.process_batch)  # type: ignore[assignment,method-assign]
     fed.feed(ends_of(log))
     driver.run(settings, PIPELINE, until="final")
     recompute.run(settings, PIPELINE)
