@@ -37,7 +37,7 @@ pipeline = Pipeline(
     key=("{key}",),
     # One of {windows}.
 {window_seen}    window=Fixed({window}),
-    # Count(), Sum(x), Min(x), Max(x), Avg(x), Quantile(x, 0.9), ... (docs/definition.md); x: column or expression.
+    # Count(), Sum(x), Min(x), Max(x), Avg(x), Quantile(x, 0.9), ... (docs/definition-reference.md); x: an expression.
     measures={{
 {measures}
     }},
