@@ -25,6 +25,7 @@ from cutover.lake.batch_runs import Incomplete, Range
 from cutover.lake.paths import batch_uri
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import batch_schema
+from cutover.quoting import identifier
 from cutover.records.classes import Class
 from cutover.records.closing import find_closed_end
 from cutover.records.fold import SESSION, finish_sql, group_sessions_sql
@@ -146,10 +147,10 @@ def _find_first_changed(work: RunContext, last: int | None) -> int | None:
 
 def _find_first_touched(work: RunContext) -> int | None:
     """Return the start of the first session that the rows of this scan are in, with what the batch table has."""
-    keys = ", ".join(delta.identifier(name) for name in work.pipeline.key)
+    keys = ", ".join(identifier(name) for name in work.pipeline.key)
     columns = f"{keys}, window_start, window_end"
     new = f"SELECT DISTINCT {columns}, true AS __new FROM {scan.SCAN} WHERE _class = '{Class.ACCEPTED}'"
-    same = " AND ".join(f"s.{key} IS NOT DISTINCT FROM f.{key}" for key in map(delta.identifier, work.pipeline.key))
+    same = " AND ".join(f"s.{key} IS NOT DISTINCT FROM f.{key}" for key in map(identifier, work.pipeline.key))
     of_these_keys = f"EXISTS (SELECT 1 FROM {scan.SCAN} s WHERE {same})"
     both = f"(SELECT {columns}, false AS __new FROM found_sessions f WHERE {of_these_keys} UNION ALL {new})"
     joined = group_sessions_sql(work.pipeline.key, both)
@@ -183,7 +184,7 @@ def _fold(work: RunContext, rows: str, computed: Sequence[Range], known: Sequenc
         since: Microseconds.
     """
     inside = index.inside_sql(computed)
-    keys = " AND ".join(f"k.{key} IS NOT DISTINCT FROM f.{key}" for key in map(delta.identifier, work.pipeline.key))
+    keys = " AND ".join(f"k.{key} IS NOT DISTINCT FROM f.{key}" for key in map(identifier, work.pipeline.key))
     touches = f"k.window_start <= f.window_end AND f.window_start <= k.window_end AND {keys}"
     holds = f"k.window_start <= f.window_start AND f.window_end <= k.window_end AND {keys}"
     work.connection.execute(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import duckdb
 from pyarrow import fs
 
-from cutover.lake.tables import delta
+from cutover.quoting import identifier, literal
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -32,9 +32,9 @@ class Staging:
 
             self.connection.register(name, dataset.dataset(target, format="parquet"))
             return
-        files = delta.literal(f"{target}/*.parquet")
+        files = literal(f"{target}/*.parquet")
         self.connection.execute(
-            f"CREATE OR REPLACE TEMP VIEW {delta.identifier(name)} AS "  # noqa: S608 -- quoted
+            f"CREATE OR REPLACE TEMP VIEW {identifier(name)} AS "  # noqa: S608 -- quoted
             f"SELECT * FROM read_parquet({files}, hive_partitioning = false)"
         )
 

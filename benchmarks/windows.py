@@ -18,8 +18,8 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.engine import queries
 from cutover.lake.control import versions
 from cutover.lake.epochs.epoch_log import EpochLog
-from cutover.lake.tables import delta
 from cutover.log.address import bootstrap_servers
+from cutover.quoting import literal
 from cutover.records.classes import Class
 from cutover.records.fold import finish_sql
 
@@ -76,7 +76,7 @@ class Topic:
         """
         with queries.connect() as connection:
             self._bind(connection, number)
-            theirs = f"SELECT * FROM read_parquet({delta.literal(f'{self._place}/*.parquet')})"
+            theirs = f"SELECT * FROM read_parquet({literal(f'{self._place}/*.parquet')})"
             both = f"ours AS (SELECT {COLUMNS} FROM answer), theirs AS (SELECT {COLUMNS} FROM ({theirs}))"
             query = f"""
                 WITH {both} SELECT (SELECT count(*) FROM (FROM ours EXCEPT ALL FROM theirs)),

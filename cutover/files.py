@@ -6,8 +6,7 @@ import re
 import tempfile
 from pathlib import Path
 
-import psutil
-
+from cutover import process
 from cutover.errors import CutoverError
 
 _TEMPORARY = re.compile(r"\..+\.([0-9]+)\.[^.]+\.tmp")  # of which process
@@ -48,7 +47,7 @@ def sweep(folder: Path) -> None:
     """Remove what `write` left in a folder when its process was killed."""
     for left in folder.glob(".*.tmp"):
         match = _TEMPORARY.fullmatch(left.name)
-        if match is not None and not psutil.pid_exists(int(match[1])):
+        if match is not None and process.identify(int(match[1])) is None:
             left.unlink(missing_ok=True)
 
 

@@ -15,8 +15,8 @@ from cutover.definition.compile.types import column_types
 from cutover.definition.model.pipeline import Pipeline, Sql
 from cutover.definition.windows.window_fn import Interval
 from cutover.errors import DefinitionError
-from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import batch_schema
+from cutover.quoting import identifier
 from cutover.records import duplicates
 from cutover.records.classes import Class
 from cutover.records.classify import future_sql
@@ -90,7 +90,7 @@ def result_sql(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, window
     given = [name for name in wanted if name in found and name not in {"_n", "_epoch", "window_end"}]
     for name in given:
         _check_column(connection, pipeline, name, found[name], wanted[name])
-    columns = [f"{delta.identifier(n)}::{wanted[n]} AS {delta.identifier(n)}" for n in given if n != "window_start"]
+    columns = [f"{identifier(n)}::{wanted[n]} AS {identifier(n)}" for n in given if n != "window_start"]
     end = "make_timestamptz(planned.window_end) AS window_end"
     tail = f"NULL::BIGINT AS _n, {int(epoch)}::BIGINT AS _epoch"
     rows = f"SELECT returned.window_start, {end}, {', '.join(columns)}, {tail} FROM {RETURNED} AS returned"  # noqa: S608 -- quoted
@@ -145,7 +145,7 @@ def _check_windows(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, wi
             f"{_place(pipeline)}: expected a `window_start` of the definition's windows, got another in {strange} rows."
         )
         raise DefinitionError(msg)
-    keys = ", ".join(["window_start", *(delta.identifier(key) for key in pipeline.key)])
+    keys = ", ".join(["window_start", *(identifier(key) for key in pipeline.key)])
     query = f"SELECT count(*) FROM (SELECT 1 FROM {RETURNED} GROUP BY {keys} HAVING count(*) > 1)"  # noqa: S608
     (twice,) = connection.execute(query).fetchone() or (0,)
     if twice:
@@ -159,7 +159,7 @@ def _check_column(
     if found == wanted:
         return
     numbers = found.startswith(_NUMBERS) and wanted.startswith(_NUMBERS)
-    column = delta.identifier(name)
+    column = identifier(name)
     exact = f"TRY_CAST(TRY_CAST({column} AS {wanted}) AS {found})"
     query = f"SELECT count(*) FROM {RETURNED} WHERE {exact} IS DISTINCT FROM {column}"  # noqa: S608 -- quoted
     changed = (connection.execute(query).fetchone() or (0,))[0] if numbers else None

@@ -9,6 +9,7 @@ from cutover.definition.model.pipeline import Expect, Pipeline
 from cutover.engine import queries
 from cutover.errors import ContractError, DefinitionError
 from cutover.lake.batch_runs import ExpectationResult
+from cutover.quoting import identifier
 
 _LISTED = 12  # names in an error
 
@@ -104,8 +105,8 @@ def _format_observation(found: Any) -> str:
 def _frame(connection: duckdb.DuckDBPyConnection, staged: str) -> Any:
     columns = connection.execute(f"DESCRIBE {staged}").fetchall()
     selected = ", ".join(
-        f'CAST("{name}" AS DOUBLE) AS "{name}"' if kind.startswith("DECIMAL") and "[" not in kind else f'"{name}"'
-        for name, kind, *_ in columns
+        f"CAST({name} AS DOUBLE) AS {name}" if kind.startswith("DECIMAL") and "[" not in kind else name
+        for name, kind in ((identifier(name), kind) for name, kind, *_ in columns)
     )
     table = queries.read_table(connection, f"SELECT {selected} FROM {staged}")  # noqa: S608 -- columns of ours
     return table.to_pandas(integer_object_nulls=True)

@@ -15,6 +15,7 @@ from cutover.engine import queries
 from cutover.errors import LakeError
 from cutover.lake.batch_runs import Range
 from cutover.lake.tables import checksums, commits, data_files, delta
+from cutover.quoting import identifier
 
 ROWS = 1_000_000  # of a file: what has to be read to replace one window of it
 _INSIDE = "epoch_us(window_start) >= r.first AND epoch_us(window_end) <= r.last"
@@ -115,7 +116,7 @@ def _read_kept_rows(
         _bind(connection, "replaced", ranges)
         names = set(delta.read_schema(table).names)
         columns = ", ".join(
-            delta.identifier(name) if name in names else f"NULL AS {delta.identifier(name)}" for name in schema.names
+            identifier(name) if name in names else f"NULL AS {identifier(name)}" for name in schema.names
         )
         query = f"SELECT {columns} FROM found WHERE NOT EXISTS (SELECT 1 FROM replaced r WHERE {_INSIDE})"  # noqa: S608
         with delta.naming(table):

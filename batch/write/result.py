@@ -7,8 +7,8 @@ from cutover.batch.plan.dirty import RunPlan
 from cutover.batch.read import index, scan, sql
 from cutover.definition.model.pipeline import SameDefinition
 from cutover.engine import queries
-from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import batch_schema, duckdb_type
+from cutover.quoting import identifier
 from cutover.records.fold import WINDOW, finish_sql
 from cutover.records.reading import segments
 
@@ -37,7 +37,7 @@ def stage_rows(work: RunContext, query: str | None) -> None:
     """Make the table `staged` of a query's rows, in the batch table's columns and types; None: of none."""
     query = query or f"SELECT * FROM {_bind_no_rows(work)}"  # noqa: S608 -- a name of ours
     columns = ", ".join(
-        f"{delta.identifier(field.name)}::{duckdb_type(field.type)} AS {delta.identifier(field.name)}"
+        f"{identifier(field.name)}::{duckdb_type(field.type)} AS {identifier(field.name)}"
         for field in batch_schema(work.pipeline)
     )
     work.connection.execute(f"CREATE TEMP TABLE {STAGED} AS SELECT {columns} FROM ({query})")  # noqa: S608 -- quoted

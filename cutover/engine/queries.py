@@ -10,6 +10,7 @@ import duckdb
 import pyarrow as pa
 
 from cutover.engine import scratch
+from cutover.quoting import literal
 from cutover.settings import Settings
 
 _ONE_AT_A_TIME = Lock()
@@ -36,8 +37,8 @@ def connect(bounds: Bounds | None = None) -> duckdb.DuckDBPyConnection:
         with _ONE_AT_A_TIME:
             return _configure_connection(_share_engine().cursor())
     connection = _configure_connection(_engine())
-    connection.execute(f"SET memory_limit = {_literal(bounds.memory)}")
-    connection.execute(f"SET temp_directory = {_literal(str(scratch.folder(bounds.home)))}")
+    connection.execute(f"SET memory_limit = {literal(bounds.memory)}")
+    connection.execute(f"SET temp_directory = {literal(str(scratch.folder(bounds.home)))}")
     if bounds.threads is not None:
         connection.execute(f"SET threads = {int(bounds.threads)}")
     return connection
@@ -82,7 +83,3 @@ def read_table(connection: duckdb.DuckDBPyConnection, query: str, params: object
 def reading(settings: Settings) -> Bounds:
     """Return what one reader of whole tables may take."""
     return Bounds(memory=settings.read.memory, home=settings.home)
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

@@ -5,7 +5,7 @@ import shutil
 import uuid
 from pathlib import Path
 
-import psutil
+from cutover import process
 
 
 def folder(home: Path) -> Path:
@@ -17,6 +17,6 @@ def folder(home: Path) -> Path:
     root.mkdir(parents=True, exist_ok=True)
     for old in root.glob("*-*"):
         pid = old.name.split("-")[0]
-        if pid.isdigit() and not psutil.pid_exists(int(pid)):
+        if pid.isdigit() and process.identify(int(pid)) is None:
             shutil.rmtree(old, ignore_errors=True)
     return root / f"{os.getpid()}-{uuid.uuid4().hex[:12]}"

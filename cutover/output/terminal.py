@@ -116,13 +116,13 @@ def _new_file(home: Path, command: str) -> Path:
 
 def _sweep(folder: Path) -> None:
     """Remove the files of the oldest processes beyond those that are kept; never of a process that is there."""
-    import psutil  # noqa: PLC0415 -- for the commands that start an engine alone
+    from cutover import process  # noqa: PLC0415 -- for the commands that start an engine alone
 
     named = groupby(sorted(folder.glob("*.log*")), key=_process)
     processes = [(max(file.stat().st_mtime for file in files), name, files) for name, (*files,) in named]
     for _, name, files in sorted(processes, reverse=True)[KEPT:]:
         writer = name.rpartition("-")[2]
-        if not (writer.isdigit() and psutil.pid_exists(int(writer))):
+        if not (writer.isdigit() and process.identify(int(writer)) is not None):
             for file in files:
                 file.unlink(missing_ok=True)
 

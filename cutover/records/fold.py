@@ -6,6 +6,7 @@ from cutover.definition.compile import compiled
 from cutover.definition.measures import doubles
 from cutover.definition.measures.states import StateColumn
 from cutover.definition.model.pipeline import Pipeline
+from cutover.quoting import identifier
 from cutover.records import join_pairs
 from cutover.records.classes import Class
 
@@ -36,7 +37,7 @@ def fold_sql(pipeline: Pipeline, relation: str, *, keep: Sequence[str] = (Class.
         rows = group_sessions_sql(pipeline.key, f"({rows})")
         window, group = "min(window_start) AS window_start, max(window_end) AS window_end", _quote_names(pipeline.key)
         group += f", {SESSION}"
-    merged = [f"{_merge(state)} AS {_quote(state.column)}" for state in compiled.states(pipeline)]
+    merged = [f"{_merge(state)} AS {identifier(state.column)}" for state in compiled.states(pipeline)]
     columns = ", ".join((window, _quote_names(pipeline.key), *merged, "CAST(sum(_n) AS bigint) AS _n"))
     gathered = f"SELECT {columns} FROM ({rows}) AS counted GROUP BY {group}"  # noqa: S608 -- names are checked
     counted = [state for state in compiled.states(pipeline) if state.merge == "counts"]
@@ -46,8 +47,8 @@ def fold_sql(pipeline: Pipeline, relation: str, *, keep: Sequence[str] = (Class.
         (_quote_names((*WINDOW, *pipeline.key)), *(_settle(state) for state in compiled.states(pipeline)), "_n")
     )
     long = ", ".join(
-        f"CASE WHEN len({_quote(state.column)}) > {SHORT} THEN {_quote(state.column)} END AS {_name_long(state)}"
-        for state in counted
+        f"CASE WHEN len({name}) > {SHORT} THEN {name} END AS {_name_long(state)}"
+        for state, name in ((state, identifier(state.column)) for state in counted)
     )
     return f"SELECT {settled} FROM (SELECT *, {long} FROM ({gathered})) AS gathered"  # noqa: S608 -- names are checked
 
@@ -99,14 +100,15 @@ def finishable(pipeline: Pipeline, relation: str) -> str:
 def finish_columns(pipeline: Pipeline) -> dict[str, str]:
     """Return each output column of `finish_sql` to its SQL over a `finishable` relation, in order."""
     finishes = compiled.finishes(pipeline)
-    plain = {name: _quote(name) for name in (*WINDOW, *pipeline.key)}
-    measures = {name: _quote(name) if text == name else f"{text} AS {_quote(name)}" for name, text in finishes.items()}
-    rest = {s.column: _quote(s.column) for s in compiled.states(pipeline) if s.column not in finishes}
+    plain = {name: identifier(name) for name in (*WINDOW, *pipeline.key)}
+    named = {name: (text, identifier(name)) for name, text in finishes.items()}
+    measures = {name: to if text == name else f"{text} AS {to}" for name, (text, to) in named.items()}
+    rest = {s.column: identifier(s.column) for s in compiled.states(pipeline) if s.column not in finishes}
     return plain | measures | rest | {"_n": "_n"}
 
 
 def _merge(state: StateColumn) -> str:
-    column = _quote(state.column)
+    column = identifier(state.column)
     if state.merge == "sum":
         return (
             f"CAST(sum({column}) AS {state.type})"  # a sum of bigints is a hugeint; minimum and maximum keep their type
@@ -124,7 +126,7 @@ def _merge(state: StateColumn) -> str:
 
 def _settle(state: StateColumn) -> str:
     """Return what becomes of a gathered state: of counts one entry a value, in order; null without any."""
-    column = _quote(state.column)
+    column = identifier(state.column)
     if state.merge != "counts":
         return column
     listed = f"SELECT unnest(gathered.{_name_long(state)}) AS u"
@@ -140,12 +142,8 @@ def _settle(state: StateColumn) -> str:
 
 
 def _name_long(state: StateColumn) -> str:
-    return _quote(f"__long_{state.column}")
+    return identifier(f"__long_{state.column}")
 
 
 def _quote_names(names: Sequence[str]) -> str:
-    return ", ".join(_quote(name) for name in names)
-
-
-def _quote(name: str) -> str:
-    return f'"{name}"'
+    return ", ".join(identifier(name) for name in names)

@@ -19,6 +19,7 @@ from cutover.definition.measures import doubles
 from cutover.definition.measures.kinds import Avg, Count, Max, Min
 from cutover.definition.measures.states import is_float, sum_type
 from cutover.definition.model.pipeline import Pipeline
+from cutover.quoting import identifier
 
 DIGITS = 19
 """Of a number that is summed (`join_checks`), and of its weight: their product fits into a decimal(38)."""
@@ -61,9 +62,10 @@ def _blocks(pipeline: Pipeline, relation: str) -> list[str]:
     of nulls in the other's place.
     """
     keys = ", ".join(
-        f"{_drop_zone(_quote(name), kind)} AS {_quote(name)}" for name, kind in compiled.key_types(pipeline).items()
+        f"{_drop_zone(identifier(name), kind)} AS {identifier(name)}"
+        for name, kind in compiled.key_types(pipeline).items()
     )
-    there = " AND ".join(f"{_quote(name)} IS NOT NULL" for name in pipeline.key)
+    there = " AND ".join(f"{identifier(name)} IS NOT NULL" for name in pipeline.key)
     matched = f"({there} AND coalesce(len(__left), 0) > 0 AND coalesce(len(__right), 0) > 0)"
     how = pipeline.join.how if pipeline.join is not None else "inner"
     rows = [f"SELECT __group, {keys}, __left AS __l, __right AS __r FROM grouped WHERE {matched}"]
@@ -102,11 +104,11 @@ def _product(pipeline: Pipeline, left: Side, right: Side) -> str:
 
 def _fields(side: Side, row: str) -> list[str]:
     found = {name: (f"{row}['value']['{name}']", kind) for name, kind in side.types.items()}
-    return [f"{_drop_zone(column, kind)} AS {_quote(name)}" for name, (column, kind) in found.items()]
+    return [f"{_drop_zone(column, kind)} AS {identifier(name)}" for name, (column, kind) in found.items()]
 
 
 def _keys(pipeline: Pipeline) -> str:
-    return ", ".join(_quote(name) for name in pipeline.key)
+    return ", ".join(identifier(name) for name in pipeline.key)
 
 
 def _drop_zone(column: str, kind: str) -> str:
@@ -117,7 +119,7 @@ def _drop_zone(column: str, kind: str) -> str:
 def _query_aggregates(pipeline: Pipeline, names: Sequence[str], rows: str) -> str:
     found = compile_measured(pipeline)
     values = [f"{_value(found[name])} AS __value_{i}" for i, name in enumerate(names)]
-    results = [f"{_aggregate(pipeline, name, f'__value_{i}')} AS {_quote(name)}" for i, name in enumerate(names)]
+    results = [f"{_aggregate(pipeline, name, f'__value_{i}')} AS {identifier(name)}" for i, name in enumerate(names)]
     inner = f"SELECT __group, __weight, {', '.join(values)} FROM ({rows})"
     return f"SELECT __group, {', '.join(results)} FROM ({inner}) GROUP BY __group"
 
@@ -155,9 +157,5 @@ def _sum(value: str, kind: str) -> str:
 
 def _select_measure(pipeline: Pipeline, name: str) -> str:
     """Return a measure's column: where a group has no pair its count is 0 and every other measure null."""
-    column = _quote(name)
+    column = identifier(name)
     return f"coalesce({column}, 0) AS {column}" if isinstance(pipeline.measures[name], Count) else column
-
-
-def _quote(name: str) -> str:
-    return f'"{name}"'

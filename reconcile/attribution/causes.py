@@ -17,7 +17,7 @@ away. In both cases that is a claim of the ledgers, which the log has to bear ou
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cutover.lake.tables.delta import identifier, literal
+from cutover.quoting import identifier, literal
 from cutover.reconcile.comparison.diff import Diff, diff
 from cutover.reconcile.comparison.duplicates import LEFT_OUT, SWAPPED
 from cutover.reconcile.comparison.sides import BATCH, DIMENSION, Sides, has_moved, key_columns, stage

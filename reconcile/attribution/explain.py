@@ -12,7 +12,7 @@ import duckdb
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.windows.window_fn import Interval, newest
 from cutover.errors import DefinitionError, LakeError
-from cutover.lake.tables.delta import identifier
+from cutover.quoting import identifier
 from cutover.reconcile.attribution import cells
 from cutover.reconcile.attribution.judgement import judge
 from cutover.reconcile.attribution.log_rows import LogReader

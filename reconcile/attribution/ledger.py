@@ -16,7 +16,7 @@ import pyarrow as pa
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.record_ids import oldest_remembered
 from cutover.lake.epochs.epoch_log import EpochRecord
-from cutover.lake.tables.delta import identifier, literal
+from cutover.quoting import identifier, literal
 from cutover.reconcile.comparison import components
 from cutover.reconcile.comparison.sides import Sides
 from cutover.records.closing import grace

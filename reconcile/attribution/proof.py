@@ -23,9 +23,9 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.windows.window_fn import Interval, newest
 from cutover.errors import LakeError, LogError
 from cutover.lake.dimensions.rejoin import Rejoin
-from cutover.lake.tables.delta import identifier, literal
 from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import format_partition
+from cutover.quoting import identifier, literal
 from cutover.reconcile.attribution import claims, log_rows, proof_cache
 from cutover.reconcile.attribution.claims import Place, Position, Told
 from cutover.reconcile.attribution.log_rows import LogReader, ReadPortion

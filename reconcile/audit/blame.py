@@ -9,7 +9,7 @@ import duckdb
 
 from cutover.definition.compile import compiled
 from cutover.definition.model.pipeline import Pipeline
-from cutover.lake.tables.delta import identifier
+from cutover.quoting import identifier
 from cutover.reconcile.comparison.layout import Value, agreement_of, value_of
 
 FIRST = "answer_0"

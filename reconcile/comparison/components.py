@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import duckdb
 
 from cutover.definition.model.pipeline import Pipeline
-from cutover.lake.tables.delta import identifier
+from cutover.quoting import identifier
 from cutover.records.fold import SESSION, group_sessions_sql
 
 COMPONENT = "_component"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import duckdb
 
-from cutover.lake.tables.delta import identifier
+from cutover.quoting import identifier
 from cutover.reconcile.comparison.digests import differing_groups
 from cutover.reconcile.comparison.layout import Layout
 from cutover.reconcile.result.query import number

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from cutover.definition.compile.types import measure_type
 from cutover.definition.measures.kinds import Count, Sum
 from cutover.definition.model.pipeline import Pipeline
-from cutover.lake.tables.delta import identifier
+from cutover.quoting import identifier
 
 _WIDE = ("HUGEINT", "DECIMAL", "UUID", "STRUCT", "[]")  # or of such parts
 FLOAT_RELATIVE = 1e-9

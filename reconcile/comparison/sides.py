@@ -24,7 +24,7 @@ from cutover.lake.control.losses import find_touched_windows
 from cutover.lake.epochs.delivery import DOUBLED
 from cutover.lake.serving.spans import is_affected, is_affected_sql
 from cutover.lake.tables import delta, overflow
-from cutover.lake.tables.delta import identifier
+from cutover.quoting import identifier, literal
 from cutover.reconcile.comparison import components, duplicates
 from cutover.reconcile.comparison.components import COMPONENT, MEMBERS
 from cutover.reconcile.comparison.layout import Layout, additive, agreement_of, value_of, wide_columns
@@ -141,7 +141,7 @@ def _fold_further(
 ) -> None:
     """Fold anew only where the last class has rows: few rows are late, and a fold of all is most of a comparison."""
     moved, before = f"moved_{number}", f"all_{number - 1}"
-    source = f"stream_log WHERE _class = {delta.literal(classes[-1])}"
+    source = f"stream_log WHERE _class = {literal(classes[-1])}"
     # A late row may join sessions on both sides of it, so all of its key are folded anew.
     alone = () if pipeline.window.merges else ("window_start",)
     keys = [identifier(name) for name in (*alone, *pipeline.key)]

@@ -11,7 +11,7 @@ import duckdb
 
 from cutover.errors import DefinitionError, LakeError
 from cutover.lake.tables import delta
-from cutover.lake.tables.delta import identifier, literal
+from cutover.quoting import identifier, literal
 from cutover.reconcile.result.query import number
 
 _NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")

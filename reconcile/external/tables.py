@@ -13,7 +13,7 @@ import duckdb
 
 from cutover.engine import queries
 from cutover.errors import DefinitionError, LakeError
-from cutover.lake.tables.delta import identifier
+from cutover.quoting import identifier
 from cutover.reconcile.attribution.causes import UNEXPLAINED
 from cutover.reconcile.attribution.cells import minus
 from cutover.reconcile.comparison.diff import Diff, diff

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.epochs.epoch_log import EpochRecord
-from cutover.lake.tables.delta import identifier
+from cutover.quoting import identifier
 from cutover.reconcile.attribution.causes import UNEXPLAINED
 from cutover.reconcile.comparison.layout import Value, additive
 from cutover.reconcile.comparison.sides import BATCH, Sides, key_columns, stage

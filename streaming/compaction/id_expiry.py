@@ -18,6 +18,7 @@ from cutover.engine import queries
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import duckdb_type
+from cutover.quoting import identifier
 from cutover.streaming.sink.files import File
 
 KIND, MARK = "ids", "forgotten"
@@ -68,7 +69,7 @@ def retain_sql(relation: str, schema: pa.Schema, first: int, minute: int | None)
         "window_start": f"make_timestamptz(greatest({int(minute)}, coalesce(({marked}), {int(minute)})))",
     }
     mark = ", ".join(
-        f"CAST({own.get(f.name, 'NULL')} AS {duckdb_type(f.type)}) AS {delta.identifier(f.name)}" for f in schema
+        f"CAST({own.get(f.name, 'NULL')} AS {duckdb_type(f.type)}) AS {identifier(f.name)}" for f in schema
     )
     kept = f"SELECT * FROM {relation} WHERE _class IS NULL AND epoch_us(window_start) >= {int(minute)}"
     return f"{kept} UNION ALL SELECT {mark}"

@@ -9,8 +9,9 @@ from deltalake.transaction import AddAction
 from cutover.definition.compile import compiled
 from cutover.definition.model.pipeline import Pipeline
 from cutover.engine import queries
-from cutover.lake.tables import checksums, delta
+from cutover.lake.tables import checksums
 from cutover.lake.tables.schemas import duckdb_type, epoch_log_schema
+from cutover.quoting import identifier, literal
 from cutover.records.classes import Class
 from cutover.records.fold import WINDOW, fold_sql
 from cutover.settings import Settings
@@ -71,7 +72,7 @@ def newest_held_sql(pipeline: Pipeline, relation: str) -> str:
 
     No window is left out, closed as it may be: an older row of it in another file would come to count.
     """
-    place = ", ".join(delta.identifier(name) for name in (*WINDOW, *pipeline.key))
+    place = ", ".join(identifier(name) for name in (*WINDOW, *pipeline.key))
     return f"""
         SELECT * FROM {relation} QUALIFY row_number() OVER (PARTITION BY {place} ORDER BY _epoch DESC) = 1
     """  # noqa: S608 -- quoted
@@ -80,10 +81,10 @@ def newest_held_sql(pipeline: Pipeline, relation: str) -> str:
 def merge_sql(pipeline: Pipeline, schema: pa.Schema, relation: str, *, epoch: int | None = None) -> str:
     """Return the query that folds the accepted partials of a relation into rows of one epoch, in a schema's columns."""
     own = {*WINDOW, *pipeline.key, *(state.column for state in compiled.states(pipeline)), "_n"}
-    constant = {"_epoch": "NULL" if epoch is None else str(int(epoch)), "_class": delta.literal(Class.ACCEPTED.value)}
+    constant = {"_epoch": "NULL" if epoch is None else str(int(epoch)), "_class": literal(Class.ACCEPTED.value)}
     columns = ", ".join(
-        f"CAST({delta.identifier(f.name) if f.name in own else constant.get(f.name, 'NULL')} AS {duckdb_type(f.type)})"
-        f" AS {delta.identifier(f.name)}"
+        f"CAST({identifier(f.name) if f.name in own else constant.get(f.name, 'NULL')} AS {duckdb_type(f.type)})"
+        f" AS {identifier(f.name)}"
         for f in schema
     )
     return f"SELECT {columns} FROM ({fold_sql(pipeline, relation)}) AS folded"  # noqa: S608 -- quoted above

@@ -24,6 +24,7 @@ from cutover.lake.tables.schemas import epoch_log_schema
 from cutover.panes.held import Arrival, Held
 from cutover.panes.machine import begin, dump_machine, load_machine
 from cutover.panes.model import Key, Pane, Timing
+from cutover.quoting import literal
 from cutover.records.closing import is_closed_sql
 from cutover.records.fold import fold_sql
 from cutover.streaming.compaction.merge import newest_held_sql
@@ -179,7 +180,7 @@ def _read_shown_panes(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline,
     if pipeline.accumulation is not Accumulation.RETRACTING:
         return {}
     connection.register("held", held)
-    timings = ", ".join(delta.literal(timing.value) for timing in Timing)
+    timings = ", ".join(literal(timing.value) for timing in Timing)
     # Panes of what became one session lie within it.
     within = "window_start >= (SELECT min(window_start) FROM held)"
     query = f"SELECT * FROM log WHERE _kind = 'pane' AND _class IN ({timings}) AND {within}"  # noqa: S608 -- quoted

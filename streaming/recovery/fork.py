@@ -26,6 +26,7 @@ from cutover.lake.integrity import high_water, same_log
 from cutover.lake.tables import checksums, commits, data_files, delta
 from cutover.lake.tables.schemas import epoch_log_schema
 from cutover.log.kafka import LogClient
+from cutover.quoting import identifier, literal
 from cutover.settings import Settings
 from cutover.streaming.compaction import compactor, id_expiry
 from cutover.streaming.process.heartbeat import folder
@@ -134,9 +135,9 @@ def _copy_rows(
     until = f"_epoch <= {int(record.epoch)}"
     found = connection.execute(f"SELECT DISTINCT _kind FROM source WHERE {until} ORDER BY 1").fetchall()  # noqa: S608
     own = pa.schema([field for field in schema if field.name != "_kind"])
-    columns = ", ".join(map(delta.identifier, own.names))
+    columns = ", ".join(map(identifier, own.names))
     for number, (kind,) in enumerate(found):
-        query = f"SELECT {columns} FROM source WHERE _kind = {delta.literal(kind)} AND {until}"  # noqa: S608 -- quoted
+        query = f"SELECT {columns} FROM source WHERE _kind = {literal(kind)} AND {until}"  # noqa: S608 -- quoted
         rows = connection.sql(query).to_arrow_reader()
         weight = checksums.weight_word(0 if number else int(record.files, 16))
         yield data_files.stream(

@@ -12,6 +12,7 @@ from deltalake.transaction import AddAction, RemoveAction
 from pyarrow import fs
 
 from cutover.lake.tables import checksums, data_files, delta
+from cutover.quoting import identifier, literal
 
 GROUP = 100_000  # rows of a row group: what a writer holds in memory
 
@@ -56,7 +57,7 @@ def read(connection: duckdb.DuckDBPyConnection, view: str, uri: str, files: Sequ
         checksums.check(system, root, file.path, place=f"Table `{root}`")
     paths = [f"{root}/{unquote(file.path)}" for file in files]
     if isinstance(system, fs.LocalFileSystem):
-        connection.execute(f"CREATE TEMP VIEW {delta.identifier(view)} AS {delta.select(schema, paths)}")
+        connection.execute(f"CREATE TEMP VIEW {identifier(view)} AS {delta.select(schema, paths)}")
         return
     import pyarrow.dataset as ds  # noqa: PLC0415 -- imports pandas, a second that no command should pay
 
@@ -85,7 +86,7 @@ def export(
     target = (Path(root) / f"_kind={kind}" if local else scratch) / f"{stem}.parquet"
     target.parent.mkdir(parents=True, exist_ok=True)
     connection.execute(
-        f"COPY ({query}) TO {delta.literal(str(target))} (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {GROUP})"
+        f"COPY ({query}) TO {literal(str(target))} (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {GROUP})"
     )
     if not local:
         system.create_dir(f"{root}/_kind={kind}", recursive=True)

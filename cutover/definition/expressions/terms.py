@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from cutover.definition.model.schema import decimal_parts
+from cutover.quoting import identifier, literal, spark_identifier, spark_literal
 
 NULL = "null"
 INT_RANGE = (-(2**31), 2**31 - 1)
@@ -99,14 +100,12 @@ def double(value: float) -> Term:
 
 def text(value: str) -> Term:
     """Escape for both engines: Spark takes backslashes, DuckDB doubles quotes."""
-    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
-    doubled = value.replace("'", "''")
-    return constant("string", f"'{escaped}'", f"'{doubled}'", value)
+    return constant("string", spark_literal(value), literal(value), value)
 
 
 def column(name: str, kind: str) -> Term:
     """Quote a column for both engines; it never fails."""
-    return Term(type=kind, value=Both(f"`{name}`", f'"{name}"'), plain=True)
+    return Term(type=kind, value=Both(spark_identifier(name), identifier(name)), plain=True)
 
 
 def numeric(kind: str) -> bool:

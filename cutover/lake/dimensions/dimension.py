@@ -16,8 +16,8 @@ from cutover.definition.model.schema import canonical_type
 from cutover.engine import queries
 from cutover.errors import LakeError
 from cutover.lake.tables import delta
-from cutover.lake.tables.delta import identifier
 from cutover.lake.tables.schemas import spark_type
+from cutover.quoting import identifier
 from cutover.records.parsing import limits
 from cutover.records.reference.lookups import Rows
 from cutover.settings import Settings

@@ -15,8 +15,8 @@ from cutover.engine import queries
 from cutover.errors import DefinitionError
 from cutover.lake.dimensions.dimension import own_uri
 from cutover.lake.tables import checksums, commits, data_files, delta
-from cutover.lake.tables.delta import identifier, literal
 from cutover.lake.tables.schemas import arrow_type, spark_type
+from cutover.quoting import identifier, literal
 from cutover.records.parsing import limits
 from cutover.settings import Settings
 

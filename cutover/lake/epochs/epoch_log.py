@@ -16,6 +16,7 @@ from cutover.lake.tables import delta
 from cutover.log import mark
 from cutover.log.cut import Cut, LogId
 from cutover.log.mark import Marks
+from cutover.quoting import identifier
 
 
 def by_partition(raw: Mapping[str, int]) -> dict[int, int]:
@@ -177,5 +178,5 @@ class EpochLog:
 
     def _view(self, connection: duckdb.DuckDBPyConnection, view: str, kinds: Collection[str], epoch: int) -> None:
         delta.bind(connection, f"{view}_all", self.table, kinds=kinds)
-        rows = f"SELECT * FROM {delta.identifier(f'{view}_all')} WHERE _epoch <= {int(epoch)}"  # noqa: S608 -- quoted
-        connection.execute(f"CREATE OR REPLACE TEMP VIEW {delta.identifier(view)} AS {rows}")
+        rows = f"SELECT * FROM {identifier(f'{view}_all')} WHERE _epoch <= {int(epoch)}"  # noqa: S608 -- quoted
+        connection.execute(f"CREATE OR REPLACE TEMP VIEW {identifier(view)} AS {rows}")

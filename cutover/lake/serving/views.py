@@ -29,6 +29,7 @@ from cutover.lake.paths import batch_uri
 from cutover.lake.serving.spans import is_affected_sql
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import batch_ledger_schema, batch_schema
+from cutover.quoting import identifier
 from cutover.records.closing import is_closed_sql
 from cutover.records.fold import finish_columns, finish_sql, finishable
 from cutover.settings import Settings
@@ -70,7 +71,7 @@ def connect(settings: Settings, pipeline: Pipeline, *, epoch: int | None = None)
     says = _states(pipeline, known)
     folded = finish_sql(pipeline, "epoch_log")
     connection.execute(f"CREATE TEMP VIEW streaming AS SELECT *, {says.streaming} AS state FROM ({folded})")  # noqa: S608
-    keys = ", ".join(delta.identifier(key) for key in pipeline.key)
+    keys = ", ".join(identifier(key) for key in pipeline.key)
     connection.execute(f"CREATE TEMP VIEW ledger AS {_LEDGER.format(keys=keys, table='epoch_log')}")
     connection.register("epochs", epoch_rows(records))
     epoch_log.panes(connection, "pane_rows", epoch=-1 if newest is None else newest.epoch)
@@ -111,10 +112,10 @@ def panes_sql(pipeline: Pipeline, relation: str) -> str:
         "_order": "CAST(_record->>'$.order' AS bigint)",
         "_n": "_n",
     }
-    plain = (delta.identifier(name) for name in ("window_start", "window_end", *pipeline.key))
+    plain = (identifier(name) for name in ("window_start", "window_end", *pipeline.key))
     finished = finish_columns(pipeline)
     columns = [*plain, *(finished[name] for name in pipeline.measures)]
-    columns += [f"{text} AS {delta.identifier(name)}" for name, text in own.items()]
+    columns += [f"{text} AS {identifier(name)}" for name, text in own.items()]
     return f"SELECT {', '.join(columns)} FROM {finishable(pipeline, relation)}"  # noqa: S608 -- quoted
 
 
@@ -171,7 +172,7 @@ def _query_serving(settings: Settings, pipeline: Pipeline, says: _States) -> str
 
     Batch computes up to its horizon, but for what a run over a range left out.
     """
-    columns = ", ".join(delta.identifier(c) for c in ("window_start", "window_end", *pipeline.key, *pipeline.measures))
+    columns = ", ".join(identifier(c) for c in ("window_start", "window_end", *pipeline.key, *pipeline.measures))
     streaming = f"SELECT {columns}, 'streaming' AS served_by, {says.streaming} AS state FROM streaming"  # noqa: S608 -- quoted
     if current_stage(settings, pipeline) is not Stage.LAMBDA:
         return streaming
@@ -181,9 +182,7 @@ def _query_serving(settings: Settings, pipeline: Pipeline, says: _States) -> str
     )
     batch = f"SELECT {columns}, 'batch' AS served_by, {says.batch} AS state FROM batch"  # noqa: S608 -- quoted
     if pipeline.window.merges:  # one that is open may hold what batch has as a session of its own
-        same = " AND ".join(
-            f"b.{key} IS NOT DISTINCT FROM streaming.{key}" for key in map(delta.identifier, pipeline.key)
-        )
+        same = " AND ".join(f"b.{key} IS NOT DISTINCT FROM streaming.{key}" for key in map(identifier, pipeline.key))
         touches = "b.window_start <= streaming.window_end AND streaming.window_start <= b.window_end"
         streaming += f" WHERE NOT EXISTS (SELECT 1 FROM batch b WHERE {touches} AND {same}) AND NOT {computed}"  # noqa: S608 -- quoted
         return f"{batch} UNION ALL {streaming}"

@@ -17,6 +17,7 @@ from cutover.errors import LakeError
 from cutover.lake.tables import checksums, delta_log
 from cutover.lake.tables.folder_names import refuse_name
 from cutover.lake.tables.schemas import duckdb_type
+from cutover.quoting import identifier, literal
 
 CONFIGURATION = {
     "delta.logRetentionDuration": "interval 1 hours",
@@ -172,16 +173,6 @@ def ensure(
         msg = f"Table `{uri}`: expected a place that tables can be made in, got: {str(error).splitlines()[0]}."
         hint = "\nHint: look at `lake` and `home` in the settings, and at the folder's owner."
         raise LakeError(msg + hint) from error
-
-
-def literal(text: str) -> str:
-    """Put a text into single quotes, its own doubled."""
-    return "'" + text.replace("'", "''") + "'"
-
-
-def identifier(name: str) -> str:
-    """Put a name into double quotes, its own doubled; any character is allowed."""
-    return '"' + name.replace('"', '""') + '"'
 
 
 def relation(connection: duckdb.DuckDBPyConnection, view: str, uri: str, *, version: int | None = None) -> int:

@@ -9,8 +9,8 @@ import duckdb
 from cutover.definition.compile.compiled import states
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import LakeError
-from cutover.lake.tables.delta import identifier, literal
 from cutover.lake.tables.schemas import arrow_type, duckdb_type
+from cutover.quoting import identifier, literal
 
 _LIMITS = {"BIGINT": 2.0**63, "INTEGER": 2.0**31, "HUGEINT": 2.0**127}
 _ERRORS = (duckdb.OutOfRangeException, duckdb.ConversionException)

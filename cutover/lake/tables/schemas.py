@@ -10,6 +10,7 @@ from cutover.definition.compile.compiled import key_types, result_types, states
 from cutover.definition.model.pipeline import Pipeline, SameDefinition
 from cutover.definition.model.schema import fields
 from cutover.errors import DefinitionError
+from cutover.quoting import identifier
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 _ARROW: Mapping[str, pa.DataType] = {
@@ -88,7 +89,7 @@ def duckdb_type(arrow: pa.DataType) -> str:
     if pa.types.is_list(arrow):
         return f"{duckdb_type(arrow.value_type)}[]"
     if pa.types.is_struct(arrow):
-        return "STRUCT(" + ", ".join(f'"{f.name}" {duckdb_type(f.type)}' for f in arrow) + ")"
+        return "STRUCT(" + ", ".join(f"{identifier(f.name)} {duckdb_type(f.type)}" for f in arrow) + ")"
     if pa.types.is_timestamp(arrow):
         return "TIMESTAMPTZ" if arrow.tz else "TIMESTAMP"
     names = {

@@ -9,6 +9,7 @@ import duckdb
 import pyarrow as pa
 
 from cutover.log.sending.rows import FileRecord
+from cutover.quoting import literal
 
 CHUNK = 20_000
 MEMORY = "256MB"
@@ -31,7 +32,7 @@ class Spool:
         self._messages = (folder / "messages").open("w+b")
         self._index = duckdb.connect(str(folder / "index.duckdb"))
         self._index.execute(f"SET memory_limit = '{MEMORY}'")
-        self._index.execute(f"SET temp_directory = '{str(folder).replace(chr(39), chr(39) * 2)}/spill'")
+        self._index.execute(f"SET temp_directory = {literal(f'{folder}/spill')}")
         self._index.execute("SET threads = 2")
         self._index.register("chunk", SCHEMA.empty_table())
         self._index.execute("CREATE TABLE places AS SELECT * FROM chunk")

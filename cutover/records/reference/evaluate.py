@@ -12,6 +12,7 @@ from cutover.definition.compile.types import compile_derived, compile_measured, 
 from cutover.definition.expressions.terms import duckdb_type
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.schema import decimal_parts
+from cutover.quoting import identifier
 
 ARROW: Mapping[str, pa.DataType] = {
     "boolean": pa.bool_(),
@@ -80,7 +81,7 @@ def _query(pipeline: Pipeline) -> str:
         f'CAST({item.duckdb} AS {duckdb_type(item.type)}) AS "{name}"'
         for name, item in compile_derived(pipeline).items()
     ]
-    keys = [f'"{name}"' for name in pipeline.key]
+    keys = [identifier(name) for name in pipeline.key]
     passes = "true" if where is None else f"({where.duckdb}) IS TRUE"
     columns = ", ".join([compiled.row_failed_duckdb(pipeline), passes, *keys, *values])
     inner = ", ".join(["*", *made])

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from cutover.lake.control import pins
 from cutover.lake.dimensions.rejoin import Rejoin
 from cutover.lake.epochs.epoch_log import EpochRecord
-from cutover.lake.tables import delta
+from cutover.quoting import identifier
 from cutover.reconcile.comparison.equal import plain
 from cutover.reconcile.verify.facts import known_ids, log_counts, results, rows
 from cutover.reconcile.verify.facts.facts import Group, Prefix, RecomputedPortion, Refold, VerifyFacts
@@ -133,7 +133,7 @@ def _start(records: Sequence[EpochRecord], partition: int) -> int:
 def _rows(source: Source, facts: VerifyFacts, epoch: int) -> dict[Group, ResultRow]:
     pipeline = facts.pipeline
     folded = finish_sql(pipeline, f"(SELECT * FROM {ROWS} WHERE _epoch = {int(epoch)})")
-    columns = ", ".join(map(delta.identifier, (*pipeline.key, *pipeline.measures)))
+    columns = ", ".join(map(identifier, (*pipeline.key, *pipeline.measures)))
     query = f"SELECT epoch_us(window_start), epoch_us(window_end), _n, {columns} FROM ({folded})"
     found: dict[Group, ResultRow] = {}
     for start, end, n, *values in source.connection.execute(query).fetchall():

@@ -18,7 +18,7 @@ from cutover.lake.dimensions import joined_versions
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.paths import batch_uri
 from cutover.lake.tables import delta
-from cutover.lake.tables.delta import identifier
+from cutover.quoting import identifier
 from cutover.reconcile.comparison.diff import diff
 from cutover.reconcile.comparison.layout import Layout, agreement_of, value_of, wide_columns
 from cutover.reconcile.preconditions import damage

@@ -8,6 +8,7 @@ from typing import Any
 from cutover.lake.integrity import table_weights
 from cutover.lake.integrity.foreign_commits import Kind
 from cutover.lake.tables import delta
+from cutover.quoting import identifier
 from cutover.reconcile.verify.facts import results
 from cutover.reconcile.verify.facts.facts import (
     Cell,
@@ -102,7 +103,7 @@ def cells(source: Source, facts: VerifyFacts) -> Mapping[Cell, CountedRow]:
     """Return each (window, key) as the stream holds it, late records included; only where an oracle asks."""
     if source.asked.oracle is None:
         return {}
-    keys = ", ".join(map(delta.identifier, facts.pipeline.key))
+    keys = ", ".join(map(identifier, facts.pipeline.key))
     query = (
         f"SELECT epoch_us(window_start), sum(_n)::BIGINT, sum(ids)::HUGEINT, sum(squares)::HUGEINT, {keys} FROM {ROWS}"
         f" WHERE _class IN ('{Class.ACCEPTED}', '{Class.LATE}') GROUP BY window_start, {keys}"

@@ -13,9 +13,10 @@ from cutover.streaming.microbatch import settings_in_force as streaming_settings
 ROOMS = ("cutover", "streaming", "batch")
 NO_VALUE = {
     "what is said, kept and asked for beside records": """
-        cutover.clock cutover.errors cutover.events cutover.settings cutover.lake.control.signature cutover.engine.spark
-        cutover.engine.storage cutover.output.terminal cutover.engine.code cutover.engine.confs cutover.engine.in_force
-        cutover.engine.readback cutover.streaming.microbatch.settings_in_force cutover.batch.read.settings_in_force""",
+        cutover.clock cutover.errors cutover.events cutover.process cutover.settings cutover.lake.control.signature
+        cutover.engine.spark cutover.engine.storage cutover.output.terminal cutover.engine.code cutover.engine.confs
+        cutover.engine.in_force cutover.engine.readback cutover.streaming.microbatch.settings_in_force
+        cutover.batch.read.settings_in_force""",
     "refuses a definition, or says when a pane comes": """
         cutover.definition.expressions.refusals cutover.definition.model.triggers cutover.panes.held
         cutover.panes.machine cutover.panes.model cutover.streaming.panes.values""",
