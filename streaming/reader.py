@@ -43,7 +43,7 @@ def read(context: DriverContext, stream: MicrobatchEngine) -> None:
     session = spark.session(context.settings, app=_app(context))
     while not (context.stopping.is_set() or stream.drained):
         wanted = query.QuerySource(pipeline=context.pipeline, offsets=stream.position, checkpoint=stream.checkpoint)
-        stream.begin_query(session)
+        stream.recorder.begin_query(session)
         running = query.start(session, context.settings, wanted, stream.process_batch)
         why = _run(context, stream, running, session)
         if why is None:

@@ -1,4 +1,4 @@
-"""Whether the log that a driver reads still is the one that it has read: proven anew where that may have changed.
+"""What a driver knows of its log: where it ends, and whether it still is the one that was read.
 
 What is read from one leader over one connection is one log. So the leaders that the broker names at every look, and the
 connections that ended, say when the newest epoch's marks have to be compared with the log; else nothing is read twice.
@@ -8,14 +8,17 @@ from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple
 
+from cutover.errors import LogError
 from cutover.events import log
 from cutover.lake.integrity import same_log
-from cutover.log.cut import LogEnd
+from cutover.log.cut import LogEnd, LogId
 from cutover.log.mark import Marks
 from cutover.log.marks import MarkReader
 from cutover.streaming.microbatch.aggregate import EpochPlan
 from cutover.streaming.process.context import DriverContext
+from cutover.streaming.process.health import Health, LogSnapshot
 from cutover.streaming.sink.committer import Committer
+from cutover.streaming.source import start_offsets
 
 
 class LogProof(NamedTuple):
@@ -26,11 +29,14 @@ class LogProof(NamedTuple):
 
 
 class Continuity:
-    """Keeps the newest proof. The stream's lock keeps its callers apart."""
+    """What a driver knows of its log: the newest proof, and where it ends. The engine's lock serialises its callers."""
 
-    def __init__(self, context: DriverContext, committer: Committer, topic: str) -> None:
-        self._rim, self._committer, self._topic = context, committer, topic
-        self._reader = MarkReader(context.client, topic, context.pipeline.source.isolation)
+    def __init__(self, context: DriverContext, committer: Committer, log_id: LogId) -> None:
+        self._context, self._committer, self._log = context, committer, log_id
+        self.health = Health(context.beat, context.clock)
+        self.high: Mapping[int, int] = {}  # high watermarks at the last look; partition -> offset
+        self._looked: Mapping[int, int] = {}  # the same, as the main thread saw it
+        self._reader = MarkReader(context.client, log_id.topic, context.pipeline.source.isolation)
         self._beside = ThreadPoolExecutor(1, thread_name_prefix="marks")
         self._proof: LogProof | None = None
 
@@ -41,11 +47,7 @@ class Continuity:
         Raises:
             LogError: As `prove`.
         """
-        return self._proof or self.prove(self._rim.client.log_ends(self._topic))
-
-    def is_due(self, ends: Mapping[int, LogEnd]) -> bool:
-        """Return whether something may have changed the log since it was proven."""
-        return self._proof != self._make_proof(ends)
+        return self._proof or self.prove(self._context.client.log_ends(self._log.topic))
 
     def prove(self, ends: Mapping[int, LogEnd]) -> LogProof:
         """Compare the log with the newest epoch's marks if that is due, and return what is in force now.
@@ -60,11 +62,73 @@ class Continuity:
         if now != self._proof:
             if newest is not None:
                 known = same_log.recorded_history(self._committer.version.uri)
-                same_log.refuse_changed(self._rim.pipeline.name, self._rim.client, newest, known)
+                same_log.refuse_changed(self._context.pipeline.name, self._context.client, newest, known)
             if self._proof is not None:
-                log.info("log_proven", pipeline=self._rim.pipeline.name, leaders=dict(now.leaders))
+                log.info("log_proven", pipeline=self._context.pipeline.name, leaders=dict(now.leaders))
             self._proof = now
         return now
+
+    def look(self, position: Mapping[int, int]) -> Mapping[int, LogEnd]:
+        """Return the log's ends, and tell the heartbeat what they say beside the rest of the log.
+
+        Args:
+            position: Next offset of every partition that the driver has read.
+
+        Raises:
+            LogError: No broker answers.
+        """
+        client, topic = self._context.client, self._log.topic
+        ends = client.log_ends(topic)
+        high = {p: end.offset for p, end in ends.items()}
+        behind = any(end > position.get(p, 0) for p, end in high.items())
+        stable = client.latest(topic, self._context.pipeline.source.isolation) if behind else {}
+        live = [p for p, end in high.items() if end > self._looked.get(p, end)]
+        self._looked = high
+        newest = {p: at for p, at in client.newest_times(topic).items() if p in live} if live else {}
+        self.health.note_look(LogSnapshot(read=position, high=high, stable=stable, newest=newest))
+        return ends
+
+    def note_ends(self, ends: Mapping[int, LogEnd], *, prove: bool) -> None:
+        """Take in what a look has shown.
+
+        Args:
+            ends: As the broker has just said.
+            prove: Compare the log with the newest epoch's marks, where something may have changed it.
+
+        Raises:
+            LogError: As `prove`.
+        """
+        # An epoch that was committed since that look may have looked at the log later.
+        self.high = {p: max(end.offset, self.high.get(p, 0)) for p, end in ends.items()}
+        if prove and self._proof != self._make_proof(ends):
+            self.prove(self._context.client.log_ends(self._log.topic))
+
+    def await_same_log(self) -> bool:
+        """Ask before a commit whether the log still is what was read; wait while no broker answers: it may come back.
+
+        Returns:
+            False: the driver was asked to stop while it waited. Nothing is committed; the next one does it.
+
+        Raises:
+            LogError: The topic is another one now, or holds other records than those that were read.
+        """
+        client, pipeline = self._context.client, self._context.pipeline
+        while True:
+            try:
+                ends = client.log_ends(self._log.topic)
+                self.high = {p: end.offset for p, end in ends.items()}
+                start_offsets.refuse_other(pipeline, self._log.topic_id, client.topic_id(self._log.topic))
+                self.prove(ends)
+            except LogError as error:
+                if error.runbook != "KafkaUnreachable":
+                    raise
+                self.health.note_silence()
+                log.warning("kafka_unreachable", pipeline=pipeline.name, waiting_before="commit")
+                if self._context.stopping.wait(1.0):
+                    return False
+            else:
+                self.health.note_answer()
+                return True
 
     def mark(self, plan: EpochPlan) -> "Future[Marks]":
         """Read the marks of an epoch while its records are read."""
@@ -86,7 +150,7 @@ class Continuity:
         return self._reader.last(self._ranges(plan)) == marks
 
     def _make_proof(self, ends: Mapping[int, LogEnd]) -> LogProof:
-        return LogProof({p: end.leader_epoch for p, end in ends.items()}, self._rim.client.cuts)
+        return LogProof({p: end.leader_epoch for p, end in ends.items()}, self._context.client.cuts)
 
     @staticmethod
     def _ranges(plan: EpochPlan) -> dict[int, tuple[int, int]]:

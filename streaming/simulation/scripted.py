@@ -67,7 +67,7 @@ class ScriptedStream(MicrobatchEngine):
     def poll(self) -> None:
         """Look at the log's ends; time moves by the script alone."""
         with self.lock:
-            self.high = {p: end.offset for p, end in self._ends().items()}
+            self.continuity.note_ends(self.continuity.look(dict(self.position)), prove=False)
 
     def play_out(self) -> None:
         """Let happen what is left once all rows are in."""
@@ -76,7 +76,7 @@ class ScriptedStream(MicrobatchEngine):
                 msg = f"Scenario: expected all {self.limit} rows in epochs, got {dict(self.position)}."
                 raise LakeError(msg)
 
-    def _epoch(self, batch: "DataFrame", number: int) -> int:
+    def _process_epoch(self, batch: "DataFrame", number: int) -> int:
         span = self._plan(number).span
         if span > 1:
             msg = f"Scenario: expected one row an epoch, Spark read {span}."
@@ -88,7 +88,7 @@ class ScriptedStream(MicrobatchEngine):
             msg = "Scenario: expected as many rows as it has, got one more."
             raise LakeError(msg)
         self._script.come(self._coming)
-        done = super()._epoch(batch, number)
+        done = super()._process_epoch(batch, number)
         self._coming = None if done else self._coming
         return done
 
@@ -103,4 +103,4 @@ class ScriptedStream(MicrobatchEngine):
         return None
 
     def _due(self) -> int | None:
-        return None if self.panes is None else self.panes.due
+        return self.state.due

@@ -1,0 +1,125 @@
+"""The record of an epoch: what it read, what was known of time and log, and by what its records were judged."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from cutover.definition.compile.fingerprint import panes_fingerprint
+from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.log.cut import LogId
+from cutover.log.mark import Marks
+from cutover.records.watermark import WatermarkState, final_watermark
+from cutover.streaming.compaction.compactor import Compactor
+from cutover.streaming.microbatch import aggregate, delivery
+from cutover.streaming.microbatch.aggregate import AggregationPass, EpochPlan
+from cutover.streaming.microbatch.continuity import Continuity
+from cutover.streaming.microbatch.enrichment import EpochDimensions
+from cutover.streaming.microbatch.settings_in_force import DriverSettingsRecorder
+from cutover.streaming.microbatch.spill import EpochPartials
+from cutover.streaming.process.context import DriverContext
+from cutover.streaming.sink.committer import Committer
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochRead:
+    """What one pass over a micro-batch has found."""
+
+    passed: AggregationPass
+    gathered: EpochPartials
+    marks: Marks
+    dimensions: EpochDimensions
+
+
+class EpochRecorder:
+    """Makes the records of one driver's epochs."""
+
+    def __init__(
+        self, context: DriverContext, committer: Committer, log_id: LogId, continuity: Continuity, compactor: Compactor
+    ) -> None:
+        self._context, self._committer, self._log = context, committer, log_id
+        self._continuity, self._compactor = continuity, compactor
+        self._session: SparkSession | None = None  # that the query was started in
+        self._judging = DriverSettingsRecorder(context.pipeline)
+
+    def begin_query(self, session: "SparkSession") -> None:
+        """Take note that another query is about to start in a session: its clients are made anew."""
+        self._session, self._judging = session, DriverSettingsRecorder(self._context.pipeline)
+
+    def record_batch(
+        self, plan: EpochPlan, read: EpochRead, time_now: WatermarkState, batch: "DataFrame", query: str
+    ) -> EpochRecord:
+        """Return the record of an epoch with data, its `seconds` still open.
+
+        Args:
+            plan: Its offsets, and the watermark that judged it.
+            read: What was found.
+            time_now: What is known of time behind it.
+            batch: The micro-batch, asked for the settings that are in force in its session.
+            query: The name of Spark's query.
+        """
+        gathered, looked = read.gathered, read.passed.looked
+        base = self._record(plan, gathered.counted, time_now)
+        record = replace(
+            base,
+            one_key_share=aggregate.one_key_share(gathered.rows, self._context.pipeline),
+            rows=gathered.number,
+            marks={**base.marks, **read.marks},
+            dimensions=read.dimensions.versions,
+            dimension_ids=read.dimensions.ids,
+            windows=delivery.windows_of(gathered, self._committer.version.uri, base.delivery),
+        )
+        if looked is not None:
+            record = replace(record, id_conflicts=looked.conflicts)
+        return self._judging.add_settings(record, batch, self._session, query)
+
+    def record_tick(self, plan: EpochPlan, time_now: WatermarkState, *, final: bool) -> EpochRecord:
+        """Return the record of an epoch without data.
+
+        Args:
+            plan: Begins and ends at one position.
+            time_now: What is known of time.
+            final: No record comes any more: the watermark goes to where every window is closed.
+        """
+        record = replace(self._record(plan, aggregate.NOTHING, time_now), tick=True, final=final)
+        pipeline = self._context.pipeline
+        end = final_watermark(time_now, pipeline.window, pipeline.lateness) if final else record.watermark_after
+        return replace(record, watermark_after=end)
+
+    def _record(self, plan: EpochPlan, counted: aggregate.EpochCounts, time_now: WatermarkState) -> EpochRecord:
+        pipeline, version, newest = self._context.pipeline, self._committer.version, self._committer.newest
+        return EpochRecord(
+            epoch=plan.epoch,
+            run_id=self._committer.run_id,
+            topic=self._log.topic,
+            topic_id=self._log.topic_id,
+            cluster_id=self._log.cluster_id,
+            start=plan.start,
+            end=plan.end,
+            max_event=dict(time_now.max_event),
+            watermark_before=plan.watermark,
+            watermark_after=time_now.watermark,
+            idle=tuple(sorted(time_now.idle)),
+            counts=counted.counts,
+            records=counted.records,
+            unknown=counted.unknown,
+            lag=count_unread(self._continuity.high, plan.end),
+            processing_time=self._context.clock.now().isoformat(timespec="milliseconds"),
+            result_fingerprint=version.result_fingerprint,
+            lateness_fingerprint=version.lateness_fingerprint,
+            isolation=pipeline.source.isolation if newest is None else newest.isolation,
+            in_force=None if newest is None else newest.in_force,
+            folded_to=self._compactor.folded_to,
+            conflicts=self._committer.conflicts,
+            panes=panes_fingerprint(pipeline),
+            delivery=pipeline.delivery,
+            marks={} if newest is None else newest.marks,
+            leaders=dict(self._continuity.proof.leaders),
+        )
+
+
+def count_unread(high: Mapping[int, int], read: Mapping[int, int]) -> int:
+    """Return the offsets between what is read and the high watermarks (control records included)."""
+    return sum(max(0, end - read.get(partition, 0)) for partition, end in high.items())
