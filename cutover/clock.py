@@ -9,7 +9,7 @@ class Clock(Protocol):
     """What a path needs to know of time."""
 
     def now(self) -> datetime:
-        """Return the wall clock, in UTC."""
+        """Read the wall clock: aware, in UTC, and it may be set back."""
 
     def monotonic(self) -> float:
         """Return seconds that never go back."""
@@ -19,7 +19,7 @@ class SystemClock:
     """The clock of this machine."""
 
     def now(self) -> datetime:
-        """Return the wall clock, in UTC."""
+        """Read the wall clock: aware, in UTC, and it may be set back."""
         return datetime.now(UTC)
 
     def monotonic(self) -> float:

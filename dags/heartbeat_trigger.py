@@ -90,7 +90,7 @@ def stop_driver(pipeline: str) -> None:
 
 
 def describe(beat: Heartbeat) -> str:
-    """Return one line on a living driver."""
+    """Write state, epoch, unread records and watermark into a line of the task's log."""
     if beat.epoch is None:
         return f"driver {beat.pid} is {beat.state}: no epoch committed yet"
     return (

@@ -22,7 +22,7 @@ def requests(events: Iterable[Any], params: Mapping[str, Any]) -> list[Request]:
 
 
 def label(request: Request) -> str:
-    """Return how the grid names a request."""
+    """Name a mapped task by epoch and range, as Airflow's grid shows it."""
     epoch = "newest cut" if request["epoch"] is None else f"epoch {request['epoch']}"
     bounds = [text for text in (request["from"], request["to"]) if text]
     return f"{epoch}, {' to '.join(bounds)}" if bounds else epoch

@@ -138,7 +138,7 @@ def disk(free: int, there: Path) -> Finding:
 
 
 def memory(total: int) -> Finding:
-    """Return what `total` bytes of memory mean."""
+    """Grade a machine's bytes: `ok`, or a `note` where the demonstration may not fit."""
     enough = total >= MEMORY_GIB_WISHED * GIB
     hint = "" if enough else f"the demonstration peaks below {MEMORY_GIB_WISHED} GiB"
     return Finding(thing="memory", grade="ok" if enough else "note", found=f"{total / GIB:.1f} GiB", hint=hint)

@@ -23,7 +23,7 @@ def of_json(raw: Mapping[str, Iterable[Iterable[Any]]]) -> Marks:
 
 
 def digest(key: bytes | None, value: bytes | None) -> str:
-    """Return the checksum of a record's key and value."""
+    """First 16 hex digits of a SHA-256 over both, with their lengths; null and empty differ."""
     found = hashlib.sha256()
     for part in (key, value):
         found.update(b"-" if part is None else b"%d:%b" % (len(part), part))

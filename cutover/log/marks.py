@@ -55,7 +55,7 @@ class MarkReader:
         return found
 
     def inside(self, ranges: Ranges) -> dict[int, tuple[Mark, ...]]:
-        """Return the marks of all records in ranges of offsets."""
+        """Read ranges of offsets, and mark each record; a partition without records has none."""
         found: dict[int, list[Mark]] = {p: [] for p in ranges}
         for partition, message in self.messages(ranges):
             found[partition].append(_mark(message))

@@ -24,7 +24,7 @@ def log_of(pipeline: Pipeline) -> str:
 
 
 def source_of(pipeline: Pipeline, partition: int) -> Topic:
-    """Return the topic, as the definition has it, that a partition belongs to."""
+    """Left or right topic, by the partition's number."""
     join = pipeline.join
     return join.right if isinstance(join, Join) and partition >= RIGHT else pipeline.source
 

@@ -320,7 +320,7 @@ def dump_machine(machine: Machine | Ended) -> Plain:
 
 
 def load_machine(trigger: Trigger, plain: Plain) -> Machine | Ended:
-    """Return the machine of a trigger that `dump_machine` was given."""
+    """Take up what `dump_machine` wrote, for the same trigger."""
     return Ended[plain] if isinstance(plain, str) else _restore_machine(begin(trigger), plain)
 
 

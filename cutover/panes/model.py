@@ -135,7 +135,7 @@ def in_order(window: Interval, key: Key) -> tuple[int, int, str, str]:
 
 
 def has_passed(watermark: int, window: Interval) -> bool:
-    """Return whether everything of a window is expected to be in."""
+    """Compare the watermark with the end: no more rows are expected then, late ones aside."""
     return watermark >= window.end
 
 

@@ -58,7 +58,7 @@ def password(settings: Settings, user: str = ADMIN) -> str:
 
 
 def api(settings: Settings, ports: Ports) -> Api:
-    """Return a client that speaks as the administrator."""
+    """Log in as the administrator, whose password is made on the first call."""
     return Api(address(ports), user=ADMIN, password=password(settings))
 
 

@@ -153,7 +153,7 @@ class Runs:
         return _await(f"{dag}: {title}", look, within=RUN_WITHIN, hint=f"look at {self.page(dag, run)}")
 
     def page(self, dag: str, run: str | None = None) -> str:
-        """Return where a person looks at a DAG or a run."""
+        """Address in Airflow's UI, of a DAG or of one run."""
         return f"{self.api.address}/dags/{dag}" + (f"/runs/{quote(run, safe='')}" if run else "")
 
     def heartbeat(self) -> dict[str, Any]:

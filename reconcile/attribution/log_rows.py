@@ -48,7 +48,7 @@ class LogReader(Protocol):
     """What is asked of the log; `LogClient` answers it."""
 
     def describe(self, topic: str) -> LogId:
-        """Return the log's identity."""
+        """Ask for cluster id and topic id."""
 
     def earliest(self, topic: str) -> dict[int, int]:
         """Return the first offset that each partition still holds."""

@@ -57,7 +57,7 @@ class Sides:
 
     @property
     def incomplete_windows(self) -> int:
-        """Return the closed windows that are not judged."""
+        """Number of closed windows that no side can be judged in, for whatever reason."""
         return sum(self.incomplete.values())
 
 

@@ -45,7 +45,7 @@ class SealFacts:
 
     @property
     def at_cut(self) -> EpochRecord | None:
-        """Return the epoch whose end is the cut."""
+        """None where the table no longer has the epoch that the run names."""
         return next((record for record in self.records if record.epoch == self.run.epoch), None)
 
 

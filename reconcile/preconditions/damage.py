@@ -45,14 +45,14 @@ def beyond(name: str, error: duckdb.Error) -> SealBreach | None:
 
 
 def breach_of(error: LakeError) -> SealBreach:
-    """Return the breach of a table that refused to be opened."""
+    """Keep the error's text and file; its runbook decides the code, `unreadable` where it names none."""
     breach = make_unreadable_breach(error.text, error.file if isinstance(error, FileDamagedError) else None)
     code = _CODES.get(error.runbook or RUNBOOK)
     return breach if code is None else replace(breach, code=code, runbook=error.runbook)
 
 
 def make_unreadable_breach(message: str, file: str | None = None) -> SealBreach:
-    """Return the breach of a table that cannot be read."""
+    """Code `unreadable`, with the damaged file's path where it is known."""
     return SealBreach(code="unreadable", message=message, runbook=RUNBOOK, file=file)
 
 

@@ -43,7 +43,7 @@ def outcome(result: Reconciliation) -> str:
 
 
 def look(result: Reconciliation) -> VerdictStyle:
-    """Return how the verdict of a result is shown."""
+    """Word, sign and tone of the verdict, worded otherwise for two tables."""
     found = _LOOKS[outcome(result)]
     return replace(found, word=_TABLES.get(found.word, found.word)) if result.kind == "tables" else found
 

@@ -173,7 +173,7 @@ def _parse_whole_epoch(value: bytes | None, stream: str) -> int | None:
 
 
 def list_unsent(epochs: EpochLog, pipeline: Pipeline, *, after: int) -> list[UnsentPanes]:
-    """Return the panes of all epochs behind one, from the table."""
+    """Read the table for panes of epochs behind `after`, in the order in which they came out."""
     newest = epochs.newest()
     if newest is None:
         return []

@@ -49,7 +49,7 @@ def pipeline_of(setting: Setting, topic: str) -> Pipeline:
 
 
 def record_of(setting: Setting, row: InputRow) -> bytes:
-    """Return a row as the pipeline's topic has it."""
+    """Write `key`, `event_time` and `value` as JSON bytes."""
     moment = from_micros(row.event_time).isoformat()
     value = _value(setting, row)
     number = "null" if value is None else f"{value:f}"

@@ -33,7 +33,7 @@ AGGREGATES = frozenset(_AGGREGATES.split())
 
 
 def format_whitelist() -> str:
-    """Return the whole list, for a message."""
+    """List operators, forms, types and functions, a line each."""
     functions = "  ".join(function.usage for function in FUNCTIONS.values())
     return f"Operators: {OPERATORS}\nForms: {FORMS}\nTypes: {TYPES}\nFunctions: {functions}"
 

@@ -100,7 +100,7 @@ def nearest(units: int) -> float:
 
 
 def digits_of(value: float) -> dict[str, int]:
-    """Return the digits of one value, as Spark makes them."""
+    """Cut a double as Spark does: column to digit of 30 binary places, lowest first."""
     rounded = [round(Fraction(value) / Fraction(2) ** (LOWEST + PLACES * place)) for place in range(DIGITS + 1)]
     return {name: rounded[d] - rounded[d + 1] * 2**PLACES for d, name in enumerate(NAMES)}
 

@@ -31,5 +31,5 @@ class Global(AlignedWindowFn):
         return LATEST
 
     def describe(self) -> list[str | int]:
-        """Return what a fingerprint is made of."""
+        """Hashed into the result fingerprint; there is nothing to tell two of them apart."""
         return ["global"]

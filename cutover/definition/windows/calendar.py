@@ -63,13 +63,13 @@ class CalendarWindows(AlignedWindowFn):
         """Yield the same in Spark SQL: timestamps at midnight, from the time (timestamp) on the wall."""
 
     def intervals(self, event_micros: int) -> tuple[Interval, ...]:
-        """Return the one window that holds an event time."""
+        """At most one: none on a date that the zone left out."""
         near = from_micros(event_micros).astimezone(ZoneInfo(self.zone)).date()
         found = (Interval(*bounds) for bounds in pairwise(map(self._start, self.first_days(near))))
         return tuple(one for one in found if one.start <= event_micros < one.end)
 
     def starts_sql(self, event: str) -> WindowSql:
-        """Return the newest start that is not after the event."""
+        """Take the newest candidate that is not after the event; candidates are the days around it."""
         starts = ", ".join(f"IF({start} <= {event}, {start}, NULL)" for start in self._starts_sql(event))
         return WindowSql(start=f"greatest({starts})")
 
@@ -78,7 +78,7 @@ class CalendarWindows(AlignedWindowFn):
         return f"least({', '.join(f'IF({start} > {event}, {start}, NULL)' for start in self._starts_sql(event))})"
 
     def following(self, start: int) -> int:
-        """Return the start of the window after the one that begins at `start`."""
+        """Microseconds: windows of a calendar leave no gap, so it is this one's end."""
         return self.intervals(start)[0].end
 
     def day(self, named: date) -> Interval:
@@ -125,5 +125,5 @@ class Daily(CalendarWindows):
         return (f"timestamp_micros({midnight} + {days * MICROSECONDS['day']}L)" for days in _DAYS_NEAR)
 
     def describe(self) -> list[str | int]:
-        """Return what a fingerprint is made of."""
+        """Kind, zone and offset in microseconds; hashed into the result fingerprint."""
         return ["daily", self.zone, self.offset_micros]

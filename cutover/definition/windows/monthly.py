@@ -44,5 +44,5 @@ class Monthly(CalendarWindows):
         return (f"CAST({day} AS timestamp)" for day in days)
 
     def describe(self) -> list[str | int]:
-        """Return what a fingerprint is made of."""
+        """Kind, zone, first day and offset in microseconds; hashed into the result fingerprint."""
         return ["monthly", self.zone, self.first_day, self.offset_micros]

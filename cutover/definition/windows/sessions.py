@@ -49,7 +49,7 @@ class Sessions(WindowFn):
         return 1
 
     def intervals(self, event_micros: int) -> tuple[Interval, ...]:
-        """Return the session of one row alone."""
+        """One session of the row alone: rows that touch merge where they are folded."""
         return (Interval(event_micros, event_micros + self.gap_micros),)
 
     def starts_sql(self, event: str) -> WindowSql:
@@ -57,7 +57,7 @@ class Sessions(WindowFn):
         return WindowSql(start=event)
 
     def end_sql(self, start: str, event: str) -> str:  # noqa: ARG002 -- every window's signature
-        """Return the end of the session of a row alone."""
+        """Add the gap to the start, microseconds: the end before anything merged."""
         return f"({start} + {self.gap_micros}L)"
 
     def last_end(self, before: int) -> int:
@@ -77,7 +77,7 @@ class Sessions(WindowFn):
         return Interval(one.start - self.gap_micros, one.end + 1)
 
     def describe(self) -> list[str | int]:
-        """Return what a fingerprint is made of."""
+        """Kind and gap in microseconds; hashed into the result fingerprint."""
         return ["sessions", self.gap_micros]
 
 

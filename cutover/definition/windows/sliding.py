@@ -80,11 +80,11 @@ class SlidingWindows(AlignedWindowFn):
         return f"({event} - pmod({event} - {self.offset}L, {self.slice_micros}L))"
 
     def following(self, start: int) -> int:
-        """Return the start of the window after the one that begins at `start`."""
+        """Add `every`, microseconds."""
         return start + self.every
 
     def describe(self) -> list[str | int]:
-        """Return what a fingerprint is made of."""
+        """Size, period and offset if there is one, in microseconds; hashed into the result fingerprint."""
         return [self.size, self.every, *([self.offset] if self.offset else [])]
 
 

@@ -263,7 +263,7 @@ def _result(pipeline: Pipeline, books: _Books, unknown: int, watermarks: tuple[i
 
 
 def measures_of(pipeline: Pipeline, groups: Mapping[Group, Sequence[Counted]]) -> dict[Group, dict[str, Any]]:
-    """Return each group's finished measures from its records."""
+    """Compute every measure from all records of a group at once, without partial aggregates."""
     if pipeline.join is not None:
         return joined.results(pipeline, {group: (group[2], counted) for group, counted in groups.items()})
     return {

@@ -119,7 +119,7 @@ def whole_ledger(source: Source, facts: VerifyFacts) -> frozenset[UncountedPair]
 
 
 def ledger_rows(source: Source, where: str) -> frozenset[UncountedPair]:
-    """Return rows of the ledger as plain Python has them."""
+    """Query the ledger by a condition; one pair for each record and window."""
     rows = source.connection.execute(f"{LEDGER} WHERE {where}").fetchall()
     return frozenset(
         UncountedPair(cls=Class(name), partition=p, offset=o, window_start=start, event_time=event, reason=reason)

@@ -34,7 +34,7 @@ def check(facts: VerifyFacts) -> Iterator[Violation]:
 
 
 def describe_coverage(facts: VerifyFacts) -> str:
-    """Return what was recomputed."""
+    """Epochs, records, rows and folds that were computed again; empty where nothing could be."""
     if not isinstance(facts.prefix, Prefix):
         return ""
     found = facts.prefix.portions

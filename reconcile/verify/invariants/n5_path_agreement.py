@@ -21,7 +21,7 @@ def check(facts: VerifyFacts) -> Iterator[Violation]:
 
 
 def describe_coverage(facts: VerifyFacts) -> str:
-    """Return what was compared."""
+    """Windows and rows of the newest comparison, and how many rows differ by late ones; empty without one."""
     if not isinstance(facts.paths, Paths):
         return ""
     found = facts.paths

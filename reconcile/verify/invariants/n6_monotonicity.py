@@ -34,7 +34,7 @@ def check(facts: VerifyFacts) -> Iterator[Violation]:
 
 
 def describe_coverage(facts: VerifyFacts) -> str:
-    """Return what was looked at."""
+    """Epoch records, and windows that were final at an epoch."""
     text = f"{len(facts.records):,} epochs"
     if isinstance(facts.finals, Finals):
         text += f", {facts.finals.windows:,} windows final at epoch {facts.finals.epoch}"

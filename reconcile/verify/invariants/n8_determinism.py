@@ -27,7 +27,7 @@ def check(facts: VerifyFacts) -> Iterator[Violation]:
 
 
 def describe_coverage(facts: VerifyFacts) -> str:
-    """Return what was compared."""
+    """Windows that pairs of runs computed at one cut; empty where the runs are unknown."""
     if isinstance(facts.twice, Unknown):
         return ""
     if not facts.twice:
