@@ -1,8 +1,11 @@
 """Time as a value that is handed in, so that a test can say what time it is."""
 
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import Protocol, TypeVar
+
+Found = TypeVar("Found")
 
 
 class Clock(Protocol):
@@ -25,3 +28,19 @@ class SystemClock:
     def monotonic(self) -> float:
         """Return seconds that never go back."""
         return time.monotonic()
+
+
+def poll_until(look: Callable[[], Found | None], *, within: float, every: float) -> Found | None:
+    """Look again and again until something is found, at least once; None when the time is over.
+
+    Args:
+        look: Returns None as long as nothing is found.
+        within: Seconds; a look that has begun is not cut short.
+        every: Seconds between the end of one look and the next.
+    """
+    deadline = time.monotonic() + within
+    found = look()
+    while found is None and time.monotonic() < deadline:
+        time.sleep(every)
+        found = look()
+    return found

@@ -9,7 +9,6 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from pathlib import Path
 
 import psutil
 
+from cutover.clock import poll_until
 from cutover.errors import CutoverError
 from cutover.infra.processes import family
 from cutover.infra.processes.ports import LOOPBACK, choose
@@ -127,11 +127,11 @@ def _spark_home() -> Path:
 
 
 def _await(process: "subprocess.Popen[bytes]", log: Path, ready: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + READY_SECONDS
-    while process.poll() is None and time.monotonic() < deadline:
-        if ready():
-            return
-        time.sleep(family.POLL_SECONDS)
+    def look() -> bool | None:
+        return False if process.poll() is not None else ready() or None
+
+    if poll_until(look, within=READY_SECONDS, every=family.POLL_SECONDS):
+        return
     state = "no answer" if process.poll() is None else f"its end with {process.returncode}"
     msg = f"Spark cluster, `{log.stem}`: expected it to be ready within {READY_SECONDS:.0f} s, got {state}."
     raise CutoverError(msg + f"\nHint: its log is `{log}`.")

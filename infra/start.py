@@ -1,13 +1,13 @@
 """`cutover up`: bring the broker and Airflow up under one supervisor, and wait until they answer."""
 
 import fcntl
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from cutover import files
+from cutover.clock import poll_until
 from cutover.errors import CutoverError, LogError
 from cutover.infra.airflow import instance
 from cutover.infra.broker import server
@@ -139,15 +139,20 @@ def _await_broker(settings: Settings, ports: Ports, tell: Tell) -> str:
 def _await_airflow(settings: Settings, ports: Ports, tell: Tell) -> None:
     client = instance.api(settings, ports)
     fallen = _watch(Supervisor(settings.home.resolve()), instance.GROUP)
-    deadline = time.monotonic() + READY_SECONDS
-    while not client.is_healthy():
+    dead, waiting = list[ProgramState](), list[str]()
+
+    def look() -> bool | None:
+        nonlocal dead, waiting
+        if client.is_healthy():
+            return True
         health = client.health()
         waiting = [name for name, status in health.items() if status != "healthy"] if health else ["its API"]
         tell(f"waiting for Airflow at {instance.address(ports)}: {', '.join(waiting)}")
         dead = fallen()
-        if dead or time.monotonic() > deadline:
-            raise SupervisorError(_not_up(settings, dead, waiting))
-        time.sleep(POLL_SECONDS)
+        return False if dead else None
+
+    if not poll_until(look, within=READY_SECONDS, every=POLL_SECONDS):
+        raise SupervisorError(_not_up(settings, dead, waiting))
     instance.ensure_pool(client)
 
 

@@ -9,6 +9,7 @@ from typing import TypeVar
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from cutover.clock import poll_until
 from cutover.errors import CutoverError
 
 POLL = 1.0  # seconds
@@ -39,13 +40,10 @@ def until(title: str, look: Callable[[Tell], Found | None], *, within: float, hi
     Raises:
         CutoverError: It did not come in time.
     """
-    deadline = time.monotonic() + within
     with show_wait(title) as tell:
-        while time.monotonic() < deadline:
-            found = look(tell)
-            if found is not None:
-                return found
-            time.sleep(POLL)
+        found = poll_until(lambda: look(tell), within=within, every=POLL)
+    if found is not None:
+        return found
     msg = f"{title}: expected an end within {within:.0f} s, got none.\nHint: {hint}"
     raise CutoverError(msg)
 

@@ -1,6 +1,5 @@
 """A small client of Airflow's REST API: enough to trigger a run, watch it, and ask how Airflow is."""
 
-import time
 import uuid
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -8,6 +7,7 @@ from urllib.parse import quote
 
 from tenacity import Retrying, retry_if_exception_type, retry_if_result, stop_after_attempt, wait_fixed
 
+from cutover.clock import poll_until
 from cutover.errors import CutoverError
 
 if TYPE_CHECKING:
@@ -108,14 +108,18 @@ class Api:
         Raises:
             AirflowError: It has not ended in time.
         """
-        deadline = time.monotonic() + within
-        while (state := self.state(dag_id, run_id)) not in FINAL:
-            if time.monotonic() > deadline:
-                msg = f"Run `{run_id}` of `{dag_id}`: expected an end within {within:.0f} s, got state {state}.\n"
-                raise AirflowError(msg + f"Hint: {self.address}/dags/{dag_id}/runs/{run_id}")
-            if tell is not None:
+        state = ""
+
+        def look() -> str | None:
+            nonlocal state
+            state = self.state(dag_id, run_id)
+            if state not in FINAL and tell is not None:
                 tell(state)
-            time.sleep(POLL_SECONDS)
+            return state if state in FINAL else None
+
+        if poll_until(look, within=within, every=POLL_SECONDS) is None:
+            msg = f"Run `{run_id}` of `{dag_id}`: expected an end within {within:.0f} s, got state {state}.\n"
+            raise AirflowError(msg + f"Hint: {self.address}/dags/{dag_id}/runs/{run_id}")
         return state
 
     def _ask(self, method: str, path: str, **arguments: Any) -> dict[str, Any]:

@@ -2,13 +2,13 @@
 
 import base64
 import subprocess
-import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from string import Template
 
 from cutover import files
+from cutover.clock import poll_until
 from cutover.errors import LogError
 from cutover.infra.install import jars
 from cutover.infra.processes.ports import LOOPBACK, Ports
@@ -138,11 +138,12 @@ def wait_ready(home: Path, ports: Ports, *, within: float, alive: Callable[[], b
     Raises:
         LogError: It does not answer in time, or died; with the end of its log.
     """
-    deadline = time.monotonic() + within
-    while time.monotonic() < deadline and alive():
-        if reachable(address(ports)):
-            return
-        time.sleep(0.1)
+
+    def look() -> bool | None:
+        return bool(reachable(address(ports))) or None if alive() else False
+
+    if poll_until(look, within=within, every=0.1):
+        return
     msg = (
         f"Broker at {address(ports)}: expected an answer within {within:.0f} s, got none. Its log, `{log_file(home)}`:"
     )

@@ -3,11 +3,11 @@
 import contextlib
 import os
 import signal
-import time
 from collections.abc import Callable, Iterable
 
 import psutil
 
+from cutover.clock import poll_until
 from cutover.process import Identity, boot, identify, is_alive
 
 POLL_SECONDS = 0.1
@@ -62,13 +62,15 @@ def wait_gone(
     identities: Iterable[Identity], *, within: float, tell: Callable[[int], None] | None = None
 ) -> list[Identity]:
     """Return those that still live after `within` seconds; sooner when all are gone."""
-    deadline = time.monotonic() + within
-    living = [i for i in identities if is_alive(i)]
-    while living and time.monotonic() < deadline:
-        if tell is not None:
+    living = list(identities)
+
+    def look() -> bool | None:
+        living[:] = [i for i in living if is_alive(i)]
+        if living and tell is not None:
             tell(len(living))
-        time.sleep(POLL_SECONDS)
-        living = [i for i in living if is_alive(i)]
+        return None if living else True
+
+    poll_until(look, within=within, every=POLL_SECONDS)
     return living
 
 

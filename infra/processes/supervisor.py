@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 import xmlrpc.client
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -16,6 +15,7 @@ from pathlib import Path
 from string import Template
 
 from cutover import files
+from cutover.clock import poll_until
 from cutover.errors import CutoverError
 from cutover.infra.processes import family
 from cutover.process import Identity, identify, is_alive, parse_identity
@@ -193,12 +193,16 @@ class Supervisor:
             self._record.unlink(missing_ok=True)
 
     def _wait_answer(self, process: subprocess.Popen[bytes], out: Path) -> None:
-        deadline = time.monotonic() + ANSWER_SECONDS
-        while process.poll() is None and time.monotonic() < deadline:
+        def look() -> bool | None:
+            if process.poll() is not None:
+                return False
             with contextlib.suppress(SupervisorError):
                 self._call("getState")
-                return
-            time.sleep(0.05)
+                return True
+            return None
+
+        if poll_until(look, within=ANSWER_SECONDS, every=0.05):
+            return
         said = out.read_text(encoding="utf-8", errors="replace")[-2000:]
         msg = f"Supervisor of `{self.home}`: expected an answer within {ANSWER_SECONDS:.0f} s, got none.\n{said}"
         raise SupervisorError(msg)

@@ -3,13 +3,11 @@
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
 
 import psutil
 
+from cutover.clock import poll_until
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import LakeError
 from cutover.events import log
@@ -21,8 +19,6 @@ from cutover.streaming.process.heartbeat import Heartbeat
 START_SECONDS = 60.0
 STOP_SECONDS = 90.0
 _POLL_SECONDS = 0.1
-
-Found = TypeVar("Found")
 
 
 def ensure(settings: Settings, pipeline: Pipeline) -> Heartbeat:
@@ -36,7 +32,9 @@ def ensure(settings: Settings, pipeline: Pipeline) -> Heartbeat:
         log.info("driver_attached", pipeline=pipeline.name, pid=living.pid, epoch=living.epoch)
         return living
     process = _start(settings, pipeline.name)
-    found = _wait(lambda: _read_own_heartbeat(settings, pipeline.name, process), START_SECONDS)
+    found = poll_until(
+        lambda: _read_own_heartbeat(settings, pipeline.name, process), within=START_SECONDS, every=_POLL_SECONDS
+    )
     if found is None or not found.alive:
         found = find_alive(settings, pipeline.name) or found  # somebody else's was faster, and ours gave way
     if found is None or not found.alive:
@@ -64,8 +62,9 @@ def stop(settings: Settings, pipeline: Pipeline, within: float = STOP_SECONDS) -
     if living is None:
         return heartbeat.read(settings, pipeline.name)
     (heartbeat.folder(settings, pipeline.name) / "stop").touch()
-    ended = _wait(lambda: not is_alive(living.identity), within)
-    if not ended:
+    identity = living.identity
+    has_ended = poll_until(lambda: None if is_alive(identity) else True, within=within, every=_POLL_SECONDS)
+    if not has_ended:
         msg = f"Stream of {pipeline.name}: expected the driver (pid {living.pid}) to end within {within:g} s, it runs."
         raise LakeError(msg + "\nHint: its log says what it is busy with.", runbook="StreamNotRunning")
     return heartbeat.read(settings, pipeline.name)
@@ -121,12 +120,3 @@ def _make_start_error(settings: Settings, name: str, found: Heartbeat | None) ->
 def _last_line(file: Path) -> str:
     lines = file.read_text(encoding="utf-8", errors="replace").strip().splitlines() if file.is_file() else []
     return lines[-1] if lines else "it said nothing."
-
-
-def _wait(look: Callable[[], Found], within: float) -> Found:
-    deadline = time.monotonic() + within
-    found = look()
-    while not found and time.monotonic() < deadline:
-        time.sleep(_POLL_SECONDS)
-        found = look()
-    return found
