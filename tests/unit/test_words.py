@@ -37,8 +37,8 @@ def names() -> Iterator[tuple[str, str]]:
 
 def base_of(word: str, known: set[str]) -> str | None:
     """Return the known word that a word is a form of; None if there is none."""
-    forms = (word.removesuffix(ending) for ending in ENDINGS if word.endswith(ending))
-    return next((form for form in forms if form in known), None)
+    stems = [word.removesuffix(ending) for ending in ENDINGS if word.endswith(ending)]
+    return next((form for stem in stems for form in (stem, f"{stem}e") if form in known), None)  # quoting: quote
 
 
 def test_every_word_of_a_name_is_plain_or_in_the_glossary() -> None:
