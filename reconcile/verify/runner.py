@@ -25,7 +25,6 @@ from cutover.reconcile.verify.invariants import (
     n9_sole_writer,
 )
 from cutover.reconcile.verify.model import Checked, CheckState, Unknown, Verification, Violation
-from cutover.reconcile.verify.oracle import Oracle
 from cutover.settings import Settings
 
 Check = Callable[[VerifyFacts], Iterable[Violation]]
@@ -44,7 +43,7 @@ class Listed:
 CHECKS: Mapping[str, Listed] = {
     listed.name: listed
     for listed in (
-        Listed(name="N1", module=n1_completeness, needs=("books", "log"), takes=("cells", "ledger")),
+        Listed(name="N1", module=n1_completeness, needs=("books", "log")),
         Listed(name="N2", module=n2_single_effect, needs=("commits",)),
         Listed(name="N3", module=n3_contiguity, needs=()),
         Listed(name="N4", module=n4_prefix, needs=("prefix",)),
@@ -59,11 +58,10 @@ WAIVED = ("N1", "N2", "N4")
 """Checks that hold only where data and offsets are one commit."""
 
 
-def verify(  # noqa: PLR0913 -- what to judge, how much of it, and what a test hands in
+def verify(
     settings: Settings,
     pipeline: Pipeline,
     *,
-    oracle: Oracle | None = None,
     only: Sequence[str] = (),
     every: bool = False,
     seed: int | None = None,
@@ -74,7 +72,6 @@ def verify(  # noqa: PLR0913 -- what to judge, how much of it, and what a test h
     Args:
         settings: Where lake and log are.
         pipeline: The definition.
-        oracle: What the producer knows; None in production.
         only: Names of the checks to judge; none: all.
         every: Recompute and count all that the log still holds, not a sample.
         seed: Of the sample; None: another one each time.
@@ -89,7 +86,7 @@ def verify(  # noqa: PLR0913 -- what to judge, how much of it, and what a test h
     clock, names = clock or SystemClock(), choose_checks(only)
     began = clock.monotonic()
     drawn = secrets.randbelow(1_000_000) if seed is None else seed
-    asked = VerifyRequest(now=clock.now(), seed=drawn, every=every, oracle=oracle)
+    asked = VerifyRequest(now=clock.now(), seed=drawn, every=every)
     checks: dict[str, Checked] = {}
     try:
         with checksums.once():

@@ -10,8 +10,8 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from cutover.definition import Pipeline
 from cutover.definition.windows.window_fn import newest
-from cutover.reconcile.verify.oracle import OracleRecord, append
 from tests.integration.streaming.rig import MINUTE, NOON, Event
+from tests.support.oracle.records import OracleRecord, append
 
 Intended = Literal["accepted", "malformed", "filtered", "future"]
 Outcome = Literal["acked", "failed", "unknown", "aborted"]

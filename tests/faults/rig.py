@@ -24,8 +24,6 @@ from cutover.log.kafka import LogClient
 from cutover.probe import Probe, silent
 from cutover.reconcile.result.outcome import Reconciliation
 from cutover.reconcile.verify.model import Verification
-from cutover.reconcile.verify.oracle import Oracle, OracleRecord
-from cutover.reconcile.verify.runner import verify
 from cutover.reconcile.watch.alerts.rules import Alert, alerts
 from cutover.reconcile.watch.gather import Gathering
 from cutover.settings import KafkaSettings, Settings
@@ -42,6 +40,8 @@ from tests.integration.streaming import rig as small
 from tests.integration.streaming.rig import Event
 from tests.support.background import Background
 from tests.support.broker import Broker
+from tests.support.oracle.records import Oracle, OracleRecord
+from tests.support.oracle.verification import verify_with_oracle
 from tests.support.until import until
 
 Value = TypeVar("Value")
@@ -267,7 +267,7 @@ class Rig:
 
     def verify(self, only: Sequence[str] = ()) -> Verification:
         """Run the checks with the oracle, over all that the log holds."""
-        return verify(self.settings, self.pipeline, oracle=self.oracle, only=only, every=True)
+        return verify_with_oracle(self.settings, self.pipeline, self.oracle, only=only)
 
     def ended(self, child: Child, within: float = WITHIN) -> int:
         """Wait for the process that had to stop; its exit code, message and alert are those of the fault."""

@@ -4,7 +4,7 @@ A part that a run does not ask for is left out, one that cannot be had says why 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from cutover.definition.model.pipeline import Pipeline
@@ -12,12 +12,10 @@ from cutover.lake.control.losses import Loss
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.integrity.high_water import Witness
 from cutover.reconcile.verify.model import Unknown
-from cutover.reconcile.verify.oracle import Oracle
 from cutover.records.reference import ResultRow, UncountedPair
 
 Group = tuple[int, int, tuple[Any, ...]]  # window start, window end (microseconds), key
 Twin = tuple[Any, int]  # id, event time (microseconds)
-Cell = tuple[int, tuple[Any, ...]]  # window start (microseconds), key
 
 NOT_ASKED = Unknown(why="nobody asked for it")
 
@@ -151,15 +149,6 @@ class Twice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CountedRow:
-    """A (window, key) as the stream holds it, accepted and late together."""
-
-    n: int
-    ids: int
-    squares: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyFacts:
     """What is known of one stream version."""
 
@@ -179,6 +168,3 @@ class VerifyFacts:
     finals: Finals | Unknown = NOT_ASKED
     twice: tuple[Twice, ...] | Unknown = NOT_ASKED
     foreign: tuple[str, ...] | Unknown = NOT_ASKED  # what somebody else did, a message each
-    oracle: Oracle | None = None
-    cells: Mapping[Cell, CountedRow] = field(default_factory=dict)  # where an oracle is given
-    ledger: frozenset[UncountedPair] = frozenset()  # where an oracle is given

@@ -15,8 +15,6 @@ PARTS: Mapping[str, Callable[[Source, VerifyFacts], object]] = {
     "books": rows.books,
     "commits": rows.commits,
     "reopened": rows.find_reopened,
-    "cells": rows.cells,
-    "ledger": rows.whole_ledger,
     "log": log_counts.counts,
     "prefix": recompute.prefix,
     "paths": paths.paths,
@@ -32,7 +30,7 @@ def with_part(source: Source, facts: VerifyFacts, name: str) -> VerifyFacts:
     Raises:
         LakeError: A file of the epoch log cannot be read.
     """
-    if getattr(facts, name) not in (NOT_ASKED, {}, frozenset()):
+    if getattr(facts, name) != NOT_ASKED:
         return facts
     try:
         part = PARTS[name](source, facts)

@@ -8,11 +8,8 @@ from typing import Any
 from cutover.lake.integrity import table_weights
 from cutover.lake.integrity.foreign_commits import Kind
 from cutover.lake.tables import delta
-from cutover.quoting import identifier
 from cutover.reconcile.verify.facts import results
 from cutover.reconcile.verify.facts.facts import (
-    Cell,
-    CountedRow,
     EpochCommit,
     LedgerFault,
     Reopened,
@@ -97,25 +94,6 @@ def find_reopened(source: Source, facts: VerifyFacts) -> tuple[Reopened, ...]:
     query = _REOPENED.format(first_end=first_end)
     rows = source.connection.execute(query, [grace(facts.pipeline)]).fetchall()
     return tuple(Reopened(epoch=e, window_start=w, watermark=m, pairs=int(n)) for e, w, m, n in rows)
-
-
-def cells(source: Source, facts: VerifyFacts) -> Mapping[Cell, CountedRow]:
-    """Return each (window, key) as the stream holds it, late records included; only where an oracle asks."""
-    if source.asked.oracle is None:
-        return {}
-    keys = ", ".join(map(identifier, facts.pipeline.key))
-    query = (
-        f"SELECT epoch_us(window_start), sum(_n)::BIGINT, sum(ids)::HUGEINT, sum(squares)::HUGEINT, {keys} FROM {ROWS}"
-        f" WHERE _class IN ('{Class.ACCEPTED}', '{Class.LATE}') GROUP BY window_start, {keys}"
-    )
-    rows = source.connection.execute(query).fetchall()
-    return {(w, tuple(key)): CountedRow(n=int(n), ids=int(i or 0), squares=int(s or 0)) for w, n, i, s, *key in rows}
-
-
-def whole_ledger(source: Source, facts: VerifyFacts) -> frozenset[UncountedPair]:
-    """Return all rows of the ledger; only where an oracle asks."""
-    del facts
-    return frozenset() if source.asked.oracle is None else ledger_rows(source, "true")
 
 
 def ledger_rows(source: Source, where: str) -> frozenset[UncountedPair]:

@@ -19,7 +19,6 @@ from cutover.lake.tables import delta
 from cutover.reconcile.attribution import ledger
 from cutover.reconcile.preconditions import damage
 from cutover.reconcile.verify.facts.facts import VerifyFacts
-from cutover.reconcile.verify.oracle import Oracle
 from cutover.settings import Settings
 
 ROWS = "stream_log"
@@ -33,7 +32,6 @@ class VerifyRequest:
     now: datetime  # for what is pinned
     seed: int = 0
     every: bool = False  # recompute and count all there is, not a sample
-    oracle: Oracle | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +73,6 @@ def open_source(settings: Settings, pipeline: Pipeline, asked: VerifyRequest) ->
         seen=seen,
         losses=losses.losses(settings, version),
         table_version=log.version,
-        oracle=asked.oracle,
     )
     return source, facts
 

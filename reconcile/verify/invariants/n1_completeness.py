@@ -6,16 +6,12 @@ record is one pair in each of its windows, one if it has none. Each count is tha
 ledger's pairs of the epoch by class and by position, filtered ones by number alone; accepted ones summed up to every
 epoch whose rows can be told apart from later ones. Ledger positions lie in their epoch's offsets, each stands once in
 a window.
-
-With a producer's oracle: every (window, key), late records included, holds exactly the ids that were acknowledged; a
-record of unknown outcome 0 or 1 times; one that failed or was aborted never.
 """
 
 from collections.abc import Iterator, Mapping
 
 from cutover.definition.windows.window_fn import WindowFn
 from cutover.lake.epochs.epoch_log import EpochRecord
-from cutover.reconcile.verify import oracle_completeness
 from cutover.reconcile.verify.facts.facts import LogCounts, RowTotals, VerifyFacts
 from cutover.reconcile.verify.model import Violation, cap_violations
 from cutover.records.classes import WITH_POSITIONS, Class
@@ -34,8 +30,6 @@ def check(facts: VerifyFacts) -> Iterator[Violation]:
         yield from cap_violations("N1", [*_check_unrecorded_epochs(facts, facts.books)])
         yield from cap_violations("N1", [*_check_accepted_rows(facts, facts.books)])
         yield from cap_violations("N1", [*_check_ledger_faults(facts.books)])
-    if facts.oracle is not None:
-        yield from cap_violations("N1", [*oracle_completeness.check(facts, facts.oracle)])
 
 
 def describe_coverage(facts: VerifyFacts) -> str:

@@ -15,12 +15,12 @@ from cutover.lake.serving import views
 from cutover.lake.tables import delta
 from cutover.reconcile.gate import evidence
 from cutover.reconcile.gate.decide import decide
-from cutover.reconcile.verify.oracle import OracleRecord
 from cutover.streaming.recovery import accept_loss
 from tests.faults.fault import Fault
 from tests.faults.refused import text_of
 from tests.faults.rig import Rig
 from tests.integration.streaming import loss as harm
+from tests.support.oracle.records import OracleRecord
 
 CLOCK = SystemClock()
 LATENESS = Lateness(out_of_orderness="5 minutes", allowed="0 seconds", max_ahead="10 minutes")

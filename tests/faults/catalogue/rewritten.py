@@ -6,10 +6,10 @@ from functools import partial
 
 from cutover.lake.control import losses
 from cutover.reconcile.result.outcome import Verdict
-from cutover.reconcile.verify.oracle import append
 from tests.faults.catalogue import loss
 from tests.faults.fault import STREAM, Fault, Part
 from tests.faults.rig import Rig
+from tests.support.oracle.records import append
 from tests.support.rewritten import LogCopy
 
 BROKER = STREAM | {Part.BROKER}

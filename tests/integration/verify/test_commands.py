@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from cutover.cli import app
-from cutover.reconcile.verify.oracle import Oracle, OracleRecord
 from tests.integration.streaming.rig import MINUTE
-from tests.integration.verify.lab import ALL, EPOCHS, Lab, judged, of_class, rewrite, row_edit, violated
+from tests.integration.verify.lab import ALL, EPOCHS, Lab, of_class, rewrite, row_edit, violated
+from tests.support.oracle.records import Oracle, OracleRecord
+from tests.support.oracle.verification import verify_with_oracle
 
 DEFINITION = """
 from cutover.definition import *
@@ -100,19 +101,21 @@ def of_log(lab: Lab, oracle: Oracle, **changes: Any) -> Oracle:
 
 
 def test_the_books_hold_exactly_what_the_producer_sent(lab: Lab) -> None:
-    found = judged(lab, only=["N1"], oracle=of_log(lab, told()))
+    found = verify_with_oracle(lab.settings, lab.pipeline, of_log(lab, told()), only=["N1"])
 
     assert (found.exit_code, found.violations) == (0, ())
 
 
 @pytest.mark.parametrize("changes", [{"outcome": "failed"}, {"outcome": "aborted"}, {"id": 7}, {"key": ("b",)}])
 def test_a_record_that_is_not_where_its_producer_says_is_found(lab: Lab, changes: dict[str, Any]) -> None:
-    found = judged(lab, only=["N1"], oracle=of_log(lab, told(), **changes))
+    found = verify_with_oracle(lab.settings, lab.pipeline, of_log(lab, told(), **changes), only=["N1"])
 
     assert violated(found) == {"N1"}
 
 
 def test_a_record_of_unknown_outcome_may_be_there(lab: Lab) -> None:
-    found = judged(lab, only=["N1"], oracle=of_log(lab, told(), outcome="unknown", offset=None))
+    found = verify_with_oracle(
+        lab.settings, lab.pipeline, of_log(lab, told(), outcome="unknown", offset=None), only=["N1"]
+    )
 
     assert found.violations == ()

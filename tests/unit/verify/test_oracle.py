@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from cutover.reconcile.verify.facts.facts import CountedRow, VerifyFacts
-from cutover.reconcile.verify.oracle import Oracle, OracleRecord, append
-from cutover.reconcile.verify.oracle_completeness import check, may_be, sum_ids
 from cutover.records.classes import Class
 from cutover.records.reference import UncountedPair
+from tests.support.oracle.completeness import CountedRow, HeldRows, check, may_be, sum_ids
+from tests.support.oracle.records import Oracle, OracleRecord, append
 from tests.unit.verify.facts_of import facts
 
 CELL = (0, ("a",))
@@ -67,9 +66,11 @@ def test_unknown_records_count_once_or_not_at_all(rest: CountedRow, unknown: lis
     assert may_be(rest, unknown) is expected
 
 
-def judged(*records: OracleRecord, cell: CountedRow | None, **changes: object) -> list[str]:
-    found: VerifyFacts = facts(cells={} if cell is None else {CELL: cell}, **changes)
-    return list(check(found, Oracle(sent=records)))
+def judged(
+    *records: OracleRecord, cell: CountedRow | None, ledger: frozenset[UncountedPair] = frozenset()
+) -> list[str]:
+    held = HeldRows(cells={} if cell is None else {CELL: cell}, ledger=ledger)
+    return list(check(facts(), held, Oracle(sent=records)))
 
 
 def test_exactly_the_acknowledged_ids_hold() -> None:

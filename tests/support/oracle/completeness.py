@@ -1,25 +1,51 @@
-"""N1 with a producer's oracle: which ids must be where, beside what the stream holds."""
+"""Which ids must be where by a producer's oracle, beside what the stream holds: N1 to the single record.
+
+Every (window, key), late records included, holds exactly the ids that were acknowledged; a record of unknown outcome 0
+or 1 times; one that failed or was aborted never.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import combinations
 
 from cutover.lake.control.losses import Loss
-from cutover.reconcile.verify.facts.facts import Cell, CountedRow, VerifyFacts
-from cutover.reconcile.verify.oracle import Oracle, OracleRecord
+from cutover.reconcile.verify.facts.facts import VerifyFacts
 from cutover.records.classes import Class
+from cutover.records.reference import UncountedPair
+from tests.support.oracle.records import Oracle, OracleRecord
+
+Cell = tuple[int, tuple[object, ...]]  # window start in microseconds, key
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountedRow:
+    """A (window, key) as the stream holds it, accepted and late together."""
+
+    n: int
+    ids: int
+    squares: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldRows:
+    """All that a stream holds of single records."""
+
+    cells: Mapping[Cell, CountedRow] = field(default_factory=dict)
+    ledger: frozenset[UncountedPair] = frozenset()
+
 
 _NOTHING = CountedRow(n=0, ids=0, squares=0)
 _MOST_TRIED = 200_000  # choices of unknown records that are tried for one cell
 
 
-def check(facts: VerifyFacts, oracle: Oracle) -> Iterator[str]:
+def check(facts: VerifyFacts, held: HeldRows, oracle: Oracle) -> Iterator[str]:
     """Yield every cell that does not hold exactly its ids, and every class whose positions are not those sent."""
     if not facts.records:
         return
     sent = [one for one in oracle.sent if _may_count(facts, one)]
-    yield from _cells(facts.cells, [one for one in sent if one.intended == "accepted"])
-    yield from _positions(facts, sent)
+    yield from _cells(held.cells, [one for one in sent if one.intended == "accepted"])
+    yield from _positions(facts, held.ledger, sent)
 
 
 def _may_count(facts: VerifyFacts, sent: OracleRecord) -> bool:
@@ -74,12 +100,12 @@ def may_be(rest: CountedRow, unknown: Sequence[int]) -> bool:
     return False
 
 
-def _positions(facts: VerifyFacts, sent: Sequence[OracleRecord]) -> Iterator[str]:
+def _positions(facts: VerifyFacts, ledger: frozenset[UncountedPair], sent: Sequence[OracleRecord]) -> Iterator[str]:
     """Yield each class whose records in the ledger are not those that were sent to be of it."""
     acked = [one for one in sent if one.outcome == "acked"]
     for name in (Class.MALFORMED, Class.FUTURE):
         wanted = {(one.partition, one.offset) for one in acked if one.intended == name.value}
-        found = {(row.partition, row.offset) for row in facts.ledger if row.cls is name}
+        found = {(row.partition, row.offset) for row in ledger if row.cls is name}
         may = sum(one.outcome == "unknown" and one.intended == name.value for one in sent)
         for what, places in (("missing", wanted - found), ("not sent as such", found - wanted)):
             if places and (what == "missing" or len(places) > may):
@@ -89,7 +115,7 @@ def _positions(facts: VerifyFacts, sent: Sequence[OracleRecord]) -> Iterator[str
     may = sum(one.outcome == "unknown" and one.intended == Class.FILTERED.value for one in sent)
     if not must <= filtered <= must + may:
         yield f"Filtered records: expected {must:,} acknowledged and up to {may:,} more, got {filtered:,}."
-    late = {(row.partition, row.offset) for row in facts.ledger if row.cls is Class.LATE}
+    late = {(row.partition, row.offset) for row in ledger if row.cls is Class.LATE}
     strange = late - {(one.partition, one.offset) for one in acked if one.intended == "accepted"}
     if len(strange) > sum(one.outcome == "unknown" for one in sent):
         yield f"Ledger, late: {len(strange)} positions were not sent to count, the first is {min(strange)}."

@@ -1,0 +1,45 @@
+"""All checks of a stream, and its books to the single record by what a producer knows."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from cutover.clock import SystemClock
+from cutover.definition.model.pipeline import Pipeline
+from cutover.quoting import identifier
+from cutover.reconcile.verify.facts.rows import ledger_rows
+from cutover.reconcile.verify.facts.source import ROWS, Source, VerifyRequest, open_source
+from cutover.reconcile.verify.model import CheckState, Verification, cap_violations
+from cutover.reconcile.verify.runner import verify
+from cutover.records.classes import Class
+from cutover.settings import Settings
+from tests.support.oracle.completeness import Cell, CountedRow, HeldRows, check
+from tests.support.oracle.records import Oracle
+
+
+def verify_with_oracle(
+    settings: Settings, pipeline: Pipeline, oracle: Oracle, *, only: Sequence[str] = ()
+) -> Verification:
+    """Run the checks over all that the log holds; what the oracle finds is a violation of N1, where N1 is judged."""
+    found = verify(settings, pipeline, only=only, every=True)
+    judged = found.checks.get("N1")
+    if judged is None or judged.state is CheckState.WAIVED or found.error:
+        return found
+    source, facts = open_source(settings, pipeline, VerifyRequest(now=SystemClock().now(), every=True))
+    with source.connection:
+        held = HeldRows(cells=_count_cells(source), ledger=ledger_rows(source, "true"))
+    violations = tuple(cap_violations("N1", [*check(facts, held, oracle)]))
+    if not violations:
+        return found
+    violated = replace(judged, state=CheckState.VIOLATED, violations=(*judged.violations, *violations))
+    return replace(found, checks={**found.checks, "N1": violated}, runbook="InvariantBroken")
+
+
+def _count_cells(source: Source) -> Mapping[Cell, CountedRow]:
+    """Count each (window, key) as the stream holds it, late records included; the definition sums ids and squares."""
+    keys = ", ".join(map(identifier, source.pipeline.key))
+    query = (
+        f"SELECT epoch_us(window_start), sum(_n)::BIGINT, sum(ids)::HUGEINT, sum(squares)::HUGEINT, {keys} FROM {ROWS}"  # noqa: S608
+        f" WHERE _class IN ('{Class.ACCEPTED}', '{Class.LATE}') GROUP BY window_start, {keys}"
+    )
+    rows = source.connection.execute(query).fetchall()
+    return {(w, tuple(key)): CountedRow(n=int(n), ids=int(i or 0), squares=int(s or 0)) for w, n, i, s, *key in rows}
