@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-import psutil
-
 from cutover.clock import poll_until
 from cutover.errors import CutoverError
 from cutover.infra.processes import family
@@ -27,7 +25,6 @@ READY_SECONDS = 60.0
 STOP_SECONDS = 10.0
 MASTER = "org.apache.spark.deploy.master.Master"
 WORKER = "org.apache.spark.deploy.worker.Worker"
-EXECUTOR = "CoarseGrainedExecutorBackend"
 REGISTERED = "Successfully registered with master"
 
 
@@ -82,18 +79,6 @@ def running(folder: Path, *, workers: int = 2, cores: int = 1, memory: str = "15
         yield Cluster(master=address, workers=identities, cores=cores, folder=folder)
     finally:
         _stop(started)
-
-
-def executors(worker: Identity) -> list[Identity]:
-    """List living executors under a worker; other children of it are none."""
-    return [member for member in family.family(worker) if member.pid != worker.pid and _is_executor(member)]
-
-
-def _is_executor(member: Identity) -> bool:
-    try:
-        return EXECUTOR in " ".join(psutil.Process(member.pid).cmdline())
-    except psutil.Error:
-        return False
 
 
 def _spawn(folder: Path, name: str, main: str, *arguments: str) -> "subprocess.Popen[bytes]":

@@ -17,6 +17,7 @@ from cutover.batch import recompute
 from cutover.engine import queries
 from cutover.infra import cluster
 from cutover.infra.cluster import Cluster
+from cutover.infra.processes import family
 from cutover.lake.paths import batch_uri
 from cutover.lake.tables import delta
 from cutover.process import Identity, is_alive
@@ -29,6 +30,7 @@ from tests.integration.streaming.rig import Event
 from tests.support.broker import stop_group
 from tests.support.until import until
 
+EXECUTOR = "CoarseGrainedExecutorBackend"
 CAP = 2000
 EVENTS = [Event(id=i, minute=i / 300, key="abc"[i % 3], partition=i % 4) for i in range(3 * CAP)]
 LATE = [Event(id=9000 + i, minute=0, logged=20, partition=i % 4) for i in range(8)]
@@ -89,8 +91,20 @@ def run_and_kill(settings: Settings, topic: str, workers: Cluster, path: Literal
 
 def executors_of(workers: Cluster) -> list[Identity]:
     """Return the executors, one of each worker; empty until all are there."""
-    found = [cluster.executors(worker) for worker in workers.workers]
+    found = [list_executors(worker) for worker in workers.workers]
     return [one for of_worker in found for one in of_worker] if all(found) else []
+
+
+def list_executors(worker: Identity) -> list[Identity]:
+    """List living executors under a worker; other children of it are none."""
+    return [member for member in family.family(worker) if member.pid != worker.pid and is_executor(member)]
+
+
+def is_executor(member: Identity) -> bool:
+    try:
+        return EXECUTOR in " ".join(psutil.Process(member.pid).cmdline())
+    except psutil.Error:
+        return False
 
 
 def said_in(marker: Path) -> dict[str, str]:

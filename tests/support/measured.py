@@ -29,7 +29,6 @@ from cutover.definition import (
     Variance,
 )
 from cutover.definition.compile.types import measure_type
-from cutover.definition.measures import doubles
 from cutover.definition.measures.counted import LOWEST
 from cutover.definition.measures.kinds import Measure
 from cutover.engine import queries
@@ -37,6 +36,7 @@ from cutover.lake.tables.schemas import partial_schema
 from cutover.log.kafka import RawRecord
 from cutover.records.fold import finish_sql, fold_sql
 from cutover.records.reference.hashes import spark_hash
+from tests.support.digits import digits_of
 from tests.support.logs import PARTITIONS
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -153,7 +153,7 @@ def _state(measure: Measure, name: str, value: Any, row: Taken, kind: str | None
             units = value if value is None or kind in {"int", "double"} else Decimal(value).scaleb(2)
             squares = None if units is None else units * units
             if kind == "double":
-                units, squares = (None if one is None else doubles.digits_of(float(one)) for one in (units, squares))
+                units, squares = (None if one is None else digits_of(float(one)) for one in (units, squares))
             return {f"{name}__count": int(value is not None), f"{name}__sum": units, f"{name}__squares": squares}
         case First():
             return {f"{name}__at": None if value is None else _placed(row, value)}

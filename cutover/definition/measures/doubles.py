@@ -99,11 +99,5 @@ def nearest(units: int) -> float:
     return float(units * Fraction(2) ** LOWEST)
 
 
-def digits_of(value: float) -> dict[str, int]:
-    """Cut a double as Spark does: column to digit of 30 binary places, lowest first."""
-    rounded = [round(Fraction(value) / Fraction(2) ** (LOWEST + PLACES * place)) for place in range(DIGITS + 1)]
-    return {name: rounded[d] - rounded[d + 1] * 2**PLACES for d, name in enumerate(NAMES)}
-
-
 def _power(exponent: int) -> str:
     return f"CAST('{2.0**exponent!r}' AS double)"

@@ -25,13 +25,6 @@ def numbers(stream: str, records: Sequence[EpochRecord], transaction: int | None
         yield text + (f", epoch {missing[0]} is missing." if missing else ".")
 
 
-def check_seen_epoch(stream: str, records: Sequence[EpochRecord], seen: int | None) -> Iterator[str]:
-    """Yield that a reader has seen a later epoch than there is."""
-    newest = max((record.epoch for record in records), default=-1)
-    if seen is not None and seen > newest:
-        yield f"Epoch log of {stream}: an earlier reconciliation saw epoch {seen}, newest row is {newest}."
-
-
 def joints(stream: str, records: Sequence[EpochRecord], losses: Sequence[Loss]) -> Iterator[str]:
     """Yield each epoch and partition that does not start where the one before ended, ends before it starts, went away.
 

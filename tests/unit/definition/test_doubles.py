@@ -14,6 +14,7 @@ from cutover.definition.measures import doubles
 from cutover.definition.measures.spread import Stddev, Variance
 from cutover.reconcile.comparison.equal import same
 from cutover.records.reference import spread
+from tests.support.digits import digits_of
 
 BELOW = math.nextafter(doubles.SUMMED, 0.0)
 HOSTILE = [0.0, 0.1, -0.1, 1e16, -1e16, 5e-324, 1e-300, 2.0**-180, 2.0**-181, BELOW, -BELOW, 1e15 + 0.3, 1 / 3]
@@ -29,7 +30,7 @@ def connection() -> duckdb.DuckDBPyConnection:
 def total(connection: duckdb.DuckDBPyConnection, parts: Sequence[Sequence[float]]) -> float | None:
     """Return the sum of values as the paths have it: states of parts, merged, finished."""
     states = pa.table(
-        {"part": [i for i, p in enumerate(parts) for _ in p], "s": [doubles.digits_of(v) for p in parts for v in p]}
+        {"part": [i for i, p in enumerate(parts) for _ in p], "s": [digits_of(v) for p in parts for v in p]}
     )
     connection.register("states", states)
     merged = f"SELECT {doubles.merge_aggregate('s')} AS s FROM states GROUP BY part"  # noqa: S608 -- ours
@@ -95,7 +96,7 @@ SQUARES = st.lists(st.sampled_from(SMALL) | st.floats(-6e26, 6e26) | st.floats(-
 def test_a_spread_lies_within_the_bound_that_plain_python_gives(
     connection: duckdb.DuckDBPyConnection, measure: Variance, plain: Callable[[list[float]], float], values: list[float]
 ) -> None:
-    states = {"x__sum": map(doubles.digits_of, values), "x__squares": (doubles.digits_of(v * v) for v in values)}
+    states = {"x__sum": map(digits_of, values), "x__squares": (digits_of(v * v) for v in values)}
     connection.register("spreads", pa.table({name: list(column) for name, column in states.items()}))
     merged = ", ".join(f"{doubles.merge_aggregate(name)} AS {name}" for name in states)
     query = f"SELECT {measure.finish('x', 'double').sql} FROM (SELECT count(*) AS x__count, {merged} FROM spreads)"  # noqa: S608 -- ours

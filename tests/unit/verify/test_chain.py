@@ -14,11 +14,10 @@ from tests.unit.verify.epochs import chain_of, epoch
 Records = list[EpochRecord]
 
 
-def found(records: Records, *losses: Loss, transaction: int | None = None, known: int | None = None) -> list[str]:
+def found(records: Records, *losses: Loss, transaction: int | None = None) -> list[str]:
     newest = max((r.epoch for r in records), default=None) if transaction is None else transaction
     return [
         *chain.numbers("clicks", records, newest),
-        *chain.check_seen_epoch("clicks", records, known),
         *chain.joints("clicks", records, losses),
         *chain.identity("clicks", records),
     ]
@@ -86,13 +85,6 @@ def test_what_is_planted_is_named(spoil: Callable[[Records], Records], text: str
 
 def test_the_last_epoch_taken_away_is_told_by_the_transaction() -> None:
     assert found(chain_of(3), transaction=3) == ["Epoch log of clicks: transaction says 3, newest epoch row is 2."]
-
-
-def test_an_epoch_that_a_reader_has_seen_cannot_go_away() -> None:
-    gone = "Epoch log of clicks: an earlier reconciliation saw epoch 3, newest row is 2."
-
-    assert found(chain_of(3), known=2) == []
-    assert found(chain_of(3), known=3) == [gone]
 
 
 def test_a_new_partition_starts_at_zero() -> None:
