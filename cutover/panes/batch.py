@@ -4,8 +4,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 
 from cutover.definition.measures.kinds import Measure
-from cutover.definition.windows.sessions import merge_sessions
-from cutover.definition.windows.window_fn import Interval
+from cutover.definition.windows.window_fn import Interval, merge_intervals
 from cutover.panes.model import InputRow, Key, Outcome, Pane, Setting, Timing, in_order
 from cutover.panes.watermarks import all_in
 from cutover.records.reference.measures import finish, value_of
@@ -69,4 +68,4 @@ def _sessions(setting: Setting) -> dict[Key, tuple[Interval, ...]]:
     alone: dict[Key, list[Interval]] = {}
     for row in setting.rows:
         alone.setdefault(row.key, []).extend(setting.window.intervals(row.event_time))
-    return {key: merge_sessions(intervals) for key, intervals in alone.items()}
+    return {key: merge_intervals(intervals) for key, intervals in alone.items()}

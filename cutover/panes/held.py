@@ -7,8 +7,7 @@ from operator import add
 from typing import Any
 
 from cutover.definition.model.triggers import Accumulation, Trigger
-from cutover.definition.windows.sessions import merge_sessions
-from cutover.definition.windows.window_fn import Interval
+from cutover.definition.windows.window_fn import Interval, merge_intervals
 from cutover.panes.machine import Ended, Machine, TriggerMoment, merge
 from cutover.panes.model import Key, Pane, Timing, has_passed, in_order
 
@@ -74,7 +73,7 @@ def join_rows(rules: Rules, several: Sequence[Held], arrival: Arrival, watermark
     """
     if len(several) == 1 and several[0].window == arrival.window:
         return several[0]  # the most frequent case; nothing merges, and the watermark has passed what it had passed
-    (whole,) = merge_sessions([arrival.window, *(one.window for one in several)])
+    (whole,) = merge_intervals([arrival.window, *(one.window for one in several)])
     parts = sorted(several, key=lambda one: one.window)
     return Held(
         window=whole,

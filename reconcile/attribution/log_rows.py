@@ -17,7 +17,7 @@ import pyarrow as pa
 from cutover.definition.model.instants import UNITS
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.topic import Topic
-from cutover.definition.windows.window_fn import Interval
+from cutover.definition.windows.window_fn import Interval, merge_intervals
 from cutover.lake import batch_runs
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.paths import batch_uri
@@ -129,7 +129,7 @@ def read(
     Raises:
         LogError: No broker answers, or an offset has left the log.
     """
-    spans = _merge_intervals([stretches[n] for n in portion.stretches])
+    spans = merge_intervals(stretches[n] for n in portion.stretches)
     starts = [span.start for span in spans]
     for offsets in portion.reads:
         topics = {partition: source_of(pipeline, partition) for partition in offsets}
@@ -153,13 +153,3 @@ def event_time(value: bytes | None, topic: Topic) -> int | None:
     except UnfitError:
         return None
     return given * UNITS[topic.time_format] if isinstance(given, int) and not isinstance(given, bool) else None
-
-
-def _merge_intervals(stretches: Sequence[Interval]) -> list[Interval]:
-    found: list[Interval] = []
-    for one in sorted(stretches):
-        if found and one.start <= found[-1].end:
-            found[-1] = Interval(found[-1].start, max(found[-1].end, one.end))
-        else:
-            found.append(one)
-    return found

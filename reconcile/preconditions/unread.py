@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.windows.sessions import Sessions, merge_sessions
-from cutover.definition.windows.window_fn import AlignedWindowFn, Interval
+from cutover.definition.windows.sessions import Sessions
+from cutover.definition.windows.window_fn import AlignedWindowFn, Interval, merge_intervals
 from cutover.engine import queries
 from cutover.lake.batch_runs import BatchRun, Range
 from cutover.lake.paths import batch_uri
@@ -48,7 +48,7 @@ def windows(
         connection.register("runs", pa.table({"run": pa.array([run.run_id for run in runs], pa.string())}))
         found = [Interval(*row) for row in connection.execute(_WINDOWS).fetchall()]
     if isinstance(pipeline.window, Sessions):  # the index knows stretches of time that hold rows
-        return merge_sessions(Interval(start, end - 1 + pipeline.window.gap_micros) for start, end in found)
+        return merge_intervals(Interval(start, end - 1 + pipeline.window.gap_micros) for start, end in found)
     return _join_windows(found, pipeline.window)
 
 

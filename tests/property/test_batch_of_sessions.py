@@ -23,8 +23,7 @@ from cutover.batch.read.scan import AGAIN, FIRST, LAST, SCAN
 from cutover.batch.staging import Staging
 from cutover.batch.write.replace import replace_windows
 from cutover.definition import Count, Lateness, Pipeline, Sessions, Sum, Topic
-from cutover.definition.windows.sessions import merge_sessions
-from cutover.definition.windows.window_fn import Interval
+from cutover.definition.windows.window_fn import Interval, merge_intervals
 from cutover.engine import queries
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.control.versions import Version
@@ -211,7 +210,7 @@ def truth(log: Sequence[Sequence[Row]]) -> Found:
     found: Found = {}
     for key in {row.key for rows in log for row in rows}:
         mine = [row for rows in log for row in rows if row.key == key]
-        for session in merge_sessions(Interval(row.at, row.at + GAP) for row in mine):
+        for session in merge_intervals(Interval(row.at, row.at + GAP) for row in mine):
             inside = [row.value for row in mine if session.start <= row.at <= session.end]
             found[key, session] = (len(inside), sum(inside))
     return found

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from cutover.batch.read.scan import HOURS
 from cutover.definition import Count, Pipeline, Policy, Sessions, Sum, Topic
 from cutover.definition.compile.fingerprint import lateness_fingerprint, result_fingerprint
-from cutover.definition.windows.sessions import merge_sessions
-from cutover.definition.windows.window_fn import Interval
+from cutover.definition.windows.window_fn import Interval, merge_intervals
 from cutover.lake.batch_runs import EXPIRED, BatchRun, Incomplete
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.log.kafka import RawRecord
@@ -91,7 +90,7 @@ def sessions(sales: Sequence[Sale]) -> list[Session]:
     found = []
     for shop in sorted({sale.shop for sale in sales}, key=str):
         mine = [sale for sale in sales if sale.shop == shop]
-        for window in merge_sessions(Interval(sale.at, sale.at + GAP) for sale in mine):
+        for window in merge_intervals(Interval(sale.at, sale.at + GAP) for sale in mine):
             inside = tuple(sale for sale in mine if window.start <= sale.at <= window.end)
             found.append(Session(shop=shop, window=window, sales=inside))
     return found

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cutover.definition import Count, Pipeline, Sessions, Sum, Topic, TopK
-from cutover.definition.windows.sessions import merge_sessions
-from cutover.definition.windows.window_fn import Interval
+from cutover.definition.windows.window_fn import Interval, merge_intervals
 from cutover.engine import queries
 from cutover.lake.tables.schemas import partial_schema
 from cutover.records.fold import fold_sql
@@ -85,7 +84,7 @@ def truth(events: Sequence[Event]) -> Shown:
     found: dict[tuple[str | None, Interval], tuple[int, int, Mapping[str, int]]] = {}
     for key in {event[0] for event in events}:
         mine = [(at, value) for k, at, value in events if k == key]
-        for session in merge_sessions(Interval(at, at + GAP) for at, _ in mine):
+        for session in merge_intervals(Interval(at, at + GAP) for at, _ in mine):
             inside = [value for at, value in mine if session.start <= at <= session.end]
             found[key, session] = (len(inside), sum(inside), {} if key is None else {key: len(inside)})
     return found

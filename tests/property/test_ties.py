@@ -13,8 +13,7 @@ import pyarrow as pa
 import pytest
 
 from cutover.definition import Count, Pipeline, Sessions, Sum, Topic
-from cutover.definition.windows.sessions import merge_sessions
-from cutover.definition.windows.window_fn import Interval
+from cutover.definition.windows.window_fn import Interval, merge_intervals
 from cutover.reconcile.comparison.diff import diff
 from cutover.reconcile.comparison.layout import Layout, Value
 from cutover.records.fold import fold_sql, group_sessions_sql
@@ -73,7 +72,7 @@ def truth(rows: list[tuple[Key, int]]) -> dict[tuple[Key, int, int], int]:
         by_key.setdefault(key, []).append(at * 1_000_000)
     found: Counter[tuple[Key, int, int]] = Counter()
     for key, starts in by_key.items():
-        sessions = sorted(merge_sessions(Interval(start, start + GAP * 1_000) for start in starts))
+        sessions = sorted(merge_intervals(Interval(start, start + GAP * 1_000) for start in starts))
         of_start = {start: next(s for s in reversed(sessions) if s.start <= start) for start in set(starts)}
         found.update((key, of_start[start].start, of_start[start].end) for start in starts for _ in range(SIDES))
     return dict(found)

@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from cutover.definition import Pipeline, Sessions
-from cutover.definition.windows.sessions import merge_sessions
-from cutover.definition.windows.window_fn import Interval
+from cutover.definition.windows.window_fn import Interval, merge_intervals
 from cutover.log.kafka import RawRecord
 from cutover.reconcile.attribution import claims
 from cutover.reconcile.attribution.claims import Place, Told
@@ -28,7 +27,7 @@ def places_of(pipeline: Pipeline, *sides: Result) -> list[Place]:
     if not isinstance(pipeline.window, Sessions):
         return [Place(Interval(*group[:2]), group[2]) for group in sorted(groups, key=str)]
     keys = {group[2] for group in groups}
-    return [Place(one, key) for key in keys for one in merge_sessions(Interval(*g[:2]) for g in groups if g[2] == key)]
+    return [Place(one, key) for key in keys for one in merge_intervals(Interval(*g[:2]) for g in groups if g[2] == key)]
 
 
 def rows_at(side: Result, place: Place) -> list[tuple[Interval, ResultRow]]:

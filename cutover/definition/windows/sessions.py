@@ -7,7 +7,6 @@ Source:
     Akidau et al., The Dataflow Model, VLDB 2015, section 2.2 (MergeWindows).
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -88,15 +87,3 @@ Window = AlignedWindowFn | Sessions
 def touch(one: Interval, other: Interval) -> bool:
     """Return whether two sessions are one: their ends may meet, since the gap is inclusive."""
     return one.start <= other.end and other.start <= one.end
-
-
-def merge_sessions(sessions: Iterable[Interval]) -> tuple[Interval, ...]:
-    """Return the sessions with all that touch joined, ascending; the order in which they are given never matters."""
-    found: list[Interval] = []
-    for session in sorted(sessions):
-        if found and touch(found[-1], session):
-            last = found.pop()
-            found.append(Interval(last.start, max(last.end, session.end)))
-        else:
-            found.append(session)
-    return tuple(found)

@@ -7,6 +7,7 @@ Source:
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from typing import ClassVar, NamedTuple
@@ -28,6 +29,17 @@ class Interval(NamedTuple):
 
     start: int
     end: int
+
+
+def merge_intervals(intervals: Iterable[Interval]) -> tuple[Interval, ...]:
+    """Join all that overlap or meet, ascending; the order in which they are given never matters."""
+    found: list[Interval] = []
+    for one in sorted(intervals):
+        if found and one.start <= found[-1].end:
+            found[-1] = Interval(found[-1].start, max(found[-1].end, one.end))
+        else:
+            found.append(one)
+    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from typing import Any, Literal, Self
 
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.windows.window_fn import Interval, merge_intervals
 from cutover.lake.control import control_tables
 from cutover.lake.control.versions import Version
 from cutover.settings import Settings
@@ -108,13 +109,7 @@ def skips(found: Iterable[Loss], epoch: int, topic_id: str) -> dict[int, int]:
 
 def find_touched_windows(found: Iterable[Loss]) -> tuple[Starts, ...]:
     """Return the touched windows by their starts, as ranges `[from, to)` that do not meet, ascending."""
-    merged: list[Starts] = []
-    for first, end in sorted(loss.windows for loss in found if loss.windows is not None):
-        if merged and first <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
-        else:
-            merged.append((first, end))
-    return tuple(merged)
+    return merge_intervals(Interval(*loss.windows) for loss in found if loss.windows is not None)
 
 
 def is_touched(start: int, ranges: Iterable[Starts]) -> bool:

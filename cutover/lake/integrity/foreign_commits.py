@@ -11,7 +11,6 @@ path made, and nothing is said of such rows until it is undone or computed anew.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from cutover.engine import queries
 from cutover.errors import LakeError
 from cutover.lake.tables import checksums, delta, delta_log
 from cutover.lake.tables.checksums import Name
+from cutover.timestamps import from_micros
 
 RUNBOOK = "ForeignWrite"
 _SHOWN = 3  # commits that a message names
@@ -214,7 +214,7 @@ def _entries(table: DeltaTable) -> Iterator[tuple[TableCommit, delta_log.Entry]]
 def _commit(version: int, entry: delta_log.Entry, adds: Sequence[str]) -> TableCommit:
     info = delta_log.info(entry)
     operation = str(info.get("operation", "a commit without a name"))
-    at = datetime.fromtimestamp(int(info.get("timestamp", 0)) / 1000, UTC)
+    at = from_micros(int(info.get("timestamp", 0)) * 1000)
     return TableCommit(
         version=version,
         operation=operation,

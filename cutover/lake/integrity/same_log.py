@@ -8,7 +8,6 @@ them the first record that a later leader took is the first that differs, as far
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Protocol
 
 from cutover.errors import LogError
@@ -17,6 +16,7 @@ from cutover.log.kafka import LogClient
 from cutover.log.mark import Mark, Marks
 from cutover.log.marks import MarkReader
 from cutover.log.topic_partitions import format_partition
+from cutover.timestamps import from_micros
 
 History = Callable[[], Sequence[EpochRecord]]
 """Gives the records of all epochs, by number; asked where something differs."""
@@ -207,5 +207,5 @@ def _list_known_marks(partition: int, records: Sequence[EpochRecord]) -> list[_K
 
 
 def _format_mark(mark: Mark) -> str:
-    moment = datetime.fromtimestamp(mark.log_time / 1000, UTC).isoformat(timespec="milliseconds")
+    moment = from_micros(mark.log_time * 1000).isoformat(timespec="milliseconds")
     return f"log time {moment.replace('+00:00', 'Z')}, checksum {mark.digest}"

@@ -8,8 +8,7 @@ from typing import Any
 from cutover.definition.model.joins import RIGHT
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.record_ids import oldest_remembered
-from cutover.definition.windows.sessions import merge_sessions
-from cutover.definition.windows.window_fn import Interval
+from cutover.definition.windows.window_fn import Interval, merge_intervals
 from cutover.log.kafka import RawRecord
 from cutover.records.classes import WITH_POSITIONS, Class, Reason
 from cutover.records.closing import grace
@@ -241,7 +240,7 @@ def sessions_of(alone: Mapping[Group, list[Counted]]) -> dict[Group, list[Counte
     found: dict[Group, list[Counted]] = {}
     for key in {group[2] for group in alone}:
         mine = {Interval(*group[:2]): counted for group, counted in alone.items() if group[2] == key}
-        for start, end in merge_sessions(mine):
+        for start, end in merge_intervals(mine):
             inside = (counted for one, counted in sorted(mine.items()) if start <= one.start and one.end <= end)
             found[start, end, key] = [row for counted in inside for row in counted]
     return found

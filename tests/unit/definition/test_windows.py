@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from cutover.definition import Count, Daily, Fixed, Global, Monthly, Pipeline, Sessions, Sql, Topic
 from cutover.definition.checks.definition import check
 from cutover.definition.compile.fingerprint import result_fingerprint
-from cutover.definition.windows.sessions import merge_sessions
 from cutover.definition.windows.sliding import SlidingWindows
-from cutover.definition.windows.window_fn import AlignedWindowFn, Interval, WindowFn, newest, oldest
+from cutover.definition.windows.window_fn import AlignedWindowFn, Interval, WindowFn, merge_intervals, newest, oldest
 from cutover.errors import DefinitionError
 from cutover.timestamps import from_micros
 
@@ -165,21 +164,21 @@ def test_session_of_one_row_ends_a_gap_behind_it() -> None:
 
 
 def test_sessions_that_touch_are_one() -> None:
-    assert merge_sessions([Interval(10, 20), Interval(0, 10), Interval(21, 31)]) == (Interval(0, 20), Interval(21, 31))
+    assert merge_intervals([Interval(10, 20), Interval(0, 10), Interval(21, 31)]) == (Interval(0, 20), Interval(21, 31))
 
 
 def test_session_within_another_changes_nothing() -> None:
-    assert merge_sessions([Interval(0, 30), Interval(5, 15)]) == (Interval(0, 30),)
+    assert merge_intervals([Interval(0, 30), Interval(5, 15)]) == (Interval(0, 30),)
 
 
 @given(events=st.lists(st.integers(-200, 200), max_size=12), order=st.randoms(use_true_random=False))
 def test_sessions_merge_in_any_order_and_grouping(events: list[int], order: Random) -> None:
     alone = [Interval(event, event + 20) for event in events]
-    expected = merge_sessions(alone)
+    expected = merge_intervals(alone)
     order.shuffle(alone)
     half = len(alone) // 2
 
-    assert merge_sessions([*merge_sessions(alone[:half]), *merge_sessions(alone[half:])]) == expected
+    assert merge_intervals([*merge_intervals(alone[:half]), *merge_intervals(alone[half:])]) == expected
 
 
 def test_global_window_holds_everything() -> None:
