@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cutover.settings import KafkaSettings, Settings
-from tests.support import capabilities, schedule
+from tests.support import capabilities, schedule, twice
 from tests.support.broker import running_broker
 from tests.support.quick_spark import QUICK, QUICK_CONF
 
@@ -95,6 +95,13 @@ def topic_name(request: pytest.FixtureRequest) -> str:
     """Return a topic name that no other test uses."""
     base = "".join(c if c.isalnum() else "-" for c in request.node.name)[:60]
     return f"{base}-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture(scope="module")
+def comparisons_twice() -> Iterator[None]:
+    """Let each comparison of a module run twice, and give the same bytes."""
+    with twice.comparisons():
+        yield
 
 
 @pytest.fixture(scope="session")

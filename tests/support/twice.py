@@ -1,4 +1,8 @@
-"""Every comparison of a test runs twice: the same tables at the same cut must give the same report, to the byte."""
+"""Comparisons of a test run twice: the same tables at the same cut must give the same report, to the byte.
+
+All of `tests/property` do, where every kind of window, join and measure is drawn; of the written cases those of the
+modules that ask for the fixture `comparisons_twice` of `tests/conftest.py`.
+"""
 
 import json
 from collections.abc import Callable, Iterator

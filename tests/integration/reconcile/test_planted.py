@@ -12,6 +12,8 @@ from cutover.reconcile.result.outcome import Reconciliation, Verdict
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import PIPELINE, START, Lake, Raw, Sale, edited, lake_of, reconcile, write
 
+pytestmark = pytest.mark.usefixtures("comparisons_twice")
+
 HOUR = timedelta(hours=1)
 SALES = (
     *(Sale(hour=h, shop="a", desk=1, amount=10 + h) for h in range(6)),

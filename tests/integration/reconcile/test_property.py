@@ -6,12 +6,15 @@ from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 
+import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from cutover.reconcile.result.outcome import Reconciliation, Verdict
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import PIPELINE, Lake, Raw, Sale, edited, lake_of, reconcile, write
+
+pytestmark = pytest.mark.usefixtures("comparisons_twice")
 
 EXAMPLES = settings(max_examples=15, deadline=None, derandomize=True, database=None, phases=(Phase.generate,))
 HOUR = timedelta(hours=1)

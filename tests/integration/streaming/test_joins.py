@@ -44,6 +44,8 @@ from tests.support.until import until
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.usefixtures("comparisons_twice")
+
 NOON = datetime(2024, 1, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 LEFT, CLICK = 0, RIGHT  # the first partition of each side

@@ -38,6 +38,8 @@ from tests.support.real_log import Writer
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.usefixtures("comparisons_twice")
+
 FIRST, NEXT = raw_records(90), raw_records(60, first=90, hour=6)
 LATE = raw_records(30, first=150)
 CONTRACT = (Expect(type="expect_column_values_to_not_be_null", arguments={"column": "n"}),)

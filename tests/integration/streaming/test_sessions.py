@@ -26,6 +26,8 @@ from tests.support.real_log import Writer
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.usefixtures("comparisons_twice")
+
 GAP = 600  # seconds
 LONG = 20_000
 Row = tuple[Any, ...]
