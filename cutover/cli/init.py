@@ -41,8 +41,8 @@ def init(settings: Settings, name: str, source: str) -> Path:
         msg = f"{target}: expected no file, there is one.\nHint: choose another name, or delete it yourself."
         raise DefinitionError(msg)
     is_file = Path(source).is_file()
-    sample = file_sample(Path(source)) if is_file else topic_sample(settings, source)
-    found = _check_usable(guess(sample), source)
+    sample, partitions = (file_sample(Path(source)), []) if is_file else topic_sample(settings, source)
+    found = _check_usable(guess(sample, partitions), source)
     text = template.render(name, name if is_file else source, Path(source).name if is_file else source, found)
     return _write_definition(target, text)
 
@@ -63,8 +63,8 @@ def file_sample(path: Path) -> list[dict[str, Any]]:
     ]
 
 
-def topic_sample(settings: Settings, topic: str) -> list[dict[str, Any]]:
-    """Return the newest records of a topic that are JSON objects.
+def topic_sample(settings: Settings, topic: str) -> tuple[list[dict[str, Any]], list[int]]:
+    """Return the newest records of a topic that are JSON objects, and the partition of each.
 
     Raises:
         LogError: No broker answers, or it knows no such topic.
@@ -76,11 +76,14 @@ def topic_sample(settings: Settings, topic: str) -> list[dict[str, Any]]:
     client = LogClient(settings)
     earliest, latest = client.earliest(topic), client.latest(topic)
     share = SAMPLE // max(len(latest), 1)
-    values: list[bytes] = []
+    found: list[dict[str, Any]] = []
+    partitions: list[int] = []
     for partition, end in latest.items():
         start = max(earliest[partition], end - share)
-        values += [r.value for r in client.read_range(topic, partition, start, end) if r.value is not None]
-    return _objects(values)
+        records = client.read_range(topic, partition, start, end)
+        found += _objects([record.value for record in records if record.value is not None])
+        partitions += [partition] * (len(found) - len(partitions))
+    return found, partitions
 
 
 def _objects(texts: list[bytes]) -> list[dict[str, Any]]:

@@ -4,13 +4,14 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import repeat
 from typing import Any, Literal
 
 from cutover.definition.checks.definition import KEYWORDS
 from cutover.definition.model.instants import micros_of
 from cutover.definition.model.schema import IDENTIFIER, RESERVED, RESERVED_PREFIX
 from cutover.definition.model.topic import TimeFormat
-from cutover.definition.proposal.pace import Pace, pace
+from cutover.definition.proposal.pace import Arrival, Pace, pace
 
 ISO = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)?")
 DATE = re.compile(r"\d{4}-\d\d-\d\d")
@@ -70,11 +71,12 @@ class Guess:
     pace: Pace
 
 
-def guess(sample: Sequence[Mapping[str, Any]]) -> Guess:
+def guess(sample: Sequence[Mapping[str, Any]], partitions: Sequence[int] = ()) -> Guess:
     """Propose columns with types, event time and key; what cannot be a column is named with its reason.
 
     Args:
         sample: Records: JSON values, or the cells of a CSV file as text with None for an empty one.
+        partitions: Of each record the partition that it lies in; empty: they have one order.
     """
     names = list(dict.fromkeys(name for record in sample for name in record))
     left_out = {name: why for name in names if (why := _explain_omission(name, sample))}
@@ -96,22 +98,26 @@ def guess(sample: Sequence[Mapping[str, Any]]) -> Guess:
         adds_up=amount is not None and _adds_up(amount),
         rows=len(sample),
         pace=pace(
-            _times(sample, event, log, time_format),
+            _times(sample, partitions, event, log, time_format),
             next((column.distinct for column in columns if column.name == key), 1),
         ),
     )
 
 
 def _times(
-    sample: Sequence[Mapping[str, Any]], event: Column | None, log: str | None, time_format: TimeFormat
-) -> list[tuple[int, int | None]]:
-    """Return event time and arrival of each record that has them, microseconds since 1970."""
+    sample: Sequence[Mapping[str, Any]],
+    partitions: Sequence[int],
+    event: Column | None,
+    log: str | None,
+    time_format: TimeFormat,
+) -> list[Arrival]:
+    """Return event time, arrival and partition of each record that has the times."""
     found = []
-    for record in sample if event is not None else ():
+    for record, partition in zip(sample, partitions or repeat(0), strict=False) if event is not None else ():
         moment = _micros(record.get(event.name), time_format) if event is not None else None
         arrival = None if log is None else _micros(record.get(log), time_format)
         if moment is not None and (log is None or arrival is not None):
-            found.append((moment, arrival))
+            found.append(Arrival(moment, arrival, partition))
     return found
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 SECOND = 1_000_000
 NICE = (
@@ -29,6 +30,14 @@ EPOCHS_IN_A_WINDOW = 20
 FEWEST, MOST = 1_000, 50_000
 
 
+class Arrival(NamedTuple):
+    """When a record happened and came; microseconds since 1970."""
+
+    event: int
+    at: int | None  # None: not known
+    partition: int = 0  # whose order it stands in
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
     """What to propose, and from what; durations as a definition writes them."""
@@ -42,23 +51,23 @@ class Pace:
     windows_seen: str = ""
 
 
-def pace(times: Sequence[tuple[int, int | None]], keys: int) -> Pace:
+def pace(times: Sequence[Arrival], keys: int) -> Pace:
     """Propose lateness, window and epochs; nothing where fewer than two records are known.
 
     Args:
-        times: Event time and arrival (None: not known) of each record, microseconds since 1970, in the order of the
-            source.
+        times: Of each record, in the order of the source. Disorder is that of each partition alone, since a watermark
+            is the least of what the partitions have reached.
         keys: Different values of the key.
     """
     if len(times) < 2:  # noqa: PLR2004 -- one record has no distance to another
         return Pace()
-    arrivals = [arrival for _, arrival in times if arrival is not None]
-    known = len(arrivals) == len(times)
-    ordered = [event for event, _ in (sorted(times, key=lambda pair: pair[1] or 0) if known else times)]
+    known = all(arrival.at is not None for arrival in times)
+    ordered = sorted(times, key=lambda arrival: arrival.at or 0) if known else times
     behind = sorted(_measure_delays(ordered))
     usual, worst = behind[min(len(behind) - 1, int(len(behind) * USUAL))], behind[-1]
-    ahead = max((event - arrival for event, arrival in times if arrival is not None), default=0)
-    window, rows = _window(ordered, keys)
+    ahead = max((arrival.event - arrival.at for arrival in times if arrival.at is not None), default=0)
+    events = [arrival.event for arrival in times]
+    window, rows = _window(events, keys)
     return Pace(
         out_of_orderness=nice(usual),
         allowed=nice(max(0, worst - usual)),
@@ -66,7 +75,7 @@ def pace(times: Sequence[tuple[int, int | None]], keys: int) -> Pace:
         window=window,
         epoch_rows=rows,
         seen=_sentence(times, usual, worst, known=known),
-        windows_seen=f"{len(times):,} records of {keys:,} keys within {_span(max(ordered) - min(ordered))}",
+        windows_seen=f"{len(times):,} records of {keys:,} keys within {_span(max(events) - min(events))}",
     )
 
 
@@ -77,29 +86,30 @@ def nice(micros: int) -> str:
     )
 
 
-def _measure_delays(ordered: Sequence[int]) -> list[int]:
-    """Return how far each event lies behind the newest one that had arrived before it."""
-    newest, found = ordered[0], []
-    for event in ordered:
-        newest = max(newest, event)
-        found.append(newest - event)
+def _measure_delays(ordered: Sequence[Arrival]) -> list[int]:
+    """Return how far each event lies behind the newest one that had arrived before it in its partition."""
+    newest: dict[int, int] = {}
+    found = []
+    for arrival in ordered:
+        newest[arrival.partition] = max(newest.get(arrival.partition, arrival.event), arrival.event)
+        found.append(newest[arrival.partition] - arrival.event)
     return found
 
 
-def _window(ordered: Sequence[int], keys: int) -> tuple[str, int]:
+def _window(events: Sequence[int], keys: int) -> tuple[str, int]:
     """Return the shortest window in which a key has some records, and the records of an epoch."""
-    span = max(1, max(ordered) - min(ordered))
-    each = {text: len(ordered) * seconds * SECOND / span for seconds, text in WINDOWS}  # records a window
+    span = max(1, max(events) - min(events))
+    each = {text: len(events) * seconds * SECOND / span for seconds, text in WINDOWS}  # records a window
     chosen = next((text for text, records in each.items() if records >= IN_A_WINDOW * max(1, keys)), WINDOWS[-1][1])
     rows = round(each[chosen] / EPOCHS_IN_A_WINDOW, -3)
     return chosen, int(min(MOST, max(FEWEST, rows)))
 
 
-def _sentence(times: Sequence[tuple[int, int | None]], usual: int, worst: int, *, known: bool) -> str:
+def _sentence(times: Sequence[Arrival], usual: int, worst: int, *, known: bool) -> str:
     order = f"{USUAL:.0%} of the sample are at most {_span(usual)} out of order, the worst {_span(worst)}"
     if not known:
         return f"by the source's order {order}"
-    delays = sorted(arrival - event for event, arrival in times if arrival is not None)
+    delays = sorted(arrival.at - arrival.event for arrival in times if arrival.at is not None)
     return f"records arrive {_span(delays[0])} to {_span(delays[-1])} after they happened; {order}"
 
 

@@ -217,3 +217,12 @@ def test_sample_without_times_that_parse_gets_what_is_usual(tmp_path: Path) -> N
         "1 hour",
     )
     assert "Seen:" not in text
+
+
+def test_disorder_is_that_of_each_partition() -> None:
+    times = [f"2026-01-0{day}T00:00:00Z" for day in (1, 2, 3)]
+    sample = [{"at": at, "k": key} for key in "ab" for at in times]  # a topic is read partition after partition
+
+    one, two = guess(sample), guess(sample, [0, 0, 0, 1, 1, 1])
+
+    assert (one.pace.out_of_orderness, two.pace.out_of_orderness) == ("2 days", "1 second")
