@@ -48,6 +48,7 @@ SHARED = (
     "cutover.lake.dimensions.frames",
     "cutover.lake.dimensions.joined_versions",
     "cutover.lake.dimensions.rejoin",
+    "cutover.lake.epochs.row_kinds",
     "cutover.lake.tables.schemas",
     "cutover.log.topic_partitions",
     "cutover.records.classes",

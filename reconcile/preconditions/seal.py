@@ -19,6 +19,7 @@ from cutover.lake.control.versions import Version
 from cutover.lake.epochs import delivery
 from cutover.lake.epochs.delivery import NOTHING, Delivered
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
+from cutover.lake.epochs.row_kinds import COUNTED
 from cutover.lake.integrity import epoch_history, high_water, table_weights
 from cutover.lake.integrity.foreign_commits import Kind
 from cutover.lake.integrity.high_water import Witness
@@ -33,7 +34,7 @@ from cutover.settings import Settings
 from cutover.timestamps import format_micros
 
 _BOOKS = """
-    SELECT _class, sum(_n) FILTER (_epoch <= ?), sum(_n) FROM books_all WHERE _kind IN ('partial', 'ledger') GROUP BY 1
+    SELECT _class, sum(_n) FILTER (_epoch <= ?), sum(_n) FROM books_all GROUP BY 1
 """
 
 _UNACCOUNTED = """
@@ -219,7 +220,7 @@ def _choose(settings: Settings, pipeline: Pipeline, version: Version, epoch: int
 
 def _books(epoch_log: EpochLog, epoch: int) -> ClassCounts:
     connection = queries.connect()
-    delta.bind(connection, "books_all", epoch_log.table, kinds=("partial", "ledger"))
+    delta.bind(connection, "books_all", epoch_log.table, kinds=COUNTED)
     rows = connection.execute(_BOOKS, [epoch]).fetchall()
     return ClassCounts(
         up_to_cut={str(name): int(at_cut or 0) for name, at_cut, _ in rows},

@@ -5,6 +5,7 @@ from statistics import median
 
 from cutover.engine import queries
 from cutover.lake.epochs.epoch_log import EpochLog
+from cutover.lake.epochs.row_kinds import RowKind
 from cutover.lake.tables import delta
 from cutover.reconcile.watch.facts import Growth
 
@@ -28,7 +29,7 @@ def growth(epochs: EpochLog, now: datetime) -> Growth:
         LakeError: A file cannot be read.
     """
     with queries.connect() as connection:
-        delta.bind(connection, "epochs_by_hour", epochs.table, kinds=("epoch",))
+        delta.bind(connection, "epochs_by_hour", epochs.table, kinds=(RowKind.EPOCH,))
         with delta.naming(epochs.table):
             rows = connection.execute(_BY_HOUR, [now.timestamp(), HOURS]).fetchall()
     by_hour = {int(ago): int(number) for ago, number in rows if number}

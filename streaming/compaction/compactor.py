@@ -12,6 +12,7 @@ from deltalake import DeltaTable
 
 from cutover.events import log
 from cutover.lake.control import pins
+from cutover.lake.epochs.row_kinds import RowKind
 from cutover.lake.tables import delta
 from cutover.streaming.compaction import id_expiry, policy
 from cutover.streaming.compaction.merge import MergedGroup, merge_group
@@ -96,7 +97,7 @@ class Compactor:
 
     def _is_across(self, made: File, held: tuple[int, ...]) -> bool:
         """Return whether an epoch was pinned meanwhile that a fold would take something from."""
-        if made.kind == id_expiry.KIND:
+        if made.kind == RowKind.IDS:
             return self._bound is not None and any(epoch < self._bound.epoch for epoch in held)
         return made.kind in policy.MERGED and any(made.first <= epoch < made.last for epoch in held)
 
@@ -140,7 +141,9 @@ def list_files(table: DeltaTable) -> list[File]:
 def find_folded_epoch(table: DeltaTable) -> int | None:
     """Return the newest epoch whose accepted partials are folded; None if none is."""
     merged = [
-        f.last for f in list_files(table) if f.kind == "partial" and (at := _SPAN.search(f.path)) and at[1] == "fold"
+        f.last
+        for f in list_files(table)
+        if f.kind == RowKind.PARTIAL and (at := _SPAN.search(f.path)) and at[1] == "fold"
     ]
     return max(merged, default=None)
 

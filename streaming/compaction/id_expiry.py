@@ -16,12 +16,13 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.record_ids import oldest_remembered
 from cutover.engine import queries
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
+from cutover.lake.epochs.row_kinds import RowKind
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import duckdb_type
 from cutover.quoting import identifier
 from cutover.streaming.sink.files import File
 
-KIND, MARK = "ids", "forgotten"
+MARK = "forgotten"  # the class of a row that says from which minute on ids are there
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +44,7 @@ def find_expiry_bound(pipeline: Pipeline, table: DeltaTable, epoch: int, pinned:
 
 def find_expired_files(table: DeltaTable, found: Sequence[File], known: ExpiryBound) -> list[File]:
     """Return the files of ids that hold nothing worth keeping."""
-    files = [file for file in found if file.kind == KIND and file.last <= known.epoch]
+    files = [file for file in found if file.kind == RowKind.IDS and file.last <= known.epoch]
     if known.minute is None or not files:
         return []
     records = _records(table, [file.last for file in files])
@@ -81,16 +82,16 @@ def is_forgotten(pipeline: Pipeline, epochs: EpochLog, record: EpochRecord) -> b
         return False
     needed = oldest_remembered(pipeline, record.watermark_after)
     with queries.connect() as connection:
-        delta.bind(connection, "log", epochs.table, kinds=(KIND,))
-        query = f"SELECT max(epoch_us(window_start)) FROM log WHERE _kind = '{KIND}' AND _class = '{MARK}'"
+        delta.bind(connection, "log", epochs.table, kinds=(RowKind.IDS,))
+        query = f"SELECT max(epoch_us(window_start)) FROM log WHERE _class = '{MARK}'"
         (reached,) = connection.execute(query).fetchall()[0]
     return reached is not None and (needed is None or reached > needed)
 
 
 def _records(table: DeltaTable, epochs: Iterable[int]) -> dict[int, EpochRecord]:
     with queries.connect() as connection:
-        delta.bind(connection, "log", table, kinds=("epoch",))
+        delta.bind(connection, "log", table, kinds=(RowKind.EPOCH,))
         listed = ", ".join(str(int(epoch)) for epoch in epochs)
-        query = f"SELECT _record FROM log WHERE _kind = 'epoch' AND _epoch IN ({listed})"
+        query = f"SELECT _record FROM log WHERE _epoch IN ({listed})"
         found = (EpochRecord.from_json(row[0]) for row in connection.execute(query).fetchall())
         return {record.epoch: record for record in found}

@@ -9,6 +9,7 @@ from deltalake.transaction import AddAction
 from cutover.definition.compile import compiled
 from cutover.definition.model.pipeline import Pipeline
 from cutover.engine import queries
+from cutover.lake.epochs.row_kinds import RowKind
 from cutover.lake.tables import checksums
 from cutover.lake.tables.schemas import duckdb_type, epoch_log_schema
 from cutover.quoting import identifier, literal
@@ -51,13 +52,13 @@ def merge_group(
     bounds = queries.Bounds(memory=settings.stream.fold_memory, home=settings.home, threads=1)
     with queries.connect(bounds) as connection:
         files.read(connection, "old", uri, ordered, schema)
-        if kind == "partial":
+        if kind == RowKind.PARTIAL:
             # A fold has no order; without one to keep, rows need not wait for one another in memory.
             connection.execute("SET preserve_insertion_order = false")
             query = merge_sql(pipeline, schema, "old", epoch=last)
-        elif kind == "held":
+        elif kind == RowKind.HELD:
             query = newest_held_sql(pipeline, "old")
-        elif kind == id_expiry.KIND:
+        elif kind == RowKind.IDS:
             query = id_expiry.retain_sql("old", schema, first, forgotten)
         else:
             query = "SELECT * FROM old"  # files in the order of their epochs, and so are their rows

@@ -3,13 +3,17 @@
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
+from cutover.lake.epochs.row_kinds import RowKind
 from cutover.streaming.sink.files import File
 
 KEEP = 20  # newest epochs that are left alone: a reader may be about to pin one of them
 FAN_IN = 10  # folded files of one tier that make a file of the next
 MOST = 512 * 2**20  # bytes that one fold reads at most; a file of half as many stays as it is
 
-MERGED = frozenset({"partial", "held"})
+FOLDED = tuple(kind for kind in RowKind if kind is not RowKind.ATTEMPT)
+"""Kinds of rows whose files are folded: an attempt is looked at only until its epoch is judged."""
+
+MERGED = frozenset({RowKind.PARTIAL, RowKind.HELD})
 """Kinds of rows that a fold merges across epochs; all others keep their rows, and with them their epochs."""
 
 
@@ -27,7 +31,7 @@ def due(
         most: Bytes of a group, so that a fold takes bounded time and disk however long the stream has run.
     """
     groups = []
-    for kind in ("partial", "ledger", "epoch", "pane", "held", "ids"):
+    for kind in FOLDED:
         old = sorted((f for f in files if f.kind == kind and f.last <= newest - keep), key=lambda f: (f.first, f.last))
         pinned = _segments(old, sorted(pins) if kind in MERGED else [])
         runs = [

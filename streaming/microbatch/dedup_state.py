@@ -20,6 +20,7 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.record_ids import MINUTE, horizon, minute_of, oldest_remembered
 from cutover.engine import queries
 from cutover.events import log
+from cutover.lake.epochs.row_kinds import RowKind
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import duckdb_type, epoch_log_schema, id_type
 from cutover.settings import Settings
@@ -52,10 +53,10 @@ class DedupState:
 
     def begin(self, table: DeltaTable, watermark: int | None) -> None:
         """Take in what an epoch log holds and what is not forgotten at a watermark."""
-        delta.bind(self._connection, "log", table, kinds=("ids",))
+        delta.bind(self._connection, "log", table, kinds=(RowKind.IDS,))
         remembered = oldest_remembered(self._pipeline, watermark)
-        since = "" if remembered is None else f"AND epoch_us(window_start) >= {remembered}"
-        query = f"SELECT unnest(_ids, recursive := true) FROM log WHERE _kind = 'ids' {since}"
+        since = "" if remembered is None else f"WHERE epoch_us(window_start) >= {remembered}"
+        query = f"SELECT unnest(_ids, recursive := true) FROM log {since}"
         with delta.naming(table):
             self._connection.execute(f"INSERT INTO recent SELECT id, epoch_us(event_time) FROM ({query})")
         self._connection.execute("DROP VIEW log")
@@ -169,7 +170,7 @@ def rows(new: pa.Table, pipeline: Pipeline, epoch: int) -> pa.Table:
     pairs = pa.StructArray.from_arrays([ids, times.cast(kind.field("event_time").type)], fields=list(kind))
     bounds = pa.array([*starts.tolist(), new.num_rows], pa.int32())
     own = {
-        "_kind": pa.array(["ids"] * len(minutes)),
+        "_kind": pa.array([RowKind.IDS.value] * len(minutes)),
         "_epoch": pa.array([epoch] * len(minutes), pa.int64()),
         "window_start": pa.array(minutes, pa.int64()).cast(schema.field("window_start").type),
         "_ids": pa.ListArray.from_arrays(bounds, pairs),

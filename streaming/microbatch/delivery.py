@@ -12,8 +12,9 @@ import pyarrow.parquet as pq
 
 from cutover.definition.model.pipeline import Delivery
 from cutover.lake.control.losses import Starts
-from cutover.lake.epochs.delivery import AT_LEAST_ONCE, EXACTLY_ONCE, KIND, Attempt
+from cutover.lake.epochs.delivery import AT_LEAST_ONCE, EXACTLY_ONCE, Attempt
 from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.lake.epochs.row_kinds import RowKind
 from cutover.probe import Probe
 from cutover.records.classes import Class
 from cutover.streaming.microbatch.spill import EpochPartials
@@ -29,7 +30,7 @@ def table_rows(partials: pa.Table, epoch: int, schema: pa.Schema) -> pa.Table:
         epoch: The number of the epoch.
         schema: Of the epoch log; columns that `partials` lacks are null.
     """
-    kinds = ["partial" if kind == Class.ACCEPTED else "ledger" for kind in partials["_class"].to_pylist()]
+    kinds = [RowKind.PARTIAL if kind == Class.ACCEPTED else RowKind.LEDGER for kind in partials["_class"].to_pylist()]
     data = partials.append_column("_kind", pa.array(kinds, pa.string()))
     data = data.append_column("_epoch", pa.array([epoch] * len(kinds), pa.int64()))
     for field in schema:
@@ -88,7 +89,9 @@ def _attempt(rows: pa.Table, record: EpochRecord) -> pa.Table:
         counts=record.counts,
         windows=record.windows,
     )
-    return pa.Table.from_pylist([{"_kind": KIND, "_epoch": record.epoch, "_record": one.to_json()}], schema=rows.schema)
+    return pa.Table.from_pylist(
+        [{"_kind": RowKind.ATTEMPT, "_epoch": record.epoch, "_record": one.to_json()}], schema=rows.schema
+    )
 
 
 def _parts(gathered: EpochPartials, uri: str) -> Iterable[pa.Table]:

@@ -19,6 +19,7 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import LakeError
 from cutover.events import log
 from cutover.lake.epochs.delivery import EXACTLY_ONCE
+from cutover.lake.epochs.row_kinds import RowKind
 from cutover.lake.tables import checksums, data_files
 from cutover.lake.tables.schemas import partial_schema
 from cutover.records.classes import Class
@@ -107,7 +108,7 @@ def spill_partials(
     """
     folder = f"overflow-{plan.epoch}-{uuid.uuid4().hex}"
     columns = [f"`{name}`" for name in partial_schema(pipeline).names]
-    kind = f"IF(_class = '{Class.ACCEPTED}', 'partial', 'ledger') AS __kind"
+    kind = f"IF(_class = '{Class.ACCEPTED}', '{RowKind.PARTIAL}', '{RowKind.LEDGER}') AS __kind"
     # Every column of the table, the empty one too: readers expect one shape of all files of a kind.
     own = [f"CAST({plan.epoch} AS bigint) AS _epoch", "CAST(NULL AS string) AS _record"]
     if pipeline.source.record_id is not None:
@@ -153,7 +154,7 @@ def read_accepted(gathered: EpochPartials, pipeline: Pipeline, uri: str) -> pa.T
     parts = [
         pq.read_table(f"{root}/{action.path}", filesystem=system, columns=schema.names).cast(schema)
         for action in gathered.written
-        if action.partition_values["_kind"] == "partial"
+        if action.partition_values["_kind"] == RowKind.PARTIAL
     ]
     return pa.concat_tables(parts) if parts else schema.empty_table()
 
@@ -161,5 +162,5 @@ def read_accepted(gathered: EpochPartials, pipeline: Pipeline, uri: str) -> pa.T
 def _action(uri: str, root: str, info: fs.FileInfo, stem: str) -> AddAction:
     """Name a file of Spark's by its checksum, in the folder of its kind."""
     path = info.path.removeprefix(root).lstrip("/")
-    kind = "partial" if "/__kind=partial/" in path else "ledger"
+    kind = RowKind.PARTIAL if f"/__kind={RowKind.PARTIAL}/" in path else RowKind.LEDGER
     return data_files.adopt(uri, path, stem, partition={"_kind": kind})

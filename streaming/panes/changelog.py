@@ -23,6 +23,7 @@ from cutover.engine import queries
 from cutover.errors import LogError
 from cutover.events import log
 from cutover.lake.epochs.epoch_log import EpochLog
+from cutover.lake.epochs.row_kinds import RowKind, kind_sql
 from cutover.lake.serving.views import panes_sql
 from cutover.log import options
 from cutover.log.kafka import LogClient
@@ -184,7 +185,7 @@ def list_unsent(epochs: EpochLog, pipeline: Pipeline, *, after: int) -> list[Uns
 
 
 def _query(pipeline: Pipeline, relation: str) -> str:
-    panes = f"(SELECT * FROM {relation} WHERE _kind = 'pane' AND _class <> 'dropped')"  # noqa: S608 -- ours
+    panes = f"(SELECT * FROM {relation} WHERE {kind_sql(RowKind.PANE)} AND _class <> 'dropped')"  # noqa: S608 -- ours
     return f"SELECT * FROM ({panes_sql(pipeline, panes)}) ORDER BY _epoch, _order"  # noqa: S608 -- quoted
 
 

@@ -19,6 +19,7 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.triggers import Accumulation, Trigger
 from cutover.definition.windows.window_fn import Interval
 from cutover.engine import queries
+from cutover.lake.epochs.row_kinds import RowKind, kind_sql
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import epoch_log_schema
 from cutover.panes.held import Arrival, Held
@@ -56,13 +57,13 @@ def _make_pane_rows(emission: Emission, pipeline: Pipeline) -> Iterator[Row]:
             "timing": pane.timing.value,
             "processing_time": pane.processing_time,
         }
-        yield _row("pane", pane.kind, pane.window, pane.key, pipeline) | _value(value, pipeline) | _record(about)
+        yield _row(RowKind.PANE, pane.kind, pane.window, pane.key, pipeline) | _value(value, pipeline) | _record(about)
 
 
 def _make_held_rows(emission: Emission, pipeline: Pipeline) -> Iterator[Row]:
     for (key, window), held in emission.changed.items():
         if held is None:
-            yield _row("held", "gone", window, key, pipeline)
+            yield _row(RowKind.HELD, "gone", window, key, pipeline)
             continue
         about = {
             "machine": dump_machine(held.machine),
@@ -75,12 +76,12 @@ def _make_held_rows(emission: Emission, pipeline: Pipeline) -> Iterator[Row]:
             "accumulation": pipeline.accumulation.value,
         }
         value = _value(held.contents[0], pipeline) if held.contents else {"_n": 0}
-        yield _row("held", "held", window, key, pipeline) | value | _record(about)
+        yield _row(RowKind.HELD, "held", window, key, pipeline) | value | _record(about)
 
 
 def _make_dropped_rows(emission: Emission, pipeline: Pipeline) -> Iterator[Row]:
     for arrival in emission.dropped:
-        row = _row("pane", "dropped", arrival.window, arrival.key, pipeline)
+        row = _row(RowKind.PANE, "dropped", arrival.window, arrival.key, pipeline)
         yield row | _value(arrival.contents[0], pipeline)
 
 
@@ -109,9 +110,9 @@ def story(table: DeltaTable, pipeline: Pipeline) -> PaneHistory:
     """Return everything that came out, and what is still held, closed windows included."""
     order = "ORDER BY _epoch, CAST(_record->>'$.order' AS bigint)"
     with queries.connect() as connection:
-        delta.bind(connection, "log", table, kinds=("pane", "held"))
+        delta.bind(connection, "log", table, kinds=(RowKind.PANE, RowKind.HELD))
         with delta.naming(table):
-            rows = queries.read_table(connection, f"SELECT * FROM log WHERE _kind = 'pane' {order}")  # noqa: S608
+            rows = queries.read_table(connection, f"SELECT * FROM log WHERE {kind_sql(RowKind.PANE)} {order}")  # noqa: S608
             held = queries.read_table(connection, _newest(pipeline, None))
     dropped = pc.equal(rows["_class"], pa.scalar("dropped"))
     gone = rows.filter(dropped)
@@ -161,15 +162,15 @@ def read(
             return RestoredWindows(held=held, backlog=tuple(_backlog(connection, pipeline, watermark)))
 
 
-def _kinds(pipeline: Pipeline, *, is_same: bool) -> tuple[str, ...]:
+def _kinds(pipeline: Pipeline, *, is_same: bool) -> tuple[RowKind, ...]:
     """Return what `read` reads: panes where they may be taken back, partial rows where windows begin anew."""
-    panes = ("pane",) if pipeline.accumulation is Accumulation.RETRACTING else ()
-    return ("held", *panes, *(() if is_same else ("partial",)))
+    panes = (RowKind.PANE,) if pipeline.accumulation is Accumulation.RETRACTING else ()
+    return (RowKind.HELD, *panes, *(() if is_same else (RowKind.PARTIAL,)))
 
 
 def _newest(pipeline: Pipeline, watermark: int | None) -> str:
     """Return the query of what is held of every window and key that can still fire."""
-    newest = newest_held_sql(pipeline, "(SELECT * FROM log WHERE _kind = 'held')")
+    newest = newest_held_sql(pipeline, f"(SELECT * FROM log WHERE {kind_sql(RowKind.HELD)})")  # noqa: S608 -- ours
     idle = "(_record->>'$.due') IS NULL AND (_record->>'$.is_touched') <> 'true'"
     over = f"{is_closed_sql(pipeline, watermark)} AND {idle}"
     return f"SELECT * FROM ({newest}) WHERE _class = 'held' AND NOT ({over})"  # noqa: S608 -- quoted
@@ -183,7 +184,7 @@ def _read_shown_panes(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline,
     timings = ", ".join(literal(timing.value) for timing in Timing)
     # Panes of what became one session lie within it.
     within = "window_start >= (SELECT min(window_start) FROM held)"
-    query = f"SELECT * FROM log WHERE _kind = 'pane' AND _class IN ({timings}) AND {within}"  # noqa: S608 -- quoted
+    query = f"SELECT * FROM log WHERE {kind_sql(RowKind.PANE)} AND _class IN ({timings}) AND {within}"  # noqa: S608 -- quoted
     rows = queries.read_table(connection, query)
     return {(pane.key, pane.window, pane.index): pane for pane in _restore_panes(rows, pipeline)}
 
@@ -226,6 +227,6 @@ def _of(key: Key, about: Row, shown: Shown) -> tuple[Pane, ...]:
 def _backlog(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, watermark: int | None) -> Sequence[Arrival]:
     """Return what every open window holds, folded."""
     # A session that is open may have begun with rows that alone would be closed.
-    held = fold_sql(pipeline, "(SELECT * FROM log WHERE _kind = 'partial')")
+    held = fold_sql(pipeline, f"(SELECT * FROM log WHERE {kind_sql(RowKind.PARTIAL)})")  # noqa: S608 -- ours
     rows = queries.read_table(connection, f"SELECT * FROM ({held}) WHERE NOT {is_closed_sql(pipeline, watermark)}")  # noqa: S608
     return values.arrivals(rows, pipeline)

@@ -18,6 +18,7 @@ from cutover.lake.control.signature import reason, user
 from cutover.lake.control.versions import Version
 from cutover.lake.epochs import offset_gaps
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
+from cutover.lake.epochs.row_kinds import COUNTED
 from cutover.lake.integrity import same_log
 from cutover.lake.integrity.same_log import History
 from cutover.lake.tables import delta
@@ -193,10 +194,10 @@ def _find_rewritten(
 def _windows_since(pipeline: Pipeline, epochs: EpochLog, first: int) -> Starts | None:
     """Return the windows of all rows since an epoch, by their starts; a fold across it makes them more, never fewer."""
     connection = queries.connect()
-    delta.bind(connection, "rows", epochs.table)
+    delta.bind(connection, "rows", epochs.table, kinds=COUNTED)
     query = """
         SELECT epoch_us(min(window_start)), epoch_us(max(window_start)), epoch_us(max(window_end)) FROM rows
-        WHERE _kind IN ('partial', 'ledger') AND _epoch >= ?
+        WHERE _epoch >= ?
     """
     with delta.naming(epochs.table):
         row = connection.execute(query, [first]).fetchone()

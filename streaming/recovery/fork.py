@@ -22,6 +22,7 @@ from cutover.lake.control.savepoints import Savepoint
 from cutover.lake.control.versions import Fork, Version
 from cutover.lake.epochs import prefix
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
+from cutover.lake.epochs.row_kinds import RowKind
 from cutover.lake.integrity import high_water, same_log
 from cutover.lake.tables import checksums, commits, data_files, delta
 from cutover.lake.tables.schemas import epoch_log_schema
@@ -196,7 +197,7 @@ def _refuse_folded(pipeline: Pipeline, source: Version, record: EpochRecord) -> 
         msg += "remembers, some were forgotten since."
         raise LakeError(msg + "\nHint: a savepoint keeps an epoch from that; choose a later epoch.")
     listed = compactor.list_files(epochs.table)
-    short += ["held" for file in listed if file.kind == "held" and file.first <= record.epoch < file.last][:1]
+    short += [file.kind for file in listed if file.kind == RowKind.HELD and file.first <= record.epoch < file.last][:1]
     if short:
         msg = f"Stream of {pipeline.name}: epoch {record.epoch} of stream-{source.number}: expected its own rows, "
         msg += f"{' and '.join(short)} ones were folded into later epochs."

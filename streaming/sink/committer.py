@@ -16,6 +16,7 @@ from cutover.lake.control import losses
 from cutover.lake.control.losses import Loss
 from cutover.lake.control.versions import Version
 from cutover.lake.epochs.epoch_log import EpochRecord, open_log
+from cutover.lake.epochs.row_kinds import RowKind
 from cutover.lake.integrity import foreign_commits, high_water, table_weights
 from cutover.lake.tables import checksums, commits, data_files, delta
 from cutover.streaming.sink import fencing
@@ -90,13 +91,13 @@ class Committer:
 
     def _write(self, rows: pa.Table, record: EpochRecord, written: Sequence[AddAction]) -> EpochRecord:
         """Write the files of an epoch and list them; return its record, which says what all listed files weigh then."""
-        data = rows.filter(pc.not_equal(rows[KIND], pa.scalar("epoch")))
-        stems = {kind: checksums.new_stem("epoch", record.epoch) for kind in (*_kinds(data), "epoch")}
+        data = rows.filter(pc.not_equal(rows[KIND], pa.scalar(RowKind.EPOCH.value)))
+        stems = {kind: checksums.new_stem("epoch", record.epoch) for kind in (*_kinds(data), RowKind.EPOCH)}
         known = 0 if self.newest is None else int(self.newest.files, 16)
         table_weights = sum(checksums.weight_of(f"{KIND}={kind}", stem) for kind, stem in stems.items())
         after = known + checksums.total(action.path for action in written) + table_weights
         sealed = replace(record, files=checksums.text_of(after))
-        said = {KIND: "epoch", "_epoch": sealed.epoch, "_record": sealed.to_json()}
+        said = {KIND: RowKind.EPOCH, "_epoch": sealed.epoch, "_record": sealed.to_json()}
         whole = pa.concat_tables([data, pa.Table.from_pylist([said], schema=rows.schema)])
         before = int(self.table.version())
         self._transact([*written, *self._files(whole, stems)], self._properties(sealed.epoch, sealed.to_json()))

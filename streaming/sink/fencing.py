@@ -10,6 +10,7 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import LakeError
 from cutover.lake.control.versions import Version
 from cutover.lake.epochs.epoch_log import EpochRecord, open_log
+from cutover.lake.epochs.row_kinds import RowKind
 from cutover.lake.integrity import epoch_history, foreign_commits, high_water, table_weights
 from cutover.lake.integrity.high_water import Witness
 from cutover.lake.tables import data_files, delta
@@ -22,7 +23,7 @@ def newest(table: DeltaTable) -> EpochRecord | None:
     Raises:
         LakeError: The file is not there or does not parse.
     """
-    files = [a for a in delta.actions(table) if a["partition._kind"] == "epoch"]
+    files = [a for a in delta.actions(table) if a["partition._kind"] == RowKind.EPOCH]
     if not files:
         return None
     file = max(files, key=lambda a: int(str(a["max._epoch"])))

@@ -11,7 +11,7 @@ from cutover.definition.checks.definition import KEYWORDS
 from cutover.definition.model.instants import micros_of
 from cutover.definition.model.schema import IDENTIFIER, RESERVED, RESERVED_PREFIX
 from cutover.definition.model.topic import TimeFormat
-from cutover.definition.proposal.pace import Arrival, Pace, pace
+from cutover.definition.proposal.pace import Pace, SampleTime, pace
 
 ISO = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)?")
 DATE = re.compile(r"\d{4}-\d\d-\d\d")
@@ -110,14 +110,14 @@ def _times(
     event: Column | None,
     log: str | None,
     time_format: TimeFormat,
-) -> list[Arrival]:
+) -> list[SampleTime]:
     """Return event time, arrival and partition of each record that has the times."""
     found = []
     for record, partition in zip(sample, partitions or repeat(0), strict=False) if event is not None else ():
         moment = _micros(record.get(event.name), time_format) if event is not None else None
         arrival = None if log is None else _micros(record.get(log), time_format)
         if moment is not None and (log is None or arrival is not None):
-            found.append(Arrival(moment, arrival, partition))
+            found.append(SampleTime(moment, arrival, partition))
     return found
 
 

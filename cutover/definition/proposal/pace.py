@@ -30,7 +30,7 @@ EPOCHS_IN_A_WINDOW = 20
 FEWEST, MOST = 1_000, 50_000
 
 
-class Arrival(NamedTuple):
+class SampleTime(NamedTuple):
     """When a record happened and came; microseconds since 1970."""
 
     event: int
@@ -51,7 +51,7 @@ class Pace:
     windows_seen: str = ""
 
 
-def pace(times: Sequence[Arrival], keys: int) -> Pace:
+def pace(times: Sequence[SampleTime], keys: int) -> Pace:
     """Propose lateness, window and epochs; nothing where fewer than two records are known.
 
     Args:
@@ -86,7 +86,7 @@ def nice(micros: int) -> str:
     )
 
 
-def _measure_delays(ordered: Sequence[Arrival]) -> list[int]:
+def _measure_delays(ordered: Sequence[SampleTime]) -> list[int]:
     """Return how far each event lies behind the newest one that had arrived before it in its partition."""
     newest: dict[int, int] = {}
     found = []
@@ -105,7 +105,7 @@ def _window(events: Sequence[int], keys: int) -> tuple[str, int]:
     return chosen, int(min(MOST, max(FEWEST, rows)))
 
 
-def _sentence(times: Sequence[Arrival], usual: int, worst: int, *, known: bool) -> str:
+def _sentence(times: Sequence[SampleTime], usual: int, worst: int, *, known: bool) -> str:
     order = f"{USUAL:.0%} of the sample are at most {_span(usual)} out of order, the worst {_span(worst)}"
     if not known:
         return f"by the source's order {order}"

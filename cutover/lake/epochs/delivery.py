@@ -14,11 +14,11 @@ from typing import Self
 from cutover.engine import queries
 from cutover.lake.control.losses import Starts
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord, by_partition
+from cutover.lake.epochs.row_kinds import RowKind
 from cutover.lake.tables import delta
 
 EXACTLY_ONCE, AT_LEAST_ONCE, AT_MOST_ONCE = "exactly_once", "at_least_once", "at_most_once"
 DOUBLED = "doubled"
-KIND = "data"  # of the row that names an attempt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,10 +77,10 @@ def attempts(epoch_log: EpochLog, records: Iterable[EpochRecord]) -> tuple[Attem
     if all(record.delivery == EXACTLY_ONCE for record in records):
         return ()
     with queries.connect() as connection:
-        delta.bind(connection, "log", epoch_log.table, kinds=(KIND,))
-        query = "SELECT _record FROM log WHERE _kind = ? ORDER BY _epoch, _record"
+        delta.bind(connection, "log", epoch_log.table, kinds=(RowKind.ATTEMPT,))
+        query = "SELECT _record FROM log ORDER BY _epoch, _record"
         with delta.naming(epoch_log.table):
-            rows = connection.execute(query, [KIND]).fetchall()
+            rows = connection.execute(query).fetchall()
     return tuple(Attempt.from_json(row[0]) for row in rows)
 
 

@@ -12,6 +12,7 @@ from cutover.definition.model.pipeline import Delivery
 from cutover.engine import queries
 from cutover.engine.in_force import InForce
 from cutover.errors import LakeError
+from cutover.lake.epochs.row_kinds import COUNTED, RowKind
 from cutover.lake.tables import delta
 from cutover.log import mark
 from cutover.log.cut import Cut, LogId
@@ -136,8 +137,8 @@ class EpochLog:
     def records(self, *, after: int = -1) -> list[EpochRecord]:
         """Return the records of all epochs beyond `after`, in order of their numbers."""
         connection = queries.connect()
-        delta.bind(connection, "log", self.table, kinds=("epoch",))
-        query = "SELECT _record FROM log WHERE _kind = 'epoch' AND _epoch > ? ORDER BY _epoch"
+        delta.bind(connection, "log", self.table, kinds=(RowKind.EPOCH,))
+        query = "SELECT _record FROM log WHERE _epoch > ? ORDER BY _epoch"
         with delta.naming(self.table):
             rows = connection.execute(query, [after]).fetchall()
         return [EpochRecord.from_json(row[0]) for row in rows]
@@ -145,16 +146,16 @@ class EpochLog:
     def recent(self, number: int) -> list[EpochRecord]:
         """Return the records of the newest epochs, `number` at most, in order; no other record's text is read."""
         connection = queries.connect()
-        delta.bind(connection, "log", self.table, kinds=("epoch",))
+        delta.bind(connection, "log", self.table, kinds=(RowKind.EPOCH,))
         with delta.naming(self.table):
-            row = connection.execute("SELECT max(_epoch) FROM log WHERE _kind = 'epoch'").fetchone()
+            row = connection.execute("SELECT max(_epoch) FROM log").fetchone()
         return [] if row is None or row[0] is None else self.records(after=int(row[0]) - number)
 
     def newest(self) -> EpochRecord | None:
         """Return the record of the newest epoch; None before the first."""
         connection = queries.connect()
-        delta.bind(connection, "log", self.table, kinds=("epoch",))
-        query = "SELECT _record FROM log WHERE _kind = 'epoch' ORDER BY _epoch DESC LIMIT 1"
+        delta.bind(connection, "log", self.table, kinds=(RowKind.EPOCH,))
+        query = "SELECT _record FROM log ORDER BY _epoch DESC LIMIT 1"
         with delta.naming(self.table):
             row = connection.execute(query).fetchone()
         return None if row is None else EpochRecord.from_json(row[0])
@@ -162,19 +163,19 @@ class EpochLog:
     def in_force(self, digest: str | None) -> InForce | None:
         """Return the settings that a digest stands for; None: no epoch of the version has recorded it."""
         connection = queries.connect()
-        delta.bind(connection, "log", self.table, kinds=("epoch",))
-        query = "SELECT _record FROM log WHERE _kind = 'epoch' AND contains(_record, '\"in_force_items\": {')"
+        delta.bind(connection, "log", self.table, kinds=(RowKind.EPOCH,))
+        query = "SELECT _record FROM log WHERE contains(_record, '\"in_force_items\": {')"
         with delta.naming(self.table):
             rows = connection.execute(query).fetchall()
         return collect_in_force(EpochRecord.from_json(row[0]) for row in rows).get(digest or "")
 
     def relation(self, connection: duckdb.DuckDBPyConnection, view: str, *, epoch: int) -> None:
         """Bind a view to the partial aggregates and the ledger of all epochs up to `epoch`."""
-        self._view(connection, view, ("partial", "ledger"), epoch)
+        self._view(connection, view, COUNTED, epoch)
 
     def panes(self, connection: duckdb.DuckDBPyConnection, view: str, *, epoch: int) -> None:
         """Bind a view to the panes of all epochs up to `epoch`."""
-        self._view(connection, view, ("pane",), epoch)
+        self._view(connection, view, (RowKind.PANE,), epoch)
 
     def _view(self, connection: duckdb.DuckDBPyConnection, view: str, kinds: Collection[str], epoch: int) -> None:
         delta.bind(connection, f"{view}_all", self.table, kinds=kinds)

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from cutover.engine import queries
 from cutover.lake.epochs import delivery
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
+from cutover.lake.epochs.row_kinds import COUNTED
 from cutover.lake.tables import delta
 
-_COUNTED = "SELECT _class, sum(_n)::BIGINT FROM log WHERE _kind IN ('partial', 'ledger') AND _epoch <= ? GROUP BY 1"
+_COUNTED = "SELECT _class, sum(_n)::BIGINT FROM log WHERE _epoch <= ? GROUP BY 1"
 
 
 def find_folded_classes(epoch_log: EpochLog, records: Sequence[EpochRecord]) -> list[str]:
@@ -24,7 +25,7 @@ def find_folded_classes(epoch_log: EpochLog, records: Sequence[EpochRecord]) -> 
         for kind, pairs in counts.items():
             expected[kind] = expected.get(kind, 0) + pairs
     with queries.connect() as connection:
-        delta.bind(connection, "log", epoch_log.table, kinds=("partial", "ledger"))
+        delta.bind(connection, "log", epoch_log.table, kinds=COUNTED)
         with delta.naming(epoch_log.table):
             found = dict(connection.execute(_COUNTED, [records[-1].epoch]).fetchall())
     return [kind for kind, pairs in expected.items() if int(found.get(kind) or 0) != pairs]

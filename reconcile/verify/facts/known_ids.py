@@ -9,6 +9,7 @@ that the ledger calls a duplicate is taken for one.
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from cutover.lake.epochs.row_kinds import RowKind, kind_sql
 from cutover.log.kafka import RawRecord
 from cutover.reconcile.verify.facts.facts import Twin
 from cutover.reconcile.verify.facts.segments import Segment
@@ -18,6 +19,8 @@ from cutover.records.parsing.limits import MAX_MICROS
 from cutover.records.reference import UncountedPair
 from cutover.records.reference.parse import parse
 from cutover.timestamps import to_micros
+
+_IDS = kind_sql(RowKind.IDS)
 
 
 def ids_seen_before(
@@ -55,7 +58,7 @@ def ids_first_seen(source: Source, segment: Segment) -> frozenset[Twin]:
     query = f"""
         SELECT id, epoch_us(event_time) FROM (
             SELECT unnest(_ids, recursive := true) FROM {ALL_ROWS}
-            WHERE _kind = 'ids' AND _epoch BETWEEN {int(segment.first)} AND {int(segment.last)}
+            WHERE {_IDS} AND _epoch BETWEEN {int(segment.first)} AND {int(segment.last)}
         )
     """
     rows = source.connection.execute(query).fetchall()
@@ -77,7 +80,7 @@ def _read_known_ids(source: Source, before: int, events: set[int]) -> set[Twin]:
     listed = ", ".join(str(int(event)) for event in sorted(events))
     query = f"""
         SELECT id, epoch_us(event_time) FROM (
-            SELECT unnest(_ids, recursive := true) FROM {ALL_ROWS} WHERE _kind = 'ids' AND _epoch < {int(before)}
+            SELECT unnest(_ids, recursive := true) FROM {ALL_ROWS} WHERE {_IDS} AND _epoch < {int(before)}
         ) WHERE epoch_us(event_time) IN ({listed})
     """
     return {(_plain(name), event) for name, event in source.connection.execute(query).fetchall()}
@@ -85,7 +88,7 @@ def _read_known_ids(source: Source, before: int, events: set[int]) -> set[Twin]:
 
 def _find_forgotten_time(source: Source) -> int:
     """Return the event time before which ids may have left the epoch log, microseconds."""
-    query = f"SELECT max(epoch_us(window_start)) FROM {ALL_ROWS} WHERE _kind = 'ids' AND _class = 'forgotten'"
+    query = f"SELECT max(epoch_us(window_start)) FROM {ALL_ROWS} WHERE {_IDS} AND _class = 'forgotten'"
     (found,) = source.connection.execute(query).fetchall()[0]
     return -MAX_MICROS if found is None else int(found)
 

@@ -14,6 +14,7 @@ from cutover.errors import LakeError
 from cutover.lake.control import losses, versions
 from cutover.lake.control.versions import Version
 from cutover.lake.epochs.epoch_log import EpochLog
+from cutover.lake.epochs.row_kinds import COUNTED, kind_sql
 from cutover.lake.integrity import high_water, table_weights
 from cutover.lake.tables import delta
 from cutover.reconcile.attribution import ledger
@@ -61,7 +62,7 @@ def open_source(settings: Settings, pipeline: Pipeline, asked: VerifyRequest) ->
     try:
         records = tuple(log.records())
         delta.bind(connection, ALL_ROWS, log.table)
-        connection.execute(f"CREATE TEMP VIEW {ROWS} AS SELECT * FROM {ALL_ROWS} WHERE _kind IN ('partial', 'ledger')")  # noqa: S608 -- ours
+        connection.execute(f"CREATE TEMP VIEW {ROWS} AS SELECT * FROM {ALL_ROWS} WHERE {kind_sql(*COUNTED)}")  # noqa: S608 -- ours
         ledger.make(connection, pipeline, records)
     except duckdb.Error as error:
         raise explain_unreadable(log, error) from error
