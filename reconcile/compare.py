@@ -12,7 +12,8 @@ from cutover.reconcile.attribution.causes import UNEXPLAINED, Findings
 from cutover.reconcile.attribution.judgement import judge
 from cutover.reconcile.attribution.log_rows import LogReader
 from cutover.reconcile.comparison.diff import Diff
-from cutover.reconcile.comparison.sides import BATCH, DIMENSION, Sides, stage
+from cutover.reconcile.comparison.shared_tables import SharedTable, stage
+from cutover.reconcile.comparison.sides import DIMENSION, Sides
 from cutover.reconcile.judgement import series, verdict
 from cutover.reconcile.judgement.verdict import VerdictInput
 from cutover.reconcile.preconditions.seal import SealError, SealEvidence
@@ -90,10 +91,10 @@ def compare(
 def _make_verdict_input(sides: Sides, findings: Findings) -> VerdictInput:
     bounds = f"""
         SELECT min(window_start), max(window_start) FROM
-        (SELECT window_start FROM {BATCH} UNION ALL SELECT window_start FROM {stage(0)})
+        (SELECT window_start FROM {SharedTable.EXPECTED} UNION ALL SELECT window_start FROM {stage(0)})
     """
     first, last = query.first(sides.connection, bounds)
-    touched = query.number(sides.connection, "SELECT count(*) FROM touched")
+    touched = query.number(sides.connection, f"SELECT count(*) FROM {SharedTable.TOUCHED}")
     accepted, with_late = _pairs(sides, 0), _pairs(sides, 1)
     return VerdictInput(
         windows=Windows(
@@ -137,8 +138,8 @@ def _events(sides: Sides, pipeline: Pipeline, evidence: SealEvidence) -> Events:
 
 
 def _count_distinct(sides: Sides, pipeline: Pipeline, evidence: SealEvidence, pairs: dict[str, int]) -> dict[str, int]:
-    records = "SELECT _class, _partition, _offset, max(epoch_us(event_time)), count(*) FROM ledger GROUP BY ALL"
-    found = sides.connection.execute(records).fetchall()
+    records = "_class, _partition, _offset, max(epoch_us(event_time)), count(*)"
+    found = sides.connection.execute(f"SELECT {records} FROM {SharedTable.LEDGER} GROUP BY ALL").fetchall()
     counts = {name: sum(row[0] == name for row in found) for name in ("malformed", "future", "duplicate", "late")}
     wholly_late = sum(row[0] == "late" and row[4] == len(pipeline.window.intervals(row[3])) for row in found)
     read = sum(record.records for record in evidence.records)
@@ -152,7 +153,7 @@ def _notes(pipeline: Pipeline, evidence: SealEvidence, findings: Findings) -> li
     notes = []
     if findings.plain.duplicates_expected:
         notes.append(f"The batch table has {findings.plain.duplicates_expected:,} keys more than once in a window.")
-    notes += [_describe_imbalance(name, evidence) for name in Class if _describe_imbalance(name, evidence)]
+    notes += filter(None, (_describe_imbalance(name, evidence) for name in Class))
     busy = [record for record in evidence.records if record.records]
     if busy:
         notes.append(_pace(pipeline, busy))

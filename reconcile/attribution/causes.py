@@ -20,7 +20,8 @@ from dataclasses import dataclass
 from cutover.quoting import identifier, literal
 from cutover.reconcile.comparison.diff import Diff, diff
 from cutover.reconcile.comparison.duplicates import LEFT_OUT, SWAPPED
-from cutover.reconcile.comparison.sides import BATCH, DIMENSION, Sides, has_moved, key_columns, stage
+from cutover.reconcile.comparison.shared_tables import SharedTable, stage
+from cutover.reconcile.comparison.sides import DIMENSION, Sides, has_moved, key_columns
 from cutover.reconcile.result.outcome import Cause
 from cutover.reconcile.result.query import first, number
 from cutover.records.classes import Class
@@ -45,10 +46,10 @@ class Findings:
 
 def differ(sides: Sides) -> Diff:
     """Make `different` (the stream as it is served against the batch) and `left_1`, ... (after each class)."""
-    plain = diff(sides.connection, sides.layout, BATCH, stage(0), into="different")
+    plain = diff(sides.connection, sides.layout, SharedTable.EXPECTED, stage(0), into="different")
     for n in range(1, len(sides.merged) + 1):
         if has_moved(sides.connection, n):
-            diff(sides.connection, sides.layout, BATCH, stage(n), into=f"left_{n}")
+            diff(sides.connection, sides.layout, SharedTable.EXPECTED, stage(n), into=f"left_{n}")
         else:
             before = f"left_{n - 1}" if n > 1 else "different"
             sides.connection.execute(f"CREATE TEMP TABLE left_{n} AS SELECT * FROM {before}")
@@ -65,8 +66,10 @@ def select_claimed_sql(sides: Sides) -> str:
 
 def find(sides: Sides, plain: Diff) -> Findings:
     """Make `touched`, and count rows and records behind each cause. Needs the tables of `differ` and of the ledger."""
-    sides.connection.execute(f"CREATE TEMP TABLE touched AS {_query_touched(sides)}")
-    windows = number(sides.connection, f"SELECT count(DISTINCT {identifier(sides.layout.place[0])}) FROM touched")
+    sides.connection.execute(f"CREATE TEMP TABLE {SharedTable.TOUCHED} AS {_query_touched(sides)}")
+    windows = number(
+        sides.connection, f"SELECT count(DISTINCT {identifier(sides.layout.place[0])}) FROM {SharedTable.TOUCHED}"
+    )
     return Findings(plain=plain, different_windows=windows, causes=_causes(sides))
 
 
@@ -149,7 +152,9 @@ def _after(sides: Sides, n: int, i: int, batch: str, plain: str) -> str:
 
 def _causes(sides: Sides) -> dict[str, Cause]:
     found = {str(name): _cause(sides, name) for name in NAMES}
-    query = f"SELECT count(*), coalesce(sum({_records_off(sides)}), 0) FROM touched t WHERE _explained = 0"
+    query = (
+        f"SELECT count(*), coalesce(sum({_records_off(sides)}), 0) FROM {SharedTable.TOUCHED} t WHERE _explained = 0"
+    )
     rows, records = first(sides.connection, query)
     return {**found, UNEXPLAINED: Cause(rows=int(rows), events=int(records))}
 
@@ -158,8 +163,8 @@ def _cause(sides: Sides, name: str) -> Cause:
     if name not in sides.merged:
         return Cause()
     part = cause_sql(sides, name)
-    rows = number(sides.connection, f"SELECT count(*) FROM touched t WHERE {part}")
-    among = f"EXISTS (SELECT 1 FROM touched t WHERE {sides.layout.same_place('t', 'g')} AND {part})"
+    rows = number(sides.connection, f"SELECT count(*) FROM {SharedTable.TOUCHED} t WHERE {part}")
+    among = f"EXISTS (SELECT 1 FROM {SharedTable.TOUCHED} t WHERE {sides.layout.same_place('t', 'g')} AND {part})"
     query = f"SELECT count(*) FROM ({_records_of(sides, name)} AND {among})"
     if name == DIMENSION:
         query = f"SELECT sum(records) FROM moved_{sides.merged.index(name) + 1} g WHERE {among}"
@@ -168,7 +173,7 @@ def _cause(sides: Sides, name: str) -> Cause:
 
 def _records_of(sides: Sides, name: str) -> str:
     """Return the query of the records of a class, `g`, that may stand behind a difference."""
-    listed = f"SELECT DISTINCT _partition, _offset FROM ledger g WHERE _class = {literal(name)}"
+    listed = f"SELECT DISTINCT _partition, _offset FROM {SharedTable.LEDGER} g WHERE _class = {literal(name)}"
     if not sides.tells_twins:
         return listed
     if name == Class.DUPLICATE:

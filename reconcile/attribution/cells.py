@@ -10,6 +10,7 @@ from typing import Any
 
 from cutover.reconcile.attribution.causes import UNEXPLAINED, columns_of
 from cutover.reconcile.comparison.layout import Value
+from cutover.reconcile.comparison.shared_tables import SharedTable
 from cutover.reconcile.comparison.sides import Sides, key_columns
 from cutover.reconcile.result.codec import Scalar, scalar
 from cutover.reconcile.result.outcome import CellStep, Difference
@@ -37,7 +38,7 @@ def read(sides: Sides, *, where: str = "true", limit: int = ROWS_AT_MOST) -> tup
         limit: Rows (not cells) at most.
     """
     order = f"least(_explained, 1), {key_columns(sides.layout)}, __copy"
-    query = f"SELECT {columns_of(sides)} FROM touched t WHERE {where} ORDER BY {order} LIMIT {int(limit)}"
+    query = f"SELECT {columns_of(sides)} FROM {SharedTable.TOUCHED} t WHERE {where} ORDER BY {order} LIMIT {int(limit)}"
     fetched = sides.connection.execute(query).fetchall()
     return tuple(cell for raw in fetched for cell in _cells(sides, _row(sides, raw)))
 
@@ -127,7 +128,7 @@ def total(sides: Sides) -> int:
         f"CASE WHEN {' OR '.join(_is_apart_sql(sides, i, n) for n in range(len(sides.merged) + 1))} THEN 1 ELSE 0 END"
         for i in shown
     ]
-    return number(sides.connection, f"SELECT sum(greatest(1, {' + '.join(differs)})) FROM touched")
+    return number(sides.connection, f"SELECT sum(greatest(1, {' + '.join(differs)})) FROM {SharedTable.TOUCHED}")
 
 
 def _is_apart_sql(sides: Sides, i: int, n: int) -> str:

@@ -27,7 +27,8 @@ from cutover.reconcile.attribution import refold
 from cutover.reconcile.attribution.refold import RefoldPart
 from cutover.reconcile.comparison.diff import diff
 from cutover.reconcile.comparison.digests import differing_groups
-from cutover.reconcile.comparison.sides import BATCH, DIMENSION, Sides, key_columns, stage
+from cutover.reconcile.comparison.shared_tables import SharedTable, stage
+from cutover.reconcile.comparison.sides import DIMENSION, Sides, key_columns
 from cutover.reconcile.preconditions import settings_in_force
 from cutover.reconcile.preconditions.seal import SealError, SealEvidence
 from cutover.reconcile.result.outcome import DimensionVersions, SealBreach
@@ -117,13 +118,13 @@ def notes(evidence: SealEvidence) -> list[str]:
 def _suspects(
     settings: Settings, pipeline: Pipeline, evidence: SealEvidence, sides: Sides, recorded: Spans
 ) -> list[_Suspects]:
-    differing_groups(sides.connection, sides.layout, BATCH, stage(len(sides.merged)), into="suspected")
+    differing_groups(sides.connection, sides.layout, SharedTable.EXPECTED, stage(len(sides.merged)), into="suspected")
     runs = _runs(settings, pipeline, evidence)
     if pipeline.window.merges:
         _refuse_sessions(pipeline, sides, recorded, runs)
         return []
     windows = sides.connection.execute(
-        "SELECT DISTINCT epoch_us(window_start), epoch_us(window_end) FROM windows"
+        f"SELECT DISTINCT epoch_us(window_start), epoch_us(window_end) FROM {SharedTable.WINDOWS}"
         " WHERE window_start IN (SELECT _group FROM suspected)"
     ).fetchall()
     found = []

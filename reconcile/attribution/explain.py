@@ -18,6 +18,7 @@ from cutover.reconcile.attribution.judgement import judge
 from cutover.reconcile.attribution.log_rows import LogReader
 from cutover.reconcile.comparison.components import COMPONENT, MEMBERS
 from cutover.reconcile.comparison.layout import additive
+from cutover.reconcile.comparison.shared_tables import SharedTable
 from cutover.reconcile.comparison.sides import Sides, open_sides, state_of
 from cutover.reconcile.preconditions import seal
 from cutover.reconcile.preconditions.seal import SealEvidence
@@ -244,8 +245,8 @@ def _difference(streaming: Any, batch: Any, *, additive: bool) -> Scalar:
 def _ledger(sides: Sides, place: str) -> tuple[UncountedRecord, ...]:
     found = sides.connection.execute(
         "SELECT _class, _partition, _offset, event_time, _epoch, reason,"
-        " (SELECT w.watermark FROM epoch_watermarks w WHERE w.epoch = l._epoch)"
-        f" FROM ledger l WHERE {place} ORDER BY _partition, _offset, _class, _epoch LIMIT 1000"
+        f" (SELECT w.watermark FROM {SharedTable.EPOCH_WATERMARKS} w WHERE w.epoch = l._epoch)"
+        f" FROM {SharedTable.LEDGER} l WHERE {place} ORDER BY _partition, _offset, _class, _epoch LIMIT 1000"
     ).fetchall()
     return tuple(
         UncountedRecord(
@@ -263,7 +264,8 @@ def _ledger(sides: Sides, place: str) -> tuple[UncountedRecord, ...]:
 
 def _count_by_epoch(sides: Sides, place: str) -> tuple[CountedIn, ...]:
     found = sides.connection.execute(
-        f"SELECT _epoch, sum(_n) FROM stream_log WHERE _class = 'accepted' AND {place} GROUP BY 1 ORDER BY 1"
+        f"SELECT _epoch, sum(_n) FROM {SharedTable.STREAM_LOG} WHERE _class = 'accepted' AND {place}"
+        " GROUP BY 1 ORDER BY 1"
     ).fetchall()
     return tuple(CountedIn(epoch=int(epoch), records=int(records)) for epoch, records in found)
 

@@ -9,6 +9,7 @@ from cutover.reconcile.attribution import causes, dimension, ledger
 from cutover.reconcile.attribution.causes import Findings
 from cutover.reconcile.attribution.log_rows import LogReader
 from cutover.reconcile.attribution.proof import UNPROVEN, Proof
+from cutover.reconcile.comparison.shared_tables import SharedTable
 from cutover.reconcile.comparison.sides import Sides
 from cutover.reconcile.preconditions.seal import SealEvidence
 from cutover.reconcile.result.outcome import SealBreach
@@ -57,4 +58,4 @@ def judge(
 def _count_certain(sides: Sides) -> int:
     """Return how many rows have no cause, whatever the log would say of others."""
     gone = f"EXISTS (SELECT 1 FROM {UNPROVEN} u WHERE {sides.layout.same_place('u', 't')})"
-    return number(sides.connection, f"SELECT count(*) FROM touched t WHERE _explained = 0 AND NOT {gone}")
+    return number(sides.connection, f"SELECT count(*) FROM {SharedTable.TOUCHED} t WHERE _explained = 0 AND NOT {gone}")

@@ -18,38 +18,41 @@ from cutover.definition.model.record_ids import oldest_remembered
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.quoting import identifier, literal
 from cutover.reconcile.comparison import components
+from cutover.reconcile.comparison.shared_tables import SharedTable
 from cutover.reconcile.comparison.sides import Sides
 from cutover.records.closing import grace
 
-_POSITIONS = """
-    CREATE TEMP TABLE ledger AS
-    SELECT _class, _epoch, {keys}, window_end, position.partition AS _partition, position."offset" AS _offset,
+_POSITIONS = f"""
+    CREATE TEMP TABLE {SharedTable.LEDGER} AS
+    SELECT _class, _epoch, {{keys}}, window_end, position.partition AS _partition, position."offset" AS _offset,
            position.event_time AS event_time, position.reason AS reason
-    FROM (SELECT _class, _epoch, {keys}, window_end, unnest(_positions) AS position
-          FROM stream_log WHERE _positions IS NOT NULL)
+    FROM (SELECT _class, _epoch, {{keys}}, window_end, unnest(_positions) AS position
+          FROM {SharedTable.STREAM_LOG} WHERE _positions IS NOT NULL)
 """
 _DOUBTS = {
-    "the ledger counts other records than it lists": """
-        SELECT {keys}, _epoch, CAST(NULL AS INTEGER) AS _partition, CAST(NULL AS BIGINT) AS _offset FROM stream_log
+    "the ledger counts other records than it lists": f"""
+        SELECT {{keys}}, _epoch, CAST(NULL AS INTEGER) AS _partition, CAST(NULL AS BIGINT) AS _offset
+        FROM {SharedTable.STREAM_LOG}
         WHERE _class IN ('late', 'future', 'duplicate') AND _n IS DISTINCT FROM coalesce(len(_positions), 0)
     """,
-    "a record stands in the ledger twice": """
-        SELECT {keys}, _epoch, _partition, _offset FROM ledger
+    "a record stands in the ledger twice": f"""
+        SELECT {{keys}}, _epoch, _partition, _offset FROM {SharedTable.LEDGER}
         QUALIFY count(*) OVER (PARTITION BY _partition, _offset, window_start) > 1
     """,
-    "a record lies outside the offsets of its epoch": """
-        SELECT {keys}, _epoch, _partition, _offset FROM ledger l WHERE NOT EXISTS (SELECT 1 FROM epoch_offsets o
-        WHERE o.epoch = l._epoch AND o.partition = l._partition AND l._offset >= o.first AND l._offset < o.next)
+    "a record lies outside the offsets of its epoch": f"""
+        SELECT {{keys}}, _epoch, _partition, _offset FROM {SharedTable.LEDGER} l WHERE NOT EXISTS (
+        SELECT 1 FROM epoch_offsets o WHERE o.epoch = l._epoch
+        AND o.partition = l._partition AND l._offset >= o.first AND l._offset < o.next)
     """,
-    "a record is called late before its window had closed": """
-        SELECT {keys}, _epoch, _partition, _offset FROM ledger l WHERE _class = 'late' AND NOT EXISTS (
-        SELECT 1 FROM epoch_watermarks w
-        WHERE w.epoch = l._epoch AND (epoch_us(l.window_end) + {grace} <= w.watermark
+    "a record is called late before its window had closed": f"""
+        SELECT {{keys}}, _epoch, _partition, _offset FROM {SharedTable.LEDGER} l WHERE _class = 'late' AND NOT EXISTS (
+        SELECT 1 FROM {SharedTable.EPOCH_WATERMARKS} w
+        WHERE w.epoch = l._epoch AND (epoch_us(l.window_end) + {{grace}} <= w.watermark
         OR epoch_us(l.event_time) < w.remembered))
     """,
-    "a record's event time lies outside its window": """
-        SELECT {keys}, _epoch, _partition, _offset FROM ledger WHERE window_start IS NOT NULL AND NOT coalesce(
-        event_time >= window_start AND event_time < window_end, false)
+    "a record's event time lies outside its window": f"""
+        SELECT {{keys}}, _epoch, _partition, _offset FROM {SharedTable.LEDGER}
+        WHERE window_start IS NOT NULL AND NOT coalesce(event_time >= window_start AND event_time < window_end, false)
     """,
 }
 
@@ -64,10 +67,12 @@ def question(sides: Sides, pipeline: Pipeline, records: Sequence[EpochRecord]) -
     """
     make(sides.connection, pipeline, records)
     if sides.layout.component:
-        for table in ("ledger", "doubtful"):
+        for table in (SharedTable.LEDGER, SharedTable.DOUBTFUL):
             components.place(sides.connection, pipeline, table)
         sides.connection.execute(f"CREATE OR REPLACE TEMP TABLE ledger_keys AS {_keys_sql(sides.layout.place)}")
-    found = sides.connection.execute("SELECT why, count(*) FROM doubtful GROUP BY 1 ORDER BY 1").fetchall()
+    found = sides.connection.execute(
+        f"SELECT why, count(*) FROM {SharedTable.DOUBTFUL} GROUP BY 1 ORDER BY 1"
+    ).fetchall()
     return tuple(f"The stream's ledger is in doubt: {why} ({count} rows)." for why, count in found)
 
 
@@ -81,19 +86,20 @@ def make(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, records: Seq
     """
     keys = ", ".join(map(identifier, ("window_start", *pipeline.key)))
     connection.register("epoch_offsets", _offsets(records))
-    connection.register("epoch_watermarks", _watermarks(pipeline, records))
+    connection.register(SharedTable.EPOCH_WATERMARKS, _watermarks(pipeline, records))
     connection.execute(_POSITIONS.format(keys=keys))
     connection.execute(f"CREATE TEMP TABLE ledger_keys AS {_keys_sql(('window_start', *pipeline.key))}")
     doubts = [
         f"SELECT *, {literal(why)} AS why FROM ({query.format(keys=keys, grace=grace(pipeline))})"
         for why, query in _DOUBTS.items()
     ]
-    connection.execute(f"CREATE TEMP TABLE doubtful AS {' UNION ALL BY NAME '.join(doubts)}")
+    connection.execute(f"CREATE TEMP TABLE {SharedTable.DOUBTFUL} AS {' UNION ALL BY NAME '.join(doubts)}")
 
 
 def _keys_sql(place: Sequence[str]) -> str:
     columns = ", ".join(map(identifier, place))
-    return f"SELECT _class, {columns}, count(*) AS records FROM ledger WHERE window_start IS NOT NULL GROUP BY ALL"
+    ledger = f"{SharedTable.LEDGER} WHERE window_start IS NOT NULL"
+    return f"SELECT _class, {columns}, count(*) AS records FROM {ledger} GROUP BY ALL"
 
 
 def _offsets(records: Sequence[EpochRecord]) -> pa.Table:

@@ -33,7 +33,8 @@ from cutover.reconcile.comparison.components import MEMBERS
 from cutover.reconcile.comparison.diff import diff
 from cutover.reconcile.comparison.duplicates import SWAPPED
 from cutover.reconcile.comparison.equal import plain
-from cutover.reconcile.comparison.sides import BATCH, DIMENSION, Sides, stage
+from cutover.reconcile.comparison.shared_tables import SharedTable, stage
+from cutover.reconcile.comparison.sides import DIMENSION, Sides
 from cutover.reconcile.preconditions.seal import SealEvidence
 from cutover.reconcile.result.outcome import SealBreach
 from cutover.reconcile.result.query import number
@@ -98,7 +99,7 @@ class Proof:
         columns = ", ".join(map(identifier, _columns(sides)))
         sides.connection.execute(
             f"CREATE TEMP VIEW {stage(n + 1)} AS SELECT {columns} FROM {stage(n)} r WHERE NOT {moves}"
-            f" UNION ALL SELECT {columns} FROM {BATCH} r WHERE {moves}"
+            f" UNION ALL SELECT {columns} FROM {SharedTable.EXPECTED} r WHERE {moves}"
         )
         return replace(sides, merged=(*sides.merged, Class.DUPLICATE))
 
@@ -113,7 +114,7 @@ class Proof:
             A note where something was claimed.
         """
         merged = [n for n, name in enumerate(("", *sides.merged)) if not self._is_refolded(sides, name)]
-        asked = self._ask(sides, claimed, [*map(stage, merged), BATCH])
+        asked = self._ask(sides, claimed, [*map(stage, merged), SharedTable.EXPECTED])
         wrong = [one for one in asked if one.place in self._told and not self._holds(one, len(merged))]
         gone = [one for one in asked if one.place in self._gone]
         for why, some in ((WRONG, wrong), (GONE, gone)):
@@ -135,10 +136,10 @@ class Proof:
 
     def _prove_swapped_twins(self, sides: Sides, before: str) -> Sequence[int]:
         """Return the places of swapped twins, by number, whose batch row the log bears out."""
-        diff(sides.connection, sides.layout, BATCH, before, into="apart_by_twins")
+        diff(sides.connection, sides.layout, SharedTable.EXPECTED, before, into="apart_by_twins")
         there = f"EXISTS (SELECT 1 FROM apart_by_twins a WHERE {sides.layout.same_place('a', 's')})"
         query = f"SELECT DISTINCT {_keys(sides)} FROM {SWAPPED} s WHERE {there}"
-        asked = self._ask(sides, query, [before, BATCH])
+        asked = self._ask(sides, query, [before, SharedTable.EXPECTED])
         proven = [one for one in asked if one.is_known or (one.place in self._told and self._is_of_batch(one))]
         self.found += [one.digest for one in proven if not one.is_known]
         return [one.number for one in proven]
@@ -236,7 +237,7 @@ def _find_gone_records(portion: ReadPortion, earliest: Mapping[int, int], topic:
 def _ledger(connection: duckdb.DuckDBPyConnection, first: int, end: int) -> dict[Position, str]:
     """Return what the stream's ledger says of records whose windows begin in `[first, end)`."""
     rows = connection.execute(
-        "SELECT _partition, _offset, epoch_us(window_start), _class FROM ledger"
+        f"SELECT _partition, _offset, epoch_us(window_start), _class FROM {SharedTable.LEDGER}"
         " WHERE epoch_us(window_start) >= ? AND epoch_us(window_start) < ?",
         [first, end],
     ).fetchall()
@@ -249,7 +250,7 @@ def _digest_ledger(sides: Sides) -> dict[int, str]:
         return {}
     listed = "md5(string_agg(concat_ws(':', _class, _partition, _offset), ',' ORDER BY _partition, _offset, _class))"
     query = (
-        f"SELECT __place, said FROM {_ASKED} JOIN (SELECT window_start, {listed} AS said FROM ledger"
+        f"SELECT __place, said FROM {_ASKED} JOIN (SELECT window_start, {listed} AS said FROM {SharedTable.LEDGER}"
         f" WHERE window_start IN (SELECT window_start FROM {_ASKED}) GROUP BY 1) USING (window_start)"
     )
     return {int(n): str(said) for n, said in sides.connection.execute(query).fetchall()}
@@ -302,6 +303,6 @@ def _register(sides: Sides, name: str, numbers: Sequence[int]) -> None:
 def _doubt(sides: Sides, numbers: Sequence[int], why: str) -> None:
     _register(sides, "doubted", numbers)
     sides.connection.execute(
-        f"INSERT INTO doubtful BY NAME SELECT {_keys(sides)}, {literal(why)} AS why FROM {_ASKED}"
+        f"INSERT INTO {SharedTable.DOUBTFUL} BY NAME SELECT {_keys(sides)}, {literal(why)} AS why FROM {_ASKED}"
         " JOIN doubted USING (__place)"
     )

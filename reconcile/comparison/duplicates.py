@@ -24,6 +24,7 @@ from cutover.lake.batch_runs import BatchRun
 from cutover.lake.paths import batch_uri
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import batch_ledger_schema, make_schema
+from cutover.reconcile.comparison.shared_tables import SharedTable
 from cutover.records.classes import Class
 from cutover.settings import Settings
 
@@ -70,13 +71,14 @@ def make(connection: duckdb.DuckDBPyConnection, settings: Settings, pipeline: Pi
     """
     _bind_batch(connection, settings, pipeline, run)
     connection.execute(
-        f"CREATE TEMP TABLE stream_twins AS SELECT *, {_PLACE} FROM stream_log WHERE _class = '{Class.DUPLICATE}'"
+        f"CREATE TEMP TABLE stream_twins AS SELECT *, {_PLACE} FROM {SharedTable.STREAM_LOG}"
+        f" WHERE _class = '{Class.DUPLICATE}'"
     )
-    late = f"SELECT window_start, {_PLACE} FROM stream_log WHERE _class = '{Class.LATE}'"
+    late = f"SELECT window_start, {_PLACE} FROM {SharedTable.STREAM_LOG} WHERE _class = '{Class.LATE}'"
     connection.execute(f"CREATE TEMP TABLE late_rows AS {late}")
     connection.execute(f"CREATE TEMP TABLE left_out AS SELECT a.* FROM late_rows a SEMI JOIN batch_twins b ON {_SAME}")
     make_swapped(connection)
-    place = f"SELECT *, {_PLACE} FROM stream_log"
+    place = f"SELECT *, {_PLACE} FROM {SharedTable.STREAM_LOG}"
     out = f"_class = '{Class.LATE}' AND EXISTS (SELECT 1 FROM left_out b WHERE {_SAME})"
     connection.execute(f"CREATE TEMP VIEW {TRUTH} AS SELECT * FROM ({place}) a WHERE NOT ({out})")
 

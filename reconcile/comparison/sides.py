@@ -28,6 +28,7 @@ from cutover.quoting import identifier, literal
 from cutover.reconcile.comparison import components, duplicates
 from cutover.reconcile.comparison.components import COMPONENT, MEMBERS
 from cutover.reconcile.comparison.layout import Layout, additive, agreement_of, value_of, wide_columns
+from cutover.reconcile.comparison.shared_tables import SharedTable, stage
 from cutover.reconcile.preconditions.seal import SealEvidence
 from cutover.reconcile.result.query import number
 from cutover.records.classes import Class
@@ -36,7 +37,6 @@ from cutover.records.fold import finish_sql
 from cutover.settings import Settings
 from cutover.timestamps import to_micros
 
-BATCH = "batch_side"
 STALE = "stale"  # changed since batch computed it
 DIMENSION = "dimension"  # the stage in which another version of a dimension was joined
 UNREAD = "unread"  # holds records that had left the log before this version of the stream began
@@ -61,11 +61,6 @@ class Sides:
         return sum(self.incomplete.values())
 
 
-def stage(number: int) -> str:
-    """Return the name of the stream's side after `number` further classes."""
-    return f"stage_{number}"
-
-
 @contextmanager
 def open_sides(
     settings: Settings,
@@ -76,7 +71,7 @@ def open_sides(
 ) -> Iterator[Sides]:
     """Open both sides for window starts in `[start, end)`, and close them at the end."""
     with queries.connect(queries.reading(settings)) as connection:
-        evidence.epoch_log.relation(connection, "stream_log", epoch=evidence.run.epoch)
+        evidence.epoch_log.relation(connection, SharedTable.STREAM_LOG, epoch=evidence.run.epoch)
         delta.bind(connection, "batch_table", evidence.batch)
         same = isinstance(pipeline.batch, SameDefinition)
         merged = _list_merged_classes(pipeline, same=same)
@@ -101,20 +96,22 @@ def open_sides(
 
 def _choose(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, stages: int, judged: str) -> None:
     """Make both sides of what is judged, and `windows`: all that there are to judge, of sessions their components."""
-    sides = {BATCH: "batch_table"} | {stage(number): f"all_{number}" for number in range(stages)}
+    sides = {SharedTable.EXPECTED: "batch_table"} | {stage(number): f"all_{number}" for number in range(stages)}
     if pipeline.window.merges:
         components.make(connection, pipeline, list(sides.values()))
-        connection.execute(f"CREATE TEMP VIEW windows AS SELECT DISTINCT window_start, window_end FROM {MEMBERS}")
+        connection.execute(
+            f"CREATE TEMP VIEW {SharedTable.WINDOWS} AS SELECT DISTINCT window_start, window_end FROM {MEMBERS}"
+        )
         for name, whole in sides.items():
             chosen = components.select_judged_sql(pipeline, whole, judged)
             connection.execute(f"CREATE TEMP TABLE {name} AS {chosen}")
         return
     connection.execute(
-        "CREATE TEMP VIEW windows AS SELECT window_start, window_end FROM all_1"
+        f"CREATE TEMP VIEW {SharedTable.WINDOWS} AS SELECT window_start, window_end FROM all_1"
         " UNION SELECT window_start, window_end FROM batch_table"
     )
     for name, whole in sides.items():
-        kind = "TABLE" if name == BATCH else "VIEW"
+        kind = "TABLE" if name == SharedTable.EXPECTED else "VIEW"
         connection.execute(f"CREATE TEMP {kind} {name} AS SELECT * FROM {whole} WHERE {judged}")
 
 
@@ -133,7 +130,7 @@ def _fold(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, classes: tu
         else:
             connection.execute(f"CREATE TEMP TABLE all_0 AS {finish_sql(pipeline, 'stream_log', keep=classes)}")
     except duckdb.Error as error:
-        raise overflow.refusal(connection, pipeline, "stream_log", classes, error) or error from error
+        raise overflow.refusal(connection, pipeline, SharedTable.STREAM_LOG, classes, error) or error from error
 
 
 def _fold_further(
@@ -150,7 +147,7 @@ def _fold_further(
         connection.execute(f"CREATE TEMP VIEW all_{number} AS SELECT * FROM {before}")
         return
     there = " AND ".join(f"m.{k} IS NOT DISTINCT FROM r.{k}" for k in keys)
-    log = duplicates.TRUTH if duplicates.keeps_twins(pipeline) else "stream_log"
+    log = duplicates.TRUTH if duplicates.keeps_twins(pipeline) else SharedTable.STREAM_LOG
     rows = f"(SELECT * FROM {log} r WHERE EXISTS (SELECT 1 FROM {moved} m WHERE {there}))"
     rest = f"SELECT * FROM {before} r WHERE NOT EXISTS (SELECT 1 FROM {moved} m WHERE {there})"
     again = finish_sql(pipeline, rows, keep=classes)
@@ -244,7 +241,8 @@ def _find_unjudged_ranges(
     """Return the ranges whose differences stay as they were: those not judged; of sessions what they really reach."""
     if not pipeline.window.merges:
         return list_uncovered_ranges(pipeline, evidence)
-    query = f"SELECT epoch_us(window_start), epoch_us(window_end) + 1 FROM windows WHERE NOT ({judged}) ORDER BY 1, 2"
+    bounds = "epoch_us(window_start), epoch_us(window_end) + 1"
+    query = f"SELECT {bounds} FROM {SharedTable.WINDOWS} WHERE NOT ({judged}) ORDER BY 1, 2"
     return tuple((start, end) for start, end in connection.execute(query).fetchall())
 
 
@@ -263,7 +261,7 @@ def _count_incomplete(
 
 
 def _count(connection: duckdb.DuckDBPyConnection, condition: str) -> int:
-    return number(connection, f"SELECT count(*) FROM windows WHERE {condition}")
+    return number(connection, f"SELECT count(*) FROM {SharedTable.WINDOWS} WHERE {condition}")
 
 
 def key_columns(layout: Layout) -> str:

@@ -10,7 +10,8 @@ from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.quoting import identifier
 from cutover.reconcile.attribution.causes import UNEXPLAINED
 from cutover.reconcile.comparison.layout import Value, additive
-from cutover.reconcile.comparison.sides import BATCH, Sides, key_columns, stage
+from cutover.reconcile.comparison.shared_tables import SharedTable, stage
+from cutover.reconcile.comparison.sides import Sides, key_columns
 from cutover.reconcile.result.codec import Scalar, scalar
 from cutover.reconcile.result.outcome import (
     EpochPoint,
@@ -46,10 +47,10 @@ def _waterfall(sides: Sides, measure: str) -> Waterfall:
     value = sides.layout.values[i]
     apart = [(f"__v{n - 1}_{i}", f"__v{n}_{i}") for n in range(1, last + 1)] + [(f"__v{last}_{i}", f"__b{i}")]
     shares = [value.total(f"coalesce({before}, 0) - coalesce({after}, 0)") for before, after in apart]
-    amounts = first(sides.connection, f"SELECT {', '.join(shares)} FROM touched")
+    amounts = first(sides.connection, f"SELECT {', '.join(shares)} FROM {SharedTable.TOUCHED}")
     names = (*map(str, sides.merged), UNEXPLAINED)
     steps = [WaterfallStep(cause=n, amount=scalar(a)) for n, a in zip(names, amounts, strict=True) if a]
-    batch, streaming = (_total(sides, side, value) for side in (BATCH, stage(0)))
+    batch, streaming = (_total(sides, side, value) for side in (SharedTable.EXPECTED, stage(0)))
     return Waterfall(measure=measure, batch=batch, steps=tuple(steps), streaming=streaming)
 
 
@@ -67,11 +68,11 @@ def windows(sides: Sides, pipeline: Pipeline) -> tuple[WindowPoint, ...]:
     column = identifier(value.name) if measured else "NULL::BIGINT"
     totals = ", ".join(
         f"{name} AS (SELECT window_start, {value.total(column)} AS total FROM {identifier(side)} GROUP BY 1)"
-        for name, side in (("b", BATCH), ("s", stage(0)))
+        for name, side in (("b", SharedTable.EXPECTED), ("s", stage(0)))
     )
     query = f"""
         WITH {totals},
-        d AS (SELECT window_start, count(*) AS differing FROM touched GROUP BY 1),
+        d AS (SELECT window_start, count(*) AS differing FROM {SharedTable.TOUCHED} GROUP BY 1),
         w AS (SELECT coalesce(b.window_start, s.window_start) AS opens, s.total AS streaming, b.total AS batch
               FROM b FULL JOIN s ON b.window_start = s.window_start),
         n AS (SELECT *, epoch_us(opens) - {_MONDAY} AS micros FROM w LEFT JOIN d ON d.window_start = w.opens),
@@ -97,8 +98,8 @@ def windows(sides: Sides, pipeline: Pipeline) -> tuple[WindowPoint, ...]:
 def lateness(sides: Sides, pipeline: Pipeline) -> tuple[LatenessBin, ...]:
     """Return late (record, window) pairs by how far the watermark was beyond the end of what their window accepts."""
     query = f"""
-        SELECT (w.watermark - epoch_us(l.window_end) - {grace(pipeline)}) / {_MINUTE} FROM ledger l
-        JOIN epoch_watermarks w ON w.epoch = l._epoch WHERE l._class = 'late' AND w.watermark IS NOT NULL
+        SELECT (w.watermark - epoch_us(l.window_end) - {grace(pipeline)}) / {_MINUTE} FROM {SharedTable.LEDGER} l
+        JOIN {SharedTable.EPOCH_WATERMARKS} w ON w.epoch = l._epoch WHERE l._class = 'late' AND w.watermark IS NOT NULL
     """
     late = [float(row[0]) for row in sides.connection.execute(query).fetchall()]
     top = max([*late, BIN_EDGES[-1]])
@@ -141,7 +142,7 @@ def worst_keys(sides: Sides, pipeline: Pipeline) -> tuple[WorstKey, ...]:
     off = "NULL" if i is None else sides.layout.values[i].total(f"coalesce(__v0_{i}, 0) - coalesce(__b{i}, 0)")
     keys = ", ".join(map(identifier, pipeline.key)) or "1"
     query = f"""
-        SELECT {keys}, count(*) AS differing, {off} AS off FROM touched GROUP BY ALL
+        SELECT {keys}, count(*) AS differing, {off} AS off FROM {SharedTable.TOUCHED} GROUP BY ALL
         ORDER BY differing DESC, abs(off) DESC NULLS LAST, {keys} LIMIT {KEYS_AT_MOST}
     """
     return tuple(
@@ -159,7 +160,7 @@ def samples(sides: Sides, pipeline: Pipeline) -> tuple[SampleRecord, ...]:
     """Return the first records of each class that did not count, by partition and offset."""
     order = f"_partition, _offset, {key_columns(sides.layout)}, event_time, reason"
     query = f"""
-        SELECT _class, _partition, _offset, event_time, reason, {key_columns(sides.layout)} FROM ledger
+        SELECT _class, _partition, _offset, event_time, reason, {key_columns(sides.layout)} FROM {SharedTable.LEDGER}
         QUALIFY row_number() OVER (PARTITION BY _class ORDER BY {order}) <= {SAMPLES_AT_MOST}
         ORDER BY _class = 'late' DESC, _class, {order}
     """

@@ -3,6 +3,7 @@
 from cutover.reconcile.attribution import cells
 from cutover.reconcile.attribution.judgement import judge
 from cutover.reconcile.comparison import sides
+from cutover.reconcile.comparison.shared_tables import SharedTable
 from cutover.reconcile.preconditions import seal
 from cutover.reconcile.result import query
 from cutover.reconcile.result.outcome import Difference
@@ -29,7 +30,7 @@ def paths(source: Source, facts: VerifyFacts) -> Paths | Unknown:
         if not found.plain.groups:
             return Unknown(why=f"No closed window at the cut of epoch {evidence.run.epoch} can be compared.")
         listed = cells.read(opened, where="_explained = 0", limit=MOST + 1) if found.unexplained else ()
-        rows = query.number(opened.connection, f"SELECT count(*) FROM {sides.BATCH}")  # noqa: S608 -- a name of ours
+        rows = query.number(opened.connection, f"SELECT count(*) FROM {SharedTable.EXPECTED}")  # noqa: S608 -- a name of ours
         texts = tuple(dict.fromkeys(map(_text, listed)))
         further = "further rows of both paths differ without a cause."
         more = found.unexplained - len({(d.window_start, key_text(d.key)) for d in listed})
