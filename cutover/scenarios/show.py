@@ -5,10 +5,10 @@ from decimal import Decimal
 from typing import Any
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from cutover.definition.measures.kinds import Count, Sum
+from cutover.output.markup import literal_text
 from cutover.panes.model import Dropped, Outcome, Pane, Waiting
 from cutover.scenarios.compare import PaneDifference
 from cutover.scenarios.reading.scenario import Scenario
@@ -54,7 +54,7 @@ def to_json(
 
 def table(console: Console, scenario: Scenario, runner: str, outcome: Outcome) -> None:
     """Print the panes in order, then what is in none."""
-    console.print(f"[bold]{_escape_text(scenario.title)}[/], {runner}: {len(outcome.panes)} panes", highlight=False)
+    console.print(f"[bold]{literal_text(scenario.title)}[/], {runner}: {len(outcome.panes)} panes", highlight=False)
     shown = Table("at", "window", "key", box=None, pad_edge=False)
     shown.add_column("value", justify="right")
     shown.add_column("kind")
@@ -62,7 +62,7 @@ def table(console: Console, scenario: Scenario, runner: str, outcome: Outcome) -
         pane = _pane(scenario, one)
         window = f"[{pane['window_start']}, {pane['window_end']})"
         cells = (pane["processing_time"], window, pane["key"], pane.get("retracts", pane["value"]), pane["kind"])
-        shown.add_row(*(_escape_text("" if cell is None else str(cell)) for cell in cells))
+        shown.add_row(*(literal_text("" if cell is None else str(cell)) for cell in cells))
     console.print(shown)
     _rest(console, len(outcome.panes), "panes")
     if outcome.dropped:
@@ -73,7 +73,7 @@ def table(console: Console, scenario: Scenario, runner: str, outcome: Outcome) -
 
 def check(console: Console, scenario: Scenario, runner: str, differences: Sequence[PaneDifference]) -> None:
     """Print what differs from what the file says should come out."""
-    title, count = _escape_text(scenario.title), len(differences)
+    title, count = literal_text(scenario.title), len(differences)
     title = title if scenario.case is None else f"case {scenario.case}: {title}"
     said = "as the file says" if not count else f"{count} {'difference' if count == 1 else 'differences'} from the file"
     console.print(f"[bold]{title}[/], {runner}: {said}", highlight=False)
@@ -82,7 +82,7 @@ def check(console: Console, scenario: Scenario, runner: str, differences: Sequen
     shown = Table("of", "place", "expected", "got", box=None, pad_edge=False)
     for one in differences[:MOST_LINES]:
         cells = (one.of, str(one.position), one.expected or "nothing", one.got or "nothing")
-        shown.add_row(*(_escape_text(cell) for cell in cells))
+        shown.add_row(*(literal_text(cell) for cell in cells))
     console.print(shown)
     _rest(console, count, "differences")
 
@@ -129,11 +129,6 @@ def _window(scenario: Scenario, of: Pane | Waiting) -> dict[str, Any]:
         "window_end": write(of.window.end, scenario.style),
         "key": of.key,
     }
-
-
-def _escape_text(text: str) -> str:
-    """Return text from a file as a terminal may show it: no markup, no control characters."""
-    return escape("".join(mark if mark.isprintable() else "\N{REPLACEMENT CHARACTER}" for mark in text))
 
 
 def _number(value: Any) -> Any:

@@ -8,11 +8,10 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from cutover.definition.loading import catalogue
-from cutover.output.cells import visible
+from cutover.output.markup import literal_text
 from cutover.reconcile.audit import run
 from cutover.reconcile.audit.run import Audit
 from cutover.settings import load_settings
@@ -57,7 +56,7 @@ def _print(console: Console, found: Audit) -> None:
         for blamed in one.blamed:
             how = "in the last digits of a double" if blamed.within_tolerance else "beyond any tolerance"
             place = f"replay {one.replay}: {blamed.column} (`{blamed.expression}`): {blamed.rows:,} rows differ {how}"
-            console.print(escape(visible(f"{place}, such as {blamed.example}")), soft_wrap=True)
+            console.print(literal_text(f"{place}, such as {blamed.example}"), soft_wrap=True)
 
 
 COMMANDS = {"audit": app}

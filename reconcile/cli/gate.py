@@ -14,7 +14,7 @@ from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.control import control_tables
 from cutover.lake.control.stages import current_stage
-from cutover.output.cells import visible
+from cutover.output.markup import literal_text
 from cutover.reconcile.gate import evidence as evidence_of
 from cutover.reconcile.gate import stage
 from cutover.reconcile.gate.decide import EXPIRES_AFTER, GateDecision, GateEvidence, decide
@@ -151,7 +151,7 @@ def _history(console: Console, rows: list[dict[str, Any]]) -> None:
         return
     table = _table("at (UTC)", "stage", "event", "who", "why", "evidence")
     for row in rows:
-        why, hashed = escape(visible(row["why"] or "")), str(row["evidence"].get("hash", ""))[:12]
+        why, hashed = literal_text(row["why"] or ""), str(row["evidence"].get("hash", ""))[:12]
         table.add_row(f"{row['at']:%Y-%m-%d %H:%M:%S}", row["stage"], row["event"], row["who"], why, hashed)
     console.print(table)
 

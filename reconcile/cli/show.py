@@ -3,13 +3,12 @@
 from pathlib import Path
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from cutover.log.topic_partitions import format_number
 from cutover.reconcile.attribution.explain import Explanation
 from cutover.reconcile.result.outcome import Difference, Reconciliation, Verdict
-from cutover.reconcile.result.text import counts, format_signed, key, message, number, share, when
+from cutover.reconcile.result.text import counts, format_signed, key, message_text, number, share, when
 from cutover.settings import Settings
 
 _STYLES = {Verdict.CONSISTENT: "green", Verdict.EXPLAINED: "green", Verdict.DIVERGED: "red"}
@@ -30,21 +29,21 @@ def comparison(console: Console, result: Reconciliation, where: str | None) -> N
     style = (
         "yellow" if result.exit_code and result.verdict is Verdict.EXPLAINED else _STYLES.get(result.verdict, "yellow")
     )
-    console.print(f"[bold {style}]{result.verdict}[/]  {_escape_text(result.sentence)}")
+    console.print(f"[bold {style}]{result.verdict}[/]  {message_text(result.sentence)}")
     _print_standing(console, result)
     if result.loss:
-        console.print(f"lost  {_escape_text(result.loss)}")
+        console.print(f"lost  {message_text(result.loss)}")
     if result.kind == "pipeline" and result.seal.holds:
         _pipeline(console, result)
     if result.differences:
         sides = ("streaming", "batch") if result.kind == "pipeline" else ("actual", "expected")
         console.print(_cells(result.differences, result.differences_total, sides))
     for reason in result.policy.reasons if result.seal.holds else ():
-        console.print(f"policy  {_escape_text(reason)}")
+        console.print(f"policy  {message_text(reason)}")
     for breach in result.seal.breaches[1:]:
-        console.print(f"seal  {_escape_text(breach.message)}")
+        console.print(f"seal  {message_text(breach.message)}")
     for note in result.notes:
-        console.print(f"note  {_escape_text(note)}")
+        console.print(f"note  {message_text(note)}")
     if result.runbook:
         console.print(f"runbook  docs/runbooks/{result.runbook}.md")
     if where:
@@ -54,7 +53,7 @@ def comparison(console: Console, result: Reconciliation, where: str | None) -> N
 def _print_standing(console: Console, result: Reconciliation) -> None:
     """Print what the comparison speaks for, where that is not the present, and that it was made before."""
     if result.speaks_for:
-        console.print(f"past  {_escape_text(result.speaks_for)}")
+        console.print(f"past  {message_text(result.speaks_for)}")
     if result.repeats:
         times = "once" if result.repeats == 1 else f"{result.repeats:,} times"
         console.print(f"repeat  the same was found {times} before, first at {when(result.at)}")
@@ -78,11 +77,11 @@ def _cells(differences: tuple[Difference, ...], total: int, sides: tuple[str, st
     for cell in differences[:_CELLS_SHOWN]:
         table.add_row(
             when(cell.window_start),
-            _escape_text(key(cell.key.values())),
-            _escape_text(cell.measure),
-            _escape_text(number(cell.streaming)),
-            _escape_text(number(cell.batch)),
-            _escape_text(format_signed(cell.difference)) if cell.difference is not None else cell.kind,
+            message_text(key(cell.key.values())),
+            message_text(cell.measure),
+            message_text(number(cell.streaming)),
+            message_text(number(cell.batch)),
+            message_text(format_signed(cell.difference)) if cell.difference is not None else cell.kind,
             cell.cause,
         )
     return table
@@ -91,7 +90,7 @@ def _cells(differences: tuple[Difference, ...], total: int, sides: tuple[str, st
 def explanation(console: Console, found: Explanation) -> None:
     """Print one cell: both values, the difference, its cause, and the rows behind it."""
     head = f"{found.pipeline}  window {when(found.window_start)}  key {key(found.key.values())}"
-    console.print(_escape_text(f"{head}  epoch {found.epoch}  {found.state}"))
+    console.print(message_text(f"{head}  epoch {found.epoch}  {found.state}"))
     table = Table("measure", "streaming", "batch", "difference", "cause")
     for value in found.values:
         apart = (
@@ -102,15 +101,15 @@ def explanation(console: Console, found: Explanation) -> None:
             else format_signed(value.difference)
         )
         cells = (number(value.streaming), number(value.batch), apart)
-        table.add_row(value.measure, *map(_escape_text, cells), value.cause or "equal")
+        table.add_row(value.measure, *map(message_text, cells), value.cause or "equal")
     console.print(table)
     if found.unproven:
-        console.print(_escape_text(found.unproven))
+        console.print(message_text(found.unproven))
     columns = ("class", "partition", "offset", "event time", "epoch", "watermark before it", "reason")
     rows = Table(*columns, title="rows that did not count")
     for row in found.rows:
         times = (when(row.event_time), str(row.epoch), when(row.watermark))
-        rows.add_row(row.class_, format_number(row.partition), str(row.offset), *times, _escape_text(row.reason or ""))
+        rows.add_row(row.class_, format_number(row.partition), str(row.offset), *times, message_text(row.reason or ""))
     if found.rows:
         console.print(rows)
     counted = ", ".join(f"{item.records:,} in epoch {item.epoch}" for item in found.counted)
@@ -123,7 +122,3 @@ def reports(console: Console, settings: Settings, paths: list[Path]) -> None:
     """Print the addresses of reports, newest first."""
     for path in paths:
         console.print(address(settings, path.relative_to(settings.reports_dir).as_posix()), soft_wrap=True)
-
-
-def _escape_text(text: str) -> str:
-    return escape(message(text))

@@ -14,7 +14,7 @@ from rich.table import Table
 from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
 from cutover.log.topic_partitions import format_number
-from cutover.output.cells import visible
+from cutover.output.markup import literal_text
 from cutover.reconcile.result.text import duration, share
 from cutover.reconcile.watch.gather import Gathering
 from cutover.reconcile.watch.observe import no_epoch
@@ -100,7 +100,7 @@ def _head(found: WatchStatus) -> list[str]:
         f"late share  {share(found.late_share)} of the newest {found.late_epochs:,} epochs",
     ]
     if driver.error:
-        lines.append(f"[red]error[/]  {escape(visible(driver.error))}")
+        lines.append(f"[red]error[/]  {literal_text(driver.error)}")
     lines += [
         f"[{_TONES[one.severity]}]{one.severity}[/]  docs/runbooks/{one.name}.md: {escape(one.text)}"
         for one in found.alerts

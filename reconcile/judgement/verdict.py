@@ -6,6 +6,7 @@ from cutover.definition.model.pipeline import Policy
 from cutover.reconcile.attribution.causes import UNEXPLAINED
 from cutover.reconcile.comparison.sides import DIMENSION
 from cutover.reconcile.result.outcome import PolicyResult, Rows, Seal, Verdict, Windows
+from cutover.reconcile.result.text import count_noun
 
 EXIT = {Verdict.CONSISTENT: 0, Verdict.NOT_COMPARABLE: 2, Verdict.DIVERGED: 1}
 RUNBOOKS = {Verdict.DIVERGED: "DivergenceUnexplained", Verdict.EXPLAINED: "LateRateHigh"}
@@ -98,7 +99,7 @@ def _reasons(judged: VerdictInput, policy: Policy) -> list[str]:
 
 def sentence(verdict: Verdict, judged: VerdictInput, policy: PolicyResult) -> str:
     """Return the verdict on comparable sides in plain words, with its numbers."""
-    compared = f"{_count_noun(judged.windows.compared, 'closed window')} ({_count_noun(judged.rows.compared, 'row')})"
+    compared = f"{count_noun(judged.windows.compared, 'closed window')} ({count_noun(judged.rows.compared, 'row')})"
     if verdict is Verdict.CONSISTENT:
         return f"Streaming and batch agree in all {compared}."
     differ = _differences(judged)
@@ -119,7 +120,7 @@ def sentence_broken(seal: Seal) -> str:
 def _explain_all(judged: VerdictInput) -> str:
     """Word the causes as one clause, with the share of late events where they are the only cause."""
     if judged.causes == ("late",):
-        late = _count_noun(judged.late, "late event")
+        late = count_noun(judged.late, "late event")
         return f"{late}, {_percent(judged.late_share)} of all in these windows, explain every difference"
     classes = [name for name in judged.causes if name != DIMENSION]
     parts = [f"{' and '.join(classes)} events"] if classes else []
@@ -128,17 +129,13 @@ def _explain_all(judged: VerdictInput) -> str:
 
 
 def _format_unexplained(judged: VerdictInput) -> str:
-    rest = f"{_count_noun(judged.unexplained, 'row')} {'has' if judged.unexplained == 1 else 'have'} no explanation"
+    rest = f"{count_noun(judged.unexplained, 'row')} {'has' if judged.unexplained == 1 else 'have'} no explanation"
     return f"{rest}, {judged.explained:,} {'has' if judged.explained == 1 else 'have'}" if judged.explained else rest
 
 
 def _differences(judged: VerdictInput) -> str:
     rows = judged.explained + judged.unexplained
-    return f"{_count_noun(judged.windows.different, 'window')} ({_count_noun(rows, 'row')})"
-
-
-def _count_noun(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+    return f"{count_noun(judged.windows.different, 'window')} ({count_noun(rows, 'row')})"
 
 
 def _percent(share: float) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from cutover.reconcile.result.outcome import Events, Reconciliation, SealBreach
-from cutover.reconcile.result.text import when
+from cutover.reconcile.result.text import count_noun, when
 
 LEDGER = "SELECT _class, reason, count(*) FROM ledger GROUP BY ALL"
 _USELESS = ("malformed", "future", "filtered", "duplicate", "late")
@@ -22,7 +22,7 @@ def breach(found: Reconciliation, *, asked: str | None) -> SealBreach:
 
 
 def _reasons(found: Reconciliation, asked: str | None) -> Iterator[tuple[str, str]]:
-    name, still_open = found.pipeline, _count_noun(found.windows.open, "open one")
+    name, still_open = found.pipeline, count_noun(found.windows.open, "open one")
     if asked is not None:
         beside = f", {still_open}" if found.windows.open else ""
         yield f"none that starts {asked}{beside}", f"`cutover reconcile {name}` compares all closed windows."
@@ -41,7 +41,3 @@ def _reasons(found: Reconciliation, asked: str | None) -> Iterator[tuple[str, st
 def _classes(events: Events) -> str:
     counted = {kind: getattr(events, kind) for kind in _USELESS}
     return ", ".join(f"{count:,} {kind}" for kind, count in counted.items() if count)
-
-
-def _count_noun(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"

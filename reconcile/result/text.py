@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
 from cutover.output.cells import visible
+from cutover.output.markup import literal_text
 from cutover.reconcile.result.codec import Scalar
 
 MINUS = "\N{MINUS SIGN}"
@@ -26,6 +27,16 @@ def number(value: Scalar) -> str:
 def message(text: str) -> str:
     """Return a message of ours on one line, control characters of data in it as their escapes."""
     return visible(text.replace("\nHint: ", " Hint: "))
+
+
+def message_text(text: str) -> str:
+    """Return a message of ours as rich prints it to the letter."""
+    return literal_text(message(text))
+
+
+def count_noun(count: int, noun: str) -> str:
+    """Return a number with its noun, in the plural where it is not one."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def key(values: Iterable[Scalar]) -> str:

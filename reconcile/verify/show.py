@@ -1,11 +1,10 @@
 """A verification for people at a terminal: a row for each check, then what is wrong, then what was left out."""
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from cutover.lake.integrity.scrub import Scrubbed
-from cutover.reconcile.result.text import message
+from cutover.reconcile.result.text import message_text
 from cutover.reconcile.verify.model import Checked, CheckState, Verification
 
 _WORDS = {
@@ -22,7 +21,7 @@ def verification(console: Console, found: Verification) -> None:
     at = "" if found.epoch is None else f" at epoch {found.epoch:,}, table version {found.table_version:,}"
     console.print(f"[bold]{found.pipeline}[/]{at}: {_SENTENCES[found.exit_code]}")
     if found.error is not None:
-        console.print(_escape_text(found.error), soft_wrap=True)
+        console.print(message_text(found.error), soft_wrap=True)
     else:
         console.print(_table(found))
         _details(console, found)
@@ -37,7 +36,7 @@ def print_scrub(console: Console, found: Scrubbed) -> None:
     if found.unnamed:
         console.print(f"{found.unnamed:,} files were written by others: their bytes cannot be checked", highlight=False)
     for text in found.damaged:
-        console.print(f"[red]{_escape_text(text)}[/]", soft_wrap=True, highlight=False)
+        console.print(f"[red]{message_text(text)}[/]", soft_wrap=True, highlight=False)
     if found.damaged:
         console.print("runbook  docs/runbooks/TableUnreadable.md")
     elif not found.is_whole:
@@ -48,7 +47,7 @@ def _table(found: Verification) -> Table:
     table = Table("check", "", "", "looked at", box=None, pad_edge=False)
     table.add_column("s", justify="right")
     for one in found.checks.values():
-        table.add_row(one.name, one.title, _WORDS[one.state], _escape_text(one.looked_at), f"{one.seconds:.1f}")
+        table.add_row(one.name, one.title, _WORDS[one.state], message_text(one.looked_at), f"{one.seconds:.1f}")
     return table
 
 
@@ -59,11 +58,7 @@ def _details(console: Console, found: Verification) -> None:
 
 
 def _lines(one: Checked) -> list[str]:
-    lines = [f"[red]{_escape_text(violation.text)}[/]" for violation in one.violations]
+    lines = [f"[red]{message_text(violation.text)}[/]" for violation in one.violations]
     if one.why:
-        lines.append(f"[yellow]{_escape_text(one.why)}[/]")
-    return lines + [f"[dim]{_escape_text(note)}[/]" for note in one.notes]
-
-
-def _escape_text(text: str) -> str:
-    return escape(message(text))
+        lines.append(f"[yellow]{message_text(one.why)}[/]")
+    return lines + [f"[dim]{message_text(note)}[/]" for note in one.notes]

@@ -111,7 +111,7 @@ def test_text_of_the_file_does_not_reach_the_terminal_raw(tmp_path: Path, capsys
     file = written(tmp_path / "figure.json", {**given(6), "title": "[red]x[/]\u001b[2J"})
 
     assert app.main(["simulate", str(file)]) == 0
-    assert capsys.readouterr().out.startswith("[red]x[/]\ufffd[2J, reference: 1 panes")
+    assert capsys.readouterr().out.startswith("[red]x[/]\\x1b[2J, reference: 1 panes")
 
 
 @pytest.mark.parametrize(
