@@ -2,7 +2,7 @@
 
 import shutil
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -17,8 +17,10 @@ from cutover.driver_state import read_driver_state
 from cutover.errors import LakeError, LogError
 from cutover.lake import batch_runs
 from cutover.lake.control import control_tables, losses, versions
+from cutover.lake.control.losses import Loss
 from cutover.lake.control.stages import Stage, current_stage
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
+from cutover.lake.epochs.next_epoch import expect_start
 from cutover.lake.integrity import epoch_history, high_water, same_log
 from cutover.lake.tables import delta
 from cutover.log.topic_partitions import format_number, log_of, topics_of
@@ -129,7 +131,7 @@ class Gathering:
         is_by_size = any(int(config.get("retention.bytes", "-1")) >= 0 for config in configs)
         return {
             "changed": self._find_changes(observer, newest),
-            "expected": {**newest.end, **self._try_look(lambda: self._skips(newest), {})},
+            "expected": expect_start(newest, self._try_look(self._losses, ()), newest.topic_id),
             "retention": None if is_by_size else shortest(map(retention, configs)),
             "replay": replay_time(facts.records, lag.count_unread(sample)),
             "unfit": self._try_look(lambda: self._list_unfit_records(observer, list(facts.recent())), self._unfit),
@@ -149,10 +151,9 @@ class Gathering:
         first, end = log.earliest(topic), log.latest(topic, self.pipeline.source.isolation)
         return {"waiting": sum(max(0, offset - first.get(p, 0)) for p, offset in end.items())}
 
-    def _skips(self, newest: EpochRecord) -> Mapping[int, int]:
+    def _losses(self) -> tuple[Loss, ...]:
         version = versions.current(self.settings, self.pipeline)
-        found = () if version is None else losses.losses(self.settings, version)
-        return losses.skips(found, newest.epoch + 1, newest.topic_id)
+        return () if version is None else losses.losses(self.settings, version)
 
     def _list_unfit_records(self, observer: Observer, found: Sequence[EpochRecord]) -> tuple[Unfit, ...]:
         """Return the first records that do not fit; looked for only where the epochs in question are others."""

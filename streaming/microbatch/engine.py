@@ -11,6 +11,7 @@ import pyarrow as pa
 from cutover.errors import LakeError
 from cutover.events import log
 from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.lake.epochs.next_epoch import next_number
 from cutover.lake.tables.schemas import epoch_log_schema, partial_schema
 from cutover.records.watermark import Observation, WatermarkState
 from cutover.streaming.compaction.compactor import Compactor
@@ -104,7 +105,7 @@ class MicrobatchEngine:
         end = noted if limit is None else {p: min(offset, limit.get(p, 0)) for p, offset in noted.items()}
         newest = self.committer.newest
         return EpochPlan(
-            epoch=0 if newest is None else newest.epoch + 1,
+            epoch=next_number(newest),
             start=dict.fromkeys(end, 0) | self.position,
             end=end,
             clipped=end != noted,
@@ -200,7 +201,7 @@ class MicrobatchEngine:
         """Commit an epoch without data. The caller holds the lock."""
         newest = self.committer.newest
         plan = EpochPlan(
-            epoch=0 if newest is None else newest.epoch + 1,
+            epoch=next_number(newest),
             start=self.position,
             end=self.position,
             clipped=False,

@@ -18,6 +18,7 @@ from cutover.lake.control.signature import reason, user
 from cutover.lake.control.versions import Version
 from cutover.lake.epochs import offset_gaps
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
+from cutover.lake.epochs.next_epoch import next_number
 from cutover.lake.epochs.row_kinds import COUNTED
 from cutover.lake.integrity import same_log
 from cutover.lake.integrity.same_log import History
@@ -89,7 +90,7 @@ def _decide(settings: Settings, pipeline: Pipeline, *, why: str, clock: Clock) -
     case = _case(settings, pipeline, version, clock)
     kind, lost = _judge_case(case)
     number = version.number if kind == "gap" else versions.list_versions(settings, pipeline)[-1].number + 1
-    epoch = 0 if kind == "anew" or case.record is None else case.record.epoch + 1
+    epoch = 0 if kind == "anew" else next_number(case.record)
     half = [loss for loss in losses.list_losses(settings, pipeline) if kind == "anew" and loss.stream_version == number]
     return LossAcceptance(
         pipeline=pipeline.name,
@@ -129,8 +130,7 @@ def _case(settings: Settings, pipeline: Pipeline, version: Version, clock: Clock
     known = same_log.recorded_history(version.uri)
     trouble = broken or _refusal(pipeline, client, record, accepted, known)
     if trouble is None:
-        epoch = 0 if record is None else record.epoch + 1
-        raise _make_nothing_error(pipeline, f"table and log hold what comes next, epoch {epoch}")
+        raise _make_nothing_error(pipeline, f"table and log hold what comes next, epoch {next_number(record)}")
     at, log_now = clock.now(), _log_now(pipeline, client, trouble, clock.now())
     return _Case(
         pipeline=pipeline,

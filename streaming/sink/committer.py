@@ -12,10 +12,10 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from cutover.errors import LakeError
 from cutover.events import log
-from cutover.lake.control import losses
 from cutover.lake.control.losses import Loss
 from cutover.lake.control.versions import Version
 from cutover.lake.epochs.epoch_log import EpochRecord, open_log
+from cutover.lake.epochs.next_epoch import follows
 from cutover.lake.epochs.row_kinds import RowKind
 from cutover.lake.integrity import foreign_commits, high_water, table_weights
 from cutover.lake.tables import checksums, commits, data_files, delta
@@ -171,8 +171,7 @@ class Committer:
             raise CommitFailedError(msg)
 
     def _attempt(self, record: EpochRecord, write: Write) -> None:
-        skips = losses.skips(self.accepted, record.epoch, record.topic_id)
-        if not fencing.continues(self.newest, record.epoch, record.start, skips):
+        if not follows(self.newest, record, self.accepted):
             msg = f"Stream of {self.version.pipeline}: epoch {record.epoch} does not follow the newest committed one."
             raise LakeError(msg, runbook="EpochHistoryBroken")
         for left in reversed(range(ATTEMPTS)):

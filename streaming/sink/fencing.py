@@ -1,7 +1,6 @@
 """The fence's check: a handle must show the history that its next commit continues."""
 
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
 
 import pyarrow as pa
 from deltalake import DeltaTable
@@ -90,12 +89,3 @@ def check(table: DeltaTable, version: Version, seen: Sequence[Witness] = ()) -> 
         otherwise=f"`cutover accept-loss {version.pipeline}` leaves it as it is and reads the log into a new version",
     )
     return record
-
-
-def continues(
-    record: EpochRecord | None, epoch: int, start: Mapping[int, int], skips: Mapping[int, int] = MappingProxyType({})
-) -> bool:
-    """Return whether an epoch follows a record: the next number, the same offsets, or those behind recorded losses."""
-    ends = {} if record is None else dict(record.end)
-    follows = epoch == (0 if record is None else record.epoch + 1)
-    return follows and all(start.get(p) == offset for p, offset in (ends | dict(skips)).items())

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cutover.lake.control import losses
 from cutover.lake.control.losses import Loss
 from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.lake.epochs.next_epoch import expect_start
 from cutover.log.topic_partitions import place
 
 
@@ -17,8 +17,7 @@ def next_offsets(record: EpochRecord | None, accepted: Sequence[Loss], topic_id:
     """
     if record is None and not accepted:
         return None
-    epoch, ends = (0, {}) if record is None else (record.epoch + 1, dict(record.end))
-    return ends | losses.skips(accepted, epoch, topic_id)
+    return expect_start(record, accepted, topic_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
