@@ -7,11 +7,12 @@ from deltalake import DeltaTable
 from cutover.errors import LakeError
 from cutover.lake.control.versions import Version
 from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.lake.epochs.row_kinds import RowKind
 from cutover.lake.integrity import high_water
 from cutover.lake.integrity.high_water import Witness
 from cutover.lake.tables import delta, delta_log
 
-_RECORDS = "_kind=epoch/"  # where a commit's record lies
+_RECORDS = f"_kind={RowKind.EPOCH}/"  # where a commit's record lies
 
 
 def find_inconsistencies(
