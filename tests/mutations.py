@@ -49,6 +49,9 @@ TRIES = 2
 """Times that a kind of tests runs where what failed in it passes alone."""
 
 _NO_CODE = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)
+_SQL = re.compile(
+    r"SELECT|WHERE|CASE|FILTER|CAST|COALESCE|GROUP BY| AND | OR |IS NULL|IS NOT NULL|(sum|count|min|max)\("
+)
 _CHANGES = tuple(
     (re.compile(pattern), other)
     for pattern, other in (
@@ -101,29 +104,38 @@ class Mutation:
         return f"{self.file}:{self.line}\n    - {self.before.strip()}\n    + {self.after.strip()}"
 
 
-def find_code(source: str) -> dict[int, int]:
+def find_code(source: str) -> dict[int, str]:
     """Find the lines that do something: no docstring, no import, no head of a function.
 
     Args:
         source: A module.
 
     Returns:
-        Numbers of lines, from 1, and the column at which a comment begins or the line ends.
+        By number, from 1, each such line with blanks in place of comments and of texts that are no SQL.
     """
-    ends = {number: len(line) for number, line in enumerate(source.splitlines(), start=1)}
-    lines: set[int] = set()
+    lines = source.splitlines(keepends=True)
+    numbers: set[int] = set()
     statement: list[tokenize.TokenInfo] = []
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type == tokenize.COMMENT:
-            ends[token.start[0]] = token.start[1]
+        if token.type == tokenize.COMMENT or (token.type == tokenize.STRING and not _SQL.search(token.string)):
+            _blank(lines, token)
         if token.type not in _NO_CODE:
             statement.append(token)
         elif token.type == tokenize.NEWLINE:
             first = statement[0]
             if first.type != tokenize.STRING and first.string not in {"import", "from", "class", "def", "@"}:
-                lines |= {number for part in statement for number in range(part.start[0], part.end[0] + 1)}
+                numbers |= {number for part in statement for number in range(part.start[0], part.end[0] + 1)}
             statement = []
-    return {number: ends[number] for number in sorted(lines)}
+    return {number: lines[number - 1] for number in sorted(numbers)}
+
+
+def _blank(lines: list[str], token: tokenize.TokenInfo) -> None:
+    """Put blanks where a token stands; the columns of all others stay."""
+    (first, start), (last, end) = token.start, token.end
+    for number in range(first, last + 1):
+        line = lines[number - 1]
+        left, right = start if number == first else 0, end if number == last else len(line) - 1
+        lines[number - 1] = line[:left] + " " * (right - left) + line[right:]
 
 
 def list_mutations(file: str, source: str) -> Iterator[Mutation]:
@@ -134,15 +146,13 @@ def list_mutations(file: str, source: str) -> Iterator[Mutation]:
         source: Its text.
     """
     lines = source.splitlines(keepends=True)
-    for number, end in find_code(source).items():
+    for number, code in find_code(source).items():
         before = lines[number - 1]
         for pattern, other in _CHANGES:
-            found = pattern.search(before, 0, end)
-            if found is None:
-                continue
-            yield Mutation(
-                file=file, line=number, before=before, after=before[: found.start()] + other + before[found.end() :]
-            )
+            found = pattern.search(code)
+            if found is not None:
+                after = before[: found.start()] + other + before[found.end() :]
+                yield Mutation(file=file, line=number, before=before, after=after)
 
 
 def apply_mutation(mutation: Mutation, source: str) -> str:
