@@ -84,69 +84,10 @@ def reconcile(  # noqa: PLR0913 -- a range, a cut, and what a test hands in
     return result
 
 
-def _record_result(
-    settings: Settings,
-    pipeline: Pipeline,
-    made: Reconciliation,
-    at: datetime,
-    unjudged: Sequence[Range],
-    probe: Probe,
-) -> Reconciliation:
-    """Write the report, then the run's row, then let `latest.html` show what speaks for the pipeline now.
-
-    Of a repeat the report of the first time is written again: it is the same but for how often it was found.
-    """
-    serving = versions.current(settings.model_copy(update={"stream_version": None}), pipeline)
-    written: set[str] = set()
-    for _ in range(TRIES):
-        placed = history.find_entry(
-            settings,
-            made,
-            fingerprint=result_fingerprint(pipeline),
-            version=None if serving is None else serving.number,
-            at=at,
-            unjudged=unjudged,
-        )
-        result = _place_result(made, placed)
-        files.write(settings, result, probe=probe)
-        written.add(result.run_id)
-        with contextlib.suppress(OvertakenError):
-            history.record(settings, result, placed)
-            files.remove(settings, result.pipeline, (written & {made.run_id}) - {result.run_id})
-            files.show_latest(settings, result.pipeline, lambda: history.find_present(settings, pipeline))
-            return result
-    msg = f"History of `{pipeline.name}`: expected to record a comparison, others were faster {TRIES} times."
-    raise LakeError(msg + "\nHint: compare again once they are done.")
-
-
-def _place_result(made: Reconciliation, placed: history.HistoryEntry) -> Reconciliation:
-    """Return the comparison as its line in the history has it: under the id and time of the first that found this."""
-    line = placed.made
-    stem = f"{made.pipeline}/{line.run_id}"
-    repeats = line.times - 1
-    return replace(
-        made,
-        run_id=line.run_id,
-        at=_iso(line.first) or "",
-        repeats=repeats,
-        repeated_at=made.at if repeats else None,
-        speaks_for=placed.speaks_for,
-        report=f"{stem}.json",
-        page=f"{stem}.html",
-    )
-
-
 def _check_range(start: datetime | None, end: datetime | None) -> None:
     if start is not None and end is not None and start >= end:
         msg = f"Range of windows: expected a start before an end, got {_iso(start)} and {_iso(end)}."
         raise DefinitionError(msg)
-
-
-def _release_cut(settings: Settings, pipeline: Pipeline, found: Seal, clock: Clock) -> None:
-    """Release the cut that the batch run held for this comparison; what was refused may be tried again."""
-    version = versions.current(settings, pipeline)
-    if found.holds and version is not None and found.epoch is not None and found.batch_run is not None:
-        pins.release(settings, version, found.epoch, holder=pins.batch_holder(found.batch_run), now=clock.now())
 
 
 def judge(
@@ -262,6 +203,65 @@ def _make_refusal(pipeline: Pipeline, found: Seal) -> Reconciliation:
         policy=decision.policy,
         runbook=decision.runbook,
     )
+
+
+def _record_result(
+    settings: Settings,
+    pipeline: Pipeline,
+    made: Reconciliation,
+    at: datetime,
+    unjudged: Sequence[Range],
+    probe: Probe,
+) -> Reconciliation:
+    """Write the report, then the run's row, then let `latest.html` show what speaks for the pipeline now.
+
+    Of a repeat the report of the first time is written again: it is the same but for how often it was found.
+    """
+    serving = versions.current(settings.model_copy(update={"stream_version": None}), pipeline)
+    written: set[str] = set()
+    for _ in range(TRIES):
+        placed = history.find_entry(
+            settings,
+            made,
+            fingerprint=result_fingerprint(pipeline),
+            version=None if serving is None else serving.number,
+            at=at,
+            unjudged=unjudged,
+        )
+        result = _place_result(made, placed)
+        files.write(settings, result, probe=probe)
+        written.add(result.run_id)
+        with contextlib.suppress(OvertakenError):
+            history.record(settings, result, placed)
+            files.remove(settings, result.pipeline, (written & {made.run_id}) - {result.run_id})
+            files.show_latest(settings, result.pipeline, lambda: history.find_present(settings, pipeline))
+            return result
+    msg = f"History of `{pipeline.name}`: expected to record a comparison, others were faster {TRIES} times."
+    raise LakeError(msg + "\nHint: compare again once they are done.")
+
+
+def _place_result(made: Reconciliation, placed: history.HistoryEntry) -> Reconciliation:
+    """Return the comparison as its line in the history has it: under the id and time of the first that found this."""
+    line = placed.made
+    stem = f"{made.pipeline}/{line.run_id}"
+    repeats = line.times - 1
+    return replace(
+        made,
+        run_id=line.run_id,
+        at=_iso(line.first) or "",
+        repeats=repeats,
+        repeated_at=made.at if repeats else None,
+        speaks_for=placed.speaks_for,
+        report=f"{stem}.json",
+        page=f"{stem}.html",
+    )
+
+
+def _release_cut(settings: Settings, pipeline: Pipeline, found: Seal, clock: Clock) -> None:
+    """Release the cut that the batch run held for this comparison; what was refused may be tried again."""
+    version = versions.current(settings, pipeline)
+    if found.holds and version is not None and found.epoch is not None and found.batch_run is not None:
+        pins.release(settings, version, found.epoch, holder=pins.batch_holder(found.batch_run), now=clock.now())
 
 
 def _iso(moment: datetime | None) -> str | None:
