@@ -43,7 +43,7 @@ KINDS = (
     ("tests/integration/streaming", "tests/integration/verify", "tests/integration/lake", "-n2"),
     ("tests/faults", "tests/e2e", "tests/integration", "-n2"),
 )
-"""What `make test` runs, in steps: most lines are noticed by the first."""
+"""What `make test` runs, in steps, after the unit tests of the line's own room: most lines are noticed by those."""
 
 TRIES = 2
 """Times that a kind of tests runs where what failed in it passes alone."""
@@ -211,13 +211,19 @@ def run_tests(copy: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=copy, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
 
 
+def list_near(file: str) -> list[str]:
+    """Return the folders of unit tests that are named like a part of a module's path."""
+    found = (ROOT / "tests" / "unit" / part for part in Path(file).parts)
+    return [str(folder.relative_to(ROOT)) for folder in found if folder.is_dir()]
+
+
 def try_mutation(copy: Path, mutation: Mutation, kinds: Sequence[Sequence[str]]) -> str | None:
     """Break the line in a copy, return the test that notices (None: none), and mend the line."""
     file = copy / mutation.file
     whole = file.read_text(encoding="utf-8")
     file.write_text(apply_mutation(mutation, whole), encoding="utf-8")
     try:
-        return find_notice(copy, kinds)
+        return find_notice(copy, [list_near(mutation.file), *kinds])
     finally:
         file.write_text(whole, encoding="utf-8")
 
