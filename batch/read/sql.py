@@ -10,8 +10,8 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from cutover.batch.staging import Staging
+from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.compile.fingerprint import batch_sql
-from cutover.definition.compile.types import column_types
 from cutover.definition.model.pipeline import Pipeline, Sql
 from cutover.definition.windows.window_fn import Interval
 from cutover.errors import DefinitionError
@@ -67,7 +67,7 @@ def events(records: "DataFrame", pipeline: Pipeline, dimensions: Dimensions) -> 
         f"WHEN {future_sql(pipeline, 'unix_micros(_event_time)')} THEN '{Class.FUTURE}' "
         f"WHEN {twin} THEN '{Class.DUPLICATE}' ELSE '{Class.ACCEPTED}' END AS _class"
     )
-    columns = (f"`{name}`" for name in column_types(pipeline))
+    columns = (f"`{name}`" for name in compile_pipeline(pipeline).column_types)
     return rows.selectExpr(*columns, judged, "_partition", "_offset", "_log_time")
 
 

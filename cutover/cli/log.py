@@ -13,9 +13,9 @@ from rich.console import Console
 
 from cutover.cli.init import init
 from cutover.clock import SystemClock
-from cutover.definition.compile.types import left_of, right_of
 from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.model.sides import left_of, right_of
 from cutover.errors import DefinitionError
 from cutover.log.sending.produce import Progress, Request, Summary, produce
 from cutover.settings import load_settings

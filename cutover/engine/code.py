@@ -9,15 +9,15 @@ import hashlib
 import re
 import types
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 from importlib import import_module
 
 from cutover.definition.windows.window_fn import WindowFn
 
 SHARED = (
+    "cutover.definition.compile.bags",
     "cutover.definition.compile.compiled",
     "cutover.definition.compile.fingerprint",
-    "cutover.definition.compile.pairs",
-    "cutover.definition.compile.types",
     "cutover.definition.expressions.casts",
     "cutover.definition.expressions.compiler",
     "cutover.definition.expressions.functions",
@@ -41,6 +41,7 @@ SHARED = (
     "cutover.definition.model.pipeline",
     "cutover.definition.model.record_ids",
     "cutover.definition.model.schema",
+    "cutover.definition.model.sides",
     "cutover.definition.model.topic",
     "cutover.definition.windows.sessions",
     "cutover.definition.windows.sliding",
@@ -121,8 +122,9 @@ def _of_holder(value: object, module: str) -> str:
         return f"{{{', '.join(sorted(pairs))}}}"
     if isinstance(value, re.Pattern):
         return f"{value.pattern!r} {value.flags}"
-    if isinstance(value, property):
-        return _describe_value((value.fget, value.fset), module)
+    if isinstance(value, property | cached_property):
+        parts = (value.fget, value.fset) if isinstance(value, property) else (value.func,)
+        return _describe_value(parts, module)
     inner = getattr(value, "__wrapped__", getattr(value, "__func__", None))  # of a cache, of a class method
     return type(value).__name__ if inner is None else f"{type(value).__name__} {_describe_value(inner, module)}"
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from cutover.definition.compile import compiled
+from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.measures import doubles
 from cutover.definition.measures.states import StateColumn
 from cutover.definition.model.pipeline import Pipeline
@@ -37,15 +37,14 @@ def fold_sql(pipeline: Pipeline, relation: str, *, keep: Sequence[str] = (Class.
         rows = group_sessions_sql(pipeline.key, f"({rows})")
         window, group = "min(window_start) AS window_start, max(window_end) AS window_end", _quote_names(pipeline.key)
         group += f", {SESSION}"
-    merged = [f"{_merge(state)} AS {identifier(state.column)}" for state in compiled.states(pipeline)]
+    states = compile_pipeline(pipeline).states
+    merged = [f"{_merge(state)} AS {identifier(state.column)}" for state in states]
     columns = ", ".join((window, _quote_names(pipeline.key), *merged, "CAST(sum(_n) AS bigint) AS _n"))
     gathered = f"SELECT {columns} FROM ({rows}) AS counted GROUP BY {group}"  # noqa: S608 -- names are checked
-    counted = [state for state in compiled.states(pipeline) if state.merge == "counts"]
+    counted = [state for state in states if state.merge == "counts"]
     if not counted:
         return gathered
-    settled = ", ".join(
-        (_quote_names((*WINDOW, *pipeline.key)), *(_settle(state) for state in compiled.states(pipeline)), "_n")
-    )
+    settled = ", ".join((_quote_names((*WINDOW, *pipeline.key)), *(_settle(state) for state in states), "_n"))
     long = ", ".join(
         f"CASE WHEN len({name}) > {SHORT} THEN {name} END AS {_name_long(state)}"
         for state, name in ((state, identifier(state.column)) for state in counted)
@@ -94,16 +93,16 @@ def finish_sql(pipeline: Pipeline, relation: str, *, keep: Sequence[str] = (Clas
 
 def finishable(pipeline: Pipeline, relation: str) -> str:
     """Return the relation that `finish_columns` is written over, from rows of states: of a join it has the pairs."""
-    return relation if pipeline.join is None else join_pairs.with_pairs(pipeline, relation)
+    return relation if pipeline.join is None else join_pairs.with_pairs(compile_pipeline(pipeline), relation)
 
 
 def finish_columns(pipeline: Pipeline) -> dict[str, str]:
     """Return each output column of `finish_sql` to its SQL over a `finishable` relation, in order."""
-    finishes = compiled.finishes(pipeline)
+    compiled = compile_pipeline(pipeline)
     plain = {name: identifier(name) for name in (*WINDOW, *pipeline.key)}
-    named = {name: (text, identifier(name)) for name, text in finishes.items()}
+    named = {name: (text, identifier(name)) for name, text in compiled.finishes.items()}
     measures = {name: to if text == name else f"{text} AS {to}" for name, (text, to) in named.items()}
-    rest = {s.column: identifier(s.column) for s in compiled.states(pipeline) if s.column not in finishes}
+    rest = {s.column: identifier(s.column) for s in compiled.states if s.column not in compiled.finishes}
     return plain | measures | rest | {"_n": "_n"}
 
 

@@ -10,64 +10,61 @@ different values: 2 s; a correlated subquery over the two lists ran out of 2 GB.
 
 from collections.abc import Sequence
 
-from cutover.definition.compile import compiled, pairs
-from cutover.definition.compile.pairs import Name, Side
-from cutover.definition.compile.types import compile_measured
+from cutover.definition.compile.bags import SIDES, Name, Side
+from cutover.definition.compile.compiled import CompiledPipeline
 from cutover.definition.expressions.compiler import NEVER, Expression
 from cutover.definition.expressions.terms import duckdb_type
 from cutover.definition.measures import doubles
 from cutover.definition.measures.kinds import Avg, Count, Max, Min
 from cutover.definition.measures.states import is_float, sum_type
-from cutover.definition.model.pipeline import Pipeline
 from cutover.quoting import identifier
 
 DIGITS = 19
 """Of a number that is summed (`join_checks`), and of its weight: their product fits into a decimal(38)."""
 
 _NULL_ROW = "[{'value': NULL, 'count': 1::BIGINT}]"
-_BOTH: frozenset[Name] = frozenset(pairs.SIDES)
+_BOTH: frozenset[Name] = frozenset(SIDES)
 
 
-def with_pairs(pipeline: Pipeline, relation: str) -> str:
+def with_pairs(compiled: CompiledPipeline, relation: str) -> str:
     """Return a query in parentheses: the rows of a relation, and a column more for each measure.
 
     Args:
-        pipeline: Its join, key and measures.
+        compiled: Its join, key and measures.
         relation: A view or a query in parentheses, one row a window and key: the key, `__left`, `__right`.
     """
-    left, right = pairs.sides(pipeline)
-    looked = {name: pairs.find_used_sides(pipeline, name) for name in pipeline.measures}
+    left, right = compiled.sides
+    looked = {name: compiled.used_sides[name] for name in compiled.definition.measures}
     of_left = [name for name, used in looked.items() if "right" not in used]
     of_right = [name for name, used in looked.items() if used == {"right"}]
     of_both = [name for name, used in looked.items() if used == _BOTH]
     found = {
-        "of_left": (of_left, _one_side(pipeline, left, "__l", "__rights")),
-        "of_right": (of_right, _one_side(pipeline, right, "__r", "__lefts")),
-        "of_both": (of_both, _product(pipeline, left, right)),
+        "of_left": (of_left, _one_side(compiled, left, "__l", "__rights")),
+        "of_right": (of_right, _one_side(compiled, right, "__r", "__lefts")),
+        "of_both": (of_both, _product(compiled, left, right)),
     }
     there = {name: parts for name, parts in found.items() if parts[0]}
-    steps = [f"{name} AS ({_query_aggregates(pipeline, names, rows)})" for name, (names, rows) in there.items()]
+    steps = [f"{name} AS ({_query_aggregates(compiled, names, rows)})" for name, (names, rows) in there.items()]
     joined = " ".join(f"LEFT JOIN {name} USING (__group)" for name in there)
     return (
-        f"(WITH {', '.join([*_blocks(pipeline, relation), *steps])} "
-        f"SELECT grouped.*, {', '.join(_select_measure(pipeline, name) for name in pipeline.measures)}"
+        f"(WITH {', '.join([*_blocks(compiled, relation), *steps])} "
+        f"SELECT grouped.*, {', '.join(_select_measure(compiled, name) for name in compiled.definition.measures)}"
         f" FROM grouped {joined})"
     )
 
 
-def _blocks(pipeline: Pipeline, relation: str) -> list[str]:
+def _blocks(compiled: CompiledPipeline, relation: str) -> list[str]:
     """Return the first steps: `grouped` (the relation with `__group`) and `blocks`: bags that meet one another.
 
     A group is one block of both its bags, or, where nothing matches, a block for each side that is kept, with one row
     of nulls in the other's place.
     """
     keys = ", ".join(
-        f"{_drop_zone(identifier(name), kind)} AS {identifier(name)}"
-        for name, kind in compiled.key_types(pipeline).items()
+        f"{_drop_zone(identifier(name), kind)} AS {identifier(name)}" for name, kind in compiled.key_types.items()
     )
-    there = " AND ".join(f"{identifier(name)} IS NOT NULL" for name in pipeline.key)
+    there = " AND ".join(f"{identifier(name)} IS NOT NULL" for name in compiled.definition.key)
     matched = f"({there} AND coalesce(len(__left), 0) > 0 AND coalesce(len(__right), 0) > 0)"
-    how = pipeline.join.how if pipeline.join is not None else "inner"
+    how = compiled.definition.join.how if compiled.definition.join is not None else "inner"
     rows = [f"SELECT __group, {keys}, __left AS __l, __right AS __r FROM grouped WHERE {matched}"]
     if how in {"left", "full"}:
         rows.append(f"SELECT __group, {keys}, __left, {_NULL_ROW} FROM grouped WHERE NOT {matched} AND len(__left) > 0")
@@ -86,18 +83,18 @@ def _blocks(pipeline: Pipeline, relation: str) -> list[str]:
     ]
 
 
-def _one_side(pipeline: Pipeline, side: Side, bag: str, others: str) -> str:
+def _one_side(compiled: CompiledPipeline, side: Side, bag: str, others: str) -> str:
     """Return the rows of one side, weighted with their own count and the number of the other side's rows."""
-    rows = f"SELECT __group, {_keys(pipeline)}, {others}, unnest({bag}) AS __u FROM blocks"
-    columns = ", ".join([_keys(pipeline), *_fields(side, "__u"), f"__u['count'] * {others} AS __weight"])
+    rows = f"SELECT __group, {_keys(compiled)}, {others}, unnest({bag}) AS __u FROM blocks"
+    columns = ", ".join([_keys(compiled), *_fields(side, "__u"), f"__u['count'] * {others} AS __weight"])
     return f"SELECT __group, {columns} FROM ({rows})"
 
 
-def _product(pipeline: Pipeline, left: Side, right: Side) -> str:
+def _product(compiled: CompiledPipeline, left: Side, right: Side) -> str:
     """Return the pairs of different values, weighted with the product of their counts."""
-    lefts = f"SELECT __group, {_keys(pipeline)}, __block, unnest(__l) AS __u FROM blocks"
+    lefts = f"SELECT __group, {_keys(compiled)}, __block, unnest(__l) AS __u FROM blocks"
     rights = "SELECT __block, unnest(__r) AS __v FROM blocks"
-    columns = ", ".join([_keys(pipeline), *_fields(left, "__u"), *_fields(right, "__v")])
+    columns = ", ".join([_keys(compiled), *_fields(left, "__u"), *_fields(right, "__v")])
     weight = "__u['count'] * __v['count'] AS __weight"
     return f"SELECT __group, {columns}, {weight} FROM ({lefts}) JOIN ({rights}) USING (__block)"
 
@@ -107,8 +104,8 @@ def _fields(side: Side, row: str) -> list[str]:
     return [f"{_drop_zone(column, kind)} AS {identifier(name)}" for name, (column, kind) in found.items()]
 
 
-def _keys(pipeline: Pipeline) -> str:
-    return ", ".join(identifier(name) for name in pipeline.key)
+def _keys(compiled: CompiledPipeline) -> str:
+    return ", ".join(identifier(name) for name in compiled.definition.key)
 
 
 def _drop_zone(column: str, kind: str) -> str:
@@ -116,10 +113,10 @@ def _drop_zone(column: str, kind: str) -> str:
     return f"make_timestamp(epoch_us({column}))" if kind == "timestamp" else column
 
 
-def _query_aggregates(pipeline: Pipeline, names: Sequence[str], rows: str) -> str:
-    found = compile_measured(pipeline)
+def _query_aggregates(compiled: CompiledPipeline, names: Sequence[str], rows: str) -> str:
+    found = compiled.measured
     values = [f"{_value(found[name])} AS __value_{i}" for i, name in enumerate(names)]
-    results = [f"{_aggregate(pipeline, name, f'__value_{i}')} AS {identifier(name)}" for i, name in enumerate(names)]
+    results = [f"{_aggregate(compiled, name, f'__value_{i}')} AS {identifier(name)}" for i, name in enumerate(names)]
     inner = f"SELECT __group, __weight, {', '.join(values)} FROM ({rows})"
     return f"SELECT __group, {', '.join(results)} FROM ({inner}) GROUP BY __group"
 
@@ -134,8 +131,8 @@ def _value(expression: Expression | None) -> str:
     )
 
 
-def _aggregate(pipeline: Pipeline, name: str, value: str) -> str:
-    measure, expression = pipeline.measures[name], compile_measured(pipeline)[name]
+def _aggregate(compiled: CompiledPipeline, name: str, value: str) -> str:
+    measure, expression = compiled.definition.measures[name], compiled.measured[name]
     if isinstance(measure, Count) or expression is None:
         return "CAST(sum(__weight) AS BIGINT)"
     if isinstance(measure, Min):
@@ -155,7 +152,7 @@ def _sum(value: str, kind: str) -> str:
     return f"CAST(sum({number} * CAST(__weight AS DECIMAL({DIGITS},0))) AS {sum_type(kind).upper()})"
 
 
-def _select_measure(pipeline: Pipeline, name: str) -> str:
+def _select_measure(compiled: CompiledPipeline, name: str) -> str:
     """Return a measure's column: where a group has no pair its count is 0 and every other measure null."""
     column = identifier(name)
-    return f"coalesce({column}, 0) AS {column}" if isinstance(pipeline.measures[name], Count) else column
+    return f"coalesce({column}, 0) AS {column}" if isinstance(compiled.definition.measures[name], Count) else column

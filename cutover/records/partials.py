@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from cutover.definition.compile import compiled
+from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.windows.sessions import Sessions
 from cutover.records.classes import WITH_POSITIONS, Class
@@ -41,7 +41,7 @@ def aggregate_partials(
         partition; left out where `by` names it), `_unknown bigint`, and the columns of `further`. Window, key and
         states are null for malformed and filtered, the position's event time for malformed. Unordered.
     """
-    states = compiled.states(pipeline)
+    states = compile_pipeline(pipeline).states
     bounds = dict(zip(WINDOW, ("min(window_start)", "max(window_end)"), strict=True))
     aggregates = {
         **{f"__state_{position}": state.create for position, state in enumerate(states)},

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import duckdb
 
-from cutover.definition.compile import compiled
+from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.model.pipeline import Pipeline
 from cutover.quoting import identifier
 from cutover.reconcile.comparison.layout import Value, agreement_of, value_of
@@ -87,7 +87,7 @@ def _columns(pipeline: Pipeline) -> dict[str, str]:
     found = {name: str(measure.expression) for name, measure in pipeline.measures.items()}
     if pipeline.window.merges:  # it follows from the rows, as they do
         found["window_end"] = _of_rows(pipeline)
-    for state in compiled.states(pipeline):
+    for state in compile_pipeline(pipeline).states:
         found.setdefault(state.column, found.get(state.column.rpartition("__")[0], state.create))
     return found
 

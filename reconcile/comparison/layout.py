@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from cutover.definition.compile.types import measure_type
+from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.measures.kinds import Count, Sum
 from cutover.definition.model.pipeline import Pipeline
 from cutover.quoting import identifier
@@ -125,7 +125,7 @@ def agreement_of(pipeline: Pipeline, value: Value, *, same: bool) -> Value:
     """
     if value.name not in pipeline.measures:
         return replace(value, exact=True) if same else value
-    kind = measure_type(pipeline, value.name)
+    kind = compile_pipeline(pipeline).measured_type(value.name)
     relative = pipeline.measures[value.name].tolerance(kind, same=same)
     if relative is None:
         return replace(value, exact=True) if same else value

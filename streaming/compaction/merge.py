@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from deltalake.transaction import AddAction
 
-from cutover.definition.compile import compiled
+from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.model.pipeline import Pipeline
 from cutover.engine import queries
 from cutover.lake.epochs.row_kinds import RowKind
@@ -81,7 +81,7 @@ def newest_held_sql(pipeline: Pipeline, relation: str) -> str:
 
 def merge_sql(pipeline: Pipeline, schema: pa.Schema, relation: str, *, epoch: int | None = None) -> str:
     """Return the query that folds the accepted partials of a relation into rows of one epoch, in a schema's columns."""
-    own = {*WINDOW, *pipeline.key, *(state.column for state in compiled.states(pipeline)), "_n"}
+    own = {*WINDOW, *pipeline.key, *(state.column for state in compile_pipeline(pipeline).states), "_n"}
     constant = {"_epoch": "NULL" if epoch is None else str(int(epoch)), "_class": literal(Class.ACCEPTED.value)}
     columns = ", ".join(
         f"CAST({identifier(f.name) if f.name in own else constant.get(f.name, 'NULL')} AS {duckdb_type(f.type)})"

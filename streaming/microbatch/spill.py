@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 from deltalake.transaction import AddAction
 from pyarrow import fs
 
-from cutover.definition.compile.types import schema_types
 from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.model.schema import schema_types
 from cutover.errors import LakeError
 from cutover.events import log
 from cutover.lake.epochs.delivery import EXACTLY_ONCE

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cutover.definition.compile import compiled
+from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.windows.sessions import touch
 from cutover.definition.windows.window_fn import Interval
@@ -28,7 +28,7 @@ class Partial(NamedTuple):
 
 def of_nothing(pipeline: Pipeline) -> Partial:
     """Return the partial aggregate of no rows: what a pane shows that comes always, where there is nothing new."""
-    return Partial(tuple(state.of_nothing for state in compiled.states(pipeline)), 0)
+    return Partial(tuple(state.of_nothing for state in compile_pipeline(pipeline).states), 0)
 
 
 def filter_accepted(rows: pa.Table) -> pa.Table:
@@ -75,13 +75,13 @@ def key_columns(key: Key, pipeline: Pipeline) -> dict[str, Any]:
 
 def partials(rows: pa.Table, pipeline: Pipeline) -> list[Partial]:
     """Return the state columns and `_n` of rows."""
-    columns = [rows[state.column].to_pylist() for state in compiled.states(pipeline)]
+    columns = [rows[state.column].to_pylist() for state in compile_pipeline(pipeline).states]
     return [Partial(tuple(states), int(n)) for *states, n in zip(*columns, rows["_n"].to_pylist(), strict=True)]
 
 
 def state_columns(partial: Partial, pipeline: Pipeline) -> dict[str, Any]:
     """Column to state, and `_n`: how many records; the inverse of `partials`."""
-    names = (state.column for state in compiled.states(pipeline))
+    names = (state.column for state in compile_pipeline(pipeline).states)
     return {**dict(zip(names, partial.states, strict=True)), "_n": partial.records}
 
 

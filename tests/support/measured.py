@@ -28,7 +28,7 @@ from cutover.definition import (
     TopK,
     Variance,
 )
-from cutover.definition.compile.types import measure_type
+from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.measures.counted import LOWEST
 from cutover.definition.measures.kinds import Measure
 from cutover.engine import queries
@@ -135,7 +135,7 @@ def single(row: Taken, pipeline: Pipeline = PIPELINE) -> dict[str, Any]:
     states: dict[str, Any] = {}
     for name, measure in pipeline.measures.items():
         value = 1 if measure.expression is None else row.columns[measure.expression]
-        states |= _state(measure, name, value, row, measure_type(pipeline, name))
+        states |= _state(measure, name, value, row, compile_pipeline(pipeline).measured_type(name))
     return {
         "_class": "accepted",
         "window_start": EPOCH,

@@ -7,13 +7,15 @@ from typing import NoReturn, get_args
 
 from cutover.definition.checks import joins, lookups, measures
 from cutover.definition.checks.measures import refuse
-from cutover.definition.compile import compiled, fingerprint, types
+from cutover.definition.compile import fingerprint
+from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.measures.kinds import NAMES, Measure
 from cutover.definition.model.joins import Join, SelfJoin
 from cutover.definition.model.lookups import DIMENSIONS
 from cutover.definition.model.pipeline import Delivery, Pipeline, SameDefinition, Sql
 from cutover.definition.model.record_ids import horizon
-from cutover.definition.model.schema import check_name, fields
+from cutover.definition.model.schema import check_name, fields, schema_types
+from cutover.definition.model.sides import right_of
 from cutover.definition.model.topic import Topic
 from cutover.definition.model.triggers import Accumulation, Trigger
 from cutover.definition.windows.kinds import KINDS
@@ -44,7 +46,7 @@ def check(pipeline: Pipeline) -> None:
     try:
         _check_names(pipeline)
         _check_source("source", pipeline.source)
-        lookups.check(pipeline.lookups, types.schema_types(pipeline.source), KEYWORDS)
+        lookups.check(pipeline.lookups, schema_types(pipeline.source), KEYWORDS)
         _check_columns("derive", pipeline)
         _check_right(pipeline)
         _measure_kinds(pipeline)
@@ -102,11 +104,11 @@ def _check_right(pipeline: Pipeline) -> None:
         check_name(name, of="join.derive")
         _not_a_keyword("join.derive", name)
     _check_source("join.right", pipeline.join.right)
-    _check_columns("join.derive", types.right_of(pipeline))
+    _check_columns("join.derive", right_of(pipeline))
 
 
 def _check_source(place: str, topic: Topic) -> None:
-    known = types.schema_types(topic)
+    known = schema_types(topic)
     if not TOPIC_NAME.match(topic.name):
         refuse(f"{place}.name", "a Kafka topic name (letters, digits, `.`, `_`, `-`)", repr(topic.name[:80]))
     for field, name in ((f"{place}.event_time", topic.event_time), (f"{place}.log_time", topic.log_time)):
@@ -123,7 +125,7 @@ def _check_source(place: str, topic: Topic) -> None:
 
 
 def _check_columns(field: str, pipeline: Pipeline) -> None:
-    schema = {name.lower() for name in types.row_types(pipeline)}
+    schema = {name.lower() for name in compile_pipeline(pipeline).row_types}
     for name in pipeline.derive:
         if name.lower() in schema:
             refuse(field, "a name that is not a column of the schema or of a dimension", f"`{name}`")
@@ -140,14 +142,15 @@ def _check_distinct(field: str, names: Iterable[str]) -> None:
 
 
 def _check_expressions(pipeline: Pipeline) -> None:
-    condition = compiled.where(pipeline)
+    compiled = compile_pipeline(pipeline)
+    condition = compiled.where
     if condition is not None and condition.type != "boolean":
         refuse("where", "a condition", f"{condition.type}: `{condition.text}`")
-    compiled.expressions(pipeline)
+    _ = compiled.expressions  # each is compiled, or refused
 
 
 def _check_key(pipeline: Pipeline) -> None:
-    known = types.column_types(pipeline)
+    known = compile_pipeline(pipeline).column_types
     if isinstance(pipeline.key, str) or not pipeline.key:
         refuse("key", "a tuple of at least one column", repr(pipeline.key), 'write ("carrier",)')
     for name in pipeline.key:
@@ -159,9 +162,10 @@ def _check_key(pipeline: Pipeline) -> None:
 
 
 def _check_measures(pipeline: Pipeline) -> None:
+    compiled = compile_pipeline(pipeline)
     for name, measure in pipeline.measures.items():
-        measures.check(f"measures.{name}", measure, types.measure_type(pipeline, name))
-    columns = [state.column for state in compiled.states(pipeline)]
+        measures.check(f"measures.{name}", measure, compiled.measured_type(name))
+    columns = [state.column for state in compiled.states]
     finished = [name for name in pipeline.measures if name not in columns]
     _check_distinct("measures and key, with the measures' state columns", [*pipeline.key, *columns, *finished])
 
@@ -220,7 +224,7 @@ def _check_changelog(pipeline: Pipeline) -> None:
     topic = pipeline.changelog
     if topic is None:
         return
-    if not TOPIC_NAME.match(topic) or topic in {pipeline.source.name, types.right_of(pipeline).source.name}:
+    if not TOPIC_NAME.match(topic) or topic in {pipeline.source.name, right_of(pipeline).source.name}:
         refuse("changelog", "the name of a Kafka topic, another than the source's", repr(topic[:80]))
     if pipeline.trigger is None:
         refuse("changelog", "a pipeline with a trigger", "none", "without one no panes come out")
@@ -242,7 +246,7 @@ def _check_limits(pipeline: Pipeline) -> None:
     for field, value, low, high in (
         ("max_rows_per_epoch", pipeline.max_rows_per_epoch, 1, 2**31 - 1),
         ("source.max_value_bytes", value_bytes, 1, LARGEST_VALUE),
-        ("join.right.max_value_bytes", types.right_of(pipeline).source.max_value_bytes, 1, LARGEST_VALUE),
+        ("join.right.max_value_bytes", right_of(pipeline).source.max_value_bytes, 1, LARGEST_VALUE),
         ("policy.runs", policy.runs, 1, 1_000_000),
         ("policy.max_unexplained", policy.max_unexplained, 0, 2**31 - 1),
         ("policy.max_dimension_rows", policy.max_dimension_rows, 0, 2**31 - 1),

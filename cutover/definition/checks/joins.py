@@ -5,11 +5,12 @@ from difflib import get_close_matches
 from typing import get_args
 
 from cutover.definition.checks.measures import refuse
-from cutover.definition.compile import compiled, types
+from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.measures.kinds import Avg, Count, Max, Min, Sum
 from cutover.definition.model.joins import How, Join, SelfJoin
 from cutover.definition.model.pipeline import Pipeline, SameDefinition
 from cutover.definition.model.schema import IDENTIFIER, RESERVED_PREFIX, decimal_parts
+from cutover.definition.model.sides import right_of
 
 MEASURES = (Count, Sum, Min, Max, Avg)
 """Those that are computed from pairs of different values and their weights; exact, doubles nearly."""
@@ -35,7 +36,7 @@ def check(pipeline: Pipeline) -> None:
     _check_measures(pipeline)
     if not isinstance(pipeline.batch, SameDefinition):
         refuse("batch", "SameDefinition() beside a join", repr(pipeline.batch), "rows of a join have two sides")
-    topics = (pipeline.source, types.right_of(pipeline).source)
+    topics = (pipeline.source, right_of(pipeline).source)
     if any(topic.record_id is not None for topic in topics):
         refuse("source.record_id", "none beside a join", "one", "twins of both sides cannot be told yet")
     if pipeline.lookups:
@@ -44,7 +45,7 @@ def check(pipeline: Pipeline) -> None:
 
 def _check_sides(pipeline: Pipeline, join: Join | SelfJoin) -> None:
     if isinstance(join, SelfJoin):
-        for name, condition in types.conditions(pipeline).items():
+        for name, condition in compile_pipeline(pipeline).side_conditions.items():
             if condition.type != "boolean":
                 refuse(name, "a condition", f"{condition.type}: `{condition.text}`")
         return
@@ -52,8 +53,9 @@ def _check_sides(pipeline: Pipeline, join: Join | SelfJoin) -> None:
         refuse("join.right.name", "another topic than the source's", f"`{join.right.name}`", "SelfJoin joins one topic")
     if join.right.isolation != pipeline.source.isolation:
         refuse("join.right.isolation", f"that of the source, {pipeline.source.isolation}", join.right.isolation)
-    compiled.expressions(types.right_of(pipeline))
-    where = compiled.where(types.right_of(pipeline))
+    right = compile_pipeline(pipeline).right
+    _ = right.expressions  # each is compiled, or refused
+    where = right.where
     if where is not None and where.type != "boolean":
         refuse("join.where", "a condition", f"{where.type}: `{where.text}`")
 
@@ -62,8 +64,9 @@ def _check_prefix(pipeline: Pipeline) -> None:
     prefix = pipeline.join.prefix if pipeline.join is not None else ""
     if not IDENTIFIER.match(prefix) or prefix.startswith(RESERVED_PREFIX):
         refuse("join.prefix", "letters, digits and `_`, not starting with a digit or `__`", repr(prefix))
-    left = {name.lower() for name in types.own_types(pipeline)}
-    for name in types.right_types(pipeline):
+    compiled = compile_pipeline(pipeline)
+    left = {name.lower() for name in compiled.own_types}
+    for name in compiled.right_types:
         if name.lower() in left:
             hint = "choose another prefix, or rename the column by `derive`"
             refuse("join.prefix", "names on the right that the left has not", f"`{name}` on both sides", hint)
@@ -74,7 +77,8 @@ def _check_prefix(pipeline: Pipeline) -> None:
 def _check_on(pipeline: Pipeline, on: Mapping[str, str]) -> None:
     if isinstance(getattr(pipeline.join, "on", None), str) or not on:
         refuse("join.on", "at least one column that both sides share", repr(getattr(pipeline.join, "on", None)))
-    left, right = types.own_types(pipeline), types.own_types(types.right_of(pipeline))
+    compiled = compile_pipeline(pipeline)
+    left, right = compiled.own_types, compiled.right.own_types
     for ours, theirs in on.items():
         _check_column("join.on, left side", ours, left)
         _check_column("join.on, right side", theirs, right)
@@ -95,7 +99,7 @@ def _check_column(field: str, name: str, known: Iterable[str]) -> None:
 
 def _check_measures(pipeline: Pipeline) -> None:
     for name, measure in pipeline.measures.items():
-        kind = types.measure_type(pipeline, name)
+        kind = compile_pipeline(pipeline).measured_type(name)
         if not isinstance(measure, MEASURES):
             allowed = ", ".join(one.__name__ for one in MEASURES)
             refuse(f"measures.{name}", f"one of {allowed} over the pairs of a join", type(measure).__name__)

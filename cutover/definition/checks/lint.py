@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from cutover.definition.checks.definition import check
-from cutover.definition.compile import types
+from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.expressions.compiler import NEVER
 from cutover.definition.measures.kinds import Avg, Sum
 from cutover.definition.measures.spread import Variance
@@ -57,7 +57,7 @@ def _float_sums(pipeline: Pipeline) -> list[str]:
         f"measures.{name}: a sum of doubles in a team's SQL depends on the order of records in its last digits; it is "
         "compared within a tolerance, which a sum that cancels may miss. CAST to decimal(p,s) makes it exact."
         for name, measure in pipeline.measures.items()
-        if isinstance(measure, (Sum, Avg, Variance)) and types.measure_type(pipeline, name) == "double"
+        if isinstance(measure, (Sum, Avg, Variance)) and compile_pipeline(pipeline).measured_type(name) == "double"
     ]
 
 
@@ -89,7 +89,7 @@ def _failing_pairs(pipeline: Pipeline) -> list[str]:
     return [
         f"measures.{name}: an expression that fails on a pair (overflow, division by zero) is null there; no record is "
         "malformed for it."
-        for name, expression in types.compile_measured(pipeline).items()
+        for name, expression in compile_pipeline(pipeline).measured.items()
         if expression is not None and expression.duckdb_failed != NEVER
     ]
 

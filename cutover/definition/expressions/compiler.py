@@ -13,7 +13,6 @@ Rules that a definition can rely on, in both engines:
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import lru_cache
 
 import sqlglot
 from sqlglot.errors import SqlglotError
@@ -54,16 +53,11 @@ def compile_expression(
     Raises:
         DefinitionError: It does not parse, uses something that is not on the list, or an unknown column.
     """
-    return _compile_text(text, tuple(types.items()), of, limit)
-
-
-@lru_cache(maxsize=1024)
-def _compile_text(text: str, types: tuple[tuple[str, str], ...], of: str, limit: float | None) -> Expression:
     shown = text if len(text) <= 200 else text[:200] + "..."  # noqa: PLR2004 -- a readable message
     try:
-        term = _root(text, dict(types), limit)
+        term = _root(text, types, limit)
     except UnknownColumnError as error:
-        raise DefinitionError(_format_unknown_column(of, error.name, [name for name, _ in types])) from None
+        raise DefinitionError(_format_unknown_column(of, error.name, list(types))) from None
     except DefinitionError as error:
         msg = f"{of}: `{shown}`: {error}"
         raise DefinitionError(msg) from None
@@ -81,7 +75,7 @@ def _compile_text(text: str, types: tuple[tuple[str, str], ...], of: str, limit:
     )
 
 
-def _root(text: str, types: dict[str, str], limit: float | None) -> Term:
+def _root(text: str, types: Mapping[str, str], limit: float | None) -> Term:
     if len(text) > MAX_TEXT:
         msg = f"expected at most {MAX_TEXT} characters, got {len(text)}"
         raise DefinitionError(msg)

@@ -83,3 +83,7 @@ class Pipeline:
     def __post_init__(self) -> None:
         for name in ("lookups", "derive", "measures"):
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
+
+    def __hash__(self) -> int:
+        """Equal definitions have equal names; mappings, which most of the rest is, have no hash."""
+        return hash(self.name)

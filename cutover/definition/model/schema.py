@@ -41,6 +41,11 @@ def fields(topic: Topic) -> tuple[Field, ...]:
     return parse_schema(topic.schema)
 
 
+def schema_types(topic: Topic) -> dict[str, str]:
+    """Return column to type (`bigint`, `decimal(9,2)`, ...), in the order of the fields; errors as `parse_schema`."""
+    return {field.name: field.type for field in fields(topic)}
+
+
 @cache
 def parse_schema(text: str) -> tuple[Field, ...]:
     """Return the fields of a schema such as `seq bigint NOT NULL, carrier string`.

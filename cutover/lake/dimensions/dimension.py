@@ -9,7 +9,7 @@ import duckdb
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from cutover.definition.compile.types import row_types
+from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.model.lookups import DIMENSIONS, Lookup
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.schema import canonical_type
@@ -151,7 +151,7 @@ def _place(pipeline: Pipeline, name: str) -> str:
 
 
 def _check_columns(place: str, pipeline: Pipeline, lookup: Lookup, schema: pa.Schema) -> None:
-    known = row_types(pipeline)
+    known = compile_pipeline(pipeline).row_types
     wanted = {theirs: known[column] for column, theirs in lookup.on.items()}
     wanted |= {name: canonical_type(kind) for name, kind in lookup.columns.items()}
     for column, kind in wanted.items():

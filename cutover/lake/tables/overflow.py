@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import duckdb
 
-from cutover.definition.compile.compiled import states
+from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import LakeError
 from cutover.lake.tables.schemas import arrow_type, duckdb_type
@@ -31,7 +31,7 @@ def refusal(
     """
     if not isinstance(error, _ERRORS):
         return None
-    summed = [state for state in states(pipeline) if state.merge == "sum"]
+    summed = [state for state in compile_pipeline(pipeline).states if state.merge == "sum"]
     kept = ", ".join(literal(str(name)) for name in classes)
     keys = ", ".join(identifier(name) for name in ("window_start", *pipeline.key))
     queries = [

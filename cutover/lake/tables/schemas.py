@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from cutover.definition.compile.compiled import key_types, result_types, states
+from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.model.pipeline import Pipeline, SameDefinition
 from cutover.definition.model.schema import fields
 from cutover.errors import DefinitionError
@@ -107,13 +107,13 @@ def duckdb_type(arrow: pa.DataType) -> str:
 
 
 def _dimensions(pipeline: Pipeline) -> "list[pa.Field[Any]]":
-    keys = [pa.field(name, arrow_type(kind)) for name, kind in key_types(pipeline).items()]
+    keys = [pa.field(name, arrow_type(kind)) for name, kind in compile_pipeline(pipeline).key_types.items()]
     return [pa.field("window_start", TIMESTAMP), pa.field("window_end", TIMESTAMP), *keys]
 
 
 def partial_schema(pipeline: Pipeline) -> pa.Schema:
     """Return the partial shape: class, window, key, state columns, count, positions, partition of filtered rows."""
-    measured = [pa.field(state.column, arrow_type(state.type)) for state in states(pipeline)]
+    measured = [pa.field(state.column, arrow_type(state.type)) for state in compile_pipeline(pipeline).states]
     tail = [
         pa.field("_n", pa.int64()),
         pa.field("_positions", pa.list_(pa.struct(_POSITION + _id(pipeline)))),
@@ -147,8 +147,9 @@ def _ids(pipeline: Pipeline) -> "list[pa.Field[Any]]":
 
 def batch_schema(pipeline: Pipeline) -> pa.Schema:
     """Return the batch result: window, key, finished measures, further states (same definition only), count, cut."""
-    columns = {state.column: arrow_type(state.type) for state in states(pipeline)}
-    measured = [pa.field(name, arrow_type(kind)) for name, kind in result_types(pipeline).items()]
+    compiled = compile_pipeline(pipeline)
+    columns = {state.column: arrow_type(state.type) for state in compiled.states}
+    measured = [pa.field(name, arrow_type(kind)) for name, kind in compiled.result_types.items()]
     rest = [pa.field(name, kind) for name, kind in columns.items() if name not in pipeline.measures]
     extra = rest if isinstance(pipeline.batch, SameDefinition) else []
     tail = [pa.field("_n", pa.int64()), pa.field("_epoch", pa.int64())]

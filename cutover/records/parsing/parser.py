@@ -16,10 +16,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cutover.definition.compile import compiled
-from cutover.definition.compile.types import column_types, left_of, own_types, right_of, right_types
+from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.model.joins import Join
 from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.model.sides import left_of, right_of
 from cutover.records import enrich
 from cutover.records.classes import Reason
 from cutover.records.columns import select
@@ -89,18 +89,19 @@ def parse_records(records: "DataFrame", pipeline: Pipeline, dimensions: Dimensio
 
 
 def _of_left(rows: "DataFrame", pipeline: Pipeline) -> "DataFrame":
-    others = [f"CAST(NULL AS {kind}) AS `{name}`" for name, kind in right_types(pipeline).items()]
-    return select(rows, *JUDGED, *(f"`{name}`" for name in own_types(pipeline)), *others)
+    compiled = compile_pipeline(pipeline)
+    others = [f"CAST(NULL AS {kind}) AS `{name}`" for name, kind in compiled.right_types.items()]
+    return select(rows, *JUDGED, *(f"`{name}`" for name in compiled.own_types), *others)
 
 
 def _of_right(rows: "DataFrame", pipeline: Pipeline) -> "DataFrame":
-    side = right_of(pipeline)
-    keys = dict(zip(pipeline.key, side.key, strict=True))
+    compiled = compile_pipeline(pipeline)
+    keys = dict(zip(pipeline.key, compiled.right.definition.key, strict=True))
     others = [
         f"`{keys[name]}` AS `{name}`" if name in keys else f"CAST(NULL AS {kind}) AS `{name}`"
-        for name, kind in own_types(pipeline).items()
+        for name, kind in compiled.own_types.items()
     ]
-    own = (f"`{name}` AS `{shown}`" for name, shown in zip(own_types(side), right_types(pipeline), strict=True))
+    own = (f"`{name}` AS `{shown}`" for name, shown in zip(compiled.right.own_types, compiled.right_types, strict=True))
     return select(rows, *JUDGED, *others, *own)
 
 
@@ -198,18 +199,20 @@ def _count_colons_sql(text: str) -> str:
 
 
 def _derive_columns(typed: "DataFrame", pipeline: Pipeline) -> "DataFrame":
-    return select(typed, "*", *(f"{text} AS `{name}`" for name, text in compiled.derive(pipeline).items()))
+    derived = compile_pipeline(pipeline).derived.items()
+    return select(typed, "*", *(f"{item.spark} AS `{name}`" for name, item in derived))
 
 
 def _judge_rows(derived: "DataFrame", pipeline: Pipeline) -> "DataFrame":
+    compiled = compile_pipeline(pipeline)
     event_time = f"`{pipeline.source.event_time}`"
-    columns = [f"`{name}`" for name in column_types(pipeline)]
+    columns = [f"`{name}`" for name in compiled.column_types]
     reason = f"""CASE
         WHEN __bad IS NOT NULL THEN __bad
         WHEN {event_time} IS NULL THEN '{Reason.EVENT_TIME}'
-        WHEN {compiled.row_failed(pipeline)} THEN '{Reason.EXPRESSION}'
+        WHEN {compiled.row_failed} THEN '{Reason.EXPRESSION}'
     END AS _reason"""
-    passes = f"{compiled.passes(pipeline)} AS __passes"
+    passes = f"{compiled.passes} AS __passes"
     judged = select(derived, *OURS, reason, passes, "__unknown", *columns)
     return select(
         judged,

@@ -7,8 +7,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from cutover.definition.compile import compiled
-from cutover.definition.compile.types import compile_derived, compile_measured, row_types
+from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.expressions.terms import duckdb_type
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.schema import decimal_parts
@@ -57,12 +56,11 @@ def evaluate(pipeline: Pipeline, rows: Sequence[Mapping[str, Any]]) -> list[Eval
 
 
 def _table(pipeline: Pipeline, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
-    columns = {name: pa.array([row[name] for row in rows], arrow_type(kind)) for name, kind in _types(pipeline).items()}
+    columns = {
+        name: pa.array([row[name] for row in rows], arrow_type(kind))
+        for name, kind in compile_pipeline(pipeline).row_types.items()
+    }
     return pa.table({"__row": pa.array(range(len(rows)), pa.int64()), **columns})
-
-
-def _types(pipeline: Pipeline) -> dict[str, str]:
-    return row_types(pipeline)
 
 
 def arrow_type(kind: str) -> pa.DataType:
@@ -72,18 +70,16 @@ def arrow_type(kind: str) -> pa.DataType:
 
 
 def _query(pipeline: Pipeline) -> str:
-    where = compiled.where(pipeline)
+    compiled = compile_pipeline(pipeline)
+    where = compiled.where
     values = [
         "NULL" if item is None else f"CAST({item.duckdb} AS {duckdb_type(item.type)})"
-        for item in compile_measured(pipeline).values()
+        for item in compiled.measured.values()
     ]
-    made = [
-        f'CAST({item.duckdb} AS {duckdb_type(item.type)}) AS "{name}"'
-        for name, item in compile_derived(pipeline).items()
-    ]
+    made = [f'CAST({item.duckdb} AS {duckdb_type(item.type)}) AS "{name}"' for name, item in compiled.derived.items()]
     keys = [identifier(name) for name in pipeline.key]
     passes = "true" if where is None else f"({where.duckdb}) IS TRUE"
-    columns = ", ".join([compiled.row_failed_duckdb(pipeline), passes, *keys, *values])
+    columns = ", ".join([compiled.row_failed_duckdb, passes, *keys, *values])
     inner = ", ".join(["*", *made])
     return f"SELECT {columns} FROM (SELECT {inner} FROM given) ORDER BY __row"  # noqa: S608 -- compiled from the whitelist
 

@@ -6,12 +6,13 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
-from cutover.definition.compile import pairs
-from cutover.definition.compile.types import left_of, right_of
+from cutover.definition.compile.bags import Side
+from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.measures import doubles
 from cutover.definition.measures.kinds import Avg, Count, Max, Measure, Min
 from cutover.definition.model.joins import RIGHT, SelfJoin
 from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.model.sides import left_of, right_of
 from cutover.definition.model.topic import Topic
 from cutover.records.reference.evaluate import Evaluated, evaluate
 from cutover.records.reference.further import Place
@@ -35,7 +36,7 @@ def questions_of(pipeline: Pipeline) -> tuple[Pipeline, Pipeline]:
     """
     if pipeline.join is None:
         return pipeline, pipeline
-    left, right = pairs.sides(pipeline)
+    left, right = compile_pipeline(pipeline).sides
     if isinstance(pipeline.join, SelfJoin):
         conditions = zip(CONDITIONS, (pipeline.join.left, pipeline.join.right), strict=True)
         both = replace(
@@ -75,7 +76,7 @@ def results(pipeline: Pipeline, groups: Mapping[Any, tuple[Key, Sequence[Counted
 
 
 def _pairs(pipeline: Pipeline, key: Key, counted: Sequence[Counted]) -> Iterator[_Pair]:
-    both = [_bag(pipeline, side, counted) for side in pairs.sides(pipeline)]
+    both = [_bag(pipeline, side, counted) for side in compile_pipeline(pipeline).sides]
     own = dict(zip(pipeline.key, key, strict=True))
     for left, right in _pair_bags(pipeline, None in key, *both):
         for a, of_a in left.items():
@@ -93,12 +94,12 @@ def _pair_bags(pipeline: Pipeline, is_null: bool, left: Counter[Any], right: Cou
     return [*kept, *([(nobody, right)] if how == "full" else [])]
 
 
-def _bag(pipeline: Pipeline, side: pairs.Side, counted: Sequence[Counted]) -> Counter[Any]:
+def _bag(pipeline: Pipeline, side: Side, counted: Sequence[Counted]) -> Counter[Any]:
     here = [values for values, place in counted if _is_here(pipeline, side, values, place)]
     return Counter(tuple((name, values[name]) for name in side.types) for values in here)
 
 
-def _is_here(pipeline: Pipeline, side: pairs.Side, values: Mapping[str, Any], place: Place) -> bool:
+def _is_here(pipeline: Pipeline, side: Side, values: Mapping[str, Any], place: Place) -> bool:
     if isinstance(pipeline.join, SelfJoin):
         return values[f"join.{side.name}"] is True
     return (place[1] >= RIGHT) == (side.name == "right")
@@ -109,7 +110,7 @@ def _values(pipeline: Pipeline, name: str, made: Sequence[_Pair]) -> list[Any]:
     measure = pipeline.measures[name]
     if isinstance(measure, Count):
         return [1] * len(made)
-    types = pairs.pair_columns(pipeline)
+    types = compile_pipeline(pipeline).pair_types
     schema = ", ".join(f"`{column}` {kind}" for column, kind in types.items())
     shape = Topic(name="pairs", schema=schema, event_time="")
     alone = replace(left_of(pipeline), source=shape, where=None, derive={}, key=(), measures={name: measure})

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from decimal import Context, Decimal
 from typing import Any
 
-from cutover.definition.compile.types import measure_type
+from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.measures import doubles
 from cutover.definition.measures.kinds import Avg, Count, Max, Measure, Min, Sum
 from cutover.definition.model.pipeline import Pipeline
@@ -27,8 +27,9 @@ def merge_values(pipeline: Pipeline, values: Sequence[Mapping[str, Any]], places
 
 def finish_values(pipeline: Pipeline, found: Mapping[str, Any]) -> dict[str, Any]:
     """Return the measures as a result has them: a mean is a float, None of nothing."""
+    compiled = compile_pipeline(pipeline)
     return {
-        name: finish(measure, found[name], measure_type(pipeline, name)) for name, measure in pipeline.measures.items()
+        name: finish(measure, found[name], compiled.measured_type(name)) for name, measure in pipeline.measures.items()
     }
 
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 import duckdb
 import pyarrow as pa
 
-from cutover.definition.compile.compiled import states
+from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import CutoverError
 from cutover.lake import batch_runs
@@ -59,7 +59,7 @@ def compare_results(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, f
     keys = ("window_start", *pipeline.key)
     aside = {*keys, "_epoch", *(() if pipeline.window.merges else ("window_end",))}
     names = [name for name in types if name not in aside]
-    same = all(state.column in types for state in states(pipeline))
+    same = all(state.column in types for state in compile_pipeline(pipeline).states)
     values = tuple(agreement_of(pipeline, value_of(name, types[name]), same=same) for name in names)
     layout = Layout(keys=keys, values=values, group="window_start", wide=wide_columns(types))
     found = diff(connection, layout, first, second, into="apart")

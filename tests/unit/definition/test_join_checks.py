@@ -9,7 +9,7 @@ import pytest
 from cutover.definition import Bag, Fixed, Last, Pipeline, Sql, Sum, Topic
 from cutover.definition.checks.definition import check
 from cutover.definition.checks.lint import warnings
-from cutover.definition.compile.compiled import states
+from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.lookups import Lookup
 from cutover.errors import DefinitionError
@@ -84,7 +84,7 @@ def test_a_join_changes_the_truth_and_its_absence_changes_nothing() -> None:
 
 
 def test_a_bag_holds_the_columns_that_measures_look_at() -> None:
-    left, right = states(replace(TWO, measures={"n": Sum("v + c_n")}))
+    left, right = compile_pipeline(replace(TWO, measures={"n": Sum("v + c_n")})).states
 
     assert left.type == "array<struct<value:struct<v:int>,count:bigint>>"
     assert right.type == "array<struct<value:struct<c_n:bigint>,count:bigint>>"

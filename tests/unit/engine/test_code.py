@@ -60,6 +60,7 @@ def test_modules_of_one_path_are_there() -> None:
 
 
 BASE = '''
+from functools import cached_property
 LIMIT = {"a": (1, 2.5), "b": None}
 def judge(x, most=3):
     """Say it."""
@@ -69,6 +70,9 @@ class Rule:
     @property
     def size(self):
         return 1
+    @cached_property
+    def weight(self):
+        return 7
 '''
 
 
@@ -81,6 +85,7 @@ class Rule:
         ("y + 1", "y + 2"),
         ("y < most", "y <= most"),
         ("return 1", "return 2"),
+        ("return 7", "return 8"),
         ("def size", "def length"),
     ],
 )
