@@ -6,6 +6,7 @@ then the kinds of tests run, the quickest first, until one fails. A line that no
 
 import argparse
 import io
+import os
 import random
 import re
 import subprocess
@@ -43,7 +44,7 @@ KINDS = (
     ("tests/integration/streaming", "tests/integration/verify", "tests/integration/lake", "-n2"),
     ("tests/faults", "tests/e2e", "tests/integration", "-n2"),
 )
-"""What `make test` runs, in steps, after the unit tests of the line's own room: most lines are noticed by those."""
+"""What `make test` runs, in steps, after the tests of the line's own room: most lines are noticed by those."""
 
 TRIES = 2
 """Times that a kind of tests runs where what failed in it passes alone."""
@@ -208,13 +209,20 @@ def find_failure(copy: Path, kind: Sequence[str]) -> str | None:
 def run_tests(copy: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Run tests in a copy of the repository until one fails."""
     command = [sys.executable, "-m", "pytest", "-x", "--timeout=300", "-p", "no:cacheprovider", *words]
-    return subprocess.run(command, cwd=copy, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    own = {**os.environ, "PYTHONPATH": str(copy)}  # what a test starts runs the broken code too
+    return subprocess.run(
+        command, cwd=copy, env=own, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
 
 
-def list_near(file: str) -> list[str]:
-    """Return the folders of unit tests that are named like a part of a module's path."""
-    found = (ROOT / "tests" / "unit" / part for part in Path(file).parts)
-    return [str(folder.relative_to(ROOT)) for folder in found if folder.is_dir()]
+def list_near(file: str) -> list[list[str]]:
+    """Return the unit tests, then the integration tests whose folder is named like a part of a module's path."""
+    kinds = []
+    for kind, *words in (("unit",), ("integration", "-n2")):
+        found = (ROOT / "tests" / kind / part for part in Path(file).parts)
+        folders = [str(folder.relative_to(ROOT)) for folder in found if folder.is_dir()]
+        kinds += [[*folders, *words]] if folders else []
+    return kinds
 
 
 def try_mutation(copy: Path, mutation: Mutation, kinds: Sequence[Sequence[str]]) -> str | None:
@@ -223,7 +231,7 @@ def try_mutation(copy: Path, mutation: Mutation, kinds: Sequence[Sequence[str]])
     whole = file.read_text(encoding="utf-8")
     file.write_text(apply_mutation(mutation, whole), encoding="utf-8")
     try:
-        return find_notice(copy, [list_near(mutation.file), *kinds])
+        return find_notice(copy, [*list_near(mutation.file), *kinds])
     finally:
         file.write_text(whole, encoding="utf-8")
 

@@ -1,6 +1,6 @@
 """What the tool that breaks lines of the kernel draws."""
 
-from tests.mutations import draw, find_code, list_mutations
+from tests.mutations import draw, find_code, list_mutations, list_near
 
 SOURCE = '''"""Not < this, nor 1."""
 from a import b
@@ -35,3 +35,11 @@ def test_a_seed_draws_the_same_lines_again_and_none_twice() -> None:
     assert drawn == draw(seed=7, count=40)
     assert len({(found.file, found.line) for found in drawn}) == 40
     assert drawn != draw(seed=8, count=40)
+
+
+def test_tests_of_the_lines_own_room_run_first() -> None:
+    assert list_near("reconcile/gate/stages.py") == [
+        ["tests/unit/reconcile", "tests/unit/gate"],
+        ["tests/integration/reconcile", "tests/integration/gate", "-n2"],
+    ]
+    assert list_near("elsewhere.py") == []
