@@ -33,6 +33,7 @@ SHARED = (
     "cutover.definition.measures.spread",
     "cutover.definition.measures.states",
     "cutover.durations",
+    "cutover.json_text",
     "cutover.quoting",
     "cutover.definition.model.instants",
     "cutover.definition.model.joins",

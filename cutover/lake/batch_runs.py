@@ -1,18 +1,18 @@
 """What one run of the batch path did: its cut, the windows it computed, and the table version it really wrote."""
 
-import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, Self
+from dataclasses import dataclass, field
+from typing import Self
 
+from cutover import json_text
 from cutover.definition.model.pipeline import Pipeline
 from cutover.engine import queries
 from cutover.engine.in_force import InForce
 from cutover.errors import LakeError
+from cutover.json_text import EXACT
 from cutover.lake.dimensions.joined_versions import VersionSpan
 from cutover.lake.paths import batch_uri
 from cutover.lake.tables import delta
-from cutover.log import mark
 from cutover.log.mark import Marks
 from cutover.settings import Settings
 
@@ -26,6 +26,7 @@ LOST = "lost"  # as recorded: the stream could not read them either
 class Incomplete:
     """A window that can no longer be computed from the log, or every window inside a span of time."""
 
+    __pydantic_config__ = EXACT
     window_start: int  # microseconds; the first one there can be, if records were lost before anybody scanned them
     window_end: int
     reason: str  # EXPIRED, LOST
@@ -35,6 +36,7 @@ class Incomplete:
 class ExpectationResult:
     """What one expectation said about the staged result."""
 
+    __pydantic_config__ = EXACT
     expectation: str
     severity: str
     success: bool
@@ -45,6 +47,7 @@ class ExpectationResult:
 class BatchRun:
     """One run of the batch path."""
 
+    __pydantic_config__ = EXACT
     run_id: str
     epoch: int  # the cut's
     stream_version: int
@@ -86,7 +89,7 @@ class BatchRun:
 
     def to_json(self) -> str:
         """One line, keys sorted: what the run's commit and its row in `runs` hold."""
-        return json.dumps(asdict(self), sort_keys=True)
+        return json_text.write(self)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -96,24 +99,10 @@ class BatchRun:
             LakeError: It is no such run.
         """
         try:
-            return cls._parse_text(text)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            msg = f"Record of a batch run: expected the fields of this release as JSON, got another text ({error!r})."
+            return json_text.read(cls, text)
+        except ValueError as error:
+            msg = f"Record of a batch run: expected the fields of this release as JSON, got another text ({error})."
             raise LakeError(msg, runbook="TableUnreadable") from error
-
-    @classmethod
-    def _parse_text(cls, text: str) -> Self:
-        raw: dict[str, Any] = json.loads(text)
-        raw["cut"] = {int(p): offset for p, offset in raw["cut"].items()}
-        raw["marks"] = mark.of_json(raw["marks"])
-        raw["scanned"] = {int(p): (span[0], span[1]) for p, span in raw["scanned"].items()}
-        raw["computed"] = tuple((a, b) for a, b in raw["computed"])
-        raw["wanted"] = tuple(raw["wanted"]) if raw.get("wanted") else None
-        raw["stale"] = tuple((a, b) for a, b in raw["stale"])
-        raw["incomplete"] = tuple(Incomplete(**row) for row in raw["incomplete"])
-        raw["dimensions"] = {n: tuple(VersionSpan(**s) for s in of) for n, of in raw.get("dimensions", {}).items()}
-        raw["contract"] = tuple(ExpectationResult(**row) for row in raw["contract"])
-        return cls(**raw)
 
 
 def in_force(known: Iterable[BatchRun], run: BatchRun) -> InForce | None:

@@ -1,8 +1,8 @@
 """A mark: what one of the last records before an offset was. Needs no client: tables hold marks too."""
 
 import hashlib
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple
 
 
 class Mark(NamedTuple):
@@ -15,11 +15,6 @@ class Mark(NamedTuple):
 
 Marks = Mapping[int, tuple[Mark, ...]]
 """Partition -> marks by offset."""
-
-
-def of_json(raw: Mapping[str, Iterable[Iterable[Any]]]) -> Marks:
-    """Return marks as a record's JSON holds them."""
-    return {int(partition): tuple(Mark(*mark) for mark in marks) for partition, marks in raw.items()}
 
 
 def digest(key: bytes | None, value: bytes | None) -> str:

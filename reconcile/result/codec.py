@@ -2,14 +2,13 @@
 
 import dataclasses
 import json
-import types
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from enum import Enum
-from functools import cache
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar
 
+from cutover import json_text
 from cutover.errors import LakeError
 
 Scalar = str | int | float | bool | None
@@ -63,40 +62,7 @@ def decode(kind: type[T], raw: object) -> T:
         LakeError: A field is missing or has the wrong shape.
     """
     try:
-        return _decode(kind, raw)  # type: ignore[no-any-return]  # the hints are walked at run time
-    except (KeyError, TypeError, ValueError) as error:
-        msg = f"Stored {kind.__name__}: expected the shape that this version writes, got another: {error!r}."
+        return json_text.read(kind, json.dumps(raw))
+    except ValueError as error:
+        msg = f"Stored {kind.__name__}: expected the shape that this version writes, got another: {error}."
         raise LakeError(msg) from error
-
-
-@cache
-def _hints(kind: type) -> dict[str, Any]:
-    return get_type_hints(kind)
-
-
-def _decode(kind: Any, raw: Any) -> Any:
-    if dataclasses.is_dataclass(kind):
-        return _record(kind, raw)
-    origin = get_origin(kind)
-    if origin in {Union, types.UnionType}:
-        return _union(get_args(kind), raw)
-    if origin is tuple:
-        return tuple(_decode(get_args(kind)[0], item) for item in raw)
-    if origin is not None and issubclass(origin, Mapping):
-        return {key: _decode(get_args(kind)[1], item) for key, item in raw.items()}
-    if isinstance(kind, type) and issubclass(kind, Enum):
-        return kind(raw)
-    return float(raw) if kind is float else raw
-
-
-def _record(kind: Any, raw: Any) -> Any:
-    hints = _hints(kind)
-    known = {field.name: field for field in dataclasses.fields(kind)}
-    return kind(**{name: _decode(hints[name], raw[name]) for name in known if name in raw})
-
-
-def _union(kinds: tuple[Any, ...], raw: Any) -> Any:
-    if raw is None:
-        return None
-    shaped = [kind for kind in kinds if dataclasses.is_dataclass(kind) or get_origin(kind) is not None]
-    return _decode(shaped[0], raw) if shaped else raw

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from cutover.json_text import EXACT
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.records.reading.scan import Offsets
 
@@ -16,6 +17,8 @@ END = 2**63 - 1
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class VersionSpan:
     """Offsets `[first, next)` of one partition that are joined with one version of a dimension."""
+
+    __pydantic_config__ = EXACT
 
     partition: int
     first: int

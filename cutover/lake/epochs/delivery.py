@@ -5,15 +5,16 @@ record stands and that no attempt belongs to was lost; every attempt but the one
 was one too many. Under `exactly_once` both are one commit, and there is no such row.
 """
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Self
 
+from cutover import json_text
 from cutover.engine import queries
+from cutover.json_text import EXACT
 from cutover.lake.control.losses import Starts
-from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord, by_partition
+from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.epochs.row_kinds import RowKind
 from cutover.lake.tables import delta
 
@@ -25,6 +26,8 @@ DOUBLED = "doubled"
 class Attempt:
     """One commit of an epoch's data."""
 
+    __pydantic_config__ = EXACT
+
     epoch: int
     run_id: str
     start: Mapping[int, int]  # partition -> first offset
@@ -34,14 +37,16 @@ class Attempt:
 
     def to_json(self) -> str:
         """One line, keys sorted."""
-        return json.dumps(asdict(self), sort_keys=True)
+        return json_text.write(self)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Parse what `to_json` wrote; partitions become ints again."""
-        raw = json.loads(text)
-        windows = None if raw["windows"] is None else (raw["windows"][0], raw["windows"][1])
-        return cls(**{**raw, "start": by_partition(raw["start"]), "end": by_partition(raw["end"]), "windows": windows})
+        """Parse what `to_json` wrote.
+
+        Raises:
+            ValueError: It is no such attempt.
+        """
+        return json_text.read(cls, text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

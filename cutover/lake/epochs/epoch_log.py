@@ -1,33 +1,30 @@
 """The epoch log as its readers see it: the record of each epoch, and its rows up to an epoch."""
 
-import json
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, Self
+from dataclasses import dataclass, field
+from typing import Self
 
 import duckdb
 from deltalake import DeltaTable
 
+from cutover import json_text
 from cutover.definition.model.pipeline import Delivery
 from cutover.engine import queries
 from cutover.engine.in_force import InForce
 from cutover.errors import LakeError
+from cutover.json_text import EXACT
 from cutover.lake.epochs.row_kinds import COUNTED, RowKind
 from cutover.lake.tables import delta
-from cutover.log import mark
 from cutover.log.cut import Cut, LogId
 from cutover.log.mark import Marks
 from cutover.quoting import identifier
 
 
-def by_partition(raw: Mapping[str, int]) -> dict[int, int]:
-    """Return a mapping that JSON holds with the partitions as numbers again."""
-    return {int(partition): value for partition, value in raw.items()}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochRecord:
     """What one epoch read, saw and decided; a row of the same commit that carries its partial aggregates."""
+
+    __pydantic_config__ = EXACT
 
     epoch: int
     run_id: str
@@ -80,23 +77,19 @@ class EpochRecord:
 
     def to_json(self) -> str:
         """One line, keys sorted: the column `_record` of an epoch's row."""
-        return json.dumps(asdict(self), sort_keys=True)
+        return json_text.write(self)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Parse what `to_json` wrote; partitions become ints again.
+        """Parse what `to_json` wrote.
 
         Raises:
             LakeError: It is no such record.
         """
         try:
-            raw: dict[str, Any] = json.loads(text)
-            raw |= {name: by_partition(raw[name]) for name in ("start", "end", "max_event", "leaders")}
-            raw["marks"] = mark.of_json(raw["marks"])
-            windows = raw.get("windows")
-            return cls(**{**raw, "idle": tuple(raw["idle"]), "windows": None if windows is None else tuple(windows)})
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            msg = f"Record of an epoch: expected the fields of this release as JSON, got another text ({error!r})."
+            return json_text.read(cls, text)
+        except ValueError as error:
+            msg = f"Record of an epoch: expected the fields of this release as JSON, got another text ({error})."
             raise LakeError(msg, runbook="EpochHistoryBroken") from error
 
 
