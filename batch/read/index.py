@@ -24,18 +24,18 @@ from cutover.lake.batch_runs import BatchRun, Range
 from cutover.lake.control.losses import Loss
 from cutover.lake.paths import BATCH_TABLES, BatchTable, batch_uri
 from cutover.lake.tables import checksums, commits, data_files, delta, upkeep
-from cutover.lake.tables.schemas import BATCH_INDEX, batch_ledger_schema
+from cutover.lake.tables.schemas import BATCH_INDEX, IndexKind, batch_ledger_schema
 from cutover.log.cut import LogId
 from cutover.records.reading.scan import Offsets
 from cutover.records.reading.segments import OffsetSpan
 from cutover.settings import Settings
 
-_RANGES = """
+_RANGES = f"""
     WITH scans AS (SELECT unnest($runs::VARCHAR[]) AS run, unnest(range(len($runs::VARCHAR[]))) AS scan)
     SELECT scan, _partition, epoch_us(window_start) AS window_start, epoch_us(window_end) AS window_end,
            first_offset, last_offset
-    FROM {source} JOIN scans ON run = _run WHERE _kind = 'range'
-"""
+    FROM batch_index JOIN scans ON run = _run WHERE _kind = '{IndexKind.RANGE}'
+"""  # noqa: S608 -- a constant
 
 
 ORPHANS = {"userMetadata": "rows of runs that do not count"}
@@ -108,7 +108,7 @@ def bind_ranges(
     else:
         connection.register("batch_index", BATCH_INDEX.empty_table())
     runs = [run.run_id for run in history.runs]
-    connection.execute(f"CREATE OR REPLACE TEMP TABLE ranges AS {_RANGES.format(source='batch_index')}", {"runs": runs})
+    connection.execute(f"CREATE OR REPLACE TEMP TABLE ranges AS {_RANGES}", {"runs": runs})
 
 
 def add_ranges(connection: duckdb.DuckDBPyConnection, rows: str, scan: int) -> None:
@@ -186,7 +186,7 @@ def record_run(settings: Settings, pipeline: Pipeline, run: BatchRun) -> BatchRu
     weights = {name: _weight(settings, pipeline, name) for name in BATCH_TABLES}
     weights["batch_index"] += checksums.weight_of("", stem)
     sealed = replace(run, files={name: checksums.text_of(weight) for name, weight in weights.items()})
-    row = {"_kind": "run", "_run": run.run_id, "_epoch": run.epoch, "_record": sealed.to_json()}
+    row = {"_kind": IndexKind.RUN, "_run": run.run_id, "_epoch": run.epoch, "_record": sealed.to_json()}
     commits.append(table, pa.Table.from_pylist([row], schema=BATCH_INDEX), stem=stem)
     for name in _GROWING:  # after it: no version that a recorded run names is older than a day and merged since
         upkeep.clean(batch_uri(settings, pipeline, name))
@@ -204,7 +204,7 @@ def _replace_orphans(
     schema = BATCH_INDEX if name == "batch_index" else batch_ledger_schema(pipeline)
     uri = batch_uri(settings, pipeline, name)
     table = delta.ensure(uri, schema)
-    _remove_orphans(table, "_kind = 'range'" if name == "batch_index" else "true", kept)
+    _remove_orphans(table, f"_kind = '{IndexKind.RANGE}'" if name == "batch_index" else "true", kept)
     if upkeep.compact(uri):  # before the rows of this run: what it records is a version that holds the merged file
         table = delta.open_table(uri)
     if rows.num_rows:

@@ -11,7 +11,7 @@ from cutover.definition.model.pipeline import Pipeline, SameDefinition
 from cutover.definition.windows.sessions import Sessions
 from cutover.definition.windows.sliding import Fixed
 from cutover.engine import queries
-from cutover.lake.tables.schemas import BATCH_INDEX, batch_ledger_schema, partial_schema
+from cutover.lake.tables.schemas import BATCH_INDEX, IndexKind, batch_ledger_schema, partial_schema
 from cutover.records import duplicates
 from cutover.records.classes import Class
 from cutover.records.classify import classify_records
@@ -84,7 +84,7 @@ def empty(pipeline: Pipeline, connection: duckdb.DuckDBPyConnection) -> None:
 
 def range_rows(connection: duckdb.DuckDBPyConnection, run_id: str, target: BatchCut) -> pa.Table:
     """Make the batch index's rows of kind `range` from the view `touched`: what a window took from a partition."""
-    query = f"SELECT 'range' AS _kind, $run AS _run, $epoch AS _epoch, *, NULL AS _record FROM {TOUCHED}"  # noqa: S608
+    query = f"SELECT '{IndexKind.RANGE}' AS _kind, $run AS _run, $epoch AS _epoch, *, NULL AS _record FROM {TOUCHED}"  # noqa: S608 -- constants
     return _table(connection, query, {"run": run_id, "epoch": target.record.epoch}, BATCH_INDEX)
 
 

@@ -13,6 +13,7 @@ from cutover.json_text import EXACT
 from cutover.lake.dimensions.joined_versions import VersionSpan
 from cutover.lake.paths import batch_uri
 from cutover.lake.tables import delta
+from cutover.lake.tables.schemas import IndexKind
 from cutover.log.mark import Marks
 from cutover.settings import Settings
 
@@ -120,5 +121,5 @@ def runs(settings: Settings, pipeline: Pipeline) -> list[BatchRun]:
     index = delta.open_table(uri)
     delta.bind(connection, "batch_index", index)
     with delta.naming(index):
-        rows = connection.execute("SELECT _record FROM batch_index WHERE _kind = 'run'").fetchall()
+        rows = connection.execute("SELECT _record FROM batch_index WHERE _kind = ?", [IndexKind.RUN]).fetchall()
     return sorted((BatchRun.from_json(row[0]) for row in rows), key=lambda run: run.finished)

@@ -22,6 +22,7 @@ from cutover.lake.dimensions import joined_versions
 from cutover.lake.dimensions.rejoin import Rejoin, Spans
 from cutover.lake.paths import batch_uri
 from cutover.lake.tables import delta
+from cutover.lake.tables.schemas import IndexKind
 from cutover.log.kafka import LogClient
 from cutover.reconcile.attribution import refold
 from cutover.reconcile.attribution.refold import RefoldPart
@@ -169,8 +170,8 @@ def _find_suspects(
     ids = [run.run_id for run in runs]
     rows = connection.execute(
         "SELECT epoch_us(window_start), _partition, min(first_offset), max(last_offset) FROM ranges_of_runs"
-        " WHERE _kind = 'range' AND list_contains(?, _run) AND list_contains(?, epoch_us(window_start)) GROUP BY ALL",
-        [ids, list(windows)],
+        " WHERE _kind = ? AND list_contains(?, _run) AND list_contains(?, epoch_us(window_start)) GROUP BY ALL",
+        [IndexKind.RANGE, ids, list(windows)],
     ).fetchall()
     touched = {
         start

@@ -22,6 +22,7 @@ from cutover.lake import batch_runs
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.paths import batch_uri
 from cutover.lake.tables import delta
+from cutover.lake.tables.schemas import IndexKind
 from cutover.log.cut import LogId
 from cutover.log.kafka import Ranges, RawRecord
 from cutover.log.topic_partitions import source_of
@@ -37,11 +38,11 @@ PORTION = 200_000
 MOST = 64
 """Ranges of one partition that a portion is read by: further ones cost a connection each, gaps cost their records."""
 
-_WHERE = """
+_WHERE = f"""
     SELECT n, _partition, first_offset, last_offset, _n
     FROM index_of_rows JOIN stretches ON epoch_us(window_start) < ends AND epoch_us(window_end) > first
-    WHERE _kind = 'range' AND list_contains(?, _run) ORDER BY ALL
-"""
+    WHERE _kind = '{IndexKind.RANGE}' AND list_contains(?, _run) ORDER BY ALL
+"""  # noqa: S608 -- a constant
 
 
 class LogReader(Protocol):

@@ -11,14 +11,15 @@ from cutover.engine import queries
 from cutover.lake.batch_runs import BatchRun, Range
 from cutover.lake.paths import batch_uri
 from cutover.lake.tables import delta
+from cutover.lake.tables.schemas import IndexKind
 from cutover.settings import Settings
 
-_WINDOWS = """
+_WINDOWS = f"""
     SELECT DISTINCT epoch_us(window_start), epoch_us(window_end) FROM batch_index
     JOIN starts ON starts.partition = _partition AND first_offset < starts.first
     JOIN runs ON runs.run = _run
-    WHERE _kind = 'range' ORDER BY 1
-"""
+    WHERE _kind = '{IndexKind.RANGE}' ORDER BY 1
+"""  # noqa: S608 -- a constant
 
 
 def windows(

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import Any
 
 import pyarrow as pa
@@ -161,6 +162,13 @@ def batch_ledger_schema(pipeline: Pipeline) -> pa.Schema:
     return pa.schema([pa.field("_run", pa.string()), pa.field("_epoch", pa.int64()), *partial_schema(pipeline)])
 
 
+class IndexKind(StrEnum):
+    """`_kind` of a row of the batch index; each has `_run` and `_epoch`."""
+
+    RANGE = "range"  # which offsets of a partition hold a window, as scanned up to `_epoch`; `_n` records
+    RUN = "run"  # `_record`: the `BatchRun` as JSON
+
+
 BATCH_INDEX = make_schema(
     {
         "_kind": pa.string(),
@@ -175,4 +183,4 @@ BATCH_INDEX = make_schema(
         "_record": pa.string(),
     }
 )
-"""`range` rows: which offsets of a partition hold a window, as scanned up to `_epoch`; `run` rows: a BatchRun."""
+"""Rows of the batch path's index; which columns a row fills goes by its kind (`IndexKind`)."""
