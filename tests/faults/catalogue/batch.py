@@ -215,7 +215,6 @@ def _reconcile(point: Point, title: str) -> Fault:
         inject=partial(kill_reconcile, point=point),
         happened=partial(killed_in_the_reconciler, point=point),
         holds=(every_report_is_whole,),
-        quick=point == "report.rendered",
     )
 
 

@@ -178,7 +178,7 @@ def vacuum_takes_what_was_left_behind(rig: Rig) -> Iterator[str]:
         yield "the vacuum changed what readers see"
 
 
-def _often(variant: str, what: str, kills: tuple[Whom, ...], holds: tuple[Hold, ...], *, quick: bool = False) -> Fault:
+def _often(variant: str, what: str, kills: tuple[Whom, ...], holds: tuple[Hold, ...]) -> Fault:
     return Fault(
         id="F01",
         variant=variant,
@@ -189,8 +189,7 @@ def _often(variant: str, what: str, kills: tuple[Whom, ...], holds: tuple[Hold, 
         holds=(each_start_is_the_end_before, *holds),
         alert="StreamNotRunning",
         limits={"stalled_seconds": 3.0},
-        quick=quick,
-        within=900 if quick else 3600,
+        within=3600,
     )
 
 
@@ -210,7 +209,6 @@ FAULTS = (
     _often("a", "the process group", ("group",) * 20, (some_kills_fell_into_an_epoch,)),
     _often("b", "its JVM alone", ("jvm",) * 20, (some_kills_fell_into_an_epoch, it_says_that_the_jvm_ended)),
     _often("c", "its Python alone", ("python",) * 20, (some_kills_fell_into_an_epoch,)),
-    _often("quick", "group, JVM, Python", ("group", "jvm", "python"), (it_says_that_the_jvm_ended,), quick=True),
     Fault(
         id="F02",
         family="driver",

@@ -72,7 +72,7 @@ def each_repeat_is_in_both_ledgers(rig: Rig) -> Iterator[str]:
         yield f"{count_of(rig, Class.LATE)} rows are late"
 
 
-def _twice(variant: str, title: str, repeat: Repeat, *, cap: int = 20, quick: bool = False) -> Fault:
+def _twice(variant: str, title: str, repeat: Repeat, *, cap: int = 20) -> Fault:
     return Fault(
         id="F16",
         variant=variant,
@@ -84,7 +84,6 @@ def _twice(variant: str, title: str, repeat: Repeat, *, cap: int = 20, quick: bo
         verdicts=frozenset({Verdict.CONSISTENT}),
         alert="DuplicateRateHigh",
         stays=True,
-        quick=quick,
     )
 
 
@@ -93,5 +92,5 @@ FAULTS = (
     _twice("next", "in later epochs", at_once),
     _twice("restart", "after a restart", after_a_restart),
     _twice("killed", "after its driver was killed behind a commit", after_a_kill),
-    _twice("partition", "in the other partition, after a restart", elsewhere, quick=True),
+    _twice("partition", "in the other partition, after a restart", elsewhere),
 )
