@@ -74,6 +74,8 @@ def compare(
         lateness_histogram=series.lateness(sides, pipeline),
         epochs_series=series.epochs(evidence.records),
         worst_keys=series.worst_keys(sides, pipeline),
+        apart=series.measure_apart(sides),
+        segments=series.over_represented(sides, pipeline),
         samples=series.samples(sides, pipeline),
         differences=cells.read(sides),
         differences_total=cells.total(sides),

@@ -30,15 +30,20 @@ class _Row:
 
 
 def read(sides: Sides, *, where: str = "true", limit: int = ROWS_AT_MOST) -> tuple[Difference, ...]:
-    """Return the cells of the first rows of `touched`: unexplained ones first, then by window and key.
+    """Return the cells of some rows of `touched`: unexplained ones first, then by window and key.
+
+    Where there are more than `limit`, each kind of row gives as many as any other, so that none crowds out a rare one.
 
     Args:
         sides: Open sides for which `causes.find` has run.
         where: SQL condition over `touched t`.
         limit: Rows (not cells) at most.
     """
-    order = f"least(_explained, 1), {key_columns(sides.layout)}, __copy"
-    query = f"SELECT {columns_of(sides)} FROM {SharedTable.TOUCHED} t WHERE {where} ORDER BY {order} LIMIT {int(limit)}"
+    order = f"{key_columns(sides.layout)}, __copy"
+    kind = ", ".join(["_kind", "_explained", *(_is_apart_sql(sides, i, 0) for i in range(len(sides.layout.values)))])
+    ranked = f"SELECT *, row_number() OVER (PARTITION BY {kind} ORDER BY {order}) AS __rank FROM {SharedTable.TOUCHED}"
+    drawn = f"(SELECT * FROM ({ranked}) t WHERE {where} ORDER BY least(_explained, 1), __rank, {order} LIMIT {limit:d})"
+    query = f"SELECT {columns_of(sides)} FROM {drawn} t ORDER BY least(_explained, 1), {order}"
     fetched = sides.connection.execute(query).fetchall()
     return tuple(cell for raw in fetched for cell in _cells(sides, _row(sides, raw)))
 

@@ -3,8 +3,11 @@
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import NoReturn
 
+from cutover.durations import parse_duration
 from cutover.errors import DefinitionError
+from cutover.reconcile.external.request import Tolerance
 
 _FIELD = re.compile(r'(?:"((?:[^"]|"")*)"|([^",]*))(?=,|$)', re.DOTALL)
 
@@ -55,21 +58,52 @@ def names(text: str, option: str) -> tuple[str, ...]:
     return found
 
 
-def tolerances(texts: Sequence[str]) -> dict[str, float]:
-    """Return column to absolute tolerance, of texts such as `amount=0.01`.
+def listed(texts: Sequence[str], option: str) -> tuple[str, ...]:
+    """Return the column names of an option that may be given several times, each with several names."""
+    return tuple(dict.fromkeys(name for text in texts for name in names(text, option)))
+
+
+def renames(texts: Sequence[str]) -> dict[str, str]:
+    """Return the expected side's name to the actual side's, of texts such as `carrier=airline`.
+
+    Raises:
+        DefinitionError: A text is not of this form, or a name stands twice on one side.
+    """
+    found: dict[str, str] = {}
+    for text in texts:
+        ours, _, theirs = (part.strip() for part in text.partition("="))
+        if not ours or not theirs or ours in found or theirs in found.values():
+            msg = f"`--map`: expected two names, each once, such as `carrier=airline`, got `{text[:80]}`."
+            raise DefinitionError(msg)
+        found[ours] = theirs
+    return found
+
+
+def tolerances(texts: Sequence[str]) -> dict[str, Tolerance]:
+    """Return column to tolerance, of texts such as `amount=0.01`, `amount=1%` and `at=5 seconds`.
 
     Raises:
         DefinitionError: A text is not of this form, or a tolerance is negative.
     """
-    found: dict[str, float] = {}
+    found: dict[str, Tolerance] = {}
     for text in texts:
-        name, _, number = text.partition("=")
-        try:
-            bound = float(number)
-        except ValueError:
-            bound = -1.0
-        if not name or not 0 <= bound < float("inf"):
-            msg = f"`--tolerance`: expected a column and a bound such as `amount=0.01`, got `{text[:80]}`."
-            raise DefinitionError(msg)
-        found[name] = bound
+        name, _, bound = (part.strip() for part in text.partition("="))
+        found[name] = found.get(name, Tolerance()).merge(_tolerance(bound, text) if name else _refuse_tolerance(text))
     return found
+
+
+def _tolerance(bound: str, text: str) -> Tolerance:
+    if bound[:1].isdigit() and bound[-1:].isalpha():
+        return Tolerance(micros=parse_duration(bound, of="--tolerance"))
+    try:
+        number = float(bound.removesuffix("%"))
+    except ValueError:
+        _refuse_tolerance(text)
+    if not 0 <= number < float("inf"):
+        _refuse_tolerance(text)
+    return Tolerance(relative=number / 100) if bound.endswith("%") else Tolerance(absolute=number)
+
+
+def _refuse_tolerance(text: str) -> NoReturn:
+    msg = "`--tolerance`: expected a column and a bound such as `amount=0.01`, `amount=1%` or `at=5 seconds`, "
+    raise DefinitionError(msg + f"got `{text[:80]}`.")

@@ -9,18 +9,23 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
 from cutover.definition.model.ranges import moment
+from cutover.durations import parse_duration
 from cutover.errors import DefinitionError
 from cutover.lake.control.versions import looking_at
 from cutover.reconcile.attribution.explain import explain as explain_cell
 from cutover.reconcile.cli import arguments, show
-from cutover.reconcile.external.tables import DiffRequest, compare_tables
+from cutover.reconcile.comparison.diff import Budget
+from cutover.reconcile.external.request import DiffRequest
+from cutover.reconcile.external.tables import compare_tables
 from cutover.reconcile.judgement import history
 from cutover.reconcile.report import files, page
 from cutover.reconcile.result.outcome import Reconciliation
 from cutover.reconcile.run import reconcile as run_reconcile
 from cutover.settings import load_settings
+from cutover.timestamps import to_micros
 
 Name = Annotated[str, typer.Argument(help="Name of a pipeline.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object (reconcile/report.schema.json).")]
@@ -87,26 +92,47 @@ def explain(
 
 
 def diff(  # noqa: PLR0913 -- the options of a command line
-    left: Annotated[str, typer.Argument(help="Expected: a Delta folder, a Parquet file, folder or glob.")],
+    left: Annotated[str, typer.Argument(help="Expected: a Delta folder; Parquet or CSV: a file, folder or glob.")],
     right: Annotated[str, typer.Argument(help="Actual: the same.")],
     *,
     key: Annotated[str, typer.Option("--key", help="Key columns, such as origin,carrier.")],
     window: Annotated[
         str | None, typer.Option("--window-column", help="A key column that rows are grouped by.")
     ] = None,
-    tolerance: Annotated[list[str] | None, typer.Option("--tolerance", help="Absolute, such as amount=0.01.")] = None,
+    tolerance: Annotated[
+        list[str] | None, typer.Option("--tolerance", help="amount=0.01, amount=1% or at='5 seconds'; may repeat.")
+    ] = None,
+    rename: Annotated[list[str] | None, typer.Option("--map", help="Another name on the actual side: a=b.")] = None,
+    exclude: Annotated[list[str] | None, typer.Option("--exclude", help="Columns that are not compared.")] = None,
+    mask: Annotated[list[str] | None, typer.Option("--mask", help="Columns whose values are shown nowhere.")] = None,
+    normalize: Annotated[
+        list[str] | None, typer.Option("--normalize", help="Texts in normal form: NFC, blanks folded.")
+    ] = None,
+    ignore_case: Annotated[list[str] | None, typer.Option("--ignore-case", help="Texts without case.")] = None,
+    min_age: Annotated[
+        str | None, typer.Option("--min-age", help="Leave younger windows out: '10 minutes'; needs --window-column.")
+    ] = None,
+    stop_after: Annotated[int | None, typer.Option("--stop-after", min=1, help="End at so many rows.")] = None,
+    seconds: Annotated[float | None, typer.Option("--seconds", min=0, help="End after so long.")] = None,
     report_file: Annotated[
         Path | None, typer.Option("--report", help="Write the page here (.json: the object).")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Compare any two Delta or Parquet tables by key: 0 equal, 1 different, 2 cannot be compared."""
+    """Compare any two Delta, Parquet or CSV tables by key: 0 equal, 1 different, 2 cannot be compared."""
     asked = DiffRequest(
         left=left,
         right=right,
         key=arguments.names(key, "--key"),
         window=window,
         tolerances=arguments.tolerances(tolerance or []),
+        names=arguments.renames(rename or []),
+        excluded=arguments.listed(exclude or [], "--exclude"),
+        masked=arguments.listed(mask or [], "--mask"),
+        normalized=arguments.listed(normalize or [], "--normalize"),
+        caseless=arguments.listed(ignore_case or [], "--ignore-case"),
+        before=None if min_age is None else _now() - parse_duration(min_age, of="--min-age"),
+        budget=Budget(rows=stop_after, seconds=seconds),
     )
     result = compare_tables(asked)
     if report_file is not None:
@@ -116,6 +142,10 @@ def diff(  # noqa: PLR0913 -- the options of a command line
     else:
         show.comparison(Console(), result, None if report_file is None else report_file.resolve().as_uri())
     raise typer.Exit(result.exit_code)
+
+
+def _now() -> int:
+    return to_micros(SystemClock().now())
 
 
 def _write(path: Path, result: Reconciliation) -> None:

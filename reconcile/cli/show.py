@@ -8,11 +8,12 @@ from rich.table import Table
 from cutover.log.topic_partitions import format_number
 from cutover.reconcile.attribution.explain import Explanation
 from cutover.reconcile.result.outcome import Difference, Reconciliation, Verdict
-from cutover.reconcile.result.text import counts, format_signed, key, message_text, number, share, when
+from cutover.reconcile.result.text import counts, format_signed, key, key_text, message_text, number, share, when
 from cutover.settings import Settings
 
 _STYLES = {Verdict.CONSISTENT: "green", Verdict.EXPLAINED: "green", Verdict.DIVERGED: "red"}
 _CELLS_SHOWN = 10
+_SEGMENTS_SHOWN = 3
 
 
 def address(settings: Settings, relative: str | None) -> str | None:
@@ -38,6 +39,9 @@ def comparison(console: Console, result: Reconciliation, where: str | None) -> N
     if result.differences:
         sides = ("streaming", "batch") if result.kind == "pipeline" else ("actual", "expected")
         console.print(_cells(result.differences, result.differences_total, sides))
+    for one in result.segments[:_SEGMENTS_SHOWN]:
+        of = f"{number(one.different)} of its {number(one.rows)} rows differ, {number(one.lift)} times its share"
+        console.print(f"over-represented  {message_text(key_text({one.column: one.value}))}: {of}")
     for reason in result.policy.reasons if result.seal.holds else ():
         console.print(f"policy  {message_text(reason)}")
     for breach in result.seal.breaches[1:]:

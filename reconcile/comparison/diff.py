@@ -7,7 +7,10 @@ actual side; changed), `__copy` (2 and up: a further row of the same key), and p
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`
 
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
+from time import monotonic
 
 import duckdb
 
@@ -18,11 +21,40 @@ from cutover.reconcile.result.query import number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """A comparison ends when it has found so many rows, or taken so long; None: it ends when it is done."""
+
+    rows: int | None = None
+    seconds: float | None = None
+
+    @property
+    def is_limited(self) -> bool:
+        """Return whether a comparison may end before it is done."""
+        return self.rows is not None or self.seconds is not None
+
+    def is_spent(self, rows: int, began: float) -> bool:
+        """Return whether it is time to end.
+
+        Args:
+            rows: Different rows so far.
+            began: `time.monotonic()` at the start.
+        """
+        too_many = self.rows is not None and rows >= self.rows
+        return too_many or (self.seconds is not None and monotonic() - began >= self.seconds)
+
+
+WHOLE = Budget()
+FIRST_CHUNK = 16
+"""Groups that are joined before a budget is looked at for the first time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Diff:
     """How many groups were compared, how many had to be joined, and how many rows differ."""
 
     groups: int
     joined: int
+    unfinished: int = 0  # groups whose digests differ and that a budget left alone
     missing: int
     extra: int
     changed: int
@@ -35,25 +67,66 @@ class Diff:
         return self.missing + self.extra + self.changed
 
 
-def diff(connection: duckdb.DuckDBPyConnection, layout: Layout, expected: str, actual: str, *, into: str) -> Diff:
-    """Make the temporary table `into` of all rows in which two relations differ, and count them."""
-    groups = f"{into}_groups"
+def diff(
+    connection: duckdb.DuckDBPyConnection,
+    layout: Layout,
+    expected: str,
+    actual: str,
+    *,
+    into: str,
+    budget: Budget = WHOLE,
+) -> Diff:
+    """Make the temporary table `into` of all rows in which two relations differ, and count them.
+
+    Under a budget groups are joined in their order, a few and then more at once, until it is spent.
+    """
+    began, groups = monotonic(), f"{into}_groups"
     digests = differing_groups(connection, layout, expected, actual, into=groups)
-    doubled = tuple(_side(connection, layout, side, groups, f"{into}_{n}") for n, side in enumerate((expected, actual)))
-    on = f"{layout.same_key('e', 'a')} AND e.__copy = a.__copy"
-    connection.execute(
-        f"CREATE OR REPLACE TEMP TABLE {identifier(into)} AS SELECT {_columns(layout)} "
-        f"FROM {identifier(f'{into}_0')} e FULL JOIN {identifier(f'{into}_1')} a ON {on} "
-        f"WHERE e.__copy IS NULL OR a.__copy IS NULL OR {_any_differs(layout)}"
-    )
-    for part in (groups, f"{into}_0", f"{into}_1"):
-        connection.execute(f"DROP TABLE {identifier(part)}")
+    doubled, joined = Counter[int](), 0
+    for first, end in _chunks(digests.different, budget):
+        chosen = f"{groups}_now"
+        connection.execute(
+            f"CREATE OR REPLACE TEMP TABLE {identifier(chosen)} AS FROM {identifier(groups)} "
+            f"ORDER BY _group LIMIT {end - first} OFFSET {first}"
+        )
+        for n, side in enumerate((expected, actual)):
+            doubled[n] += _side(connection, layout, side, chosen, f"{into}_{n}")
+        _join(connection, layout, into, append=first > 0)
+        joined = end
+        if budget.is_limited and budget.is_spent(number(connection, f"SELECT count(*) FROM {identifier(into)}"), began):
+            break
+    for part in (groups, f"{groups}_now", f"{into}_0", f"{into}_1"):
+        connection.execute(f"DROP TABLE IF EXISTS {identifier(part)}")
     return Diff(
         groups=digests.groups,
-        joined=digests.different,
+        joined=joined,
+        unfinished=digests.different - joined,
         duplicates_expected=doubled[0],
         duplicates_actual=doubled[1],
         **_kinds(connection, into),
+    )
+
+
+def _chunks(groups: int, budget: Budget) -> Iterator[tuple[int, int]]:
+    """Yield places `[first, end)` of differing groups: all at once, under a budget twice as many each time."""
+    if not budget.is_limited or not groups:
+        yield 0, groups
+        return
+    first, size = 0, FIRST_CHUNK
+    while first < groups:
+        end = min(first + size, groups)
+        yield first, end
+        first, size = end, size * 2
+
+
+def _join(connection: duckdb.DuckDBPyConnection, layout: Layout, into: str, *, append: bool) -> None:
+    """Put the rows that differ between both materialised sides into a table."""
+    on = f"{layout.same_key('e', 'a')} AND e.__copy = a.__copy"
+    to = f"INSERT INTO {identifier(into)}" if append else f"CREATE OR REPLACE TEMP TABLE {identifier(into)} AS"
+    connection.execute(
+        f"{to} SELECT {_columns(layout)} "
+        f"FROM {identifier(f'{into}_0')} e FULL JOIN {identifier(f'{into}_1')} a ON {on} "
+        f"WHERE e.__copy IS NULL OR a.__copy IS NULL OR {_any_differs(layout)}"
     )
 
 

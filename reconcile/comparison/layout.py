@@ -21,6 +21,7 @@ class Value:
     exact: bool = True
     relative: float = 0.0  # of the larger magnitude
     absolute: float = 0.0
+    micros: int | None = None  # of times: by how many microseconds two may be apart
     additive: bool = False  # totals add up, so that a row that is not there counts as 0
     is_double: bool = False
     is_implied: bool = False  # by the key: the end of a window, but for sessions
@@ -34,6 +35,9 @@ class Value:
         """Return SQL that is true where the two sides differ; two nulls are equal, two NaN too."""
         if self.exact:
             return f"({left} IS DISTINCT FROM {right})"
+        if self.micros is not None:
+            apart = f"TRY(abs(epoch_us({left}::TIMESTAMP) - epoch_us({right}::TIMESTAMP)) <= {self.micros})"
+            return f"({left} IS DISTINCT FROM {right} AND NOT coalesce({apart}, false))"
         bound = f"greatest({self.absolute!r}, {self.relative!r} * greatest(abs({left}), abs({right})))"
         # Numbers too far apart to be subtracted in their type are not near.
         near = f"coalesce(isfinite({left}) AND isfinite({right}) AND TRY(abs({left} - {right}) <= {bound}), false)"
@@ -105,11 +109,8 @@ def wide_columns(types: Mapping[str, str]) -> frozenset[str]:
     return frozenset(name for name, kind in types.items() if any(word in kind for word in _WIDE))
 
 
-def value_of(name: str, duckdb_type: str, tolerances: Mapping[str, float] | None = None) -> Value:
-    """Return how a column is compared: exactly, doubles relatively, or within an absolute tolerance asked for."""
-    asked = (tolerances or {}).get(name)
-    if asked is not None:
-        return Value(name=name, exact=False, absolute=asked)
+def value_of(name: str, duckdb_type: str) -> Value:
+    """Return how a column is compared where nothing is said of it: exactly, doubles relatively."""
     if duckdb_type in {"DOUBLE", "FLOAT"}:
         return Value(name=name, exact=False, relative=FLOAT_RELATIVE, is_double=True)
     return Value(name=name)

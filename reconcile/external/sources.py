@@ -1,4 +1,4 @@
-"""Tables that Cutover did not make: Delta folders, Parquet files, folders or globs, as views of one connection."""
+"""Tables that Cutover did not make: Delta folders, Parquet and CSV, as views of one connection."""
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier` or `literal`
 
@@ -12,10 +12,11 @@ import duckdb
 from cutover.errors import DefinitionError, LakeError
 from cutover.lake.tables import delta
 from cutover.quoting import identifier, literal
+from cutover.reconcile.comparison.column_types import is_alike, kind_of
 from cutover.reconcile.result.query import number
 
-_NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
-_FLOATS = ("FLOAT", "DOUBLE")
+_CSV = (".csv", ".csv.gz", ".tsv")
+_READ_PARQUET = "read_parquet([{}], union_by_name = true)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,36 +30,42 @@ class Columns:
 
 
 def bind(connection: duckdb.DuckDBPyConnection, view: str, source: str) -> None:
-    """Bind a view to a Delta table (its newest version) or to Parquet.
+    """Bind a view to a Delta table (its newest version), to Parquet, or to CSV with a head.
+
+    Types of CSV are those that every value of a column fits; an empty cell is null.
 
     Raises:
-        DefinitionError: Nothing is there, or it is neither.
+        DefinitionError: Nothing is there, or it is none of these.
         LakeError: A file is missing or cannot be read.
     """
     if "://" in source or (Path(source) / "_delta_log").is_dir():
         delta.relation(connection, view, source)
         return
-    listed = ", ".join(literal(file) for file in _parquet_files(source))
+    files = _files(source)
+    listed = ", ".join(literal(file) for file in files)
+    is_csv = files[0].endswith(_CSV)
+    read = "read_csv([{}], header = true, sample_size = -1, union_by_name = true)" if is_csv else _READ_PARQUET
     try:
-        connection.execute(
-            f"CREATE TEMP VIEW {identifier(view)} AS FROM read_parquet([{listed}], union_by_name = true)"
-        )
+        connection.execute(f"CREATE TEMP VIEW {identifier(view)} AS FROM {read.format(listed)}")
     except duckdb.Error as error:
-        msg = f"Table `{source}`: expected Parquet, got: {error}"
+        msg = f"Table `{source}`: expected {'CSV' if is_csv else 'Parquet'}, got: {error}"
         raise LakeError(msg, runbook="TableUnreadable") from None
 
 
-def _parquet_files(source: str) -> list[str]:
+def _files(source: str) -> list[str]:
     path = Path(source)
     if path.is_file():
         _refuse_delta(source, [source])
         return [source]
     asked = has_magic(source)
-    pattern = source if asked else str(path / "**" / "*.parquet")
-    found = sorted(glob(pattern, recursive=True))  # noqa: PTH207 -- a pattern with its folder, as a shell takes it
+    patterns = [source] if asked else [str(path / "**" / f"*{end}") for end in (".parquet", *_CSV)]
+    found = sorted({file for pattern in patterns for file in glob(pattern, recursive=True)})  # noqa: PTH207 -- a pattern with its folder, as a shell takes it
     files = [file for file in found if asked or not _is_hidden(Path(file).relative_to(path))]
     if not files:
-        msg = f"Table `{source}`: expected a Delta folder, a Parquet file, a folder of them or a glob, found nothing."
+        msg = f"Table `{source}`: expected a Delta folder, a Parquet or CSV file, a folder or a glob, found nothing."
+        raise DefinitionError(msg)
+    if len({file.endswith(_CSV) for file in files}) > 1:
+        msg = f"Table `{source}`: expected files of one kind, got Parquet and CSV."
         raise DefinitionError(msg)
     _refuse_delta(source, files)
     return files
@@ -85,7 +92,7 @@ def align(connection: duckdb.DuckDBPyConnection, raw: Sequence[str], into: Seque
         raw: Names of two views.
         into: Names of the views to make.
     """
-    left, right = (_types(connection, view) for view in raw)
+    left, right = (types_of(connection, view) for view in raw)
     common = {name: _common(connection, kind, right[name]) for name, kind in left.items() if name in right}
     lossy = {
         name: sum(_count_changed_values(connection, view, name, kind) for view in raw)
@@ -98,7 +105,7 @@ def align(connection: duckdb.DuckDBPyConnection, raw: Sequence[str], into: Seque
     notes = [f"Column `{name}` is on the expected side only." for name in left if name not in right]
     notes += [f"Column `{name}` is on the actual side only." for name in right if name not in left]
     absent = bool(notes)
-    apart = [name for name in common if lossy.get(name) or not _is_alike(left[name], right[name])]
+    apart = [name for name in common if lossy.get(name) or not is_alike(left[name], right[name])]
     notes += [
         f"Column `{name}` is {left[name]} on the expected side, {right[name]} on the actual side: compared as {kind}."
         for name, kind in common.items()
@@ -107,11 +114,12 @@ def align(connection: duckdb.DuckDBPyConnection, raw: Sequence[str], into: Seque
     notes += [
         f"Column `{name}`: {count:,} values do not fit into {common[name]}." for name, count in lossy.items() if count
     ]
-    exact = frozenset(name for name in common if {_kind(left[name]), _kind(right[name])} == {"whole", "float"})
+    exact = frozenset(name for name in common if {kind_of(left[name]), kind_of(right[name])} == {"whole", "float"})
     return Columns(common=common, exact=exact, notes=tuple(notes), is_same=not absent and not apart)
 
 
-def _types(connection: duckdb.DuckDBPyConnection, view: str) -> dict[str, str]:
+def types_of(connection: duckdb.DuckDBPyConnection, view: str) -> dict[str, str]:
+    """Return the columns of a view with their DuckDB types, in order."""
     rows = connection.execute(f"DESCRIBE {identifier(view)}").fetchall()
     return {str(row[0]): str(row[1]) for row in rows}
 
@@ -120,7 +128,7 @@ def _common(connection: duckdb.DuckDBPyConnection, left: str, right: str) -> str
     """Return the type that both fit into; text where nothing else does."""
     if left == right:
         return left
-    if not _is_alike(left, right):
+    if not is_alike(left, right):
         return "VARCHAR"
     query = f"DESCRIBE SELECT CAST(NULL AS {left}) AS c UNION ALL SELECT CAST(NULL AS {right})"
     return str(connection.execute(query).fetchall()[0][1])
@@ -128,32 +136,8 @@ def _common(connection: duckdb.DuckDBPyConnection, left: str, right: str) -> str
 
 def _count_changed_values(connection: duckdb.DuckDBPyConnection, view: str, column: str, kind: str) -> int:
     """Return how many values of a column a cast to a type would change."""
-    name, own = identifier(column), _types(connection, view)[column]
+    name, own = identifier(column), types_of(connection, view)[column]
     if kind in {own, "VARCHAR"}:
         return 0
     back = f"TRY_CAST(TRY_CAST({name} AS {kind}) AS {own})"
     return number(connection, f"SELECT count(*) FROM {identifier(view)} WHERE {back} IS DISTINCT FROM {name}")
-
-
-def _is_alike(left: str, right: str) -> bool:
-    """Return whether two types are of one kind, so that a cast between them changes no value that fits."""
-    numbers = {"whole", "decimal", "float"}
-    kinds = {_kind(left), _kind(right)}
-    return left == right or kinds <= numbers or kinds == {"timestamp"}
-
-
-def _kind(name: str) -> str:
-    if name.endswith("]"):
-        return name  # a list of numbers is no number
-    if name in _NUMBERS:
-        return "whole"
-    if name in _FLOATS:
-        return "float"
-    if name.startswith("DECIMAL"):
-        return "decimal"
-    return "timestamp" if name.startswith("TIMESTAMP") else name
-
-
-def is_number(name: str) -> bool:
-    """Return whether values of a type can be a tolerance apart."""
-    return _kind(name) in {"whole", "decimal", "float"}

@@ -3,8 +3,8 @@
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`
 
 import uuid
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from time import monotonic
 from typing import Any
@@ -12,17 +12,24 @@ from typing import Any
 import duckdb
 
 from cutover.engine import queries
-from cutover.errors import DefinitionError, LakeError
+from cutover.errors import LakeError
 from cutover.quoting import identifier
 from cutover.reconcile.attribution.causes import UNEXPLAINED
 from cutover.reconcile.attribution.cells import minus
+from cutover.reconcile.comparison import apart, segments
+from cutover.reconcile.comparison.apart import Pair
+from cutover.reconcile.comparison.column_types import is_number, is_time
 from cutover.reconcile.comparison.diff import Diff, diff
-from cutover.reconcile.comparison.layout import Layout, value_of, wide_columns
-from cutover.reconcile.external.sources import Columns, align, bind, is_number
-from cutover.reconcile.result.codec import scalar
+from cutover.reconcile.comparison.layout import Layout
+from cutover.reconcile.external.prepare import make_layout, prepare
+from cutover.reconcile.external.request import DiffRequest
+from cutover.reconcile.external.sources import Columns, align, bind
+from cutover.reconcile.result.codec import Scalar, scalar
 from cutover.reconcile.result.outcome import (
+    Apart,
     Cause,
     Difference,
+    KeySegment,
     PolicyResult,
     Reconciliation,
     Rows,
@@ -32,21 +39,12 @@ from cutover.reconcile.result.outcome import (
     WorstKey,
 )
 from cutover.reconcile.result.query import first, number
+from cutover.reconcile.result.text import count_noun
 
 LEFT, RIGHT = "expected_side", "actual_side"
 CELLS_AT_MOST = 500
 KEYS_AT_MOST = 20
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DiffRequest:
-    """What to compare, and how."""
-
-    left: str  # the expected side: a Delta folder, a Parquet file, folder or glob
-    right: str  # the actual side
-    key: tuple[str, ...]
-    window: str | None = None  # a key column too; digests are made by it
-    tolerances: Mapping[str, float] | None = None  # absolute, by column
+MASKED = "(masked)"
 
 
 def compare_tables(asked: DiffRequest) -> Reconciliation:
@@ -61,35 +59,18 @@ def compare_tables(asked: DiffRequest) -> Reconciliation:
         bind(connection, "left_raw", asked.left)
         bind(connection, "right_raw", asked.right)
         try:
-            columns = align(connection, ("left_raw", "right_raw"), (LEFT, RIGHT))
-            layout = _layout(asked, columns)
-            found = diff(connection, layout, LEFT, RIGHT, into="different")
+            prepared = prepare(connection, asked, ("left_raw", "right_raw"), ("left_ready", "right_ready"))
+            columns = align(connection, ("left_ready", "right_ready"), (LEFT, RIGHT))
+            layout = make_layout(asked, columns)
+            found = diff(connection, layout, LEFT, RIGHT, into="different", budget=asked.budget)
             result = _result(connection, asked, layout, columns, found)
+            result = replace(result, notes=(*prepared, *result.notes))
         except (duckdb.BinderException, duckdb.ParserException, duckdb.CatalogException):
             raise
         except duckdb.Error as error:
             msg = f"Tables `{asked.left}` and `{asked.right}`: expected files that can be read, got: {error}"
             raise LakeError(msg, runbook="TableUnreadable") from None
     return _stamp_result(result, at, monotonic() - began)
-
-
-def _layout(asked: DiffRequest, columns: Columns) -> Layout:
-    window = (asked.window,) if asked.window else ()
-    keys = tuple(dict.fromkeys((*window, *asked.key)))
-    for name in (*keys, *(asked.tolerances or {})):
-        if name not in columns.common:
-            msg = (
-                f"Column `{name}`: expected a column of both tables, they share {', '.join(columns.common) or 'none'}."
-            )
-            raise DefinitionError(msg)
-    for name in asked.tolerances or {}:
-        if not is_number(columns.common[name]):
-            msg = f"`--tolerance`: column `{name}`: expected a number, got {columns.common[name]}."
-            raise DefinitionError(msg)
-    rest = [name for name in columns.common if name not in keys]
-    tolerances = dict.fromkeys(columns.exact, 0.0) | dict(asked.tolerances or {})
-    values = tuple(value_of(name, columns.common[name], tolerances) for name in rest)
-    return Layout(keys=keys, values=values, group=asked.window, wide=wide_columns(columns.common))
 
 
 def _result(
@@ -116,18 +97,20 @@ def _result(
         rows=rows,
         causes={UNEXPLAINED: Cause(rows=found.rows)},
         policy=PolicyResult(unexplained=found.rows, within=exit_code == 0),
-        worst_keys=_worst_keys(connection, layout),
-        differences=_differences(connection, layout),
+        worst_keys=_worst_keys(connection, asked, layout),
+        apart=_apart(connection, asked, layout, columns),
+        segments=_segments(connection, asked, layout, columns),
+        differences=_differences(connection, asked, layout),
         differences_total=_cells(connection, layout),
-        notes=(*columns.notes, *_duplicates(connection, layout)),
+        notes=(*columns.notes, *_duplicates(connection, layout), *_describe_rest(found)),
     )
 
 
 def _verdict(rows: Rows, found: Diff, columns: Columns) -> tuple[Verdict, int]:
-    """Return the verdict and its exit code; agreement of nothing with nothing proves nothing."""
+    """Return the verdict and its exit code; agreement of nothing with nothing, or of a part, proves nothing."""
     if found.rows or not columns.is_same:
         return Verdict.DIVERGED, 1
-    return (Verdict.CONSISTENT, 0) if rows.compared else (Verdict.NOT_COMPARABLE, 2)
+    return (Verdict.CONSISTENT, 0) if rows.compared and not found.unfinished else (Verdict.NOT_COMPARABLE, 2)
 
 
 def _windows(connection: duckdb.DuckDBPyConnection, layout: Layout, found: Diff) -> Windows:
@@ -145,12 +128,23 @@ def _windows(connection: duckdb.DuckDBPyConnection, layout: Layout, found: Diff)
 def _sentence(rows: Rows, found: Diff, columns: Columns) -> str:
     if not rows.compared and columns.is_same:
         return "Nothing was compared: both tables are empty. Name tables or versions that hold rows."
+    if found.rows == 0 and found.unfinished:
+        return "No difference was found before the budget ended, and not all was compared. Give more, or none."
     if found.rows == 0:
         schema = "." if columns.is_same else "; the schemas differ."
         return f"The tables agree in all {rows.compared:,} rows of the columns that they share{schema}"
     parts = [(rows.missing, "missing"), (rows.extra, "extra"), (rows.changed, "changed")]
     listed = ", ".join(f"{count:,} {name}" for count, name in parts if count)
-    return f"The tables differ in {found.rows:,} of {rows.compared:,} rows: {listed}."
+    least = "at least " if found.unfinished else ""
+    return f"The tables differ in {least}{found.rows:,} of {rows.compared:,} rows: {listed}."
+
+
+def _describe_rest(found: Diff) -> list[str]:
+    """Return a note on what a budget left alone."""
+    if not found.unfinished:
+        return []
+    of = f"{found.unfinished:,} of {count_noun(found.unfinished + found.joined, 'group')} whose digests differ"
+    return [f"The budget ended first: {of} were not looked into, so more may differ."]
 
 
 def _duplicates(connection: duckdb.DuckDBPyConnection, layout: Layout) -> list[str]:
@@ -164,20 +158,27 @@ def _duplicates(connection: duckdb.DuckDBPyConnection, layout: Layout) -> list[s
     return notes
 
 
-def _differences(connection: duckdb.DuckDBPyConnection, layout: Layout) -> tuple[Difference, ...]:
+def _differences(connection: duckdb.DuckDBPyConnection, asked: DiffRequest, layout: Layout) -> tuple[Difference, ...]:
+    """Return cells of a sample of rows: the same number of each kind of difference, so that none crowds out a rare one.
+
+    A kind is: missing, extra, or which columns changed.
+    """
     keys = ", ".join(map(identifier, layout.keys))
     values = [f"__{side}{i}" for i in range(len(layout.values)) for side in ("e", "a", "d")]
-    query = (
-        f"SELECT {', '.join([keys, '__diff', *values])} FROM different ORDER BY {keys}, __copy LIMIT {CELLS_AT_MOST}"
-    )
-    rows = connection.execute(query).fetchall()
-    return tuple(cell for row in rows for cell in _row_cells(layout, row))[:CELLS_AT_MOST]
+    kind = ", ".join(["__diff", *(f"__d{i}" for i in range(len(layout.values)))])
+    order = f"{keys}, __copy"
+    ranked = f"SELECT *, row_number() OVER (PARTITION BY {kind} ORDER BY {order}) AS __rank FROM different"
+    drawn = f"SELECT * FROM ({ranked}) ORDER BY __rank, {kind}, {order} LIMIT {CELLS_AT_MOST}"
+    rows = connection.execute(
+        f"SELECT {', '.join([keys, '__diff', *values])} FROM ({drawn}) ORDER BY {order}"
+    ).fetchall()
+    return tuple(cell for row in rows for cell in _row_cells(asked, layout, row))[:CELLS_AT_MOST]
 
 
-def _row_cells(layout: Layout, row: Sequence[Any]) -> list[Difference]:
+def _row_cells(asked: DiffRequest, layout: Layout, row: Sequence[Any]) -> list[Difference]:
     """Return a cell for each value that differs; one named after the key where a row without values is on one side."""
     at = len(layout.keys)
-    key = {name: scalar(value) for name, value in zip(layout.keys, row[:at], strict=True)}
+    key = {name: _shown(asked, name, value) for name, value in zip(layout.keys, row[:at], strict=True)}
     window = None if layout.group is None else str(key.pop(layout.group))
     kind, flat = str(row[at]), row[at + 1 :]
     found = [(v.name, flat[3 * i], flat[3 * i + 1]) for i, v in enumerate(layout.values) if flat[3 * i + 2]]
@@ -187,13 +188,41 @@ def _row_cells(layout: Layout, row: Sequence[Any]) -> list[Difference]:
             key=key,
             measure=name,
             kind=kind,
-            streaming=scalar(actual),
-            batch=scalar(expected),
-            difference=minus(actual, expected, additive=False),
+            streaming=_shown(asked, name, actual),
+            batch=_shown(asked, name, expected),
+            difference=None if name in asked.masked else minus(actual, expected, additive=False),
             cause=UNEXPLAINED,
         )
         for name, expected, actual in found or [("(row)", None, None)]
     ]
+
+
+def _shown(asked: DiffRequest, name: str, value: object) -> Scalar:
+    """Return a value as a report may show it."""
+    return MASKED if name in asked.masked else scalar(value)
+
+
+def _apart(
+    connection: duckdb.DuckDBPyConnection, asked: DiffRequest, layout: Layout, columns: Columns
+) -> tuple[Apart, ...]:
+    pairs = [
+        Pair(name=value.name, expected=f"__e{i}", actual=f"__a{i}", differs=f"__d{i} AND __diff = 'changed'")
+        for i, value in enumerate(layout.values)
+        if is_number(columns.common[value.name]) and value.name not in asked.masked
+    ]
+    return apart.measure(connection, "different", pairs)
+
+
+def _segments(
+    connection: duckdb.DuckDBPyConnection, asked: DiffRequest, layout: Layout, columns: Columns
+) -> tuple[KeySegment, ...]:
+    shown = [name for name in layout.keys if name not in asked.masked]
+    found = {name: identifier(name) for name in shown if name != layout.group}
+    if layout.group in shown and is_time(columns.common[str(layout.group)]):
+        found |= segments.window_columns(str(layout.group))
+    keys = ", ".join(map(identifier, layout.keys))
+    every = f"(SELECT {keys} FROM {RIGHT} UNION ALL SELECT {keys} FROM different WHERE __diff = 'missing')"
+    return segments.over_represented(connection, found, "different", every)
 
 
 def _cells(connection: duckdb.DuckDBPyConnection, layout: Layout) -> int:
@@ -201,10 +230,10 @@ def _cells(connection: duckdb.DuckDBPyConnection, layout: Layout) -> int:
     return number(connection, f"SELECT sum(greatest(1, {flags})) FROM different")
 
 
-def _worst_keys(connection: duckdb.DuckDBPyConnection, layout: Layout) -> tuple[WorstKey, ...]:
+def _worst_keys(connection: duckdb.DuckDBPyConnection, asked: DiffRequest, layout: Layout) -> tuple[WorstKey, ...]:
     """Return the keys with the most different rows over all windows; nothing without a window column."""
     names = [name for name in layout.keys if name != layout.group]
-    if layout.group is None or not names:
+    if layout.group is None or not names or {*names} & {*asked.masked}:
         return ()
     keys = ", ".join(map(identifier, names))
     query = f"SELECT {keys}, count(*) AS differing FROM different GROUP BY ALL ORDER BY differing DESC, {keys}"

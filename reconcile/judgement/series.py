@@ -9,12 +9,17 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.quoting import identifier
 from cutover.reconcile.attribution.causes import UNEXPLAINED
+from cutover.reconcile.comparison import apart, segments
+from cutover.reconcile.comparison.apart import Pair
+from cutover.reconcile.comparison.column_types import is_number
 from cutover.reconcile.comparison.layout import Value, additive
 from cutover.reconcile.comparison.shared_tables import SharedTable, stage
 from cutover.reconcile.comparison.sides import Sides, key_columns
 from cutover.reconcile.result.codec import Scalar, scalar
 from cutover.reconcile.result.outcome import (
+    Apart,
     EpochPoint,
+    KeySegment,
     LatenessBin,
     SampleRecord,
     Waterfall,
@@ -45,8 +50,8 @@ def _waterfall(sides: Sides, measure: str) -> Waterfall:
     i = [value.name for value in sides.layout.values].index(measure)
     last = len(sides.merged)
     value = sides.layout.values[i]
-    apart = [(f"__v{n - 1}_{i}", f"__v{n}_{i}") for n in range(1, last + 1)] + [(f"__v{last}_{i}", f"__b{i}")]
-    shares = [value.total(f"coalesce({before}, 0) - coalesce({after}, 0)") for before, after in apart]
+    moves = [(f"__v{n - 1}_{i}", f"__v{n}_{i}") for n in range(1, last + 1)] + [(f"__v{last}_{i}", f"__b{i}")]
+    shares = [value.total(f"coalesce({before}, 0) - coalesce({after}, 0)") for before, after in moves]
     amounts = first(sides.connection, f"SELECT {', '.join(shares)} FROM {SharedTable.TOUCHED}")
     names = (*map(str, sides.merged), UNEXPLAINED)
     steps = [WaterfallStep(cause=n, amount=scalar(a)) for n, a in zip(names, amounts, strict=True) if a]
@@ -154,6 +159,29 @@ def worst_keys(sides: Sides, pipeline: Pipeline) -> tuple[WorstKey, ...]:
         )
         for row in sides.connection.execute(query).fetchall()
     )
+
+
+def measure_apart(sides: Sides) -> tuple[Apart, ...]:
+    """Return how far the stream's values lie from the batch's, over the rows that both have and that differ."""
+    kinds = {str(row[0]): str(row[1]) for row in sides.connection.execute(f"DESCRIBE {SharedTable.TOUCHED}").fetchall()}
+    pairs = [
+        Pair(name=value.name, expected=f"__b{i}", actual=f"__v0_{i}", differs=value.differs(f"__b{i}", f"__v0_{i}"))
+        for i, value in enumerate(sides.layout.values)
+        if value.is_measure and is_number(kinds[f"__b{i}"])
+    ]
+    return apart.measure(sides.connection, f"(SELECT * FROM {SharedTable.TOUCHED} WHERE _kind = 'changed')", pairs)
+
+
+def over_represented(sides: Sides, pipeline: Pipeline) -> tuple[KeySegment, ...]:
+    """Return parts of the key, hours and weekdays with more than their share of the rows that differ."""
+    keys = ", ".join(map(identifier, sides.layout.keys))
+    columns = {name: identifier(name) for name in pipeline.key}
+    if pipeline.window.reach is not None:
+        columns |= segments.window_columns(sides.layout.keys[0])
+    different = f"(SELECT {keys} FROM {SharedTable.TOUCHED} WHERE _kind <> 'masked')"
+    missing = f"SELECT {keys} FROM {SharedTable.TOUCHED} WHERE _kind = 'missing'"
+    every = f"(SELECT {keys} FROM {stage(0)} UNION ALL {missing})"
+    return segments.over_represented(sides.connection, columns, different, every)
 
 
 def samples(sides: Sides, pipeline: Pipeline) -> tuple[SampleRecord, ...]:

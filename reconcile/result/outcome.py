@@ -230,6 +230,31 @@ class WorstKey:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Apart:
+    """How far apart the values of one column are, over the rows that both sides have and in which it differs."""
+
+    column: str
+    rows: int
+    above: int  # rows in which the judged side has more
+    mean: float  # judged - trusted side
+    p50: float  # of the magnitude
+    p90: float
+    p99: float
+    largest: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeySegment:
+    """A value with more than its share of the rows that differ: where to look, no cause."""
+
+    column: str  # of the key; or `hour of <window>`, `weekday of <window>`
+    value: Scalar
+    different: int  # rows
+    rows: int  # all that have the value
+    lift: float  # share of the different rows / share of all rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SampleRecord:
     """One record that did not count, by its place in the log."""
 
@@ -309,6 +334,8 @@ class Reconciliation:
     lateness_histogram: tuple[LatenessBin, ...] = ()
     epochs_series: tuple[EpochPoint, ...] = ()
     worst_keys: tuple[WorstKey, ...] = ()
+    apart: tuple[Apart, ...] = ()
+    segments: tuple[KeySegment, ...] = ()
     samples: tuple[SampleRecord, ...] = ()
     differences: tuple[Difference, ...] = ()  # capped
     differences_total: int = 0  # cells

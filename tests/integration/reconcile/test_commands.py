@@ -8,7 +8,7 @@ import pytest
 
 from cutover.cli import app
 from cutover.settings import Settings
-from tests.integration.reconcile.lake_of import PIPELINE, Sale, edited, lake_of, write
+from tests.integration.reconcile.lake_of import PIPELINE, Sale, edited, lake_of, replace_batch, write
 from tests.integration.reconcile.test_tables import ROWS, changed, parquet
 
 DEFINITION = """
@@ -122,3 +122,48 @@ def test_diff_refuses_a_bad_tolerance(tmp_path: Path, tolerance: str) -> None:
     table = parquet(tmp_path / "l.parquet", ROWS)
 
     assert app.main(["diff", table, table, "--key", "day,shop", "--tolerance", tolerance]) == 2
+
+
+def test_history_follows_runs_and_windows(home: Settings, capsys: pytest.CaptureFixture[str]) -> None:
+    write(home, edited(lake_of(SALES[:-1]), 2, lambda row: row | {"revenue": 99}))
+    app.main(["reconcile", "sales"])
+    capsys.readouterr()
+
+    said = {}
+    windows = {name: ["--window", f"2026-01-01T0{name}:00:00Z"] for name in "129"}
+    for name, words in {"trend": [], **windows}.items():
+        assert app.main(["history", "sales", *words, "--json"]) == 0
+        (said[name],) = json.loads(capsys.readouterr().out)
+        assert app.main(["history", "sales", *words]) == 0
+        assert "sales" in capsys.readouterr().out
+
+    assert (said["trend"]["verdict"], said["trend"]["times"], said["trend"]["unexplained"]) == ("DIVERGED", 1, 1)
+    assert {name: said[name]["state"] for name in windows} == {"1": "equal", "2": "unexplained", "9": "not judged"}
+
+
+def test_history_says_what_changed(home: Settings, capsys: pytest.CaptureFixture[str]) -> None:
+    first = edited(lake_of(SALES[:-1]), 2, lambda row: row | {"revenue": 99})
+    second = edited(lake_of(SALES[:-1]), 2, lambda row: row | {"revenue": 98})
+    write(home, first)
+    app.main(["reconcile", "sales"])
+    replace_batch(home, replace(second, run=replace(second.run, run_id="b2", finished="2026-01-07T00:00:00Z")))
+    app.main(["reconcile", "sales"])
+    capsys.readouterr()
+
+    assert app.main(["history", "sales", "--changes", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert app.main(["history", "sales", "--changes"]) == 0
+
+    assert [(one["before"]["batch"], one["after"]["batch"]) for one in found["other_amount"]] == [(99, 98)]
+    assert (found["new"], found["gone"], found["is_whole"]) == ([], [], True)
+    assert "other amount" in capsys.readouterr().out
+
+
+def test_history_needs_two_runs_to_compare(home: Settings, capsys: pytest.CaptureFixture[str]) -> None:
+    write(home, lake_of(SALES))
+
+    assert app.main(["history", "sales"]) == 2
+    app.main(["reconcile", "sales"])
+    assert app.main(["history", "sales", "--changes"]) == 2
+    assert "expected two comparisons" in capsys.readouterr().err
+    assert app.main(["history", "sales", "--before", "2026"]) == 2

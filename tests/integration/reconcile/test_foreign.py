@@ -12,7 +12,8 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from cutover.errors import CutoverError, DefinitionError, LakeError
-from cutover.reconcile.external.tables import DiffRequest, compare_tables
+from cutover.reconcile.external.request import DiffRequest, Tolerance
+from cutover.reconcile.external.tables import compare_tables
 from cutover.reconcile.report import page
 from cutover.reconcile.result.outcome import Reconciliation, Verdict
 
@@ -177,20 +178,28 @@ def test_columns_of_any_name_are_compared(tmp_path: Path) -> None:
 
 def test_a_tolerance_on_text_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DefinitionError, match="`v`: expected a number"):
-        pair(tmp_path, values("a", kind=pa.string()), values("b", kind=pa.string()), tolerances={"v": 1.0})
+        pair(
+            tmp_path,
+            values("a", kind=pa.string()),
+            values("b", kind=pa.string()),
+            tolerances={"v": Tolerance(absolute=1.0)},
+        )
 
 
 @pytest.mark.parametrize(("right", "verdict"), [("1.24", Verdict.CONSISTENT), ("1.25", Verdict.DIVERGED)])
 def test_a_tolerance_holds_for_decimals(tmp_path: Path, right: str, verdict: Verdict) -> None:
     left, kind = values(Decimal("1.23"), kind=pa.decimal128(38, 2)), pa.decimal128(38, 2)
 
-    assert pair(tmp_path, left, values(Decimal(right), kind=kind), tolerances={"v": 0.01}).verdict is verdict
+    assert (
+        pair(tmp_path, left, values(Decimal(right), kind=kind), tolerances={"v": Tolerance(absolute=0.01)}).verdict
+        is verdict
+    )
 
 
 def test_numbers_too_far_apart_to_subtract_differ(tmp_path: Path) -> None:
     left, right = (values(edge, kind=pa.int64()) for edge in (-(2**63) + 1, 2**63 - 1))
 
-    assert pair(tmp_path, left, right, tolerances={"v": 1.0}).verdict is Verdict.DIVERGED
+    assert pair(tmp_path, left, right, tolerances={"v": Tolerance(absolute=1.0)}).verdict is Verdict.DIVERGED
 
 
 def test_of_two_empty_tables_nothing_is_compared(tmp_path: Path) -> None:

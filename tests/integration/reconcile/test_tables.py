@@ -11,7 +11,8 @@ import pytest
 from deltalake import write_deltalake
 
 from cutover.errors import DefinitionError, LakeError
-from cutover.reconcile.external.tables import DiffRequest, compare_tables
+from cutover.reconcile.external.request import DiffRequest, Tolerance
+from cutover.reconcile.external.tables import compare_tables
 from cutover.reconcile.report import page
 from cutover.reconcile.result.outcome import Reconciliation, Verdict
 from tests.integration.reconcile.test_run import SCHEMA
@@ -78,7 +79,9 @@ def test_a_float_within_the_relative_tolerance_is_equal(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("amount", "verdict"), [(42, Verdict.CONSISTENT), (43, Verdict.DIVERGED)])
 def test_an_asked_tolerance_is_absolute(tmp_path: Path, amount: int, verdict: Verdict) -> None:
-    assert compared(tmp_path, changed(3, amount=amount), tolerances={"amount": 2.0}).verdict is verdict
+    assert (
+        compared(tmp_path, changed(3, amount=amount), tolerances={"amount": Tolerance(absolute=2.0)}).verdict is verdict
+    )
 
 
 def test_repeated_keys_are_compared_as_a_multiset(tmp_path: Path) -> None:
@@ -152,11 +155,12 @@ def test_an_unknown_key_column_is_refused_with_the_shared_ones(tmp_path: Path) -
         compared(tmp_path, list(ROWS), key=("nope",))
 
 
-def test_a_file_that_is_not_parquet_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "left.csv").write_text("a,b\n1,2\n", encoding="utf-8")
+@pytest.mark.parametrize(("name", "kind"), [("left.txt", "Parquet"), ("left.csv", "CSV")])
+def test_a_file_that_is_not_of_its_kind_is_refused(tmp_path: Path, name: str, kind: str) -> None:
+    (tmp_path / name).write_bytes(b"a,b\n1,2\n\xff\xfe,3,4\n")
 
-    with pytest.raises(LakeError, match="expected Parquet"):
-        compare_tables(DiffRequest(left=str(tmp_path / "left.csv"), right=str(tmp_path / "left.csv"), key=("a",)))
+    with pytest.raises(LakeError, match=f"expected {kind}"):
+        compare_tables(DiffRequest(left=str(tmp_path / name), right=str(tmp_path / name), key=("a",)))
 
 
 def test_the_object_fits_the_schema_and_the_page_renders(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from cutover.errors import DefinitionError
 from cutover.reconcile.cli import arguments
+from cutover.reconcile.external.request import Tolerance
 from cutover.reconcile.result import text
 
 
@@ -56,4 +57,25 @@ def test_a_key_with_a_stray_quote_is_refused(typed: str) -> None:
 
 
 def test_tolerances_are_by_column() -> None:
-    assert arguments.tolerances(["a=0.01", "b=2"]) == {"a": 0.01, "b": 2.0}
+    assert arguments.tolerances(["a=0.01", "b=2"]) == {"a": Tolerance(absolute=0.01), "b": Tolerance(absolute=2.0)}
+
+
+def test_bounds_of_one_column_stand_beside_one_another() -> None:
+    assert arguments.tolerances(["a=0.5", "a=1%"]) == {"a": Tolerance(absolute=0.5, relative=0.01)}
+    assert arguments.tolerances(["at = 5 seconds"]) == {"at": Tolerance(micros=5_000_000)}
+
+
+@pytest.mark.parametrize("typed", ["a", "a=", "=1", "a=x", "a=-1", "a=inf", "a=nan%", "a=5 parsecs", "a=-5 seconds"])
+def test_what_is_no_tolerance_is_refused(typed: str) -> None:
+    with pytest.raises(DefinitionError, match="--tolerance"):
+        arguments.tolerances([typed])
+
+
+def test_names_are_mapped_once_each() -> None:
+    assert arguments.renames(["a=b", "c = d"]) == {"a": "b", "c": "d"}
+
+
+@pytest.mark.parametrize("typed", [["a"], ["a="], ["=b"], ["a=b", "a=c"], ["a=b", "c=b"]])
+def test_a_mapping_that_is_none_is_refused(typed: list[str]) -> None:
+    with pytest.raises(DefinitionError, match="--map"):
+        arguments.renames(typed)

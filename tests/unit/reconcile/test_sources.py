@@ -2,7 +2,7 @@
 
 import pytest
 
-from cutover.reconcile.external.sources import is_number
+from cutover.reconcile.comparison.column_types import is_number
 
 
 @pytest.mark.parametrize(

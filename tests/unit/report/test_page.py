@@ -206,7 +206,7 @@ def test_same_comparison_gives_the_same_page() -> None:
 def test_page_holds_twenty_differences_before_the_fold() -> None:
     said = " ".join(outline(page.render(flights())).said)
 
-    assert "The first 100 of 230 cells" in said
+    assert "100 of 230 cells, some of each kind, in which the sides differ" in said
     assert f"{100 - 20} more" in said
 
 

@@ -1,0 +1,206 @@
+"""`cutover history P`: comparisons as a trend, two of them beside one another, one window through all of them."""
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from cutover.definition.loading import catalogue
+from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.model.ranges import moment
+from cutover.errors import DefinitionError
+from cutover.reconcile.judgement import history as comparisons
+from cutover.reconcile.judgement import records
+from cutover.reconcile.judgement.records import RecordedComparison
+from cutover.reconcile.judgement.run_changes import RunChanges, WindowState, compare_runs, window_state
+from cutover.reconcile.report import files
+from cutover.reconcile.result.codec import encode
+from cutover.reconcile.result.outcome import Difference, Reconciliation
+from cutover.reconcile.result.text import count_noun, key_text, message_text, number, share, when
+from cutover.settings import Settings, load_settings
+from cutover.timestamps import to_micros
+
+_CELLS_SHOWN = 10
+
+
+def history(  # noqa: PLR0913 -- the options of a command line
+    pipeline: Annotated[str, typer.Argument(help="Name of a pipeline.")],
+    *,
+    last: Annotated[int, typer.Option("--last", min=1, help="How many comparisons.")] = 20,
+    changes: Annotated[
+        bool, typer.Option("--changes", help="What the newest has that the one before had not.")
+    ] = False,
+    before: Annotated[str | None, typer.Option("--before", help="Run id (or how it begins) to compare from.")] = None,
+    after: Annotated[str | None, typer.Option("--after", help="Run id to compare to; else the newest.")] = None,
+    window: Annotated[str | None, typer.Option("--window", help="Follow one window, by its start.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+) -> None:
+    """Show past comparisons, what changed between two, or when a window last agreed: 0 shown, 2 nothing to show."""
+    settings = load_settings()
+    found = catalogue.get(settings, pipeline)
+    lines = _lines(settings, found)
+    if window is not None:
+        start = moment(window, found.window, of="`--window`")
+        shown = _follow(settings, found, lines, to_micros(start))
+        _show(as_json, shown, lambda console: _print_window(console, found, window, shown))
+    elif changes or before or after:
+        made = _compare(settings, found, lines, before, after)
+        _show(as_json, encode(made), lambda console: _print_changes(console, made))
+    else:
+        rows = [_row(line) for line in lines[-last:]]
+        _show(as_json, rows, lambda console: _print_trend(console, found, rows, len(lines)))
+
+
+def _lines(settings: Settings, pipeline: Pipeline) -> tuple[RecordedComparison, ...]:
+    """Return the comparisons under the definition in force in the order in which they speak, the newest last."""
+    mine, version = comparisons.of_now(settings, pipeline)
+    if not mine:
+        msg = f"History of `{pipeline.name}`: expected a comparison under the definition in force, found none."
+        raise DefinitionError(msg + f"\nHint: `cutover reconcile {pipeline.name}` makes one.")
+    return records.in_order(mine, version)
+
+
+def _row(line: RecordedComparison) -> dict[str, Any]:
+    """Return one comparison as the trend shows it."""
+    result = line.result
+    rows, policy = result.get("rows", {}), result.get("policy", {})
+    return {
+        "run_id": line.run_id,
+        "at": _iso(line.first),
+        "last": _iso(line.last),
+        "times": line.times,
+        "epoch": line.epoch if line.has_cut else None,
+        "whole": line.whole,
+        "verdict": line.verdict.value,
+        "windows": result.get("windows", {}).get("compared", 0),
+        "rows": rows.get("compared", 0),
+        "different": sum(rows.get(name, 0) for name in ("missing", "extra", "changed")),
+        "unexplained": records.count_unexplained(line),
+        "late_share": policy.get("late_share", 0.0),
+        "sentence": result.get("sentence", ""),
+    }
+
+
+def _compare(
+    settings: Settings, pipeline: Pipeline, lines: Sequence[RecordedComparison], before: str | None, after: str | None
+) -> RunChanges:
+    comparable = [line for line in lines if line.is_comparable]
+    newer = _find(comparable, after) if after else comparable[-1] if comparable else None
+    older = _find(comparable, before) if before else _before(comparable, newer)
+    if newer is None or older is None:
+        msg = f"History of `{pipeline.name}`: expected two comparisons that could compare, found {len(comparable)}."
+        raise DefinitionError(msg + f"\nHint: `cutover reconcile {pipeline.name}` makes another, of a newer cut.")
+    return compare_runs(*(files.load(settings, pipeline.name, line.run_id) for line in (older, newer)))
+
+
+def _before(lines: Sequence[RecordedComparison], line: RecordedComparison | None) -> RecordedComparison | None:
+    at = lines.index(line) if line is not None else 0
+    return lines[at - 1] if at else None
+
+
+def _find(lines: Sequence[RecordedComparison], run_id: str) -> RecordedComparison:
+    found = [line for line in lines if line.run_id.startswith(run_id)]
+    if len(found) != 1:
+        msg = f"Run `{run_id[:80]}`: expected the id of one comparison that could compare, or how it alone begins, "
+        raise DefinitionError(msg + f"got {count_noun(len(found), 'run')}.\nHint: `cutover history P` lists them.")
+    return found[0]
+
+
+def _follow(
+    settings: Settings, pipeline: Pipeline, lines: Sequence[RecordedComparison], start: int
+) -> list[dict[str, Any]]:
+    """Return what each comparison says of a window, in order."""
+    return [
+        {
+            "run_id": line.run_id,
+            "at": _iso(line.first),
+            "epoch": line.epoch if line.has_cut else None,
+            "state": window_state(line, _load(settings, pipeline, line), start).value,
+        }
+        for line in lines
+    ]
+
+
+def _load(settings: Settings, pipeline: Pipeline, line: RecordedComparison) -> Reconciliation | None:
+    try:
+        return files.load(settings, pipeline.name, line.run_id)
+    except DefinitionError:
+        return None  # reports are files that people may clean up; the line stays
+
+
+def _show(as_json: bool, found: object, print_it: Any) -> None:
+    if as_json:
+        sys.stdout.write(json.dumps(found, allow_nan=False) + "\n")
+    else:
+        print_it(Console(highlight=False))
+
+
+def _print_trend(console: Console, pipeline: Pipeline, rows: Sequence[Mapping[str, Any]], total: int) -> None:
+    table = _table("at (UTC)", "epoch", "windows", "rows differ", "unexplained", "late share", "verdict", "run")
+    for row in rows:
+        epoch = "none" if row["epoch"] is None else str(row["epoch"])
+        part = "" if row["whole"] else " (a range)"
+        counted = (number(row["windows"]), number(row["different"]), number(row["unexplained"]))
+        table.add_row(when(row["at"]), epoch, *counted, share(row["late_share"]), row["verdict"] + part, row["run_id"])
+    console.print(table)
+    agree = sum(row["verdict"] in records.AGREE for row in rows)
+    shown = f"{count_noun(total, 'comparison')}" + ("" if total == len(rows) else f", the newest {len(rows)} shown")
+    console.print(message_text(f"{shown}: {agree} of {len(rows)} agree. Newest: {rows[-1]['sentence']}"))
+    console.print(message_text(f"Next: `cutover history {pipeline.name} --changes` compares the newest two."))
+
+
+def _print_changes(console: Console, found: RunChanges) -> None:
+    table = _table("what", "window", "key", "measure", "before", "now")
+    for what, before, after in _list_changes(found):
+        for one in filter(None, (after or before,)):
+            place = (when(one.window_start), message_text(key_text(one.key)), message_text(one.measure))
+            table.add_row(what, *place, _cell(before), _cell(after))
+    if found.changes:
+        console.print(table)
+    counted = f"{len(found.new)} new, {len(found.gone)} gone, {len(found.other_cause)} with another cause"
+    counted += f", {len(found.other_amount)} with another amount, {found.same} as they were"
+    part = "" if found.is_whole else " A report lists not all of its cells: what is new or gone may be in the rest."
+    console.print(message_text(f"From {found.before} to {found.after}: {counted} (cells).{part}"))
+
+
+def _list_changes(found: RunChanges) -> list[tuple[str, Difference | None, Difference | None]]:
+    """Return the first changes of each sort: what it is, before, now."""
+    pairs: list[tuple[str, Sequence[tuple[Difference | None, Difference | None]]]] = [
+        ("new", [(None, one) for one in found.new]),
+        ("other cause", [(one.before, one.after) for one in found.other_cause]),
+        ("other amount", [(one.before, one.after) for one in found.other_amount]),
+        ("gone", [(one, None) for one in found.gone]),
+    ]
+    return [(what, *pair) for what, of in pairs for pair in of[:_CELLS_SHOWN]]
+
+
+def _cell(one: Difference | None) -> str:
+    return "" if one is None else message_text(f"{number(one.streaming)} for {number(one.batch)}, {one.cause}")
+
+
+def _print_window(console: Console, pipeline: Pipeline, window: str, found: Sequence[Mapping[str, Any]]) -> None:
+    table = _table("at (UTC)", "epoch", "state", "run")
+    for row in found:
+        table.add_row(
+            when(row["at"]), "none" if row["epoch"] is None else str(row["epoch"]), row["state"], row["run_id"]
+        )
+    console.print(table)
+    last = next((row for row in reversed(found) if row["state"] == WindowState.EQUAL), None)
+    said = "never found equal" if last is None else f"last equal at epoch {last['epoch']}, {when(last['at'])}"
+    console.print(message_text(f"Window {window} of {pipeline.name}: {said}. Now: {found[-1]['state']}."))
+
+
+def _table(*columns: str) -> Table:
+    return Table(*columns, box=None, pad_edge=False, padding=(0, 2, 0, 0))
+
+
+def _iso(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+COMMANDS = {"history": history}

@@ -1,0 +1,34 @@
+"""Kinds of DuckDB's types: which compare by number, which by time, which alike."""
+
+_NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
+_FLOATS = ("FLOAT", "DOUBLE")
+
+
+def is_alike(left: str, right: str) -> bool:
+    """Return whether two types are of one kind, so that a cast between them changes no value that fits."""
+    numbers = {"whole", "decimal", "float"}
+    kinds = {kind_of(left), kind_of(right)}
+    return left == right or kinds <= numbers or kinds == {"timestamp"}
+
+
+def kind_of(name: str) -> str:
+    """Return the kind of a type: `whole`, `decimal`, `float`, `timestamp`, else its own name."""
+    if name.endswith("]"):
+        return name  # a list of numbers is no number
+    if name in _NUMBERS:
+        return "whole"
+    if name in _FLOATS:
+        return "float"
+    if name.startswith("DECIMAL"):
+        return "decimal"
+    return "timestamp" if name.startswith("TIMESTAMP") else name
+
+
+def is_number(name: str) -> bool:
+    """Return whether values of a type can be a tolerance apart."""
+    return kind_of(name) in {"whole", "decimal", "float"}
+
+
+def is_time(name: str) -> bool:
+    """Return whether values of a type can be a length of time apart."""
+    return name == "DATE" or kind_of(name) == "timestamp"

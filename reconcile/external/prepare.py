@@ -1,0 +1,135 @@
+"""Both tables as a request wants them compared: names mapped, columns left out, texts in normal form."""
+
+# ruff: noqa: S608 -- every name in a query is quoted by `identifier`
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import duckdb
+
+from cutover.errors import DefinitionError
+from cutover.quoting import identifier
+from cutover.reconcile.comparison.column_types import is_time
+from cutover.reconcile.comparison.layout import Layout, Value, value_of, wide_columns
+from cutover.reconcile.external.request import DiffRequest, Tolerance
+from cutover.reconcile.external.sources import Columns, types_of
+from cutover.reconcile.result.query import number
+from cutover.reconcile.result.text import count_noun
+from cutover.timestamps import format_micros
+
+SIDES = ("expected", "actual")
+
+
+def prepare(
+    connection: duckdb.DuckDBPyConnection, asked: DiffRequest, raw: Sequence[str], into: Sequence[str]
+) -> tuple[str, ...]:
+    """Make a view of each raw side, and return notes on what is not compared.
+
+    Args:
+        connection: Holds the views `raw`, expected side first.
+        asked: Its names, `excluded`, `normalized`, `caseless`, `window` and `before`.
+        raw: Names of two views.
+        into: Names of the views to make.
+
+    Raises:
+        DefinitionError: A column is not there, stands twice after it was renamed, or is of another type.
+    """
+    notes = [f"Not compared, as asked: {', '.join(asked.excluded)}."] if asked.excluded else []
+    renames: tuple[dict[str, str], ...] = ({}, {theirs: ours for ours, theirs in asked.names.items()})
+    for side, view, renamed, made in zip(SIDES, raw, renames, into, strict=True):
+        types = _rename(types_of(connection, view), renamed, side)
+        back = {ours: theirs for theirs, ours in renamed.items()}
+        kept = [name for name in types if name not in asked.excluded]
+        texts = {name: _text(asked, name, identifier(back.get(name, name)), types[name]) for name in kept}
+        columns = ", ".join(f"{text} AS {identifier(name)}" for name, text in texts.items())
+        young, note = _find_young(connection, asked, view, types, back)
+        connection.execute(
+            f"CREATE TEMP VIEW {identifier(made)} AS SELECT {columns or '1'} FROM {identifier(view)} WHERE NOT {young}"
+        )
+        notes += [f"{text} of the {side} side." for text in note]
+    known = {name for view in into for name in types_of(connection, view)} | {*asked.excluded}
+    _check_known("--exclude", asked.excluded, {name for view in raw for name in types_of(connection, view)})
+    for option, names in (
+        ("--normalize", asked.normalized),
+        ("--ignore-case", asked.caseless),
+        ("--mask", asked.masked),
+    ):
+        _check_known(option, names, known)
+    return tuple(notes)
+
+
+def make_layout(asked: DiffRequest, columns: Columns) -> Layout:
+    """Return key and values of two aligned sides.
+
+    Raises:
+        DefinitionError: A column of the key or with a tolerance is not on both sides, or a tolerance does not fit it.
+    """
+    window = (asked.window,) if asked.window else ()
+    keys = tuple(dict.fromkeys((*window, *asked.key)))
+    for name in (*keys, *asked.tolerances):
+        if name not in columns.common:
+            msg = (
+                f"Column `{name}`: expected a column of both tables, they share {', '.join(columns.common) or 'none'}."
+            )
+            raise DefinitionError(msg)
+    wrong = [name for name in keys if name in asked.tolerances]
+    if wrong:
+        msg = f"`--tolerance`: column `{wrong[0]}`: expected a column that is compared, got one of the key."
+        raise DefinitionError(msg + "\nHint: rows are matched by equal keys; round the key on both sides first.")
+    values = tuple(_value(asked, columns, name) for name in columns.common if name not in keys)
+    return Layout(keys=keys, values=values, group=asked.window, wide=wide_columns(columns.common))
+
+
+def _value(asked: DiffRequest, columns: Columns, name: str) -> Value:
+    value = value_of(name, columns.common[name])
+    if name in asked.tolerances:
+        return asked.tolerances[name].apply(value, columns.common[name])
+    return Tolerance(absolute=0.0).apply(value, columns.common[name]) if name in columns.exact else value
+
+
+def _rename(types: Mapping[str, str], renamed: Mapping[str, str], side: str) -> dict[str, str]:
+    _check_known("--map", renamed, types)
+    names = [renamed.get(name, name) for name in types]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        msg = f"`--map`: expected names that the {side} side does not have, got `{twice[0]}`."
+        raise DefinitionError(msg)
+    return dict(zip(names, types.values(), strict=True))
+
+
+def _text(asked: DiffRequest, name: str, column: str, kind: str) -> str:
+    """Return SQL of a column as it is compared: a text in normal form and without case, where asked."""
+    for option, names in (("--normalize", asked.normalized), ("--ignore-case", asked.caseless)):
+        if name in names and kind != "VARCHAR":
+            msg = f"`{option}`: column `{name}`: expected a text, got {kind}."
+            raise DefinitionError(msg)
+    if name in asked.normalized:
+        column = f"trim(regexp_replace(nfc_normalize({column}), '[\\s\\p{{Z}}]+', ' ', 'g'))"
+    return f"lower({column})" if name in asked.caseless else column
+
+
+def _find_young(
+    connection: duckdb.DuckDBPyConnection,
+    asked: DiffRequest,
+    view: str,
+    types: Mapping[str, str],
+    back: Mapping[str, str],
+) -> tuple[str, list[str]]:
+    """Return SQL that is true for rows whose window is too young, and how many there are, as the head of a note."""
+    if asked.before is None:
+        return "false", []
+    kind = types.get(str(asked.window))
+    if kind is None or not is_time(kind):
+        msg = f"`--min-age`: `--window-column`: expected a date or a time on both sides, got {kind or 'none'}."
+        raise DefinitionError(msg)
+    column = identifier(back.get(str(asked.window), str(asked.window)))
+    young = f"coalesce(epoch_us({column}::TIMESTAMP) >= {asked.before}, false)"
+    count = number(connection, f"SELECT count(*) FROM {identifier(view)} WHERE {young}")
+    return young, [f"Too young to compare, from {format_micros(asked.before)} on: {count_noun(count, 'row')}"]
+
+
+def _check_known(option: str, names: Iterable[str], known: Iterable[str]) -> None:
+    there = [*known]
+    missing = [name for name in names if name not in there]
+    if missing:
+        msg = f"`{option}`: column `{missing[0]}`: expected one of {', '.join(there) or 'none'}."
+        raise DefinitionError(msg)

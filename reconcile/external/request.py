@@ -1,0 +1,64 @@
+"""What `cutover diff` is asked: two tables, their key, and by which rules their columns are compared."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from cutover.errors import DefinitionError
+from cutover.reconcile.comparison.column_types import is_number, is_time
+from cutover.reconcile.comparison.diff import Budget
+from cutover.reconcile.comparison.layout import Value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tolerance:
+    """How far two values of a column may be apart: within any of these bounds they are equal."""
+
+    absolute: float | None = None
+    relative: float | None = None  # of the larger magnitude
+    micros: int | None = None  # of times, microseconds
+
+    def merge(self, other: "Tolerance") -> "Tolerance":
+        """Return both bounds; one that is said again counts as it was said last."""
+        said = {name: value for name in self.__slots__ if (value := getattr(other, name)) is not None}
+        return replace(self, **said)
+
+    def apply(self, value: Value, kind: str) -> Value:
+        """Return how a column is compared under this tolerance.
+
+        Args:
+            value: The column.
+            kind: Its DuckDB type.
+
+        Raises:
+            DefinitionError: A bound of time over a number, or of a number over anything else.
+        """
+        if self.micros is not None:
+            if not is_time(kind) or self.absolute is not None or self.relative is not None:
+                _refuse(value.name, "a date or a time, alone", kind)
+            return replace(value, exact=False, micros=self.micros)
+        if not is_number(kind):
+            _refuse(value.name, "a number", kind)
+        return replace(value, exact=False, absolute=self.absolute or 0.0, relative=self.relative or 0.0)
+
+
+def _refuse(column: str, expected: str, got: str) -> None:
+    msg = f"`--tolerance`: column `{column}`: expected {expected}, got {got}."
+    raise DefinitionError(msg)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiffRequest:
+    """What to compare, and how. Columns are named as the expected side has them."""
+
+    left: str  # the expected side: a Delta folder, a Parquet or CSV file, folder or glob
+    right: str  # the actual side
+    key: tuple[str, ...]
+    window: str | None = None  # a key column too; digests are made by it
+    tolerances: Mapping[str, Tolerance] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)  # expected side's name -> the actual side's
+    excluded: tuple[str, ...] = ()  # not compared
+    masked: tuple[str, ...] = ()  # compared, their values shown nowhere
+    normalized: tuple[str, ...] = ()  # texts compared in normal form: NFC, one blank for each run, none at the ends
+    caseless: tuple[str, ...] = ()  # texts compared without upper and lower case
+    before: int | None = None  # rows whose window is not before this time (microseconds) are too young to compare
+    budget: Budget = field(default_factory=Budget)

@@ -1,0 +1,119 @@
+"""Two comparisons beside one another, and one window through all of them: what is new, gone, or has another cause.
+
+Pure: it looks at what reports say. A report lists at most 500 rows; where one is not whole, it is said.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import zip_longest
+from typing import Any
+
+from cutover.reconcile.attribution.causes import UNEXPLAINED
+from cutover.reconcile.judgement.records import RecordedComparison
+from cutover.reconcile.result.outcome import Difference, Reconciliation, WindowPoint
+from cutover.timestamps import parse_micros
+
+Cell = tuple[str | None, tuple[tuple[str, Any], ...], str]  # window start (ISO), key, measure
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedCell:
+    """A cell that differs in both runs, otherwise."""
+
+    before: Difference
+    after: Difference
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunChanges:
+    """What became of the differences of one run in another."""
+
+    before: str  # run id
+    after: str
+    new: tuple[Difference, ...]
+    gone: tuple[Difference, ...]
+    other_cause: tuple[ChangedCell, ...]
+    other_amount: tuple[ChangedCell, ...]  # of the same cause
+    same: int  # cells
+    is_whole: bool  # both reports list all their cells; else what is new or gone may only be listed elsewhere
+
+    @property
+    def changes(self) -> int:
+        """Return the number of cells that are not as they were."""
+        return len(self.new) + len(self.gone) + len(self.other_cause) + len(self.other_amount)
+
+
+def compare_runs(before: Reconciliation, after: Reconciliation) -> RunChanges:
+    """Return what changed from one comparison to another, by window, key and measure."""
+    cells = [_by_cell(run.differences) for run in (before, after)]
+    pairs = [
+        pair
+        for cell in sorted({*cells[0], *cells[1]}, key=repr)
+        for pair in zip_longest(cells[0].get(cell, ()), cells[1].get(cell, ()))
+    ]
+    both = [ChangedCell(before=old, after=new) for old, new in pairs if old is not None and new is not None]
+    return RunChanges(
+        before=before.run_id,
+        after=after.run_id,
+        new=tuple(new for old, new in pairs if old is None),
+        gone=tuple(old for old, new in pairs if new is None),
+        other_cause=tuple(one for one in both if one.before.cause != one.after.cause),
+        other_amount=tuple(one for one in both if one.before.cause == one.after.cause and one.before != one.after),
+        same=sum(one.before == one.after for one in both),
+        is_whole=all(len(run.differences) == run.differences_total for run in (before, after)),
+    )
+
+
+def _by_cell(found: Iterable[Difference]) -> Mapping[Cell, Sequence[Difference]]:
+    """Return differences by their cell; further rows of one key in the order of their values."""
+    cells: dict[Cell, list[Difference]] = defaultdict(list)
+    for one in found:
+        cells[one.window_start, tuple(one.key.items()), one.measure].append(one)
+    return {cell: sorted(several, key=repr) for cell, several in cells.items()}
+
+
+class WindowState(StrEnum):
+    """What one comparison says of one window."""
+
+    EQUAL = "equal"
+    EXPLAINED = "explained"  # it differs, each listed row has a cause
+    UNEXPLAINED = "unexplained"
+    DIFFERS = "differs"  # in rows that the report has no room for
+    UNJUDGED = "not judged"  # open, incomplete, out of the range, or nothing was comparable
+    UNKNOWN = "unknown"  # the report is gone, or its chart stands for several windows of which some differ
+
+
+def window_state(line: RecordedComparison, run: Reconciliation | None, start: int) -> WindowState:
+    """Return what a comparison says of a window.
+
+    Args:
+        line: Its line in the history.
+        run: Its report; None: it is gone.
+        start: Of the window, microseconds.
+    """
+    if not line.is_comparable or any(first <= start < end for first, end in line.unjudged):
+        return WindowState.UNJUDGED
+    return WindowState.UNKNOWN if run is None else _state_in_report(run, start)
+
+
+def _state_in_report(run: Reconciliation, start: int) -> WindowState:
+    point = _find_point(run.window_series, start)
+    if point is None:
+        return WindowState.UNJUDGED
+    causes = [d.cause for d in run.differences if d.window_start and parse_micros(d.window_start) == start]
+    if causes:
+        return WindowState.UNEXPLAINED if any(UNEXPLAINED in cause for cause in causes) else WindowState.EXPLAINED
+    if point.different_rows == 0 or len(run.differences) == run.differences_total:
+        return WindowState.EQUAL  # if any differ, others of its point do
+    return WindowState.DIFFERS if point.windows == 1 else WindowState.UNKNOWN
+
+
+def _find_point(series: Sequence[WindowPoint], start: int) -> WindowPoint | None:
+    """Return the point of a chart that holds a window: the last one that begins no later."""
+    before = [point for point in series if parse_micros(point.window_start) <= start]
+    point = max(before, key=lambda one: parse_micros(one.window_start), default=None)
+    if point is None or (point.windows == 1 and parse_micros(point.window_start) != start):
+        return None
+    return point

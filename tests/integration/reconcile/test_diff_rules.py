@@ -1,0 +1,262 @@
+"""Rules of `cutover diff`: tolerances, names, what is left out, hidden or too young, budgets; and where it differs."""
+
+import json
+import math
+import random
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+from cutover.errors import DefinitionError
+from cutover.reconcile.comparison.diff import Budget
+from cutover.reconcile.external.request import DiffRequest, Tolerance
+from cutover.reconcile.external.tables import CELLS_AT_MOST, MASKED, compare_tables
+from cutover.reconcile.report import page
+from cutover.reconcile.result.outcome import Reconciliation, Verdict
+from cutover.timestamps import to_micros
+from tests.integration.reconcile.test_run import SCHEMA
+
+NOON = datetime(2024, 1, 1, 12, tzinfo=UTC)
+ROWS: list[dict[str, Any]] = [
+    {
+        "hour": NOON + timedelta(hours=n % 24),
+        "shop": f"s{n % 10}",
+        "n": n,
+        "amount": 100.0 + n,
+        "at": NOON + timedelta(minutes=n),
+        "city": "Z\N{LATIN SMALL LETTER U WITH DIAERESIS}rich",
+    }
+    for n in range(480)
+]
+
+
+def write(path: Path, rows: list[dict[str, Any]]) -> str:
+    pq.write_table(pa.Table.from_pylist(rows), path)
+    return str(path)
+
+
+def compared(tmp_path: Path, actual: list[dict[str, Any]], **asked: Any) -> Reconciliation:
+    left, right = write(tmp_path / "left.parquet", ROWS), write(tmp_path / "right.parquet", actual)
+    result = compare_tables(DiffRequest(left=left, right=right, **{"key": ("hour", "shop", "n"), **asked}))
+    jsonschema.validate(json.loads(json.dumps(result.to_json())), SCHEMA)
+    return result
+
+
+def edited(change: Any, rows: list[dict[str, Any]] = ROWS) -> list[dict[str, Any]]:
+    return [row | change(row) for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("tolerance", "verdict"),
+    [
+        (Tolerance(relative=0.02), Verdict.CONSISTENT),
+        (Tolerance(relative=0.005), Verdict.DIVERGED),
+        (Tolerance(absolute=6.0), Verdict.CONSISTENT),
+        (Tolerance(absolute=1.0, relative=0.02), Verdict.CONSISTENT),
+        (Tolerance(absolute=1.0), Verdict.DIVERGED),
+    ],
+)
+def test_a_number_is_equal_within_any_of_its_bounds(tmp_path: Path, tolerance: Tolerance, verdict: Verdict) -> None:
+    actual = edited(lambda row: {"amount": row["amount"] * 1.01})
+
+    assert compared(tmp_path, actual, tolerances={"amount": tolerance}).verdict is verdict
+
+
+@pytest.mark.parametrize(("seconds", "verdict"), [(5, Verdict.CONSISTENT), (4, Verdict.DIVERGED)])
+def test_a_time_is_equal_within_a_length_of_time(tmp_path: Path, seconds: int, verdict: Verdict) -> None:
+    actual = edited(lambda row: {"at": row["at"] + timedelta(seconds=5)})
+
+    assert compared(tmp_path, actual, tolerances={"at": Tolerance(micros=seconds * 1_000_000)}).verdict is verdict
+
+
+def test_a_null_is_within_no_tolerance(tmp_path: Path) -> None:
+    actual = edited(lambda row: {"at": None} if row["n"] == 3 else {})
+
+    assert compared(tmp_path, actual, tolerances={"at": Tolerance(micros=10**12)}).rows.changed == 1
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"tolerances": {"shop": Tolerance(absolute=1.0)}}, "expected a column that is compared, got one of the key"),
+        ({"tolerances": {"amount": Tolerance(micros=1)}}, "expected a date or a time, alone, got DOUBLE"),
+        ({"tolerances": {"city": Tolerance(relative=0.1)}}, "expected a number, got VARCHAR"),
+        ({"tolerances": {"none": Tolerance(relative=0.1)}}, "Column `none`: expected a column of both tables"),
+        ({"names": {"amount": "paid"}}, "`--map`: column `paid`: expected one of hour"),
+        ({"names": {"amount": "n"}}, "expected names that the actual side does not have, got `amount`"),
+        ({"excluded": ("none",)}, "`--exclude`: column `none`: expected one of"),
+        ({"masked": ("none",)}, "`--mask`: column `none`: expected one of"),
+        ({"normalized": ("n",)}, "`--normalize`: column `n`: expected a text, got BIGINT"),
+        ({"caseless": ("none",)}, "`--ignore-case`: column `none`: expected one of"),
+        ({"before": 1}, "`--window-column`: expected a date or a time on both sides, got none"),
+        ({"before": 1, "window": "shop"}, "`--window-column`: expected a date or a time on both sides, got VARCHAR"),
+    ],
+)
+def test_a_rule_that_does_not_fit_is_refused(tmp_path: Path, asked: dict[str, Any], said: str) -> None:
+    with pytest.raises(DefinitionError) as refused:
+        compared(tmp_path, ROWS, **asked)
+
+    assert said in str(refused.value)
+
+
+def test_a_column_of_another_name_is_compared(tmp_path: Path) -> None:
+    actual = [{"paid" if name == "amount" else name: value for name, value in row.items()} for row in ROWS]
+    actual[7]["paid"] = 0.0
+
+    result = compared(tmp_path, actual, names={"amount": "paid"})
+
+    assert [(cell.measure, cell.streaming) for cell in result.differences] == [("amount", 0)]
+
+
+def test_a_column_of_the_key_may_have_another_name(tmp_path: Path) -> None:
+    actual = [{"store" if name == "shop" else name: value for name, value in row.items()} for row in ROWS]
+
+    assert compared(tmp_path, actual, names={"shop": "store"}).verdict is Verdict.CONSISTENT
+
+
+def test_what_is_excluded_is_not_compared_and_said(tmp_path: Path) -> None:
+    actual = [{k: v for k, v in row.items() if k != "city"} | {"amount": 0.0} for row in ROWS]
+
+    result = compared(tmp_path, actual, excluded=("city", "amount"))
+
+    assert (result.verdict, result.notes) == (Verdict.CONSISTENT, ("Not compared, as asked: city, amount.",))
+
+
+def test_a_masked_value_is_compared_and_shown_nowhere(tmp_path: Path) -> None:
+    actual = edited(lambda row: {"city": "Geheimstadt", "shop": row["shop"]})
+
+    result = compared(tmp_path, actual, masked=("city", "shop"), window="hour")
+
+    assert result.rows.changed == len(ROWS)
+    assert {cell.streaming for cell in result.differences} == {MASKED}
+    secrets = ["Geheimstadt", str(ROWS[0]["city"]), *(f'"s{n}"' for n in range(10))]
+    for text in (json.dumps(result.to_json(), ensure_ascii=False), page.render(result)):
+        assert [secret for secret in secrets if secret in text] == []
+
+
+def test_texts_in_normal_form_and_without_case_are_equal(tmp_path: Path) -> None:
+    actual = edited(lambda _: {"city": "\N{NO-BREAK SPACE} ZU\N{COMBINING DIAERESIS}RICH \t"})
+
+    assert compared(tmp_path, actual).rows.changed == len(ROWS)
+    assert compared(tmp_path, actual, normalized=("city",)).rows.changed == len(ROWS)
+    assert compared(tmp_path, actual, normalized=("city",), caseless=("city",)).verdict is Verdict.CONSISTENT
+
+
+def test_young_windows_are_left_out_and_counted(tmp_path: Path) -> None:
+    actual = edited(lambda row: {"amount": 0.0} if row["hour"] >= NOON + timedelta(hours=20) else {})
+    before = to_micros(NOON + timedelta(hours=20))
+
+    result = compared(tmp_path, actual, window="hour", before=before)
+
+    assert (result.verdict, result.windows.compared, result.rows.compared) == (Verdict.CONSISTENT, 20, 400)
+    assert [note.split(", ")[1] for note in result.notes] == [
+        "from 2024-01-02T08:00:00Z on: 80 rows of the expected side.",
+        "from 2024-01-02T08:00:00Z on: 80 rows of the actual side.",
+    ]
+
+
+def test_a_budget_of_rows_ends_it_and_is_said(tmp_path: Path) -> None:
+    actual = edited(lambda row: {"amount": row["amount"] + 1})
+
+    result = compared(tmp_path, actual, window="hour", budget=Budget(rows=1))
+
+    assert (result.verdict, result.exit_code, result.rows.changed) == (Verdict.DIVERGED, 1, 320)
+    assert result.sentence.startswith("The tables differ in at least 320 of 480 rows")
+    assert "8 of 24 groups whose digests differ were not looked into" in result.notes[-1]
+
+
+def test_what_a_budget_left_alone_is_not_called_equal(tmp_path: Path) -> None:
+    actual = edited(lambda row: {"amount": row["amount"] * (1 + 1e-13)})
+
+    assert compared(tmp_path, actual, window="hour").verdict is Verdict.CONSISTENT
+    ended = compared(tmp_path, actual, window="hour", budget=Budget(seconds=0.0))
+    assert (ended.verdict, ended.exit_code) == (Verdict.NOT_COMPARABLE, 2)
+    assert "not all was compared" in ended.sentence
+
+
+def test_a_budget_that_is_enough_changes_nothing(tmp_path: Path) -> None:
+    actual = edited(lambda row: {"amount": 0.0} if row["n"] in {5, 6, 300} else {})
+
+    whole, bounded = (
+        compared(tmp_path, actual, window="hour", budget=budget) for budget in (Budget(), Budget(rows=10**6))
+    )
+
+    assert (bounded.differences, bounded.rows, bounded.sentence) == (whole.differences, whole.rows, whole.sentence)
+
+
+def test_how_far_apart_values_are(tmp_path: Path) -> None:
+    off = {n: n if n % 4 else -n for n in range(1, 101)}
+    actual = edited(lambda row: {"amount": row["amount"] + off.get(row["n"], 0)})
+
+    (found,) = compared(tmp_path, actual).apart
+
+    assert (found.column, found.rows, found.above) == ("amount", 100, 75)
+    assert (found.p50, found.p90, found.p99, found.largest) == (50, 90, 99, 100)
+    assert math.isclose(found.mean, sum(off.values()) / 100)
+
+
+def test_a_value_with_more_than_its_share_is_named(tmp_path: Path) -> None:
+    actual = edited(lambda row: {"amount": 0.0} if row["shop"] == "s3" else {})
+
+    result = compared(tmp_path, actual, window="hour")
+
+    assert [(s.column, s.value, s.different, s.rows, s.lift) for s in result.segments] == [("shop", "s3", 48, 48, 10.0)]
+    assert "s3" in page.render(result)
+
+
+def test_an_hour_with_more_than_its_share_is_named(tmp_path: Path) -> None:
+    actual = edited(lambda row: {"amount": 0.0} if row["hour"].hour == 2 else {})
+
+    found = {(s.column, s.value) for s in compared(tmp_path, actual, window="hour").segments}
+
+    assert ("hour of hour", 2) in found
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_differences_at_random_have_no_segment(tmp_path: Path, seed: int) -> None:
+    dice = random.Random(seed)  # noqa: S311 -- drawn again alike
+    wrong = {n for n in range(480) if dice.random() < 0.2}
+    actual = edited(lambda row: {"amount": 0.0} if row["n"] in wrong else {})
+
+    assert compared(tmp_path, actual, key=("hour", "shop", "n"), window="hour").segments == ()
+
+
+def test_a_rare_kind_of_difference_is_not_crowded_out(tmp_path: Path) -> None:
+    many = [{"k": n, "a": 1, "b": 1} for n in range(5 * CELLS_AT_MOST)]
+    seldom = {2_450: "missing", 2_400: "b"}
+    left = write(tmp_path / "l.parquet", many)
+    actual = [row | {seldom.get(row["k"], "a"): 2} for row in many if seldom.get(row["k"]) != "missing"]
+
+    result = compare_tables(DiffRequest(left=left, right=write(tmp_path / "r.parquet", actual), key=("k",)))
+
+    assert len(result.differences) == CELLS_AT_MOST
+    assert {c.key["k"] for c in result.differences if c.kind == "missing"} == {2_450}
+    assert [c.key["k"] for c in result.differences if c.measure == "b" and c.kind == "changed"] == [2_400]
+
+
+def test_csv_is_compared_with_parquet(tmp_path: Path) -> None:
+    rows = [{"k": n, "amount": n / 4, "name": None if n == 3 else f"n{n}"} for n in range(20)]
+    left = write(tmp_path / "l.parquet", rows)
+    changed = [row | ({"amount": 99.5} if row["k"] == 7 else {}) for row in rows]
+    folder = tmp_path / "csv"
+    folder.mkdir()
+    pyarrow.csv.write_csv(pa.Table.from_pylist(changed[:10]), folder / "1.csv")
+    pyarrow.csv.write_csv(pa.Table.from_pylist(changed[10:]), folder / "2.csv")
+
+    result = compare_tables(DiffRequest(left=left, right=str(folder), key=("k",)))
+
+    assert [(cell.key["k"], cell.measure, cell.streaming) for cell in result.differences] == [(7, "amount", 99.5)]
+
+
+def test_a_folder_of_two_kinds_is_refused(tmp_path: Path) -> None:
+    write(tmp_path / "1.parquet", ROWS)
+    (tmp_path / "2.csv").write_text("k\n1\n", encoding="utf-8")
+
+    with pytest.raises(DefinitionError, match="expected files of one kind"):
+        compare_tables(DiffRequest(left=str(tmp_path), right=str(tmp_path), key=("k",)))

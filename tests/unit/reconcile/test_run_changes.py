@@ -1,0 +1,141 @@
+"""What changed from one comparison to another, and what each says of one window."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cutover.reconcile.judgement.records import RecordedComparison
+from cutover.reconcile.judgement.run_changes import WindowState, compare_runs, window_state
+from cutover.reconcile.result.outcome import Difference, Reconciliation, Verdict, WindowPoint
+from cutover.timestamps import parse_micros
+
+FIRST, SECOND = "2026-01-01T00:00:00Z", "2026-01-01T01:00:00Z"
+START = parse_micros(FIRST)
+
+
+def cell(window: str = FIRST, shop: str = "a", amount: int = 1, cause: str = "late") -> Difference:
+    return Difference(
+        window_start=window,
+        key={"shop": shop},
+        measure="amount",
+        kind="changed",
+        streaming=amount,
+        batch=0,
+        difference=amount,
+        cause=cause,
+    )
+
+
+def run(
+    name: str, *cells: Difference, total: int | None = None, series: tuple[WindowPoint, ...] = ()
+) -> Reconciliation:
+    return Reconciliation(
+        pipeline="sales",
+        run_id=name,
+        at=FIRST,
+        verdict=Verdict.EXPLAINED,
+        exit_code=0,
+        sentence="",
+        differences=cells,
+        differences_total=len(cells) if total is None else total,
+        window_series=series,
+    )
+
+
+LINE = RecordedComparison(
+    run_id="a",
+    key="",
+    content="",
+    first=datetime(2026, 1, 1, tzinfo=UTC),
+    last=datetime(2026, 1, 1, tzinfo=UTC),
+    times=1,
+    begun=0,
+    sequence=0,
+    fingerprint="f",
+    version=0,
+    epoch=0,
+    has_cut=True,
+    whole=True,
+    verdict=Verdict.EXPLAINED,
+    exit_code=0,
+    result={},
+    unjudged=(),
+    report=None,
+)
+
+
+def test_each_cell_is_new_gone_or_has_another_cause_or_amount() -> None:
+    before = run("a", cell(shop="gone"), cell(shop="same"), cell(shop="cause"), cell(shop="amount"))
+    after = run(
+        "b", cell(shop="same"), cell(shop="cause", cause="unexplained"), cell(shop="amount", amount=2), cell(SECOND)
+    )
+
+    found = compare_runs(before, after)
+
+    assert ([c.key["shop"] for c in found.gone], [(c.window_start, c.key["shop"]) for c in found.new]) == (
+        ["gone"],
+        [(SECOND, "a")],
+    )
+    assert [(c.before.cause, c.after.cause) for c in found.other_cause] == [("late", "unexplained")]
+    assert [(c.before.streaming, c.after.streaming) for c in found.other_amount] == [(1, 2)]
+    assert (found.same, found.changes, found.is_whole) == (1, 4, True)
+
+
+def test_a_report_that_lists_not_all_is_said() -> None:
+    assert not compare_runs(run("a", cell()), run("b", cell(), total=900)).is_whole
+
+
+def test_copies_of_one_key_are_told_apart() -> None:
+    found = compare_runs(
+        run("a", cell(amount=1), cell(amount=2)), run("b", cell(amount=2), cell(amount=1), cell(amount=3))
+    )
+
+    assert ([c.streaming for c in found.new], found.gone, found.same) == ([3], (), 2)
+
+
+@given(st.lists(st.builds(cell, st.sampled_from([FIRST, SECOND]), st.sampled_from("abc"), st.integers(0, 2))))
+def test_a_run_beside_itself_has_no_change(cells: list[Difference]) -> None:
+    found = compare_runs(run("a", *cells), run("b", *reversed(cells)))
+
+    assert (found.changes, found.same) == (0, len(cells))
+
+
+def point(window: str, different: int, windows: int = 1) -> WindowPoint:
+    return WindowPoint(window_start=window, streaming=1, batch=1, different_rows=different, windows=windows)
+
+
+BOTH = (point(FIRST, 0), point(SECOND, 2))
+
+
+@pytest.mark.parametrize(
+    ("found", "window", "state"),
+    [
+        (run("a", series=BOTH), FIRST, WindowState.EQUAL),
+        (run("a", cell(SECOND), series=BOTH), SECOND, WindowState.EXPLAINED),
+        (
+            run("a", cell(SECOND), cell(SECOND, "b", cause="late + unexplained"), series=BOTH),
+            SECOND,
+            WindowState.UNEXPLAINED,
+        ),
+        (run("a", total=2, series=BOTH), SECOND, WindowState.DIFFERS),
+        (run("a", series=BOTH), "2026-01-01T00:30:00Z", WindowState.UNJUDGED),
+        (run("a", series=BOTH), "2025-12-31T00:00:00Z", WindowState.UNJUDGED),
+        (run("a", cell(SECOND), series=(point(FIRST, 1, 2),)), FIRST, WindowState.EQUAL),
+        (run("a", cell(SECOND), series=(point(FIRST, 1, 2),)), SECOND, WindowState.EXPLAINED),
+        (run("a", total=900, series=(point(FIRST, 900, 2),)), SECOND, WindowState.UNKNOWN),
+        (None, FIRST, WindowState.UNKNOWN),
+    ],
+)
+def test_what_a_comparison_says_of_a_window(found: Reconciliation | None, window: str, state: WindowState) -> None:
+    assert window_state(LINE, found, parse_micros(window)) is state
+
+
+def test_a_window_that_was_left_out_is_not_judged() -> None:
+    left_out = replace(LINE, unjudged=((START, START + 1),))
+    refused = replace(LINE, verdict=Verdict.NOT_COMPARABLE)
+
+    for line in (left_out, refused):
+        assert window_state(line, run("a", series=BOTH), START) is WindowState.UNJUDGED
