@@ -2,11 +2,13 @@
 
 import threading
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from pyspark.sql import SparkSession
 
 from cutover.errors import LakeError
+from cutover.lake.integrity import same_log
 from cutover.probe import Point
 from cutover.settings import Settings
 from cutover.streaming import driver
@@ -85,3 +87,24 @@ def test_second_driver_of_one_installation_is_refused_at_once(quick: Settings, t
         pytest.raises(LakeError, match=r"expected no driver in this installation, got one with pid \d+"),
     ):
         driver.run(quick, pipeline, until="drain")
+
+
+def test_a_quiet_driver_asks_whether_the_log_is_the_same_when_a_connection_broke(
+    spark: SparkSession, quick: Settings, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline = rig.pipeline(topic)
+    rig.send(quick, topic, [Event(id=i, minute=i, partition=i % 2) for i in range(4)])
+    fed = Fed(spark, quick, pipeline, HandClock())
+    fed.feed({0: 2, 1: 2})
+    asked = Mock()
+    monkeypatch.setattr(same_log, "refuse_changed", asked)
+
+    counts = []
+    for is_broken, is_stopping in ((False, False), (True, False), (False, False), (True, True)):
+        fed.stream.context.client.cuts += is_broken
+        if is_stopping:
+            fed.stream.context.stopping.set()
+        fed.poll()
+        counts.append(asked.call_count)
+
+    assert counts == [0, 1, 1, 1]

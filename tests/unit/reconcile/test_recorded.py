@@ -110,6 +110,20 @@ def test_rows_of_one_run_are_one_line_that_was_made_again() -> None:
     assert (line.times, line.last - line.first) == (2, timedelta(minutes=1))
 
 
+@pytest.mark.parametrize(("version", "epoch"), [(None, 9), (0, 9), (1, 3), (2, -1)])
+def test_a_run_without_a_cut_stands_at_the_newest_cut_that_was_known(version: int | None, epoch: int) -> None:
+    *_, line = records.lines(
+        [
+            row(9, stream_version=0),
+            row(4, stream_version=0),
+            row(3, stream_version=1),
+            row(None, N, stream_version=version),
+        ]
+    )
+
+    assert (line.epoch, line.has_cut) == (epoch, False)
+
+
 def test_a_run_that_compared_nothing_speaks_for_no_cut() -> None:
     lines = records.lines([row(5, D, run_id="five"), row(None, N, said=RANGE)])
     entry = HistoryEntry(pipeline="p", turn=2, lines=lines[:1], made=lines[1], version=0, unjudged=())
