@@ -83,6 +83,33 @@ def test_late_records_explain_every_difference(settings: Settings) -> None:
     assert (result.verdict, *counted) == (Verdict.EXPLAINED, 2, 3, 0)
 
 
+@pytest.mark.parametrize(("edits", "windows", "rows"), [((0, 1), 1, 2), ((0, 3, 6), 3, 3), ((0, 1, 3), 2, 3)])
+def test_windows_that_differ_are_counted_once_for_all_of_their_keys(
+    settings: Settings, edits: tuple[int, ...], windows: int, rows: int
+) -> None:
+    sales = [Sale(hour=hour, shop=shop) for hour in range(3) for shop in ("a", "b", "c")]
+    lake = lake_of(sales)
+    for place in edits:
+        lake = edited(lake, place, lambda row: row | {"revenue": row["revenue"] + 1})
+
+    result = run(settings, lake)
+
+    assert (result.windows.different, result.rows.changed) == (windows, rows)
+
+
+def test_a_report_says_how_far_apart_and_where(settings: Settings) -> None:
+    sales = [Sale(hour=hour, shop=f"s{shop}") for hour in range(9) for shop in range(10)]
+    lake = lake_of(sales)
+    for place in [place for place, row in enumerate(lake.batch) if row["shop"] == "s3"]:
+        lake = edited(lake, place, lambda row: row | {"revenue": row["revenue"] + 4})
+    result = run(settings, lake)
+
+    assert [(a.column, a.rows, a.above, a.mean, a.p50, a.largest) for a in result.apart] == [
+        ("revenue", 9, 0, -4, 4, 4)
+    ]
+    assert [(s.column, s.value, s.different, s.rows) for s in result.segments] == [("shop", "s3", 9, 9)]
+
+
 def test_late_share_is_late_pairs_of_all_pairs(settings: Settings) -> None:
     result = run(settings, lake_of((*CLEAN, *LATE)))
 
