@@ -7,7 +7,7 @@ from rich.table import Table
 
 from cutover.log.topic_partitions import format_number
 from cutover.reconcile.attribution.explain import Explanation
-from cutover.reconcile.result.outcome import Difference, Reconciliation, Verdict
+from cutover.reconcile.result.outcome import Reconciliation, Verdict
 from cutover.reconcile.result.text import counts, format_signed, key, key_text, message_text, number, share, when
 from cutover.settings import Settings
 
@@ -37,8 +37,7 @@ def comparison(console: Console, result: Reconciliation, where: str | None) -> N
     if result.kind == "pipeline" and result.seal.holds:
         _pipeline(console, result)
     if result.differences:
-        sides = ("streaming", "batch") if result.kind == "pipeline" else ("actual", "expected")
-        console.print(_cells(result.differences, result.differences_total, sides))
+        console.print(_cells(result))
     for one in result.segments[:_SEGMENTS_SHOWN]:
         of = f"{number(one.different)} of its {number(one.rows)} rows differ, {number(one.lift)} times its share"
         console.print(f"over-represented  {message_text(key_text({one.column: one.value}))}: {of}")
@@ -76,9 +75,13 @@ def _pipeline(console: Console, result: Reconciliation) -> None:
     console.print(table)
 
 
-def _cells(differences: tuple[Difference, ...], total: int, sides: tuple[str, str]) -> Table:
-    table = Table("window", "key", "measure", *sides, "difference", "cause", title=f"{total:,} cells differ")
-    for cell in differences[:_CELLS_SHOWN]:
+def _cells(result: Reconciliation) -> Table:
+    """Return the first cells that differ; of two tables without a cause: there is none."""
+    is_pipeline = result.kind == "pipeline"
+    sides = ("streaming", "batch") if is_pipeline else ("actual", "expected")
+    columns = ("window", "key", "measure", *sides, "difference", *(("cause",) if is_pipeline else ()))
+    table = Table(*columns, title=f"{result.differences_total:,} cells differ")
+    for cell in result.differences[:_CELLS_SHOWN]:
         table.add_row(
             when(cell.window_start),
             message_text(key(cell.key.values())),
@@ -86,7 +89,7 @@ def _cells(differences: tuple[Difference, ...], total: int, sides: tuple[str, st
             message_text(number(cell.streaming)),
             message_text(number(cell.batch)),
             message_text(format_signed(cell.difference)) if cell.difference is not None else cell.kind,
-            cell.cause,
+            *((cell.cause,) if is_pipeline else ()),
         )
     return table
 
