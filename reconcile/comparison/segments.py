@@ -16,6 +16,7 @@ import duckdb
 from cutover.quoting import identifier
 from cutover.reconcile.result.codec import scalar
 from cutover.reconcile.result.outcome import KeySegment
+from cutover.reconcile.result.query import number
 
 FEWEST = 5
 """Different rows of a value, below which nothing is said of it."""
@@ -37,6 +38,8 @@ def over_represented(
         different: A table or a query in parentheses: the rows that differ.
         every: The same of all rows that were compared, the different ones too.
     """
+    if number(connection, f"SELECT count(*) FROM {different}") < FEWEST:
+        return ()  # before all rows are counted by each column
     counted = [(name, *row) for name, sql in columns.items() for row in _count(connection, sql, different, every)]
     tested = [row for row in counted if row[2] >= FEWEST]
     if not tested:

@@ -167,3 +167,28 @@ def test_history_needs_two_runs_to_compare(home: Settings, capsys: pytest.Captur
     assert app.main(["history", "sales", "--changes"]) == 2
     assert "expected two comparisons" in capsys.readouterr().err
     assert app.main(["history", "sales", "--before", "2026"]) == 2
+
+
+def test_open_differences_are_listed_until_they_are_judged_away(
+    home: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = lake_of(SALES[:-1])
+    write(home, edited(whole, 2, lambda row: row | {"revenue": 99}))
+    assert app.main(["differences", "sales"]) == 0
+    app.main(["reconcile", "sales"])
+    capsys.readouterr()
+
+    assert app.main(["differences", "sales", "--json"]) == 1
+    (one,) = json.loads(capsys.readouterr().out)
+    assert (one["window_start"], one["key"], one["kind"], one["runs"]) == (
+        "2026-01-01T02:00:00Z",
+        {"desk": 1, "shop": "a"},
+        "changed",
+        1,
+    )
+    assert app.main(["differences", "sales"]) == 1
+    assert "1 difference of sales open" in capsys.readouterr().out
+
+    replace_batch(home, replace(whole, run=replace(whole.run, run_id="b2", finished="2026-01-07T00:00:00Z")))
+    app.main(["reconcile", "sales"])
+    assert app.main(["differences", "sales"]) == 0
