@@ -144,7 +144,9 @@ def _side(connection: duckdb.DuckDBPyConnection, layout: Layout, side: str, grou
     repeats = f"SELECT count(*) FROM (SELECT 1 FROM {identifier(into)} GROUP BY {keys} HAVING count(*) > 1)"
     doubled = number(connection, repeats)
     if doubled:
-        order = ", ".join(identifier(value.name) for value in layout.values) or "1"
+        # What must be equal first: a column with a tolerance must not decide which copies are paired.
+        first = sorted(layout.values, key=lambda value: not value.exact)
+        order = ", ".join(identifier(value.name) for value in first) or "1"
         connection.execute(
             f"CREATE OR REPLACE TEMP TABLE {identifier(into)} AS SELECT * EXCLUDE (__copy), "
             f"row_number() OVER (PARTITION BY {keys} ORDER BY {order}) AS __copy FROM {identifier(into)}"

@@ -83,7 +83,7 @@ def _result(
         changed=found.changed,
     )
     verdict, exit_code = _verdict(rows, found, columns)
-    windows = _windows(connection, layout, found)
+    windows = _windows(connection, asked, layout, found)
     return Reconciliation(
         kind="tables",
         pipeline="diff",
@@ -113,7 +113,7 @@ def _verdict(rows: Rows, found: Diff, columns: Columns) -> tuple[Verdict, int]:
     return (Verdict.CONSISTENT, 0) if rows.compared and not found.unfinished else (Verdict.NOT_COMPARABLE, 2)
 
 
-def _windows(connection: duckdb.DuckDBPyConnection, layout: Layout, found: Diff) -> Windows:
+def _windows(connection: duckdb.DuckDBPyConnection, asked: DiffRequest, layout: Layout, found: Diff) -> Windows:
     """Return how many windows there are and differ; none where no window column was named."""
     if layout.group is None:
         return Windows()
@@ -121,13 +121,13 @@ def _windows(connection: duckdb.DuckDBPyConnection, layout: Layout, found: Diff)
     both = f"(SELECT {column} FROM {LEFT} UNION ALL SELECT {column} FROM {RIGHT})"
     lowest, highest = first(connection, f"SELECT min({column}), max({column}) FROM {both}")
     different = number(connection, f"SELECT count(*) FROM (SELECT DISTINCT {column} FROM different)")
-    ends = (None if end is None else str(scalar(end)) for end in (lowest, highest))
+    ends = (None if end is None else str(_shown(asked, layout.group, end)) for end in (lowest, highest))
     return Windows(compared=found.groups, different=different, first=next(ends), last=next(ends))
 
 
 def _sentence(rows: Rows, found: Diff, columns: Columns) -> str:
     if not rows.compared and columns.is_same:
-        return "Nothing was compared: both tables are empty. Name tables or versions that hold rows."
+        return "Nothing was compared: no row is left on either side. Name tables or versions that hold rows."
     if found.rows == 0 and found.unfinished:
         return "No difference was found before the budget ended, and not all was compared. Give more, or none."
     if found.rows == 0:
@@ -179,7 +179,7 @@ def _row_cells(asked: DiffRequest, layout: Layout, row: Sequence[Any]) -> list[D
     """Return a cell for each value that differs; one named after the key where a row without values is on one side."""
     at = len(layout.keys)
     key = {name: _shown(asked, name, value) for name, value in zip(layout.keys, row[:at], strict=True)}
-    window = None if layout.group is None else str(key.pop(layout.group))
+    window = None if layout.group is None else _window_text(key.pop(layout.group))
     kind, flat = str(row[at]), row[at + 1 :]
     found = [(v.name, flat[3 * i], flat[3 * i + 1]) for i, v in enumerate(layout.values) if flat[3 * i + 2]]
     return [
@@ -195,6 +195,11 @@ def _row_cells(asked: DiffRequest, layout: Layout, row: Sequence[Any]) -> list[D
         )
         for name, expected, actual in found or [("(row)", None, None)]
     ]
+
+
+def _window_text(value: Scalar) -> str:
+    """Return a window's start as a report names it; a null is one, too."""
+    return "null" if value is None else str(value)
 
 
 def _shown(asked: DiffRequest, name: str, value: object) -> Scalar:

@@ -140,6 +140,33 @@ def test_a_masked_value_is_compared_and_shown_nowhere(tmp_path: Path) -> None:
         assert [secret for secret in secrets if secret in text] == []
 
 
+def test_a_masked_window_is_shown_nowhere(tmp_path: Path) -> None:
+    actual = edited(lambda _: {"city": "elsewhere"})
+
+    result = compared(tmp_path, actual, masked=("hour",), window="hour")
+
+    assert (result.windows.first, result.windows.last) == (MASKED, MASKED)
+    for text in (json.dumps(result.to_json()), page.render(result)):
+        assert "2024-01-01T1" not in text
+
+
+def test_a_window_that_is_null_is_named_as_one(tmp_path: Path) -> None:
+    actual = edited(lambda row: {"hour": None if row["n"] == 3 else row["hour"]})
+
+    result = compared(tmp_path, actual, window="hour")
+
+    assert {cell.window_start for cell in result.differences if cell.kind == "extra"} == {"null"}
+
+
+def test_copies_of_a_key_are_paired_by_what_must_be_equal(tmp_path: Path) -> None:
+    first = {"k": 1, "amount": 1.0, "name": "a"}, {"k": 1, "amount": 1.005, "name": "b"}
+    other = {"k": 1, "amount": 1.004, "name": "a"}, {"k": 1, "amount": 1.001, "name": "b"}
+    left, right = write(tmp_path / "left.parquet", [*first]), write(tmp_path / "right.parquet", [*other])
+    asked = DiffRequest(left=left, right=right, key=("k",), tolerances={"amount": Tolerance(absolute=0.01)})
+
+    assert compare_tables(asked).verdict is Verdict.CONSISTENT
+
+
 def test_texts_in_normal_form_and_without_case_are_equal(tmp_path: Path) -> None:
     actual = edited(lambda _: {"city": "\N{NO-BREAK SPACE} ZU\N{COMBINING DIAERESIS}RICH \t"})
 
