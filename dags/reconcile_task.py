@@ -57,11 +57,23 @@ def report(pipeline: str, request: Request, context: Mapping[str, Any]) -> dict[
     log.info("report: %s", where)
     if found.speaks_for is not None:  # a retried or cleared task, or one that comes late
         log.warning("%s", found.speaks_for)
+    _show_open(settings, pipeline, context)
     if found.exit_code != 0:
         page = f"\nRunbook: docs/runbooks/{found.runbook}.md" if found.runbook else ""
         msg = f"{found.verdict}: {found.sentence}\nReport: {where}{page}"
         raise AirflowFailException(msg)
     return result
+
+
+def _show_open(settings: Settings, pipeline: str, context: Mapping[str, Any]) -> None:
+    """Log which differences nothing explains, in their states, and push how many are open as the XCom `open`."""
+    from cutover.reconcile.cli.differences import count_states  # noqa: PLC0415 -- as above
+    from cutover.reconcile.judgement import history  # noqa: PLC0415
+
+    known = history.open_differences(settings, catalogue.get(settings, pipeline)).values()
+    context["ti"].xcom_push(key="open", value=sum(one.state == "open" for one in known))
+    if known:
+        log.info("%s; `cutover differences %s` lists them", count_states(pipeline, known), pipeline)
 
 
 def address(settings: Settings, path: str | None) -> str:

@@ -2,7 +2,8 @@
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import datetime
 from statistics import median
 
 from cutover.definition.model.pipeline import Pipeline
@@ -15,6 +16,7 @@ from cutover.reconcile.comparison.diff import Diff
 from cutover.reconcile.comparison.shared_tables import SharedTable, stage
 from cutover.reconcile.comparison.sides import DIMENSION, Sides
 from cutover.reconcile.judgement import series, verdict
+from cutover.reconcile.judgement.acceptance import NOTHING, Acceptance, accept, count_rows, describe_unfit
 from cutover.reconcile.judgement.verdict import VerdictInput
 from cutover.reconcile.preconditions.seal import SealError, SealEvidence
 from cutover.reconcile.result import query
@@ -26,36 +28,48 @@ from cutover.settings import Settings
 _SECOND = 1_000_000
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparisonRequest:
+    """What to compare, and by which rules."""
+
+    start: datetime | None = None  # first window start, inclusive; None: all
+    end: datetime | None = None  # exclusive
+    epoch: int | None = None  # the batch run at this epoch's cut; None: the newest
+    log: LogReader | None = None  # is asked for the records behind a difference; None: the cluster of the settings
+    acceptance: Acceptance = NOTHING  # rules by which people accept differences, at the time of the run
+
+
 def compare(
     settings: Settings,
     pipeline: Pipeline,
     evidence: SealEvidence,
     seal: Seal,
     sides: Sides,
-    log: LogReader | None = None,
+    asked: ComparisonRequest,
 ) -> Reconciliation:
     """Return the comparison of both sides; run id, time and report paths are still to be set.
 
     Args:
-        settings: How to reach the log.
+        settings: Where the lake is, and how to reach the log.
         pipeline: The definition.
         evidence: What the sides were opened from.
         seal: It holds.
         sides: Open sides.
-        log: What is asked for records; None: the cluster of the settings.
+        asked: What is asked for records, and the rules by which people accept differences.
 
     Raises:
         SealError: Whether causes hold can no longer be shown.
     """
-    judgement = judge(settings, pipeline, evidence, sides, log)
+    judgement = judge(settings, pipeline, evidence, sides, asked.log)
     proof_cache.remember(settings, pipeline, judgement.proven)
     if judgement.unproven is not None:
         raise SealError(judgement.unproven)
     sides, findings = judgement.sides, judgement.findings
     events = _events(sides, pipeline, evidence)
-    judged = _make_verdict_input(sides, findings)
+    differences, accepted = accept(asked.acceptance, cells.read(sides))
+    judged = replace(_make_verdict_input(sides, findings), accepted=count_rows(accepted))
     decision = verdict.decide(judged, pipeline.policy)
-    notes = (*judgement.notes, *_notes(pipeline, evidence, findings))
+    notes = (*judgement.notes, *_notes(pipeline, evidence, findings), *describe_unfit(accepted))
     return Reconciliation(
         pipeline=pipeline.name,
         run_id="",
@@ -77,8 +91,9 @@ def compare(
         apart=series.measure_apart(sides),
         segments=series.over_represented(sides, pipeline),
         samples=series.samples(sides, pipeline),
-        differences=cells.read(sides),
+        differences=differences,
         differences_total=cells.total(sides),
+        accepted=accepted,
         contract=tuple(
             Expectation(expectation=c.expectation, severity=c.severity, success=c.success, observed=c.observed)
             for c in evidence.run.contract

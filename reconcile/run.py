@@ -11,6 +11,7 @@ import duckdb
 from cutover import events
 from cutover.clock import Clock, SystemClock
 from cutover.definition.compile.fingerprint import result_fingerprint
+from cutover.definition.loading import acceptance_files
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.windows.window_fn import EARLIEST, FOREVER, LATEST
 from cutover.errors import DefinitionError, LakeError
@@ -21,9 +22,10 @@ from cutover.lake.tables import checksums
 from cutover.probe import Probe, silent
 from cutover.reconcile.attribution import causes
 from cutover.reconcile.attribution.log_rows import LogReader
-from cutover.reconcile.compare import compare
+from cutover.reconcile.compare import ComparisonRequest, compare
 from cutover.reconcile.comparison import sides
 from cutover.reconcile.judgement import history, verdict
+from cutover.reconcile.judgement.acceptance import Acceptance
 from cutover.reconcile.preconditions import damage, log_origin, nothing_compared, seal
 from cutover.reconcile.preconditions.seal import SealEvidence
 from cutover.reconcile.report import files
@@ -68,7 +70,9 @@ def reconcile(  # noqa: PLR0913 -- a range, a cut, and what a test hands in
     at, began = clock.now(), clock.monotonic()
     _check_range(start, end)
     with checksums.once():
-        found, unjudged = judge(settings, pipeline, start, end, epoch, log)
+        acceptance = Acceptance(rules=acceptance_files.load(settings, pipeline), now=at)
+        asked = ComparisonRequest(start=start, end=end, epoch=epoch, log=log, acceptance=acceptance)
+        found, unjudged = judge(settings, pipeline, asked)
     made = replace(
         found,
         run_id=f"{at.astimezone(UTC):%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}",
@@ -90,24 +94,18 @@ def _check_range(start: datetime | None, end: datetime | None) -> None:
         raise DefinitionError(msg)
 
 
-def judge(
-    settings: Settings,
-    pipeline: Pipeline,
-    start: datetime | None,
-    end: datetime | None,
-    epoch: int | None,
-    log: LogReader | None = None,
-) -> tuple[Reconciliation, tuple[Range, ...]]:
+def judge(settings: Settings, pipeline: Pipeline, asked: ComparisonRequest) -> tuple[Reconciliation, tuple[Range, ...]]:
     """Return the comparison, or why there is none, and the closed windows that batch did not vouch for.
 
     The log is asked before it and behind it: what was compared while it changed is no verdict. Nothing in it depends on
-    the clock or on the order in which an engine reads rows: the same comparison gives the same bytes.
+    the clock (rules of acceptance come with the time that ends them) or on the order in which an engine reads rows: the
+    same comparison gives the same bytes.
     """
     before = log_origin.ask(settings, pipeline)
     if before.breach is not None:
-        found = seal.examine(settings, pipeline, epoch=epoch).seal
+        found = seal.examine(settings, pipeline, epoch=asked.epoch).seal
         return _make_refusal(pipeline, replace(found, holds=False, breaches=(before.breach, *found.breaches))), ()
-    result, unjudged = _compare_tables(settings, pipeline, start, end, epoch, log)
+    result, unjudged = _compare_tables(settings, pipeline, asked)
     after = log_origin.ask(settings, pipeline) if before.note is None else before
     if after.breach is not None:
         return _make_refusal(pipeline, _break_seal(result.seal, after.breach)), ()
@@ -115,24 +113,20 @@ def judge(
 
 
 def _compare_tables(
-    settings: Settings,
-    pipeline: Pipeline,
-    start: datetime | None,
-    end: datetime | None,
-    epoch: int | None,
-    log: LogReader | None,
+    settings: Settings, pipeline: Pipeline, asked: ComparisonRequest
 ) -> tuple[Reconciliation, tuple[Range, ...]]:
     """Return the comparison of what the tables hold, as `judge` does.
 
     A file that cannot be read is never a verdict on the data.
     """
-    examined = seal.examine(settings, pipeline, epoch=epoch)
+    examined = seal.examine(settings, pipeline, epoch=asked.epoch)
     evidence = examined.evidence
     if evidence is None:
         return _make_refusal(pipeline, examined.seal), ()
     try:
-        with sides.open_sides(settings, pipeline, evidence, start, end) as opened:
-            found, unjudged = compare(settings, pipeline, evidence, examined.seal, opened, log), opened.unjudged
+        with sides.open_sides(settings, pipeline, evidence, asked.start, asked.end) as opened:
+            found = compare(settings, pipeline, evidence, examined.seal, opened, asked)
+            unjudged = opened.unjudged
     except seal.SealError as error:
         return _make_refusal(pipeline, _break_seal(examined.seal, error.breach)), ()
     except LakeError as error:
@@ -143,7 +137,7 @@ def _compare_tables(
             raise
         return _make_refusal(pipeline, _break_seal(examined.seal, breach)), ()
     if not found.windows.compared:
-        return _make_empty(pipeline, evidence, found, _format_range(start, end)), ()
+        return _make_empty(pipeline, evidence, found, _format_range(asked.start, asked.end)), ()
     return found, (*unjudged, *open_range(pipeline, evidence.watermark))
 
 

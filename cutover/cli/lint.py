@@ -1,14 +1,18 @@
 """Commands of the definition: `cutover lint`."""
 
 import json
+from datetime import datetime
 from typing import Annotated
 
 import typer
 
+from cutover.clock import SystemClock
 from cutover.definition.checks.lint import kafka_warnings, warnings
 from cutover.definition.compile import fingerprint
-from cutover.definition.loading import catalogue
-from cutover.settings import load_settings
+from cutover.definition.loading import acceptance_files, catalogue
+from cutover.definition.model.pipeline import Pipeline
+from cutover.errors import DefinitionError
+from cutover.settings import Settings, load_settings
 
 
 def lint(
@@ -18,7 +22,8 @@ def lint(
     """Check definitions without Kafka and Spark. Exit 2 if one cannot be run; warnings leave it at 0."""
     settings = load_settings()
     known = catalogue.load(settings) if pipeline is None else {pipeline: catalogue.get(settings, pipeline)}
-    found = {name: warnings(definition) for name, definition in known.items()}
+    now = SystemClock().now()
+    found = {name: [*warnings(each), *_lint_rules(settings, each, now)] for name, each in known.items()}
     if as_json:
         prints = {name: fingerprint.result_fingerprint(definition) for name, definition in known.items()}
         typer.echo(json.dumps({"warnings": found, "fingerprints": prints, "settings": kafka_warnings(settings.kafka)}))
@@ -33,6 +38,19 @@ def lint(
         typer.echo(text)
     if not known:
         typer.echo(f"No definitions in {settings.pipelines}. `cutover init NAME --from FILE` writes one.")
+
+
+def _lint_rules(settings: Settings, pipeline: Pipeline, now: datetime) -> list[str]:
+    """Return a warning for each rule of acceptance that has expired.
+
+    Raises:
+        DefinitionError: A rule's file cannot be read as one.
+    """
+    found = acceptance_files.load(settings, pipeline)
+    for problem in found.problems.values():
+        raise DefinitionError(problem)
+    expired = ((name, rule) for name, rule in found.rules.items() if rule.is_expired(now))
+    return [f"rule of acceptance `{name}` has expired, {rule.expires:%Y-%m-%d %H:%M} UTC" for name, rule in expired]
 
 
 COMMANDS = {"lint": lint}

@@ -1,7 +1,9 @@
-"""`cutover differences P`: the rows that nothing explains and that no later comparison judged away."""
+"""`cutover differences P`: the rows that nothing explains and that no later comparison judged away, in their states."""
 
 import json
 import sys
+from collections import Counter
+from collections.abc import Iterable
 from typing import Annotated
 
 import typer
@@ -9,11 +11,14 @@ from rich.console import Console
 from rich.table import Table
 
 from cutover.definition.loading import catalogue
+from cutover.definition.model.pipeline import Pipeline
 from cutover.reconcile.judgement import history
-from cutover.reconcile.judgement.lifecycle import BEYOND, OpenDifference
+from cutover.reconcile.judgement.lifecycle import BEYOND, DifferenceState, OpenDifference, read_key
 from cutover.reconcile.result import text
 from cutover.reconcile.result.codec import encode
 from cutover.settings import load_settings
+
+OPEN = DifferenceState.OPEN
 
 
 def differences(
@@ -22,15 +27,16 @@ def differences(
     most: Annotated[int, typer.Option("--most", min=1, help="How many are shown; JSON has all.")] = 20,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON array.")] = False,
 ) -> None:
-    """List the open differences, oldest first: 0 none is open, 1 some are, 2 the history cannot be read."""
+    """List what nothing explains, oldest first: 0 none is open, 1 some are, 2 the history cannot be read."""
     settings = load_settings()
-    opened = history.open_differences(settings, catalogue.get(settings, pipeline))
-    found = sorted(opened.values(), key=lambda one: (one.first_seen, one.window_start, one.key))
+    known = catalogue.get(settings, pipeline)
+    opened = history.open_differences(settings, known)
+    found = sorted(opened.values(), key=lambda one: (one.state is not OPEN, one.first_seen, one.window_start, one.key))
     if as_json:
         sys.stdout.write(json.dumps([_object(one) for one in found], allow_nan=False) + "\n")
     else:
-        _print(Console(highlight=False), pipeline, found, most)
-    raise typer.Exit(1 if found else 0)
+        _print(Console(highlight=False), known, found, most)
+    raise typer.Exit(1 if any(one.state is OPEN for one in found) else 0)
 
 
 def _object(one: OpenDifference) -> dict[str, object]:
@@ -38,21 +44,41 @@ def _object(one: OpenDifference) -> dict[str, object]:
     return found | {"key": json.loads(one.key)}
 
 
-def _print(console: Console, pipeline: str, found: list[OpenDifference], most: int) -> None:
+def _print(console: Console, pipeline: Pipeline, found: list[OpenDifference], most: int) -> None:
     if not found:
-        console.print(text.message_text(f"No difference of {pipeline} is open: each was explained or judged away."))
+        console.print(
+            text.message_text(f"No difference of {pipeline.name} is open: each was explained, judged away or closed.")
+        )
         return
-    table = Table("window", "key", "row", "first seen (UTC)", "last seen", "runs", box=None, pad_edge=False)
+    columns = ("window", "key", "row", "state", "first seen (UTC)", "last seen", "runs")
+    table = Table(*columns, box=None, pad_edge=False)
     for one in found[:most]:
-        key = "all that the list had no room for" if one.kind == BEYOND else text.key_text(json.loads(one.key))
+        key = "all that the list had no room for" if one.kind == BEYOND else text.key_text(read_key(one, pipeline.key))
         seen = (f"{one.first_seen:%Y-%m-%d %H:%M}", f"{one.last_seen:%Y-%m-%d %H:%M}", f"{one.runs:,}")
-        table.add_row(text.when(one.window_start), text.message_text(key), one.kind.replace("_", " "), *seen)
+        window, state = text.when(one.window_start), text.message_text(describe_state(one))
+        table.add_row(window, text.message_text(key), one.kind.replace("_", " "), state, *seen)
     console.print(table)
     rest = f", the oldest {most:,} shown" if len(found) > most else ""
-    console.print(text.message_text(f"{text.count_noun(len(found), 'difference')} of {pipeline} open{rest}."))
-    first, values = found[0], json.loads(found[0].key).values()
-    if first.kind != BEYOND:
-        console.print(text.message_text(f"Next: `cutover explain {pipeline} {first.window_start} {text.key(values)}`."))
+    console.print(text.message_text(f"{count_states(pipeline.name, found)}{rest}."))
+    first = found[0]
+    values = read_key(first, pipeline.key).values()
+    if first.kind != BEYOND and first.state is OPEN:
+        console.print(
+            text.message_text(f"Next: `cutover explain {pipeline.name} {first.window_start} {text.key(values)}`.")
+        )
+
+
+def describe_state(one: OpenDifference) -> str:
+    """Return the state with the rule that accepts it, and how often the difference came back."""
+    rule = f" by {one.rule}" if one.state is DifferenceState.ACCEPTED else ""
+    return f"{one.state}{rule}" + (f", came back {one.returned:,} times" if one.returned else "")
+
+
+def count_states(pipeline: str, found: Iterable[OpenDifference]) -> str:
+    """Return how many differences are in each state, as the head of a sentence."""
+    counted = Counter(one.state for one in found)
+    parts = [f"{counted[state]:,} {state}" for state in DifferenceState if counted[state] or state is OPEN]
+    return f"Differences of {pipeline} without a cause: {', '.join(parts)}"
 
 
 COMMANDS = {"differences": differences}

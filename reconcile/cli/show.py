@@ -7,8 +7,18 @@ from rich.table import Table
 
 from cutover.log.topic_partitions import format_number
 from cutover.reconcile.attribution.explain import Explanation
-from cutover.reconcile.result.outcome import Reconciliation, Verdict
-from cutover.reconcile.result.text import counts, format_signed, key, key_text, message_text, number, share, when
+from cutover.reconcile.result.outcome import Reconciliation, RuleState, Verdict
+from cutover.reconcile.result.text import (
+    count_noun,
+    counts,
+    format_signed,
+    key,
+    key_text,
+    message_text,
+    number,
+    share,
+    when,
+)
 from cutover.settings import Settings
 
 _STYLES = {Verdict.CONSISTENT: "green", Verdict.EXPLAINED: "green", Verdict.DIVERGED: "red"}
@@ -43,6 +53,7 @@ def comparison(console: Console, result: Reconciliation, where: str | None) -> N
         console.print(f"over-represented  {message_text(key_text({one.column: one.value}))}: {of}")
     for reason in result.policy.reasons if result.seal.holds else ():
         console.print(f"policy  {message_text(reason)}")
+    _print_accepted(console, result)
     for breach in result.seal.breaches[1:]:
         console.print(f"seal  {message_text(breach.message)}")
     for note in result.notes:
@@ -51,6 +62,13 @@ def comparison(console: Console, result: Reconciliation, where: str | None) -> N
         console.print(f"runbook  docs/runbooks/{result.runbook}.md")
     if where:
         console.print(f"report  {where}", soft_wrap=True)
+
+
+def _print_accepted(console: Console, result: Reconciliation) -> None:
+    for rule in result.accepted:
+        if rule.state is RuleState.IN_FORCE and rule.rows:
+            told = f"{count_noun(rule.rows, 'row')} by rule {rule.rule} of {rule.owner}, until {when(rule.expires)}"
+            console.print(f"accepted  {message_text(f'{told}: {rule.reason}')}")
 
 
 def _print_standing(console: Console, result: Reconciliation) -> None:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
 
+from cutover.definition.loading.acceptance_files import AcceptanceRules
 from cutover.definition.model.pipeline import Policy
 from cutover.lake.control.stages import Stage
 from cutover.reconcile.result.text import duration
@@ -39,6 +40,7 @@ class EvidenceRun:
     watermark: int | None = None  # of the stream at the cut, microseconds
     begun: int = -1  # sequence of its first row in the history; -1: it is not from there
     sequence: int = -1  # of its newest row
+    accepted_by: tuple[tuple[str, str], ...] = ()  # rules that its verdict needs: name, digest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +86,7 @@ class GateEvidence:
     losses: tuple[LostWindows, ...] = ()  # accepted, of the version in force and of those before it
     present: PresentState | None = None  # None: nobody looked, since the rest does not suffice
     foreign: tuple[str, ...] = ()  # what somebody else did to the tables that the runs speak of
+    rules: AcceptanceRules = field(default_factory=AcceptanceRules)  # of acceptance, as their files are now
     result_fingerprint: str | None = None
     stream_version: int | None = None
 
@@ -132,6 +135,7 @@ def decide(stage: Stage, evidence: GateEvidence, move: Move, policy: Policy, now
         _check_last_run(evidence.runs),
         _check_losses(evidence),
         _check_tables(evidence),
+        _check_rules(evidence.rules, counted, now),
         _check_replay(evidence.replay),
         *([] if evidence.present is None else _check_present(evidence.present)),
     )
@@ -237,6 +241,25 @@ def _check_losses(evidence: GateEvidence) -> Condition:
 def _check_tables(evidence: GateEvidence) -> Condition:
     found = " ".join(evidence.foreign) or "nobody else has changed a row"
     return Condition(name="tables", met=not evidence.foreign, found=found)
+
+
+def _check_rules(rules: AcceptanceRules, counted: tuple[EvidenceRun, ...], now: datetime) -> Condition:
+    """Return whether every rule of acceptance is in force, and those that the counted runs need are as they were."""
+    wrong = [*rules.problems.values()]
+    wrong += [
+        f"rule `{name}` has expired, {rule.expires:%Y-%m-%d %H:%M} UTC: renew it or take it away"
+        for name, rule in rules.rules.items()
+        if rule.is_expired(now)
+    ]
+    needed = sorted({one for run in counted for one in run.accepted_by})
+    now_known = {(name, rule.digest) for name, rule in rules.rules.items()}
+    wrong += [
+        f"rule `{name}`, which runs that count need, was changed or taken away"
+        for name, digest in needed
+        if (name, digest) not in now_known
+    ]
+    good = f"{len(rules.rules)} in force" if rules.rules else "none"
+    return Condition(name="accepted", met=not wrong, found="; ".join(wrong[:_NAMED]) or good)
 
 
 def _check_replay(replay: Replayability | None) -> Condition:

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from cutover.definition.compile.fingerprint import batch_fingerprint, result_fingerprint
+from cutover.definition.loading import acceptance_files
 from cutover.definition.model.pipeline import Pipeline, Policy
 from cutover.definition.windows.window_fn import newest
 from cutover.errors import LogError
@@ -24,8 +25,8 @@ from cutover.log.topic_partitions import log_of, topics_of
 from cutover.reconcile.gate.decide import EvidenceRun, GateDecision, GateEvidence, LostWindows, Replayability, is_ahead
 from cutover.reconcile.judgement import records as recorded
 from cutover.reconcile.judgement.records import RecordedComparison
-from cutover.reconcile.report.verdicts import EXPLAINED_BEYOND_POLICY
-from cutover.reconcile.result.outcome import Verdict
+from cutover.reconcile.report.verdicts import name_outcome
+from cutover.reconcile.result.outcome import RuleState
 from cutover.reconcile.watch.retention import replay_time, retention, shortest
 from cutover.records.closing import closing
 from cutover.settings import Settings
@@ -54,6 +55,7 @@ def read(settings: Settings, pipeline: Pipeline) -> GateEvidence:
             for change, _ in table_weights.changes(settings, pipeline)
             if change.kind is not Kind.HARMLESS
         ),
+        rules=acceptance_files.load(settings, pipeline),
         result_fingerprint=version.result_fingerprint,
         stream_version=version.number,
     )
@@ -131,12 +133,11 @@ def _run(one: RecordedComparison, batch_definition: str | None, policy: Policy |
     if within and _ran_with(one.result) not in {None, batch_definition or _ran_with(one.result)}:
         return None
     causes = {name: int(cause["rows"]) for name, cause in one.result.get("causes", {}).items() if cause["rows"]}
-    beyond = one.verdict is Verdict.EXPLAINED and not within
     return EvidenceRun(
         run_id=one.run_id,
         at=one.last,
         epoch=one.epoch,
-        outcome=EXPLAINED_BEYOND_POLICY if beyond else str(one.verdict),
+        outcome=name_outcome(one.verdict, within=within),
         within=within,
         windows=int(one.result.get("windows", {}).get("compared", 0)),
         whole=one.whole,
@@ -145,6 +146,11 @@ def _run(one: RecordedComparison, batch_definition: str | None, policy: Policy |
         watermark=_watermark(one.result),
         begun=one.begun,
         sequence=one.sequence,
+        accepted_by=tuple(
+            (rule["rule"], rule["digest"])
+            for rule in one.result.get("accepted", [])
+            if rule["state"] == RuleState.IN_FORCE and rule["rows"]
+        ),
     )
 
 
@@ -174,7 +180,8 @@ def _watermark(result: Mapping[str, Any]) -> int | None:
 def _is_within(result: Mapping[str, Any], policy: Policy | None) -> bool:
     said = result.get("policy", {})
     return policy is None or (
-        said.get("late_share", 0.0) <= policy.max_late_share and said.get("unexplained", 0) <= policy.max_unexplained
+        said.get("late_share", 0.0) <= policy.max_late_share
+        and said.get("unexplained", 0) - said.get("accepted", 0) <= policy.max_unexplained
     )
 
 

@@ -13,11 +13,13 @@ from typing import Any
 
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.pipeline import Pipeline
+from cutover.durations import parse_duration
 from cutover.lake.batch_runs import Range
 from cutover.lake.control import control_tables, versions
 from cutover.lake.paths import ControlTable, control_uri
 from cutover.lake.tables import delta, upkeep
 from cutover.reconcile.judgement import lifecycle, records
+from cutover.reconcile.judgement.acceptance import Place
 from cutover.reconcile.judgement.records import RecordedComparison
 from cutover.reconcile.result.outcome import Reconciliation, Versions
 from cutover.settings import Settings
@@ -134,14 +136,16 @@ def of_now(settings: Settings, pipeline: Pipeline) -> tuple[tuple[RecordedCompar
     return found, None if serving is None else serving.number
 
 
-def open_differences(settings: Settings, pipeline: Pipeline) -> Mapping[lifecycle.Place, lifecycle.OpenDifference]:
-    """Return the differences that nothing explains and that no later comparison judged away.
+def open_differences(settings: Settings, pipeline: Pipeline) -> Mapping[Place, lifecycle.OpenDifference]:
+    """Return the differences that nothing explains and that no later comparison judged away, in their states.
 
     Raises:
         LakeError: The history cannot be read.
     """
     lines, version = of_now(settings, pipeline)
-    return lifecycle.open_differences(settings, pipeline.name, lines, version)
+    opened = lifecycle.open_differences(settings, pipeline.name, lines, version)
+    settles = parse_duration(pipeline.policy.settles_after, of="policy.settles_after")
+    return lifecycle.mark_pending(opened, records.find_present(lines, version), settles)
 
 
 def record(settings: Settings, result: Reconciliation, placed: HistoryEntry) -> None:

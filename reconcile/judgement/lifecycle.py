@@ -1,27 +1,41 @@
-"""The life of differences that nothing explains: open from their first sight until a comparison judges them away.
+"""The life of differences that nothing explains: from their first sight until a comparison judges them away.
 
-A row says `open` or `resolved`, and which run says so; where that run stands in the history decides which row counts.
-So a difference ends only by a whole comparison of its window at the same or a newer cut.
+A row says `open`, `accepted` or `resolved`, and which run says so; where that run stands in the history decides which
+row counts. So a difference ends only by a whole comparison of its window at the same or a newer cut. A person may take
+one off the list (`closed`, by the last run that saw it): any later run that finds it brings it back, with its history.
 """
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from enum import StrEnum
 from typing import Any
 
-from cutover.lake.control import control_tables
+from cutover.lake.control import control_tables, signature
 from cutover.reconcile.attribution.causes import UNEXPLAINED
 from cutover.reconcile.judgement import records
+from cutover.reconcile.judgement.acceptance import Place, place_of
 from cutover.reconcile.judgement.records import RecordedComparison
+from cutover.reconcile.result.codec import Scalar
 from cutover.reconcile.result.outcome import Difference, Reconciliation
 from cutover.settings import Settings
 from cutover.timestamps import parse_micros
 
-Place = tuple[str, str]  # window start (ISO), key (JSON)
-
 BEYOND = "beyond_the_list"
 """Kind of the row that stands for all differences of a run that its list had no room for; of no key."""
+
+
+class DifferenceState(StrEnum):
+    """Where a difference is in its life."""
+
+    PENDING = "pending"  # its window is younger than the policy lets settle
+    OPEN = "open"
+    ACCEPTED = "accepted"  # by a rule that was in force when it was last seen
+
+
+_CLOSED = "closed"
+_SEEN = frozenset({DifferenceState.OPEN, DifferenceState.ACCEPTED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,12 +48,22 @@ class OpenDifference:
     first_seen: datetime
     last_seen: datetime
     runs: int
+    run_id: str  # of the run that saw it last
+    state: DifferenceState = DifferenceState.OPEN
+    rule: str | None = None  # that accepts it
+    returned: int = 0  # how often it came back after it was judged away or closed
+
+
+def read_key(one: OpenDifference, columns: Sequence[str]) -> dict[str, Scalar]:
+    """Return the key by column, in the definition's order."""
+    found = json.loads(one.key)
+    return {name: found[name] for name in columns if name in found}
 
 
 def open_differences(
     settings: Settings, pipeline: str, lines: Sequence[RecordedComparison], version: int | None
 ) -> dict[Place, OpenDifference]:
-    """Follow each difference over the history: open until a later comparison of its window took it back.
+    """Follow each difference over the history: until a later comparison of its window took it back, or it was closed.
 
     Args:
         settings: Where the lake lies.
@@ -51,18 +75,55 @@ def open_differences(
     return fold_differences(rows, {one.run_id: records.position(one, version) for one in lines})
 
 
+def mark_pending(
+    found: Mapping[Place, OpenDifference], present: RecordedComparison | None, settles_after: int
+) -> dict[Place, OpenDifference]:
+    """Return the same, those pending whose window began too short a time before the watermark of the present cut.
+
+    Args:
+        found: What is open.
+        present: The comparison that speaks now.
+        settles_after: Microseconds of event time.
+    """
+    watermark = None if present is None else present.result.get("seal", {}).get("watermark")
+    if watermark is None:
+        return dict(found)
+    since = parse_micros(watermark) - settles_after
+    return {
+        place: replace(one, state=DifferenceState.PENDING)
+        if one.state is DifferenceState.OPEN and parse_micros(one.window_start) > since
+        else one
+        for place, one in found.items()
+    }
+
+
+def close(settings: Settings, pipeline: str, fingerprint: str, one: OpenDifference, why: str, now: datetime) -> None:
+    """Take a difference off the list, in the name of who runs this.
+
+    Raises:
+        DefinitionError: `why` is empty or too long.
+    """
+    said = json.dumps({"who": signature.user(), "why": signature.reason(why, of="Resolve")}, sort_keys=True)
+    row = _row((one.window_start, one.key), one.kind, UNEXPLAINED)
+    same = {"pipeline": pipeline, "result_fingerprint": fingerprint, "run_id": one.run_id, "at": now}
+    control_tables.append(settings, "differences", [row | same | {"state": _CLOSED, "detail": said}])
+
+
 def fold_differences(
     rows: Iterable[Mapping[str, Any]], positions: Mapping[str, records.Position]
 ) -> dict[Place, OpenDifference]:
     """Return what is open by rows of `differences`; those of a run without a line in the history do not count."""
     known = [row for row in rows if row["run_id"] in positions]
     found: dict[Place, OpenDifference] = {}
-    for row in sorted(known, key=lambda row: positions[row["run_id"]]):
+    ended: dict[Place, OpenDifference] = {}
+    for row in sorted(known, key=lambda row: (positions[row["run_id"]], row["state"] == _CLOSED)):
         place = (_iso(row["window_start"]), str(row["key"]))
-        if row["state"] == "open":
-            found[place] = _update_difference(found.get(place), place, row)
-        else:
-            found.pop(place, None)
+        if row["state"] in _SEEN:
+            back = ended.pop(place, None)
+            before = found.get(place) or (back and replace(back, returned=back.returned + 1))
+            found[place] = _update_difference(before, place, row)
+        elif place in found:
+            ended[place] = found.pop(place)
     return found
 
 
@@ -84,7 +145,7 @@ def rows(
     now = {place: d for place, d in _collect_unexplained(result).items() if not _is_judged_by(newer, place)}
     gone = {place: d for place, d in opened.items() if place not in now and _is_judged(made, place, d, result)}
     return [
-        *(same | _row(place, d.kind, d.cause) | {"state": "open", "detail": _detail(d)} for place, d in now.items()),
+        *(same | _row(place, d.kind, d.cause) | {"state": _state(d), "detail": _detail(d)} for place, d in now.items()),
         *(same | _row(place, d.kind, UNEXPLAINED) | {"state": "resolved", "detail": None} for place, d in gone.items()),
     ]
 
@@ -119,27 +180,37 @@ def _collect_unexplained(result: Reconciliation) -> dict[Place, Difference]:
 
 
 def _list_unexplained(result: Reconciliation) -> dict[Place, Difference]:
-    return {
-        (d.window_start or "", json.dumps(dict(d.key), sort_keys=True)): d
-        for d in result.differences
-        if UNEXPLAINED in d.cause
-    }
+    return {place_of(d): d for d in result.differences if UNEXPLAINED in d.cause}
 
 
 def _update_difference(before: OpenDifference | None, place: Place, row: Mapping[str, Any]) -> OpenDifference:
-    if before is not None:
-        return replace(before, last_seen=row["at"], runs=before.runs + 1, kind=row["kind"])
-    return OpenDifference(
-        window_start=place[0], key=place[1], kind=row["kind"], first_seen=row["at"], last_seen=row["at"], runs=1
+    now = OpenDifference(
+        window_start=place[0],
+        key=place[1],
+        kind=row["kind"],
+        first_seen=row["at"],
+        last_seen=row["at"],
+        runs=1,
+        run_id=row["run_id"],
+        state=DifferenceState(row["state"]),
+        rule=json.loads(row.get("detail") or "{}").get("accepted_by"),
     )
+    if before is None:
+        return now
+    return replace(now, first_seen=before.first_seen, runs=before.runs + 1, returned=before.returned)
 
 
 def _row(place: Place, kind: str, cause: str) -> dict[str, Any]:
     return {"window_start": datetime.fromisoformat(place[0]), "key": place[1], "kind": kind, "cause": cause}
 
 
+def _state(difference: Difference) -> str:
+    return DifferenceState.OPEN if difference.accepted_by is None else DifferenceState.ACCEPTED
+
+
 def _detail(difference: Difference) -> str:
-    shown = {"measure": difference.measure, "streaming": difference.streaming, "batch": difference.batch}
+    by = {} if difference.accepted_by is None else {"accepted_by": difference.accepted_by}
+    shown = by | {"measure": difference.measure, "streaming": difference.streaming, "batch": difference.batch}
     return json.dumps(shown, sort_keys=True)
 
 

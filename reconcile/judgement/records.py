@@ -17,7 +17,7 @@ from cutover.reconcile.attribution.causes import UNEXPLAINED
 from cutover.reconcile.result.outcome import Verdict
 from cutover.settings import Settings
 
-AGREE = frozenset({Verdict.CONSISTENT, Verdict.EXPLAINED})
+AGREE = frozenset({Verdict.CONSISTENT, Verdict.EXPLAINED, Verdict.ACCEPTED})
 Position = tuple[bool, int, int, int]  # is of the version in force, version, epoch of the cut, sequence
 
 

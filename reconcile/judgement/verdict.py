@@ -9,7 +9,11 @@ from cutover.reconcile.result.outcome import PolicyResult, Rows, Seal, Verdict, 
 from cutover.reconcile.result.text import count_noun
 
 EXIT = {Verdict.CONSISTENT: 0, Verdict.NOT_COMPARABLE: 2, Verdict.DIVERGED: 1}
-RUNBOOKS = {Verdict.DIVERGED: "DivergenceUnexplained", Verdict.EXPLAINED: "LateRateHigh"}
+RUNBOOKS = {
+    Verdict.DIVERGED: "DivergenceUnexplained",
+    Verdict.ACCEPTED: "LateRateHigh",
+    Verdict.EXPLAINED: "LateRateHigh",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,9 +25,15 @@ class VerdictInput:
     explained: int  # (window, key) rows whose difference a cause reproduces
     unexplained: int  # (window, key) rows without one
     late_share: float
+    accepted: int = 0  # of those without a cause: rows that rules accept
     late: int = 0  # late events behind differences of the compared windows
     dimension: int = 0  # (window, key) rows that another version of a dimension takes part in
     causes: tuple[str, ...] = ()  # names that explain at least one row
+
+    @property
+    def open(self) -> int:
+        """Return the rows without a cause that nobody has accepted."""
+        return self.unexplained - self.accepted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +55,9 @@ def decide(judged: VerdictInput, policy: Policy) -> VerdictDecision:
     """Return the verdict on two sides whose seal holds.
 
     CONSISTENT: no row differs. EXPLAINED: a cause reproduces every difference; exit 0 within the policy, 1 beyond it.
-    DIVERGED: some row has none; within the policy's `max_unexplained` too the verdict stays, only the policy is kept.
+    ACCEPTED: some rows have none, and rules accept each of them; exit as of EXPLAINED.
+    DIVERGED: some row has none, and no rule accepts it; within the policy's `max_unexplained` too the verdict stays,
+    only the policy is kept.
     """
     reasons = tuple(_reasons(judged, policy))
     result = PolicyResult(
@@ -54,13 +66,14 @@ def decide(judged: VerdictInput, policy: Policy) -> VerdictDecision:
         max_dimension_rows=policy.max_dimension_rows,
         late_share=judged.late_share,
         unexplained=judged.unexplained,
+        accepted=judged.accepted,
         within=not reasons,
         reasons=reasons,
     )
     verdict = _verdict(judged)
     exit_code = EXIT.get(verdict, 0 if result.within else 1)
     page = RUNBOOKS.get(verdict) if exit_code else None
-    if verdict is Verdict.EXPLAINED and judged.dimension > policy.max_dimension_rows:
+    if verdict in {Verdict.EXPLAINED, Verdict.ACCEPTED} and judged.dimension > policy.max_dimension_rows:
         page = "DimensionChanged"
     return VerdictDecision(verdict=verdict, exit_code=exit_code, policy=result, runbook=page)
 
@@ -76,15 +89,18 @@ def decide_broken_seal(seal: Seal, policy: Policy) -> VerdictDecision:
 
 
 def _verdict(judged: VerdictInput) -> Verdict:
-    if judged.unexplained:
+    if judged.open:
         return Verdict.DIVERGED
+    if judged.accepted:
+        return Verdict.ACCEPTED
     return Verdict.EXPLAINED if judged.explained else Verdict.CONSISTENT
 
 
 def _reasons(judged: VerdictInput, policy: Policy) -> list[str]:
     reasons = []
-    if judged.unexplained > policy.max_unexplained:
-        reasons.append(f"{judged.unexplained:,} unexplained rows, the policy allows {policy.max_unexplained:,}.")
+    if judged.open > policy.max_unexplained:
+        besides = f" besides {judged.accepted:,} that rules accept" if judged.accepted else ""
+        reasons.append(f"{judged.open:,} unexplained rows{besides}, the policy allows {policy.max_unexplained:,}.")
     if judged.dimension > policy.max_dimension_rows:
         reasons.append(
             f"{judged.dimension:,} rows that another version of a dimension explains, the policy allows "
@@ -103,8 +119,8 @@ def sentence(verdict: Verdict, judged: VerdictInput, policy: PolicyResult) -> st
     if verdict is Verdict.CONSISTENT:
         return f"Streaming and batch agree in all {compared}."
     differ = _differences(judged)
-    if verdict is Verdict.EXPLAINED:
-        why = _explain_all(judged)
+    if verdict in {Verdict.EXPLAINED, Verdict.ACCEPTED}:
+        why = _explain_all(judged) if verdict is Verdict.EXPLAINED else _format_accepted(judged)
         bound = "within the policy" if policy.within else "beyond the policy"
         return f"Streaming and batch differ in {differ} of {compared}; {why}: {bound}."
     return f"Streaming and batch differ in {differ} of {compared}; {_format_unexplained(judged)}."
@@ -129,8 +145,17 @@ def _explain_all(judged: VerdictInput) -> str:
 
 
 def _format_unexplained(judged: VerdictInput) -> str:
-    rest = f"{count_noun(judged.unexplained, 'row')} {'has' if judged.unexplained == 1 else 'have'} no explanation"
-    return f"{rest}, {judged.explained:,} {'has' if judged.explained == 1 else 'have'}" if judged.explained else rest
+    rest = f"{count_noun(judged.open, 'row')} {'has' if judged.open == 1 else 'have'} no explanation"
+    more = f", rules accept {judged.accepted:,} more" if judged.accepted else ""
+    return f"{rest}{more}" + (
+        f", {judged.explained:,} {'has' if judged.explained == 1 else 'have'}" if judged.explained else ""
+    )
+
+
+def _format_accepted(judged: VerdictInput) -> str:
+    have = f"{count_noun(judged.accepted, 'row')} without an explanation {'is' if judged.accepted == 1 else 'are'}"
+    rest = f", the other {judged.explained:,} {'has' if judged.explained == 1 else 'have'} one"
+    return f"{have} accepted by rule{rest if judged.explained else ''}"
 
 
 def _differences(judged: VerdictInput) -> str:

@@ -10,14 +10,14 @@ from cutover.reconcile.result.outcome import Difference, Reconciliation
 
 
 def differences(result: Reconciliation) -> str:
-    """Return the report's differences as CSV: window, key columns, measure, both values, difference, row, cause.
+    """Return the report's differences as CSV: window, key columns, measure, both values, difference, row, cause, rule.
 
     Where the report lists some of them only, the last line says of how many.
     """
     if not result.differences:
         return ""
     columns = ["window_start", *result.differences[0].key, "measure", result.sides.expected, result.sides.actual]
-    columns += ["difference", "row", "cause"]
+    columns += ["difference", "row", "cause", "accepted_by"]
     text = io.StringIO()
     write_rows(text, chain([columns], map(_values, result.differences), _format_cut_line(result, len(columns))))
     return text.getvalue()
@@ -33,6 +33,7 @@ def _values(one: Difference) -> list[Scalar]:
         one.difference,
         one.kind,
         one.cause,
+        one.accepted_by,
     ]
 
 

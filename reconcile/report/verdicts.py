@@ -5,11 +5,15 @@ from dataclasses import dataclass, replace
 from cutover.reconcile.result.outcome import Reconciliation, Verdict
 
 EXPLAINED_BEYOND_POLICY = "EXPLAINED_BEYOND_POLICY"
+ACCEPTED_BEYOND_POLICY = "ACCEPTED_BEYOND_POLICY"
+_BEYOND = {Verdict.EXPLAINED: EXPLAINED_BEYOND_POLICY, Verdict.ACCEPTED: ACCEPTED_BEYOND_POLICY}
 
 RUNBOOKS: dict[str, str | None] = {
     Verdict.CONSISTENT: None,
     Verdict.EXPLAINED: None,
     EXPLAINED_BEYOND_POLICY: "LateRateHigh",
+    Verdict.ACCEPTED: None,
+    ACCEPTED_BEYOND_POLICY: "LateRateHigh",
     Verdict.DIVERGED: "DivergenceUnexplained",
     Verdict.NOT_COMPARABLE: "NotComparable",
 }
@@ -28,6 +32,8 @@ _LOOKS = {
     Verdict.CONSISTENT: VerdictStyle(word="Consistent", sign="\N{CHECK MARK}", tone="good"),
     Verdict.EXPLAINED: VerdictStyle(word="Explained, within policy", sign="\N{CHECK MARK}", tone="good"),
     EXPLAINED_BEYOND_POLICY: VerdictStyle(word="Explained, beyond policy", sign="!", tone="warn"),
+    Verdict.ACCEPTED: VerdictStyle(word="Accepted, within policy", sign="\N{CHECK MARK}", tone="warn"),
+    ACCEPTED_BEYOND_POLICY: VerdictStyle(word="Accepted, beyond policy", sign="!", tone="warn"),
     Verdict.DIVERGED: VerdictStyle(word="Diverged", sign="\N{NOT EQUAL TO}", tone="bad"),
     Verdict.NOT_COMPARABLE: VerdictStyle(word="Not comparable", sign="?", tone="none"),
 }
@@ -37,9 +43,13 @@ _TABLES = {"Consistent": "Equal", "Diverged": "Different"}
 
 
 def outcome(result: Reconciliation) -> str:
-    """Return the verdict's name, with `EXPLAINED_BEYOND_POLICY` told from EXPLAINED."""
-    is_beyond = result.verdict is Verdict.EXPLAINED and not result.policy.within
-    return EXPLAINED_BEYOND_POLICY if is_beyond else result.verdict.value
+    """Return the verdict's name, one beyond the policy told from one within it."""
+    return name_outcome(result.verdict, within=result.policy.within)
+
+
+def name_outcome(verdict: Verdict, *, within: bool) -> str:
+    """Return a verdict's name, one beyond the policy told from one within it."""
+    return verdict.value if within else _BEYOND.get(verdict, verdict.value)
 
 
 def look(result: Reconciliation) -> VerdictStyle:

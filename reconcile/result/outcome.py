@@ -19,8 +19,18 @@ class Verdict(StrEnum):
 
     CONSISTENT = "CONSISTENT"  # every compared row is equal
     EXPLAINED = "EXPLAINED"  # every difference has a cause that reproduces it
-    DIVERGED = "DIVERGED"  # some difference has none
+    ACCEPTED = "ACCEPTED"  # some have none, and rules of people accept each of these, for a time
+    DIVERGED = "DIVERGED"  # some difference has none, and nobody has accepted it
     NOT_COMPARABLE = "NOT_COMPARABLE"  # the seal does not hold: no statement about the data
+
+
+class RuleState(StrEnum):
+    """Whether a rule of acceptance accepts anything."""
+
+    IN_FORCE = "in_force"
+    EXCEEDED = "exceeded"  # more fits it than it allows
+    EXPIRED = "expired"
+    UNREADABLE = "unreadable"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,6 +174,7 @@ class PolicyResult:
     max_dimension_rows: int = 0
     late_share: float = 0.0  # late / (accepted + late), (record, window) pairs of the compared windows
     unexplained: int = 0  # (window, key) rows
+    accepted: int = 0  # of these: rows that rules accept
     within: bool = True
     reasons: tuple[str, ...] = ()
 
@@ -289,6 +300,21 @@ class Difference:
     difference: Scalar  # streaming - batch where both are numbers
     cause: str  # late, future, malformed, dimension, `late + future`, ... or unexplained
     steps: tuple[CellStep, ...] = ()
+    accepted_by: str | None = None  # name of the rule
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceptedRows:
+    """What a rule of acceptance came to in one comparison."""
+
+    rule: str  # its file's name
+    state: RuleState
+    rows: int  # (window, key) rows that fit it; accepted only where it is in force
+    why: str | None = None  # it accepts nothing
+    reason: str = ""
+    owner: str = ""
+    expires: str | None = None  # ISO, exclusive
+    digest: str | None = None  # of the whole rule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -339,6 +365,7 @@ class Reconciliation:
     samples: tuple[SampleRecord, ...] = ()
     differences: tuple[Difference, ...] = ()  # capped
     differences_total: int = 0  # cells
+    accepted: tuple[AcceptedRows, ...] = ()  # all rules of the pipeline
     contract: tuple[Expectation, ...] = ()
     losses: tuple[LostRange, ...] = ()
     loss: str | None = None  # what the losses mean for the windows, in one sentence; None: nothing was lost

@@ -1,6 +1,7 @@
 """What the last comparison left behind: findings, broken seals, and pins that outlive their files."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any
@@ -11,7 +12,9 @@ from cutover.lake.integrity import table_weights
 from cutover.lake.integrity.foreign_commits import Kind
 from cutover.lake.tables import delta
 from cutover.output.cells import visible
-from cutover.reconcile.judgement import history, lifecycle, records
+from cutover.reconcile.judgement import history, records
+from cutover.reconcile.judgement.lifecycle import DifferenceState
+from cutover.reconcile.judgement.records import RecordedComparison
 from cutover.reconcile.result.outcome import Verdict
 from cutover.reconcile.result.text import number
 from cutover.reconcile.verify import record
@@ -36,16 +39,24 @@ def of_comparison(settings: Settings, pipeline: Pipeline) -> Iterator[Trouble]:
     diverged = [one for one in standing if one.verdict is Verdict.DIVERGED]
     if uncompared:
         yield from _breaches(uncompared[-1].result)
-    if diverged:
+    left = history.open_differences(settings, pipeline)
+    counted = Counter(one.state for one in left.values())
+    if diverged and not _all_pending(diverged[-1], counted):
         newest = diverged[-1]
         text = f"{number(records.count_unexplained(newest))} (window, key) rows of final windows differ without a cause"
         yield Trouble(runbook="DivergenceUnexplained", text=f"{text}, epoch {newest.epoch}, run {newest.run_id}")
         return
-    left = lifecycle.open_differences(settings, pipeline.name, lines, version)
-    if left:
-        first = min(one.window_start for one in left.values())
-        text = f"{number(len(left))} (window, key) rows differed without a cause and were not compared since"
+    if not diverged and counted[DifferenceState.OPEN]:
+        first = min(one.window_start for one in left.values() if one.state is DifferenceState.OPEN)
+        many = number(counted[DifferenceState.OPEN])
+        text = f"{many} (window, key) rows differed without a cause and were not compared since"
         yield Trouble(runbook="DivergenceUnexplained", text=f"{text}, the first in window {first}")
+
+
+def _all_pending(newest: RecordedComparison, counted: Counter[DifferenceState]) -> bool:
+    """Return whether all that a comparison left without a cause is too young to wake anybody."""
+    is_whole = sum(counted.values()) >= records.count_unexplained(newest)
+    return is_whole and not counted[DifferenceState.OPEN] and counted[DifferenceState.PENDING] > 0
 
 
 def of_checks(settings: Settings, pipeline: Pipeline) -> Iterator[Trouble]:

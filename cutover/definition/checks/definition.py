@@ -21,6 +21,7 @@ from cutover.definition.model.triggers import Accumulation, Trigger
 from cutover.definition.windows.kinds import KINDS
 from cutover.definition.windows.sessions import Sessions
 from cutover.definition.windows.window_fn import WindowFn
+from cutover.durations import parse_duration
 from cutover.errors import DefinitionError
 
 _KEYWORDS = """
@@ -257,6 +258,7 @@ def _check_limits(pipeline: Pipeline) -> None:
     ):
         if not low <= value <= high:
             refuse(field, f"a number from {low} to {high}", repr(value))
+    parse_duration(policy.settles_after, of="policy.settles_after")
     for expectation in pipeline.contract:
         if expectation.severity not in {"critical", "warning", "info"}:
             refuse("contract", "severity critical, warning or info", repr(expectation.severity))

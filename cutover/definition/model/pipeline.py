@@ -52,6 +52,7 @@ class Policy:
     max_duplicate_share: float = 1e-2  # duplicates / all records; only alerts
     max_unexplained: int = 0  # (window, key) rows
     max_dimension_rows: int = 0  # (window, key) rows that differ since the paths joined other versions of a dimension
+    settles_after: str = "0 minutes"  # a difference is pending while its window began less than this before the cut
     runs: int = 24  # consecutive sealed runs within policy, each with a newer cut
 
 

@@ -116,6 +116,7 @@ class Paths:
     late_rows: int  # that differ by what the ledger calls late, and by nothing else
     unexplained: tuple[str, ...]
     incomplete: int = 0  # windows that lost records, or that batch does not vouch for
+    accepted: int = 0  # rows without a cause that rules of people accept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,9 +1,11 @@
 """Both paths at the cut of the newest batch run, by the reconciler's own machinery."""
 
+from cutover.definition.loading import acceptance_files
 from cutover.reconcile.attribution import cells
 from cutover.reconcile.attribution.judgement import judge
 from cutover.reconcile.comparison import sides
 from cutover.reconcile.comparison.shared_tables import SharedTable
+from cutover.reconcile.judgement.acceptance import Acceptance, accept, count_rows, place_of
 from cutover.reconcile.preconditions import seal
 from cutover.reconcile.result import query
 from cutover.reconcile.result.outcome import Difference
@@ -29,11 +31,11 @@ def paths(source: Source, facts: VerifyFacts) -> Paths | Unknown:
         opened, found = judgement.sides, judgement.findings  # noqa: PLW2901 -- the same, with all stages
         if not found.plain.groups:
             return Unknown(why=f"No closed window at the cut of epoch {evidence.run.epoch} can be compared.")
-        listed = cells.read(opened, where="_explained = 0", limit=MOST + 1) if found.unexplained else ()
+        listed, accepted = _read_unexplained(source, facts, opened) if found.unexplained else ((), 0)
         rows = query.number(opened.connection, f"SELECT count(*) FROM {SharedTable.EXPECTED}")  # noqa: S608 -- a name of ours
         texts = tuple(dict.fromkeys(map(_text, listed)))
         further = "further rows of both paths differ without a cause."
-        more = found.unexplained - len({(d.window_start, key_text(d.key)) for d in listed})
+        more = found.unexplained - accepted - len({(d.window_start, key_text(d.key)) for d in listed})
         return Paths(
             epoch=evidence.run.epoch,
             windows=found.plain.groups,
@@ -44,7 +46,17 @@ def paths(source: Source, facts: VerifyFacts) -> Paths | Unknown:
                 *([f"{more:,} {further}"] if more > 0 else []),
             ),
             incomplete=opened.incomplete_windows,
+            accepted=accepted,
         )
+
+
+def _read_unexplained(source: Source, facts: VerifyFacts, opened: sides.Sides) -> tuple[tuple[Difference, ...], int]:
+    """Return the first cells that nothing explains and nobody accepts, and how many rows rules accept."""
+    rules = Acceptance(rules=acceptance_files.load(source.settings, facts.pipeline), now=source.asked.now)
+    listed, accepted = accept(rules, cells.read(opened, where="_explained = 0"))
+    rest = [cell for cell in listed if cell.accepted_by is None]
+    places = list(dict.fromkeys(place_of(cell) for cell in rest))[: MOST + 1]
+    return tuple(cell for cell in rest if place_of(cell) in places), count_rows(accepted)
 
 
 def _text(found: Difference) -> str:

@@ -2,7 +2,8 @@
 
 At the cut of the newest batch run, under a seal that holds (same log, cut, isolation, definition): for every (window,
 key) batch less the stream's fold is the sum of what the causes contribute; with the same definition the fold with the
-late rows merged is the batch exactly. Nothing stays unexplained. It is the reconciler's own judgement; where the seal
+late rows merged is the batch exactly. Nothing stays unexplained but what
+a rule of people accepts. It is the reconciler's own judgement; where the seal
 does not hold there is nothing to say.
 """
 
@@ -30,6 +31,8 @@ def describe_coverage(facts: VerifyFacts) -> str:
 
 
 def notes(facts: VerifyFacts) -> Iterator[str]:
-    """Yield how many windows were left out."""
+    """Yield how many windows were left out, and how many rows rules of people accept."""
+    if isinstance(facts.paths, Paths) and facts.paths.accepted:
+        yield f"{facts.paths.accepted:,} rows without a cause are accepted by rule, and so no violation."
     if isinstance(facts.paths, Paths) and facts.paths.incomplete:
         yield f"{facts.paths.incomplete:,} windows are incomplete: records were lost, or batch does not vouch for them."

@@ -187,7 +187,7 @@ def test_open_differences_are_listed_until_they_are_judged_away(
         1,
     )
     assert app.main(["differences", "sales"]) == 1
-    assert "1 difference of sales open" in capsys.readouterr().out
+    assert "Differences of sales without a cause: 1 open" in capsys.readouterr().out
 
     replace_batch(home, replace(whole, run=replace(whole.run, run_id="b2", finished="2026-01-07T00:00:00Z")))
     app.main(["reconcile", "sales"])

@@ -1,0 +1,138 @@
+"""Which differences a person has accepted: pure functions of what a comparison lists, of the rules, and of the time.
+
+A rule changes no finding. It moves rows that nothing explains out of the way of a verdict, as long as it is in force
+and matches no more than it allows; beyond that it accepts nothing, so that a rule cannot grow with a defect.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from cutover.definition.loading.acceptance_files import AcceptanceRules
+from cutover.definition.model.acceptance import AcceptanceRule
+from cutover.reconcile.attribution.causes import UNEXPLAINED
+from cutover.reconcile.result import text
+from cutover.reconcile.result.outcome import AcceptedRows, Difference, RuleState
+
+Place = tuple[str, str]  # window start (ISO), key (JSON)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acceptance:
+    """The rules of a pipeline, and the time that decides which of them have expired."""
+
+    rules: AcceptanceRules = field(default_factory=AcceptanceRules)
+    now: datetime | None = None  # None: there are no rules
+
+
+NOTHING = Acceptance()
+
+
+def place_of(cell: Difference) -> Place:
+    """Return the (window, key) row that a cell is of."""
+    return cell.window_start or "", json.dumps(dict(cell.key), sort_keys=True)
+
+
+def accept(
+    acceptance: Acceptance, listed: Sequence[Difference]
+) -> tuple[tuple[Difference, ...], tuple[AcceptedRows, ...]]:
+    """Return the cells, each with the rule that accepts its row, and for each rule what it came to.
+
+    A row is matched by the first rule in the order of their names whose range, keys, kinds and measures it fits,
+    whatever state that rule is in: so an expired rule hides behind no other.
+
+    Args:
+        acceptance: Rules and time.
+        listed: All cells of the rows that a comparison lists.
+    """
+    matched = _match(acceptance, listed)
+    found = {name: _judge_rule(acceptance, name, matched.get(name, {})) for name in acceptance.rules.rules}
+    in_force = {
+        place: name for name, places in matched.items() if found[name].state is RuleState.IN_FORCE for place in places
+    }
+    cells = tuple(
+        replace(cell, accepted_by=in_force.get(place_of(cell))) if UNEXPLAINED in cell.cause else cell
+        for cell in listed
+    )
+    unreadable = [
+        AcceptedRows(rule=name, state=RuleState.UNREADABLE, rows=0, why=problem)
+        for name, problem in acceptance.rules.problems.items()
+    ]
+    return cells, tuple(sorted((*found.values(), *unreadable), key=lambda one: one.rule))
+
+
+def count_rows(accepted: Sequence[AcceptedRows]) -> int:
+    """Return how many (window, key) rows rules accept."""
+    return sum(one.rows for one in accepted if one.state is RuleState.IN_FORCE)
+
+
+def describe_unfit(accepted: Sequence[AcceptedRows]) -> tuple[str, ...]:
+    """Return a sentence for each rule that accepts nothing: it has expired, matches too much, or cannot be read."""
+    return tuple(f"Rule `{one.rule}` accepts nothing: {one.why}." for one in accepted if one.why)
+
+
+def _match(acceptance: Acceptance, listed: Sequence[Difference]) -> dict[str, dict[Place, list[Difference]]]:
+    """Return rule to the rows that it is the first to match, each with its cells."""
+    rows: dict[Place, list[Difference]] = defaultdict(list)
+    for cell in listed:
+        if UNEXPLAINED in cell.cause:
+            rows[place_of(cell)].append(cell)
+    found: dict[str, dict[Place, list[Difference]]] = defaultdict(dict)
+    for place, cells in rows.items():
+        name = next((name for name, rule in acceptance.rules.rules.items() if fits(rule, cells)), None)
+        if name is not None:
+            found[name][place] = cells
+    return found
+
+
+def fits(rule: AcceptanceRule, cells: Sequence[Difference]) -> bool:
+    """Return whether a rule is about a row.
+
+    Args:
+        rule: The rule, in whatever state.
+        cells: All cells of one row.
+    """
+    first = cells[0]
+    start = text.moment(first.window_start)
+    return (
+        start is not None
+        and rule.has_window(start)
+        and (not rule.keys or text.key(first.key.values()) in rule.keys)
+        and (not rule.kinds or all(cell.kind in rule.kinds for cell in cells))
+        and (not rule.measures or all(cell.measure in rule.measures for cell in cells))
+    )
+
+
+def _judge_rule(acceptance: Acceptance, name: str, rows: Mapping[Place, Sequence[Difference]]) -> AcceptedRows:
+    rule = acceptance.rules.rules[name]
+    state, why = RuleState.IN_FORCE, _describe_excess(rule, rows)
+    if why is not None:
+        state = RuleState.EXCEEDED
+    if acceptance.now is None or rule.is_expired(acceptance.now):
+        state, why = RuleState.EXPIRED, f"it has expired, {rule.expires:%Y-%m-%d %H:%M} UTC"
+    return AcceptedRows(
+        rule=name,
+        state=state,
+        rows=len(rows),
+        why=why,
+        reason=rule.reason,
+        owner=rule.owner,
+        expires=rule.expires.isoformat().replace("+00:00", "Z"),
+        digest=rule.digest,
+    )
+
+
+def _describe_excess(rule: AcceptanceRule, rows: Mapping[Place, Sequence[Difference]]) -> str | None:
+    """Return by what the rows are more than a rule allows; None if they are not."""
+    if len(rows) > rule.max_rows:
+        return f"{text.count_noun(len(rows), 'row')} fit it, and it allows {rule.max_rows:,}"
+    for measure, most in sorted(rule.max_volume.items()):
+        amounts = [cell.difference for cells in rows.values() for cell in cells if cell.measure == measure]
+        numbers = [abs(float(amount)) for amount in amounts if isinstance(amount, int | float)]
+        if len(numbers) < len(amounts):
+            return f"`{measure}` has differences that are no numbers, and it allows {most:g}"
+        if not sum(sorted(numbers)) <= most:
+            return f"`{measure}` differs by {sum(sorted(numbers)):g} in all, and it allows {most:g}"
+    return None

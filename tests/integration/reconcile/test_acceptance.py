@@ -1,0 +1,277 @@
+"""The life of a difference: pending, open, accepted by a rule, closed by a person, and back; and what each changes."""
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from cutover.cli import app
+from cutover.clock import SystemClock
+from cutover.definition.loading import acceptance_files, catalogue
+from cutover.definition.model.pipeline import Pipeline
+from cutover.lake.control.stages import Stage
+from cutover.reconcile.gate import evidence
+from cutover.reconcile.gate.decide import Condition, decide
+from cutover.reconcile.judgement import history
+from cutover.reconcile.judgement.lifecycle import DifferenceState
+from cutover.reconcile.report import page
+from cutover.reconcile.result.outcome import Reconciliation, RuleState, Verdict
+from cutover.reconcile.verify.model import CheckState
+from cutover.reconcile.verify.runner import verify
+from cutover.reconcile.watch import troubles
+from cutover.settings import Settings
+from tests.integration.reconcile.lake_of import Lake, Sale, edited, lake_of, reconcile, replace_batch, write
+from tests.integration.reconcile.test_commands import DEFINITION
+from tests.integration.reconcile.test_run import SCHEMA
+
+SALES = tuple(Sale(hour=h, shop=shop, amount=h) for h in range(5) for shop in ("a", "b"))
+NEXT_YEAR = f"{SystemClock().now() + timedelta(days=300):%Y-%m-%d}"
+TWO = 2
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    (tmp_path / "pipelines").mkdir()
+    (tmp_path / "pipelines" / "sales.py").write_text(DEFINITION, encoding="utf-8")
+    monkeypatch.setenv("CUTOVER_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("CUTOVER_PIPELINES", str(tmp_path / "pipelines"))
+    return Settings(home=tmp_path / "home", pipelines=tmp_path / "pipelines")
+
+
+@pytest.fixture
+def sales(home: Settings) -> Pipeline:
+    return catalogue.get(home, "sales")
+
+
+@pytest.fixture
+def spoilt(home: Settings, sales: Pipeline) -> Lake:
+    """Return a lake that was written with two rows of batch that nothing explains: of windows 0 and 1."""
+    lake = spoil(spoil(lake_of(SALES, sales), 0), TWO)
+    write(home, lake, sales)
+    assert reconcile(home, sales).verdict is Verdict.DIVERGED
+    return lake
+
+
+def spoil(lake: Lake, place: int) -> Lake:
+    return edited(lake, place, lambda row: row | {"revenue": int(row["revenue"]) + 10})
+
+
+def rewrite(settings: Settings, lake: Lake, pipeline: Pipeline, number: int) -> None:
+    run = replace(lake.run, run_id=f"b{number}", finished=f"2026-01-{10 + number}T00:00:00Z")
+    replace_batch(settings, replace(lake, run=run), pipeline)
+
+
+def accept(*words: str) -> int:
+    return app.main(["accept", "sales", "--reason", "A backfill", "--owner", "data", "--expires", NEXT_YEAR, *words])
+
+
+def put_rule(settings: Settings, name: str, **fields: Any) -> None:
+    folder = settings.pipelines / "accepted" / "sales"
+    folder.mkdir(parents=True, exist_ok=True)
+    rule = {"reason": "r", "owner": "o", "expires": "2100-01-01T00:00:00Z", "max_rows": 10, "all": True} | fields
+    lines = (f"{key} = {value if key == 'expires' else json.dumps(value)}" for key, value in rule.items())
+    (folder / f"{name}.toml").write_text("\n".join(lines), encoding="utf-8")
+
+
+def states(settings: Settings, pipeline: Pipeline) -> list[DifferenceState]:
+    return sorted(one.state for one in history.open_differences(settings, pipeline).values())
+
+
+def rules_condition(settings: Settings, pipeline: Pipeline, now: datetime | None = None) -> Condition:
+    found = evidence.read(settings, pipeline)
+    decision = decide(Stage.LAMBDA, found, "advance", pipeline.policy, now or SystemClock().now())
+    return next(condition for condition in decision.conditions if condition.name == "accepted")
+
+
+def reasons(result: Reconciliation) -> str:
+    return " ".join((*result.policy.reasons, *result.notes))
+
+
+@pytest.mark.usefixtures("spoilt")
+def test_what_rules_accept_is_no_divergence_and_no_finding(home: Settings, sales: Pipeline) -> None:
+    assert accept("--window", "2026-01-01T00:00:00Z", "--window-to", "2026-01-02") == 0
+
+    found = reconcile(home, sales)
+
+    assert (found.verdict, found.exit_code, found.policy.unexplained, found.policy.accepted) == ("ACCEPTED", 0, 2, 2)
+    assert "2 rows without an explanation are accepted by rule: within the policy" in found.sentence
+    assert states(home, sales) == [DifferenceState.ACCEPTED, DifferenceState.ACCEPTED]
+    assert app.main(["differences", "sales"]) == 0
+    assert list(troubles.of_comparison(home, sales)) == []
+    checked = verify(home, sales, only=["N5"], clock=SystemClock())
+    assert checked.checks["N5"].state is CheckState.HELD
+    assert rules_condition(home, sales) == Condition(name="accepted", met=True, found="1 in force")
+    jsonschema.validate(json.loads(json.dumps(found.to_json())), SCHEMA)
+    assert "A backfill" in page.render(found)
+
+
+@pytest.mark.usefixtures("spoilt")
+def test_what_a_rule_leaves_stays_a_divergence(home: Settings, sales: Pipeline) -> None:
+    assert accept("--window", "2026-01-01T00:00:00Z") == 0
+
+    found = reconcile(home, sales)
+
+    assert (found.verdict, found.exit_code, found.policy.accepted) == (Verdict.DIVERGED, 1, 1)
+    assert "1 row has no explanation, rules accept 1 more" in found.sentence
+    assert states(home, sales) == [DifferenceState.ACCEPTED, DifferenceState.OPEN]
+    assert [trouble.runbook for trouble in troubles.of_comparison(home, sales)] == ["DivergenceUnexplained"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "state", "said"),
+    [
+        ({"expires": "2020-01-01T00:00:00Z"}, RuleState.EXPIRED, "it has expired, 2020-01-01"),
+        ({"max_rows": 1}, RuleState.EXCEEDED, "2 rows fit it, and it allows 1"),
+        ({"max_volume": None}, RuleState.EXCEEDED, "`revenue` differs by 20 in all, and it allows 19"),
+        ({"all": False}, RuleState.UNREADABLE, "expected `keys`, or both ends of a range"),
+        ({"max_rows": 10_000}, RuleState.UNREADABLE, "`max_rows`: Input should be less than or equal to 500"),
+        ({"measures": ["none"]}, RuleState.UNREADABLE, "measure `none`: expected one of sales, revenue"),
+        ({"color": "red"}, RuleState.UNREADABLE, "`color`: Extra inputs are not permitted"),
+    ],
+)
+@pytest.mark.usefixtures("spoilt")
+def test_a_rule_that_does_not_hold_accepts_nothing(
+    home: Settings, sales: Pipeline, fields: dict[str, Any], state: RuleState, said: str
+) -> None:
+    put_rule(home, "broken", **{name: value for name, value in fields.items() if value is not None})
+    if "max_volume" in fields:
+        path = acceptance_files.folder(home, sales) / "broken.toml"
+        path.write_text(path.read_text(encoding="utf-8") + "\nmax_volume = { revenue = 19 }", encoding="utf-8")
+
+    found = reconcile(home, sales)
+
+    assert (found.verdict, found.policy.accepted, [one.state for one in found.accepted]) == ("DIVERGED", 0, [state])
+    assert said in reasons(found)
+    assert rules_condition(home, sales).met is (state is RuleState.EXCEEDED)  # which the verdict says
+
+
+@pytest.mark.parametrize(
+    ("fields", "rows"),
+    [
+        ({"keys": ["a,1"]}, 2),
+        ({"keys": ["b,1"]}, 0),
+        ({"kinds": ["missing"]}, 0),
+        ({"measures": ["revenue"]}, 2),
+        ({"measures": ["least"]}, 0),
+        ({"windows_from": "2026-01-01T01:00:00Z"}, 1),
+        ({"windows_to": "2026-01-01T01:00:00Z"}, 1),
+    ],
+)
+@pytest.mark.usefixtures("spoilt")
+def test_a_rule_is_about_the_rows_that_it_names(
+    home: Settings, sales: Pipeline, fields: dict[str, Any], rows: int
+) -> None:
+    put_rule(home, "narrow", **{k: v for k, v in fields.items() if not k.startswith("windows")})
+    path = acceptance_files.folder(home, sales) / "narrow.toml"
+    bounds = "".join(f"\n{name} = {value}" for name, value in fields.items() if name.startswith("windows"))
+    path.write_text(path.read_text(encoding="utf-8") + bounds, encoding="utf-8")
+
+    assert reconcile(home, sales).policy.accepted == rows
+
+
+def test_a_rule_that_expires_or_goes_takes_the_evidence_with_it(home: Settings, sales: Pipeline, spoilt: Lake) -> None:
+    put_rule(home, "for-now", expires="2099-01-01T00:00:00Z")
+    assert reconcile(home, sales).verdict is Verdict.ACCEPTED
+
+    assert "has expired" in rules_condition(home, sales, datetime(2099, 1, 1, tzinfo=UTC)).found
+    put_rule(home, "for-now", expires="2099-01-02T00:00:00Z")
+    assert "was changed or taken away" in rules_condition(home, sales).found
+    (acceptance_files.folder(home, sales) / "for-now.toml").unlink()
+    assert rules_condition(home, sales).met is False
+    rewrite(home, spoilt, sales, 1)
+    assert reconcile(home, sales).verdict is Verdict.DIVERGED
+    assert states(home, sales) == [DifferenceState.OPEN, DifferenceState.OPEN]
+
+
+def test_a_difference_that_comes_back_has_its_history(home: Settings, sales: Pipeline, spoilt: Lake) -> None:
+    (first, _) = history.open_differences(home, sales).values()
+    rewrite(home, lake_of(SALES, sales), sales, 1)
+    assert (reconcile(home, sales).verdict, states(home, sales)) == (Verdict.CONSISTENT, [])
+
+    rewrite(home, spoil(spoilt, 4), sales, 2)
+    reconcile(home, sales)
+
+    again = {one.window_start: one for one in history.open_differences(home, sales).values()}
+    back = again[first.window_start]
+    assert (back.first_seen, back.runs, back.returned) == (first.first_seen, 2, 1)
+    assert again["2026-01-01T02:00:00Z"].returned == 0
+
+
+def test_what_a_person_closes_is_off_the_list_until_it_is_found_again(
+    home: Settings, sales: Pipeline, spoilt: Lake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert app.main(["resolve", "sales", "2026-01-01T00:00:00Z", "a,1", "--why", "Batch was rerun"]) == 0
+    assert "off the list" in capsys.readouterr().out
+    assert len(states(home, sales)) == 1
+    reconcile(home, sales)  # the same cut says nothing new
+    assert len(states(home, sales)) == 1
+
+    rewrite(home, spoil(spoilt, 4), sales, 1)
+    reconcile(home, sales)
+
+    assert sorted(one.returned for one in history.open_differences(home, sales).values()) == [0, 0, 1]
+    assert app.main(["resolve", "sales", "2026-01-01T00:00:00Z", "nobody,1", "--why", "x"]) == 2
+    assert "is known in window" in capsys.readouterr().err
+
+
+def test_a_young_difference_is_pending_and_wakes_nobody(home: Settings, spoilt: Lake) -> None:
+    text = DEFINITION.replace("max_late_share=0.5", 'max_late_share=0.5, settles_after="30 days"')
+    (home.pipelines / "sales.py").write_text(text, encoding="utf-8")
+    patient = catalogue.get(home, "sales")
+
+    assert states(home, patient) == [DifferenceState.PENDING, DifferenceState.PENDING]
+    assert list(troubles.of_comparison(home, patient)) == []
+    assert app.main(["differences", "sales"]) == 0
+    assert spoilt.run.run_id in {str(line.result["seal"]["batch_run"]) for line in history.newest_first(home, patient)}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "expected `--key`, or both ends of a range of at most 366 days, or `--all`"),
+        (("--window", "1990-01-01", "--window-to", "2026-02-01"), "at most 366 days"),
+        (("--key", "c,1"), "expected 1 to 500 open differences of `sales` that fit it, got none"),
+        (("--key", "a,1", "--kind", "odd"), "`--kinds`: Input should be"),
+        (("--key", "a,1", "--max-rows", "0"), "`--max-rows`: Input should be greater than or equal to 1"),
+        (("--key", "a,1", "--max-volume", "revenue"), "`--max-volume`: expected a measure and a number"),
+        (("--key", "a,1", "--max-volume", "none=1"), "measure `none`: expected one of"),
+        (("--key", "a,1", "--name", "../x"), "`--name`: expected small letters"),
+        (("--key", "a,1", "--expires", "2020-01-01"), "`--expires`: expected a time from now on"),
+        (("--key", "a,1", "--expires", "2199-01-01"), "at most 366 days ahead"),
+        (("--key", "a,1", "--reason", " "), "`--reason`: String should match"),
+    ],
+)
+@pytest.mark.usefixtures("spoilt")
+def test_a_rule_that_says_too_little_or_nonsense_is_refused(
+    home: Settings, sales: Pipeline, words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert accept(*words) == 2
+
+    assert said in capsys.readouterr().err
+    assert not acceptance_files.folder(home, sales).exists()
+
+
+@pytest.mark.usefixtures("spoilt")
+def test_a_written_rule_says_what_was_typed_and_is_not_written_over(home: Settings, sales: Pipeline) -> None:
+    hostile = 'a "b" \\ \n \x7f \u2028 é'
+    words = ("--key", "a,1", "--max-volume", "revenue=100", "--reason", hostile, "--name", "mine")
+
+    assert (accept(*words), accept(*words)) == (0, 2)
+
+    (rule,) = acceptance_files.load(home, sales).rules.values()
+    assert (rule.reason, rule.keys, rule.max_rows, rule.max_volume) == (hostile, ["a,1"], 2, {"revenue": 100.0})
+    assert app.main(["lint"]) == 0
+
+
+def test_a_rule_that_no_one_can_read_fails_lint(home: Settings, capsys: pytest.CaptureFixture[str]) -> None:
+    put_rule(home, "expired", expires="2020-01-01T00:00:00Z")
+    assert app.main(["lint", "sales"]) == 0
+    assert "rule of acceptance `expired` has expired" in capsys.readouterr().out
+    put_rule(home, "odd", max_rows="many")
+
+    assert app.main(["lint", "sales"]) == 2
+    assert "odd.toml: `max_rows`: Input should be a valid integer" in capsys.readouterr().err
