@@ -10,7 +10,7 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.settings import Settings
 
 ControlTable = Literal[
-    "versions", "gate", "pins", "losses", "reconciliations", "verifications", "differences", "proofs"
+    "versions", "gate", "pins", "losses", "reconciliations", "verifications", "differences", "proofs", "selftests"
 ]
 BatchTable = Literal["batch", "batch_index", "batch_ledger"]
 BATCH_TABLES: tuple[BatchTable, ...] = ("batch", "batch_index", "batch_ledger")

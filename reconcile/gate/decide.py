@@ -8,12 +8,16 @@ from cutover.definition.loading.acceptance_files import AcceptanceRules
 from cutover.definition.model.pipeline import Policy
 from cutover.lake.control.stages import Stage
 from cutover.reconcile.result.text import duration
+from cutover.reconcile.selftest.outcome import SelfTest
 from cutover.timestamps import from_micros
 
 Move = Literal["advance", "rollback"]
 
 EXPIRES_AFTER = timedelta(days=7)
 """Evidence older than this says nothing about the pipeline as it runs today."""
+
+TESTED_WITHIN = timedelta(days=30)
+"""A self-test older than this says nothing of the reconciler as it is today."""
 
 REPLAY_MARGIN = 2.0
 """The log must be kept this many times as long as a replay of it takes."""
@@ -87,6 +91,7 @@ class GateEvidence:
     present: PresentState | None = None  # None: nobody looked, since the rest does not suffice
     foreign: tuple[str, ...] = ()  # what somebody else did to the tables that the runs speak of
     rules: AcceptanceRules = field(default_factory=AcceptanceRules)  # of acceptance, as their files are now
+    self_test: SelfTest | None = None  # the newest under the definition in force
     result_fingerprint: str | None = None
     stream_version: int | None = None
 
@@ -136,6 +141,7 @@ def decide(stage: Stage, evidence: GateEvidence, move: Move, policy: Policy, now
         _check_losses(evidence),
         _check_tables(evidence),
         _check_rules(evidence.rules, counted, now),
+        _check_self_test(evidence.self_test, now),
         _check_replay(evidence.replay),
         *([] if evidence.present is None else _check_present(evidence.present)),
     )
@@ -241,6 +247,20 @@ def _check_losses(evidence: GateEvidence) -> Condition:
 def _check_tables(evidence: GateEvidence) -> Condition:
     found = " ".join(evidence.foreign) or "nobody else has changed a row"
     return Condition(name="tables", met=not evidence.foreign, found=found)
+
+
+def _check_self_test(found: SelfTest | None, now: datetime) -> Condition:
+    """Return whether the reconciler was tested on this pipeline not long ago, and how it did."""
+    name = "self-test"
+    if found is None:
+        return Condition(name=name, met=False, found="none under this definition: `cutover selftest P` makes one")
+    alarms, named = found.false_alarm_rate, found.right_cause_rate
+    told = f"{found.detection_rate.hits:,} of {found.detection_rate.of:,} planted rows found, "
+    told += f"{alarms.hits:,} false alarms in {alarms.of:,} windows, {named.hits:,} of {named.of:,} named right"
+    age = abs(now - datetime.fromisoformat(found.at))
+    if age > TESTED_WITHIN:
+        told += f"; over {TESTED_WITHIN.days} days ago"
+    return Condition(name=name, met=found.passed and age <= TESTED_WITHIN, found=told)
 
 
 def _check_rules(rules: AcceptanceRules, counted: tuple[EvidenceRun, ...], now: datetime) -> Condition:

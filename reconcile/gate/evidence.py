@@ -27,6 +27,7 @@ from cutover.reconcile.judgement import records as recorded
 from cutover.reconcile.judgement.records import RecordedComparison
 from cutover.reconcile.report.verdicts import name_outcome
 from cutover.reconcile.result.outcome import RuleState
+from cutover.reconcile.selftest import record as selftests
 from cutover.reconcile.watch.retention import replay_time, retention, shortest
 from cutover.records.closing import closing
 from cutover.settings import Settings
@@ -56,6 +57,7 @@ def read(settings: Settings, pipeline: Pipeline) -> GateEvidence:
             if change.kind is not Kind.HARMLESS
         ),
         rules=acceptance_files.load(settings, pipeline),
+        self_test=selftests.newest(settings, pipeline),
         result_fingerprint=version.result_fingerprint,
         stream_version=version.number,
     )

@@ -25,7 +25,17 @@ from cutover.reconcile.result.outcome import Reconciliation, Versions
 from cutover.settings import Settings
 
 _GROWING: tuple[ControlTable, ...] = ("reconciliations", "verifications", "differences", "proofs", "pins")
-_PASSING = ("run_id", "at", "seconds", "report", "page", "repeats", "repeated_at", "speaks_for")  # of no finding
+_PASSING = (
+    "run_id",
+    "at",
+    "seconds",
+    "report",
+    "page",
+    "repeats",
+    "repeated_at",
+    "speaks_for",
+    "self_test",
+)  # of no finding
 RANGES_AT_MOST = 1_000
 """Ranges of windows that were not judged, which a row names; beyond them it names the stretch that holds them all."""
 

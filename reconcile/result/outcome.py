@@ -318,6 +318,28 @@ class AcceptedRows:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Rate:
+    """Hits of tries, with both ends of the interval of Clopper and Pearson (1934), 95 %."""
+
+    hits: int
+    of: int
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorRates:
+    """The newest self-test of the reconciler on this pipeline."""
+
+    at: str  # ISO
+    seed: int
+    passed: bool
+    detection_rate: Rate  # of what was planted
+    false_alarm_rate: Rate  # of windows in which nothing was planted
+    right_cause_rate: Rate  # of what was found, and of what differed before and was left alone
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Expectation:
     """One result of the batch's contract."""
 
@@ -367,6 +389,7 @@ class Reconciliation:
     differences_total: int = 0  # cells
     accepted: tuple[AcceptedRows, ...] = ()  # all rules of the pipeline
     contract: tuple[Expectation, ...] = ()
+    self_test: ErrorRates | None = None  # None: none under this definition
     losses: tuple[LostRange, ...] = ()
     loss: str | None = None  # what the losses mean for the windows, in one sentence; None: nothing was lost
     notes: tuple[str, ...] = ()

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from cutover.reconcile import run
+from cutover.reconcile.judge import judge as judge_sides
 
 Judge = Callable[..., Any]
 
@@ -20,7 +20,7 @@ Judge = Callable[..., Any]
 def comparisons() -> Iterator[None]:
     """Let each comparison run twice, and fail the test whose second one says anything else."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run, "judge", repeated(run.judge))
+        patch.setattr("cutover.reconcile.run.judge", repeated(judge_sides))
         yield
 
 

@@ -141,6 +141,16 @@ SCHEMAS: Mapping[ControlTable, pa.Schema] = {
             "digests": pa.list_(pa.string()),  # of claims that the log bore out
         }
     ),
+    "selftests": make_schema(
+        {
+            "pipeline": pa.string(),
+            "sequence": pa.int64(),
+            "result_fingerprint": pa.string(),
+            "at": TIMESTAMP,
+            "passed": pa.bool_(),
+            "result": pa.string(),
+        }
+    ),
 }
 
 Done = TypeVar("Done")

@@ -32,6 +32,7 @@ from tests.integration.reconcile.lake_of import (
 from tests.integration.streaming.loss import cut_away
 from tests.integration.streaming.rig import Event
 from tests.support.planted import put_rows
+from tests.support.self_tests import record_passed
 
 SALES = tuple(Sale(epoch=i % 3, hour=i % 7, amount=i) for i in range(21))
 OLD_CUT = 0
@@ -146,6 +147,7 @@ def _open_the_gate(rig: Rig) -> None:
     rig.drain()
     rig.batch()
     rig.reconcile()
+    record_passed(rig.settings, rig.pipeline)
     rig.note("before", _decided(rig))
     found = present.look(rig.settings, rig.pipeline, SystemClock())
     rig.note("present", [found.run.within, found.reason, *found.violations, *found.pages])

@@ -1,5 +1,6 @@
 """Moves as tables: stage, evidence, and what the gate says."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -18,11 +19,15 @@ from cutover.reconcile.gate.decide import (
     consecutive,
     decide,
 )
+from cutover.reconcile.selftest.outcome import SelfTest
+from cutover.reconcile.selftest.rates import rate
+from tests.support.self_tests import passed
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 POLICY = Policy(runs=3)
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 ROOMY = Replayability(retention=None, needed=HOUR)
+TESTED = passed(NOW - HOUR)
 
 
 def run(epoch: int, *, age: timedelta = HOUR, **changes: Any) -> EvidenceRun:
@@ -31,7 +36,7 @@ def run(epoch: int, *, age: timedelta = HOUR, **changes: Any) -> EvidenceRun:
 
 
 def advance(*runs: EvidenceRun, stage: Stage = Stage.LAMBDA, replay: Replayability | None = ROOMY) -> GateDecision:
-    return decide(stage, GateEvidence(runs=runs, replay=replay), "advance", POLICY, NOW)
+    return decide(stage, GateEvidence(runs=runs, replay=replay, self_test=TESTED), "advance", POLICY, NOW)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +127,9 @@ LOSS = LostWindows(accepted=NOW - 2 * HOUR, until=500, text="20 offsets of fligh
 
 
 def with_loss(*runs: EvidenceRun) -> GateDecision:
-    return decide(Stage.LAMBDA, GateEvidence(runs=runs, replay=ROOMY, losses=(LOSS,)), "advance", POLICY, NOW)
+    return decide(
+        Stage.LAMBDA, GateEvidence(runs=runs, replay=ROOMY, losses=(LOSS,), self_test=TESTED), "advance", POLICY, NOW
+    )
 
 
 @pytest.mark.parametrize(
@@ -193,7 +200,29 @@ def now(**changes: Any) -> PresentState:
     ],
 )
 def test_what_is_there_now_shuts_the_gate_with_its_reason(present: PresentState, missing: list[str]) -> None:
-    evidence = GateEvidence(runs=(run(1), run(2), run(3)), replay=ROOMY, present=present)
+    evidence = GateEvidence(runs=(run(1), run(2), run(3)), replay=ROOMY, present=present, self_test=TESTED)
     decision = decide(Stage.LAMBDA, evidence, "advance", POLICY, NOW)
 
     assert (decision.allowed, [line.split(":")[0] for line in decision.missing]) == (not missing, missing)
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        pytest.param(None, "none under this definition", id="none"),
+        pytest.param(passed(NOW - 31 * DAY), "over 30 days ago", id="old"),
+        pytest.param(passed(NOW + 31 * DAY), "over 30 days ago", id="from a clock that ran ahead"),
+        pytest.param(replace(TESTED, detection_rate=rate(499, 500)), "499 of 500 planted rows", id="one was missed"),
+        pytest.param(replace(TESTED, detection_rate=rate(0, 0)), "0 of 0 planted rows", id="nothing was planted"),
+        pytest.param(replace(TESTED, false_alarm_rate=rate(1, 2_000)), "1 false alarms", id="a false alarm"),
+        pytest.param(replace(TESTED, false_alarm_rate=rate(0, 999)), "in 999 windows", id="too few windows"),
+        pytest.param(replace(TESTED, right_cause_rate=rate(494, 500)), "494 of 500 named right", id="wrong names"),
+    ],
+)
+def test_a_reconciler_that_was_not_tested_or_failed_shuts_the_gate(found: SelfTest | None, said: str) -> None:
+    evidence = GateEvidence(runs=(run(1), run(2), run(3)), replay=ROOMY, self_test=found)
+
+    decision = decide(Stage.LAMBDA, evidence, "advance", POLICY, NOW)
+
+    assert decision.allowed is False
+    assert [text for text in decision.missing if text.startswith("self-test: ") and said in text] == [*decision.missing]

@@ -1,0 +1,149 @@
+"""The untouched copy of a pipeline's tables: what both sides hold, what was judged, and what was found already."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+
+import numpy as np
+import pyarrow as pa
+
+from cutover.definition.model.pipeline import Pipeline
+from cutover.errors import LakeError
+from cutover.lake.batch_runs import Range
+from cutover.lake.epochs.row_kinds import RowKind
+from cutover.lake.paths import batch_uri
+from cutover.reconcile.attribution.causes import UNEXPLAINED
+from cutover.reconcile.attribution.log_rows import LogReader
+from cutover.reconcile.compare import ComparisonRequest
+from cutover.reconcile.comparison import sides
+from cutover.reconcile.comparison.layout import Layout
+from cutover.reconcile.judge import judge
+from cutover.reconcile.judgement.acceptance import Place, place_of
+from cutover.reconcile.preconditions import seal
+from cutover.reconcile.result.outcome import Reconciliation
+from cutover.reconcile.selftest.plants import Choice, PlantColumns, PlantKind, PlantSide
+from cutover.reconcile.selftest.table_rows import read_rows
+from cutover.records.classes import Class
+from cutover.settings import Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableRows:
+    """One side's table: where it is, its rows, and which of them a plant may strike."""
+
+    uri: str
+    kind: str | None
+    rows: pa.Table
+    candidates: Sequence[int]  # rows of judged windows up to the cut
+
+    def draw(self, kind: PlantKind, random: Random) -> list[int]:
+        """Return some candidates, as the kind chooses them."""
+        many = min(kind.most, len(self.candidates))
+        count = random.randint(1, many)
+        if kind.choice is Choice.ANY:
+            return sorted(random.sample(self.candidates, count))
+        first = random.randrange(len(self.candidates))
+        near = [*self.candidates[first : first + max(count, 2)]]
+        if kind.choice is Choice.PAIRS:
+            return near[:2] if len(near) > 1 else []
+        epochs = self.rows["_epoch"].take(pa.array(near, pa.int64())).to_pylist()
+        return [row for row, epoch in zip(near, epochs, strict=True) if epoch == epochs[0]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanCopy:
+    """What every trial begins with."""
+
+    pipeline: Pipeline
+    settings: Settings  # of the copy
+    found: Reconciliation
+    unjudged: tuple[Range, ...]
+    layout: Layout
+    columns: Mapping[PlantSide, PlantColumns]
+    tables: Mapping[PlantSide, TableRows]
+    late: pa.Table  # late rows up to the cut
+    log: LogReader | None
+    known: frozenset[Place]  # that nothing explains before anything is planted
+    causes: Mapping[Place, frozenset[str]]  # of listed differences
+    epoch: int  # of the cut
+
+    def is_judged(self, start: int) -> bool:
+        """Return whether differences of windows that start then (microseconds) are looked for."""
+        return not any(first <= start < end for first, end in self.unjudged)
+
+
+def open_clean_copy(settings: Settings, pipeline: Pipeline, log: LogReader | None) -> CleanCopy:
+    """Compare a copy as it is and read its rows.
+
+    Raises:
+        LakeError: The sides cannot be compared, so that nothing can be said of the reconciler either.
+    """
+    found, unjudged = judge(settings, pipeline, ComparisonRequest(log=log))
+    examined = seal.examine(settings, pipeline, epoch=None)
+    if examined.evidence is None or not found.seal.holds or not found.windows.compared:
+        msg = f"Self-test of `{pipeline.name}`: expected two sides that can be compared, got: {found.sentence}"
+        raise LakeError(msg + f"\nHint: `cutover reconcile {pipeline.name}` says what to do.", runbook="NotComparable")
+    evidence = examined.evidence
+    with sides.open_sides(settings, pipeline, evidence) as opened:
+        layout = opened.layout
+    order = ("window_start", *pipeline.key, "_epoch")
+    stream = read_rows(evidence.version.uri, kind=RowKind.PARTIAL, order=order)
+    late = f"_class = '{Class.LATE}' AND _epoch <= {evidence.run.epoch}"
+    batch = read_rows(batch_uri(settings, pipeline), kind=None, order=order)
+    cut = evidence.run.epoch
+    return CleanCopy(
+        pipeline=pipeline,
+        settings=settings,
+        found=found,
+        unjudged=unjudged,
+        layout=layout,
+        columns={
+            side: _list_columns(pipeline, layout, rows)
+            for side, rows in ((PlantSide.STREAM, stream), (PlantSide.BATCH, batch))
+        },
+        tables={
+            PlantSide.STREAM: TableRows(
+                uri=evidence.version.uri,
+                kind=RowKind.PARTIAL,
+                rows=stream,
+                candidates=_candidates(stream, unjudged, cut),
+            ),
+            PlantSide.BATCH: TableRows(
+                uri=batch_uri(settings, pipeline), kind=None, rows=batch, candidates=_candidates(batch, unjudged, cut)
+            ),
+        },
+        late=read_rows(evidence.version.uri, kind=RowKind.LEDGER, order=order, where=late),
+        log=log,
+        known=frozenset(place_of(cell) for cell in found.differences if UNEXPLAINED in cell.cause),
+        causes=list_causes(found),
+        epoch=cut,
+    )
+
+
+def list_causes(found: Reconciliation) -> Mapping[Place, frozenset[str]]:
+    """Gather by (window, key) what the cells of a report name as their cause."""
+    causes: dict[Place, set[str]] = defaultdict(set)
+    for cell in found.differences:
+        causes[place_of(cell)].add(cell.cause)
+    return {place: frozenset(names) for place, names in causes.items()}
+
+
+def _list_columns(pipeline: Pipeline, layout: Layout, rows: pa.Table) -> PlantColumns:
+    compared = {value.name for value in layout.values if not value.is_implied}
+    states = {name for name in rows.column_names if not name.startswith("_") and "window_" not in name}
+    names = (compared | (states - {*pipeline.key})) & {*rows.column_names} - {"window_end"}
+    looked_up = {column for lookup in pipeline.lookups.values() for column in lookup.columns}
+    return PlantColumns(
+        key=pipeline.key,
+        values=tuple(sorted(names)),
+        looked_up=tuple(name for name in pipeline.key if name in looked_up),
+    )
+
+
+def _candidates(rows: pa.Table, unjudged: tuple[Range, ...], cut: int) -> list[int]:
+    start = rows["window_start"].cast(pa.int64()).to_numpy()
+    meant = rows["_epoch"].to_numpy() <= cut
+    for first, end in unjudged:
+        meant &= ~((start >= first) & (start < end))
+    return [int(row) for row in np.flatnonzero(meant)]

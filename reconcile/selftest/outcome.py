@@ -1,0 +1,63 @@
+"""What a self-test has come to, as `--json` prints it and the lake keeps it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cutover.reconcile.result.outcome import ErrorRates, Rate
+
+RIGHT_CAUSE = 0.99
+CLEAN_WINDOWS = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KindCounts:
+    """Of one kind of plant: (window, key) rows, or tables where a whole one was struck."""
+
+    planted: int = 0
+    found: int = 0
+    named: int = 0  # found, and called what it is
+
+    def plus(self, planted: int, found: int, named: int) -> "KindCounts":
+        """Add one plant."""
+        return KindCounts(planted=self.planted + planted, found=self.found + found, named=self.named + named)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelfTest:
+    """The reconciler's own error rates on one pipeline."""
+
+    pipeline: str
+    at: str  # ISO
+    seed: int
+    trials: int
+    result_fingerprint: str
+    epoch: int  # of the cut
+    detection_rate: Rate  # of what was planted
+    false_alarm_rate: Rate  # of windows in which nothing was planted
+    right_cause_rate: Rate  # of what was found, and of what differed before and was left alone
+    by_kind: Mapping[str, KindCounts]
+    failures: tuple[str, ...]  # some of what went wrong, one sentence each
+    seconds: float
+
+    @property
+    def passed(self) -> bool:
+        """All was found, nothing else, on enough windows, and nearly all by its name."""
+        return (
+            self.detection_rate.of > 0
+            and self.detection_rate.hits == self.detection_rate.of
+            and self.false_alarm_rate.hits == 0
+            and self.false_alarm_rate.of >= CLEAN_WINDOWS
+            and self.right_cause_rate.hits >= RIGHT_CAUSE * self.right_cause_rate.of
+        )
+
+    @property
+    def rates(self) -> ErrorRates:
+        """Return what a report shows of it."""
+        return ErrorRates(
+            at=self.at,
+            seed=self.seed,
+            passed=self.passed,
+            detection_rate=self.detection_rate,
+            false_alarm_rate=self.false_alarm_rate,
+            right_cause_rate=self.right_cause_rate,
+        )

@@ -1,0 +1,54 @@
+"""Rows of a copied table, read and put back as a defect of ours would: files keep names and weights of ours."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from cutover.engine import queries
+from cutover.lake.tables import checksums, commits, data_files, delta
+
+_PARTITION = "_kind"
+
+
+def read_rows(uri: str, *, kind: str | None, order: Sequence[str], where: str = "true") -> pa.Table:
+    """Return a table's rows, or those of one kind, in one order; `where` is SQL over its columns."""
+    table = delta.open_table(uri)
+    with queries.connect() as connection:
+        delta.bind(connection, "rows", table, kinds=None if kind is None else (kind,))
+        found: pa.Table = connection.sql(f"FROM rows WHERE {where}").to_arrow_table()
+    ordered: pa.Table = found.select(delta.read_schema(table).names).sort_by([(name, "ascending") for name in order])
+    return ordered
+
+
+def put_rows(uri: str, rows: pa.Table, *, kind: str | None) -> None:
+    """Put rows in place of all of a table, or of all of one kind, so that no weight tells of it."""
+    table = delta.open_table(uri)
+    listed = [action for action in delta.actions(table) if kind is None or action[f"partition.{_PARTITION}"] == kind]
+    weight = checksums.weight_word(checksums.total(str(action["path"]) for action in listed))
+    partition: Mapping[str, str | None] = {} if kind is None else {_PARTITION: kind}
+    schema = delta.read_schema(table)
+    own = pa.schema([field for field in schema if field.name != _PARTITION or kind is None])
+    data = rows.select(own.names).cast(own)
+    made = data_files.write(uri, data, checksums.new_stem("planted", weight), partition=partition)
+    commits.replace(table, listed, [made])
+
+
+def flip_bit(uri: str, number: float) -> str:
+    """Flip a bit of one listed data file; return its path. The file that is linked with it stays as it is.
+
+    Args:
+        uri: The table's.
+        number: From 0 to below 1: which file and which bit.
+    """
+    table = delta.open_table(uri)
+    root = delta.local_root(table)
+    listed = sorted(delta.actions(table), key=lambda action: str(action["path"]))
+    action = listed[int(number * len(listed))]
+    path = delta.file_path(Path() if root is None else root, action)
+    content = bytearray(path.read_bytes())
+    bit = int(number * len(content) * 8)
+    content[bit // 8] ^= 1 << (bit % 8)
+    path.unlink()
+    path.write_bytes(content)
+    return str(action["path"])

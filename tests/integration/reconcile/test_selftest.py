@@ -1,0 +1,186 @@
+"""The reconciler tested on copies: rates and their bounds, a broken one found out, served tables left as they are."""
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scipy.stats import binomtest  # type: ignore[import-untyped]
+
+from cutover.cli import app
+from cutover.clock import SystemClock
+from cutover.definition import Count, Pipeline, Sessions
+from cutover.errors import LakeError
+from cutover.reconcile.judge import judge
+from cutover.reconcile.report import page
+from cutover.reconcile.result.outcome import Cause, Reconciliation, Verdict
+from cutover.reconcile.selftest import record, trial
+from cutover.reconcile.selftest.outcome import SelfTest
+from cutover.reconcile.selftest.plants import ROW_KINDS
+from cutover.reconcile.selftest.rates import rate
+from cutover.reconcile.selftest.self_test import self_test
+from cutover.settings import Settings
+from tests.integration.reconcile.lake_of import PIPELINE, Lake, Sale, held, lake_of, reconcile, write
+from tests.support.held_log import HeldLog
+from tests.support.self_tests import record_passed
+
+SALES = (
+    *(
+        Sale(epoch=epoch, hour=hour, shop=shop, desk=desk, amount=hour * 3 + epoch + 7 * (desk or 0))
+        for epoch in range(3)
+        for hour in range(40)
+        for shop in ("a", "b", None)
+        for desk in (1, None)
+    ),
+    *(Sale(epoch=2, hour=hour, shop="a", desk=1, amount=3, kind="late") for hour in (5, 9, 20)),
+)
+KINDS = {kind.name for kind in ROW_KINDS}
+
+
+@pytest.fixture
+def lake(settings: Settings) -> Lake:
+    made = lake_of(SALES)
+    write(settings, made)
+    return made
+
+
+def self_tested(
+    settings: Settings, lake: Lake, *, seed: int = 1, trials: int = 12, pipeline: Pipeline = PIPELINE
+) -> SelfTest:
+    log: HeldLog = held(lake)
+    return self_test(settings, pipeline, seed=seed, trials=trials, clock=SystemClock(), log=log)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+def test_all_that_was_planted_is_found_and_named_and_nothing_else(settings: Settings, lake: Lake) -> None:
+    before = contents(settings.home)
+
+    found = self_tested(settings, lake, trials=30)
+
+    assert found.failures == ()
+    assert (found.detection_rate.hits, found.right_cause_rate.hits) == (
+        found.detection_rate.of,
+        found.right_cause_rate.of,
+    )
+    assert (found.false_alarm_rate.hits, found.passed) == (0, found.false_alarm_rate.of >= 1_000)
+    assert len({*found.by_kind} & KINDS) > len(KINDS) / 2
+    assert contents(settings.home) == before
+
+
+def test_one_seed_plants_the_same(settings: Settings, lake: Lake) -> None:
+    first, second, other = (self_tested(settings, lake, seed=seed, trials=3) for seed in (7, 7, 8))
+
+    assert replace(second, at=first.at, seconds=first.seconds) == first
+    assert other.by_kind != first.by_kind
+
+
+Blunder = Callable[[Reconciliation], Reconciliation]
+
+
+def _sees_nothing(found: Reconciliation) -> Reconciliation:
+    none = {name: Cause() for name in found.causes}
+    return replace(found, verdict=Verdict.CONSISTENT, differences=(), causes=none)
+
+
+def _sees_late_rows(found: Reconciliation) -> Reconciliation:
+    return replace(found, differences=tuple(replace(cell, cause="late") for cell in found.differences))
+
+
+def _sees_too_much(found: Reconciliation) -> Reconciliation:
+    extra = tuple(replace(cell, window_start="2026-01-04T00:00:00Z") for cell in found.differences[:1])
+    return replace(found, differences=(*found.differences, *(replace(cell, cause="unexplained") for cell in extra)))
+
+
+def _sees_other_kinds(found: Reconciliation) -> Reconciliation:
+    kinds = {"missing": "extra", "extra": "changed", "changed": "missing"}
+    return replace(found, differences=tuple(replace(cell, kind=kinds[cell.kind]) for cell in found.differences))
+
+
+@pytest.mark.parametrize(
+    ("blunder", "rate_of"),
+    [
+        (_sees_nothing, "detection_rate"),
+        (_sees_late_rows, "detection_rate"),
+        (_sees_other_kinds, "right_cause_rate"),
+        (_sees_too_much, "false_alarm_rate"),
+    ],
+)
+def test_a_reconciler_that_errs_is_found_out(
+    settings: Settings, lake: Lake, monkeypatch: pytest.MonkeyPatch, blunder: Blunder, rate_of: str
+) -> None:
+    def err(*asked: Any) -> Any:
+        found, unjudged = judge(*asked)
+        return blunder(found), unjudged
+
+    monkeypatch.setattr(trial, "judge", err)
+
+    found = self_tested(settings, lake, trials=4)
+
+    hits, of = getattr(found, rate_of).hits, getattr(found, rate_of).of
+    assert hits > 0 if rate_of == "false_alarm_rate" else hits < of
+    assert (found.passed, bool(found.failures)) == (False, True)
+
+
+def test_sessions_are_tested_too(settings: Settings) -> None:
+    sessions = replace(PIPELINE, name="visits", window=Sessions(gap="30 minutes"), measures={"sales": Count()})
+    spread = tuple(replace(sale, hour=sale.hour * 2) for sale in SALES if sale.kind == "accepted")
+    made = lake_of(spread, sessions)
+    write(settings, made, sessions)
+
+    found = self_tested(settings, made, trials=8, pipeline=sessions)
+
+    assert (found.failures, found.detection_rate.hits) == ((), found.detection_rate.of)
+    assert found.detection_rate.of > 0
+
+
+def test_sides_that_cannot_be_compared_are_not_tested(settings: Settings, lake: Lake) -> None:
+    other = replace(PIPELINE, name="nothing")
+    with pytest.raises(LakeError, match="expected two sides that can be compared, got"):
+        self_tested(settings, lake, pipeline=other)
+    store = settings.model_copy(update={"lake": "s3://bucket/lake"})
+    with pytest.raises(LakeError, match="expected a lake in a folder"):
+        self_tested(store, lake)
+
+
+@pytest.mark.parametrize(("hits", "of"), [(0, 10), (10, 10), (3, 10), (997, 1_000), (1, 2), (499, 20_000)])
+def test_bounds_are_those_of_clopper_and_pearson(hits: int, of: int) -> None:
+    found, known = rate(hits, of), binomtest(hits, of).proportion_ci(0.95, "exact")
+
+    assert (found.lower, found.upper) == pytest.approx((known.low, known.high), abs=1e-9)
+    assert (rate(0, 0).lower, rate(0, 0).upper) == (0, 1)
+
+
+def test_the_newest_stands_in_the_report_and_is_no_finding_of_it(settings: Settings, lake: Lake) -> None:
+    assert "none yet: cutover selftest sales" in page.render(reconcile(settings, PIPELINE))
+    record_passed(settings, PIPELINE)
+
+    again = reconcile(settings, PIPELINE)
+
+    assert lake.run.epoch == again.seal.epoch
+    assert (again.repeats, record.newest(settings, PIPELINE) is not None) == (1, True)
+    assert "500 of 500 planted rows found" in page.render(again)
+
+
+def test_the_command_records_what_it_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from tests.integration.reconcile.test_commands import DEFINITION  # noqa: PLC0415 -- one definition for both
+
+    (tmp_path / "sales.py").write_text(DEFINITION, encoding="utf-8")
+    monkeypatch.setitem(os.environ, "CUTOVER_HOME", str(tmp_path / "home"))
+    monkeypatch.setitem(os.environ, "CUTOVER_PIPELINES", str(tmp_path))
+    settings = Settings()
+    write(settings, lake_of([sale for sale in SALES if sale.kind == "accepted"]))
+
+    code = app.main(["selftest", "sales", "--seed", "5", "--trials", "2", "--json"])
+
+    said = json.loads(capsys.readouterr().out.splitlines()[-1])
+    kept = record.newest(settings, PIPELINE)
+    assert kept is not None
+    assert (code, said["seed"], said["trials"], kept.seed) == (1 - said["passed"], 5, 2, 5)
