@@ -1,0 +1,222 @@
+"""How late each record of a log was: the log read once by Spark, its epochs from the epoch log, the rest in DuckDB."""
+
+# ruff: noqa: S608 -- every name in a query is quoted by `identifier`
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from cutover.definition.compile.compiled import compile_pipeline
+from cutover.definition.model.pipeline import Pipeline
+from cutover.engine import queries
+from cutover.engine.spark import session
+from cutover.errors import DefinitionError, LakeError, LogError
+from cutover.lake.control import versions
+from cutover.lake.dimensions.rejoin import Rejoin
+from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
+from cutover.lake.tables.schemas import arrow_type, duckdb_type
+from cutover.log.kafka import LogClient
+from cutover.log.topic_partitions import log_of
+from cutover.quoting import identifier
+from cutover.reconcile.advisor.predict import ALWAYS, Delays, Micros
+from cutover.records.classes import Class
+from cutover.records.classify import classify_records
+from cutover.records.fold import SESSION, group_sessions_sql
+from cutover.records.parsing.parser import parse_records
+from cutover.records.reading.scan import Offsets, read
+from cutover.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CHUNK = 500_000
+"""Offsets that are read at once; an epoch is read whole."""
+
+CULPRITS = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Culprit:
+    """A partition or a key with more than its share of the late records."""
+
+    what: str  # `partition 3`, `origin=EWR, carrier=UA`
+    late: int
+    late_share: float  # of all late records
+    share: float  # of all records
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatheredDelays:
+    """How late records were, and whose late ones are."""
+
+    delays: Delays
+    epochs: int
+    records: int  # offsets read
+    partitions: tuple[Culprit, ...]
+    keys: tuple[Culprit, ...]
+
+
+def gather(settings: Settings, pipeline: Pipeline) -> GatheredDelays:
+    """Read what the epochs have read, as far as the log still holds it.
+
+    Raises:
+        DefinitionError: Records of the pipeline are late for another reason too: their ids are forgotten.
+        LakeError: No epoch was committed, or epochs were judged under several settings of lateness.
+        LogError: The log holds none of it any more, or does not answer.
+    """
+    records = _list_epochs(settings, pipeline)
+    earliest = LogClient(settings).earliest(log_of(pipeline))
+    spark = session(settings, app=f"cutover advise {pipeline.name}")
+    rejoin = Rejoin(settings, pipeline)
+    with queries.connect(queries.reading(settings)) as connection:
+        _make_tables(connection, pipeline)
+        count = 0
+        for chunk in _chunks(records, earliest):
+            count += sum(end - start for _, offsets in chunk for start, end in offsets.values())
+            rows = _read_rows(spark, settings, pipeline, rejoin, records, [offsets for _, offsets in chunk])
+            _add_rows(connection, pipeline, rows, chunk)
+        if not count:
+            msg = f"Log of `{pipeline.name}`: expected records that its epochs have read, it holds none of them."
+            raise LogError(msg + "\nHint: lateness is told from what the log still holds.")
+        total = pipeline.lateness.out_of_orderness_micros + pipeline.lateness.allowed_micros
+        return GatheredDelays(
+            delays=_delays(connection, pipeline, records),
+            epochs=len(records),
+            records=count,
+            partitions=tuple(_culprits(connection, ("_partition",), total)),
+            keys=tuple(_culprits(connection, pipeline.key, total)),
+        )
+
+
+def _list_epochs(settings: Settings, pipeline: Pipeline) -> list[EpochRecord]:
+    if pipeline.source.record_id is not None:
+        msg = (
+            f"`{pipeline.name}`: expected a source without `record_id` to advise on, got `{pipeline.source.record_id}`."
+        )
+        raise DefinitionError(msg + "\nHint: a record is late there too once ids of its time are forgotten.")
+    version = versions.current(settings, pipeline)
+    records = [] if version is None else [one for one in EpochLog(version.uri).records() if one.records]
+    if not records:
+        msg = f"`{pipeline.name}`: expected epochs that have read records, found none."
+        raise LakeError(msg + f"\nHint: `cutover stream {pipeline.name} --drain` reads what the log holds.")
+    if len({one.lateness_fingerprint for one in records}) > 1:
+        msg = f"`{pipeline.name}`: expected epochs under one setting of lateness, got several."
+        raise LakeError(msg + f"\nHint: `cutover replay {pipeline.name}` reads the log again under the one in force.")
+    return records
+
+
+Chunk = list[tuple[EpochRecord, Offsets]]
+
+
+def _chunks(records: Sequence[EpochRecord], earliest: Mapping[int, int]) -> Iterator[Chunk]:
+    """Yield epochs with the offsets of theirs that the log still holds, so many at once that they fit in memory."""
+    chunk, size = Chunk(), 0
+    for one in records:
+        first = {p: max(start, earliest.get(p, start)) for p, start in one.start.items()}
+        offsets = {p: (first[p], end) for p, end in one.end.items() if first.get(p, end) < end}
+        if not offsets:
+            continue
+        chunk.append((one, offsets))
+        size += sum(end - start for start, end in offsets.values())
+        if size >= CHUNK:
+            yield chunk
+            chunk, size = Chunk(), 0
+    if chunk:
+        yield chunk
+
+
+def _read_rows(
+    spark: "SparkSession",
+    settings: Settings,
+    pipeline: Pipeline,
+    rejoin: Rejoin,
+    records: Sequence[EpochRecord],
+    reads: Sequence[Offsets],
+) -> pa.Table:
+    """Return `_partition`, `_offset`, window and key of every record that counts somewhere."""
+    spans = rejoin.resolve_versions(rejoin.collect_recorded(records), tuple(reads))
+    parsed = parse_records(read(spark, settings, pipeline, tuple(reads)), pipeline, rejoin.frames(spark, spans))
+    rows = classify_records(parsed, pipeline, watermark_micros=None).where(f"_class = '{Class.ACCEPTED}'")
+    return rows.select("_partition", "_offset", "window_start", "window_end", *pipeline.key).toArrow()
+
+
+def _make_tables(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline) -> None:
+    connection.execute("CREATE TEMP TABLE epochs (_partition INT, first BIGINT, next BIGINT, reached BIGINT)")
+    kinds = compile_pipeline(pipeline).key_types
+    keys = "".join(f", {identifier(name)} {duckdb_type(arrow_type(kind))}" for name, kind in kinds.items())
+    connection.execute(
+        f"CREATE TEMP TABLE delays (_partition INT, window_start TIMESTAMPTZ, window_end TIMESTAMPTZ{keys},"
+        " delay BIGINT, n BIGINT)"
+    )
+
+
+def _add_rows(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, rows: pa.Table, chunk: Chunk) -> None:
+    """Give each row its delay: how far time had come before its epoch, beyond the end of its window."""
+    ahead = pipeline.lateness.out_of_orderness_micros
+    ranges = [
+        (partition, first, end, None if one.watermark_before is None else one.watermark_before + ahead)
+        for one, offsets in chunk
+        for partition, (first, end) in offsets.items()
+    ]
+    connection.execute("DELETE FROM epochs")
+    connection.executemany("INSERT INTO epochs VALUES (?, ?, ?, ?)", ranges)
+    connection.register("chunk", rows)
+    keys = "".join(f", {identifier(name)}" for name in pipeline.key)
+    delay = f"e.reached - epoch_us(r.window_end) - {pipeline.window.late_after}"
+    chosen = (
+        f"SELECT r._partition, r.window_start, r.window_end{keys}, coalesce({delay}, {ALWAYS}) AS delay FROM chunk r"
+        " JOIN epochs e ON r._partition = e._partition AND r._offset >= e.first AND r._offset < e.next"
+    )
+    connection.execute(f"INSERT INTO delays SELECT *, count(*) AS n FROM ({chosen}) GROUP BY ALL")
+    connection.unregister("chunk")
+
+
+def _delays(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, records: Sequence[EpochRecord]) -> Delays:
+    keys = "".join(f", {identifier(name)}" for name in pipeline.key)
+    # Of sessions all rows of a key that touch are one window, and no other key has it.
+    merges = pipeline.window.merges
+    relation = f"({group_sessions_sql(pipeline.key, 'delays')})" if merges else "delays"
+    connection.execute(
+        "CREATE TEMP TABLE cells AS SELECT min(window_start) AS s, max(window_end) AS e, max(delay) AS most"
+        f" FROM {relation} GROUP BY {SESSION if merges else 'window_start'}{keys}"
+    )
+    by_window = "rowid" if merges else "s"
+    ahead = pipeline.lateness.out_of_orderness_micros
+    after = [one for one in records if one.watermark_after is not None and one.max_event and not one.final]
+    return Delays(
+        windows=_column(connection, f"SELECT max(most) FROM cells GROUP BY {by_window} ORDER BY 1"),
+        rows=_column(connection, "SELECT most FROM cells ORDER BY s, e, most"),
+        row_starts=_column(connection, "SELECT epoch_us(s) FROM cells ORDER BY s, e, most"),
+        row_ends=_column(connection, "SELECT epoch_us(e) FROM cells ORDER BY s, e, most"),
+        records=np.repeat(
+            _column(connection, "SELECT delay FROM delays GROUP BY 1 ORDER BY 1"),
+            _column(connection, "SELECT sum(n)::BIGINT FROM delays GROUP BY delay ORDER BY delay"),
+        ),
+        newest=np.array([max(one.max_event.values()) for one in after], np.int64),
+        slowest=np.array([(one.watermark_after or 0) + ahead for one in after], np.int64),
+    )
+
+
+def _column(connection: duckdb.DuckDBPyConnection, query: str) -> Micros:
+    return np.array([row[0] for row in connection.execute(query).fetchall()], np.int64)
+
+
+def _culprits(connection: duckdb.DuckDBPyConnection, columns: Sequence[str], total: int) -> Iterator[Culprit]:
+    """Yield those with the most late records among those with more than twice their share, the largest first."""
+    if not columns:
+        return
+    names = ", ".join(map(identifier, columns))
+    query = (
+        f"SELECT {names}, late, late / sum(late) OVER (), n / sum(n) OVER () FROM (SELECT {names}, sum(n) AS n,"
+        f" coalesce(sum(n) FILTER (delay >= {total}), 0) AS late FROM delays GROUP BY {names})"
+    )
+    ranked = f"SELECT * FROM ({query}) t({names}, late, late_share, share) WHERE late > 0 AND late_share > 2 * share"
+    found = connection.execute(f"{ranked} ORDER BY late DESC, {names} LIMIT {CULPRITS}").fetchall()
+    for *values, late, late_share, share in found:
+        pairs = zip(columns, values, strict=True)
+        what = ", ".join(f"{name.removeprefix('_')}={'null' if value is None else value}" for name, value in pairs)
+        yield Culprit(what=what, late=int(late), late_share=float(late_share), share=float(share))

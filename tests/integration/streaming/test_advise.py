@@ -1,0 +1,115 @@
+"""What the advisor predicts of settings of lateness, beside real drivers under them over the same log."""
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from cutover.definition import Lateness, Pipeline, Sessions
+from cutover.durations import parse_duration
+from cutover.engine import queries
+from cutover.errors import DefinitionError, LakeError
+from cutover.lake.control import versions
+from cutover.lake.tables import delta
+from cutover.reconcile.advisor.gather import gather
+from cutover.reconcile.advisor.predict import choose, predict
+from cutover.settings import Settings
+from cutover.streaming import driver
+from tests.integration.streaming import rig
+from tests.integration.streaming.rig import Event
+
+SETTINGS = (
+    ("0 seconds", "5 minutes"),
+    ("0 seconds", "0 seconds"),
+    ("10 minutes", "0 seconds"),
+    ("5 minutes", "30 minutes"),
+    ("0 seconds", "2 hours"),
+)
+
+
+def drawn(count: int, *, seed: int) -> list[Event]:
+    """Return records of some hours in two partitions, each some minutes out of order, a few by an hour and more."""
+    draw = random.Random(seed)  # noqa: S311 -- no secret
+    late = (draw.choice((0, 0, 0, 2, 7, 12, 45, 95)) for _ in range(count))
+    return [Event(id=i, minute=max(0, i - by), key=draw.choice("abc"), partition=i % 2) for i, by in enumerate(late)]
+
+
+def found(settings: Settings, pipeline: Pipeline) -> tuple[int, int]:
+    """Return late (record, window) pairs and windows with any, as the driver's ledger has them."""
+    version = versions.current(settings, pipeline)
+    assert version is not None
+    with queries.connect() as connection:
+        delta.relation(connection, "log", version.uri)
+        query = "SELECT count(*), count(DISTINCT window_start) FROM log WHERE _kind = 'ledger' AND _class = 'late'"
+        pairs, windows = connection.execute(query).fetchall()[0]
+    return int(pairs), int(windows)
+
+
+def under(pipeline: Pipeline, name: str, setting: tuple[str, str]) -> Pipeline:
+    lateness = Lateness(out_of_orderness=setting[0], allowed=setting[1])
+    return replace(pipeline, name=f"{pipeline.name}_{name}", lateness=lateness)
+
+
+@pytest.mark.parametrize("merges", [False, True], ids=["fixed", "sessions"])
+def test_what_is_predicted_is_what_a_driver_finds(quick: Settings, topic: str, *, merges: bool) -> None:
+    settings = rig.fast(quick)
+    pipeline = rig.pipeline(topic, cap=40)
+    if merges:
+        pipeline = replace(pipeline, window=Sessions(gap="4 minutes"))
+    rig.send(settings, topic, drawn(400, seed=11))
+    tried = SETTINGS[::2] if merges else SETTINGS
+    runs = [under(pipeline, f"n{number}", setting) for number, setting in enumerate(tried)]
+    for one in runs:
+        driver.run(settings, one, until="drain")
+
+    delays = gather(settings, runs[0]).delays
+
+    predicted, real = [], []
+    for one, setting in zip(runs, tried, strict=True):
+        told = predict(delays, *(parse_duration(text, of="test") for text in setting))
+        late, windows = found(settings, one)
+        predicted.append((told.late, None if merges else told.windows - told.exact))
+        real.append((late, None if merges else windows))
+    assert predicted == real
+    assert real[0][0] > 0 == real[-1][0]
+    assert len({late for late, _ in real}) > len(runs) / 2
+
+
+def test_the_exact_setting_has_no_late_record_and_none_is_shorter(quick: Settings, topic: str) -> None:
+    settings, pipeline = rig.fast(quick), rig.pipeline(topic, cap=40)
+    rig.send(settings, topic, drawn(400, seed=12))
+    driver.run(settings, pipeline, until="drain")
+
+    delays = gather(settings, pipeline).delays
+
+    named = {one.name: one.prediction for one in choose(delays)}
+    exact = named["exact"].out_of_orderness + named["exact"].allowed
+    assert (named["exact"].late, named["exact"].exact) == (0, named["exact"].windows)
+    assert named["fastest"].out_of_orderness == 0
+    assert named["balanced"].exact >= 0.999 * named["balanced"].windows
+    assert predict(delays, 0, exact // 2).late > 0
+    assert named["fastest"].held <= named["exact"].held
+
+
+def test_a_key_that_alone_is_late_is_named(quick: Settings, topic: str) -> None:
+    settings, pipeline = rig.fast(quick), rig.pipeline(topic, cap=40)
+    even = [Event(id=i, minute=i, key="ab"[i % 4 // 2], partition=0) for i in range(0, 300, 2)]
+    slow = [Event(id=i, minute=max(0, i - 90 * (i % 5 == 0)), key="c", partition=1) for i in range(1, 300, 6)]
+    rig.send(settings, topic, sorted([*even, *slow], key=lambda event: event.id))
+    driver.run(settings, pipeline, until="drain")
+
+    gathered = gather(settings, pipeline)
+
+    assert [(one.what, one.late_share) for one in (*gathered.keys, *gathered.partitions)] == [
+        ("k=c", 1.0),
+        ("partition=1", 1.0),
+    ]
+    assert predict(gathered.delays, 0, 0).late > 0
+
+
+def test_what_cannot_be_advised_on_is_refused(quick: Settings, topic: str) -> None:
+    pipeline = rig.pipeline(topic, cap=40)
+    with pytest.raises(LakeError, match="expected epochs that have read records, found none"):
+        gather(quick, pipeline)
+    with pytest.raises(DefinitionError, match="expected a source without `record_id`"):
+        gather(quick, replace(pipeline, source=replace(pipeline.source, record_id="id")))
