@@ -15,7 +15,7 @@ from cutover.reconcile.attribution.log_rows import LogReader
 from cutover.reconcile.comparison.diff import Diff
 from cutover.reconcile.comparison.shared_tables import SharedTable, stage
 from cutover.reconcile.comparison.sides import DIMENSION, Sides
-from cutover.reconcile.judgement import series, verdict
+from cutover.reconcile.judgement import series, settlement, verdict
 from cutover.reconcile.judgement.acceptance import NOTHING, Acceptance, accept, count_rows, describe_unfit
 from cutover.reconcile.judgement.verdict import VerdictInput
 from cutover.reconcile.preconditions.seal import SealError, SealEvidence
@@ -86,6 +86,7 @@ def compare(
         waterfall=series.waterfalls(sides, pipeline),
         window_series=series.windows(sides, pipeline),
         lateness_histogram=series.lateness(sides, pipeline),
+        settlement=settlement.measure(sides, pipeline),
         epochs_series=series.epochs(evidence.records),
         worst_keys=series.worst_keys(sides, pipeline),
         apart=series.measure_apart(sides),

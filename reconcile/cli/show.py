@@ -11,6 +11,7 @@ from cutover.reconcile.result.outcome import Reconciliation, RuleState, Verdict
 from cutover.reconcile.result.text import (
     count_noun,
     counts,
+    describe_settlement,
     format_signed,
     key,
     key_text,
@@ -87,6 +88,8 @@ def _pipeline(console: Console, result: Reconciliation) -> None:
         f" {windows.open:,} open, {windows.incomplete:,} incomplete{counts(windows.incomplete_because)};"
         f" late share {share(result.policy.late_share)}"
     )
+    if result.settlement is not None:
+        console.print(f"settled  {message_text(describe_settlement(result.settlement))}")
     table = Table("cause", "rows", "events")
     for name, cause in result.causes.items():
         table.add_row(name, number(cause.rows), number(cause.events))

@@ -37,7 +37,15 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    for function in (text.number, text.format_signed, text.share, text.when, text.duration, text.key_text):
+    for function in (
+        text.number,
+        text.format_signed,
+        text.share,
+        text.when,
+        text.duration,
+        text.key_text,
+        text.minutes,
+    ):
         environment.filters[function.__name__] = function
     return environment
 
@@ -62,6 +70,7 @@ def _view(original: Reconciliation) -> dict[str, Any]:
         "waterfalls": charts.waterfalls(result),
         "windows_chart": charts.windows_over_time(result),
         "lateness_chart": charts.lateness_histogram(result),
+        "settled": None if result.settlement is None else text.describe_settlement(result.settlement),
         "epochs_chart": charts.watermark_over_epochs(result),
         "first_differences": result.differences[:_SHOWN],
         "more_differences": result.differences[_SHOWN:],

@@ -7,10 +7,10 @@ from cutover.clock import Clock
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.pipeline import Pipeline
 from cutover.reconcile.attribution.log_rows import LogReader
+from cutover.reconcile.result.rates import rate
 from cutover.reconcile.selftest.clean_copy import CleanCopy, open_clean_copy
 from cutover.reconcile.selftest.copied_lake import open_copy
 from cutover.reconcile.selftest.outcome import KindCounts, SelfTest
-from cutover.reconcile.selftest.rates import rate
 from cutover.reconcile.selftest.trial import TrialResult, run_trial
 from cutover.settings import Settings
 

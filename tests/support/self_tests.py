@@ -5,9 +5,9 @@ from datetime import datetime
 from cutover.clock import SystemClock
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.pipeline import Pipeline
+from cutover.reconcile.result.rates import rate
 from cutover.reconcile.selftest import record
 from cutover.reconcile.selftest.outcome import SelfTest
-from cutover.reconcile.selftest.rates import rate
 from cutover.settings import Settings
 
 

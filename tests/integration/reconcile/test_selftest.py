@@ -17,10 +17,10 @@ from cutover.errors import LakeError
 from cutover.reconcile.judge import judge
 from cutover.reconcile.report import page
 from cutover.reconcile.result.outcome import Cause, Reconciliation, Verdict
+from cutover.reconcile.result.rates import rate
 from cutover.reconcile.selftest import record, trial
 from cutover.reconcile.selftest.outcome import SelfTest
 from cutover.reconcile.selftest.plants import ROW_KINDS
-from cutover.reconcile.selftest.rates import rate
 from cutover.reconcile.selftest.self_test import self_test
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import PIPELINE, Lake, Sale, held, lake_of, reconcile, write

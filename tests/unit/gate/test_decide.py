@@ -19,8 +19,8 @@ from cutover.reconcile.gate.decide import (
     consecutive,
     decide,
 )
+from cutover.reconcile.result.rates import rate
 from cutover.reconcile.selftest.outcome import SelfTest
-from cutover.reconcile.selftest.rates import rate
 from tests.support.self_tests import passed
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
