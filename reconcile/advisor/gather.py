@@ -150,7 +150,7 @@ def _make_tables(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline) -> N
     keys = "".join(f", {identifier(name)} {duckdb_type(arrow_type(kind))}" for name, kind in kinds.items())
     connection.execute(
         f"CREATE TEMP TABLE delays (_partition INT, window_start TIMESTAMPTZ, window_end TIMESTAMPTZ{keys},"
-        " delay BIGINT, n BIGINT)"
+        " __delay BIGINT, __pairs BIGINT)"
     )
 
 
@@ -168,10 +168,10 @@ def _add_rows(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, rows: p
     keys = "".join(f", {identifier(name)}" for name in pipeline.key)
     delay = f"e.reached - epoch_us(r.window_end) - {pipeline.window.late_after}"
     chosen = (
-        f"SELECT r._partition, r.window_start, r.window_end{keys}, coalesce({delay}, {ALWAYS}) AS delay FROM chunk r"
+        f"SELECT r._partition, r.window_start, r.window_end{keys}, coalesce({delay}, {ALWAYS}) AS __delay FROM chunk r"
         " JOIN epochs e ON r._partition = e._partition AND r._offset >= e.first AND r._offset < e.next"
     )
-    connection.execute(f"INSERT INTO delays SELECT *, count(*) AS n FROM ({chosen}) GROUP BY ALL")
+    connection.execute(f"INSERT INTO delays SELECT *, count(*) AS __pairs FROM ({chosen}) GROUP BY ALL")
     connection.unregister("chunk")
 
 
@@ -181,7 +181,7 @@ def _delays(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, records: 
     merges = pipeline.window.merges
     relation = f"({group_sessions_sql(pipeline.key, 'delays')})" if merges else "delays"
     connection.execute(
-        "CREATE TEMP TABLE cells AS SELECT min(window_start) AS s, max(window_end) AS e, max(delay) AS most"
+        "CREATE TEMP TABLE cells AS SELECT min(window_start) AS s, max(window_end) AS e, max(__delay) AS most"
         f" FROM {relation} GROUP BY {SESSION if merges else 'window_start'}{keys}"
     )
     by_window = "rowid" if merges else "s"
@@ -193,8 +193,8 @@ def _delays(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, records: 
         row_starts=_column(connection, "SELECT epoch_us(s) FROM cells ORDER BY s, e, most"),
         row_ends=_column(connection, "SELECT epoch_us(e) FROM cells ORDER BY s, e, most"),
         records=np.repeat(
-            _column(connection, "SELECT delay FROM delays GROUP BY 1 ORDER BY 1"),
-            _column(connection, "SELECT sum(n)::BIGINT FROM delays GROUP BY delay ORDER BY delay"),
+            _column(connection, "SELECT __delay FROM delays GROUP BY 1 ORDER BY 1"),
+            _column(connection, "SELECT sum(__pairs)::BIGINT FROM delays GROUP BY __delay ORDER BY __delay"),
         ),
         newest=np.array([max(one.max_event.values()) for one in after], np.int64),
         slowest=np.array([(one.watermark_after or 0) + ahead for one in after], np.int64),
@@ -210,12 +210,16 @@ def _culprits(connection: duckdb.DuckDBPyConnection, columns: Sequence[str], tot
     if not columns:
         return
     names = ", ".join(map(identifier, columns))
-    query = (
-        f"SELECT {names}, late, late / sum(late) OVER (), n / sum(n) OVER () FROM (SELECT {names}, sum(n) AS n,"
-        f" coalesce(sum(n) FILTER (delay >= {total}), 0) AS late FROM delays GROUP BY {names})"
+    counted = (
+        f"SELECT {names}, sum(__pairs) AS __all, coalesce(sum(__pairs) FILTER (__delay >= {total}), 0) AS __late"
+        f" FROM delays GROUP BY {names}"
     )
-    ranked = f"SELECT * FROM ({query}) t({names}, late, late_share, share) WHERE late > 0 AND late_share > 2 * share"
-    found = connection.execute(f"{ranked} ORDER BY late DESC, {names} LIMIT {CULPRITS}").fetchall()
+    shares = (
+        f"SELECT {names}, __late, __late / sum(__late) OVER () AS __late_share, __all / sum(__all) OVER () AS __share"
+        f" FROM ({counted})"
+    )
+    ranked = f"SELECT * FROM ({shares}) WHERE __late > 0 AND __late_share > 2 * __share"
+    found = connection.execute(f"{ranked} ORDER BY __late DESC, {names} LIMIT {CULPRITS}").fetchall()
     for *values, late, late_share, share in found:
         pairs = zip(columns, values, strict=True)
         what = ", ".join(f"{name.removeprefix('_')}={'null' if value is None else value}" for name, value in pairs)
