@@ -1,4 +1,4 @@
-"""`cutover reconcile`, `report`, `explain`, `diff`; and the commands of the watch and the gate."""
+"""`cutover reconcile`, `explain` and `diff`."""
 
 import json
 import sys
@@ -20,8 +20,7 @@ from cutover.reconcile.cli import arguments, show
 from cutover.reconcile.comparison.diff import Budget
 from cutover.reconcile.external.request import DiffRequest
 from cutover.reconcile.external.tables import compare_tables
-from cutover.reconcile.judgement import history
-from cutover.reconcile.report import files, page
+from cutover.reconcile.report import page
 from cutover.reconcile.result.outcome import Reconciliation
 from cutover.reconcile.run import reconcile as run_reconcile
 from cutover.settings import load_settings
@@ -53,24 +52,6 @@ def reconcile(
     else:
         show.comparison(Console(), result, show.address(settings, result.report_path))
     raise typer.Exit(result.exit_code)
-
-
-def report(
-    pipeline: Annotated[str | None, typer.Argument(help="Name of a pipeline; none: all.")] = None,
-    *,
-    every: Annotated[bool, typer.Option("--all", help="List every report, not the newest alone.")] = False,
-) -> None:
-    """Print the address of the newest report of each pipeline, or of all reports."""
-    settings = load_settings()
-    chosen = catalogue.load(settings) if pipeline is None else {pipeline: catalogue.get(settings, pipeline)}
-    names, found = sorted(chosen), []
-    for name in names:
-        pages = files.list_pages(settings, history.newest_first(settings, chosen[name]))
-        found += pages if every else pages[:1]
-    if not found:
-        msg = f"Reports of {', '.join(names) or 'no pipeline'}: expected one in {settings.reports_dir}, found none."
-        raise DefinitionError(msg + "\nHint: `cutover reconcile P` makes one.")
-    show.reports(Console(), settings, found)
 
 
 def explain(
@@ -161,4 +142,4 @@ def _print(value: Mapping[str, Any]) -> None:
     sys.stdout.write(json.dumps(value, allow_nan=False) + "\n")
 
 
-COMMANDS = {"reconcile": reconcile, "report": report, "explain": explain, "diff": diff}
+COMMANDS = {"reconcile": reconcile, "explain": explain, "diff": diff}

@@ -1,0 +1,98 @@
+"""`cutover report`: where reports are, what they say in other forms, and a server of them on loopback."""
+
+import json
+import sys
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from cutover.definition.loading import catalogue
+from cutover.definition.model.pipeline import Pipeline
+from cutover.errors import DefinitionError
+from cutover.reconcile.cli import show
+from cutover.reconcile.judgement import history
+from cutover.reconcile.report import exposition, files, markdown, server
+from cutover.reconcile.result.outcome import Reconciliation
+from cutover.settings import Settings, load_settings
+
+
+class Form(StrEnum):
+    """What is printed of a report."""
+
+    ADDRESS = "address"
+    MARKDOWN = "markdown"
+    JSON = "json"
+    PROMETHEUS = "prometheus"
+
+
+def report(
+    pipeline: Annotated[str | None, typer.Argument(help="Name of a pipeline; none: all.")] = None,
+    *,
+    every: Annotated[bool, typer.Option("--all", help="List every report, not the newest alone.")] = False,
+    form: Annotated[Form, typer.Option("--format", help="What is printed of the newest report.")] = Form.ADDRESS,
+    serve: Annotated[bool, typer.Option("--serve", help="Serve the reports on 127.0.0.1 until it is stopped.")] = False,
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Of --serve; 0: any that is free.")] = 0,
+) -> None:
+    """Print the address of the newest report of each pipeline, or what it says, or serve all of them."""
+    settings = load_settings()
+    if serve:
+        _serve(settings, port)
+        return
+    chosen = catalogue.load(settings) if pipeline is None else {pipeline: catalogue.get(settings, pipeline)}
+    if form is Form.ADDRESS:
+        _list_addresses(settings, chosen, every=every)
+        return
+    found = [one for name in sorted(chosen) if (one := _read_newest(settings, chosen[name])) is not None]
+    if not found:
+        _refuse(settings, chosen)
+    sys.stdout.write(_write(found, form))
+
+
+def _write(found: list[Reconciliation], form: Form) -> str:
+    if form is Form.PROMETHEUS:
+        return exposition.render(found)
+    if form is Form.MARKDOWN:
+        return "\n".join(map(markdown.render, found))
+    return "".join(json.dumps(one.to_json(), allow_nan=False) + "\n" for one in found)
+
+
+def _read_newest(settings: Settings, pipeline: Pipeline) -> Reconciliation | None:
+    """Return the report of what speaks for a pipeline now; None if there is none."""
+    for one in history.newest_first(settings, pipeline)[:1]:
+        return files.load(settings, pipeline.name, one.run_id)
+    return None
+
+
+def _list_addresses(settings: Settings, chosen: dict[str, Pipeline], *, every: bool) -> None:
+    found = []
+    for name in sorted(chosen):
+        pages = files.list_pages(settings, history.newest_first(settings, chosen[name]))
+        found += pages if every else pages[:1]
+    if not found:
+        _refuse(settings, chosen)
+    show.reports(Console(), settings, found)
+
+
+def _refuse(settings: Settings, chosen: dict[str, Pipeline]) -> None:
+    names = ", ".join(sorted(chosen)) or "no pipeline"
+    msg = f"Reports of {names}: expected one in {settings.reports_dir}, found none."
+    raise DefinitionError(msg + "\nHint: `cutover reconcile P` makes one.")
+
+
+def _serve(settings: Settings, port: int) -> None:
+    try:
+        with server.serving(settings.reports_dir, port) as running:
+            pages = sorted(settings.reports_dir.glob("*/latest.html"))
+            for page in pages:
+                where = page.relative_to(settings.reports_dir).as_posix()
+                typer.echo(f"http://{server.HOST}:{running.server_port}/{where}")
+            typer.echo(f"Serving {settings.reports_dir} on {server.HOST}:{running.server_port}; Ctrl-C ends it.")
+            running.serve_forever()
+    except OSError as error:
+        msg = f"`--port`: expected a free port, {port} cannot be had: {error.strerror}."
+        raise DefinitionError(msg) from None
+
+
+COMMANDS = {"report": report}

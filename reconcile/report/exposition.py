@@ -1,0 +1,63 @@
+"""Comparisons as Prometheus reads them: one sample a figure, labels of a bounded number.
+
+Source: Prometheus documentation, exposition formats, and its naming conventions (base units, `_total` for counters).
+"""
+
+from collections.abc import Iterable, Mapping
+
+from prometheus_client import CollectorRegistry, Gauge, generate_latest
+
+from cutover.reconcile.result import text
+from cutover.reconcile.result.outcome import Reconciliation, Verdict
+
+
+def render(found: Iterable[Reconciliation]) -> str:
+    """Return the newest comparison of each pipeline in Prometheus' text format.
+
+    Args:
+        found: At most one of a pipeline.
+    """
+    registry = CollectorRegistry()
+    gauges = {
+        name: Gauge(f"cutover_reconciliation_{name}", told, ["pipeline", *labels], registry=registry)
+        for name, (told, labels) in _GAUGES.items()
+    }
+    for result in found:
+        for name, labels, value in _samples(result):
+            gauges[name].labels(result.pipeline, *labels).set(value)
+    return generate_latest(registry).decode()
+
+
+_GAUGES: Mapping[str, tuple[str, list[str]]] = {
+    "verdict": ("1 for the verdict of the newest comparison, 0 for the others", ["verdict"]),
+    "timestamp_seconds": ("When it was made, Unix time", []),
+    "epoch": ("Epoch of its cut", []),
+    "windows": ("Windows by state", ["state"]),
+    "rows": ("(window, key) rows by kind", ["kind"]),
+    "cause_rows": ("(window, key) rows that a cause takes part in", ["cause"]),
+    "late_ratio": ("Late of accepted and late (record, window) pairs", []),
+    "within_policy": ("1 where it is within the policy", []),
+    "selftest_passed": ("1 where the newest self-test of the reconciler was passed", []),
+    "selftest_detection_ratio": ("Planted rows that the newest self-test found", []),
+}
+Sample = tuple[str, tuple[str, ...], float]
+
+
+def _samples(result: Reconciliation) -> Iterable[Sample]:
+    made, windows, rows = text.moment(result.repeated_at or result.at), result.windows, result.rows
+    yield from (("verdict", (word.value,), float(word is result.verdict)) for word in Verdict)
+    if made is not None:
+        yield "timestamp_seconds", (), made.timestamp()
+    if result.seal.epoch is not None:
+        yield "epoch", (), float(result.seal.epoch)
+    for state in ("compared", "different", "open", "incomplete"):
+        yield "windows", (state,), float(getattr(windows, state))
+    for kind in ("compared", "missing", "extra", "changed"):
+        yield "rows", (kind,), float(getattr(rows, kind))
+    yield from (("cause_rows", (name,), float(cause.rows)) for name, cause in result.causes.items())
+    yield "late_ratio", (), result.policy.late_share
+    yield "within_policy", (), float(result.policy.within)
+    if result.self_test is not None:
+        tested = result.self_test.detection_rate
+        yield "selftest_passed", (), float(result.self_test.passed)
+        yield "selftest_detection_ratio", (), tested.hits / tested.of if tested.of else 0.0

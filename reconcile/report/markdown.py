@@ -1,0 +1,46 @@
+"""A report as Markdown, for a pull request: what the page says, in tables that stay short."""
+
+import re
+from functools import cache
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from cutover.reconcile.attribution.causes import UNEXPLAINED
+from cutover.reconcile.result import text
+from cutover.reconcile.result.outcome import Reconciliation
+
+_TEMPLATES = Path(__file__).parent / "templates"
+_SPECIAL = re.compile(r"[^\w \-.,:;=+/%()]", re.ASCII)
+SHOWN = 20
+
+
+def render(result: Reconciliation) -> str:
+    """Return the report of one comparison as Markdown; texts of data cannot become markup, links or mentions."""
+    causes = [(name, one.rows, one.events) for name, one in result.causes.items() if one.rows or name == UNEXPLAINED]
+    return (
+        _environment()
+        .get_template("report.md.j2")
+        .render(
+            r=result,
+            causes=causes,
+            first=result.differences[:SHOWN],
+            settled=None if result.settlement is None else text.describe_settlement(result.settlement),
+        )
+    )
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(  # noqa: S701 -- Markdown: `md` writes whatever comes from data
+        loader=FileSystemLoader(_TEMPLATES), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    for function in (text.number, text.when, text.key_text):
+        environment.filters[function.__name__] = function
+    environment.filters["md"] = escape
+    return environment
+
+
+def escape(value: object) -> str:
+    """Return a text in which every sign that Markdown or HTML could read is a character reference."""
+    return _SPECIAL.sub(lambda found: f"&#{ord(found[0])};", text.message(str(value)))

@@ -1,0 +1,119 @@
+"""A report in other forms: Markdown, Prometheus' text, JSON; and served on loopback."""
+
+import json
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from markdown_it import MarkdownIt
+from prometheus_client.parser import text_string_to_metric_families
+
+from cutover.cli import app
+from cutover.reconcile.report import exposition, markdown, server
+from cutover.reconcile.result.outcome import Reconciliation, Verdict
+from cutover.settings import Settings
+from tests.integration.reconcile.lake_of import PIPELINE, Sale, edited, lake_of, reconcile, write
+from tests.integration.reconcile.test_commands import DEFINITION
+
+HOSTILE = "a|b`<script>alert(1)</script>[x](http://e)\n# @all *b* \x1b[31m"
+SALES = [Sale(hour=hour, shop=shop) for hour in range(6) for shop in ("a", HOSTILE)]
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    (tmp_path / "pipelines").mkdir()
+    (tmp_path / "pipelines" / "sales.py").write_text(DEFINITION, encoding="utf-8")
+    monkeypatch.setenv("CUTOVER_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("CUTOVER_PIPELINES", str(tmp_path / "pipelines"))
+    return Settings(home=tmp_path / "home", pipelines=tmp_path / "pipelines")
+
+
+@pytest.fixture
+def diverged(home: Settings) -> Reconciliation:
+    lake = lake_of(SALES)
+    at = next(number for number, row in enumerate(lake.batch) if row["shop"] == HOSTILE)
+    write(home, edited(lake, at, lambda row: row | {"revenue": 99}))
+    return reconcile(home, PIPELINE)
+
+
+def test_markdown_says_what_the_page_says_and_nothing_of_data_becomes_markup(diverged: Reconciliation) -> None:
+    found = markdown.render(diverged)
+
+    html = MarkdownIt("gfm-like", {"linkify": False, "html": True}).render(found)
+    assert diverged.verdict is Verdict.DIVERGED
+    assert html.count("<table>") == 3
+    assert "<script" not in html
+    assert "<a " not in html
+    assert "<em>" not in html
+    assert [line for line in found.splitlines() if "99" in line and line.count("|") == 8] != []
+    assert "\x1b" not in found
+
+
+def test_prometheus_reads_every_sample(diverged: Reconciliation) -> None:
+    found = {
+        (sample.name, *sorted(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(exposition.render([diverged]))
+        for sample in family.samples
+    }
+
+    name = "cutover_reconciliation"
+    ours = ("pipeline", "sales")
+    assert found[f"{name}_verdict", ours, ("verdict", "DIVERGED")] == 1
+    assert found[f"{name}_verdict", ours, ("verdict", "CONSISTENT")] == 0
+    assert found[f"{name}_windows", ours, ("state", "different")] == diverged.windows.different == 1
+    assert found[f"{name}_cause_rows", ("cause", "unexplained"), ours] == 1
+    assert found[f"{name}_within_policy", ours] == 0
+
+
+@pytest.mark.usefixtures("diverged")
+@pytest.mark.parametrize(
+    ("form", "begins"),
+    [("markdown", "## DIVERGED: sales"), ("prometheus", "# HELP cutover_"), ("json", '{"schema": 1')],
+)
+def test_the_command_prints_the_newest_report(
+    home: Settings, form: str, begins: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert app.main(["report", "sales", "--format", form]) == 0
+
+    said = capsys.readouterr().out
+    assert said.startswith(begins)
+    assert (home.reports_dir / "sales").is_dir()
+    if form == "json":
+        assert json.loads(said)["verdict"] == "DIVERGED"
+
+
+def test_a_pipeline_without_a_report_is_told_so(home: Settings, capsys: pytest.CaptureFixture[str]) -> None:
+    assert app.main(["report", "sales", "--format", "markdown"]) == 2
+    assert f"expected one in {home.reports_dir}, found none" in capsys.readouterr().err
+
+
+@pytest.fixture
+def address(home: Settings, diverged: Reconciliation) -> Iterator[str]:
+    assert diverged.page is not None
+    with server.serving(home.reports_dir, 0) as running:
+        thread = threading.Thread(target=running.serve_forever)
+        thread.start()
+        yield f"http://{server.HOST}:{running.server_port}"
+        running.shutdown()
+        thread.join()
+
+
+def test_reports_are_served_on_loopback(address: str) -> None:
+    with urllib.request.urlopen(f"{address}/sales/latest.html") as answer:  # noqa: S310 -- our own server
+        assert "Diverged" in answer.read().decode()
+        assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/sales/", "/../home", "/%2e%2e/%2e%2e/etc/passwd", "/sales/none.html", "/sales/outside.html"]
+)
+def test_nothing_else_is_served(home: Settings, address: str, path: str) -> None:
+    (home.reports_dir / "sales" / "outside.html").symlink_to("/etc/passwd")
+
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(address + path)  # noqa: S310 -- our own server
+
+    assert refused.value.code == 404
