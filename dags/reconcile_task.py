@@ -67,7 +67,7 @@ def report(pipeline: str, request: Request, context: Mapping[str, Any]) -> dict[
 
 def _show_open(settings: Settings, pipeline: str, context: Mapping[str, Any]) -> None:
     """Log which differences nothing explains, in their states, and push how many are open as the XCom `open`."""
-    from cutover.reconcile.cli.differences import count_states  # noqa: PLC0415 -- as above
+    from cutover.reconcile.cli.recorded.differences import count_states  # noqa: PLC0415 -- as above
     from cutover.reconcile.judgement import history  # noqa: PLC0415
 
     known = history.open_differences(settings, catalogue.get(settings, pipeline)).values()

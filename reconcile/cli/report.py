@@ -13,12 +13,13 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import DefinitionError
 from cutover.reconcile.cli import show
 from cutover.reconcile.judgement import history
-from cutover.reconcile.report import exposition, files, markdown, server
+from cutover.reconcile.report import files
+from cutover.reconcile.report.forms import exposition, markdown, server
 from cutover.reconcile.result.outcome import Reconciliation
 from cutover.settings import Settings, load_settings
 
 
-class Form(StrEnum):
+class ReportForm(StrEnum):
     """What is printed of a report."""
 
     ADDRESS = "address"
@@ -31,7 +32,9 @@ def report(
     pipeline: Annotated[str | None, typer.Argument(help="Name of a pipeline; none: all.")] = None,
     *,
     every: Annotated[bool, typer.Option("--all", help="List every report, not the newest alone.")] = False,
-    form: Annotated[Form, typer.Option("--format", help="What is printed of the newest report.")] = Form.ADDRESS,
+    form: Annotated[
+        ReportForm, typer.Option("--format", help="What is printed of the newest report.")
+    ] = ReportForm.ADDRESS,
     serve: Annotated[bool, typer.Option("--serve", help="Serve the reports on 127.0.0.1 until it is stopped.")] = False,
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Of --serve; 0: any that is free.")] = 0,
 ) -> None:
@@ -41,7 +44,7 @@ def report(
         _serve(settings, port)
         return
     chosen = catalogue.load(settings) if pipeline is None else {pipeline: catalogue.get(settings, pipeline)}
-    if form is Form.ADDRESS:
+    if form is ReportForm.ADDRESS:
         _list_addresses(settings, chosen, every=every)
         return
     found = [one for name in sorted(chosen) if (one := _read_newest(settings, chosen[name])) is not None]
@@ -50,10 +53,10 @@ def report(
     sys.stdout.write(_write(found, form))
 
 
-def _write(found: list[Reconciliation], form: Form) -> str:
-    if form is Form.PROMETHEUS:
+def _write(found: list[Reconciliation], form: ReportForm) -> str:
+    if form is ReportForm.PROMETHEUS:
         return exposition.render(found)
-    if form is Form.MARKDOWN:
+    if form is ReportForm.MARKDOWN:
         return "\n".join(map(markdown.render, found))
     return "".join(json.dumps(one.to_json(), allow_nan=False) + "\n" for one in found)
 

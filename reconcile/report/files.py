@@ -15,7 +15,8 @@ from cutover.errors import DefinitionError, LakeError
 from cutover.events import log
 from cutover.probe import Probe, silent
 from cutover.reconcile.judgement.records import RecordedComparison
-from cutover.reconcile.report import page, sheet
+from cutover.reconcile.report import page
+from cutover.reconcile.report.forms import sheet
 from cutover.reconcile.result.outcome import Reconciliation
 from cutover.settings import Settings
 

@@ -12,7 +12,7 @@ from markdown_it import MarkdownIt
 from prometheus_client.parser import text_string_to_metric_families
 
 from cutover.cli import app
-from cutover.reconcile.report import exposition, markdown, server
+from cutover.reconcile.report.forms import exposition, markdown, server
 from cutover.reconcile.result.outcome import Reconciliation, Verdict
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import PIPELINE, Sale, edited, lake_of, reconcile, write

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from cutover.errors import DefinitionError, LakeError
-from cutover.reconcile.report import files, page, sheet
+from cutover.reconcile.report import files, page
+from cutover.reconcile.report.forms import sheet
 from cutover.reconcile.result.outcome import (
     Cause,
     Difference,

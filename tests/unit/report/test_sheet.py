@@ -3,7 +3,7 @@
 import csv
 from dataclasses import replace
 
-from cutover.reconcile.report.sheet import differences
+from cutover.reconcile.report.forms.sheet import differences
 from tests.support.reconciliations import flights
 
 

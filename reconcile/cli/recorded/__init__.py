@@ -1,0 +1,1 @@
+"""Commands about what comparisons left behind: the history, the differences, and what people say of them."""

@@ -1,0 +1,1 @@
+"""A report in other forms than its page."""
