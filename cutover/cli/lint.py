@@ -10,8 +10,9 @@ from cutover.clock import SystemClock
 from cutover.definition.checks.lint import kafka_warnings, warnings
 from cutover.definition.compile import fingerprint
 from cutover.definition.loading import acceptance_files, catalogue
-from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.model.pipeline import Pipeline, Sql
 from cutover.errors import DefinitionError
+from cutover.parity.sql import check_sql
 from cutover.settings import Settings, load_settings
 
 
@@ -23,7 +24,9 @@ def lint(
     settings = load_settings()
     known = catalogue.load(settings) if pipeline is None else {pipeline: catalogue.get(settings, pipeline)}
     now = SystemClock().now()
-    found = {name: [*warnings(each), *_lint_rules(settings, each, now)] for name, each in known.items()}
+    found = {
+        name: [*warnings(each), *_lint_rules(settings, each, now), *_lint_sql(each)] for name, each in known.items()
+    }
     if as_json:
         prints = {name: fingerprint.result_fingerprint(definition) for name, definition in known.items()}
         typer.echo(json.dumps({"warnings": found, "fingerprints": prints, "settings": kafka_warnings(settings.kafka)}))
@@ -51,6 +54,14 @@ def _lint_rules(settings: Settings, pipeline: Pipeline, now: datetime) -> list[s
         raise DefinitionError(problem)
     expired = ((name, rule) for name, rule in found.rules.items() if rule.is_expired(now))
     return [f"rule of acceptance `{name}` has expired, {rule.expires:%Y-%m-%d %H:%M} UTC" for name, rule in expired]
+
+
+def _lint_sql(pipeline: Pipeline) -> list[str]:
+    """Return a warning for each construct of a team's SQL on which it and the stream cannot agree."""
+    if not isinstance(pipeline.batch, Sql) or pipeline.file is None:
+        return []
+    text = (pipeline.file.parent / pipeline.batch.file).read_text(encoding="utf-8")
+    return [finding.sentence for finding in check_sql(text, pipeline.batch.file)]
 
 
 COMMANDS = {"lint": lint}

@@ -1,0 +1,118 @@
+"""What a stream and a batch cannot agree on, why not, and what to write instead."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Construct(StrEnum):
+    """A construct by its short name."""
+
+    CLOCK = "clock"
+    RANDOM = "random"
+    ORDER = "order"
+    TIES = "ties"
+    LIMIT = "limit"
+    FLOAT_SUM = "float-sum"
+    TIME_ZONE = "time-zone"
+    UDF = "udf"
+    WATERMARK = "watermark"
+    DEDUP = "dedup-within-watermark"
+    CHAINED = "chained-state"
+    OUTPUT_MODE = "output-mode"
+    NOT_IDEMPOTENT = "not-idempotent"
+    CHECKPOINT = "checkpoint"
+    OFFSETS = "offsets"
+    DATA_LOSS = "data-loss"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParityRule:
+    """Why two runs of the same text differ, and what to write instead."""
+
+    why: str
+    instead: str
+
+
+RULES: Mapping[Construct, ParityRule] = {
+    Construct.CLOCK: ParityRule(
+        why="it asks the clock, and stream and batch run at other times",
+        instead="the record's event time or its log timestamp",
+    ),
+    Construct.RANDOM: ParityRule(
+        why="it gives another value in each run, task or file",
+        instead="a hash of columns of the record, or partition and offset",
+    ),
+    Construct.ORDER: ParityRule(
+        why="its result depends on the order of rows, which no engine promises",
+        instead="sort_array around a list, or min, max, min_by over a column that has no ties",
+    ),
+    Construct.TIES: ParityRule(
+        why="rows that are equal in the ORDER BY are numbered as they come",
+        instead="an ORDER BY that ends with partition and offset, or another unique column",
+    ),
+    Construct.LIMIT: ParityRule(
+        why="which rows remain depends on the order in which files and tasks are read",
+        instead="a condition over the rows; or ORDER BY over unique columns before LIMIT",
+    ),
+    Construct.FLOAT_SUM: ParityRule(
+        why="sums of floating-point numbers depend on the order in which partial sums meet",
+        instead="a decimal, or whole units such as cents",
+    ),
+    Construct.TIME_ZONE: ParityRule(
+        why="it goes by the session's time zone, which may differ between two jobs",
+        instead="spark.sql.session.timeZone set in both, or from_utc_timestamp with a named zone",
+    ),
+    Construct.UDF: ParityRule(
+        why="a function of Python that asks the clock, chance or another system gives another value each time",
+        instead="columns of the record; what comes from elsewhere as a versioned table that both join",
+    ),
+    Construct.WATERMARK: ParityRule(
+        why="the stream drops what comes behind the watermark without a word, and a batch ignores the watermark",
+        instead="late rows kept in a ledger, and batch told which they were",
+    ),
+    Construct.DEDUP: ParityRule(
+        why="the stream forgets ids behind the watermark, or keeps all for ever, and a batch looks at all records",
+        instead="ids with a declared horizon, the same in both, and what was forgotten kept",
+    ),
+    Construct.CHAINED: ParityRule(
+        why="the second stateful operator gets rows when the first one lets them go, so what is late differs",
+        instead="one stateful operator a query; the second reads what the first has written",
+    ),
+    Construct.OUTPUT_MODE: ParityRule(
+        why="update and complete write the same window again and again; a sink that appends counts it twice",
+        instead="append mode, or foreachBatch with a merge by window and key",
+    ),
+    Construct.NOT_IDEMPOTENT: ParityRule(
+        why="a micro-batch that is run again after a crash is appended again",
+        instead="txnAppId and txnVersion of Delta, or a merge by key",
+    ),
+    Construct.CHECKPOINT: ParityRule(
+        why="without a checkpoint of its own a query starts anew, or from another query's place",
+        instead="one checkpointLocation for each query, and never another query's",
+    ),
+    Construct.OFFSETS: ParityRule(
+        why="the stream begins at the end of the log, the batch at its beginning",
+        instead='startingOffsets "earliest", or the offsets that batch begins with',
+    ),
+    Construct.DATA_LOSS: ParityRule(
+        why="records that have left the log are passed over without a word, and the batch may still have had them",
+        instead='failOnDataLoss "true"',
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class ParityFinding:
+    """A construct in a file."""
+
+    file: str
+    line: int
+    construct: Construct
+    what: str  # the function, option or method
+
+    @property
+    def sentence(self) -> str:
+        """Say what it is, why it matters, and what to write instead."""
+        rule = RULES[self.construct]
+        return f"{self.file}:{self.line}: {self.construct}: `{self.what}`: {rule.why}; instead: {rule.instead}."

@@ -1,0 +1,154 @@
+"""SQL of Spark, looked at as a syntax tree."""
+
+from collections.abc import Iterator
+
+import sqlglot
+from sqlglot import exp
+
+from cutover.errors import DefinitionError
+from cutover.parity.rules import Construct, ParityFinding
+
+CLOCK = frozenset(
+    {"now", "current_timestamp", "current_date", "localtimestamp", "curdate", "unix_timestamp", "current_time"}
+)
+RANDOM = frozenset(
+    {
+        "rand",
+        "randn",
+        "random",
+        "randstr",
+        "uniform",
+        "uuid",
+        "shuffle",
+        "monotonically_increasing_id",
+        "spark_partition_id",
+        "input_file_name",
+    }
+)
+ORDER = frozenset(
+    {
+        "collect_list",
+        "collect_set",
+        "array_agg",
+        "first",
+        "first_value",
+        "last",
+        "last_value",
+        "any_value",
+        "listagg",
+        "string_agg",
+        "mode",
+        "percentile_approx",
+        "approx_percentile",
+    }
+)
+"""Aggregates whose result may depend on the order of rows."""
+
+SORTS = frozenset({"sort_array", "array_sort", "size", "cardinality"})
+"""Functions over a list that let its order go."""
+
+TIME_ZONE = frozenset(
+    {"date_trunc", "trunc", "to_date", "date", "hour", "day", "dayofmonth", "date_format", "from_unixtime", "month"}
+)
+POSITION = frozenset({"offset", "_offset"})
+"""Columns that tell any two records of a partition apart."""
+
+
+def check_sql(text: str, file: str) -> tuple[ParityFinding, ...]:
+    """Return the constructs of statements on which stream and batch cannot agree, in their order.
+
+    Args:
+        text: One statement or several, in Spark's dialect.
+        file: As findings name it.
+
+    Raises:
+        DefinitionError: It is no SQL.
+    """
+    try:
+        statements = [one for one in sqlglot.parse(text, dialect="spark") if one is not None]
+    except sqlglot.errors.SqlglotError as error:
+        first = str(error).splitlines()[0]
+        msg = f"{file}: expected SQL of Spark, got: {first}"
+        raise DefinitionError(msg) from None
+    lines = text.splitlines()
+    found = (
+        ParityFinding(file=file, line=_line(node, lines, what), construct=construct, what=what)
+        for statement in statements
+        for node, construct, what in _find(statement)
+    )
+    return tuple(sorted(set(found)))
+
+
+Found = tuple[exp.Expr, Construct, str]
+
+
+def _find(statement: exp.Expr) -> Iterator[Found]:
+    for node in statement.walk():
+        if isinstance(node, exp.Func):
+            yield from _judge_function(node)
+        elif isinstance(node, exp.TableSample):
+            yield node, Construct.RANDOM, "tablesample"
+        elif isinstance(node, exp.Limit) and not _is_ordered(node.parent):
+            yield node, Construct.LIMIT, "limit"
+        elif isinstance(node, exp.Window):
+            yield from _judge_window(node)
+
+
+def name_of(node: exp.Func) -> str:
+    """Return how Spark calls a function, in small letters: sqlglot knows it by its own name."""
+    if isinstance(node, exp.Anonymous):
+        return str(node.name).lower()
+    return node.sql(dialect="spark").partition("(")[0].strip().lower()
+
+
+def _judge_function(node: exp.Func) -> Iterator[Found]:
+    name = name_of(node)
+    if name in CLOCK and not (name == "unix_timestamp" and node.args.get("this") is not None):
+        yield node, Construct.CLOCK, name
+    elif name in RANDOM:
+        yield node, Construct.RANDOM, name
+    elif name in ORDER and not _is_sorted(node) and node.find_ancestor(exp.Window) is None:
+        yield node, Construct.ORDER, name
+    elif isinstance(node, exp.Sum | exp.Avg) and _is_float(node.this):
+        yield node, Construct.FLOAT_SUM, f"{name} of a double"
+    elif name in TIME_ZONE:
+        yield node, Construct.TIME_ZONE, name
+
+
+def _is_sorted(node: exp.Expr) -> bool:
+    """Return whether a list is sorted, or only counted, before anybody sees its order."""
+    if isinstance(node.parent, exp.WithinGroup) or node.find(exp.Order) is not None:
+        return True
+    above = node.parent
+    while isinstance(above, exp.Filter | exp.Paren):
+        above = above.parent
+    return isinstance(above, exp.Func) and name_of(above) in SORTS
+
+
+def _is_float(value: exp.Expr) -> bool:
+    kinds = {exp.DataType.Type.DOUBLE, exp.DataType.Type.FLOAT}
+    return any(cast.to.this in kinds for cast in value.find_all(exp.Cast, exp.TryCast))
+
+
+def _is_ordered(select: exp.Expr | None) -> bool:
+    return select is not None and select.args.get("order") is not None
+
+
+def _judge_window(node: exp.Window) -> Iterator[Found]:
+    """Yield a number or a neighbour whose ORDER BY may tie."""
+    numbers = (exp.RowNumber, exp.FirstValue, exp.LastValue, exp.First, exp.Last, exp.Lag, exp.Lead)
+    if not isinstance(node.this, numbers):
+        return
+    order = node.args.get("order")
+    columns = {column.name.lower() for column in order.find_all(exp.Column)} if order is not None else set()
+    if not columns & POSITION:
+        yield node, Construct.TIES, name_of(node.this)
+
+
+def _line(node: exp.Expr, lines: list[str], what: str) -> int:
+    """Return where a node stands; of nodes that the parser does not place, the first line with its name."""
+    for part in (node, *node.find_all(exp.Func)):
+        if "line" in part.meta:
+            return int(part.meta["line"])
+    word = what.split(maxsplit=1)[0]
+    return next((number for number, line in enumerate(lines, 1) if word in line.lower()), 1)

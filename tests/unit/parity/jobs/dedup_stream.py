@@ -1,0 +1,13 @@
+# expects: dedup-within-watermark, watermark, chained-state
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+spark = SparkSession.builder.getOrCreate()
+rows = spark.readStream.format("kafka").option("subscribe", "clicks").option("startingOffsets", "earliest").load()
+counted = (
+    rows.withWatermark("timestamp", "1 hour")
+    .dropDuplicatesWithinWatermark(["key"])
+    .groupBy(F.window("timestamp", "1 hour"))
+    .count()
+)
+counted.writeStream.format("delta").option("checkpointLocation", "/c/clicks").outputMode("append").start("/t/clicks")

@@ -1,0 +1,92 @@
+"""Twenty-five jobs in the manner of public examples, eleven of them sound: what is found in each, and nothing else."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cutover.cli import app
+from cutover.cli.parity import check_file
+from cutover.errors import DefinitionError
+from cutover.parity.job import check_job
+from cutover.parity.rules import RULES, Construct
+from cutover.parity.sql import check_sql
+
+JOBS = sorted(path for path in (Path(__file__).parent / "jobs").iterdir() if path.suffix in {".sql", ".py"})
+
+
+def expected(job: Path) -> set[str]:
+    said = job.read_text(encoding="utf-8").splitlines()[0].partition("expects:")[2]
+    return {word.strip() for word in said.split(",")} - {"none"}
+
+
+@pytest.mark.parametrize("job", JOBS, ids=lambda job: job.name)
+def test_what_stream_and_batch_cannot_agree_on_is_found(job: Path) -> None:
+    assert {str(one.construct) for one in check_file(job)} == expected(job)
+
+
+def test_half_of_the_jobs_are_sound_and_every_construct_is_in_one() -> None:
+    found = [expected(job) for job in JOBS]
+
+    assert len(JOBS) == 25
+    assert sum(not one for one in found) >= 11
+    assert set().union(*found) == {str(one) for one in Construct}
+    assert {*RULES} == {*Construct}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("SELECT x FROM t WHERE at > now()", [("clock", 1, "now")]),
+        ("SELECT\n  x,\n  rand() AS r\nFROM t", [("random", 3, "rand")]),
+        ("SELECT unix_timestamp(at), unix_timestamp() FROM t", [("clock", 1, "current_timestamp")]),
+        ("SELECT sum(amount) OVER (PARTITION BY k ORDER BY at) FROM t", []),
+        ("SELECT last(x) OVER (PARTITION BY k ORDER BY at, _offset) FROM t", []),
+        ("SELECT lag(x) OVER (PARTITION BY k ORDER BY at) FROM t", [("ties", 1, "lag")]),
+        ("SELECT array_sort(collect_list(x)) FROM t", []),
+        ("SELECT x FROM t ORDER BY x LIMIT 3", []),
+        ("SELECT (SELECT y FROM u LIMIT 1) FROM t", [("limit", 1, "limit")]),
+        ("SELECT avg(CAST(x AS FLOAT)) FROM t", [("float-sum", 1, "avg of a double")]),
+        ("SELECT 'now()', `rand` FROM t -- uuid()", []),
+    ],
+)
+def test_sql_is_read_as_sql(text: str, said: list[tuple[str, int, str]]) -> None:
+    assert [(str(one.construct), one.line, one.what) for one in check_sql(text, "x.sql")] == said
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("spark.sql('SELECT uuid() FROM t')", ["random"]),
+        ("df.selectExpr('a', 'collect_list(b)')", ["order"]),
+        ("df.withColumn('now', F.lit(1)).filter('now > 0')", []),
+        ("def rand():\n    return 4\nx = rand()", []),
+        ("df.agg(F.sort_array(F.collect_list('x')))", []),
+        ("df.agg(F.sum(F.col('x').cast('double')))", ["float-sum"]),
+        ("df.dropDuplicates(['id'])", []),  # of a batch
+        ("df.groupBy('a').count()\ndf.groupBy('b').count()", []),
+    ],
+)
+def test_a_job_is_read_as_python(source: str, said: list[str]) -> None:
+    assert [str(one.construct) for one in check_job(source, "x.py")] == said
+
+
+@pytest.mark.parametrize(("name", "text"), [("x.sql", "SELEC x FRM ("), ("x.py", "def ("), ("x.txt", "")])
+def test_what_cannot_be_read_is_refused(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text, encoding="utf-8")
+
+    with pytest.raises(DefinitionError, match="expected"):
+        check_file(tmp_path / name)
+    with pytest.raises(DefinitionError, match="expected a text in UTF-8"):
+        check_file(tmp_path / "none.sql")
+
+
+def test_the_command_says_what_and_why_and_what_instead(capsys: pytest.CaptureFixture[str]) -> None:
+    bad, good = (str(next(job for job in JOBS if job.name == name)) for name in ("basket.sql", "basket_sorted.sql"))
+
+    assert app.main(["parity", bad, good]) == 1
+    said = capsys.readouterr().out
+    assert "basket.sql:2: order: `collect_list`: its result depends on the order of rows" in said
+    assert said.splitlines()[-1].startswith("1 construct in 2 files on which a stream and a batch differ.")
+    assert app.main(["parity", good, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == []
