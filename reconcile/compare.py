@@ -37,6 +37,7 @@ class ComparisonRequest:
     epoch: int | None = None  # the batch run at this epoch's cut; None: the newest
     log: LogReader | None = None  # is asked for the records behind a difference; None: the cluster of the settings
     acceptance: Acceptance = NOTHING  # rules by which people accept differences, at the time of the run
+    listed: int = cells.ROWS_AT_MOST  # rows that differ of which `differences` tells, unexplained ones first
 
 
 def compare(
@@ -66,7 +67,7 @@ def compare(
         raise SealError(judgement.unproven)
     sides, findings = judgement.sides, judgement.findings
     events = _events(sides, pipeline, evidence)
-    differences, accepted = accept(asked.acceptance, cells.read(sides))
+    differences, accepted = accept(asked.acceptance, cells.read(sides, limit=asked.listed))
     judged = replace(_make_verdict_input(sides, findings), accepted=count_rows(accepted))
     decision = verdict.decide(judged, pipeline.policy)
     notes = (*judgement.notes, *_notes(pipeline, evidence, findings), *describe_unfit(accepted))

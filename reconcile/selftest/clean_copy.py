@@ -27,6 +27,9 @@ from cutover.reconcile.selftest.table_rows import read_rows
 from cutover.records.classes import Class
 from cutover.settings import Settings
 
+ROWS_LISTED = 200_000
+"""Rows of which a comparison tells a self-test: a report lists fewer, and of a row left out nothing could be said."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRows:
@@ -79,11 +82,16 @@ def open_clean_copy(settings: Settings, pipeline: Pipeline, log: LogReader | Non
     Raises:
         LakeError: The sides cannot be compared, so that nothing can be said of the reconciler either.
     """
-    found, unjudged = judge(settings, pipeline, ComparisonRequest(log=log))
+    found, unjudged = judge(settings, pipeline, ComparisonRequest(log=log, listed=ROWS_LISTED))
     examined = seal.examine(settings, pipeline, epoch=None)
     if examined.evidence is None or not found.seal.holds or not found.windows.compared:
         msg = f"Self-test of `{pipeline.name}`: expected two sides that can be compared, got: {found.sentence}"
         raise LakeError(msg + f"\nHint: `cutover reconcile {pipeline.name}` says what to do.", runbook="NotComparable")
+    causes = list_causes(found)
+    if len(causes) > ROWS_LISTED // 2:
+        msg = f"Self-test of `{pipeline.name}`: expected at most {ROWS_LISTED // 2:,} rows that differ before anything"
+        msg += f" is planted, got {len(causes):,}.\nHint: `cutover report {pipeline.name}` says why they differ."
+        raise LakeError(msg)
     evidence = examined.evidence
     with sides.open_sides(settings, pipeline, evidence) as opened:
         layout = opened.layout
@@ -116,7 +124,7 @@ def open_clean_copy(settings: Settings, pipeline: Pipeline, log: LogReader | Non
         late=read_rows(evidence.version.uri, kind=RowKind.LEDGER, order=order, where=late),
         log=log,
         known=frozenset(place_of(cell) for cell in found.differences if UNEXPLAINED in cell.cause),
-        causes=list_causes(found),
+        causes=causes,
         epoch=cut,
     )
 

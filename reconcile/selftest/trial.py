@@ -13,7 +13,7 @@ from cutover.reconcile.compare import ComparisonRequest
 from cutover.reconcile.judge import judge
 from cutover.reconcile.judgement.acceptance import Place, place_of
 from cutover.reconcile.result.outcome import Reconciliation, Verdict
-from cutover.reconcile.selftest.clean_copy import CleanCopy, list_causes
+from cutover.reconcile.selftest.clean_copy import ROWS_LISTED, CleanCopy, list_causes
 from cutover.reconcile.selftest.copied_lake import link_tree
 from cutover.reconcile.selftest.plants import (
     FLIPPED,
@@ -85,7 +85,7 @@ def run_trial(clean: CleanCopy, number: int, seed: int) -> TrialResult:
         link_tree(home, Path(folder))
         settings = clean.settings.model_copy(update={"home": Path(folder)})
         _plant(clean, settings, plants, random)
-        found, _ = judge(settings, clean.pipeline, ComparisonRequest(log=clean.log))
+        found, _ = judge(settings, clean.pipeline, ComparisonRequest(log=clean.log, listed=ROWS_LISTED))
     label = f"trial {number}"
     if is_whole and plants[0].kind != REORDERED:
         return TrialResult(plants=(_judge_table(plants[0], found, label),))
@@ -201,10 +201,12 @@ def _judge_rows(clean: CleanCopy, plants: Sequence[Plant], found: Reconciliation
             kinds[place_of(cell)] = cell.kind
     results = tuple(_judge_plant(clean, plant, kinds, label) for plant in plants)
     expected = {one.place for plant in plants for one in plant.expected}
-    false = sorted({place[0] for place in kinds if place not in expected | clean.known})
+    reached = {_reach(clean, place) for place in expected}
+    # A row that late ones explained has no cause any more where what is judged together with it was struck.
+    drawn_in = {place for place in clean.causes if _reach(clean, place) in reached}
+    false = sorted({place[0] for place in kinds if place not in expected | clean.known | drawn_in})
     touched = {place[0] for place in expected}
     now = list_causes(found)
-    reached = {_reach(clean, place) for place in expected}
     left = [place for place in clean.causes if _reach(clean, place) not in reached and place in now]
     right = [place for place in left if now[place] == clean.causes[place]]
     failures = [f"{label}: false alarm in window {start}" for start in false]

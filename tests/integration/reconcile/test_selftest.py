@@ -14,6 +14,7 @@ from cutover.cli import app
 from cutover.clock import SystemClock
 from cutover.definition import Count, Pipeline, Sessions
 from cutover.errors import LakeError
+from cutover.reconcile.attribution.cells import ROWS_AT_MOST
 from cutover.reconcile.judge import judge
 from cutover.reconcile.report import page
 from cutover.reconcile.result.outcome import Cause, Reconciliation, Verdict
@@ -71,6 +72,23 @@ def test_all_that_was_planted_is_found_and_named_and_nothing_else(settings: Sett
     assert (found.false_alarm_rate.hits, found.passed) == (0, found.false_alarm_rate.of >= 1_000)
     assert len({*found.by_kind} & KINDS) > len(KINDS) / 2
     assert contents(settings.home) == before
+
+
+def test_rows_that_a_report_would_leave_out_are_judged_too(settings: Settings) -> None:
+    rows = [(hour, shop, desk) for hour in range(97) for shop in ("a", "b", None) for desk in (1, None)]
+    late = rows[20:]
+    made = lake_of(
+        [
+            *(Sale(epoch=0, hour=hour, shop=shop, desk=desk, amount=5) for hour, shop, desk in rows),
+            *(Sale(epoch=1, hour=hour, shop=shop, desk=desk, amount=3, kind="late") for hour, shop, desk in late),
+        ]
+    )
+    write(settings, made)
+
+    found = self_tested(settings, made, trials=10)
+
+    assert len(late) > ROWS_AT_MOST
+    assert found.failures == ()
 
 
 def test_one_seed_plants_the_same(settings: Settings, lake: Lake) -> None:
