@@ -13,7 +13,7 @@ EPOCHS ?= 10000
 FLIPS ?= 200
 LINES ?= 25
 SEED ?= $(shell date +%s)
-.PHONY: help setup capabilities nightly test-nightly test-cluster jars-s3 test-object-store demo up down status lint test transfers faults faults-random flips mutations soak many-keys skew lock clean purge $(addprefix test-,$(KINDS))
+.PHONY: help setup capabilities diff-cases nightly test-nightly test-cluster jars-s3 test-object-store demo up down status lint test transfers faults faults-random flips mutations soak many-keys skew lock clean purge $(addprefix test-,$(KINDS))
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,6 +61,10 @@ capabilities: setup ## write docs/capabilities.md from the tests that show what 
 	@rm -f build/capabilities.jsonl; mkdir -p build
 	@CUTOVER_CAPABILITIES=build/capabilities.jsonl $(PYTEST) $(CAPABILITIES); code=$$?; \
 	.venv/bin/python -m tests.support.capability_table build/capabilities.jsonl docs/capabilities.md; exit $$code
+
+diff-cases: build/bench/datacompy ## ask four tools about pairs of tables on which they disagree; writes docs/diff-cases.md
+	@.venv/bin/python -m tests.support.diff_case_page docs/diff-cases.md
+	@$(PYTEST) -n0 tests/integration/reconcile/test_diff_cases.py
 
 test-dags: setup ## rules over the whole DagBag
 	@$(PYTEST) tests/dags

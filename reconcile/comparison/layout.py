@@ -8,7 +8,7 @@ from cutover.definition.measures.kinds import Count, Sum
 from cutover.definition.model.pipeline import Pipeline
 from cutover.quoting import identifier
 
-_WIDE = ("HUGEINT", "DECIMAL", "UUID", "STRUCT", "[]")  # or of such parts
+_WIDE = ("HUGEINT", "DECIMAL", "UUID", "STRUCT", "MAP", "UNION", "VARIANT", "[")  # or of such parts
 FLOAT_RELATIVE = 1e-9
 """Doubles of tables of others are compared with this relative tolerance: their sums depend on the order of rows."""
 

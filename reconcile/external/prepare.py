@@ -10,6 +10,7 @@ from cutover.errors import DefinitionError
 from cutover.quoting import identifier
 from cutover.reconcile.comparison.column_types import is_time
 from cutover.reconcile.comparison.layout import Layout, Value, value_of, wide_columns
+from cutover.reconcile.external.maps import sort_maps
 from cutover.reconcile.external.request import DiffRequest, Tolerance
 from cutover.reconcile.external.sources import Columns, types_of
 from cutover.reconcile.result.query import number
@@ -39,7 +40,12 @@ def prepare(
         types = _rename(types_of(connection, view), renamed, side)
         back = {ours: theirs for theirs, ours in renamed.items()}
         kept = [name for name in types if name not in asked.excluded]
-        texts = {name: _text(asked, name, identifier(back.get(name, name)), types[name]) for name in kept}
+        whole = connection.table(view)
+        kinds = {renamed.get(name, name): kind for name, kind in zip(whole.columns, whole.types, strict=True)}
+        texts = {
+            name: _text(asked, name, sort_maps(identifier(back.get(name, name)), kinds[name]), types[name])
+            for name in kept
+        }
         columns = ", ".join(f"{text} AS {identifier(name)}" for name, text in texts.items())
         young, note = _find_young(connection, asked, view, types, back)
         connection.execute(

@@ -1,0 +1,323 @@
+"""Pairs of small tables on which tools that compare tables disagree: who is right, and why, and what each one says.
+
+`truth`, `rows` and `why` were written before any tool ran. `peers` is what the others said when they did.
+"""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from cutover.reconcile.external.request import Tolerance
+
+Answer = Literal["equal", "different", "refused"]
+PEERS = ("DataComPy", "EXCEPT ALL", "full join")
+EQUAL: tuple[Answer, ...] = ("equal", "equal", "equal")
+DIFFERENT: tuple[Answer, ...] = ("different", "different", "different")
+REFUSED: Answer = "refused"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One pair of tables; both are queries of DuckDB that are written to Parquet."""
+
+    name: str
+    left: str
+    right: str
+    truth: Answer
+    why: str
+    rows: tuple[int, int, int] = (0, 0, 0)  # missing, extra, changed: what Cutover must say
+    peers: tuple[Answer, ...]  # as `PEERS`
+    key: tuple[str, ...] = ("k",)
+    names: dict[str, str] = field(default_factory=dict)  # as `--map`
+    normalized: tuple[str, ...] = ()  # as `--normalize`
+    tolerances: dict[str, Tolerance] = field(default_factory=dict)
+
+
+def of(values: str, columns: str = "k, v") -> str:
+    """Return a query of rows."""
+    return f"SELECT * FROM (VALUES {values}) t({columns})"  # noqa: S608 -- texts of this module
+
+
+def one(value: str) -> str:
+    """Return a query of one row: key 1, and a value."""
+    return f"SELECT 1 AS k, {value} AS v"
+
+
+KEYS = (
+    Case(
+        name="a key that is null on both sides",
+        left=of("(NULL, 1), (2, 2)"),
+        right=of("(2, 2), (NULL, 1)"),
+        truth="equal",
+        why="Both sides have the same rows; a null key is a key.",
+        peers=EQUAL,
+    ),
+    Case(
+        name="a null key whose value differs",
+        left=of("(NULL, 1), (2, 2)"),
+        right=of("(NULL, 9), (2, 2)"),
+        truth="different",
+        rows=(0, 0, 1),
+        why="The row of the null key changed.",
+        peers=DIFFERENT,
+    ),
+    Case(
+        name="a null key on one side only",
+        left=of("(NULL, 1), (2, 2)"),
+        right=of("(2, 2)"),
+        truth="different",
+        rows=(1, 0, 0),
+        why="A row is missing.",
+        peers=DIFFERENT,
+    ),
+    Case(
+        name="a key of two columns, one of them null",
+        left=of("(1, NULL, 5), (NULL, 1, 6)", "k, j, v"),
+        right=of("(NULL, 1, 6), (1, NULL, 5)", "k, j, v"),
+        key=("k", "j"),
+        truth="equal",
+        why="Each null stands in its own column.",
+        peers=EQUAL,
+    ),
+    Case(
+        name="a key twice on both sides, rows alike",
+        left=of("(1, 'a'), (1, 'a'), (2, 'b')"),
+        right=of("(2, 'b'), (1, 'a'), (1, 'a')"),
+        truth="equal",
+        why="As multisets both sides are the same.",
+        peers=EQUAL,
+    ),
+    Case(
+        name="a key twice on both sides, in another order",
+        left=of("(1, 'a'), (1, 'b')"),
+        right=of("(1, 'b'), (1, 'a')"),
+        truth="equal",
+        why="A table has no order.",
+        peers=("different", "equal", "different"),
+    ),
+    Case(
+        name="a row twice against three times",
+        left=of("(1, 'a'), (1, 'a')"),
+        right=of("(1, 'a'), (1, 'a'), (1, 'a')"),
+        truth="different",
+        rows=(0, 1, 0),
+        why="A row was doubled.",
+        peers=("different", "different", "equal"),
+    ),
+    Case(
+        name="one row doubled, another one gone",
+        left=of("(1, 'a'), (1, 'a'), (2, 'b')"),
+        right=of("(1, 'a'), (2, 'b'), (2, 'b')"),
+        truth="different",
+        rows=(1, 1, 0),
+        why="Both have three rows and the same distinct ones, and still a copy moved from one key to the other.",
+        peers=("different", "different", "equal"),
+    ),
+    Case(
+        name="a key twice, one of its rows changed",
+        left=of("(1, 'a'), (1, 'b')"),
+        right=of("(1, 'a'), (1, 'c')"),
+        truth="different",
+        rows=(0, 0, 1),
+        why="One row of the key changed; a join by key alone pairs four rows.",
+        peers=DIFFERENT,
+    ),
+    Case(
+        name="a key of int against bigint",
+        left=of("(1::INTEGER, 'a')"),
+        right=of("(1::BIGINT, 'a')"),
+        truth="equal",
+        why="The numbers are the same, and each fits the other type.",
+        peers=EQUAL,
+    ),
+    Case(
+        name="a key of text against int",
+        left=of("('1', 'a')"),
+        right=of("(1, 'a')"),
+        truth="different",
+        why="A text is no number: the schemas differ, whatever a cast would give.",
+        peers=("refused", "equal", "equal"),
+    ),
+    Case(
+        name="a key that differs in case",
+        left=of("('A', 1)"),
+        right=of("('a', 1)"),
+        truth="different",
+        rows=(1, 1, 0),
+        why="Two keys, until somebody asks for texts without case.",
+        peers=DIFFERENT,
+    ),
+    Case(
+        name="a key with a trailing blank",
+        left=of("('a', 1)"),
+        right=of("('a ', 1)"),
+        truth="different",
+        rows=(1, 1, 0),
+        why="Two keys, until somebody asks for a normal form.",
+        peers=DIFFERENT,
+    ),
+    Case(
+        name="a key that is NaN",
+        left=of("('nan'::DOUBLE, 1), (2, 2)"),
+        right=of("(2, 2), ('nan'::DOUBLE, 1)"),
+        truth="equal",
+        why="The same rows: a NaN names a key as well as a number does.",
+        peers=EQUAL,
+    ),
+    Case(
+        name="a key of -0.0 against 0.0",
+        left=of("(-0.0::DOUBLE, 1)"),
+        right=of("(0.0::DOUBLE, 1)"),
+        truth="equal",
+        why="IEEE 754: the two are equal.",
+        peers=EQUAL,
+    ),
+    Case(
+        name="values of two rows swapped",
+        left=of("(1, 'a'), (2, 'b')"),
+        right=of("(1, 'b'), (2, 'a')"),
+        truth="different",
+        rows=(0, 0, 2),
+        why="Each column holds the same values; the rows do not.",
+        peers=DIFFERENT,
+    ),
+)
+
+NUMBERS = (
+    Case(
+        name="NaN against NaN",
+        left=one("'nan'::DOUBLE"),
+        right=one("'nan'::DOUBLE"),
+        truth="equal",
+        why="Both sides say the same: there is no number.",
+        peers=EQUAL,
+    ),
+    Case(
+        name="NaN against null",
+        left=one("'nan'::DOUBLE"),
+        right=one("NULL::DOUBLE"),
+        truth="different",
+        rows=(0, 0, 1),
+        why="A failed computation is not an absent value.",
+        peers=("equal", "different", "different"),
+    ),
+    Case(
+        name="-0.0 against 0.0",
+        left=one("-0.0::DOUBLE"),
+        right=one("0.0::DOUBLE"),
+        truth="equal",
+        why="IEEE 754: the two are equal.",
+        peers=EQUAL,
+    ),
+    Case(
+        name="infinity against infinity",
+        left=one("'inf'::DOUBLE"),
+        right=one("'inf'::DOUBLE"),
+        truth="equal",
+        why="The same value.",
+        peers=EQUAL,
+    ),
+    Case(
+        name="infinity against -infinity",
+        left=one("'inf'::DOUBLE"),
+        right=one("'-inf'::DOUBLE"),
+        truth="different",
+        rows=(0, 0, 1),
+        why="Other ends of the line; a relative bound of infinity must not swallow it.",
+        peers=DIFFERENT,
+    ),
+    Case(
+        name="infinity against a number, tolerance 1 %",
+        left=one("'inf'::DOUBLE"),
+        right=one("1.0::DOUBLE"),
+        truth="different",
+        rows=(0, 0, 1),
+        why="1 % of infinity is infinity, and no bound.",
+        tolerances={"v": Tolerance(relative=0.01)},
+        peers=DIFFERENT,
+    ),
+    Case(
+        name="a decimal of another scale, the same number",
+        left=one("1.50::DECIMAL(10,2)"),
+        right=one("1.5000::DECIMAL(12,4)"),
+        truth="equal",
+        why="The number is the same.",
+        peers=EQUAL,
+    ),
+    Case(
+        name="a decimal of another scale, another number",
+        left=one("1.50::DECIMAL(10,2)"),
+        right=one("1.5001::DECIMAL(12,4)"),
+        truth="different",
+        rows=(0, 0, 1),
+        why="Rounding to the smaller scale would hide it.",
+        peers=DIFFERENT,
+    ),
+    Case(
+        name="decimals of 38 digits, one apart",
+        left=one("12345678901234567890123456789012345678::DECIMAL(38,0)"),
+        right=one("12345678901234567890123456789012345677::DECIMAL(38,0)"),
+        truth="different",
+        rows=(0, 0, 1),
+        why="A double would hold both as one number.",
+        peers=("equal", "different", "different"),
+    ),
+    Case(
+        name="int against bigint",
+        left=one("7::INTEGER"),
+        right=one("7::BIGINT"),
+        truth="equal",
+        why="The numbers are the same, and each fits the other type.",
+        peers=EQUAL,
+    ),
+    Case(
+        name="bigints beyond 2^53, one apart",
+        left=one("9007199254740993::BIGINT"),
+        right=one("9007199254740992::BIGINT"),
+        truth="different",
+        rows=(0, 0, 1),
+        why="A double would hold both as one number.",
+        peers=("equal", "different", "different"),
+    ),
+    Case(
+        name="a bigint beyond 2^53 against a double",
+        left=one("9007199254740993::BIGINT"),
+        right=one("9007199254740992::DOUBLE"),
+        truth="different",
+        why="The double holds another number; compared as doubles they only look equal.",
+        peers=EQUAL,
+    ),
+    Case(
+        name="float against double, a number that both hold",
+        left=one("0.5::FLOAT"),
+        right=one("0.5::DOUBLE"),
+        truth="equal",
+        why="The number is the same.",
+        peers=EQUAL,
+    ),
+    Case(
+        name="float against double, 0.1",
+        left=one("0.1::FLOAT"),
+        right=one("0.1::DOUBLE"),
+        truth="different",
+        rows=(0, 0, 1),
+        why="The float holds 0.100000001490116; nobody said that so much may be lost.",
+        peers=DIFFERENT,
+    ),
+    Case(
+        name="doubles summed in another order",
+        left=one("0.1::DOUBLE + 0.2::DOUBLE + 0.3::DOUBLE"),
+        right=one("0.3::DOUBLE + 0.2::DOUBLE + 0.1::DOUBLE"),
+        truth="equal",
+        why="A sum of doubles depends on the order of rows, which no engine promises: 1 part in 10^9 is noise.",
+        peers=DIFFERENT,
+    ),
+    Case(
+        name="a value within an asked tolerance",
+        left=one("100::DOUBLE"),
+        right=one("100.4::DOUBLE"),
+        truth="equal",
+        why="1 % was asked for.",
+        tolerances={"v": Tolerance(relative=0.01)},
+        peers=("equal", "different", "different"),
+    ),
+)
