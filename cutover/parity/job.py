@@ -75,7 +75,7 @@ class _Job:
             yield call.lineno, Construct.RANDOM, name
         elif name in sql.ORDER and not self._is_sorted(call):
             yield call.lineno, Construct.ORDER, name
-        elif name in {"sum", "avg"} and "double" in _literals(call) | _literals_lower(call):
+        elif name in sql.MOMENTS or (name in {"sum", "avg"} and "double" in _literals(call) | _literals_lower(call)):
             yield call.lineno, Construct.FLOAT_SUM, f"{name} of a double"
         elif name in sql.TIME_ZONE and not self.has_zone:
             yield call.lineno, Construct.TIME_ZONE, name
@@ -114,7 +114,11 @@ class _Job:
             yield call.lineno, Construct.NOT_IDEMPOTENT, name
 
     def _judge_queries(self) -> Iterator[Found]:
-        """Yield two stateful operators in a row, and queries without a checkpoint of their own."""
+        """Yield state in a row or without end, and queries without a checkpoint of their own."""
+        names = [_name(call) for call in self.calls]
+        for call in self.calls:
+            if _name(call) in {"groupBy", "groupby"} and "withWatermark" not in names and _has_windows(call):
+                yield call.lineno, Construct.UNBOUNDED, "windows without withWatermark"
         for statement in (node for node in ast.walk(self.tree) if isinstance(node, ast.Assign | ast.Expr | ast.Return)):
             chain = [node for node in ast.walk(statement) if isinstance(node, ast.Call) and _name(node) in STATEFUL]
             if len(chain) > 1:
@@ -167,6 +171,12 @@ def _name(call: ast.Call) -> str:
 
 def _last_name(node: ast.AST) -> str:
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def _has_windows(call: ast.Call) -> bool:
+    """Return whether rows are grouped by windows of time."""
+    inside = (node for argument in call.args for node in ast.walk(argument))
+    return any(isinstance(node, ast.Call) and _name(node) in {"window", "session_window"} for node in inside)
 
 
 def _is_module(node: ast.AST) -> bool:

@@ -19,6 +19,7 @@ class Construct(StrEnum):
     WATERMARK = "watermark"
     DEDUP = "dedup-within-watermark"
     CHAINED = "chained-state"
+    UNBOUNDED = "unbounded-state"
     OUTPUT_MODE = "output-mode"
     NOT_IDEMPOTENT = "not-idempotent"
     CHECKPOINT = "checkpoint"
@@ -78,6 +79,10 @@ RULES: Mapping[Construct, ParityRule] = {
     Construct.CHAINED: ParityRule(
         why="the second stateful operator gets rows when the first one lets them go, so what is late differs",
         instead="one stateful operator a query; the second reads what the first has written",
+    ),
+    Construct.UNBOUNDED: ParityRule(
+        why="its state never lets go: until the stream is started anew without what batch still has",
+        instead="withWatermark, and for a join a bound on both event times in its condition",
     ),
     Construct.OUTPUT_MODE: ParityRule(
         why="update and complete write the same window again and again; a sink that appends counts it twice",

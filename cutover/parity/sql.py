@@ -44,6 +44,12 @@ ORDER = frozenset(
 )
 """Aggregates whose result may depend on the order of rows."""
 
+MOMENTS = frozenset(
+    {"stddev", "stddev_samp", "stddev_pop", "std", "variance", "var_samp", "var_pop", "skewness", "kurtosis", "corr"}
+    | {"covar_samp", "covar_pop"}
+)
+"""Aggregates that sum floating-point numbers whatever they are given."""
+
 SORTS = frozenset({"sort_array", "array_sort", "size", "cardinality"})
 """Functions over a list that let its order go."""
 
@@ -109,7 +115,7 @@ def _judge_function(node: exp.Func) -> Iterator[Found]:
         yield node, Construct.RANDOM, name
     elif name in ORDER and not _is_sorted(node) and node.find_ancestor(exp.Window) is None:
         yield node, Construct.ORDER, name
-    elif isinstance(node, exp.Sum | exp.Avg) and _is_float(node.this):
+    elif name in MOMENTS or (isinstance(node, exp.Sum | exp.Avg) and _is_float(node.this)):
         yield node, Construct.FLOAT_SUM, f"{name} of a double"
     elif name in TIME_ZONE:
         yield node, Construct.TIME_ZONE, name
