@@ -6,9 +6,12 @@ from pathlib import Path
 import pyarrow as pa
 
 from cutover.engine import queries
+from cutover.lake.epochs.row_kinds import COUNTED, RowKind
 from cutover.lake.tables import checksums, commits, data_files, delta
 
 _PARTITION = "_kind"
+COMPARED = (*COUNTED, RowKind.EPOCH, RowKind.ATTEMPT)
+"""Kinds of rows of an epoch log that a comparison reads; `cutover verify --files` looks at the files of the others."""
 
 
 def read_rows(uri: str, *, kind: str | None, order: Sequence[str], where: str = "true") -> pa.Table:
@@ -35,7 +38,7 @@ def put_rows(uri: str, rows: pa.Table, *, kind: str | None) -> None:
 
 
 def flip_bit(uri: str, number: float) -> str:
-    """Flip a bit of one listed data file; return its path. The file that is linked with it stays as it is.
+    """Flip a bit of one data file that a comparison reads; return its path. The file linked with it stays as it is.
 
     Args:
         uri: The table's.
@@ -43,7 +46,10 @@ def flip_bit(uri: str, number: float) -> str:
     """
     table = delta.open_table(uri)
     root = delta.local_root(table)
-    listed = sorted(delta.actions(table), key=lambda action: str(action["path"]))
+    files = (
+        action for action in delta.actions(table) if action.get(f"partition.{_PARTITION}", COMPARED[0]) in COMPARED
+    )
+    listed = sorted(files, key=lambda action: str(action["path"]))
     action = listed[int(number * len(listed))]
     path = delta.file_path(Path() if root is None else root, action)
     content = bytearray(path.read_bytes())

@@ -43,7 +43,7 @@ class Plant:
     gone: tuple[int, ...] = ()  # rows of the side's table
     made: pa.Table | None = None  # in their place
     expected: tuple[PlantedRow, ...] = ()  # none: a whole table was struck, or nothing may be found
-    touched: frozenset[object] = frozenset()  # what its rows may reach, before and after, changed or not
+    places: frozenset[Place] = frozenset()  # of its rows, before and after, changed or not, judged or not
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,14 +100,17 @@ def _draw_table_plant(random: Random) -> Plant:
 
 def _draw_row_plants(clean: CleanCopy, random: Random) -> list[Plant]:
     wanted, plants = random.randint(1, PLANTS_AT_MOST), list[Plant]()
-    struck: set[object] = set()  # two plants at one place could undo one another
+    struck: set[object] = set()  # what plants may reach: two at one place could undo one another
     for _ in range(DRAWS):
         if len(plants) == wanted:
             break
         plant = _draw_row_plant(clean, random)
-        if plant is not None and plant.expected and not plant.touched & struck:
+        if plant is None or not plant.expected:
+            continue
+        reached = {_reach(clean, place) for place in plant.places}
+        if not reached & struck:
             plants.append(plant)
-            struck |= plant.touched
+            struck |= reached
     return plants
 
 
@@ -127,9 +130,9 @@ def _draw_row_plant(clean: CleanCopy, random: Random) -> Plant | None:
     before: Rows = table.rows.take(pa.array(chosen, pa.int64())).to_pylist()
     after = kind.edit(before, clean.columns[side], random)
     made = pa.Table.from_pylist(after, schema=table.rows.schema)
-    touched = frozenset(_reach(clean, place_of_row(row, clean.pipeline.key)) for row in (*before, *made.to_pylist()))
+    places = frozenset(place_of_row(row, clean.pipeline.key) for row in (*before, *made.to_pylist()))
     expected = tuple(_expect(clean, side, chosen, made))
-    return Plant(kind=kind.name, side=side, gone=tuple(chosen), made=made, expected=expected, touched=touched)
+    return Plant(kind=kind.name, side=side, gone=tuple(chosen), made=made, expected=expected, places=places)
 
 
 def _has_lookup(clean: CleanCopy) -> bool:
@@ -235,10 +238,10 @@ def _judge_plant(clean: CleanCopy, plant: Plant, kinds: dict[Place, str], label:
 def _judge_refused(plants: Sequence[Plant], found: Reconciliation, label: str) -> TrialResult:
     """Return what a refusal to compare found: the plant whose window it names; nothing is known of the others.
 
-    A window of batch that no run of batch has computed is such a reason. One that names no planted window found
-    that something is wrong, and not what.
+    A window of batch that no run of batch has computed is such a reason, also one that is not judged yet. One that
+    names no planted window found that something is wrong, and not what.
     """
-    blamed = [plant for plant in plants if any(one.place[0] in found.sentence for one in plant.expected)]
+    blamed = [plant for plant in plants if any(start in found.sentence for start, _ in plant.places)]
     if blamed:
         return TrialResult(
             plants=tuple(

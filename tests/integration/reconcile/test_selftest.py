@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from scipy.stats import binomtest  # type: ignore[import-untyped]
 
@@ -14,12 +15,15 @@ from cutover.cli import app
 from cutover.clock import SystemClock
 from cutover.definition import Count, Pipeline, Sessions
 from cutover.errors import LakeError
+from cutover.lake.epochs.row_kinds import RowKind
+from cutover.lake.paths import stream_uri
+from cutover.lake.tables import checksums, commits, data_files, delta
 from cutover.reconcile.attribution.cells import ROWS_AT_MOST
 from cutover.reconcile.judge import judge
 from cutover.reconcile.report import page
 from cutover.reconcile.result.outcome import Cause, Reconciliation, Verdict
 from cutover.reconcile.result.rates import rate
-from cutover.reconcile.selftest import record, trial
+from cutover.reconcile.selftest import record, table_rows, trial
 from cutover.reconcile.selftest.outcome import SelfTest
 from cutover.reconcile.selftest.plants import ROW_KINDS
 from cutover.reconcile.selftest.self_test import self_test
@@ -89,6 +93,21 @@ def test_rows_that_a_report_would_leave_out_are_judged_too(settings: Settings) -
 
     assert len(late) > ROWS_AT_MOST
     assert found.failures == ()
+
+
+@pytest.mark.usefixtures("lake")
+def test_a_bit_is_flipped_only_where_a_comparison_reads(settings: Settings) -> None:
+    uri = stream_uri(settings, PIPELINE, 0)
+    table = delta.open_table(uri)
+    rows = pa.table({"_epoch": pa.array([0], pa.int64())})
+    for number in range(5):
+        made = data_files.write(uri, rows, checksums.new_stem(f"ids-{number}", 0), partition={"_kind": RowKind.IDS})
+        commits.replace(table, [], [made])
+
+    struck = [table_rows.flip_bit(uri, number / 20) for number in range(20)]
+
+    assert len(set(struck)) > 1
+    assert not [path for path in struck if f"_kind={RowKind.IDS}" in path or "ids-" in path]
 
 
 def test_one_seed_plants_the_same(settings: Settings, lake: Lake) -> None:
