@@ -20,6 +20,7 @@ from cutover.timestamps import from_micros
 
 STEPS: dict[Point, str] = {
     "batch.read": "computing the dirty windows",
+    "batch.indexed": "replacing the windows",
     "batch.written": "recording the run",
     "batch.committed": "done",
 }

@@ -15,6 +15,7 @@ from cutover.batch.read.settings_in_force import RunSettingsRecorder
 from cutover.batch.staging import Staging
 from cutover.definition.model.pipeline import Pipeline
 from cutover.engine.spark import session
+from cutover.engine.usage import UsageMeter
 from cutover.lake.batch_runs import ExpectationResult, Incomplete, Range
 from cutover.lake.control.losses import Loss, Starts, find_touched_windows
 from cutover.log.kafka import LogClient
@@ -41,10 +42,11 @@ class RunContext:
     staged: Staging
     run_id: str
     anew: bool  # nothing of earlier runs is kept
-    wanted: Range | None  # None: every dirty window
+    wanted: tuple[Range, ...] | None  # None: every dirty window
     started: datetime
     begins_anew: bool = False  # the runs before judged by other settings: what they left is replaced
     judging: RunSettingsRecorder = field(default_factory=RunSettingsRecorder)
+    meter: UsageMeter = field(default_factory=UsageMeter)  # counts from the run's beginning on
 
     @property
     def connection(self) -> duckdb.DuckDBPyConnection:

@@ -16,7 +16,7 @@ PATIENCE = 900.0  # seconds; a run of a year of flights takes less than one minu
 
 @contextmanager
 def writer_lock(settings: Settings, pipeline: str, *, patience: float = PATIENCE) -> Iterator[None]:
-    """Hold the pipeline's batch lock; a second run waits for the first.
+    """Hold the pipeline's batch lock; a second run waits for the first, without patience it is refused.
 
     Raises:
         LakeError: The other run did not end in time.
@@ -38,6 +38,9 @@ def _wait(file: TextIOWrapper, pipeline: str, patience: float) -> None:
     try:
         attempts(fcntl.flock, file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except RetryError:
+        if not patience:
+            msg = f"Batch of `{pipeline}`: expected no run and no repair under way, got one that holds `batch.lock`."
+            raise LakeError(msg + "\nHint: try again once it has ended.", runbook="BatchNotFresh") from None
         msg = f"Batch of `{pipeline}`: expected the run that is under way to end within {patience:g} s, it goes on."
         raise LakeError(msg + "\nHint: look at it before a second one is started.", runbook="BatchNotFresh") from None
 

@@ -9,7 +9,7 @@ from cutover import probe as probes
 from cutover.batch import sessions
 from cutover.batch.context import RunContext, StagedRun
 from cutover.batch.cut import BatchCut, check_log, check_offsets, hold_cut
-from cutover.batch.lock import writer_lock
+from cutover.batch.lock import PATIENCE, writer_lock
 from cutover.batch.plan import dirty, retention
 from cutover.batch.read import index, scan
 from cutover.batch.read.enrichment import BatchEnrichment
@@ -18,12 +18,14 @@ from cutover.batch.read.settings_in_force import OtherSettings, are_apart
 from cutover.batch.staging import staging
 from cutover.batch.windows import plan_windows
 from cutover.batch.write import contract, publish
+from cutover.batch.write.replace import take_back
 from cutover.batch.write.result import STAGED, stage_result, stage_rows
 from cutover.clock import Clock, SystemClock
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.ranges import find_touched_range
 from cutover.definition.windows.sessions import Sessions
 from cutover.engine import queries, spark
+from cutover.engine.usage import UsageMeter
 from cutover.errors import DefinitionError, LakeError
 from cutover.events import log
 from cutover.lake import batch_runs
@@ -33,6 +35,7 @@ from cutover.lake.control.stages import Stage, current_stage
 from cutover.lake.integrity import same_log, table_weights
 from cutover.lake.integrity.foreign_commits import Kind
 from cutover.lake.paths import BATCH_TABLES, batch_uri, version_uri
+from cutover.lake.serving import serving_table
 from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import log_of
@@ -85,13 +88,17 @@ def run(  # noqa: PLR0913 -- what to compute, and what a test hands in
     if current_stage(settings, pipeline) is Stage.KAPPA:
         log.info("batch_skipped", pipeline=pipeline.name, stage=Stage.KAPPA.value)
         return None
+    ranges, meter = None if wanted is None else (wanted,), UsageMeter()
     try:
-        with open_run(settings, pipeline, epoch, wanted, CLOCK, anew=anew) as work:
-            return recompute(work, probe, CLOCK)
+        with open_run(settings, pipeline, epoch, ranges, CLOCK, anew=anew, meter=meter) as work:
+            done = recompute(work, probe, CLOCK)
     except OtherSettings as changed:
         log.warning("batch_begins_anew", pipeline=pipeline.name, why="settings in force changed", runbook="SealBroken")
-        with open_run(settings, pipeline, epoch, wanted, CLOCK, anew=anew, judging=changed.digest) as work:
-            return recompute(work, probe, CLOCK)
+        again = open_run(settings, pipeline, epoch, ranges, CLOCK, anew=anew, judging=changed.digest, meter=meter)
+        with again as work:
+            done = recompute(work, probe, CLOCK)
+    serving_table.keep_up(settings, pipeline)
+    return done
 
 
 def _align_range(pipeline: Pipeline, wanted: Range) -> Range:
@@ -105,7 +112,20 @@ def _align_range(pipeline: Pipeline, wanted: Range) -> Range:
 
 def recompute(work: RunContext, probe: probes.Probe, clock: Clock) -> BatchRun:
     """Scan, plan, compute, check, publish."""
-    epoch = work.target.record.epoch
+    found = compute(work, probe)
+    recorded = publish.publish(work, found, probe, clock)
+    log.info("batch_committed", pipeline=work.pipeline.name, **publish.summary(recorded))
+    return recorded
+
+
+def compute(work: RunContext, probe: probes.Probe) -> StagedRun:
+    """Scan, plan, compute and check; nothing is committed.
+
+    Raises:
+        OtherSettings: The runs on which this one builds judged their records by other settings.
+        ContractError: A critical expectation failed.
+        LogError: The log changed while it was read.
+    """
     scanned = retention.remaining_offsets(work.new, work.earliest)
     if scanned:
         scan.scan(work.records((scanned,)), work.pipeline, work.staged, work.dimensions((scanned,)))
@@ -115,12 +135,10 @@ def recompute(work: RunContext, probe: probes.Probe, clock: Clock) -> BatchRun:
         scan.empty(work.pipeline, work.connection)
     index.bind_ranges(work.connection, work.settings, work.pipeline, work.history)
     index.add_ranges(work.connection, scan.TOUCHED, work.scan)
-    probe("batch.read", epoch)
+    probe("batch.read", work.target.record.epoch)
     found = _stage_run(work, scanned)
     first_retained(work.client, work.pipeline, work.target)  # what was read since was read from the log of the stream
-    recorded = publish.publish(work, found, probe, clock)
-    log.info("batch_committed", pipeline=work.pipeline.name, **publish.summary(recorded))
-    return recorded
+    return found
 
 
 def _stage_run(work: RunContext, scanned: Offsets) -> StagedRun:
@@ -147,19 +165,22 @@ def open_run(  # noqa: PLR0913 -- a cut, a range, and on which runs it builds
     settings: Settings,
     pipeline: Pipeline,
     epoch: int | None,
-    wanted: Range | None,
+    wanted: tuple[Range, ...] | None,
     clock: Clock,
     *,
     anew: bool = False,
     judging: str | None = None,
+    patience: float = PATIENCE,
+    meter: UsageMeter | None = None,
 ) -> Iterator[RunContext]:
     """Hold the lock, the cut and a place for what is staged, and check that the log still is what the cut says.
 
-    With `judging` (a digest) the run builds only on runs that judged records by these settings.
+    With `judging` (a digest) the run builds only on runs that judged records by these settings. What it uses is counted
+    by `meter`, or from here on.
     """
     run_id, started = uuid.uuid4().hex, clock.now()
     with (
-        writer_lock(settings, pipeline.name),
+        writer_lock(settings, pipeline.name, patience=patience),
         hold_cut(settings, pipeline, epoch, holder=pins.batch_holder(run_id), clock=clock) as target,
         staging(queries.connect(queries.reading(settings)), version_uri(settings, pipeline), run_id) as staged,
     ):
@@ -184,11 +205,14 @@ def open_run(  # noqa: PLR0913 -- a cut, a range, and on which runs it builds
             anew=anew,
             wanted=wanted,
             started=started,
+            meter=meter or UsageMeter(),
         )
 
 
 def refuse_foreign(settings: Settings, pipeline: Pipeline) -> None:
     """Refuse to build on rows that somebody else changed; take over files that were only rewritten.
+
+    Rows of a run that was killed before it was recorded are taken back: nobody was ever served them.
 
     Raises:
         LakeError: Names the table, the commit, and what mends it.
@@ -207,6 +231,8 @@ def refuse_foreign(settings: Settings, pipeline: Pipeline) -> None:
             raise LakeError(found.message(otherwise), runbook=found.runbook)
         if found is not None and found.kind is Kind.HARMLESS:
             table_weights.adopt(table, found)
+        if found is not None and found.kind is Kind.UNFINISHED and name == "batch":
+            take_back(table, found)
 
 
 def first_retained(client: LogClient, pipeline: Pipeline, target: BatchCut) -> dict[int, int]:

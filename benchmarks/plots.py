@@ -8,7 +8,7 @@ from markupsafe import Markup
 from benchmarks.figure import Curve, Figure
 from cutover.output import svg
 from cutover.output.svg import Box, Scale, element, line, path, text
-from cutover.reconcile.report import axes
+from cutover.reconcile.report.drawings import axes
 
 WIDTH, BAR, LEFT = 760, 34, 190
 STYLE = """

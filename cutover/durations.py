@@ -37,3 +37,11 @@ def parse_duration(text: object, *, of: str) -> int:
         msg = f"`{of}`: expected at most {LONGEST_DAYS} days, got `{match[0][:80]}`."
         raise DefinitionError(msg)
     return micros
+
+
+def format_duration(micros: int) -> str:
+    """Return a length of time as `parse_duration` reads it, in the largest unit that it is whole in."""
+    units = sorted(MICROSECONDS.items(), key=lambda unit: -unit[1])
+    unit, size = next((one for one in units if micros and micros % one[1] == 0), ("second", MICROSECONDS["second"]))
+    count = micros // size
+    return f"{count} {unit}{'' if count == 1 else 's'}"

@@ -1,5 +1,12 @@
 """Texts and names inside SQL, for each engine that reads it. The one place that quotes."""
 
+CSV_AS_WRITTEN = "header = true, comment = '', skip = 0, dateformat = '%Y-%m-%d'"
+"""Options of DuckDB's `read_csv` that leave it nothing to drop or guess.
+
+By itself it takes rows that begin with `#` for comments, skips lines until one looks like a head, and decides by the
+other rows of a file whether 01/02/2020 is in January.
+"""
+
 
 def literal(text: str) -> str:
     """Put a text into single quotes for DuckDB, its own doubled."""

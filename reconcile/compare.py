@@ -4,6 +4,7 @@
 
 from dataclasses import dataclass, replace
 from datetime import datetime
+from pathlib import Path
 from statistics import median
 
 from cutover.definition.model.pipeline import Pipeline
@@ -15,13 +16,16 @@ from cutover.reconcile.attribution.log_rows import LogReader
 from cutover.reconcile.comparison.diff import Diff
 from cutover.reconcile.comparison.shared_tables import SharedTable, stage
 from cutover.reconcile.comparison.sides import DIMENSION, Sides
-from cutover.reconcile.judgement import series, settlement, verdict
+from cutover.reconcile.early import answers as early_answers
+from cutover.reconcile.early import open_windows
+from cutover.reconcile.judgement import all_differences, behind, days, series, settlement, verdict
 from cutover.reconcile.judgement.acceptance import NOTHING, Acceptance, accept, count_rows, describe_unfit
 from cutover.reconcile.judgement.verdict import VerdictInput
 from cutover.reconcile.preconditions.seal import SealError, SealEvidence
 from cutover.reconcile.result import query
 from cutover.reconcile.result.codec import scalar
-from cutover.reconcile.result.outcome import Events, Expectation, Reconciliation, Rows, Seal, Windows
+from cutover.reconcile.result.outcome import Events, Expectation, Reconciliation, Rows, Windows
+from cutover.reconcile.result.seal import Seal
 from cutover.records.classes import Class
 from cutover.settings import Settings
 
@@ -37,7 +41,10 @@ class ComparisonRequest:
     epoch: int | None = None  # the batch run at this epoch's cut; None: the newest
     log: LogReader | None = None  # is asked for the records behind a difference; None: the cluster of the settings
     acceptance: Acceptance = NOTHING  # rules by which people accept differences, at the time of the run
+    parquet: Path | None = None  # where every row that differs is written to
     listed: int = cells.ROWS_AT_MOST  # rows that differ of which `differences` tells, unexplained ones first
+    looks_early: bool = False  # also at what was shown of windows before they closed, and of open ones
+    silent: str | None = None  # why the cluster cannot be asked; None: it can
 
 
 def compare(
@@ -68,6 +75,8 @@ def compare(
     sides, findings = judgement.sides, judgement.findings
     events = _events(sides, pipeline, evidence)
     differences, accepted = accept(asked.acceptance, cells.read(sides, limit=asked.listed))
+    if asked.parquet is not None:
+        all_differences.write(sides, asked.parquet)
     judged = replace(_make_verdict_input(sides, findings), accepted=count_rows(accepted))
     decision = verdict.decide(judged, pipeline.policy)
     notes = (*judgement.notes, *_notes(pipeline, evidence, findings), *describe_unfit(accepted))
@@ -86,13 +95,19 @@ def compare(
         policy=decision.policy,
         waterfall=series.waterfalls(sides, pipeline),
         window_series=series.windows(sides, pipeline),
+        days=days.calendar(sides),
         lateness_histogram=series.lateness(sides, pipeline),
         settlement=settlement.measure(sides, pipeline),
         epochs_series=series.epochs(evidence.records),
+        early=early_answers.measure(sides, pipeline, evidence) if asked.looks_early else None,
+        open_answers=open_windows.measure(settings, pipeline, evidence, sides, log=asked.log, silent=asked.silent)
+        if asked.looks_early
+        else None,
         worst_keys=series.worst_keys(sides, pipeline),
         apart=series.measure_apart(sides),
         segments=series.over_represented(sides, pipeline),
         samples=series.samples(sides, pipeline),
+        behind=behind.read(sides, pipeline, limit=asked.listed),
         differences=differences,
         differences_total=cells.total(sides),
         accepted=accepted,

@@ -16,7 +16,8 @@ from cutover.reconcile.comparison import sides
 from cutover.reconcile.judgement import verdict
 from cutover.reconcile.preconditions import damage, log_origin, nothing_compared, seal
 from cutover.reconcile.preconditions.seal import SealEvidence
-from cutover.reconcile.result.outcome import Cause, Reconciliation, Seal, SealBreach
+from cutover.reconcile.result.outcome import Cause, Reconciliation
+from cutover.reconcile.result.seal import Seal, SealBreach
 from cutover.records.closing import find_closed_end
 from cutover.settings import Settings
 
@@ -32,7 +33,7 @@ def judge(settings: Settings, pipeline: Pipeline, asked: ComparisonRequest) -> t
     if before.breach is not None:
         found = seal.examine(settings, pipeline, epoch=asked.epoch).seal
         return _make_refusal(pipeline, replace(found, holds=False, breaches=(before.breach, *found.breaches))), ()
-    result, unjudged = _compare_tables(settings, pipeline, asked)
+    result, unjudged = _compare_tables(settings, pipeline, replace(asked, silent=before.note))
     after = log_origin.ask(settings, pipeline) if before.note is None else before
     if after.breach is not None:
         return _make_refusal(pipeline, _break_seal(result.seal, after.breach)), ()
@@ -73,7 +74,14 @@ def _make_empty(pipeline: Pipeline, evidence: SealEvidence, found: Reconciliatio
     reasons = found.windows.incomplete_because
     breach = _make_uncovered_breach(evidence, reasons) if reasons else nothing_compared.breach(found, asked=asked)
     refused = _make_refusal(pipeline, _break_seal(found.seal, breach))
-    return replace(refused, windows=found.windows, events=found.events, losses=found.losses, loss=found.loss)
+    return replace(
+        refused,
+        windows=found.windows,
+        events=found.events,
+        open_answers=found.open_answers,
+        losses=found.losses,
+        loss=found.loss,
+    )
 
 
 def open_range(pipeline: Pipeline, watermark: int | None) -> tuple[Range, ...]:

@@ -5,6 +5,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 from cutover import events
 from cutover.clock import Clock, SystemClock
@@ -17,13 +18,16 @@ from cutover.lake.control import pins, versions
 from cutover.lake.control.control_tables import OvertakenError
 from cutover.lake.tables import checksums
 from cutover.probe import Probe, silent
+from cutover.reconcile.advisor import record as log_latenesses
 from cutover.reconcile.attribution.log_rows import LogReader
 from cutover.reconcile.compare import ComparisonRequest
+from cutover.reconcile.cost import measure as cost
 from cutover.reconcile.judge import format_time, judge
-from cutover.reconcile.judgement import history
+from cutover.reconcile.judgement import history, trend
 from cutover.reconcile.judgement.acceptance import Acceptance
 from cutover.reconcile.report import files
-from cutover.reconcile.result.outcome import Reconciliation, Seal
+from cutover.reconcile.result.outcome import Reconciliation, Verdict
+from cutover.reconcile.result.seal import Seal
 from cutover.reconcile.selftest import record as selftests
 from cutover.settings import Settings
 
@@ -65,7 +69,10 @@ def reconcile(  # noqa: PLR0913 -- a range, a cut, and what a test hands in
     _check_range(start, end)
     with checksums.once():
         acceptance = Acceptance(rules=acceptance_files.load(settings, pipeline), now=at)
-        asked = ComparisonRequest(start=start, end=end, epoch=epoch, log=log, acceptance=acceptance)
+        draft = files.make_draft_path(settings, pipeline.name)
+        asked = ComparisonRequest(
+            start=start, end=end, epoch=epoch, log=log, acceptance=acceptance, parquet=draft, looks_early=True
+        )
         found, unjudged = judge(settings, pipeline, asked)
     tested = selftests.newest(settings, pipeline)
     made = replace(
@@ -73,11 +80,16 @@ def reconcile(  # noqa: PLR0913 -- a range, a cut, and what a test hands in
         run_id=f"{at.astimezone(UTC):%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}",
         at=format_time(at) or "",
         self_test=None if tested is None else tested.rates,
+        log_lateness=log_latenesses.newest(settings, pipeline),
+        cost=cost.measure_if_readable(settings, pipeline, found),
         from_=format_time(start),
         to=format_time(end),
         seconds=round(clock.monotonic() - began, 3),
     )
-    result = _record_result(settings, pipeline, made, at, unjudged, probe)
+    try:
+        result = _record_result(settings, pipeline, made, at, unjudged, probe=probe, table=draft)
+    finally:
+        draft.unlink(missing_ok=True)
     _release_cut(settings, pipeline, result.seal, clock)
     probe("verdict.recorded", -1 if result.seal.epoch is None else result.seal.epoch)
     _log(result)
@@ -90,13 +102,15 @@ def _check_range(start: datetime | None, end: datetime | None) -> None:
         raise DefinitionError(msg)
 
 
-def _record_result(
+def _record_result(  # noqa: PLR0913 -- what is recorded, and beside what
     settings: Settings,
     pipeline: Pipeline,
     made: Reconciliation,
     at: datetime,
     unjudged: Sequence[Range],
+    *,
     probe: Probe,
+    table: Path,
 ) -> Reconciliation:
     """Write the report, then the run's row, then let `latest.html` show what speaks for the pipeline now.
 
@@ -113,8 +127,8 @@ def _record_result(
             at=at,
             unjudged=unjudged,
         )
-        result = _place_result(made, placed)
-        files.write(settings, result, probe=probe)
+        result = _place_result(made, placed, has_table=table.is_file())
+        table = files.write(settings, result, table=table, probe=probe).with_suffix(".parquet")
         written.add(result.run_id)
         with contextlib.suppress(OvertakenError):
             history.record(settings, result, placed)
@@ -125,7 +139,7 @@ def _record_result(
     raise LakeError(msg + "\nHint: compare again once they are done.")
 
 
-def _place_result(made: Reconciliation, placed: history.HistoryEntry) -> Reconciliation:
+def _place_result(made: Reconciliation, placed: history.HistoryEntry, *, has_table: bool) -> Reconciliation:
     """Return the comparison as its line in the history has it: under the id and time of the first that found this."""
     line = placed.made
     stem = f"{made.pipeline}/{line.run_id}"
@@ -137,8 +151,10 @@ def _place_result(made: Reconciliation, placed: history.HistoryEntry) -> Reconci
         repeats=repeats,
         repeated_at=made.at if repeats else None,
         speaks_for=placed.speaks_for,
+        trend=trend.trend(placed),
         report=f"{stem}.json",
         page=f"{stem}.html",
+        parquet=f"{stem}.parquet" if has_table and made.verdict is not Verdict.NOT_COMPARABLE else None,
     )
 
 

@@ -28,7 +28,7 @@ class PlanBounds:
 
     window: AlignedWindowFn
     closed: int | None  # windows that end by then are closed, microseconds; None: no window is
-    wanted: Range | None = None  # None: every dirty window
+    wanted: tuple[Range, ...] | None = None  # None: every dirty window
     expired: Callable[[int], bool] = lambda _: False  # window start -> a record of it has left the log
     ahead: frozenset[int] | None = (
         None  # the cut is an older one: nothing is computed, and these were computed beyond it
@@ -51,7 +51,7 @@ def plan(touches: Iterable[TouchedWindow], history: Sequence[Sequence[Range]], h
     Args:
         touches: One a window, in any order.
         history: What each scan's run computed; the index is the scan's ordinal.
-        horizon: With `wanted`, every closed window of that range is computed, clean ones too.
+        horizon: With `wanted`, every closed window of these ranges is computed, clean ones too.
     """
     ordered = sorted(touches, key=lambda touch: touch.window)
     computed_by = _last_computed([touch.window for touch in ordered], history)
@@ -59,10 +59,9 @@ def plan(touches: Iterable[TouchedWindow], history: Sequence[Sequence[Range]], h
         (_label(touch.window, touch.scan > scan, horizon), touch.window)
         for touch, scan in zip(ordered, computed_by, strict=True)
     ]
-    whole = _find_whole_range(labels, horizon)
     return RunPlan(
         compute=tuple(window for label, window in labels if label == "compute"),
-        computed=_ranges(labels, "compute") if whole is None else (whole,),
+        computed=_list_computed(labels, horizon),
         stale=_ranges(labels, "stale"),
         expired=tuple(window for label, window in labels if label == "expired"),
     )
@@ -91,12 +90,22 @@ def inside(window: Interval, span: Range) -> bool:
     return span[0] <= window.start and window.end <= span[1]
 
 
+def holds_a_window(window: AlignedWindowFn, first: int, end: int) -> bool:
+    """Return whether some window lies wholly between two times, microseconds."""
+    if first >= end:
+        return False
+    earliest = newest(window, first)
+    if earliest.start < first:
+        earliest = newest(window, window.following(earliest.start))
+    return inside(earliest, (first, end))
+
+
 def _label(window: Interval, dirty: bool, horizon: PlanBounds) -> str:
     if horizon.closed is None or window.end > horizon.closed:
         return "open"
     if horizon.ahead is not None:
         return "stale" if dirty or window.start in horizon.ahead else "clean"
-    wanted = horizon.wanted is not None and inside(window, horizon.wanted)
+    wanted = horizon.wanted is not None and any(inside(window, span) for span in horizon.wanted)
     if not dirty and (not wanted or horizon.expired(window.start)):
         return "clean"
     if horizon.expired(window.start):
@@ -104,25 +113,29 @@ def _label(window: Interval, dirty: bool, horizon: PlanBounds) -> str:
     return "compute" if wanted or horizon.wanted is None else "stale"
 
 
-def _find_whole_range(labels: Sequence[Labelled], horizon: PlanBounds) -> Range | None:
-    """Return the closed part of the wanted range, if every window in it can be computed: those without a record too.
+def _list_computed(labels: list[Labelled], horizon: PlanBounds) -> tuple[Range, ...]:
+    if horizon.wanted is None:
+        return _ranges(labels, "compute")
+    found: list[Range] = []
+    for span in horizon.wanted:
+        whole = _find_whole_range(labels, span, horizon)
+        of_span = [(label, window) for label, window in labels if inside(window, span)]
+        found += _ranges(of_span, "compute") if whole is None else (whole,)
+    return tuple(found)
+
+
+def _find_whole_range(labels: list[Labelled], wanted: Range, horizon: PlanBounds) -> Range | None:
+    """Return the closed part of a wanted range, if every window in it can be computed: those without a record too.
 
     Rows that lie there without a record are cleared; to compute only from the first touched window on would keep them.
     """
-    if horizon.wanted is None or horizon.closed is None or horizon.ahead is not None:
+    if horizon.closed is None or horizon.ahead is not None:
         return None
-    first, end = horizon.wanted[0], min(horizon.wanted[1], horizon.closed)
+    first, end = wanted[0], min(wanted[1], horizon.closed)
     within = [label for label, window in labels if inside(window, (first, end))]
-    if not _holds_a_window(horizon.window, first, end) or horizon.expired(first):
+    if not holds_a_window(horizon.window, first, end) or horizon.expired(first):
         return None
     return None if any(label != "compute" for label in within) else (first, end)
-
-
-def _holds_a_window(window: AlignedWindowFn, first: int, end: int) -> bool:
-    earliest = newest(window, first)
-    if earliest.start < first:
-        earliest = newest(window, window.following(earliest.start))
-    return inside(earliest, (first, end))
 
 
 def _last_computed(windows: Sequence[Interval], history: Sequence[Sequence[Range]]) -> list[int]:

@@ -13,10 +13,13 @@ from deltalake.transaction import AddAction
 
 from cutover.engine import queries
 from cutover.errors import LakeError
+from cutover.events import log
 from cutover.lake.batch_runs import Range
-from cutover.lake.tables import checksums, commits, data_files, delta
+from cutover.lake.integrity.foreign_commits import TableChange
+from cutover.lake.tables import checksums, commits, data_files, delta, delta_log
 from cutover.quoting import identifier
 
+TAKEN_BACK = {"userMetadata": "rows of a run that was never recorded"}
 ROWS = 1_000_000  # of a file: what has to be read to replace one window of it
 _INSIDE = "epoch_us(window_start) >= r.first AND epoch_us(window_end) <= r.last"
 
@@ -65,6 +68,40 @@ def replace_windows(
         made = _write_files(table, pa.concat_tables([rows, kept]), of)
         commits.replace(table, touched, made, commit=commit)
     return int(table.version())
+
+
+def take_back(table: DeltaTable, left: TableChange) -> None:
+    """List again what the newest recorded run listed, in one commit: a run of ours was killed behind it.
+
+    Args:
+        table: The batch table, while the writer lock is held; it shows the new version afterwards.
+        left: What the killed run left; without a version that it began at, the table stays as it is.
+
+    Raises:
+        LakeError: A file is not there any more, or the table cannot be written.
+    """
+    if left.base is None or left.base < 0:
+        return
+    now = {str(action["path"]): action for action in delta.actions(table)}
+    before = _undo_entries(table, set(now), left.base)
+    with commits.refusing(table.table_uri):
+        made = [data_files.list_again(table.table_uri, path) for path in sorted(before - now.keys())]
+        gone = [action for path, action in now.items() if path not in before]
+        note = CommitProperties(max_commit_retries=0, custom_metadata=TAKEN_BACK)
+        if made or gone:
+            commits.replace(table, gone, made, commit=note)
+            log.warning("unfinished_rows_taken_back", table=left.uri, files=len(gone), to_version=left.base)
+
+
+def _undo_entries(table: DeltaTable, live: set[str], base: int) -> set[str]:
+    """Return the files that a version listed, told from the entries since: it may be too old to be opened by now."""
+    for version in range(int(table.version()), base, -1):
+        for action in delta_log.read(table.table_uri, version) or ():
+            if "add" in action:
+                live.discard(action["add"]["path"])
+            if "remove" in action:
+                live.add(action["remove"]["path"])
+    return live
 
 
 def _refuse_outside(table: DeltaTable, rows: pa.Table, ranges: Sequence[Range]) -> None:

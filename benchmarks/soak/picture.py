@@ -7,7 +7,7 @@ from markupsafe import Markup
 
 from cutover.output import svg
 from cutover.output.svg import Box, Scale, element, path, text
-from cutover.reconcile.report import axes
+from cutover.reconcile.report.drawings import axes
 
 WIDTH, PANEL, GAP, LEFT = 760, 170, 66, 80
 STYLE = """

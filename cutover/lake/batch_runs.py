@@ -1,7 +1,7 @@
 """What one run of the batch path did: its cut, the windows it computed, and the table version it really wrote."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 from cutover import json_text
@@ -11,6 +11,7 @@ from cutover.engine.in_force import InForce
 from cutover.errors import LakeError
 from cutover.json_text import EXACT
 from cutover.lake.dimensions.joined_versions import VersionSpan
+from cutover.lake.path_cost import PathCost
 from cutover.lake.paths import batch_uri
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import IndexKind
@@ -45,6 +46,23 @@ class ExpectationResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Repair:
+    """What a run repaired, and what people were served of these windows until then."""
+
+    __pydantic_config__ = EXACT
+    windows: tuple[Range, ...]  # as they were asked for; of a repair of all dirty windows those that it computed
+    who: str
+    why: str
+    stage: str  # which side people were served from
+    stream_epoch: int  # newest epoch of the stream as the repair was published
+    batch_run: str | None  # whose table was served before; None: there was none
+    batch_version: int | None  # of the batch table that was served before
+    counts: Mapping[str, int] = field(default_factory=dict)  # what came of rows that were served: changed, added, ...
+    served_from: str | None = None  # since when the oldest of these answers was served, ISO 8601; None: not known
+    files: Mapping[str, str] = field(default_factory=dict)  # `served`, `before` -> file in the folder of the repair
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BatchRun:
     """One run of the batch path."""
 
@@ -62,7 +80,7 @@ class BatchRun:
     batch_fingerprint: str  # "same", or the hash of the team's SQL
     isolation: str  # as the clients that read its records were configured
     computed: tuple[Range, ...]  # windows written by this run, wholly inside: [first start, last end)
-    wanted: Range | None = None  # the windows that were asked for, as whole windows; None: all that were dirty
+    wanted: Range | None = None  # as whole windows; None: all that were dirty, or what `repair` says
     stale: tuple[Range, ...] = ()  # dirty closed windows that this run left alone
     incomplete: tuple[Incomplete, ...] = ()  # all that are known so far
     batch_version: int | None = None  # Delta version of `batch` after this run
@@ -79,6 +97,10 @@ class BatchRun:
     )  # lookup -> what it read of which version
     in_force: str | None = None  # digest of the settings that records were judged by; None: none was, up to this run
     in_force_items: Mapping[str, Mapping[str, str]] | None = None  # them, of the first run with this digest
+    repair: Repair | None = None  # None: a run by schedule, or of a range
+    undoes: str | None = None  # id of the repair whose rows this run took back
+    said: str = ""  # of such a run: who, and why
+    cost: PathCost | None = None  # from its start up to its record; None: not recorded
     started: str = ""
     finished: str = ""
     seconds: float = 0.0
@@ -113,7 +135,17 @@ def in_force(known: Iterable[BatchRun], run: BatchRun) -> InForce | None:
 
 
 def runs(settings: Settings, pipeline: Pipeline) -> list[BatchRun]:
-    """Return all runs under the definition's result fingerprint, oldest first."""
+    """Return all runs under the definition's result fingerprint, oldest first.
+
+    A repair that was undone computed no window: what it scanned still counts.
+    """
+    known = recorded_runs(settings, pipeline)
+    undone = {run.undoes for run in known}
+    return [replace(run, computed=()) if run.run_id in undone else run for run in known]
+
+
+def recorded_runs(settings: Settings, pipeline: Pipeline) -> list[BatchRun]:
+    """Return all runs as they were recorded, repairs that were undone too, oldest first."""
     uri = batch_uri(settings, pipeline, "batch_index")
     if not delta.exists(uri):
         return []

@@ -10,7 +10,17 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.settings import Settings
 
 ControlTable = Literal[
-    "versions", "gate", "pins", "losses", "reconciliations", "verifications", "differences", "proofs", "selftests"
+    "versions",
+    "gate",
+    "pins",
+    "losses",
+    "reconciliations",
+    "verifications",
+    "differences",
+    "proofs",
+    "selftests",
+    "lateness",
+    "noise",
 ]
 BatchTable = Literal["batch", "batch_index", "batch_ledger"]
 BATCH_TABLES: tuple[BatchTable, ...] = ("batch", "batch_index", "batch_ledger")
@@ -29,6 +39,11 @@ def stream_uri(settings: Settings, pipeline: Pipeline, number: int) -> str:
 def batch_uri(settings: Settings, pipeline: Pipeline, table: BatchTable = "batch") -> str:
     """`<lake>/<pipeline>/<result fingerprint>/<table>`; the folder need not exist."""
     return f"{version_uri(settings, pipeline)}/{table}"
+
+
+def serving_uri(settings: Settings, pipeline: Pipeline) -> str:
+    """`<lake>/<pipeline>/serving`: the stable name of what readers of other engines are served."""
+    return f"{settings.lake_uri}/{pipeline.name}/serving"
 
 
 def control_uri(settings: Settings, table: ControlTable) -> str:

@@ -41,10 +41,10 @@ def line(x1: float, y1: float, x2: float, y2: float, class_: str) -> Markup:
 
 
 def bar(box: "Box", class_: str, title: str) -> Markup:
-    """Return a rectangle with a text that appears when it is pointed at."""
+    """Return a rectangle with a text that appears when it is pointed at; none if the text is empty."""
     height, width = max(box.height, 0.0), max(box.width, 0.0)
     shape = {"x": float(box.left), "y": float(box.top), "width": float(width), "height": float(height), "rx": 1.5}
-    return element("rect", element("title", title), class_=class_, **shape)
+    return element("rect", *([element("title", title)] if title else []), class_=class_, **shape)
 
 
 def path(points: Sequence[tuple[float, float]], class_: str) -> Markup:

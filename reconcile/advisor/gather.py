@@ -2,7 +2,7 @@
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,29 +14,32 @@ from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.model.pipeline import Pipeline
 from cutover.engine import queries
 from cutover.engine.spark import session
-from cutover.errors import DefinitionError, LakeError, LogError
+from cutover.errors import DefinitionError, LogError
 from cutover.lake.control import versions
 from cutover.lake.dimensions.rejoin import Rejoin
-from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
+from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.tables.schemas import arrow_type, duckdb_type
 from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import log_of
 from cutover.quoting import identifier
+from cutover.reconcile.advisor.epochs_read import Chunk, join_reads, list_reading_epochs, split_epochs
 from cutover.reconcile.advisor.predict import ALWAYS, Delays, Micros
 from cutover.records.classes import Class
 from cutover.records.classify import classify_records
 from cutover.records.fold import SESSION, group_sessions_sql
 from cutover.records.parsing.parser import parse_records
+from cutover.records.reading import segments
 from cutover.records.reading.scan import Offsets, read
+from cutover.records.reading.segments import OffsetSpan
 from cutover.settings import Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-CHUNK = 500_000
-"""Offsets that are read at once; an epoch is read whole."""
-
 CULPRITS = 5
+
+EPOCHS = pa.schema([("_partition", pa.int32()), ("first", pa.int64()), ("next", pa.int64()), ("reached", pa.int64())])
+"""What of a partition an epoch read, `[first, next)`, and how far the slowest partition's time had come before it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +57,8 @@ class GatheredDelays:
     """How late records were, and whose late ones are."""
 
     delays: Delays
-    epochs: int
+    epochs: int  # that have read records
+    newest_epoch: int
     records: int  # offsets read
     partitions: tuple[Culprit, ...]
     keys: tuple[Culprit, ...]
@@ -75,9 +79,9 @@ def gather(settings: Settings, pipeline: Pipeline) -> GatheredDelays:
     with queries.connect(queries.reading(settings)) as connection:
         _make_tables(connection, pipeline)
         count = 0
-        for chunk in _chunks(records, earliest):
+        for chunk in split_epochs(records, earliest):
             count += sum(end - start for _, offsets in chunk for start, end in offsets.values())
-            rows = _read_rows(spark, settings, pipeline, rejoin, records, [offsets for _, offsets in chunk])
+            rows = _read_rows(spark, settings, pipeline, rejoin, records, join_reads(chunk))
             _add_rows(connection, pipeline, rows, chunk)
         if not count:
             msg = f"Log of `{pipeline.name}`: expected records that its epochs have read, it holds none of them."
@@ -86,6 +90,7 @@ def gather(settings: Settings, pipeline: Pipeline) -> GatheredDelays:
         return GatheredDelays(
             delays=_delays(connection, pipeline, records),
             epochs=len(records),
+            newest_epoch=records[-1].epoch,
             records=count,
             partitions=tuple(_culprits(connection, ("_partition",), total)),
             keys=tuple(_culprits(connection, pipeline.key, total)),
@@ -98,35 +103,7 @@ def _list_epochs(settings: Settings, pipeline: Pipeline) -> list[EpochRecord]:
             f"`{pipeline.name}`: expected a source without `record_id` to advise on, got `{pipeline.source.record_id}`."
         )
         raise DefinitionError(msg + "\nHint: a record is late there too once ids of its time are forgotten.")
-    version = versions.current(settings, pipeline)
-    records = [] if version is None else [one for one in EpochLog(version.uri).records() if one.records]
-    if not records:
-        msg = f"`{pipeline.name}`: expected epochs that have read records, found none."
-        raise LakeError(msg + f"\nHint: `cutover stream {pipeline.name} --drain` reads what the log holds.")
-    if len({one.lateness_fingerprint for one in records}) > 1:
-        msg = f"`{pipeline.name}`: expected epochs under one setting of lateness, got several."
-        raise LakeError(msg + f"\nHint: `cutover replay {pipeline.name}` reads the log again under the one in force.")
-    return records
-
-
-Chunk = list[tuple[EpochRecord, Offsets]]
-
-
-def _chunks(records: Sequence[EpochRecord], earliest: Mapping[int, int]) -> Iterator[Chunk]:
-    """Yield epochs with the offsets of theirs that the log still holds, so many at once that they fit in memory."""
-    chunk, size = Chunk(), 0
-    for one in records:
-        first = {p: max(start, earliest.get(p, start)) for p, start in one.start.items()}
-        offsets = {p: (first[p], end) for p, end in one.end.items() if first.get(p, end) < end}
-        if not offsets:
-            continue
-        chunk.append((one, offsets))
-        size += sum(end - start for start, end in offsets.values())
-        if size >= CHUNK:
-            yield chunk
-            chunk, size = Chunk(), 0
-    if chunk:
-        yield chunk
+    return list_reading_epochs(pipeline, versions.current(settings, pipeline))
 
 
 def _read_rows(
@@ -138,14 +115,16 @@ def _read_rows(
     reads: Sequence[Offsets],
 ) -> pa.Table:
     """Return `_partition`, `_offset`, window and key of every record that counts somewhere."""
-    spans = rejoin.resolve_versions(rejoin.collect_recorded(records), tuple(reads))
-    parsed = parse_records(read(spark, settings, pipeline, tuple(reads)), pipeline, rejoin.frames(spark, spans))
+    # A read of its own for each of hundreds of epochs would cost Spark far more than what lies between them.
+    spread = (OffsetSpan(partition=p, first=a, last=b - 1) for one in reads for p, (a, b) in one.items())
+    whole = segments.reads(spread)
+    spans = rejoin.resolve_versions(rejoin.collect_recorded(records), whole)
+    parsed = parse_records(read(spark, settings, pipeline, whole), pipeline, rejoin.frames(spark, spans))
     rows = classify_records(parsed, pipeline, watermark_micros=None).where(f"_class = '{Class.ACCEPTED}'")
     return rows.select("_partition", "_offset", "window_start", "window_end", *pipeline.key).toArrow()
 
 
 def _make_tables(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline) -> None:
-    connection.execute("CREATE TEMP TABLE epochs (_partition INT, first BIGINT, next BIGINT, reached BIGINT)")
     kinds = compile_pipeline(pipeline).key_types
     keys = "".join(f", {identifier(name)} {duckdb_type(arrow_type(kind))}" for name, kind in kinds.items())
     connection.execute(
@@ -162,17 +141,18 @@ def _add_rows(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, rows: p
         for one, offsets in chunk
         for partition, (first, end) in offsets.items()
     ]
-    connection.execute("DELETE FROM epochs")
-    connection.executemany("INSERT INTO epochs VALUES (?, ?, ?, ?)", ranges)
+    columns = zip(EPOCHS.names, zip(*ranges, strict=True), strict=True)
+    connection.register("epochs", pa.table({name: list(values) for name, values in columns}, schema=EPOCHS))
     connection.register("chunk", rows)
     keys = "".join(f", {identifier(name)}" for name in pipeline.key)
     delay = f"e.reached - epoch_us(r.window_end) - {pipeline.window.late_after}"
     chosen = (
         f"SELECT r._partition, r.window_start, r.window_end{keys}, coalesce({delay}, {ALWAYS}) AS __delay FROM chunk r"
-        " JOIN epochs e ON r._partition = e._partition AND r._offset >= e.first AND r._offset < e.next"
+        " ASOF JOIN epochs e ON r._partition = e._partition AND r._offset >= e.first WHERE r._offset < e.next"
     )
     connection.execute(f"INSERT INTO delays SELECT *, count(*) AS __pairs FROM ({chosen}) GROUP BY ALL")
     connection.unregister("chunk")
+    connection.unregister("epochs")
 
 
 def _delays(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, records: Sequence[EpochRecord]) -> Delays:
@@ -189,9 +169,9 @@ def _delays(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, records: 
     after = [one for one in records if one.watermark_after is not None and one.max_event and not one.final]
     return Delays(
         windows=_column(connection, f"SELECT max(most) FROM cells GROUP BY {by_window} ORDER BY 1"),
-        rows=_column(connection, "SELECT most FROM cells ORDER BY s, e, most"),
-        row_starts=_column(connection, "SELECT epoch_us(s) FROM cells ORDER BY s, e, most"),
-        row_ends=_column(connection, "SELECT epoch_us(e) FROM cells ORDER BY s, e, most"),
+        rows=_column(connection, "SELECT most FROM cells ORDER BY 1"),
+        row_starts=_column(connection, "SELECT epoch_us(s) FROM cells ORDER BY s"),
+        row_ends=_column(connection, "SELECT epoch_us(e) FROM cells ORDER BY e"),
         records=np.repeat(
             _column(connection, "SELECT __delay FROM delays GROUP BY 1 ORDER BY 1"),
             _column(connection, "SELECT sum(__pairs)::BIGINT FROM delays GROUP BY __delay ORDER BY __delay"),
@@ -202,7 +182,8 @@ def _delays(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, records: 
 
 
 def _column(connection: duckdb.DuckDBPyConnection, query: str) -> Micros:
-    return np.array([row[0] for row in connection.execute(query).fetchall()], np.int64)
+    (values,) = connection.execute(query).fetchnumpy().values()
+    return np.asarray(values, np.int64)
 
 
 def _culprits(connection: duckdb.DuckDBPyConnection, columns: Sequence[str], total: int) -> Iterator[Culprit]:

@@ -35,8 +35,8 @@ class Delays:
 
     windows: Micros  # of each window: the largest delay of its records
     rows: Micros  # of each (window, key) row: the largest delay
-    row_starts: Micros  # of each (window, key) row, in the same order
-    row_ends: Micros
+    row_starts: Micros  # of all (window, key) rows, ascending
+    row_ends: Micros  # the same, ascending
     records: Micros  # (record, window) pairs, ascending by delay
     newest: Micros  # of each epoch: newest event time seen, of all partitions
     slowest: Micros  # of each epoch: watermark after it and out-of-orderness
@@ -95,8 +95,8 @@ def count_held(delays: Delays, total: int) -> int:
         delays: Of a log.
         total: Out-of-orderness and allowed lateness, microseconds.
     """
-    begun = np.searchsorted(np.sort(delays.row_starts), delays.newest, side="right")
-    closed = np.searchsorted(np.sort(delays.row_ends), delays.slowest - total, side="right")
+    begun = np.searchsorted(delays.row_starts, delays.newest, side="right")
+    closed = np.searchsorted(delays.row_ends, delays.slowest - total, side="right")
     return int(np.max(begun - closed, initial=0))
 
 

@@ -39,13 +39,22 @@ def read(sides: Sides, *, where: str = "true", limit: int = ROWS_AT_MOST) -> tup
         where: SQL condition over `touched t`.
         limit: Rows (not cells) at most.
     """
-    order = f"{key_columns(sides.layout)}, __copy"
-    kind = ", ".join(["_kind", "_explained", *(_is_apart_sql(sides, i, 0) for i in range(len(sides.layout.values)))])
-    ranked = f"SELECT *, row_number() OVER (PARTITION BY {kind} ORDER BY {order}) AS __rank FROM {SharedTable.TOUCHED}"
-    drawn = f"(SELECT * FROM ({ranked}) t WHERE {where} ORDER BY least(_explained, 1), __rank, {order} LIMIT {limit:d})"
+    drawn, order = listed_sql(sides, where=where, limit=limit), _order_sql(sides)
     query = f"SELECT {columns_of(sides)} FROM {drawn} t ORDER BY least(_explained, 1), {order}"
     fetched = sides.connection.execute(query).fetchall()
     return tuple(cell for raw in fetched for cell in _cells(sides, _row(sides, raw)))
+
+
+def listed_sql(sides: Sides, *, where: str = "true", limit: int) -> str:
+    """Return the subquery, in brackets, of the rows of `touched` that `read` takes; arguments as there."""
+    order = _order_sql(sides)
+    kind = ", ".join(["_kind", "_explained", *(_is_apart_sql(sides, i, 0) for i in range(len(sides.layout.values)))])
+    ranked = f"SELECT *, row_number() OVER (PARTITION BY {kind} ORDER BY {order}) AS __rank FROM {SharedTable.TOUCHED}"
+    return f"(SELECT * FROM ({ranked}) t WHERE {where} ORDER BY least(_explained, 1), __rank, {order} LIMIT {limit:d})"
+
+
+def _order_sql(sides: Sides) -> str:
+    return f"{key_columns(sides.layout)}, __copy"
 
 
 def _row(sides: Sides, raw: Sequence[Any]) -> _Row:

@@ -32,8 +32,8 @@ from cutover.reconcile.comparison.shared_tables import SharedTable, stage
 from cutover.reconcile.comparison.sides import DIMENSION, Sides, key_columns
 from cutover.reconcile.preconditions import settings_in_force
 from cutover.reconcile.preconditions.seal import SealError, SealEvidence
-from cutover.reconcile.result.outcome import DimensionVersions, SealBreach
 from cutover.reconcile.result.query import number
+from cutover.reconcile.result.seal import DimensionVersions, SealBreach
 from cutover.records.reading.scan import Offsets
 from cutover.settings import Settings
 

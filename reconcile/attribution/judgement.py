@@ -12,8 +12,8 @@ from cutover.reconcile.attribution.proof import UNPROVEN, Proof
 from cutover.reconcile.comparison.shared_tables import SharedTable
 from cutover.reconcile.comparison.sides import Sides
 from cutover.reconcile.preconditions.seal import SealEvidence
-from cutover.reconcile.result.outcome import SealBreach
 from cutover.reconcile.result.query import number
+from cutover.reconcile.result.seal import SealBreach
 from cutover.settings import Settings
 
 

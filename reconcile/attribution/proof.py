@@ -36,8 +36,8 @@ from cutover.reconcile.comparison.equal import plain
 from cutover.reconcile.comparison.shared_tables import SharedTable, stage
 from cutover.reconcile.comparison.sides import DIMENSION, Sides
 from cutover.reconcile.preconditions.seal import SealEvidence
-from cutover.reconcile.result.outcome import SealBreach
 from cutover.reconcile.result.query import number
+from cutover.reconcile.result.seal import SealBreach
 from cutover.records.classes import Class
 from cutover.records.reference import ResultRow
 from cutover.records.reference.place import place_records
@@ -207,7 +207,7 @@ class Proof:
         stretches = sorted(by_stretch)
         for portion in log_rows.portions(self.settings, self.pipeline, sides.connection, run, stretches):
             inside = [place for n in portion.stretches for place in by_stretch[stretches[n]]]
-            why = _find_gone_records(portion, earliest, run.topic)
+            why = find_gone_records(portion, earliest, run.topic)
             if why is None:
                 self._told |= self._portion(sides, log, portion, stretches, inside)
             else:
@@ -225,7 +225,8 @@ class Proof:
         return claims.tell(self.pipeline, rows, _ledger(sides.connection, first, end), places, classes)
 
 
-def _find_gone_records(portion: ReadPortion, earliest: Mapping[int, int], topic: str) -> str | None:
+def find_gone_records(portion: ReadPortion, earliest: Mapping[int, int], topic: str) -> str | None:
+    """Return which records of a portion have left the log, in words; None: none have."""
     for offsets in portion.reads:
         for partition, (first, _) in sorted(offsets.items()):
             if first < earliest.get(partition, 0):

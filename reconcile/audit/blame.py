@@ -2,7 +2,8 @@
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier` or ours
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import duckdb
@@ -14,6 +15,19 @@ from cutover.reconcile.comparison.layout import Value, agreement_of, value_of
 
 FIRST = "answer_0"
 _ROWS = "windows and keys"
+_NUMBER = re.compile(r"DOUBLE|FLOAT|U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|DECIMAL\(.*\)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DifferenceSize:
+    """How far two answers are apart in a column, over the rows that differ."""
+
+    largest: float  # absolute
+    relative: float  # the largest difference by the larger magnitude
+    half: float  # of the rows differ by at most so much; absolute
+    p95: float
+    p99: float
+    volume: float  # sum of all, without signs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +39,24 @@ class BlamedMeasure:
     rows: int  # (window, key)
     within_tolerance: bool  # of doubles: the last digits of a sum depend on the order of its records
     example: str  # window, key and both values
+    size: DifferenceSize | None = None  # None: no number, or none in any of the rows on both sides
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sized:
+    """SQL over both sides of a numeric column: how far they are apart."""
+
+    left: str
+    right: str
+
+    @property
+    def aggregates(self) -> str:
+        """Return the aggregates of `DifferenceSize`, in order; all null where no row has two finite numbers."""
+        one, other = (f"TRY_CAST({side} AS DOUBLE)" for side in (self.left, self.right))
+        apart = f"CASE WHEN isfinite({one}) AND isfinite({other}) THEN abs({one} - {other}) END"
+        relative = f"{apart} / nullif(greatest(abs({one}), abs({other})), 0)"
+        percentiles = ", ".join(f"quantile_cont({apart}, {share})" for share in (0.5, 0.95, 0.99))
+        return f"max({apart}), max({relative}), {percentiles}, sum({apart} ORDER BY {apart})"
 
 
 def find(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, other: str) -> tuple[BlamedMeasure, ...]:
@@ -67,11 +99,13 @@ def _measures(
         value = agreement_of(pipeline, value_of(name, types[name]), same=True)
         at_all, beyond = Value(name=name).differs(left, right), value.differs(left, right)
         both = "a.window_start IS NOT NULL AND b.window_start IS NOT NULL"
+        sized = _Sized(left=left, right=right).aggregates if _NUMBER.fullmatch(types[name]) else ", ".join(["NULL"] * 6)
         query = f"""
-            SELECT count(*), count(*) FILTER ({beyond}), min_by(({place}, {left}, {right}), (NOT {beyond}, {place}))
+            SELECT count(*), count(*) FILTER ({beyond}), min_by(({place}, {left}, {right}), (NOT {beyond}, {place})),
+                {sized}
             FROM {joined} WHERE {both} AND {at_all}
         """
-        rows, far, example = connection.execute(query).fetchall()[0]
+        rows, far, example, *sizes = connection.execute(query).fetchall()[0]
         if rows:
             yield BlamedMeasure(
                 column=name,
@@ -79,7 +113,15 @@ def _measures(
                 rows=int(rows),
                 within_tolerance=not far,
                 example=_format_example(example),
+                size=_make_size(sizes),
             )
+
+
+def _make_size(found: Sequence[float | None]) -> DifferenceSize | None:
+    largest, relative, half, p95, p99, volume = (float(value or 0.0) for value in found)
+    if found[0] is None:
+        return None
+    return DifferenceSize(largest=largest, relative=relative, half=half, p95=p95, p99=p99, volume=volume)
 
 
 def _columns(pipeline: Pipeline) -> dict[str, str]:

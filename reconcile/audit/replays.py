@@ -25,6 +25,18 @@ def whole(span: Offsets) -> Replay:
     return Replay(number=0, epochs=(span,), tasks=1, seed=0)
 
 
+def draw_batch_replay(span: Offsets, number: int, seed: int) -> Replay:
+    """Draw a replay in one epoch, as batch reads, whose records are dealt out to other tasks.
+
+    Args:
+        span: As for `draw_replay`.
+        number: Of the replay.
+        seed: As for `draw_replay`.
+    """
+    draw = random.Random(f"{seed}/{number}/batch")  # noqa: S311 -- no secret
+    return Replay(number=number, epochs=(span,), tasks=draw.randint(2, MOST_TASKS), seed=draw.randint(0, 2**31))
+
+
 def draw_replay(span: Offsets, number: int, seed: int) -> Replay:
     """Draw a replay of offsets.
 

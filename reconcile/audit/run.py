@@ -25,7 +25,7 @@ from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import log_of
 from cutover.reconcile.audit import blame
 from cutover.reconcile.audit.blame import BlamedMeasure
-from cutover.reconcile.audit.replays import Replay, draw_replay, whole
+from cutover.reconcile.audit.replays import Replay, draw_batch_replay, draw_replay, whole
 from cutover.records import duplicates
 from cutover.records.classes import Class
 from cutover.records.classify import classify_records
@@ -70,7 +70,7 @@ class Audit:
         return int(any(not one.within_tolerance for replay in self.replays for one in replay.blamed))
 
 
-def determinism(settings: Settings, pipeline: Pipeline, *, replays: int, seed: int) -> Audit:
+def determinism(settings: Settings, pipeline: Pipeline, *, replays: int, seed: int, repartitions: int = 0) -> Audit:
     """Replay what the log holds now.
 
     Args:
@@ -78,6 +78,7 @@ def determinism(settings: Settings, pipeline: Pipeline, *, replays: int, seed: i
         pipeline: The definition.
         replays: How many, beside the one that they are compared with.
         seed: Draws them.
+        repartitions: Further ones, each in one epoch as batch reads, with other tasks.
 
     Raises:
         LogError: The topic is not there, or holds no record.
@@ -97,7 +98,9 @@ def determinism(settings: Settings, pipeline: Pipeline, *, replays: int, seed: i
         )
         replayed.make(whole(span))
         (rows,) = connection.execute("SELECT count(*) FROM answer_0").fetchall()[0]
-        found = [replayed.compare_replay(draw_replay(span, number, seed)) for number in range(1, replays + 1)]
+        drawn = [draw_replay(span, number, seed) for number in range(1, replays + 1)]
+        drawn += [draw_batch_replay(span, replays + number, seed) for number in range(1, repartitions + 1)]
+        found = [replayed.compare_replay(replay) for replay in drawn]
     offsets = sum(end - start for start, end in span.values())
     return Audit(pipeline=pipeline.name, records=offsets, rows=int(rows), seed=seed, replays=tuple(found))
 

@@ -1,4 +1,4 @@
-"""`cutover audit determinism P`: whether replays of the log give the same answer."""
+"""`cutover audit determinism P`, `cutover noise P`: whether replays give one answer, and how far they are apart."""
 
 import json
 import secrets
@@ -10,10 +10,13 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
 from cutover.output.markup import literal_text
-from cutover.reconcile.audit import run
+from cutover.reconcile.audit import noise_record, run
+from cutover.reconcile.audit.noise import Noise, make_rule, measure_noise
 from cutover.reconcile.audit.run import Audit
+from cutover.reconcile.result import text
 from cutover.settings import load_settings
 
 app = typer.Typer(help="Replay a pipeline's log in other ways and compare the answers.", no_args_is_help=True)
@@ -59,4 +62,52 @@ def _print(console: Console, found: Audit) -> None:
             console.print(literal_text(f"{place}, such as {blamed.example}"), soft_wrap=True)
 
 
-COMMANDS = {"audit": app}
+def noise(
+    pipeline: Annotated[str, typer.Argument(help="Name of a pipeline.")],
+    *,
+    batches: Annotated[int, typer.Option("--batches", min=1, max=20, help="With other tasks.")] = 2,
+    streams: Annotated[int, typer.Option("--streams", min=1, max=20, help="With other epoch ends.")] = 2,
+    seed: Annotated[int | None, typer.Option("--seed", help="Draws them; another one each time if not given.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+) -> None:
+    """Compute the same records several times: 0 one answer, 1 noise and its size, 2 not to be judged. Served as is."""
+    settings, clock = load_settings(), SystemClock()
+    definition = catalogue.get(settings, pipeline)
+    drawn = secrets.randbelow(2**31) if seed is None else seed
+    found = measure_noise(settings, definition, batches=batches, streams=streams, seed=drawn, clock=clock)
+    noise_record.record(settings, found, clock)
+    rule = make_rule(found, definition)
+    if as_json:
+        said = asdict(found) | {"exit_code": found.exit_code, "proposed_rule": rule}
+        sys.stdout.write(json.dumps(said, allow_nan=False) + "\n")
+    else:
+        _print_noise(Console(highlight=False, soft_wrap=True), found, rule)
+    raise typer.Exit(found.exit_code)
+
+
+def _print_noise(console: Console, found: Noise, rule: str | None) -> None:
+    table = Table(
+        "measure", "differs in", "rows", "half", "95 %", "99 %", "largest", "relative", box=None, pad_edge=False
+    )
+    for one in found.measures:
+        size = one.size
+        sizes = ("",) * 5 if size is None else (size.half, size.p95, size.p99, size.largest, size.relative)
+        numbers = (value if isinstance(value, str) else text.number(value) for value in sizes)
+        table.add_row(text.message_text(one.column), " and ".join(one.paths), f"{one.rows:,}", *numbers)
+    if found.measures:
+        console.print(table)
+    for one in found.measures:
+        console.print(text.message_text(f"{one.column} (`{one.expression}`), such as {one.example}"))
+    if rule is not None:
+        console.print(f"A rule that it fits into, in pipelines/accepted/{found.pipeline}/noise.toml once filled in:")
+        console.print(literal_text(rule.rstrip()))
+    console.print(text.message_text(f"{noise_record.describe_noise(found)} {_say_next(found)}"))
+
+
+def _say_next(found: Noise) -> str:
+    if not found.measures:
+        return f"Next: `cutover reconcile {found.pipeline}`; no tolerance is needed."
+    return "Next: give each expression one answer; doubles, sums and counts have one here. Nothing is accepted by this."
+
+
+COMMANDS = {"audit": app, "noise": noise}

@@ -13,11 +13,16 @@ from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.control import control_tables
-from cutover.lake.control.stages import current_stage
+from cutover.lake.control.stages import Stage, current_stage
 from cutover.output.markup import literal_text
+from cutover.reconcile.cost.measure import measure_present
 from cutover.reconcile.gate import evidence as evidence_of
 from cutover.reconcile.gate import stage
 from cutover.reconcile.gate.decide import EXPIRES_AFTER, GateDecision, GateEvidence, decide
+from cutover.reconcile.result.codec import encode
+from cutover.reconcile.result.cost import PathCosts
+from cutover.reconcile.result.cost_text import describe_price
+from cutover.reconcile.result.text import message_text
 from cutover.settings import Settings, load_settings
 
 REFUSED = 1
@@ -46,11 +51,12 @@ def show(context: typer.Context, *, as_json: AsJson = False) -> None:
     now = SystemClock().now()
     decision = decide(current_stage(settings, pipeline), evidence, "advance", pipeline.policy, now)
     history = control_tables.read(settings, "gate", pipeline.name)
-    found = _object(pipeline, evidence, decision, history)
+    costs = measure_present(settings, pipeline)
+    found = _object(pipeline, evidence, decision, history) | {"cost": encode(costs)}
     if as_json:
         typer.echo(json.dumps(found, default=str))
     else:
-        _print(found, evidence)
+        _print(found, evidence, costs)
 
 
 @app.command()
@@ -69,13 +75,20 @@ def advance(context: typer.Context, *, why: Why) -> None:
 
 
 @app.command()
-def rollback(context: typer.Context, *, why: Why) -> None:
-    """Move one stage back; never refused but in LAMBDA, from which there is no way back."""
+def rollback(
+    context: typer.Context,
+    *,
+    why: Why,
+    to: Annotated[Stage, typer.Option("--to", help="LAMBDA: batch serves again. SHADOW: from KAPPA.")] = Stage.LAMBDA,
+) -> None:
+    """Let batch serve again, at once and from any stage; asks for no evidence, no log and no driver."""
     settings, pipeline = _of(context)
-    decision = stage.move(settings, pipeline, "rollback", why, SystemClock())
+    decision = stage.move(settings, pipeline, "rollback", why, SystemClock(), back_to=to)
     if decision.target is None:
-        _refuse(f"Gate of `{pipeline.name}`: {decision.stage} is the first stage.")
+        _refuse(f"Gate of `{pipeline.name}`: expected a stage before {decision.stage} to go back to, got {to}.")
     _show_move(pipeline, decision)
+    serves = "Batch serves the windows that it has computed" if to is Stage.LAMBDA else "Batch audits the stream again"
+    typer.echo(f"{serves}. Next: `cutover batch {pipeline.name}` catches it up with the log.")
 
 
 def _of(context: typer.Context) -> tuple[Settings, Pipeline]:
@@ -110,7 +123,7 @@ def _object(
     }
 
 
-def _print(found: dict[str, Any], evidence: GateEvidence) -> None:
+def _print(found: dict[str, Any], evidence: GateEvidence, costs: PathCosts | None) -> None:
     console = Console(highlight=False)
     following = f"next: {found['next']}" if found["next"] else "there is no stage beyond"
     console.print(f"[bold]{found['pipeline']}[/] is in [bold]{found['stage']}[/]; {following}.")
@@ -123,6 +136,7 @@ def _print(found: dict[str, Any], evidence: GateEvidence) -> None:
         console.print(f"The oldest of these runs expires {found['expires']:%Y-%m-%d %H:%M} UTC.")
     _runs(console, evidence, {run["run_id"] for run in found["counted"]})
     _history(console, found["history"])
+    console.print(message_text(describe_price(found["pipeline"], costs)))
 
 
 def _conditions(console: Console, conditions: list[dict[str, Any]]) -> None:

@@ -73,7 +73,9 @@ def explain(
 
 
 def diff(  # noqa: PLR0913 -- the options of a command line
-    left: Annotated[str, typer.Argument(help="Expected: a Delta folder; Parquet or CSV: a file, folder or glob.")],
+    left: Annotated[
+        str, typer.Argument(help="Expected: a Delta folder (also table@v7); Parquet or CSV: a file, folder or glob.")
+    ],
     right: Annotated[str, typer.Argument(help="Actual: the same.")],
     *,
     key: Annotated[str, typer.Option("--key", help="Key columns, such as origin,carrier.")],
@@ -115,7 +117,7 @@ def diff(  # noqa: PLR0913 -- the options of a command line
         before=None if min_age is None else _now() - parse_duration(min_age, of="--min-age"),
         budget=Budget(rows=stop_after, seconds=seconds),
     )
-    result = compare_tables(asked)
+    result = compare_tables(asked, load_settings())
     if report_file is not None:
         _write(report_file, result)
     if as_json:

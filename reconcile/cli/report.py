@@ -3,7 +3,8 @@
 import json
 import sys
 from enum import StrEnum
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
@@ -35,6 +36,9 @@ def report(
     form: Annotated[
         ReportForm, typer.Option("--format", help="What is printed of the newest report.")
     ] = ReportForm.ADDRESS,
+    differences: Annotated[
+        Path | None, typer.Option("--differences", help="Copy every row that differs into this Parquet file.")
+    ] = None,
     serve: Annotated[bool, typer.Option("--serve", help="Serve the reports on 127.0.0.1 until it is stopped.")] = False,
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Of --serve; 0: any that is free.")] = 0,
 ) -> None:
@@ -44,6 +48,9 @@ def report(
         _serve(settings, port)
         return
     chosen = catalogue.load(settings) if pipeline is None else {pipeline: catalogue.get(settings, pipeline)}
+    if differences is not None:
+        _copy_differences(settings, chosen, differences)
+        return
     if form is ReportForm.ADDRESS:
         _list_addresses(settings, chosen, every=every)
         return
@@ -59,6 +66,19 @@ def _write(found: list[Reconciliation], form: ReportForm) -> str:
     if form is ReportForm.MARKDOWN:
         return "\n".join(map(markdown.render, found))
     return "".join(json.dumps(one.to_json(), allow_nan=False) + "\n" for one in found)
+
+
+def _copy_differences(settings: Settings, chosen: dict[str, Pipeline], to: Path) -> None:
+    """Copy the Parquet of the newest report of the one pipeline that is named."""
+    if len(chosen) != 1:
+        msg = f"`--differences`: expected the name of one pipeline, got {len(chosen)}."
+        raise DefinitionError(msg + "\nHint: `cutover report P --differences FILE.parquet`.")
+    (name, pipeline), *_ = chosen.items()
+    found = _read_newest(settings, pipeline)
+    if found is None:
+        _refuse(settings, chosen)
+    rows = files.copy_table(settings, found, to)
+    typer.echo(f"{rows:,} rows of `{name}` that differ: {to}. DuckDB, pandas and Spark read it (docs/report.md).")
 
 
 def _read_newest(settings: Settings, pipeline: Pipeline) -> Reconciliation | None:
@@ -78,7 +98,7 @@ def _list_addresses(settings: Settings, chosen: dict[str, Pipeline], *, every: b
     show.reports(Console(), settings, found)
 
 
-def _refuse(settings: Settings, chosen: dict[str, Pipeline]) -> None:
+def _refuse(settings: Settings, chosen: dict[str, Pipeline]) -> NoReturn:
     names = ", ".join(sorted(chosen)) or "no pipeline"
     msg = f"Reports of {names}: expected one in {settings.reports_dir}, found none."
     raise DefinitionError(msg + "\nHint: `cutover reconcile P` makes one.")

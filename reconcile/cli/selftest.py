@@ -14,7 +14,7 @@ from rich.table import Table
 from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
 from cutover.reconcile.result import text
-from cutover.reconcile.result.outcome import Rate
+from cutover.reconcile.result.rates import Rate
 from cutover.reconcile.selftest import record
 from cutover.reconcile.selftest.outcome import CLEAN_WINDOWS, SelfTest
 from cutover.reconcile.selftest.self_test import self_test

@@ -7,6 +7,7 @@ from rich.table import Table
 
 from cutover.log.topic_partitions import format_number
 from cutover.reconcile.attribution.explain import Explanation
+from cutover.reconcile.result.lateness_text import describe_early, describe_open
 from cutover.reconcile.result.outcome import Reconciliation, RuleState, Verdict
 from cutover.reconcile.result.text import (
     count_noun,
@@ -90,6 +91,10 @@ def _pipeline(console: Console, result: Reconciliation) -> None:
     )
     if result.settlement is not None:
         console.print(f"settled  {message_text(describe_settlement(result.settlement))}")
+    if result.early is not None and result.early.points:
+        console.print(f"early  {message_text(describe_early(result.early))}")
+    if result.open_answers is not None and result.open_answers.looked:
+        console.print(f"open  {message_text(describe_open(result.open_answers))}")
     table = Table("cause", "rows", "events")
     for name, cause in result.causes.items():
         table.add_row(name, number(cause.rows), number(cause.events))

@@ -15,8 +15,9 @@ from time import monotonic
 import duckdb
 
 from cutover.quoting import identifier
-from cutover.reconcile.comparison.digests import differing_groups
+from cutover.reconcile.comparison.digests import Digests, differing_groups
 from cutover.reconcile.comparison.layout import Layout
+from cutover.reconcile.comparison.pairing import pair_rows
 from cutover.reconcile.result.query import number
 
 
@@ -67,7 +68,7 @@ class Diff:
         return self.missing + self.extra + self.changed
 
 
-def diff(
+def diff(  # noqa: PLR0913 -- two relations, and what is known of them
     connection: duckdb.DuckDBPyConnection,
     layout: Layout,
     expected: str,
@@ -75,22 +76,27 @@ def diff(
     *,
     into: str,
     budget: Budget = WHOLE,
+    digests: Digests | None = None,
 ) -> Diff:
     """Make the temporary table `into` of all rows in which two relations differ, and count them.
 
-    Under a budget groups are joined in their order, a few and then more at once, until it is spent.
+    Under a budget groups are joined in their order, a few and then more at once, until it is spent. Digests that are
+    known already have their groups in `<into>_groups`, and need rows of no other group in both relations.
     """
     began, groups = monotonic(), f"{into}_groups"
-    digests = differing_groups(connection, layout, expected, actual, into=groups)
-    doubled, joined = Counter[int](), 0
+    digests = digests or differing_groups(connection, layout, expected, actual, into=groups)
+    doubled, many, joined = Counter[int](), dict[int, int](), 0
     for first, end in _chunks(digests.different, budget):
         chosen = f"{groups}_now"
         connection.execute(
             f"CREATE OR REPLACE TEMP TABLE {identifier(chosen)} AS FROM {identifier(groups)} "
-            f"ORDER BY _group LIMIT {end - first} OFFSET {first}"
+            f"ORDER BY _group, _bucket LIMIT {end - first} OFFSET {first}"
         )
         for n, side in enumerate((expected, actual)):
-            doubled[n] += _side(connection, layout, side, chosen, f"{into}_{n}")
+            many[n] = _side(connection, layout, side, chosen, f"{into}_{n}")
+        if any(many.values()):
+            pair_rows(connection, layout, (f"{into}_0", f"{into}_1"))
+        doubled.update(many)
         _join(connection, layout, into, append=first > 0)
         joined = end
         if budget.is_limited and budget.is_spent(number(connection, f"SELECT count(*) FROM {identifier(into)}"), began):
@@ -131,27 +137,19 @@ def _join(connection: duckdb.DuckDBPyConnection, layout: Layout, into: str, *, a
 
 
 def _side(connection: duckdb.DuckDBPyConnection, layout: Layout, side: str, groups: str, into: str) -> int:
-    """Materialise one side of the differing groups, copies of a key numbered; return how many keys have some."""
+    """Materialise one side of the differing groups; return how many keys have more than one row."""
     keys = ", ".join(map(identifier, layout.keys))
     columns = ", ".join(map(identifier, layout.columns))
     chosen = (
-        f"SELECT {columns} FROM (SELECT {columns}, {layout.group_sql} AS __of FROM {identifier(side)}) t WHERE EXISTS "
-        f"(SELECT 1 FROM {identifier(groups)} g WHERE g._group IS NOT DISTINCT FROM t.__of)"
+        f"SELECT {columns} FROM (SELECT {columns}, {layout.group_sql} AS __of, {layout.bucket_sql} AS __part"
+        f" FROM {identifier(side)}) t WHERE EXISTS (SELECT 1 FROM {identifier(groups)} g"
+        " WHERE g._group IS NOT DISTINCT FROM t.__of AND g._bucket = t.__part)"
     )
     connection.execute(
         f"CREATE OR REPLACE TEMP TABLE {identifier(into)} AS SELECT *, 1::BIGINT AS __copy FROM ({chosen})"
     )
     repeats = f"SELECT count(*) FROM (SELECT 1 FROM {identifier(into)} GROUP BY {keys} HAVING count(*) > 1)"
-    doubled = number(connection, repeats)
-    if doubled:
-        # What must be equal first: a column with a tolerance must not decide which copies are paired.
-        first = sorted(layout.values, key=lambda value: not value.exact)
-        order = ", ".join(identifier(value.name) for value in first) or "1"
-        connection.execute(
-            f"CREATE OR REPLACE TEMP TABLE {identifier(into)} AS SELECT * EXCLUDE (__copy), "
-            f"row_number() OVER (PARTITION BY {keys} ORDER BY {order}) AS __copy FROM {identifier(into)}"
-        )
-    return doubled
+    return number(connection, repeats)
 
 
 def _columns(layout: Layout) -> str:

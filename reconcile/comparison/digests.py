@@ -26,7 +26,7 @@ class Digests:
 def differing_groups(
     connection: duckdb.DuckDBPyConnection, layout: Layout, expected: str, actual: str, *, into: str
 ) -> Digests:
-    """Make the temporary table `into` (`_group`) of all groups whose digests differ.
+    """Make the temporary table `into` (`_group`, `_bucket`) of all groups whose digests differ.
 
     Args:
         connection: Holds both relations.
@@ -35,20 +35,42 @@ def differing_groups(
         actual: Name of the judged one.
         into: Name of the table to make.
     """
+    sides = (f"({digest_sql(layout, identifier(relation))})" for relation in (expected, actual))
+    return compare_digests(connection, *sides, into=into)
+
+
+def compare_digests(connection: duckdb.DuckDBPyConnection, expected: str, actual: str, *, into: str) -> Digests:
+    """Make the temporary table `into` as `differing_groups` does.
+
+    Args:
+        connection: Where.
+        expected: A table, or a query in parentheses, with the columns of `digest_sql`.
+        actual: The same of the judged side.
+        into: Name of the table to make.
+    """
+    either = ", ".join(f"CASE WHEN e.n IS NULL THEN a.{c} ELSE e.{c} END AS {c}" for c in ("_group", "_bucket"))
     connection.execute(
-        f"CREATE OR REPLACE TEMP TABLE {identifier(into)} AS "
-        "SELECT CASE WHEN e.n IS NULL THEN a._of ELSE e._of END AS _group,"
-        " (e.n, e.x, e.s) IS DISTINCT FROM (a.n, a.x, a.s) AS _differs"
-        f" FROM ({_digest(layout, expected)}) e FULL JOIN ({_digest(layout, actual)}) a"
-        " ON e._of IS NOT DISTINCT FROM a._of"
+        f"CREATE OR REPLACE TEMP TABLE {identifier(into)} AS"
+        f" SELECT {either}, (e.n, e.x, e.s) IS DISTINCT FROM (a.n, a.x, a.s) AS _differs"
+        f" FROM {expected} e FULL JOIN {actual} a"
+        " ON e._group IS NOT DISTINCT FROM a._group AND e._bucket = a._bucket"
     )
     groups, different = first(connection, f"SELECT count(*), count(*) FILTER (_differs) FROM {identifier(into)}")
     connection.execute(f"DELETE FROM {identifier(into)} WHERE NOT _differs")
     return Digests(groups=int(groups), different=int(different))
 
 
-def _digest(layout: Layout, relation: str) -> str:
+def digest_sql(layout: Layout, rows: str, *further: str) -> str:
+    """Return the query of digests: `_group`, `_bucket`, `n` rows, `x` and `s` (xor and sum of their hashes).
+
+    Args:
+        layout: Of the rows.
+        rows: A quoted table, or a query in parentheses.
+        further: Columns of the rows, quoted, by which digests are made too; they come first.
+    """
+    by = ", ".join([*further, f"{layout.group_sql} AS _group", f"{layout.bucket_sql} AS _bucket"])
+    names = ", ".join([*further, "_group", "_bucket"])
     return (
-        f"SELECT _of, count(*) AS n, bit_xor(_hash) AS x, sum(_hash) AS s FROM "
-        f"(SELECT {layout.group_sql} AS _of, {layout.hash_sql} AS _hash FROM {identifier(relation)}) GROUP BY 1"
+        f"SELECT {names}, count(*) AS n, bit_xor(_hash) AS x, sum(_hash) AS s"
+        f" FROM (SELECT {by}, {layout.hash_sql} AS _hash FROM {rows}) GROUP BY {names}"
     )

@@ -1,7 +1,8 @@
 """What two tables have in common: key columns, compared columns and how equal is equal."""
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.measures.kinds import Count, Sum
@@ -9,6 +10,10 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.quoting import identifier
 
 _WIDE = ("HUGEINT", "DECIMAL", "UUID", "STRUCT", "MAP", "UNION", "VARIANT", "[")  # or of such parts
+_DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)")
+_LONG = 18  # digits of a decimal that are held in 64 bits
+KEY_BUCKETS = 1024
+"""Groups of rows where no column was named that digests are made by."""
 FLOAT_RELATIVE = 1e-9
 """Doubles of tables of others are compared with this relative tolerance: their sums depend on the order of rows."""
 
@@ -56,7 +61,9 @@ class Layout:
     values: tuple[Value, ...]
     group: str | None  # the column that digests are made by; None: hash buckets
     wide: frozenset[str]  # columns of 128 bits or of parts, see `wide_columns`
+    narrow: Mapping[str, str] = field(default_factory=dict)  # of the wide ones: the 64-bit type that most values fit
     component: str | None = None  # the column that says which rows are judged together; None: rows of one key
+    buckets: int | None = None  # of keys in each group, a power of two; None: 1, without a group `KEY_BUCKETS`
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -75,8 +82,16 @@ class Layout:
 
     @property
     def group_sql(self) -> str:
-        """Return SQL for the group of a row: its window, else one of 1,024 buckets of its key."""
-        return identifier(self.group) if self.group else f"hash({', '.join(map(identifier, self.keys))}) % 1024"
+        """Return SQL for the group of a row: its window, else a bucket of its key."""
+        return identifier(self.group) if self.group else self._bucket(self.buckets or KEY_BUCKETS)
+
+    @property
+    def bucket_sql(self) -> str:
+        """Return SQL for the bucket of a row inside its group; 0 where a group has one."""
+        return "0::BIGINT" if self.group is None or not self.buckets else f"{self._bucket(self.buckets)}::BIGINT"
+
+    def _bucket(self, count: int) -> str:
+        return f"(hash({', '.join(map(identifier, self.keys))}) & {count - 1})"
 
     @property
     def hash_sql(self) -> str:
@@ -84,8 +99,16 @@ class Layout:
 
         Hashed twice: DuckDB combines columns by xor at the last step, so the xor over rows would miss swapped values.
         """
-        columns = (f"{identifier(c)}::VARCHAR" if c in self.wide else identifier(c) for c in self.columns)
+        columns = (part for name in self.columns for part in self._parts(name))
         return f"hash(hash({', '.join(columns)}))"
+
+    def _parts(self, name: str) -> tuple[str, ...]:
+        """Return what is hashed of a column; a number of 128 bits is text only where 64 bits do not hold it."""
+        column = identifier(name)
+        if name in self.narrow:
+            fit = f"TRY_CAST({column} AS {self.narrow[name]})"
+            return fit, f"CASE WHEN {fit} IS NULL THEN {column}::VARCHAR END"
+        return (f"{column}::VARCHAR" if name in self.wide else column,)
 
     def same_key(self, left: str, right: str) -> str:
         """Return the null-safe join condition of two aliases."""
@@ -106,7 +129,23 @@ def wide_columns(types: Mapping[str, str]) -> frozenset[str]:
     Of 128 bits DuckDB xors the hashes of both halves: -1 and 0 have the same hash, and so has every number whose halves
     are equal. Sums are such numbers. What is made of parts is hashed as text for the like reason.
     """
-    return frozenset(name for name, kind in types.items() if any(word in kind for word in _WIDE))
+    return frozenset(name for name, kind in types.items() if any(word in kind for word in _WIDE) and not _is_long(kind))
+
+
+def narrow_types(types: Mapping[str, str]) -> dict[str, str]:
+    """Return, of columns of 128 bits, the type of 64 bits that holds most of their values as they are."""
+    found = {name: _DECIMAL.fullmatch(kind) for name, kind in types.items()}
+    decimals = {
+        name: f"DECIMAL({_LONG},{match[2]})"
+        for name, match in found.items()
+        if match is not None and int(match[1]) > _LONG >= int(match[2])
+    }
+    return decimals | {name: "BIGINT" for name, kind in types.items() if kind == "HUGEINT"}
+
+
+def _is_long(kind: str) -> bool:
+    match = _DECIMAL.fullmatch(kind)
+    return match is not None and int(match[1]) <= _LONG
 
 
 def value_of(name: str, duckdb_type: str) -> Value:

@@ -40,8 +40,7 @@ def over_represented(
     """
     if number(connection, f"SELECT count(*) FROM {different}") < FEWEST:
         return ()  # before all rows are counted by each column
-    counted = [(name, *row) for name, sql in columns.items() for row in _count(connection, sql, different, every)]
-    tested = [row for row in counted if row[2] >= FEWEST]
+    tested = [(name, *row) for name, sql in columns.items() for row in _count(connection, sql, different, every)]
     if not tested:
         return ()
     bound = NormalDist().inv_cdf(1 - ERROR / len(tested))
@@ -58,11 +57,16 @@ def window_columns(column: str) -> dict[str, str]:
 def _count(
     connection: duckdb.DuckDBPyConnection, sql: str, different: str, every: str
 ) -> list[tuple[object, int, int, int, int]]:
-    """Return for each value that differs: the value, its different rows, its rows, and both numbers of all values."""
+    """Return for each value that is tested: the value, its different rows, its rows, and both numbers of all values."""
+    # A value of too few different rows is not tested: a key that differs in each row would be counted in vain.
+    own = f"SELECT {sql} AS v, count(*) AS n FROM {different} GROUP BY 1 HAVING count(*) >= {FEWEST}"
+    if not number(connection, f"SELECT count(*) FROM ({own})"):
+        return []
     query = f"""
-        WITH d AS (SELECT {sql} AS v, count(*) AS n FROM {different} GROUP BY 1),
-             a AS (SELECT {sql} AS v, count(*) AS n FROM {every} GROUP BY 1)
-        SELECT d.v, d.n, a.n, (SELECT sum(n) FROM d)::BIGINT, (SELECT sum(n) FROM a)::BIGINT
+        WITH d AS MATERIALIZED ({own}),
+             a AS (SELECT v, count(*) AS n FROM (SELECT {sql} AS v FROM {every}) e
+                   WHERE EXISTS (SELECT 1 FROM d WHERE d.v IS NOT DISTINCT FROM e.v) GROUP BY v)
+        SELECT d.v, d.n, a.n, (SELECT count(*) FROM {different}), (SELECT count(*) FROM {every})
         FROM d JOIN a ON d.v IS NOT DISTINCT FROM a.v ORDER BY d.n DESC, d.v
     """
     return [

@@ -27,7 +27,7 @@ from cutover.lake.tables import delta, overflow
 from cutover.quoting import identifier, literal
 from cutover.reconcile.comparison import components, duplicates
 from cutover.reconcile.comparison.components import COMPONENT, MEMBERS
-from cutover.reconcile.comparison.layout import Layout, additive, agreement_of, value_of, wide_columns
+from cutover.reconcile.comparison.layout import Layout, additive, agreement_of, narrow_types, value_of, wide_columns
 from cutover.reconcile.comparison.shared_tables import SharedTable, stage
 from cutover.reconcile.preconditions.seal import SealEvidence
 from cutover.reconcile.result.query import number
@@ -178,7 +178,12 @@ def _layout(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, *, same: 
         )
     component = COMPONENT if sessions else None
     return Layout(
-        keys=keys, values=values, group=component or "window_start", wide=wide_columns(types), component=component
+        keys=keys,
+        values=values,
+        group=component or "window_start",
+        wide=wide_columns(types),
+        narrow=narrow_types(types),
+        component=component,
     )
 
 

@@ -3,16 +3,17 @@
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import duckdb
 
 from cutover.errors import DefinitionError
 from cutover.quoting import identifier
 from cutover.reconcile.comparison.column_types import is_time
-from cutover.reconcile.comparison.layout import Layout, Value, value_of, wide_columns
+from cutover.reconcile.comparison.layout import Layout, Value, narrow_types, value_of, wide_columns
 from cutover.reconcile.external.maps import sort_maps
 from cutover.reconcile.external.request import DiffRequest, Tolerance
-from cutover.reconcile.external.sources import Columns, types_of
+from cutover.reconcile.external.sources import Columns, SideSource
 from cutover.reconcile.result.query import number
 from cutover.reconcile.result.text import count_noun
 from cutover.timestamps import format_micros
@@ -20,47 +21,65 @@ from cutover.timestamps import format_micros
 SIDES = ("expected", "actual")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """Both sides as they are compared, expected side first."""
+
+    notes: tuple[str, ...]  # what is not compared
+    texts: tuple[Mapping[str, str], ...]  # column -> its SQL over the raw side
+    young: tuple[str, ...]  # SQL over the raw side: a row is too young to compare
+
+
 def prepare(
-    connection: duckdb.DuckDBPyConnection, asked: DiffRequest, raw: Sequence[str], into: Sequence[str]
-) -> tuple[str, ...]:
-    """Make a view of each raw side, and return notes on what is not compared.
+    connection: duckdb.DuckDBPyConnection, asked: DiffRequest, sources: Sequence[SideSource], into: Sequence[str]
+) -> Prepared:
+    """Make a view of each raw side.
 
     Args:
-        connection: Holds the views `raw`, expected side first.
+        connection: Holds the views of the sources.
         asked: Its names, `excluded`, `normalized`, `caseless`, `window` and `before`.
-        raw: Names of two views.
+        sources: Expected side first.
         into: Names of the views to make.
 
     Raises:
         DefinitionError: A column is not there, stands twice after it was renamed, or is of another type.
     """
     notes = [f"Not compared, as asked: {', '.join(asked.excluded)}."] if asked.excluded else []
+    every: list[Mapping[str, str]] = []
+    ages: list[str] = []
     renames: tuple[dict[str, str], ...] = ({}, {theirs: ours for ours, theirs in asked.names.items()})
-    for side, view, renamed, made in zip(SIDES, raw, renames, into, strict=True):
-        types = _rename(types_of(connection, view), renamed, side)
+    for side, source, renamed, made in zip(SIDES, sources, renames, into, strict=True):
+        view, types = source.raw, _rename(source.types, renamed, side)
         back = {ours: theirs for theirs, ours in renamed.items()}
         kept = [name for name in types if name not in asked.excluded]
-        whole = connection.table(view)
-        kinds = {renamed.get(name, name): kind for name, kind in zip(whole.columns, whole.types, strict=True)}
-        texts = {
-            name: _text(asked, name, sort_maps(identifier(back.get(name, name)), kinds[name]), types[name])
-            for name in kept
-        }
+        sorted_maps = _sort_maps(connection, source)
+        texts = {name: _text(asked, name, sorted_maps[back.get(name, name)], types[name]) for name in kept}
         columns = ", ".join(f"{text} AS {identifier(name)}" for name, text in texts.items())
         young, note = _find_young(connection, asked, view, types, back)
         connection.execute(
             f"CREATE TEMP VIEW {identifier(made)} AS SELECT {columns or '1'} FROM {identifier(view)} WHERE NOT {young}"
         )
         notes += [f"{text} of the {side} side." for text in note]
-    known = {name for view in into for name in types_of(connection, view)} | {*asked.excluded}
-    _check_known("--exclude", asked.excluded, {name for view in raw for name in types_of(connection, view)})
+        every.append(texts)
+        ages.append(young)
+    raw = [{renamed.get(name, name) for name in source.types} for source, renamed in zip(sources, renames, strict=True)]
+    known = {name for names in raw for name in names} | {*asked.excluded}
+    _check_known("--exclude", asked.excluded, {name for source in sources for name in source.types})
     for option, names in (
         ("--normalize", asked.normalized),
         ("--ignore-case", asked.caseless),
         ("--mask", asked.masked),
     ):
         _check_known(option, names, known)
-    return tuple(notes)
+    return Prepared(notes=tuple(notes), texts=tuple(every), young=tuple(ages))
+
+
+def _sort_maps(connection: duckdb.DuckDBPyConnection, source: SideSource) -> dict[str, str]:
+    """Return SQL of each column; one with a map has its entries in order."""
+    if not any("MAP(" in kind for kind in source.types.values()):
+        return {name: identifier(name) for name in source.types}
+    whole = connection.table(source.raw)
+    return {name: sort_maps(identifier(name), kind) for name, kind in zip(whole.columns, whole.types, strict=True)}
 
 
 def make_layout(asked: DiffRequest, columns: Columns) -> Layout:
@@ -82,7 +101,13 @@ def make_layout(asked: DiffRequest, columns: Columns) -> Layout:
         msg = f"`--tolerance`: column `{wrong[0]}`: expected a column that is compared, got one of the key."
         raise DefinitionError(msg + "\nHint: rows are matched by equal keys; round the key on both sides first.")
     values = tuple(_value(asked, columns, name) for name in columns.common if name not in keys)
-    return Layout(keys=keys, values=values, group=asked.window, wide=wide_columns(columns.common))
+    return Layout(
+        keys=keys,
+        values=values,
+        group=asked.window,
+        wide=wide_columns(columns.common),
+        narrow=narrow_types(columns.common),
+    )
 
 
 def _value(asked: DiffRequest, columns: Columns, name: str) -> Value:

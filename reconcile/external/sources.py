@@ -2,21 +2,38 @@
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier` or `literal`
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from glob import glob, has_magic
+from itertools import count
 from pathlib import Path
 
 import duckdb
+from deltalake import DeltaTable
 
 from cutover.errors import DefinitionError, LakeError
 from cutover.lake.tables import delta
 from cutover.quoting import identifier, literal
 from cutover.reconcile.comparison.column_types import is_alike, kind_of
+from cutover.reconcile.external.reading import CSV, Reading, check_head, choose_reading, folder_values
 from cutover.reconcile.result.query import number
 
-_CSV = (".csv", ".csv.gz", ".tsv")
-_READ_PARQUET = "read_parquet([{}], union_by_name = true)"
+_AT_VERSION = re.compile(r"(?P<place>.+)@v(?P<version>[0-9]{1,18})", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SideSource:
+    """Where the rows of one side are."""
+
+    name: str  # absolute, of a table on this machine
+    raw: str  # view of its columns
+    view: str  # of its columns, and the one of files
+    types: Mapping[str, str]  # of its columns, in order
+    file_column: str | None = None  # None: in an object store, read as one
+    paths: Mapping[str, str] = field(default_factory=dict)  # of its files: as the view has them, as its table has
+    optional: Mapping[str, bool] = field(default_factory=dict)  # column -> may hold nulls, where the schema says so
+    beside: Mapping[str, str] = field(default_factory=dict)  # path in `paths` -> what rows hold that its bytes do not
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,8 +46,8 @@ class Columns:
     is_same: bool  # no column is on one side only, no two types are of another kind, every value fits the common type
 
 
-def bind(connection: duckdb.DuckDBPyConnection, view: str, source: str) -> None:
-    """Bind a view to a Delta table (its newest version), to Parquet, or to CSV with a head.
+def bind(connection: duckdb.DuckDBPyConnection, view: str, source: str) -> SideSource:
+    """Bind a view to a Delta table (its newest version, or that of `table@v7`), to Parquet, or to CSV with a head.
 
     Types of CSV are those that every value of a column fits; an empty cell is null.
 
@@ -38,18 +55,115 @@ def bind(connection: duckdb.DuckDBPyConnection, view: str, source: str) -> None:
         DefinitionError: Nothing is there, or it is none of these.
         LakeError: A file is missing or cannot be read.
     """
-    if "://" in source or (Path(source) / "_delta_log").is_dir():
-        delta.relation(connection, view, source)
-        return
+    by_file = f"{view}_by_file"
+    place, version = _version_of(source)
+    if "://" in source or (Path(place) / "_delta_log").is_dir():
+        return _bind_delta(connection, view, place if "://" in place else str(Path(place).absolute()), version)
     files = _files(source)
-    listed = ", ".join(literal(file) for file in files)
-    is_csv = files[0].endswith(_CSV)
-    read = "read_csv([{}], header = true, sample_size = -1, union_by_name = true)" if is_csv else _READ_PARQUET
+    is_csv = files[0].endswith(CSV)
     try:
-        connection.execute(f"CREATE TEMP VIEW {identifier(view)} AS FROM {read.format(listed)}")
+        chosen = choose_reading(connection, source, files)
+        column = _bind_files(connection, by_file, chosen)
+        types = _select_columns(connection, by_file, (column, *chosen.aside), view)
+        check_head(connection, source, files, types)
+        optional = {} if is_csv else _optional_parquet(connection, chosen.listed)
     except duckdb.Error as error:
         msg = f"Table `{source}`: expected {'CSV' if is_csv else 'Parquet'}, got: {error}"
         raise LakeError(msg, runbook="TableUnreadable") from None
+    return SideSource(
+        name=str(Path(source).absolute()),
+        raw=view,
+        view=by_file,
+        types=types,
+        file_column=column,
+        paths={file: Path(file).name for file in files},
+        optional=optional,
+        beside=folder_values(chosen, files),
+    )
+
+
+def _bind_files(connection: duckdb.DuckDBPyConnection, view: str, chosen: Reading) -> str:
+    """Bind a view to files with a further column, the file of each row; return a free name for it."""
+    taken: set[str] = set()
+    while True:
+        column = _free_name(taken)
+        named = chosen.sql(f", filename = {literal(column)}")
+        try:
+            connection.execute(f"CREATE TEMP VIEW {identifier(view)} AS FROM {named}")
+        except duckdb.BinderException:
+            found = connection.execute(f"DESCRIBE FROM {chosen.sql()}").fetchall()
+            if column.lower() not in {str(row[0]).lower() for row in found} or taken:
+                raise
+            taken = {str(row[0]) for row in found}
+        else:
+            return column
+
+
+def _select_columns(
+    connection: duckdb.DuckDBPyConnection, by_file: str, aside: Iterable[str], view: str
+) -> dict[str, str]:
+    """Make a view without some columns, such as that of files; return its types."""
+    without = ", ".join(map(identifier, aside))
+    connection.execute(
+        f"CREATE TEMP VIEW {identifier(view)} AS SELECT * EXCLUDE ({without}) FROM {identifier(by_file)}"
+    )
+    return types_of(connection, view)
+
+
+def _free_name(taken: Collection[str]) -> str:
+    """Return a name for the column of files that no column of a table has."""
+    lower = {name.lower() for name in taken}
+    return next(name for n in count() if (name := "_" * n + "_file_of_row") not in lower)
+
+
+def _optional_delta(table: DeltaTable) -> dict[str, bool]:
+    return {field.name: bool(field.nullable) for field in delta.read_schema(table)}
+
+
+def _optional_parquet(connection: duckdb.DuckDBPyConnection, listed: str) -> dict[str, bool]:
+    """Return whether a column may hold nulls, by the schemas of Parquet files; one file that allows them is enough."""
+    query = f"SELECT name, bool_or(repetition_type <> 'REQUIRED') FROM parquet_schema([{listed}])"
+    top = " WHERE num_children IS NULL AND repetition_type IS NOT NULL GROUP BY name"
+    return {str(name): bool(may) for name, may in connection.execute(query + top).fetchall()}
+
+
+def _bind_delta(connection: duckdb.DuckDBPyConnection, view: str, uri: str, version: int | None) -> SideSource:
+    table = delta.open_table(uri)
+    if version is not None and version > table.version():
+        msg = f"Table `{uri}`: expected a version up to {table.version()}, got {version}."
+        raise DefinitionError(msg)
+    table = table if version is None else delta.open_table(uri, version)
+    root = delta.local_root(table)
+    if root is None:
+        delta.bind(connection, view, table)
+        return SideSource(name=uri, raw=view, view=view, types=types_of(connection, view))
+    column, by_file = _free_name(delta.read_schema(table).names), f"{view}_by_file"
+    delta.bind(connection, by_file, table, file_column=column)
+    listed = {str(delta.file_path(root, one)): one for one in delta.actions(table)}
+    return SideSource(
+        name=str(root),
+        raw=view,
+        view=by_file,
+        types=_select_columns(connection, by_file, (column,), view),
+        file_column=column,
+        paths={path: str(one["path"]) for path, one in listed.items()},
+        optional=_optional_delta(table),
+        beside={path: text for path, one in listed.items() if (text := _describe_partition(one))},
+    )
+
+
+def _describe_partition(action: Mapping[str, object]) -> str:
+    """Return the values of the partition that a file is listed under; empty where there is none."""
+    found = sorted((name, repr(value)) for name, value in action.items() if name.startswith("partition."))
+    return repr(found) if found else ""
+
+
+def _version_of(source: str) -> tuple[str, int | None]:
+    """Take `table@v7` apart, as Delta's own readers do; a folder that is called so is meant itself."""
+    found = _AT_VERSION.fullmatch(source)
+    if found is None or Path(source).exists():
+        return source, None
+    return found["place"], int(found["version"])
 
 
 def _files(source: str) -> list[str]:
@@ -58,13 +172,13 @@ def _files(source: str) -> list[str]:
         _refuse_delta(source, [source])
         return [source]
     asked = has_magic(source)
-    patterns = [source] if asked else [str(path / "**" / f"*{end}") for end in (".parquet", *_CSV)]
+    patterns = [source] if asked else [str(path / "**" / f"*{end}") for end in (".parquet", *CSV)]
     found = sorted({file for pattern in patterns for file in glob(pattern, recursive=True)})  # noqa: PTH207 -- a pattern with its folder, as a shell takes it
     files = [file for file in found if asked or not _is_hidden(Path(file).relative_to(path))]
     if not files:
         msg = f"Table `{source}`: expected a Delta folder, a Parquet or CSV file, a folder or a glob, found nothing."
         raise DefinitionError(msg)
-    if len({file.endswith(_CSV) for file in files}) > 1:
+    if len({file.endswith(CSV) for file in files}) > 1:
         msg = f"Table `{source}`: expected files of one kind, got Parquet and CSV."
         raise DefinitionError(msg)
     _refuse_delta(source, files)
@@ -77,7 +191,7 @@ def _is_hidden(path: Path) -> bool:
 
 
 def _refuse_delta(source: str, files: Sequence[str]) -> None:
-    folders = {folder for file in files for folder in Path(file).parents}
+    folders = {folder for own in {Path(file).parent for file in files} for folder in (own, *own.parents)}
     inside = sorted(folder for folder in folders if (folder / "_delta_log").is_dir())
     if inside:
         msg = f"Table `{source}`: expected Parquet files, got those of the Delta table `{inside[0]}`."
@@ -92,15 +206,17 @@ def align(connection: duckdb.DuckDBPyConnection, raw: Sequence[str], into: Seque
         raw: Names of two views.
         into: Names of the views to make.
     """
-    left, right = (types_of(connection, view) for view in raw)
+    left, right = types = [types_of(connection, view) for view in raw]
     common = {name: _common(connection, kind, right[name]) for name, kind in left.items() if name in right}
     lossy = {
-        name: sum(_count_changed_values(connection, view, name, kind) for view in raw)
+        name: sum(
+            _count_changed_values(connection, view, name, own[name], kind) for view, own in zip(raw, types, strict=True)
+        )
         for name, kind in common.items()
         if left[name] != right[name]
     }
     for view, name in zip(raw, into, strict=True):
-        columns = ", ".join(f"TRY_CAST({identifier(c)} AS {kind}) AS {identifier(c)}" for c, kind in common.items())
+        columns = ", ".join(f"{cast(identifier(c), kind)} AS {identifier(c)}" for c, kind in common.items())
         connection.execute(f"CREATE TEMP VIEW {identifier(name)} AS SELECT {columns or '1'} FROM {identifier(view)}")
     notes = [f"Column `{name}` is on the expected side only." for name in left if name not in right]
     notes += [f"Column `{name}` is on the actual side only." for name in right if name not in left]
@@ -112,10 +228,34 @@ def align(connection: duckdb.DuckDBPyConnection, raw: Sequence[str], into: Seque
         if left[name] != right[name]
     ]
     notes += [
-        f"Column `{name}`: {count:,} values do not fit into {common[name]}." for name, count in lossy.items() if count
+        f"Column `{name}`: {changed:,} values do not fit into {common[name]}."
+        for name, changed in lossy.items()
+        if changed
     ]
     exact = frozenset(name for name in common if {kind_of(left[name]), kind_of(right[name])} == {"whole", "float"})
     return Columns(common=common, exact=exact, notes=tuple(notes), is_same=not absent and not apart)
+
+
+def cast(value: str, kind: str) -> str:
+    """Return SQL of a value in the type that both sides are compared as."""
+    return f"TRY_CAST({value} AS {kind})"
+
+
+def describe_optional(names: Mapping[str, str], expected: SideSource, actual: SideSource) -> tuple[str, ...]:
+    """Return a note for each common column that may hold nulls on one side only, by what both schemas say.
+
+    Args:
+        names: Column, to its name on the actual side.
+        expected: The trusted side.
+        actual: The judged one.
+    """
+    found = []
+    for ours, theirs in names.items():
+        may, might = expected.optional.get(ours), actual.optional.get(theirs)
+        if may is not None and might is not None and may != might:
+            one, other = ("expected", "actual") if may else ("actual", "expected")
+            found.append(f"Column `{ours}` may hold nulls on the {one} side, and none on the {other} side.")
+    return tuple(found)
 
 
 def types_of(connection: duckdb.DuckDBPyConnection, view: str) -> dict[str, str]:
@@ -134,9 +274,9 @@ def _common(connection: duckdb.DuckDBPyConnection, left: str, right: str) -> str
     return str(connection.execute(query).fetchall()[0][1])
 
 
-def _count_changed_values(connection: duckdb.DuckDBPyConnection, view: str, column: str, kind: str) -> int:
-    """Return how many values of a column a cast to a type would change."""
-    name, own = identifier(column), types_of(connection, view)[column]
+def _count_changed_values(connection: duckdb.DuckDBPyConnection, view: str, column: str, own: str, kind: str) -> int:
+    """Return how many values of a column of a type a cast to another would change."""
+    name = identifier(column)
     if kind in {own, "VARCHAR"}:
         return 0
     back = f"TRY_CAST(TRY_CAST({name} AS {kind}) AS {own})"

@@ -13,17 +13,19 @@ import duckdb
 
 from cutover.engine import queries
 from cutover.errors import LakeError
+from cutover.lake.tables import checksums
 from cutover.quoting import identifier
 from cutover.reconcile.attribution.causes import UNEXPLAINED
 from cutover.reconcile.attribution.cells import minus
 from cutover.reconcile.comparison import apart, segments
 from cutover.reconcile.comparison.apart import Pair
 from cutover.reconcile.comparison.column_types import is_number, is_time
-from cutover.reconcile.comparison.diff import Diff, diff
+from cutover.reconcile.comparison.diff import Diff
 from cutover.reconcile.comparison.layout import Layout
-from cutover.reconcile.external.prepare import make_layout, prepare
+from cutover.reconcile.external.open_tables import OpenTables, open_tables
+from cutover.reconcile.external.prepare import prepare
 from cutover.reconcile.external.request import DiffRequest
-from cutover.reconcile.external.sources import Columns, align, bind
+from cutover.reconcile.external.sources import Columns, align, bind, describe_optional
 from cutover.reconcile.result.codec import Scalar, scalar
 from cutover.reconcile.result.outcome import (
     Apart,
@@ -38,8 +40,9 @@ from cutover.reconcile.result.outcome import (
     Windows,
     WorstKey,
 )
-from cutover.reconcile.result.query import first, number
+from cutover.reconcile.result.query import number
 from cutover.reconcile.result.text import count_noun
+from cutover.settings import Settings
 
 LEFT, RIGHT = "expected_side", "actual_side"
 CELLS_AT_MOST = 500
@@ -47,43 +50,51 @@ KEYS_AT_MOST = 20
 MASKED = "(masked)"
 
 
-def compare_tables(asked: DiffRequest) -> Reconciliation:
+def compare_tables(asked: DiffRequest, settings: Settings | None = None) -> Reconciliation:
     """Compare two tables as multisets of rows by key, null-safe.
+
+    Args:
+        asked: What to compare.
+        settings: Where digests are kept, and what a reader may take; None: nothing is kept.
 
     Raises:
         DefinitionError: A table is not there, or a named column is not on both sides.
-        LakeError: A file cannot be read.
+        LakeError: A file cannot be read, or changed while it was read.
     """
     at, began = datetime.now(UTC), monotonic()
-    with queries.connect() as connection:
-        bind(connection, "left_raw", asked.left)
-        bind(connection, "right_raw", asked.right)
+    bounds = None if settings is None else queries.reading(settings)
+    with queries.connect(bounds) as connection, checksums.once():
+        if bounds is not None:  # an engine of this comparison's own, whose files stay as they are
+            connection.execute("SET parquet_metadata_cache = true; SET preserve_insertion_order = false")
+        sources = (bind(connection, "left_raw", asked.left), bind(connection, "right_raw", asked.right))
         try:
-            prepared = prepare(connection, asked, ("left_raw", "right_raw"), ("left_ready", "right_ready"))
+            prepared = prepare(connection, asked, sources, ("left_ready", "right_ready"))
             columns = align(connection, ("left_ready", "right_ready"), (LEFT, RIGHT))
-            layout = make_layout(asked, columns)
-            found = diff(connection, layout, LEFT, RIGHT, into="different", budget=asked.budget)
-            result = _result(connection, asked, layout, columns, found)
-            result = replace(result, notes=(*prepared, *result.notes))
+            opened = open_tables(connection, asked, sources, prepared, columns, settings)
+            found = opened.find(asked.budget)
+            result = _result(opened, asked, columns, found)
         except (duckdb.BinderException, duckdb.ParserException, duckdb.CatalogException):
             raise
         except duckdb.Error as error:
             msg = f"Tables `{asked.left}` and `{asked.right}`: expected files that can be read, got: {error}"
             raise LakeError(msg, runbook="TableUnreadable") from None
-    return _stamp_result(result, at, monotonic() - began)
+        notes = (*prepared.notes, *describe_optional(_pairs(asked, columns), *sources), *result.notes, *opened.notes)
+    return _stamp_result(replace(result, notes=notes), at, monotonic() - began)
 
 
-def _result(
-    connection: duckdb.DuckDBPyConnection, asked: DiffRequest, layout: Layout, columns: Columns, found: Diff
-) -> Reconciliation:
+def _pairs(asked: DiffRequest, columns: Columns) -> dict[str, str]:
+    return {name: asked.names.get(name, name) for name in columns.common}
+
+
+def _result(opened: OpenTables, asked: DiffRequest, columns: Columns, found: Diff) -> Reconciliation:
+    connection, layout = opened.connection, opened.layout
     rows = Rows(
-        compared=number(connection, f"SELECT count(*) FROM {RIGHT}") + found.missing,
+        compared=opened.count_rows() + found.missing,
         missing=found.missing,
         extra=found.extra,
         changed=found.changed,
     )
     verdict, exit_code = _verdict(rows, found, columns)
-    windows = _windows(connection, asked, layout, found)
     return Reconciliation(
         kind="tables",
         pipeline="diff",
@@ -93,7 +104,7 @@ def _result(
         exit_code=exit_code,
         sentence=_sentence(rows, found, columns),
         sides=SideNames(expected=asked.left, actual=asked.right),
-        windows=windows,
+        windows=_windows(opened, asked),
         rows=rows,
         causes={UNEXPLAINED: Cause(rows=found.rows)},
         policy=PolicyResult(unexplained=found.rows, within=exit_code == 0),
@@ -102,7 +113,7 @@ def _result(
         segments=_segments(connection, asked, layout, columns),
         differences=_differences(connection, asked, layout),
         differences_total=_cells(connection, layout),
-        notes=(*columns.notes, *_duplicates(connection, layout), *_describe_rest(found)),
+        notes=(*columns.notes, *_describe_doubled(opened), *_describe_rest(found)),
     )
 
 
@@ -113,16 +124,15 @@ def _verdict(rows: Rows, found: Diff, columns: Columns) -> tuple[Verdict, int]:
     return (Verdict.CONSISTENT, 0) if rows.compared and not found.unfinished else (Verdict.NOT_COMPARABLE, 2)
 
 
-def _windows(connection: duckdb.DuckDBPyConnection, asked: DiffRequest, layout: Layout, found: Diff) -> Windows:
+def _windows(opened: OpenTables, asked: DiffRequest) -> Windows:
     """Return how many windows there are and differ; none where no window column was named."""
-    if layout.group is None:
+    group = opened.layout.group
+    if group is None:
         return Windows()
-    column = identifier(layout.group)
-    both = f"(SELECT {column} FROM {LEFT} UNION ALL SELECT {column} FROM {RIGHT})"
-    lowest, highest = first(connection, f"SELECT min({column}), max({column}) FROM {both}")
-    different = number(connection, f"SELECT count(*) FROM (SELECT DISTINCT {column} FROM different)")
-    ends = (None if end is None else str(_shown(asked, layout.group, end)) for end in (lowest, highest))
-    return Windows(compared=found.groups, different=different, first=next(ends), last=next(ends))
+    compared, lowest, highest = opened.measure_groups()
+    query = f"SELECT count(*) FROM (SELECT DISTINCT {identifier(group)} FROM different)"
+    ends = (None if end is None else str(_shown(asked, group, end)) for end in (lowest, highest))
+    return Windows(compared=compared, different=number(opened.connection, query), first=next(ends), last=next(ends))
 
 
 def _sentence(rows: Rows, found: Diff, columns: Columns) -> str:
@@ -147,15 +157,13 @@ def _describe_rest(found: Diff) -> list[str]:
     return [f"The budget ended first: {of} were not looked into, so more may differ."]
 
 
-def _duplicates(connection: duckdb.DuckDBPyConnection, layout: Layout) -> list[str]:
+def _describe_doubled(opened: OpenTables) -> list[str]:
     """Return a note for each side on which a key is not unique; its rows are compared as a multiset."""
-    keys = ", ".join(map(identifier, layout.keys))
-    notes = []
-    for name, side in ((LEFT, "expected"), (RIGHT, "actual")):
-        doubled = number(connection, f"SELECT count(*) FROM (SELECT 1 FROM {name} GROUP BY {keys} HAVING count(*) > 1)")
-        if doubled:
-            notes.append(f"The key is not unique on the {side} side: {doubled:,} keys have more than one row.")
-    return notes
+    return [
+        f"The key is not unique on the {side} side: {doubled:,} keys have more than one row."
+        for side, doubled in zip(("expected", "actual"), opened.doubled, strict=True)
+        if doubled
+    ]
 
 
 def _differences(connection: duckdb.DuckDBPyConnection, asked: DiffRequest, layout: Layout) -> tuple[Difference, ...]:

@@ -7,6 +7,8 @@ from typing import Literal, NamedTuple
 from cutover.definition.loading.acceptance_files import AcceptanceRules
 from cutover.definition.model.pipeline import Policy
 from cutover.lake.control.stages import Stage
+from cutover.reconcile.gate import divergence
+from cutover.reconcile.result.outcome import Verdict
 from cutover.reconcile.result.text import duration
 from cutover.reconcile.selftest.outcome import SelfTest
 from cutover.timestamps import from_micros
@@ -22,10 +24,11 @@ TESTED_WITHIN = timedelta(days=30)
 REPLAY_MARGIN = 2.0
 """The log must be kept this many times as long as a replay of it takes."""
 
+_DIVERGED = (str(Verdict.DIVERGED), str(Verdict.ACCEPTED))  # an accepted difference is one: nothing explains it
 _NAMED = 3  # violations that a refusal names
 
 _NEXT = {Stage.LAMBDA: Stage.SHADOW, Stage.SHADOW: Stage.KAPPA}
-_BACK = {Stage.KAPPA: Stage.SHADOW, Stage.SHADOW: Stage.LAMBDA}
+_BACK = {Stage.KAPPA: (Stage.LAMBDA, Stage.SHADOW), Stage.SHADOW: (Stage.LAMBDA,), Stage.LAMBDA: ()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,18 +129,28 @@ class GateDecision:
         return tuple(f"{c.name}: {c.found}" for c in self.conditions if not c.met)
 
 
-def decide(stage: Stage, evidence: GateEvidence, move: Move, policy: Policy, now: datetime) -> GateDecision:
+def decide(
+    stage: Stage,
+    evidence: GateEvidence,
+    move: Move,
+    policy: Policy,
+    now: datetime,
+    *,
+    back_to: Stage = Stage.LAMBDA,
+) -> GateDecision:
     """Return whether `move` is allowed from `stage`, and why not.
 
-    Back is always allowed, down to LAMBDA. Forward asks for consecutive sealed runs within policy, each with a newer
-    cut, the newest of them fresh, and for a log that is kept long enough to be replayed.
+    Back is always allowed: to LAMBDA, where batch serves again, or from KAPPA to SHADOW. Forward asks for consecutive
+    sealed runs within policy, each with a newer cut, the newest of them fresh, and for a log
+    that is kept long enough to be replayed.
     """
     if move == "rollback":
-        return GateDecision(move=move, stage=stage, target=_BACK.get(stage))
+        return GateDecision(move=move, stage=stage, target=back_to if back_to in _BACK[stage] else None)
     counted = consecutive(evidence.runs, now, evidence.losses)
     conditions = (
         _check_evidence(counted, evidence.runs, policy),
         _check_last_run(evidence.runs),
+        _check_divergence(evidence.runs, policy),
         _check_losses(evidence),
         _check_tables(evidence),
         _check_rules(evidence.rules, counted, now),
@@ -218,6 +231,40 @@ def _check_last_run(runs: tuple[EvidenceRun, ...]) -> Condition:
         return Condition(name="newest run", met=False, found="no reconciliation under this definition yet")
     found = f"{last.outcome} at epoch {last.epoch}, {last.at:%Y-%m-%d %H:%M} UTC"
     return Condition(name="newest run", met=last.within, found=found)
+
+
+def list_blocks(runs: tuple[EvidenceRun, ...]) -> tuple[bool, ...]:
+    """Return for each block of windows whether it diverged, in the order in which they were first compared.
+
+    A block is what a comparison of all windows at a newer cut adds. What a later look at the same or an older cut, or
+    at a range, finds is held against the newest block. A run that could not compare leaves its windows to the next.
+    """
+    blocks: list[bool] = []
+    last: EvidenceRun | None = None
+    for run in sorted(runs, key=lambda run: run.begun):
+        diverged = run.outcome.startswith(_DIVERGED)
+        if run.whole and run.outcome != Verdict.NOT_COMPARABLE and (last is None or is_ahead(run, last)):
+            blocks.append(diverged)
+            last = run
+        elif diverged:
+            blocks = [*blocks[:-1], True]
+    return tuple(blocks)
+
+
+def _check_divergence(runs: tuple[EvidenceRun, ...], policy: Policy) -> Condition:
+    blocks = list_blocks(runs)
+    compared, diverged = len(blocks), sum(blocks)
+    bound, asked = divergence.upper_bound(compared, diverged), policy.max_divergence
+    found = f"{diverged:,} of {compared:,} blocks of windows diverged, so at most {bound:.2%} do "
+    found += f"({divergence.CONFIDENCE:.0%}, however often looked at)"
+    if asked is None:
+        return Condition(name="divergence rate", met=True, found=f"{found}; the policy sets no limit")
+    met = compared > 0 and divergence.is_refuted(compared, diverged, asked)
+    found += f"; the policy allows {asked * 100:g}%"
+    if not met:
+        more = divergence.missing_blocks(compared, diverged, asked)
+        found += f", which {'over a million' if more is None else f'{more:,}'} more without a divergence would show"
+    return Condition(name="divergence rate", met=met, found=found)
 
 
 def _check_present(present: PresentState) -> tuple[Condition, ...]:

@@ -218,8 +218,14 @@ def _replay(settings: Settings, pipeline: Pipeline, version: Version) -> Replaya
     return Replayability(retention=shortest(map(retention, configs)), needed=replay_time(records, unread))
 
 
-def record(decision: GateDecision, evidence: GateEvidence) -> str:
-    """Return what the gate's history keeps of a decision: the conditions, the runs that counted, and a hash of both."""
+def record(decision: GateDecision, evidence: GateEvidence, *, approved: str | None = None) -> str:
+    """Return what the gate's history keeps of a decision: the conditions, the runs that counted, and a hash of both.
+
+    Args:
+        decision: That was made.
+        evidence: That it was made on.
+        approved: Digest of the proposal that a person said yes to.
+    """
     kept = {
         "conditions": [asdict(condition) for condition in decision.conditions],
         "counted": [
@@ -229,6 +235,7 @@ def record(decision: GateDecision, evidence: GateEvidence) -> str:
         "compared_now": None if evidence.present is None else evidence.present.run.run_id,
         "result_fingerprint": evidence.result_fingerprint,
         "stream_version": evidence.stream_version,
+        "approved": approved,
     }
     return json.dumps(kept | {"hash": digest(kept)}, sort_keys=True)
 

@@ -11,34 +11,47 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.events import log
 from cutover.lake.control import control_tables
 from cutover.lake.control.signature import reason, user
-from cutover.lake.control.stages import current_stage
+from cutover.lake.control.stages import Stage, current_stage
+from cutover.lake.serving import serving_table
 from cutover.probe import Probe, silent
 from cutover.reconcile.gate import evidence as evidence_of
+from cutover.reconcile.gate.approval import Approval, refuse_changed
 from cutover.reconcile.gate.decide import GateDecision, GateEvidence, Move, decide
 from cutover.settings import Settings
 
 _EVENTS: dict[Move, str] = {"advance": "advanced", "rollback": "rolled_back"}
 
 
-def move(
-    settings: Settings, pipeline: Pipeline, wanted: Move, why: str, clock: Clock, *, probe: Probe = silent
+def move(  # noqa: PLR0913 -- what to move, where to, why, and what a test hands in
+    settings: Settings,
+    pipeline: Pipeline,
+    wanted: Move,
+    why: str,
+    clock: Clock,
+    *,
+    back_to: Stage = Stage.LAMBDA,
+    approved: Approval | None = None,
+    probe: Probe = silent,
 ) -> GateDecision:
     """Decide on a move and, if it is allowed, append it to the history.
 
-    An advance that the recorded evidence allows is decided once more, on what is there now.
+    An advance that the recorded evidence allows is decided once more, on what is there now. With an approval it must
+    be the move that was approved, on what was shown then.
 
     Returns:
         The decision; the stage is as it was unless it is `allowed`.
 
     Raises:
         DefinitionError: `why` is empty or too long.
-        LakeError: Another move was made at the same time; nothing was written.
+        LakeError: Another move was made at the same time, or what was approved is no more; nothing was written.
     """
     given = reason(why, of="Gate")
     turn = len(control_tables.read(settings, "gate", pipeline.name))  # read first: a move made from here on is refused
     stage, seen = current_stage(settings, pipeline), _read_next_sequence(settings, pipeline)
     evidence = _evidence(settings, pipeline, wanted)
-    decision = decide(stage, evidence, wanted, pipeline.policy, clock.now())
+    decision = decide(stage, evidence, wanted, pipeline.policy, clock.now(), back_to=back_to)
+    if approved is not None:
+        refuse_changed(approved.proposal, pipeline, evidence, decision, turn=turn)
     if decision.allowed and wanted == "advance":
         from cutover.reconcile.gate import present  # noqa: PLC0415 -- both paths and the log: only an advance needs them
 
@@ -47,8 +60,17 @@ def move(
         evidence = replace(evidence_of.read(settings, pipeline), present=found)
         decision = decide(stage, evidence, wanted, pipeline.policy, clock.now())
     if decision.allowed and decision.target is not None:
-        entry = {"at": clock.now(), "why": given, "who": user(), "seen": seen}
-        _append(settings, pipeline, decision, evidence, entry, turn=turn)
+        digest = None if approved is None else approved.proposal.digest
+        entry = {
+            "at": clock.now(),
+            "why": given,
+            "who": user() if approved is None else approved.who,
+            "seen": seen,
+            "stream_version": evidence.stream_version,
+            "evidence": evidence_of.record(decision, evidence, approved=digest),
+        }
+        _append(settings, pipeline, decision, entry, turn=turn)
+        serving_table.keep_up(settings, pipeline)
         probe("move.switched", -1)
     return decision
 
@@ -64,21 +86,13 @@ def _evidence(settings: Settings, pipeline: Pipeline, wanted: Move) -> GateEvide
 
 
 def _append(
-    settings: Settings,
-    pipeline: Pipeline,
-    decision: GateDecision,
-    evidence: GateEvidence,
-    entry: dict[str, object],
-    *,
-    turn: int,
+    settings: Settings, pipeline: Pipeline, decision: GateDecision, entry: dict[str, object], *, turn: int
 ) -> None:
     row = entry | {
         "pipeline": pipeline.name,
         "event": _EVENTS[decision.move],
         "stage": str(decision.target),
         "result_fingerprint": result_fingerprint(pipeline),
-        "stream_version": evidence.stream_version,
-        "evidence": evidence_of.record(decision, evidence),
     }
     sequence = control_tables.append(settings, "gate", [row], turn=turn)
     names = {"pipeline": pipeline.name, "before": str(decision.stage), "after": str(decision.target)}

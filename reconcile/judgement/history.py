@@ -21,7 +21,8 @@ from cutover.lake.tables import delta, upkeep
 from cutover.reconcile.judgement import lifecycle, records
 from cutover.reconcile.judgement.acceptance import Place
 from cutover.reconcile.judgement.records import RecordedComparison
-from cutover.reconcile.result.outcome import Reconciliation, Versions
+from cutover.reconcile.result.outcome import Reconciliation
+from cutover.reconcile.result.seal import Versions
 from cutover.settings import Settings
 
 _GROWING: tuple[ControlTable, ...] = ("reconciliations", "verifications", "differences", "proofs", "pins")
@@ -35,6 +36,9 @@ _PASSING = (
     "repeated_at",
     "speaks_for",
     "self_test",
+    "trend",
+    "parquet",
+    "cost",
 )  # of no finding
 RANGES_AT_MOST = 1_000
 """Ranges of windows that were not judged, which a row names; beyond them it names the stretch that holds them all."""
@@ -235,9 +239,13 @@ def _drop_series(result: Reconciliation) -> Reconciliation:
     return replace(
         result,
         window_series=(),
+        days=(),
+        trend=(),
+        behind=(),
         epochs_series=(),
         samples=(),
         differences=(),
         worst_keys=(),
         lateness_histogram=(),
+        cost=None,
     )

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from cutover.definition.model.pipeline import Policy
 from cutover.reconcile.attribution.causes import UNEXPLAINED
 from cutover.reconcile.comparison.sides import DIMENSION
-from cutover.reconcile.result.outcome import PolicyResult, Rows, Seal, Verdict, Windows
+from cutover.reconcile.result.outcome import PolicyResult, Rows, Verdict, Windows
+from cutover.reconcile.result.seal import Seal
 from cutover.reconcile.result.text import count_noun
 
 EXIT = {Verdict.CONSISTENT: 0, Verdict.NOT_COMPARABLE: 2, Verdict.DIVERGED: 1}

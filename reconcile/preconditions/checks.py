@@ -10,7 +10,7 @@ from cutover.lake.epochs import chain
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.reconcile.preconditions import settings_in_force
 from cutover.reconcile.preconditions.settings_in_force import SettingsOfSides
-from cutover.reconcile.result.outcome import SealBreach
+from cutover.reconcile.result.seal import SealBreach
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from cutover.errors import LakeError
 from cutover.lake.integrity import foreign_commits
 from cutover.lake.tables import delta
 from cutover.lake.tables.checksums import FileDamagedError
-from cutover.reconcile.result.outcome import SealBreach
+from cutover.reconcile.result.seal import SealBreach
 
 RUNBOOK = "TableUnreadable"
 _CODES = {"EpochHistoryBroken": "history", foreign_commits.RUNBOOK: foreign_commits.Kind.FOREIGN.value}

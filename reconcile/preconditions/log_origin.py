@@ -18,7 +18,7 @@ from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.integrity import same_log
 from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient
-from cutover.reconcile.result.outcome import SealBreach
+from cutover.reconcile.result.seal import SealBreach
 from cutover.settings import Settings
 
 STANDS = frozenset({"LogDataLost", "TopicIdentityChanged"})

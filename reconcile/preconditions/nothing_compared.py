@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from cutover.reconcile.result.outcome import Events, Reconciliation, SealBreach
+from cutover.reconcile.result.outcome import Events, Reconciliation
+from cutover.reconcile.result.seal import SealBreach
 from cutover.reconcile.result.text import count_noun, when
 
 LEDGER = "SELECT _class, reason, count(*) FROM ledger GROUP BY ALL"

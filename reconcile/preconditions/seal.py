@@ -29,7 +29,7 @@ from cutover.log.cut import Cut, LogId
 from cutover.log.topic_partitions import cuts
 from cutover.reconcile.preconditions import damage, settings_in_force, unread
 from cutover.reconcile.preconditions.checks import ClassCounts, SealFacts, breaches
-from cutover.reconcile.result.outcome import ComparedLog, Fingerprints, Seal, SealBreach, Versions
+from cutover.reconcile.result.seal import ComparedLog, Fingerprints, Seal, SealBreach, Versions
 from cutover.settings import Settings
 from cutover.timestamps import format_micros
 

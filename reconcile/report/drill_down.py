@@ -1,48 +1,59 @@
-"""Command lines that lead from the report to the rows behind it. Values of data are quoted for a shell."""
+"""Command lines that make the comparison again and lead to the rows behind it; values are quoted for a shell."""
 
 import shlex
 
-from cutover.output.cells import visible
-from cutover.reconcile.result import text
-from cutover.reconcile.result.codec import Scalar
+from cutover.reconcile.report import tree
 from cutover.reconcile.result.outcome import Difference, Reconciliation
 
 Command = tuple[str, str]
-"""What it shows, and the line."""
+"""What it does, and the line."""
 
 _LATE = "SELECT window_start, count(*) AS late FROM ledger WHERE _class = 'late' GROUP BY ALL ORDER BY 1"
 
+_REPAIR = "what batch makes of these windows now; nothing changes without --publish. Of sessions: `cutover batch`"
+_WINDOWS_NAMED = 3  # of a line that people copy
+
 
 def commands(result: Reconciliation) -> list[Command]:
-    """List (title, command line), those of cells that differ first; none for two tables."""
+    """List (title, command line): the same comparison again, then what is behind it; none for two tables."""
     if result.kind == "tables":
         return []
     name = shlex.quote(result.pipeline)
-    found = [_make_explain_command(name, cell) for cell in _pick_cells(result.differences)[:2]]
+    found = [("the same comparison again, at this cut", _repeat(name, result))]
+    found += [_explain(result.pipeline, cell) for cell in _pick_cells(result.differences)[:2]]
+    repaired = dict.fromkeys(cell.window_start for cell in result.differences if cell.window_start)
+    if repaired:
+        found.append((_REPAIR, _repair(name, [*repaired][:_WINDOWS_NAMED])))
     if result.events.late:
         found.append(("late records by window", f'cutover sql {name} "{_LATE}"'))
     return [
         *found,
+        ("when this verdict last was another, and what changed", f"cutover history {name}"),
         ("lag and watermark now", f"cutover watch {name} --once"),
         ("the evidence so far", f"cutover gate {name} show"),
-        ("compare again, for a script", f"cutover reconcile {name} --json"),
     ]
+
+
+def _repeat(name: str, result: Reconciliation) -> str:
+    """Return the command that compares the same windows at the same cut."""
+    asked = (("--cut", result.seal.epoch), ("--from", result.from_), ("--to", result.to))
+    given = "".join(f" {option} {shlex.quote(str(value))}" for option, value in asked if value is not None)
+    return f"cutover reconcile {name}{given} --json"
+
+
+def _repair(name: str, starts: list[str]) -> str:
+    """Return the command that computes windows anew beside the tables; sessions have no window of a name."""
+    return f"cutover repair {name} {' '.join(f'--window {shlex.quote(start)}' for start in starts)}"
 
 
 def _pick_cells(differences: tuple[Difference, ...]) -> list[Difference]:
     """Return one cell for each cause, of those whose key can be typed."""
     found: dict[str, Difference] = {}
     for cell in differences:
-        if cell.window_start is not None and all(_can_type(value) for value in cell.key.values()):
+        if tree.explain_command("p", cell) is not None:
             found.setdefault(cell.cause, cell)
     return list(found.values())
 
 
-def _can_type(value: Scalar) -> bool:
-    return not isinstance(value, str) or (visible(value) == value and value.isascii())
-
-
-def _make_explain_command(name: str, cell: Difference) -> Command:
-    key = text.key(cell.key.values())
-    line = f"cutover explain {name} {shlex.quote(str(cell.window_start))} {shlex.quote(key)}"
-    return (f"the rows behind one cell ({cell.cause})", line)
+def _explain(name: str, cell: Difference) -> Command:
+    return f"the rows behind one cell ({cell.cause})", tree.explain_command(name, cell) or ""

@@ -1,11 +1,14 @@
-"""Where reports lie: `<reports>/<pipeline>/<run id>.{html,json,csv}` and `latest.html`; each replaced as a whole.
+"""Where reports lie: `<reports>/<pipeline>/<run id>.{html,json,csv,parquet}`, `latest.html`; each replaced as a whole.
 
 A report without a row in the history is one of a run that was killed in between: it is not listed.
 """
 
 import fcntl
 import json
+import os
 import re
+import shutil
+import uuid
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -20,16 +23,28 @@ from cutover.reconcile.report.forms import sheet
 from cutover.reconcile.result.outcome import Reconciliation
 from cutover.settings import Settings
 
-_ENDINGS = (".html", ".csv", ".json")
+_ENDINGS = (".html", ".csv", ".json", ".parquet")
 LOCK = ".lock"
 _READABLE = 0o644  # also for those who look at reports and run nothing
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}\Z")
 
 
-def write(settings: Settings, result: Reconciliation, *, probe: Probe = silent) -> Path:
+def make_draft_path(settings: Settings, pipeline: str) -> Path:
+    """Return where a run may write a Parquet before its report has a name; swept away if the run is killed."""
+    name = f".differences.parquet.{os.getpid()}.{uuid.uuid4().hex}.tmp"
+    return settings.reports_dir / _check_name(pipeline) / name
+
+
+def write(settings: Settings, result: Reconciliation, *, table: Path | None = None, probe: Probe = silent) -> Path:
     """Write the report of one comparison and return the path of its page.
 
     The page is rendered before anything is written. What killed runs left half-written in the folder is swept away.
+
+    Args:
+        settings: Where the reports are.
+        result: The comparison; where it names a Parquet, `table` becomes that.
+        table: A Parquet in the same folder, which is moved.
+        probe: Told `report.rendered`.
 
     Raises:
         DefinitionError: The pipeline's name or the run's id cannot be the name of a file.
@@ -48,6 +63,9 @@ def write(settings: Settings, result: Reconciliation, *, probe: Probe = silent) 
         _replace(path.with_suffix(".json"), json.dumps(named.to_json(), indent=1, sort_keys=True) + "\n")
         if named.differences:
             _replace(path.with_suffix(".csv"), sheet.differences(named))
+        if table is not None and named.parquet is not None:
+            table.chmod(_READABLE)
+            table.replace(path.with_suffix(".parquet"))
         _replace(path, html)
     except OSError as error:
         for part in new:
@@ -101,6 +119,26 @@ def load(settings: Settings, pipeline: str, run_id: str) -> Reconciliation:
     except (OSError, ValueError) as error:
         msg = f"Report `{run_id}` of `{pipeline}`: expected a file that can be read, got: {error}."
         raise DefinitionError(msg) from None
+
+
+def copy_table(settings: Settings, result: Reconciliation, to: Path) -> int:
+    """Copy the Parquet of a report and return how many rows it has.
+
+    Raises:
+        DefinitionError: The report has none, or the copy cannot be written.
+    """
+    table = None if result.parquet is None else settings.reports_dir / result.parquet
+    if table is None or not table.is_file():
+        msg = f"Report `{result.run_id}` of `{result.pipeline}` ({result.verdict}): expected a Parquet of all rows that"
+        raise DefinitionError(msg + " differ, found none.\nHint: `cutover reconcile P` writes one where it compares.")
+    try:
+        shutil.copyfile(table, to)
+    except OSError as error:
+        msg = f"File `{to}`: expected a place to write to, got: {error.strerror or error}."
+        raise DefinitionError(msg) from None
+    from pyarrow import parquet  # noqa: PLC0415 -- half a second that other commands need not pay
+
+    return int(parquet.read_metadata(to).num_rows)
 
 
 def _check_name(name: str) -> str:

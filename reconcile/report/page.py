@@ -1,10 +1,11 @@
-"""The page of one comparison: everything in one file, no script, no remote asset, values escaped.
+"""The page of one comparison: everything in one file, no remote asset, one script of ours, values escaped.
 
 Undefined names raise, so a field that is gone is noticed by a test and not by a reader.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,15 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from cutover.output.cells import visible
-from cutover.reconcile.report import charts, drill_down, runbooks, verdicts
-from cutover.reconcile.result import text
+from cutover.reconcile.report import charts, drill_down, outline, runbooks, script, steps, tree, verdicts
+from cutover.reconcile.report.drawings import calendar, epochs, rates
+from cutover.reconcile.result import cost_text, lateness_text, text
+from cutover.reconcile.result.codec import Scalar
 from cutover.reconcile.result.outcome import Reconciliation, SideNames
 
 _TEMPLATES = Path(__file__).parent / "templates"
-_SHOWN = 20  # differences before the fold
+LONGEST_VALUE, LONGEST_TEXT = 64, 4_000
+"""Characters of a value of data, of any other text: a page with keys of a megabyte each would open nowhere."""
 
 
 def render(result: Reconciliation) -> str:
@@ -38,13 +42,17 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     for function in (
-        text.number,
+        cut,
+        number,
+        key_text,
         text.format_signed,
         text.share,
         text.when,
         text.duration,
-        text.key_text,
         text.minutes,
+        *lateness_text.FILTERS,
+        cost_text.size_text,
+        cost_text.nines_text,
     ):
         environment.filters[function.__name__] = function
     return environment
@@ -52,7 +60,25 @@ def _environment() -> Environment:
 
 def _escape_value(value: Any) -> Any:
     """Make control characters visible in whatever a template writes that is not markup of ours."""
-    return text.message(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+    is_text = isinstance(value, str) and not isinstance(value, Markup)
+    return text.message(cut(value, LONGEST_TEXT)) if is_text else value
+
+
+def cut(value: Any, most: int = LONGEST_VALUE) -> Any:
+    """Return a text with its length in place of what is beyond `most` characters; anything else as it is."""
+    if not isinstance(value, str) or isinstance(value, Markup) or len(value) <= most:
+        return value
+    return f"{value[:most]}\N{HORIZONTAL ELLIPSIS} ({len(value):,} characters)"
+
+
+def number(value: Scalar) -> str:
+    """Return a value of a measure as people read it, a long text cut."""
+    return text.number(cut(value))
+
+
+def key_text(key: Mapping[str, Scalar]) -> str:
+    """Return a key as `origin=EWR, carrier=UA`, long texts cut."""
+    return text.key_text({name: cut(value) for name, value in key.items()})
 
 
 def _view(original: Reconciliation) -> dict[str, Any]:
@@ -62,22 +88,45 @@ def _view(original: Reconciliation) -> dict[str, Any]:
         "r": result,
         "sides": original.sides,
         "style": Markup((_TEMPLATES / "style.css").read_text(encoding="utf-8")),  # noqa: S704 -- a file of ours
+        "script": Markup(script.text()),  # noqa: S704 -- the same
+        "policy": script.policy(),
         "look": verdicts.look(result),
         "is_pipeline": result.kind == "pipeline",
         "is_comparable": result.verdict != "NOT_COMPARABLE",
+        "sections": outline.sections(result),
         "because": text.counts(result.windows.incomplete_because),
         "causes": _causes(result),
+        "runbook": name,
+        "runbook_html": runbooks.html(name, partial(steps.fill, result=result)) if name else None,
+        "details": steps.details(result),
+        "commands": drill_down.commands(result),
+        **_charts(result),
+        **_tables(result),
+    }
+
+
+def _charts(result: Reconciliation) -> dict[str, Any]:
+    return {
+        "trend_chart": charts.trend_of_runs(result),
+        "calendar_chart": charts.calendar_of_windows(result),
+        "legend": calendar.legend(result.days),
         "waterfalls": charts.waterfalls(result),
         "windows_chart": charts.windows_over_time(result),
         "lateness_chart": charts.lateness_histogram(result),
+        "settlement_chart": charts.settlement_curve(result),
         "settled": None if result.settlement is None else text.describe_settlement(result.settlement),
         "epochs_chart": charts.watermark_over_epochs(result),
-        "first_differences": result.differences[:_SHOWN],
-        "more_differences": result.differences[_SHOWN:],
+        "lag": epochs.describe_lag(result.epochs_series),
+        "error_rates": rates.rows(result.self_test),
+    }
+
+
+def _tables(result: Reconciliation) -> dict[str, Any]:
+    return {
+        "tree": tree.build(result),
+        "flat": [cell for cell in result.differences if cell.window_start is None],
+        "fold": tree.OPEN_AT_MOST,
         "worst": _worst(result),
-        "runbook": name,
-        "runbook_html": runbooks.html(name) if name else None,
-        "commands": drill_down.commands(result),
     }
 
 

@@ -58,6 +58,11 @@ def look(result: Reconciliation) -> VerdictStyle:
     return replace(found, word=_TABLES.get(found.word, found.word)) if result.kind == "tables" else found
 
 
+def style(verdict: Verdict, *, within: bool) -> VerdictStyle:
+    """Word, sign and tone of the verdict of a pipeline."""
+    return _LOOKS[name_outcome(verdict, within=within)]
+
+
 def runbook(result: Reconciliation) -> str | None:
     """Return the runbook that the result names, else that of its verdict; tables of another origin have none."""
     return result.runbook or (RUNBOOKS[outcome(result)] if result.kind == "pipeline" else None)

@@ -10,6 +10,11 @@ from enum import StrEnum
 from typing import Any
 
 from cutover.reconcile.result.codec import Scalar, decode, encode
+from cutover.reconcile.result.cost import PathCosts
+from cutover.reconcile.result.overview import CalendarDay, RecordBehind, RunOfTrend
+from cutover.reconcile.result.rates import Rate
+from cutover.reconcile.result.seal import Seal
+from cutover.reconcile.result.timeliness import EarlyAnswers, LogLateness, OpenAnswers
 
 SCHEMA = 1
 
@@ -31,74 +36,6 @@ class RuleState(StrEnum):
     EXCEEDED = "exceeded"  # more fits it than it allows
     EXPIRED = "expired"
     UNREADABLE = "unreadable"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ComparedLog:
-    """The log that both sides read, and how far."""
-
-    topic: str
-    topic_id: str
-    cluster_id: str
-    cut: Mapping[str, int]  # partition -> next offset, exclusive
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fingerprints:
-    """Result fingerprints that were in force when each side ran."""
-
-    definition: str | None = None  # of the pipeline as it is defined now
-    streaming: tuple[str, ...] = ()  # all that its epochs recorded; one if the seal holds
-    batch: str | None = None
-    lateness: str | None = None  # lateness fingerprint of the stream version
-    batch_definition: str | None = None  # "same", or the hash of the team's SQL
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Versions:
-    """Which tables were read, and at which version of each."""
-
-    stream: int | None = None  # n of stream-<n>
-    stream_table: int | None = None  # Delta versions
-    batch_table: int | None = None
-    batch_ledger: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DimensionVersions:
-    """With which versions of a dimension the records up to the cut were joined."""
-
-    lookup: str
-    streaming: tuple[int, ...] = ()
-    batch: tuple[int, ...] = ()  # in all of its runs so far
-    gone: tuple[int, ...] = ()  # the stream's, in whose place batch read another, since they can no longer be read
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SealBreach:
-    """One reason why the two sides cannot be compared."""
-
-    code: str  # log_identity, log_changed, cut, fingerprint, isolation, history, unreadable, folded, uncovered, ...
-    message: str  # thing, place, expected, got
-    runbook: str | None = None
-    file: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seal:
-    """All that makes the comparison fair."""
-
-    epoch: int | None = None
-    logs: tuple[ComparedLog, ...] = ()
-    fingerprints: Fingerprints = field(default_factory=Fingerprints)
-    versions: Versions = field(default_factory=Versions)
-    dimensions: tuple[DimensionVersions, ...] = ()
-    isolation: str | None = None
-    watermark: str | None = None  # ISO, at the cut
-    epochs: int = 0  # epochs up to the cut
-    batch_run: str | None = None  # run id
-    holds: bool = True
-    breaches: tuple[SealBreach, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -318,16 +255,6 @@ class AcceptedRows:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rate:
-    """Hits of tries, with both ends of the interval of Clopper and Pearson (1934), 95 %."""
-
-    hits: int
-    of: int
-    lower: float
-    upper: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SettlementPoint:
     """How much windows of one age miss: shares of their records, over all compared windows."""
 
@@ -399,21 +326,28 @@ class Reconciliation:
     policy: PolicyResult = field(default_factory=PolicyResult)
     waterfall: tuple[Waterfall, ...] = ()
     window_series: tuple[WindowPoint, ...] = ()
+    days: tuple[CalendarDay, ...] = ()
     lateness_histogram: tuple[LatenessBin, ...] = ()
     settlement: Settlement | None = None  # None: no window was compared
     epochs_series: tuple[EpochPoint, ...] = ()
+    early: EarlyAnswers | None = None  # None: no window was compared
+    open_answers: OpenAnswers | None = None  # None: nobody looked
     worst_keys: tuple[WorstKey, ...] = ()
     apart: tuple[Apart, ...] = ()
     segments: tuple[KeySegment, ...] = ()
     samples: tuple[SampleRecord, ...] = ()
+    behind: tuple[RecordBehind, ...] = ()  # of the rows in `differences`; capped
     differences: tuple[Difference, ...] = ()  # capped
     differences_total: int = 0  # cells
     accepted: tuple[AcceptedRows, ...] = ()  # all rules of the pipeline
     contract: tuple[Expectation, ...] = ()
     self_test: ErrorRates | None = None  # None: none under this definition
+    log_lateness: LogLateness | None = None  # the newest of `cutover lateness`; None: none under this definition
+    cost: PathCosts | None = None  # of both paths; None: no epoch could be read
     losses: tuple[LostRange, ...] = ()
     loss: str | None = None  # what the losses mean for the windows, in one sentence; None: nothing was lost
     notes: tuple[str, ...] = ()
+    trend: tuple[RunOfTrend, ...] = ()  # the newest comparisons of the definition, this one too, the oldest first
     speaks_for: str | None = None  # a cut or range that it speaks for alone, as a sentence; None: for the present
     repeats: int = 0  # how often the same was found before, at this cut and over this range
     repeated_at: str | None = None  # ISO; of a repeat the time of this run, `at` is that of the first
@@ -421,6 +355,7 @@ class Reconciliation:
     seconds: float = 0.0
     report: str | None = None
     page: str | None = None
+    parquet: str | None = None  # of all rows that differ, relative to the reports folder; None: none was written
 
     @property
     def report_path(self) -> str | None:

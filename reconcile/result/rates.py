@@ -1,11 +1,20 @@
 """A rate with its exact bounds: how many of how many, and between what the true rate lies with 95 %."""
 
+from dataclasses import dataclass
 from math import exp, fsum, lgamma, log, log1p
-
-from cutover.reconcile.result.outcome import Rate
 
 CONFIDENCE = 0.95
 _STEPS = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rate:
+    """Hits of tries, with both ends of the interval of Clopper and Pearson (1934), 95 %."""
+
+    hits: int
+    of: int
+    lower: float
+    upper: float
 
 
 def rate(hits: int, of: int) -> Rate:

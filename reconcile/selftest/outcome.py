@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cutover.reconcile.result.outcome import ErrorRates, Rate
+from cutover.reconcile.result.outcome import ErrorRates
+from cutover.reconcile.result.rates import Rate
 
 RIGHT_CAUSE = 0.99
 CLEAN_WINDOWS = 1_000

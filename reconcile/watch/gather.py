@@ -186,7 +186,8 @@ class Gathering:
         made = control_tables.read(self.settings, "versions", self.pipeline.name)
         if not made or current_stage(self.settings, self.pipeline) is Stage.KAPPA:
             return None
-        runs = batch_runs.runs(self.settings, self.pipeline)
+        found = batch_runs.runs(self.settings, self.pipeline)
+        runs = [run for run in found if run.repair is None and run.undoes is None]  # these compute a few windows alone
         newest = datetime.fromisoformat(runs[-1].finished) if runs else made[-1]["created_at"]
         return Freshness(newest=newest, schedule=period(self.pipeline.schedule, self.clock.now()))
 

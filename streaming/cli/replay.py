@@ -7,6 +7,7 @@ import typer
 from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
 from cutover.lake.control import versions
+from cutover.lake.serving import serving_table
 from cutover.settings import load_settings
 from cutover.streaming import replay as replaying
 from cutover.streaming.process import heartbeat
@@ -43,6 +44,7 @@ def serve(
     settings = load_settings()
     found = catalogue.get(settings, pipeline)
     made = versions.serve(settings, found, version, why=why, clock=SystemClock())
+    serving_table.keep_up(settings, found)
     typer.echo(f"{pipeline}: stream-{made.number} serves; `cutover serve` with the version before goes back.")
     living = heartbeat.read(settings, pipeline)
     if living is not None and living.alive:

@@ -5,13 +5,13 @@ records of epochs are copied as they are; ids that nobody will look up again are
 stream's application id: a stale driver's fold is refused.
 """
 
-import re
 import threading
 
 from deltalake import DeltaTable
 
 from cutover.events import log
 from cutover.lake.control import pins
+from cutover.lake.epochs.merged_epochs import SPAN
 from cutover.lake.epochs.row_kinds import RowKind
 from cutover.lake.tables import delta
 from cutover.streaming.compaction import id_expiry, policy
@@ -24,7 +24,6 @@ from cutover.streaming.sink.files import File
 LOOKS = 10  # how often the files are counted while a tier fills
 RETENTION_HOURS = 2  # files younger than this may belong to a commit that is under way, or to a reader
 SWEEP_SECONDS = 600.0
-_SPAN = re.compile(r"/(fold|fork|adopted)-(\d+)-(\d+)-w")
 
 
 class Compactor:
@@ -143,7 +142,7 @@ def find_folded_epoch(table: DeltaTable) -> int | None:
     merged = [
         f.last
         for f in list_files(table)
-        if f.kind == RowKind.PARTIAL and (at := _SPAN.search(f.path)) and at[1] == "fold"
+        if f.kind == RowKind.PARTIAL and (at := SPAN.search(f.path)) and at[1] == "fold"
     ]
     return max(merged, default=None)
 
@@ -158,7 +157,7 @@ def tidy(table: DeltaTable, *, sweep: bool) -> None:
 
 def _file(action: dict[str, object]) -> File:
     path = str(action["path"])
-    match = _SPAN.search(path)
+    match = SPAN.search(path)
     first, last = (match[2], match[3]) if match else (action["min._epoch"], action["max._epoch"])
     return File(
         path=path,

@@ -42,7 +42,7 @@ class AggregationPass:
 
     partials: "DataFrame"  # partial shape, every class
     slices: "DataFrame | None" = None  # the same, but accepted rows as long as a slice stand for all of its windows
-    seen: "Observation"  # p0, p1, ...: newest event time by partition, microseconds
+    seen: "Observation"  # p0, p1, ...: newest event time by partition; `ago`: oldest log time, negative; microseconds
     looked: LookupResult | None = None  # where records have ids
     held: "DataFrame | None" = None  # parsed records that are looked at twice
 
@@ -61,6 +61,7 @@ class EpochCounts:
     unknown: int  # fields that the schema does not name
 
 
+_AGO = "ago"
 NOTHING = EpochCounts(counts={kind.value: 0 for kind in Class}, records=0, unknown=0)
 
 
@@ -114,7 +115,14 @@ def collect_partials(frame: "DataFrame", pipeline: Pipeline) -> pa.Table:
 
 def newest_events(passed: AggregationPass) -> dict[int, int]:
     """Return the newest event time of each partition that had a valid one, after the pass was run."""
-    return {int(name[1:]): int(micros) for name, micros in passed.seen.get.items() if micros is not None}
+    found = passed.seen.get.items()
+    return {int(name[1:]): int(micros) for name, micros in found if name != _AGO and micros is not None}
+
+
+def oldest_log_time(passed: AggregationPass) -> int | None:
+    """Return the oldest log timestamp of the records that were read, microseconds, after the pass was run."""
+    ago = passed.seen.get.get(_AGO)
+    return None if ago is None else -int(ago)
 
 
 def pairs_bound(pipeline: Pipeline, plan: EpochPlan) -> int:
@@ -152,10 +160,14 @@ def one_key_share(rows: pa.Table, pipeline: Pipeline) -> float | None:
 
 
 def _newest(pipeline: Pipeline, partitions: tuple[int, ...]) -> list[str]:
-    """Return one maximum for each partition. Maxima only: a count doubles when an executor dies after its map task."""
+    """Return a maximum for each partition, and one of the log timestamps taken negative: the oldest.
+
+    Maxima only: a count doubles when an executor dies after its map task.
+    """
     micros = "unix_micros(_event_time)"
     valid = f"_reason IS NULL AND NOT {classify.future_sql(pipeline, micros)}"
-    return [f"max(CASE WHEN {valid} AND _partition = {p} THEN {micros} END) AS p{p}" for p in partitions]
+    newest = [f"max(CASE WHEN {valid} AND _partition = {p} THEN {micros} END) AS p{p}" for p in partitions]
+    return [*newest, f"max(-unix_micros(_log_time)) AS {_AGO}"]
 
 
 def _clip(batch: "DataFrame", plan: EpochPlan) -> "DataFrame":

@@ -5,7 +5,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from cutover.definition.compile.fingerprint import panes_fingerprint
+from cutover.engine import spark
 from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.lake.path_cost import PathCost, measure_cost
 from cutover.log.cut import LogId
 from cutover.log.mark import Marks
 from cutover.records.watermark import WatermarkState, final_watermark
@@ -66,6 +68,7 @@ class EpochRecorder:
             base,
             one_key_share=aggregate.one_key_share(gathered.rows, self._context.pipeline),
             rows=gathered.number,
+            oldest_log_time=aggregate.oldest_log_time(read.passed),
             marks={**base.marks, **read.marks},
             dimensions=read.dimensions.versions,
             dimension_ids=read.dimensions.ids,
@@ -117,7 +120,13 @@ class EpochRecorder:
             delivery=pipeline.delivery,
             marks={} if newest is None else newest.marks,
             leaders=dict(self._continuity.proof.leaders),
+            cost=self._measure_cost(),
         )
+
+    def _measure_cost(self) -> PathCost:
+        """Return what the driver has used so far; the committer adds the files of the epoch itself."""
+        is_local, written = spark.is_local(self._context.settings), self._committer.written_bytes
+        return measure_cost(self._context.meter, is_local=is_local, written_bytes=written)
 
 
 def count_unread(high: Mapping[int, int], read: Mapping[int, int]) -> int:

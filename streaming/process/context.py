@@ -6,6 +6,7 @@ from pathlib import Path
 
 from cutover.clock import Clock
 from cutover.definition.model.pipeline import Pipeline
+from cutover.engine.usage import UsageMeter
 from cutover.log.kafka import LogClient
 from cutover.probe import Probe
 from cutover.settings import Settings
@@ -25,4 +26,5 @@ class DriverContext:
     beat: HeartbeatWriter
     place: Path  # folder of the pipeline's run-time files
     time_policy: TimePolicy = STEADY
+    meter: UsageMeter = field(default_factory=UsageMeter)  # counts from the run's beginning on
     stopping: threading.Event = field(default_factory=threading.Event)

@@ -3,7 +3,6 @@
 Topic and table are made for it and gone afterwards.
 """
 
-import shutil
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +14,6 @@ from cutover.errors import DefinitionError, LogError
 from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.log import options
 from cutover.log.kafka import LogClient
-from cutover.output import terminal
 from cutover.panes.event_schedule import arriving
 from cutover.panes.model import Outcome, Setting
 from cutover.probe import silent
@@ -24,6 +22,7 @@ from cutover.streaming import driver, reader
 from cutover.streaming.process.context import DriverContext
 from cutover.streaming.process.heartbeat import HeartbeatWriter, first_beat, folder
 from cutover.streaming.simulation import scenario
+from cutover.streaming.simulation.scratch import open_scratch_home
 from cutover.streaming.simulation.scripted import Script, ScriptedStream
 from cutover.streaming.sink.run_id import new_run_id
 
@@ -52,7 +51,7 @@ def run_with(settings: Settings, setting: Setting) -> Outcome:
     client = LogClient(settings)
     topic = f"cutover-simulate-{uuid.uuid4().hex}"
     pipeline = scenario.pipeline_of(setting, topic)
-    with _topic(client, topic), _home(settings, client) as own:
+    with _topic(client, topic), open_scratch_home(settings, client, "simulate") as own:
         spark.start_early(settings, app="cutover-simulate")
         _send(own, setting, topic)
         spark.session(settings, app="cutover-simulate")  # of the installation: its files outlive the scenario
@@ -83,19 +82,6 @@ def _topic(client: LogClient, topic: str) -> Iterator[None]:
         yield
     finally:
         client.delete_topic(topic)
-
-
-@contextmanager
-def _home(settings: Settings, client: LogClient) -> Iterator[Settings]:
-    """Yield settings with a home of their own, which is gone afterwards."""
-    terminal.redirect_output(settings.home)  # before a session does it, into a folder that goes
-    home = settings.home.resolve() / "tmp" / f"simulate-{uuid.uuid4().hex}"
-    kafka = settings.kafka.model_copy(update={"bootstrap_servers": client.bootstrap})
-    stream = settings.stream.model_copy(update={"trigger_seconds": 0.1})
-    try:
-        yield settings.model_copy(update={"home": home, "lake": None, "kafka": kafka, "stream": stream})
-    finally:
-        shutil.rmtree(home, ignore_errors=True)
 
 
 def _send(settings: Settings, setting: Setting, topic: str) -> None:

@@ -52,6 +52,7 @@ class Committer:
         self.accepted = tuple(accepted)  # recorded losses: the one excuse for an epoch that starts behind a gap
         self.table = table
         self.newest = fencing.check(table, version)
+        self.written_bytes = 0  # of the data files that this driver has added, folded ones too
         self.conflicts = 0  # refused commits that no record tells of yet
         self._reload_every, self._since_load = reload_every, 0
         self._adopt()
@@ -96,11 +97,13 @@ class Committer:
         known = 0 if self.newest is None else int(self.newest.files, 16)
         table_weights = sum(checksums.weight_of(f"{KIND}={kind}", stem) for kind, stem in stems.items())
         after = known + checksums.total(action.path for action in written) + table_weights
-        sealed = replace(record, files=checksums.text_of(after))
+        added = [*written, *self._files(data, stems)]
+        cost = record.cost and replace(record.cost, written_bytes=self.written_bytes + count_bytes(added))
+        sealed = replace(record, files=checksums.text_of(after), cost=cost)
         said = {KIND: RowKind.EPOCH, "_epoch": sealed.epoch, "_record": sealed.to_json()}
-        whole = pa.concat_tables([data, pa.Table.from_pylist([said], schema=rows.schema)])
+        own = self._files(pa.Table.from_pylist([said], schema=rows.schema), stems)
         before = int(self.table.version())
-        self._transact([*written, *self._files(whole, stems)], self._properties(sealed.epoch, sealed.to_json()))
+        self._transact([*added, *own], self._properties(sealed.epoch, sealed.to_json()))
         if int(self.table.version()) != before + 1:
             self._since_load = self._reload_every  # somebody else committed meanwhile: look at what
         return sealed
@@ -214,6 +217,7 @@ class Committer:
         return False
 
     def _transact(self, files: Actions, properties: CommitProperties) -> None:
+        self.written_bytes += count_bytes(files)
         commits.transact(self.table, files, commit=properties, hooks=NO_HOOKS)
 
     def _refuse_overtaken(self, epoch: int) -> None:
@@ -279,3 +283,8 @@ class Committer:
 
 def _kinds(rows: pa.Table) -> list[str]:
     return [str(kind) for kind in pc.unique(rows[KIND]).to_pylist()]
+
+
+def count_bytes(files: Sequence[AddAction | RemoveAction]) -> int:
+    """Return the size of the files that actions add."""
+    return sum(int(action.size) for action in files if isinstance(action, AddAction))

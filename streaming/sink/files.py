@@ -11,7 +11,8 @@ import pyarrow as pa
 from deltalake.transaction import AddAction, RemoveAction
 from pyarrow import fs
 
-from cutover.lake.tables import checksums, data_files, delta
+from cutover.lake.tables import checksums, data_files
+from cutover.lake.tables.file_rows import select
 from cutover.quoting import identifier, literal
 
 GROUP = 100_000  # rows of a row group: what a writer holds in memory
@@ -57,7 +58,7 @@ def read(connection: duckdb.DuckDBPyConnection, view: str, uri: str, files: Sequ
         checksums.check(system, root, file.path, place=f"Table `{root}`")
     paths = [f"{root}/{unquote(file.path)}" for file in files]
     if isinstance(system, fs.LocalFileSystem):
-        connection.execute(f"CREATE TEMP VIEW {identifier(view)} AS {delta.select(schema, paths)}")
+        connection.execute(f"CREATE TEMP VIEW {identifier(view)} AS {select(schema, paths)}")
         return
     import pyarrow.dataset as ds  # noqa: PLC0415 -- imports pandas, a second that no command should pay
 

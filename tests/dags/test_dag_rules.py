@@ -42,8 +42,10 @@ def test_every_dag_file_loads(bag: "DagBag") -> None:
     assert bag.import_errors == {}
 
 
-def test_flights_has_the_three_documented_dags(bag: "DagBag") -> None:
-    assert {"flights_batch", "flights_reconcile", "flights_stream"} <= set(bag.dag_ids)
+def test_flights_has_the_documented_dags(bag: "DagBag") -> None:
+    assert {"flights_batch", "flights_cutover", "flights_reconcile", "flights_repair", "flights_stream"} <= set(
+        bag.dag_ids
+    )
 
 
 def test_every_dag_has_words_for_the_person_on_call(bag: "DagBag") -> None:
@@ -82,7 +84,13 @@ def test_every_task_has_owner_retries_timeout_and_words(bag: "DagBag") -> None:
 def test_spark_task_waits_for_the_only_slot(bag: "DagBag") -> None:
     pools = {dag.dag_id.rsplit("_", 1)[1]: {task.pool for task in dag.tasks} for dag in bag.dags.values()}
 
-    assert pools == {"batch": {"spark"}, "reconcile": {"default_pool"}, "stream": {"default_pool"}}
+    assert pools == {
+        "batch": {"spark"},
+        "cutover": {"default_pool", "spark"},
+        "reconcile": {"default_pool"},
+        "repair": {"default_pool", "spark"},
+        "stream": {"default_pool"},
+    }
 
 
 def test_stream_starts_by_hand_alone(bag: "DagBag") -> None:
@@ -123,7 +131,7 @@ def test_broken_definition_is_an_import_error_that_names_it_and_the_others_load(
 
     ids, errors = parse(tmp_path, "print(json.dumps([bag.dag_ids, bag.import_errors]))")
 
-    assert sorted(ids) == ["a_batch", "a_reconcile", "a_stream"]
+    assert sorted(ids) == ["a_batch", "a_cutover", "a_reconcile", "a_repair", "a_stream"]
     assert list(errors) == ["broken_definitions.py"]
     assert str(tmp_path / "broken.py") in errors["broken_definitions.py"]
     assert "cron.py: pipeline `cron`: schedule: expected cron" in errors["broken_definitions.py"]

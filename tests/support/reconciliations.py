@@ -10,26 +10,28 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.control import control_tables
 from cutover.reconcile.result.outcome import (
     Cause,
-    ComparedLog,
     Difference,
     EpochPoint,
+    ErrorRates,
     Events,
     Expectation,
-    Fingerprints,
     LatenessBin,
     PolicyResult,
     Reconciliation,
     Rows,
     SampleRecord,
-    Seal,
+    Settlement,
+    SettlementPoint,
     Verdict,
-    Versions,
     Waterfall,
     WaterfallStep,
     WindowPoint,
     Windows,
     WorstKey,
 )
+from cutover.reconcile.result.overview import CalendarDay, RunOfTrend
+from cutover.reconcile.result.rates import Rate
+from cutover.reconcile.result.seal import ComparedLog, Fingerprints, Seal, Versions
 from cutover.settings import Settings
 
 START = datetime(2013, 1, 1, 10, tzinfo=UTC)
@@ -53,6 +55,62 @@ def windows(rng: random.Random, count: int = 6_923) -> tuple[WindowPoint, ...]:
         lost = 1 if index in late else 0
         points.append(WindowPoint(window_start=iso(start), streaming=batch - lost, batch=batch, different_rows=lost))
     return tuple(points)
+
+
+def days(series: tuple[WindowPoint, ...]) -> tuple[CalendarDay, ...]:
+    """Return the days of windows; of each tenth that differs nothing explains the rows."""
+    found: dict[str, list[WindowPoint]] = {}
+    for point in series:
+        found.setdefault(point.window_start[:10], []).append(point)
+    made = []
+    for number, (day, points) in enumerate(found.items()):
+        differ = sum(1 for point in points if point.different_rows)
+        causes = {"late": differ, "future": 1} if number % 9 == 0 else {"late": differ}
+        made.append(CalendarDay(day=day, windows=len(points), different=differ, causes=causes if differ else {}))
+    return tuple(made)
+
+
+def trend(rng: random.Random, count: int = 24) -> tuple[RunOfTrend, ...]:
+    """Return comparisons of three weeks: two that diverged, the last as it is now."""
+    made = []
+    for index in range(count):
+        bad = index in {7, 8}
+        rows = 115 if index == count - 1 else rng.randint(60, 130)
+        at = datetime(2026, 11, 21, 4, 2, 12, tzinfo=UTC) - timedelta(days=count - 1 - index)
+        made.append(
+            RunOfTrend(
+                run_id=f"run-{index}",
+                at=iso(at),
+                epoch=328 - 13 * (count - 1 - index),
+                verdict="DIVERGED" if bad else "EXPLAINED",
+                within=not bad,
+                windows=6_923 - 280 * (count - 1 - index),
+                different=rows - 6,
+                rows=rows,
+                unexplained=21 if bad else 0,
+                late_share=0.00035,
+            )
+        )
+    return tuple(made)
+
+
+def settlement() -> Settlement:
+    """Return a curve that ends where the worst window misses nothing."""
+    shares = ((90, 0, 0, 4e-3, 0.11), (120, 0, 0, 2e-3, 0.07), (240, 0, 0, 9e-4, 0.04), (480, 0, 0, 0, 0.02))
+    points = tuple(SettlementPoint(minutes=m, p50=a, p90=b, p99=c, largest=d) for m, a, b, c, d in shares)
+    end = SettlementPoint(minutes=720, p50=0, p90=0, p99=0, largest=0)
+    settled = Rate(hits=6_880, of=6_923, lower=0.991, upper=0.995)
+    return Settlement(points=(*points, end), settled_minutes=240, settled=settled)
+
+
+SELF_TEST = ErrorRates(
+    at="2026-11-20T22:10:00Z",
+    seed=7,
+    passed=True,
+    detection_rate=Rate(hits=412, of=412, lower=0.9911, upper=1.0),
+    false_alarm_rate=Rate(hits=0, of=6_500, lower=0.0, upper=0.00057),
+    right_cause_rate=Rate(hits=410, of=412, lower=0.9825, upper=0.9994),
+)
 
 
 def epochs(rng: random.Random, count: int = 329) -> tuple[EpochPoint, ...]:
@@ -178,6 +236,7 @@ def flights() -> Reconciliation:
     edges = (0, 30, 60, 120, 180, 240, 360, 480, 720, 1440)
     counts = (34, 22, 25, 12, 8, 7, 4, 2, 1)
     bins = zip(edges, edges[1:], counts, strict=False)
+    series = windows(rng)
     return Reconciliation(
         pipeline="flights",
         run_id="20261121T040212Z-8f31",
@@ -195,7 +254,11 @@ def flights() -> Reconciliation:
             late_share=0.00035,
         ),
         waterfall=waterfalls(),
-        window_series=windows(rng),
+        window_series=series,
+        days=days(series),
+        settlement=settlement(),
+        self_test=SELF_TEST,
+        trend=trend(random.Random(5)),  # noqa: S311 -- made-up data
         lateness_histogram=tuple(LatenessBin(from_minutes=a, to_minutes=b, events=n) for a, b, n in bins),
         epochs_series=epochs(rng),
         worst_keys=WORST_KEYS,

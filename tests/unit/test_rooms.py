@@ -15,7 +15,7 @@ FILES = [
     for file in sorted((ROOT / package).rglob("*.py"))
     if file.name != "__init__.py"
 ]
-MOST_FILES = 12
+MOST_FILES, MOST_LINES = 12, 400
 MOST_ROOMS = 3
 PAGES = [
     ROOT / "README.md",
@@ -44,6 +44,12 @@ def test_a_room_has_at_most_a_dozen_loose_files() -> None:
         rooms[str(file.parent)].append(file.name)
 
     assert {room: len(files) for room, files in rooms.items() if len(files) > MOST_FILES} == {}
+
+
+def test_a_module_has_less_than_400_lines() -> None:
+    lengths = {str(file): len((ROOT / file).read_text(encoding="utf-8").splitlines()) for file in FILES}
+
+    assert {file: lines for file, lines in lengths.items() if lines >= MOST_LINES} == {}
 
 
 def test_no_file_name_stands_in_more_than_three_rooms() -> None:

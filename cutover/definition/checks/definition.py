@@ -36,6 +36,7 @@ KEYWORDS = frozenset(_KEYWORDS.split())
 
 TOPIC_NAME = re.compile(r"^[A-Za-z0-9._-]{1,249}\Z")
 LARGEST_VALUE = 8_388_608
+_LEAST_DIVERGENCE = 1e-5  # some 370,000 blocks without a divergence would show it
 
 
 def check(pipeline: Pipeline) -> None:
@@ -258,6 +259,8 @@ def _check_limits(pipeline: Pipeline) -> None:
     ):
         if not low <= value <= high:
             refuse(field, f"a number from {low} to {high}", repr(value))
+    if policy.max_divergence is not None and not _LEAST_DIVERGENCE <= policy.max_divergence <= 1:
+        refuse("policy.max_divergence", f"None or a number from {_LEAST_DIVERGENCE} to 1", repr(policy.max_divergence))
     parse_duration(policy.settles_after, of="policy.settles_after")
     for expectation in pipeline.contract:
         if expectation.severity not in {"critical", "warning", "info"}:

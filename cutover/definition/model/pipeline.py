@@ -53,6 +53,7 @@ class Policy:
     max_unexplained: int = 0  # (window, key) rows
     max_dimension_rows: int = 0  # (window, key) rows that differ since the paths joined other versions of a dimension
     settles_after: str = "0 minutes"  # a difference is pending while its window began less than this before the cut
+    max_divergence: float | None = None  # chance that a block of windows diverges, refuted at 95 %; None: not asked for
     runs: int = 24  # consecutive sealed runs within policy, each with a newer cut
 
 

@@ -10,7 +10,7 @@ from cutover.errors import DefinitionError
 IDENTIFIER = re.compile(r"^[A-Za-z_][A-Za-z0-9_]{0,62}\Z")
 _RESERVED = """
     _kind _epoch _class _n _positions _record _partition _offset _log_time _event_time _reason _filtered
-    _unknown _ids _pane _timing _index _order _processing_time window_start window_end
+    _unknown _ids _pane _timing _index _order _processing_time _served_by _state _month window_start window_end
 """
 RESERVED = frozenset(_RESERVED.split())
 """Names of columns that Cutover adds itself."""

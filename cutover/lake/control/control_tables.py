@@ -151,6 +151,25 @@ SCHEMAS: Mapping[ControlTable, pa.Schema] = {
             "result": pa.string(),
         }
     ),
+    "lateness": make_schema(
+        {
+            "pipeline": pa.string(),
+            "sequence": pa.int64(),
+            "result_fingerprint": pa.string(),
+            "lateness_fingerprint": pa.string(),
+            "at": TIMESTAMP,
+            "result": pa.string(),
+        }
+    ),
+    "noise": make_schema(
+        {
+            "pipeline": pa.string(),
+            "sequence": pa.int64(),
+            "result_fingerprint": pa.string(),
+            "at": TIMESTAMP,
+            "result": pa.string(),
+        }
+    ),
 }
 
 Done = TypeVar("Done")

@@ -16,7 +16,7 @@ from cutover.errors import DefinitionError
 from cutover.lake.dimensions.dimension import own_uri
 from cutover.lake.tables import checksums, commits, data_files, delta
 from cutover.lake.tables.schemas import arrow_type, spark_type
-from cutover.quoting import identifier, literal
+from cutover.quoting import CSV_AS_WRITTEN, identifier, literal
 from cutover.records.parsing import limits
 from cutover.settings import Settings
 
@@ -90,7 +90,7 @@ def _parquet(connection: duckdb.DuckDBPyConnection, place: str, file: Path) -> d
 def _csv(
     connection: duckdb.DuckDBPyConnection, place: str, file: Path, known: Mapping[str, str], schema: str | None
 ) -> dict[str, str]:
-    source = f"read_csv({literal(str(file))}, all_varchar = true, header = true)"
+    source = f"read_csv({literal(str(file))}, all_varchar = true, hive_partitioning = false, {CSV_AS_WRITTEN})"
     names = [str(row[0]) for row in connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()]  # noqa: S608
     given = {field.name: field.type for field in parse_schema(schema)} if schema else {}
     strange = [name for name in given if name not in names]

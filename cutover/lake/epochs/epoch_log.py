@@ -14,6 +14,7 @@ from cutover.engine.in_force import InForce
 from cutover.errors import LakeError
 from cutover.json_text import EXACT
 from cutover.lake.epochs.row_kinds import COUNTED, RowKind
+from cutover.lake.path_cost import PathCost
 from cutover.lake.tables import delta
 from cutover.log.cut import Cut, LogId
 from cutover.log.mark import Marks
@@ -62,6 +63,8 @@ class EpochRecord:
     in_force: str | None = None  # digest of the settings that its records were judged by; None: no record was
     in_force_items: Mapping[str, Mapping[str, str]] | None = None  # them, in the first epoch that a driver ran so
     rows: int = 0  # partial rows that it added: as many as its (class, window, key) groups, and one a record kept alone
+    oldest_log_time: int | None = None  # of the records that it read, microseconds; None: it read none, or not known
+    cost: PathCost | None = None  # of its driver, from the driver's start up to it; None: not recorded
     windows: tuple[int, int] | None = None  # where that is apart: first start and last end of its rows, microseconds
 
     @property

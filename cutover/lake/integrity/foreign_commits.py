@@ -21,6 +21,7 @@ from cutover.engine import queries
 from cutover.errors import LakeError
 from cutover.lake.tables import checksums, delta, delta_log
 from cutover.lake.tables.checksums import Name
+from cutover.lake.tables.file_rows import nothing, select
 from cutover.timestamps import from_micros
 
 RUNBOOK = "ForeignWrite"
@@ -252,7 +253,7 @@ def _rows(table: DeltaTable, root: Path, files: Live) -> str:
     schema = delta.read_schema(table)
     is_split = bool(table.metadata().partition_columns)
     parts = [
-        delta.select(schema, [str(delta.file_path(root, {"path": path}))], (("_kind", kind),) if is_split else ())
+        select(schema, [str(delta.file_path(root, {"path": path}))], (("_kind", kind),) if is_split else ())
         for path, kind in files.items()
     ]
-    return " UNION ALL ".join(parts) or delta.nothing(schema)
+    return " UNION ALL ".join(parts) or nothing(schema)

@@ -13,7 +13,7 @@ from cutover.errors import LakeError
 from cutover.lake import batch_runs
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.control import pins, versions
-from cutover.lake.paths import batch_uri
+from cutover.lake.paths import batch_uri, serving_uri
 from cutover.lake.tables import delta
 from cutover.settings import Settings
 
@@ -65,6 +65,7 @@ def _places(settings: Settings, pipeline: Pipeline) -> Iterator[tuple[str, str]]
     version = versions.current(settings, pipeline)
     found = {} if version is None else {"stream": version.uri}
     found |= {name: batch_uri(settings, pipeline, name) for name in ("batch", "batch_index", "batch_ledger")}
+    found["serving"] = serving_uri(settings, pipeline)
     return ((name, uri) for name, uri in found.items() if delta.exists(uri))
 
 

@@ -3,7 +3,7 @@
 Views: `serving` (what the stage serves, and by which side), `streaming` (fold of the epoch log), `batch`, `ledger`,
 `batch_ledger` (each record that did not count, by position), `epochs` (one row each), `panes` (what came out of each
 window, and when; empty where the definition has no trigger). `serving` and `streaming` say of
-each window in `state` what it is: `open`, `final`, or `incomplete` for a reason: lost, doubled, expired.
+each window in `_state` what it is: `open`, `final`, or `incomplete` for a reason: lost, doubled, expired.
 """
 
 from collections.abc import Sequence
@@ -70,7 +70,7 @@ def connect(settings: Settings, pipeline: Pipeline, *, epoch: int | None = None)
     )
     says = _states(pipeline, known)
     folded = finish_sql(pipeline, "epoch_log")
-    connection.execute(f"CREATE TEMP VIEW streaming AS SELECT *, {says.streaming} AS state FROM ({folded})")  # noqa: S608
+    connection.execute(f"CREATE TEMP VIEW streaming AS SELECT *, {says.streaming} AS _state FROM ({folded})")  # noqa: S608
     keys = ", ".join(identifier(key) for key in pipeline.key)
     connection.execute(f"CREATE TEMP VIEW ledger AS {_LEDGER.format(keys=keys, table='epoch_log')}")
     connection.register("epochs", epoch_rows(records))
@@ -79,6 +79,7 @@ def connect(settings: Settings, pipeline: Pipeline, *, epoch: int | None = None)
     _bind_batch(connection, settings, pipeline, runs)
     connection.execute(f"CREATE TEMP VIEW batch_ledger AS {_LEDGER.format(keys=keys, table='batch_ledger_rows')}")
     connection.register("batch_computed", _list_computed_ranges(runs))
+    connection.register("batch_repaired", _list_computed_ranges([run for run in runs if run.repair is not None]))
     connection.execute(f"CREATE TEMP VIEW serving AS {_query_serving(settings, pipeline, says)}")
     return connection
 
@@ -170,17 +171,20 @@ def _states(pipeline: Pipeline, known: _Known) -> _States:
 def _query_serving(settings: Settings, pipeline: Pipeline, says: _States) -> str:
     """Return the query of the view: in LAMBDA each window that batch has computed from batch, others from the stream.
 
-    Batch computes up to its horizon, but for what a run over a range left out.
+    Batch computes up to its horizon, but for what a run over a range left out. In the other stages windows that
+    somebody repaired come from batch, and no others.
     """
     columns = ", ".join(identifier(c) for c in ("window_start", "window_end", *pipeline.key, *pipeline.measures))
-    streaming = f"SELECT {columns}, 'streaming' AS served_by, {says.streaming} AS state FROM streaming"  # noqa: S608 -- quoted
-    if current_stage(settings, pipeline) is not Stage.LAMBDA:
-        return streaming
+    streaming = f"SELECT {columns}, 'streaming' AS _served_by, {says.streaming} AS _state FROM streaming"  # noqa: S608 -- quoted
+    is_lambda = current_stage(settings, pipeline) is Stage.LAMBDA
+    by, of = ("batch", "batch_computed") if is_lambda else ("repair", "batch_repaired")
     computed = (
-        "EXISTS (SELECT 1 FROM batch_computed AS computed"
+        f"EXISTS (SELECT 1 FROM {of} AS computed"  # noqa: S608 -- names of ours
         " WHERE epoch_us(window_start) >= computed.first AND epoch_us(window_end) <= computed.last)"
     )
-    batch = f"SELECT {columns}, 'batch' AS served_by, {says.batch} AS state FROM batch"  # noqa: S608 -- quoted
+    batch = f"SELECT {columns}, '{by}' AS _served_by, {says.batch} AS _state FROM batch"  # noqa: S608 -- quoted
+    if not is_lambda and pipeline.window.merges:  # sessions are not repaired
+        return streaming
     if pipeline.window.merges:  # one that is open may hold what batch has as a session of its own
         same = " AND ".join(f"b.{key} IS NOT DISTINCT FROM streaming.{key}" for key in map(identifier, pipeline.key))
         touches = "b.window_start <= streaming.window_end AND streaming.window_start <= b.window_end"

@@ -112,6 +112,22 @@ def adopt(uri: str, path: str, stem: str, *, partition: Values | None = None, ne
     return _add(after, size, partition or {}, of_footer(footer, without=None), new_data=new_data)
 
 
+def list_again(uri: str, path: str) -> AddAction:
+    """Return the action that lists a file of an unpartitioned table which an older version of it listed.
+
+    Raises:
+        FileDamagedError: The file is not there, or does not hold what was committed.
+        OSError, pa.ArrowException: It does not parse.
+    """
+    import pyarrow.parquet as pq  # noqa: PLC0415 -- half a second that a command which only reads need not pay
+
+    system, root = storage.place(uri)
+    checksums.check(system, root, path, place=f"Table `{uri}`")
+    footer = pq.read_metadata(f"{root}/{unquote(path)}", filesystem=system)
+    size = int(system.get_file_info(f"{root}/{unquote(path)}").size)
+    return _add(path, size, {}, of_footer(footer, without=None), new_data=True)
+
+
 def remove(action: Mapping[str, Any], *, new_data: bool = False) -> RemoveAction:
     """Return the action that lists a file no more, from what `listed` says of it."""
     return RemoveAction(

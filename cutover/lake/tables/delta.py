@@ -15,9 +15,9 @@ from pyarrow import fs
 from cutover.engine import queries, storage
 from cutover.errors import LakeError
 from cutover.lake.tables import checksums, delta_log
+from cutover.lake.tables.file_rows import Partition, nothing, select, select_columns
 from cutover.lake.tables.folder_names import refuse_name
-from cutover.lake.tables.schemas import duckdb_type
-from cutover.quoting import identifier, literal
+from cutover.quoting import identifier
 
 CONFIGURATION = {
     "delta.logRetentionDuration": "interval 1 hours",
@@ -191,6 +191,7 @@ def bind(
     *,
     kinds: Collection[str] | None = None,
     paths: Collection[str] | None = None,
+    file_column: str | None = None,
 ) -> int:
     """Bind a view to the version that a handle shows and return that version; each file's bytes are checked first.
 
@@ -200,6 +201,7 @@ def bind(
         table: The handle.
         kinds: Values of the partition column `_kind` whose files are read; None: all.
         paths: Of the files that are read, as the log has them; None: all.
+        file_column: A further column of the view, of a table on this machine: the path of each row's file.
 
     Raises:
         FileDamagedError: A file is not there, or does not hold what was committed.
@@ -211,8 +213,12 @@ def bind(
     if root is None:
         selects = _remote_selects(connection, view, table, schema, listed)
     else:
-        selects = [select(schema, files, partition) for partition, files in _files(root, listed).items()]
-    body = " UNION ALL ".join(selects) or nothing(schema)
+        selects = [
+            select(schema, files, partition, file_column=file_column)
+            for partition, files in _files(root, listed).items()
+        ]
+    further = "" if file_column is None else f", CAST(NULL AS VARCHAR) AS {identifier(file_column)}"
+    body = " UNION ALL ".join(selects) or nothing(schema, further)
     with naming(table):
         connection.execute(f"CREATE OR REPLACE TEMP VIEW {identifier(view)} AS {body}")
     return int(table.version())
@@ -286,9 +292,15 @@ def naming(*read: DeltaTable) -> Iterator[None]:
 
 
 def actions(table: DeltaTable) -> list[dict[str, Any]]:
-    """Return the files that a handle lists, without times: path, size, `partition._kind`, `min._epoch`, ..."""
+    """Return the files that a handle lists: path, size, `partition._kind`, `min._epoch`, ...
+
+    Times are left out, but for those that files are partitioned by, as texts.
+    """
     # Neither `pa.table` nor a time in a list: both import pandas, half a second for a command that only answers.
     found = pa.RecordBatchReader.from_stream(table.get_add_actions(flatten=True)).read_all()
+    for place, field in enumerate(found.schema):
+        if pa.types.is_timestamp(field.type) and field.name.startswith("partition."):
+            found = found.set_column(place, field.name, found[field.name].cast(pa.string()))
     files: list[dict[str, Any]] = found.select(
         [f.name for f in found.schema if not pa.types.is_timestamp(f.type)]
     ).to_pylist()
@@ -311,9 +323,6 @@ def find_damaged(table: DeltaTable) -> dict[str, Any] | None:
             except duckdb.Error:
                 return dict(action)
     return None
-
-
-Partition = tuple[tuple[str, str | None], ...]  # columns that are not in the files, and their one value
 
 
 def _files(root: Path, listed: Sequence[tuple[Partition, dict[str, Any]]]) -> dict[Partition, list[str]]:
@@ -359,32 +368,5 @@ def _remote_selects(
         connection.register(
             f"{view}__{number}", dataset.dataset(paths, schema=own, filesystem=system, format="parquet")
         )
-        selects.append(_columns(schema, partition) + f" FROM {identifier(f'{view}__{number}')}")
+        selects.append(select_columns(schema, partition) + f" FROM {identifier(f'{view}__{number}')}")
     return selects
-
-
-def select(schema: pa.Schema, files: Sequence[str], partition: Partition = ()) -> str:
-    """Return the query of the rows of Parquet files of this machine, in a schema's columns and types.
-
-    Args:
-        schema: Of the rows.
-        files: Their paths.
-        partition: Columns that are not in the files, and their one value.
-    """
-    listed = ", ".join(literal(file) for file in files)
-    return _columns(schema, partition) + f" FROM read_parquet([{listed}], hive_partitioning = false)"
-
-
-def _columns(schema: pa.Schema, partition: Partition) -> str:
-    constant = {name: "NULL" if value is None else literal(str(value)) for name, value in partition}
-    columns = ", ".join(
-        f"CAST({constant.get(f.name, identifier(f.name))} AS {duckdb_type(f.type)}) AS {identifier(f.name)}"
-        for f in schema
-    )
-    return f"SELECT {columns}"
-
-
-def nothing(schema: pa.Schema) -> str:
-    """Return the query of no rows, in a schema's columns and types."""
-    columns = ", ".join(f"CAST(NULL AS {duckdb_type(f.type)}) AS {identifier(f.name)}" for f in schema)
-    return f"SELECT {columns} WHERE false"

@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -13,7 +14,8 @@ from rich.table import Table
 from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.ranges import moment
-from cutover.errors import DefinitionError
+from cutover.errors import DefinitionError, LakeError
+from cutover.reconcile.audit import noise_record
 from cutover.reconcile.judgement import history as comparisons
 from cutover.reconcile.judgement import records
 from cutover.reconcile.judgement.records import RecordedComparison
@@ -54,6 +56,7 @@ def history(  # noqa: PLR0913 -- the options of a command line
     else:
         rows = [_row(line) for line in lines[-last:]]
         _show(as_json, rows, lambda console: _print_trend(console, found, rows, len(lines)))
+        _print_noise(settings, found, as_json=as_json)
 
 
 def _lines(settings: Settings, pipeline: Pipeline) -> tuple[RecordedComparison, ...]:
@@ -152,6 +155,16 @@ def _print_trend(console: Console, pipeline: Pipeline, rows: Sequence[Mapping[st
     shown = f"{count_noun(total, 'comparison')}" + ("" if total == len(rows) else f", the newest {len(rows)} shown")
     console.print(message_text(f"{shown}: {agree} of {len(rows)} agree. Newest: {rows[-1]['sentence']}"))
     console.print(message_text(f"Next: `cutover history {pipeline.name} --changes` compares the newest two."))
+
+
+def _print_noise(settings: Settings, pipeline: Pipeline, *, as_json: bool) -> None:
+    """Say what the newest measurement of noise came to; its JSON is that of `cutover noise`."""
+    measured = None
+    with suppress(LakeError):  # a lake of an older release has no such table; comparisons are shown all the same
+        measured = None if as_json else noise_record.newest(settings, pipeline)
+    if measured is not None:
+        sentence = f"{when(measured.at)}: {noise_record.describe_noise(measured)}"
+        Console(highlight=False, soft_wrap=True).print(message_text(sentence))
 
 
 def _print_changes(console: Console, found: RunChanges) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
 from cutover.reconcile.result import text
+from cutover.reconcile.result.cost import PathCosts
 from cutover.reconcile.result.outcome import Reconciliation, Verdict
 
 
@@ -38,6 +39,8 @@ _GAUGES: Mapping[str, tuple[str, list[str]]] = {
     "late_ratio": ("Late of accepted and late (record, window) pairs", []),
     "within_policy": ("1 where it is within the policy", []),
     "selftest_passed": ("1 where the newest self-test of the reconciler was passed", []),
+    "path_core_seconds": ("Processor time that a path has used, of the runs that recorded it", ["path"]),
+    "path_written_bytes": ("Size of the data files that a path has added to its tables", ["path"]),
     "selftest_detection_ratio": ("Planted rows that the newest self-test found", []),
 }
 Sample = tuple[str, tuple[str, ...], float]
@@ -57,7 +60,18 @@ def _samples(result: Reconciliation) -> Iterable[Sample]:
     yield from (("cause_rows", (name,), float(cause.rows)) for name, cause in result.causes.items())
     yield "late_ratio", (), result.policy.late_share
     yield "within_policy", (), float(result.policy.within)
+    if result.cost is not None:
+        yield from _cost_samples(result.cost)
     if result.self_test is not None:
         tested = result.self_test.detection_rate
         yield "selftest_passed", (), float(result.self_test.passed)
         yield "selftest_detection_ratio", (), tested.hits / tested.of if tested.of else 0.0
+
+
+def _cost_samples(costs: PathCosts) -> Iterable[Sample]:
+    """Yield no sample of what is not known: a zero would say that it was free."""
+    for name, total in (("streaming", costs.streaming), ("batch", costs.batch)):
+        if total.core_seconds is not None:
+            yield "path_core_seconds", (name,), total.core_seconds
+        if total.written_bytes is not None:
+            yield "path_written_bytes", (name,), float(total.written_bytes)

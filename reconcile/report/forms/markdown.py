@@ -7,7 +7,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from cutover.reconcile.attribution.causes import UNEXPLAINED
-from cutover.reconcile.result import text
+from cutover.reconcile.result import cost_text, lateness_text, text
 from cutover.reconcile.result.outcome import Reconciliation
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -25,6 +25,7 @@ def render(result: Reconciliation) -> str:
             r=result,
             causes=causes,
             first=result.differences[:SHOWN],
+            cost=cost_text.describe_lines(result.cost),
             settled=None if result.settlement is None else text.describe_settlement(result.settlement),
         )
     )
@@ -35,7 +36,7 @@ def _environment() -> Environment:
     environment = Environment(  # noqa: S701 -- Markdown: `md` writes whatever comes from data
         loader=FileSystemLoader(_TEMPLATES), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    for function in (text.number, text.when, text.key_text):
+    for function in (text.number, text.when, text.key_text, text.duration, *lateness_text.FILTERS):
         environment.filters[function.__name__] = function
     environment.filters["md"] = escape
     return environment

@@ -7,6 +7,8 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from cutover.reconcile.report import script
+
 HOST = "127.0.0.1"
 
 
@@ -22,8 +24,8 @@ class _Handler(SimpleHTTPRequestHandler):
         return super().send_head()
 
     def end_headers(self) -> None:
-        """Forbid scripts and requests elsewhere, which no report needs."""
-        self.send_header("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; img-src data:")
+        """Forbid other scripts than the report's own, and requests elsewhere."""
+        self.send_header("Content-Security-Policy", script.policy())
         self.send_header("X-Content-Type-Options", "nosniff")
         super().end_headers()
 

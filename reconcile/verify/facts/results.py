@@ -99,9 +99,13 @@ def _finals(source: Source, facts: VerifyFacts, older: EpochLog, record: EpochRe
 
 
 def twice(source: Source, facts: VerifyFacts) -> tuple[Twice, ...]:
-    """Compare the windows that two batch runs, one after the other, computed at the same cut."""
+    """Compare the windows that two batch runs, one after the other, computed at the same cut.
+
+    What a repair changed at the same cut somebody has looked at, and it is recorded.
+    """
     runs = [run for run in batch_runs.runs(source.settings, facts.pipeline) if run.batch_version is not None]
-    found = (_compare_twice(source, facts, *pair) for pair in pairwise(runs) if same_cut(*pair))
+    pairs = ((a, b) for a, b in pairwise(runs) if same_cut(a, b) and b.repair is None)
+    found = (_compare_twice(source, facts, *pair) for pair in pairs)
     return tuple(pair for pair in found if pair is not None)
 
 

@@ -215,7 +215,7 @@ def every_lost_window_reads_incomplete(rig: Rig) -> Iterator[str]:
 def _states(rig: Rig, ranges: Iterable[tuple[int, int]]) -> Iterator[str]:
     spans = tuple(ranges)
     for view in ("serving", "streaming"):
-        query = f"SELECT DISTINCT epoch_us(window_start), state FROM {view}"  # noqa: S608 -- one of two names of ours
+        query = f"SELECT DISTINCT epoch_us(window_start), _state FROM {view}"  # noqa: S608 -- one of two names of ours
         for start, state in views.connect(rig.settings, rig.pipeline).execute(query).fetchall():
             if losses.is_touched(start, spans) != (state == "incomplete(lost)"):
                 yield f"{view}, window {start}: reads {state}"

@@ -196,7 +196,7 @@ def test_the_cut_is_pinned_from_the_start_until_it_is_compared(lab: Lab) -> None
     done = run(lab.settings, lab.pipeline, probe=look)
 
     assert done is not None
-    assert held == [(0,), (0,), (0,)]
+    assert held == [(0,)] * 4
     assert pins.list_pinned_epochs(lab.settings, version, now=CLOCK.now()) == (0,)
     pins.release(lab.settings, version, 0, holder=pins.batch_holder(done.run_id), now=CLOCK.now())
     assert pins.list_pinned_epochs(lab.settings, version, now=CLOCK.now()) == ()

@@ -161,6 +161,19 @@ def test_command_rolls_back_and_then_has_nowhere_to_go(
     assert "clicks: SHADOW -> LAMBDA" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("asked", "target"), [((), "LAMBDA"), (("--to", "SHADOW"), "SHADOW"), (("--to", "LAMBDA"), "LAMBDA")]
+)
+def test_command_lets_batch_serve_again_from_the_last_stage(
+    place: Settings, clicks: Pipeline, asked: tuple[str, ...], target: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put(place, clicks, "KAPPA")
+
+    assert main(["gate", "clicks", "rollback", "--why", "late burst", *asked]) == 0
+    assert current_stage(place, clicks) == target
+    assert "`cutover batch clicks` catches it up" in capsys.readouterr().out
+
+
 def test_unknown_pipeline_is_one_clear_message(place: Settings, capsys: pytest.CaptureFixture[str]) -> None:
     assert place.pipelines.is_dir()
 

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from cutover.definition import Count
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.errors import LakeError
 from cutover.lake.batch_runs import Incomplete
@@ -29,7 +30,7 @@ def ledger(settings: Settings) -> None:
 def served(settings: Settings) -> list[str]:
     """Return who serves each hour, in order."""
     with views.connect(settings, PIPELINE) as connection:
-        return [row[0] for row in connection.execute("SELECT served_by FROM serving ORDER BY window_start").fetchall()]
+        return [row[0] for row in connection.execute("SELECT _served_by FROM serving ORDER BY window_start").fetchall()]
 
 
 @pytest.mark.parametrize(
@@ -83,7 +84,7 @@ def test_without_a_batch_run_the_stream_serves_all(settings: Settings) -> None:
 def states(settings: Settings) -> list[str]:
     """Return what the view says of each hour, in order."""
     with views.connect(settings, PIPELINE) as connection:
-        return [row[0] for row in connection.execute("SELECT state FROM serving ORDER BY window_start").fetchall()]
+        return [row[0] for row in connection.execute("SELECT _state FROM serving ORDER BY window_start").fetchall()]
 
 
 def lose(settings: Settings, first: int, end: int) -> None:
@@ -113,6 +114,16 @@ def test_every_window_says_what_it_is(settings: Settings, stage: str) -> None:
     lose(settings, 3, 5)
 
     assert states(settings) == ["final"] * 3 + ["incomplete(lost)"] * 2 + ["open"]
+
+
+def test_measure_called_state_is_not_taken_for_what_a_window_is(settings: Settings) -> None:
+    pipeline = replace(PIPELINE, measures={"state": Count(), "served_by": Count()})
+    delta.ensure(batch_uri(settings, pipeline, "batch_ledger"), batch_ledger_schema(pipeline))
+    write(settings, lake_of(SALES, pipeline), pipeline)
+
+    with views.connect(settings, pipeline) as connection:
+        found = connection.execute("SELECT DISTINCT state, _state, _served_by FROM serving").fetchall()
+    assert found == [(None, "final", "batch")]  # the lake of this test holds no such measure
 
 
 def test_window_that_batch_let_expire_says_so_where_batch_serves_it(settings: Settings) -> None:

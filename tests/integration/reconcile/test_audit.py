@@ -6,13 +6,15 @@ from dataclasses import replace
 import pytest
 
 from cutover.cli.app import main
+from cutover.clock import SystemClock
 from cutover.definition import Avg, Count, Fixed, Max, Min, Pipeline, Sum, Variance
 from cutover.definition.measures.kinds import Measure
 from cutover.definition.measures.states import StateColumn
 from cutover.definition.windows.sliding import SlidingWindows
 from cutover.durations import MICROSECONDS
 from cutover.errors import LogError
-from cutover.reconcile.audit import run
+from cutover.reconcile.audit import noise_record, run
+from cutover.reconcile.audit.noise import make_rule, measure_noise
 from cutover.settings import Settings
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import Event
@@ -103,3 +105,23 @@ def test_command_says_so_in_words_and_as_json(
     assert "clicks: every replay gives the same answer" in said
     assert f"{len(EVENTS)} offsets" in said
     assert (found["pipeline"], found["exit_code"], found["seed"], len(found["replays"])) == ("clicks", 0, 3, 1)
+
+
+def test_noise_is_measured_and_recorded_and_a_sound_definition_has_none(clicks: tuple[Settings, Pipeline]) -> None:
+    settings, pipeline = clicks
+    thirds = "CAST(id AS double) / 3"
+    planted = replace(pipeline, measures={"thirds": Sum(thirds), "some": AnyOf("id"), "newest": Max("id")})
+    clock = SystemClock()
+
+    found = measure_noise(settings, planted, batches=2, streams=2, seed=7, clock=clock)
+    sound = measure_noise(settings, pipeline, batches=1, streams=1, seed=7, clock=clock)
+
+    assert (found.exit_code, sound.exit_code, sound.measures) == (1, 0, ())
+    assert {one.column for one in found.measures} == {"some"}
+    assert found.measures[0].size is not None
+    assert found.measures[0].size.largest >= 1
+    assert make_rule(found, planted) is not None
+    assert noise_record.newest(settings, planted) is None
+    noise_record.record(settings, found, clock)
+    assert noise_record.newest(settings, planted) == found
+    assert noise_record.newest(settings, pipeline) is None

@@ -364,3 +364,33 @@ def test_a_record_late_in_two_sliding_windows_is_one_event_and_two_pairs(setting
         1,
         2,
     )
+
+
+def test_a_report_lists_days_with_their_causes_and_records_behind_its_rows(settings: Settings) -> None:
+    lake = lake_of((*CLEAN, *LATE, Sale(epoch=2, hour=30, shop="b", amount=7, kind="late")))
+    at = next(i for i, row in enumerate(lake.batch) if row["shop"] == "b")
+    result = run(settings, edited(lake, at, lambda row: row | {"revenue": row["revenue"] + 1}))
+
+    assert [(one.day, one.windows, dict(one.causes)) for one in result.days] == [
+        ("2026-01-01", 7, {"late": 2, "unexplained": 1}),
+        ("2026-01-02", 1, {"late": 1}),
+    ]
+    assert sum(one.different for one in result.days) == result.windows.different
+    late = [offset for offset, record in enumerate(lake.log) if offset >= len(CLEAN) or record is None]
+    assert sorted(one.offset for one in result.behind) == late
+    assert {one.cause for one in result.behind} == {"late"}
+    places = {(one.window_start, one.key["shop"]) for one in result.behind}
+    assert places <= {(cell.window_start, cell.key["shop"]) for cell in result.differences}
+
+
+def test_a_report_shows_the_comparisons_before_it(settings: Settings) -> None:
+    first = run(settings, lake_of((*CLEAN, *LATE)))
+    replace_batch(settings, edited(lake_of((*CLEAN, *LATE)), 0, lambda row: row | {"revenue": 99}))
+    second = reconcile(settings, PIPELINE)
+
+    assert [one.run_id for one in first.trend] == [first.run_id]
+    assert [(one.run_id, one.verdict, one.unexplained) for one in second.trend] == [
+        (first.run_id, "EXPLAINED", 0),
+        (second.run_id, "DIVERGED", 1),
+    ]
+    assert [one.rows for one in second.trend] == [2, second.rows.missing + second.rows.changed]

@@ -5,8 +5,10 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from markdown_it import MarkdownIt
 from prometheus_client.parser import text_string_to_metric_families
@@ -15,7 +17,7 @@ from cutover.cli import app
 from cutover.reconcile.report.forms import exposition, markdown, server
 from cutover.reconcile.result.outcome import Reconciliation, Verdict
 from cutover.settings import Settings
-from tests.integration.reconcile.lake_of import PIPELINE, Sale, edited, lake_of, reconcile, write
+from tests.integration.reconcile.lake_of import CLOSED_UNTIL, PIPELINE, Sale, edited, lake_of, reconcile, write
 from tests.integration.reconcile.test_commands import DEFINITION
 
 HOSTILE = "a|b`<script>alert(1)</script>[x](http://e)\n# @all *b* \x1b[31m"
@@ -88,6 +90,55 @@ def test_the_command_prints_the_newest_report(
 def test_a_pipeline_without_a_report_is_told_so(home: Settings, capsys: pytest.CaptureFixture[str]) -> None:
     assert app.main(["report", "sales", "--format", "markdown"]) == 2
     assert f"expected one in {home.reports_dir}, found none" in capsys.readouterr().err
+
+
+def test_every_row_that_differs_is_in_the_parquet(
+    home: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    late = [Sale(epoch=1, hour=hour, shop=HOSTILE, desk=None, amount=hour, kind="late") for hour in range(6)]
+    lake = lake_of([*SALES, *late])
+    at = next(number for number, row in enumerate(lake.batch) if row["shop"] == "a")
+    write(home, edited(lake, at, lambda row: row | {"revenue": 99}))
+    result = reconcile(home, PIPELINE)
+    file = tmp_path / "all 'of' them.parquet"
+
+    capsys.readouterr()
+    assert app.main(["report", "sales", "--differences", str(file)]) == 0
+    assert capsys.readouterr().out.startswith("7 rows of `sales` that differ: ")
+    rows = pq.read_table(file).to_pylist()
+    assert [(row["row"], row["cause"]) for row in rows if row["key"]["shop"] == "a"] == [("changed", "unexplained")]
+    assert [row["batch"]["revenue"] for row in rows if row["key"]["shop"] == "a"] == [99]
+    missing = [row for row in rows if row["key"] == {"shop": HOSTILE, "desk": None}]
+    assert [(row["row"], row["cause"], row["batch"]["revenue"], row["streaming"]["revenue"]) for row in missing] == [
+        ("missing", "late", hour, None) for hour in range(6)
+    ]
+    listed = {(one.window_start, one.key["shop"], one.key["desk"], one.kind, one.cause) for one in result.differences}
+    assert listed == {
+        (f"{row['window_start']:%Y-%m-%dT%H:%M:%SZ}", *row["key"].values(), row["row"], row["cause"]) for row in rows
+    }
+    assert not list((home.reports_dir / "sales").glob(".*.tmp"))
+
+
+def test_a_repeat_and_a_refusal_leave_no_further_parquet(home: Settings, diverged: Reconciliation) -> None:
+    again = reconcile(home, PIPELINE)
+    refused = reconcile(home, PIPELINE, start=datetime(2031, 1, 1, tzinfo=UTC))
+
+    assert again.run_id == diverged.run_id
+    assert (refused.verdict, refused.parquet) == (Verdict.NOT_COMPARABLE, None)
+    assert [file.name for file in (home.reports_dir / "sales").glob("*.parquet")] == [f"{diverged.run_id}.parquet"]
+
+
+def test_a_report_without_a_parquet_says_so(home: Settings, capsys: pytest.CaptureFixture[str]) -> None:
+    found = reconcile_nothing(home)
+
+    assert app.main(["report", "sales", "--differences", "x.parquet"]) == 2
+    assert f"Report `{found.run_id}` of `sales` (NOT_COMPARABLE): expected a Parquet" in capsys.readouterr().err
+    assert app.main(["report", "--differences", "x.parquet"]) == 2
+
+
+def reconcile_nothing(home: Settings) -> Reconciliation:
+    write(home, lake_of([Sale(hour=CLOSED_UNTIL + 5)]))
+    return reconcile(home, PIPELINE)
 
 
 @pytest.fixture

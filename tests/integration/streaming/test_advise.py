@@ -1,18 +1,22 @@
 """What the advisor predicts of settings of lateness, beside real drivers under them over the same log."""
 
 import random
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from cutover.definition import Lateness, Pipeline, Sessions
 from cutover.durations import parse_duration
 from cutover.engine import queries
-from cutover.errors import DefinitionError, LakeError
+from cutover.errors import DefinitionError, LakeError, LogError
 from cutover.lake.control import versions
+from cutover.lake.epochs.repeats import find_repeat
 from cutover.lake.tables import delta
 from cutover.reconcile.advisor.gather import gather
-from cutover.reconcile.advisor.predict import choose, predict
+from cutover.reconcile.advisor.predict import Delays, NamedSetting, choose, predict
+from cutover.reconcile.advisor.prove import prove_settings
 from cutover.settings import Settings
 from cutover.streaming import driver
 from tests.integration.streaming import rig
@@ -113,3 +117,50 @@ def test_what_cannot_be_advised_on_is_refused(quick: Settings, topic: str) -> No
         gather(quick, pipeline)
     with pytest.raises(DefinitionError, match="expected a source without `record_id`"):
         gather(quick, replace(pipeline, source=replace(pipeline.source, record_id="id")))
+
+
+def name_settings(delays: Delays, wanted: Sequence[tuple[str, str]]) -> list[NamedSetting]:
+    pairs = [tuple(parse_duration(text, of="test") for text in setting) for setting in wanted]
+    return [NamedSetting(name="tried", prediction=predict(delays, o, a)) for o, a in pairs]
+
+
+def watch_nothing(setting: str, done: int, of: int) -> None:
+    """Take no note of progress."""
+
+
+@pytest.mark.parametrize("kind", ["fixed", "sessions"])
+def test_predictions_are_proven_beside_what_serves(quick: Settings, topic: str, kind: str) -> None:
+    settings = rig.fast(quick)
+    pipeline = rig.pipeline(topic, cap=40)
+    events = drawn(240, seed=13)
+    if kind == "sessions":
+        pipeline = replace(pipeline, window=Sessions(gap="4 minutes"))
+    rig.send(settings, topic, events)
+    driver.run(settings, pipeline, until="drain")
+    gathered = gather(settings, pipeline)
+    before = sorted(str(path) for path in Path(settings.lake_uri).rglob("*"))
+    wanted = name_settings(gathered.delays, SETTINGS[:3])
+
+    proven = prove_settings(settings, pipeline, gathered.newest_epoch, wanted, watch_nothing)
+
+    assert [one.found for one in proven if not one.holds] == []
+    assert proven[1].found.late > 0
+    assert len({one.found.late for one in proven}) > 1
+    assert 0 < proven[2].found.on_time < proven[2].found.windows
+    assert sorted(str(path) for path in Path(settings.lake_uri).rglob("*")) == before
+    assert not list((settings.home / "tmp").glob("repeat-*"))
+    wrong = replace(wanted[1], prediction=replace(wanted[1].prediction, late=wanted[1].prediction.late + 1))
+    assert not replace(proven[1], setting=wrong).holds
+
+
+def test_epochs_of_a_topic_made_again_are_not_repeated(quick: Settings, topic: str) -> None:
+    settings, pipeline = rig.fast(quick), rig.pipeline(topic, cap=40)
+    rig.send(settings, topic, drawn(40, seed=3))
+    driver.run(settings, pipeline, until="drain")
+    records = rig.records(settings, pipeline)
+    other = [replace(one, topic_id="another") for one in records]
+    with (
+        pytest.raises(LogError, match="expected all from topic id"),
+        find_repeat()(settings, pipeline, other, lambda done, of: None),  # noqa: ARG005 -- names of what is told
+    ):
+        pass

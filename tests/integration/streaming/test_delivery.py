@@ -74,7 +74,7 @@ def test_driver_that_dies_doubles_or_loses_what_its_delivery_allows_and_it_is_na
     named = [note for note in found.notes if note.startswith(("Doubled: epoch 1, ", "Lost: epoch 1, "))]
     assert len(named) == (0 if case.reason is None else 1)
     with views.connect(settings, pipeline, epoch=DIES) as connection:  # its rows add up to what was written of them
-        states = {str(row[0]) for row in connection.execute("SELECT DISTINCT state FROM streaming").fetchall()}
+        states = {str(row[0]) for row in connection.execute("SELECT DISTINCT _state FROM streaming").fetchall()}
     assert {state for state in states if "(" in state} == ({f"incomplete({case.reason})"} if case.reason else set())
     checks = verify(settings, pipeline, clock=SystemClock()).checks
     judged = {name: checks[name].state for name in ("N1", "N2", "N4", "N5")}

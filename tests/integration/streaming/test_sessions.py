@@ -103,7 +103,7 @@ def view(told: Told, query: str) -> list[Row]:
 
 
 def test_the_stream_has_what_came_in_time(told: Told) -> None:
-    found = view(told, "SELECT window_start, window_end, k, n, total, state FROM streaming ORDER BY k, 1")
+    found = view(told, "SELECT window_start, window_end, k, n, total, _state FROM streaming ORDER BY k, 1")
 
     assert found == [
         (0, GAP, "a", 1, 1, "final"),
@@ -114,7 +114,7 @@ def test_the_stream_has_what_came_in_time(told: Told) -> None:
 
 
 def test_the_batch_is_served_with_the_late_rows_and_nothing_twice(told: Told) -> None:
-    found = view(told, "SELECT window_start, window_end, k, n, total, served_by, state FROM serving ORDER BY k, 1")
+    found = view(told, "SELECT window_start, window_end, k, n, total, _served_by, _state FROM serving ORDER BY k, 1")
 
     assert found == [
         (0, 3 * GAP, "a", 3, 1 + 2 + 16, "batch", "final"),

@@ -49,18 +49,18 @@ def test_a_clean_window_splits_a_run() -> None:
 
 
 def test_with_a_wanted_range_clean_windows_are_computed_too_and_dirty_ones_outside_are_stale() -> None:
-    found = planned({0: 0, 10: 0, 20: 1, 30: 1}, [[(0, 40)]], wanted=(0, 30))
+    found = planned({0: 0, 10: 0, 20: 1, 30: 1}, [[(0, 40)]], wanted=((0, 30),))
 
     assert (starts(found.compute), found.stale) == ((0, 10, 20), ((30, 40),))
 
 
 def test_a_window_that_reaches_over_the_wanted_range_is_not_computed() -> None:
-    assert planned({0: 0, 10: 0}, [], wanted=(0, 15)).compute == (Interval(0, 10),)
+    assert planned({0: 0, 10: 0}, [], wanted=((0, 15),)).compute == (Interval(0, 10),)
 
 
 @pytest.mark.parametrize(("scan", "expected"), [(1, (0,)), (0, ())])
 def test_only_a_dirty_window_expires_and_it_is_never_computed(scan: int, expected: tuple[int, ...]) -> None:
-    found = planned({0: scan}, [[(0, 10)]], expired=lambda start: start == 0, wanted=(0, 10))
+    found = planned({0: scan}, [[(0, 10)]], expired=lambda start: start == 0, wanted=((0, 10),))
 
     assert (found.compute, starts(found.expired)) == ((), expected)
 
@@ -80,13 +80,13 @@ def test_windows_that_overlap_are_computed_when_they_lie_wholly_inside() -> None
 @pytest.mark.parametrize(
     ("horizon", "expected"),
     [
-        ({"wanted": (-30, 60)}, ((-30, 60),)),  # rows before the first record, between two and behind the last go
-        ({"wanted": (-30, 600)}, ((-30, 110),)),  # as far as windows are closed
-        ({"wanted": (-30, -10)}, ((-30, -10),)),  # where there is no record at all
-        ({"wanted": (-30, -25)}, ()),  # too short for a window
-        ({"wanted": (-30, 60), "expired": lambda start: start < 0}, ((0, 30),)),  # a window may have lost records
-        ({"wanted": (-30, 60), "closed": None}, ()),
-        ({"wanted": (-30, 60), "ahead": frozenset()}, ()),
+        ({"wanted": ((-30, 60),)}, ((-30, 60),)),  # rows before the first record, between two and behind the last go
+        ({"wanted": ((-30, 600),)}, ((-30, 110),)),  # as far as windows are closed
+        ({"wanted": ((-30, -10),)}, ((-30, -10),)),  # where there is no record at all
+        ({"wanted": ((-30, -25),)}, ()),  # too short for a window
+        ({"wanted": ((-30, 60),), "expired": lambda start: start < 0}, ((0, 30),)),  # a window may have lost records
+        ({"wanted": ((-30, 60),), "closed": None}, ()),
+        ({"wanted": ((-30, 60),), "ahead": frozenset()}, ()),
     ],
 )
 def test_a_wanted_range_is_computed_to_its_ends_where_records_are_not_missing(
@@ -112,3 +112,17 @@ def test_a_run_that_begins_anew_covers_what_the_runs_before_it_left(
 
     assert list(cover(made, former, until=60).computed) == expected
     assert cover(made, former, until=None) == made
+
+
+def test_of_several_wanted_windows_each_is_computed_and_what_lies_between_is_left() -> None:
+    found = planned({0: 0, 10: 1, 20: 0, 30: 1}, [[(0, 40)]], wanted=((0, 10), (20, 30), (50, 60)))
+
+    assert found.compute == (Interval(0, 10), Interval(20, 30))
+    assert found.computed == ((0, 10), (20, 30), (50, 60))
+    assert found.stale == ((10, 20), (30, 40))
+
+
+def test_with_nothing_wanted_every_dirty_window_is_left_stale() -> None:
+    found = planned({0: 0, 10: 1}, [[(0, 40)]], wanted=())
+
+    assert (found.compute, found.computed, found.stale) == ((), (), ((10, 20),))

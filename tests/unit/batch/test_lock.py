@@ -8,7 +8,16 @@ from cutover.settings import Settings
 def test_a_second_writer_gives_up_with_a_message(settings: Settings) -> None:
     with (
         writer_lock(settings, "p"),
-        pytest.raises(LakeError, match="expected the run that is under way to end within 0 s"),
+        pytest.raises(LakeError, match=r"expected the run that is under way to end within 0\.3 s"),
+        writer_lock(settings, "p", patience=0.3),
+    ):
+        pass
+
+
+def test_a_writer_without_patience_is_refused_at_once(settings: Settings) -> None:
+    with (
+        writer_lock(settings, "p"),
+        pytest.raises(LakeError, match="expected no run and no repair under way"),
         writer_lock(settings, "p", patience=0),
     ):
         pass

@@ -5,10 +5,11 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from cutover.batch.write.replace import replace_windows
+from cutover.batch.write.replace import replace_windows, take_back
 from cutover.engine import queries
 from cutover.errors import LakeError
-from cutover.lake.tables import commits, delta
+from cutover.lake.integrity import foreign_commits
+from cutover.lake.tables import checksums, commits, delta
 
 START = datetime(2013, 1, 1, tzinfo=UTC)
 HOUR = 3_600_000_000
@@ -76,3 +77,26 @@ def test_other_columns_rewrite_the_table_and_keep_the_windows_outside(table: Del
     replace_windows(table, wider, ranges((1, 2)), of="r")
 
     assert values(delta.open_table(table.table_uri)) == {0: 1, 1: 2, 2: 1, 3: 1, 4: 1, 5: 1}
+
+
+@pytest.mark.parametrize("is_base_gone", [False, True])
+def test_rows_of_a_run_that_was_never_recorded_are_taken_back(
+    table: DeltaTable, tmp_path: Path, is_base_gone: bool
+) -> None:
+    files = set(delta.paths(table))
+    recorded = checksums.total(files)
+    replace_windows(table, rows({1: 2}), ranges((1, 3)), of="killed")
+    replace_windows(table, rows({5: 3}), ranges((5, 6)), of="killed-again")
+    if is_base_gone:  # as clean-up behind a checkpoint leaves the log
+        table.create_checkpoint()
+        for entry in (0, 1):
+            (tmp_path / "batch" / "_delta_log" / f"{entry:020d}.json").unlink()
+    left = foreign_commits.change(table, recorded)
+    assert left is not None
+    assert left.kind is foreign_commits.Kind.UNFINISHED
+
+    take_back(table, left)
+
+    assert values(table) == dict.fromkeys(range(6), 1)
+    assert set(delta.paths(delta.open_table(table.table_uri))) == files
+    assert foreign_commits.change(delta.open_table(table.table_uri), recorded) is None

@@ -16,7 +16,7 @@ NO_VALUE = {
         cutover.clock cutover.errors cutover.events cutover.process cutover.settings cutover.lake.control.signature
         cutover.engine.spark cutover.engine.storage cutover.output.terminal cutover.engine.code cutover.engine.confs
         cutover.engine.in_force cutover.engine.readback cutover.streaming.microbatch.settings_in_force
-        cutover.batch.read.settings_in_force""",
+        cutover.batch.read.settings_in_force cutover.engine.usage cutover.lake.path_cost""",
     "refuses a definition, or says when a pane comes": """
         cutover.definition.expressions.refusals cutover.definition.model.triggers cutover.panes.held
         cutover.panes.machine cutover.panes.model cutover.streaming.panes.values""",
@@ -25,7 +25,8 @@ NO_VALUE = {
         cutover.log.transient_errors""",
     "files and their records: bytes are held to checksums, rows to what was recorded of them": """
         cutover.lake.batch_runs cutover.lake.tables.checksums cutover.lake.control.control_tables
-        cutover.lake.tables.data_files cutover.lake.epochs.delivery cutover.lake.epochs.epoch_log
+        cutover.lake.tables.data_files cutover.lake.tables.file_rows cutover.lake.epochs.delivery
+        cutover.lake.epochs.epoch_log
         cutover.lake.tables.folder_names cutover.lake.control.losses cutover.lake.tables.commit_outcome
         cutover.lake.paths cutover.lake.control.pins cutover.engine.queries cutover.engine.scratch
         cutover.lake.tables.delta_log cutover.lake.tables.delta cutover.lake.tables.upkeep

@@ -18,6 +18,7 @@ from cutover.reconcile.gate.decide import (
     Replayability,
     consecutive,
     decide,
+    list_blocks,
 )
 from cutover.reconcile.result.rates import rate
 from cutover.reconcile.selftest.outcome import SelfTest
@@ -115,12 +116,22 @@ def test_retention_of_twice_the_replay_is_enough() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stage", "target"), [(Stage.KAPPA, Stage.SHADOW), (Stage.SHADOW, Stage.LAMBDA), (Stage.LAMBDA, None)]
+    ("stage", "to", "allowed"),
+    [
+        (Stage.KAPPA, Stage.LAMBDA, True),
+        (Stage.KAPPA, Stage.SHADOW, True),
+        (Stage.KAPPA, Stage.KAPPA, False),
+        (Stage.SHADOW, Stage.LAMBDA, True),
+        (Stage.SHADOW, Stage.SHADOW, False),
+        (Stage.SHADOW, Stage.KAPPA, False),
+        (Stage.LAMBDA, Stage.LAMBDA, False),
+        (Stage.LAMBDA, Stage.KAPPA, False),
+    ],
 )
-def test_rollback_asks_for_no_evidence(stage: Stage, target: Stage | None) -> None:
-    decision = decide(stage, GateEvidence(), "rollback", POLICY, NOW)
+def test_rollback_asks_for_no_evidence_and_never_leads_on(stage: Stage, to: Stage, *, allowed: bool) -> None:
+    decision = decide(stage, GateEvidence(), "rollback", POLICY, NOW, back_to=to)
 
-    assert (decision.target, decision.allowed) == (target, target is not None)
+    assert (decision.target, decision.allowed) == (to if allowed else None, allowed)
 
 
 LOSS = LostWindows(accepted=NOW - 2 * HOUR, until=500, text="20 offsets of flights were lost")
@@ -226,3 +237,56 @@ def test_a_reconciler_that_was_not_tested_or_failed_shuts_the_gate(found: SelfTe
 
     assert decision.allowed is False
     assert [text for text in decision.missing if text.startswith("self-test: ") and said in text] == [*decision.missing]
+
+
+@pytest.mark.parametrize(
+    ("runs", "expected"),
+    [
+        pytest.param([], (), id="none"),
+        pytest.param([run(1, begun=0), run(2, begun=1)], (False, False), id="two cuts"),
+        pytest.param([run(2, begun=0), run(2, begun=1), run(1, begun=2)], (False,), id="a cut counts once"),
+        pytest.param(
+            [run(1, begun=0, outcome="DIVERGED", within=False), run(1, begun=1), run(2, begun=2)],
+            (True, False),
+            id="what was mended later diverged at first",
+        ),
+        pytest.param(
+            [run(1, begun=0), run(1, begun=1, whole=False, outcome="DIVERGED", within=False)],
+            (True,),
+            id="a range speaks against the newest block",
+        ),
+        pytest.param(
+            [run(1, begun=0), run(2, begun=1, outcome="NOT_COMPARABLE", within=False), run(3, begun=2)],
+            (False, False),
+            id="windows that were not comparable are those of the next block",
+        ),
+        pytest.param([run(1, outcome="ACCEPTED")], (True,), id="an accepted difference is one"),
+        pytest.param(
+            [run(1, outcome="EXPLAINED_BEYOND_POLICY", within=False)], (False,), id="too many late ones are explained"
+        ),
+        pytest.param(
+            [run(1, whole=False, outcome="DIVERGED", within=False)], (True,), id="a range that nothing came before"
+        ),
+    ],
+)
+def test_blocks_of_windows(runs: list[EvidenceRun], expected: tuple[bool, ...]) -> None:
+    assert list_blocks(tuple(runs)) == expected
+
+
+@pytest.mark.parametrize(
+    ("clean", "asked", "met", "text"),
+    [
+        (3, None, True, "0 of 3 blocks of windows diverged, so at most 66.42% do (95%, however often looked at)"),
+        (65, 0.05, False, "the policy allows 5%, which 1 more without a divergence would show"),
+        (66, 0.05, True, "the policy allows 5%"),
+        (0, 1.0, False, "0 of 0 blocks"),
+        (1, 1.0, True, "the policy allows 100%"),
+    ],
+)
+def test_divergence_rate_is_asked_for_by_the_policy(clean: int, asked: float | None, met: bool, text: str) -> None:
+    evidence = GateEvidence(runs=tuple(run(n, begun=n) for n in range(clean)), replay=ROOMY, self_test=TESTED)
+    decision = decide(Stage.LAMBDA, evidence, "advance", replace(POLICY, max_divergence=asked), NOW)
+
+    (condition,) = (one for one in decision.conditions if one.name == "divergence rate")
+    assert condition.met is met
+    assert text in condition.found

@@ -7,7 +7,8 @@ import pytest
 from cutover.definition import Policy
 from cutover.reconcile.judgement import verdict
 from cutover.reconcile.judgement.verdict import VerdictInput, decide, late_share
-from cutover.reconcile.result.outcome import Rows, Seal, SealBreach, Verdict, Windows
+from cutover.reconcile.result.outcome import Rows, Verdict, Windows
+from cutover.reconcile.result.seal import Seal, SealBreach
 
 POLICY = Policy(max_late_share=0.001)
 

@@ -77,7 +77,7 @@ def test_page_is_shown_below_the_reports_own_headings() -> None:
     shown = runbooks.html("LateRateHigh")
 
     assert shown is not None
-    assert "<h4>Meaning</h4>" in shown
+    assert "<h3>Meaning</h3>" in shown
 
 
 @pytest.mark.parametrize("name", ["../README", "no such page", "", "Nowhere", "a/b"])

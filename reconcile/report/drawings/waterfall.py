@@ -6,12 +6,15 @@ and an axis that begins elsewhere would lie.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 
 from markupsafe import Markup
 
 from cutover.output import svg
 from cutover.output.svg import NARROW, Box, Scale
-from cutover.reconcile.report import axes
+from cutover.reconcile.report.drawings import axes
+from cutover.reconcile.report.drawings.chart import ChartTable, tone
+from cutover.reconcile.result.codec import Scalar
 from cutover.reconcile.result.outcome import SideNames, Waterfall, WaterfallStep
 from cutover.reconcile.result.text import format_signed, number, numeric
 
@@ -52,8 +55,7 @@ def _rows(waterfall: Waterfall, sides: SideNames) -> Iterator[_Row]:
     yield _Row(name=sides.expected, start=0, end=0, value=number(waterfall.batch), class_="total")
     for step in _telling(waterfall):
         end = running + numeric(step.amount)
-        class_ = "unexplained" if step.cause == "unexplained" else "cause"
-        yield _Row(name=step.cause, start=running, end=end, value=format_signed(step.amount), class_=class_)
+        yield _Row(name=step.cause, start=running, end=end, value=format_signed(step.amount), class_=tone(step.cause))
         running = end
     yield _Row(name=sides.actual, start=0, end=running, value=number(waterfall.streaming), class_="total")
 
@@ -71,3 +73,46 @@ def _line(row: _Row, box: Box, scale: Scale, y: float) -> list[Markup]:
         svg.bar(shape, row.class_, f"{row.name}: {row.value}"),
         svg.text(box.right + 12, y + 4, row.value, class_="value"),
     ]
+
+
+def tabulate(waterfall: Waterfall, sides: SideNames) -> ChartTable:
+    """Return the steps with the total after each, added up exactly; the last sentence says whether they meet."""
+    rows = [(sides.expected, "", number(waterfall.batch))]
+    left = missing(waterfall)
+    total = Fraction() if left is None else exact(waterfall.batch)
+    for step in _telling(waterfall):
+        total += Fraction() if left is None else exact(step.amount)
+        rows.append((step.cause, format_signed(step.amount), "" if left is None else _format_exact(total)))
+    rows.append((sides.actual, "", number(waterfall.streaming)))
+    heads = ("step", "adds", f"{waterfall.measure} after it")
+    return ChartTable(title=f"{waterfall.measure}, step by step", heads=heads, rows=tuple(rows), rest=_say(left))
+
+
+def exact(value: Scalar) -> Fraction:
+    """Return a value as the decimal that it is written as; null counts as 0.
+
+    Raises:
+        ValueError: It is no number, or none that is finite.
+    """
+    return Fraction(str(0 if value is None else value))
+
+
+def _format_exact(value: Fraction) -> str:
+    return number(int(value) if value.denominator == 1 else float(value))
+
+
+def missing(waterfall: Waterfall) -> Fraction | None:
+    """Return by how much the steps fail to lead from one total to the other, exactly; None for what is no number."""
+    try:
+        steps = sum((exact(step.amount) for step in waterfall.steps), start=Fraction())
+        return exact(waterfall.streaming) - exact(waterfall.batch) - steps
+    except ValueError:
+        return None
+
+
+def _say(left: Fraction | None) -> str:
+    if left is None:
+        return "A value is no number, so the steps cannot be added up."
+    if left == 0:
+        return "The steps add up exactly."
+    return f"The steps add up but for {_format_exact(left)}: sums of doubles are rounded."

@@ -9,7 +9,8 @@ from markupsafe import Markup
 
 from cutover.output import svg
 from cutover.output.svg import NARROW, Box, Scale
-from cutover.reconcile.report import axes
+from cutover.reconcile.report.drawings import axes
+from cutover.reconcile.report.drawings.chart import ChartTable
 from cutover.reconcile.result.outcome import SideNames, WindowPoint
 from cutover.reconcile.result.text import duration, moment, number, numeric
 
@@ -18,6 +19,7 @@ _DAY = timedelta(days=1)
 _MONDAY = datetime(1970, 1, 5, tzinfo=UTC)  # weeks start there
 _LAST = datetime.max.replace(tzinfo=UTC)
 SIDES = ("batch", "streaming")
+ROWS_AT_MOST = 120
 
 
 @dataclass(slots=True)
@@ -132,3 +134,21 @@ def _draw_different(places: list[Bin], size: timedelta, time: Scale, box: Box) -
         at = place.start.strftime("%Y-%m-%d %H:%M" if size < _DAY else "%Y-%m-%d")
         parts.append(svg.bar(shape, "different", f"{at}: {number(place.different)} rows differ"))
     return parts
+
+
+def tabulate(series: Sequence[WindowPoint], measure: str, sides: SideNames) -> ChartTable:
+    """Return both sides by time, windows that share a place in one row."""
+    size, places = bins(series, ROWS_AT_MOST)
+    form = "%Y-%m-%d %H:%M" if size < _DAY else "%Y-%m-%d"
+    rows = tuple(
+        (
+            place.start.strftime(form),
+            number(place.windows),
+            number(place.mean("batch")),
+            number(place.mean("streaming")),
+            number(place.different),
+        )
+        for place in places
+    )
+    heads = ("from (UTC)", "windows", f"{measure}, {sides.expected}", f"{measure}, {sides.actual}", "rows that differ")
+    return ChartTable(title=_caption(measure, places, size), heads=heads, rows=rows)

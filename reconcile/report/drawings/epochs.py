@@ -7,11 +7,13 @@ from markupsafe import Markup
 
 from cutover.output import svg
 from cutover.output.svg import NARROW, Box, Scale
-from cutover.reconcile.report import axes
+from cutover.reconcile.report.drawings import axes
+from cutover.reconcile.report.drawings.chart import ChartTable
 from cutover.reconcile.result.outcome import EpochPoint
-from cutover.reconcile.result.text import duration, moment, numeric
+from cutover.reconcile.result.text import duration, moment, number, numeric, when
 
 _PLACES = 400
+ROWS_AT_MOST = 60
 UNITS = ((86_400, "days"), (3600, "hours"), (60, "minutes"), (1, "seconds"))
 
 
@@ -83,3 +85,35 @@ def _records(shown: list[EpochPoint], box: Box, place: Scale) -> list[Markup]:
     parts.append(axes.caption(box, "records read by an epoch"))
     parts.append(svg.path([(place(p.epoch), scale(p.records)) for p in shown], "line-records"))
     return parts
+
+
+def tabulate(series: Sequence[EpochPoint]) -> ChartTable:
+    """Return epochs with watermark and lag; of many in a row the one that lagged most."""
+    shown = downsample_epochs(series, ROWS_AT_MOST)
+    rows = tuple(
+        (
+            number(p.epoch),
+            when(p.watermark),
+            when(p.newest_event),
+            duration(p.lag),
+            number(p.records),
+            duration(p.seconds),
+        )
+        for p in shown
+    )
+    left = len(series) - len(shown)
+    rest = f"Of neighbours the one that lagged most is listed; {left:,} epochs are left out." if left else ""
+    heads = ("epoch", "watermark (UTC)", "newest event (UTC)", "lag", "records", "took")
+    return ChartTable(title="Watermark and lag by epoch", heads=heads, rows=rows, words=0, rest=rest)
+
+
+def describe_lag(series: Sequence[EpochPoint]) -> str | None:
+    """Return the lag of the watermark in one sentence; None before the first watermark."""
+    lags = sorted(p.lag for p in series if p.lag is not None)
+    if not lags:
+        return None
+    half, most, last = lags[(len(lags) - 1) // 2], lags[-1], next(p.lag for p in reversed(series) if p.lag is not None)
+    return (
+        f"The watermark stayed {duration(half)} behind the newest event in half of the epochs, "
+        f"{duration(most)} at most, and {duration(last)} at the end."
+    )

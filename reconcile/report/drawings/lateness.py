@@ -6,9 +6,10 @@ from markupsafe import Markup
 
 from cutover.output import svg
 from cutover.output.svg import NARROW, Box
-from cutover.reconcile.report import axes
+from cutover.reconcile.report.drawings import axes
+from cutover.reconcile.report.drawings.chart import ChartTable
 from cutover.reconcile.result.outcome import LatenessBin
-from cutover.reconcile.result.text import minutes, number
+from cutover.reconcile.result.text import minutes, number, share
 
 
 def draw(histogram: Sequence[LatenessBin], width: int) -> Markup:
@@ -43,3 +44,17 @@ def _edges(histogram: Sequence[LatenessBin], box: Box, step: float, room: float)
     every = max(1, -(-int(room) // max(int(step), 1)))
     values = [b.from_minutes for b in histogram] + [histogram[-1].to_minutes]
     return [(box.left + i * step, _edge(value)) for i, value in enumerate(values) if i % every == 0]
+
+
+def tabulate(histogram: Sequence[LatenessBin]) -> ChartTable:
+    """Return late records by how late they were, and which share of them was no later."""
+    total, rows, upto = sum(b.events for b in histogram), [], 0
+    for found in histogram:
+        upto += found.events
+        edges = f"{_edge(found.from_minutes)} to {_edge(found.to_minutes)}"
+        rows.append((edges, number(found.events), share(upto / max(total, 1))))
+    return ChartTable(
+        title="Late records by time since the window stopped accepting",
+        heads=("late by", "records", "so late or less"),
+        rows=tuple(rows),
+    )

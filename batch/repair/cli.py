@@ -1,0 +1,283 @@
+"""`cutover repair`: compute some windows anew, look at what that would change, publish it, or take it back."""
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from cutover.clock import SystemClock
+from cutover.definition.loading import catalogue
+from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.model.ranges import moment
+from cutover.errors import DefinitionError
+from cutover.output.markup import literal_text
+from cutover.settings import Settings, load_settings
+from cutover.timestamps import to_micros
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from cutover.batch.repair.repair import Drafted
+    from cutover.lake.batch_runs import BatchRun
+
+SHOWN = 20  # rows that would change
+_CLOCK = SystemClock()
+
+
+def repair(  # noqa: PLR0913 -- the options of a command line
+    pipeline: Annotated[str, typer.Argument(help="Name of a pipeline.")],
+    *,
+    window: Annotated[list[str] | None, typer.Option("--window", help="Start of a window (UTC); repeatable.")] = None,
+    dirty: Annotated[bool, typer.Option("--dirty", help="All closed windows that records touched since.")] = False,
+    cut: Annotated[int | None, typer.Option("--cut", help="Epoch to read up to; the newest if not given.")] = None,
+    publish: Annotated[
+        bool, typer.Option("--publish", help="Publish the draft; else nothing visible changes.")
+    ] = False,
+    undo: Annotated[bool, typer.Option("--undo", help="Put back what a repair changed, or put a draft away.")] = False,
+    repair_id: Annotated[str | None, typer.Option("--id", help="Of a draft or a repair, or how it begins.")] = None,
+    why: Annotated[str, typer.Option("--why", help="Kept with the repair.")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+) -> None:
+    """Recompute some windows, show what would change (a dry run), `--publish` it, `--undo` it.
+
+    0: nothing would change, or it is done; 1: rows would change; 2: refused, nothing was changed.
+    """
+    settings = load_settings()
+    found = catalogue.get(settings, pipeline)
+    starts = window or []
+    _check_options(pipeline, starts, dirty=dirty, undo=undo, publish=publish, repair_id=repair_id)
+    if len(why) > 500:  # noqa: PLR2004 -- as elsewhere
+        msg = f"`--why`: expected at most 500 characters, got {len(why)}."
+        raise DefinitionError(msg)
+    if undo:
+        _show(as_json, *_take_back(settings, found, repair_id, why))
+    elif starts or dirty:
+        made = _look(settings, found, starts, cut)
+        if not (as_json and publish):
+            _show(as_json, _describe(found, made), lambda console: _print_draft(console, found, made))
+        differs = made.draft is not None and made.draft.differing > 0
+        if publish and differs and made.draft is not None:
+            _show(as_json, *_publish(settings, found, made.draft.repair_id, why))
+        elif publish:
+            _show(as_json, {"published": None}, "Nothing was published.")
+        elif differs:
+            raise typer.Exit(1)
+    elif publish:
+        _show(as_json, *_publish(settings, found, repair_id, why))
+    elif repair_id is not None:
+        _show_one(settings, found, repair_id, as_json=as_json)
+    else:
+        _list(settings, found, as_json=as_json)
+
+
+def _check_options(
+    pipeline: str, starts: Sequence[str], *, dirty: bool, undo: bool, publish: bool, repair_id: str | None
+) -> None:
+    names = bool(starts) + dirty + undo
+    if names > 1 or (undo and publish):
+        msg = "Repair: expected one of `--window`, `--dirty` and `--undo`, and no `--publish` beside `--undo`."
+        raise DefinitionError(msg + f"\nHint: `cutover repair {pipeline} --window START` only shows what would change.")
+    if repair_id is not None and (starts or dirty):
+        msg = "Repair: expected `--id` of a draft that is there, or windows of a new one, got both."
+        raise DefinitionError(msg)
+
+
+def _look(settings: Settings, pipeline: Pipeline, starts: Sequence[str], cut: int | None) -> "Drafted":
+    from cutover.batch.repair.refusals import require_windows
+    from cutover.batch.repair.repair import make_draft
+
+    micros = [to_micros(moment(text, pipeline.window, of="`--window`")) for text in starts]
+    windows = require_windows(pipeline.window, micros, pipeline.name)
+    with Console(stderr=True).status(f"{pipeline.name}: computing the windows from the log"):
+        return make_draft(settings, pipeline, windows, epoch=cut, clock=_CLOCK)
+
+
+def _describe(pipeline: Pipeline, made: "Drafted") -> dict[str, Any]:
+    from cutover.batch.repair.draft import to_fields
+
+    if made.draft is None or made.effect is None:
+        return {"id": None, "would_change": 0, "windows": [], "changes": []}
+    rows = _changes(pipeline, made.effect.changes)
+    return {**to_fields(made.draft), "changes": rows[:SHOWN], "changes_left_out": max(0, len(rows) - SHOWN)}
+
+
+def _changes(pipeline: Pipeline, found: "pa.Table") -> list[dict[str, Any]]:
+    """Return each row that would change: window, key, what comes of it, and its measures before and after."""
+    return [
+        {
+            "window_start": row["window_start"].isoformat().replace("+00:00", "Z"),
+            "key": {name: _plain(row[name]) for name in pipeline.key},
+            "change": row["_change"],
+            "measures": {
+                name: {"served": _plain(row[f"old_{n}"]), "repaired": _plain(row[f"new_{n}"])}
+                for n, name in enumerate(pipeline.measures)
+                if row["_change"] != "changed" or _plain(row[f"old_{n}"]) != _plain(row[f"new_{n}"])
+            },
+        }
+        for row in found.to_pylist()
+    ]
+
+
+def _plain(value: object) -> object:
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if value - value == 0 else str(value)
+    return str(value)
+
+
+def _print_draft(console: Console, pipeline: Pipeline, made: "Drafted") -> None:
+    if made.draft is None or made.effect is None:
+        console.print(f"Nothing to repair: no closed window of {pipeline.name} is dirty.")
+        return
+    draft, rows = made.draft, _changes(pipeline, made.effect.changes)
+    table = _make_table("window (UTC)", "key", "change", "measure", "served", "repaired")
+    for row in rows[:SHOWN]:
+        place = (_short(row["window_start"]), literal_text(_key_text(row["key"])))
+        for name, pair in row["measures"].items():
+            values = (literal_text(_text(pair["served"])), literal_text(_text(pair["repaired"])))
+            table.add_row(*place, row["change"], literal_text(name), *values)
+    if rows:
+        console.print(table)
+    if len(rows) > SHOWN:
+        console.print(f"and {len(rows) - SHOWN:,} more rows")
+    for side, counts in draft.counts.items():
+        said = ", ".join(f"{count:,} {kind}" for kind, count in counts.items()) or "no rows"
+        console.print(f"Beside {'what is served' if side == 'served' else side}: {said}.")
+    windows = f"{len(draft.windows):,} window{'' if len(draft.windows) == 1 else 's'}"
+    head = f"{windows} of {pipeline.name} computed at epoch {draft.run.epoch}"
+    if draft.differing:
+        console.print(
+            f"{head}: {draft.differing:,} rows would change. Nothing is changed yet. "
+            f"Next: `cutover repair {pipeline.name} --publish --id {draft.repair_id[:8]}`."
+        )
+    else:
+        console.print(f"{head}: nothing would change.")
+
+
+def _publish(settings: Settings, pipeline: Pipeline, wanted: str | None, why: str) -> tuple[dict[str, Any], str]:
+    from cutover.batch.repair.repair import publish_draft
+
+    done, was_before = publish_draft(settings, pipeline, wanted, why=why, clock=_CLOCK)
+    said = f"Repair {done.run_id[:8]} of {pipeline.name} "
+    said += f"was published at {done.finished}; nothing was done." if was_before else f"is published: {_effect(done)}."
+    said += f" Next: `cutover reconcile {pipeline.name}`; `cutover repair {pipeline.name} --undo` takes it back."
+    return {"published": done.run_id, "was_before": was_before, "run": json.loads(done.to_json())}, said
+
+
+def _effect(run: "BatchRun") -> str:
+    counts = {} if run.repair is None else run.repair.counts
+    said = ", ".join(f"{count:,} {kind}" for kind, count in counts.items())
+    return f"batch table version {run.batch_version}, rows served: {said or 'none'}"
+
+
+def _take_back(settings: Settings, pipeline: Pipeline, wanted: str | None, why: str) -> tuple[dict[str, Any], str]:
+    from cutover.batch.repair.undo import undo
+
+    done, repair_id = undo(settings, pipeline, wanted, why=why, clock=_CLOCK)
+    if done is None:
+        return {"undone": repair_id, "run": None}, f"Draft {repair_id[:8]} of {pipeline.name} is put away."
+    stale = f" {len(done.stale):,} ranges of windows are dirty: the next batch run computes them." if done.stale else ""
+    said = f"Repair {repair_id[:8]} of {pipeline.name} is taken back: batch table version {done.batch_version}.{stale}"
+    return {"undone": repair_id, "run": json.loads(done.to_json())}, said
+
+
+def _show_one(settings: Settings, pipeline: Pipeline, wanted: str, *, as_json: bool) -> None:
+    """Show what people were served of the rows that a repair changed, by whom, and from when to when."""
+    from cutover.batch.repair.draft import folder, list_drafts, read_rows
+    from cutover.batch.repair.refusals import find_by_id
+    from cutover.batch.repair.repair import list_repairs
+
+    found = {draft.repair_id: draft for draft in list_drafts(settings, pipeline)}
+    repair_id = find_by_id(pipeline, [*found], wanted, what="repair or draft")
+    known = next(row for row in list_repairs(settings, pipeline) if row["id"] == repair_id)
+    table = read_rows(folder(settings, pipeline, repair_id), found[repair_id].files["served"])
+    rows = [_describe_served(pipeline, row) for row in table.to_pylist() if row["_change"] != "same"]
+    if as_json:
+        sys.stdout.write(json.dumps({**_to_json(known), "served": rows}) + "\n")
+        return
+    console = Console(highlight=False, soft_wrap=True)
+    shown = _make_table("window (UTC)", "key", "change", "was served", "by", "since (UTC)")
+    for row in rows[:SHOWN]:
+        values = ", ".join(f"{name}={_text(value)}" for name, value in row["measures"].items())
+        said = values if row["served_by"] else "nothing"
+        place = (_short(row["window_start"]), literal_text(_key_text(row["key"])), row["change"])
+        shown.add_row(*place, literal_text(said), row["served_by"] or "", _short(row["since"] or ""))
+    if rows:
+        console.print(shown)
+    if len(rows) > SHOWN:
+        console.print(f"and {len(rows) - SHOWN:,} more rows")
+    until = "it is a draft: this is served still" if known["state"] == "draft" else f"until {known['at']}"
+    taken_back = f"; taken back at {known['undone']}" if known.get("undone") else ""
+    console.print(f"Repair {repair_id[:8]} of {pipeline.name}: {len(rows):,} rows differ, {until}{taken_back}.")
+
+
+def _describe_served(pipeline: Pipeline, row: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "window_start": row["window_start"].isoformat().replace("+00:00", "Z"),
+        "key": {name: _plain(row[name]) for name in pipeline.key},
+        "change": row["_change"],
+        "measures": {name: _plain(row[name]) for name in pipeline.measures},
+        "served_by": row["_served_by"],
+        "since": row["_served_from"],
+    }
+
+
+def _to_json(row: dict[str, object]) -> dict[str, object]:
+    from dataclasses import asdict, is_dataclass
+
+    return {k: asdict(v) if is_dataclass(v) and not isinstance(v, type) else v for k, v in row.items()}
+
+
+def _make_table(*names: str) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for name in names:
+        table.add_column(name, no_wrap=name in {"window (UTC)", "change", "by"}, overflow="fold")
+    return table
+
+
+def _key_text(key: dict[str, Any]) -> str:
+    return ", ".join(f"{name}={_text(value)}" for name, value in key.items())
+
+
+def _text(value: object) -> str:
+    return "null" if value is None else str(value)
+
+
+def _short(iso: str) -> str:
+    return iso.replace("T", " ").removesuffix("Z").removesuffix("+00:00").split(".")[0]
+
+
+def _list(settings: Settings, pipeline: Pipeline, *, as_json: bool) -> None:
+    from cutover.batch.repair.repair import list_repairs
+
+    rows = list_repairs(settings, pipeline)
+    if as_json:
+        sys.stdout.write(json.dumps([_to_json(row) for row in rows]) + "\n")
+        return
+    console = Console(highlight=False, soft_wrap=True)
+    table = Table("id", "state", "at (UTC)", "epoch", box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(str(row["id"])[:8], str(row["state"]), str(row["at"])[:19], str(row["epoch"]))
+    if rows:
+        console.print(table)
+    states = [row["state"] for row in rows]
+    counted = ", ".join(f"{states.count(state)} {state}" for state in ("draft", "published", "undone"))
+    console.print(f"Repairs of {pipeline.name}: {counted}. Next: `cutover repair {pipeline.name} --window START`.")
+
+
+def _show(as_json: bool, found: object, said: str | Callable[[Console], None]) -> None:
+    console = Console(highlight=False, soft_wrap=True)
+    if as_json:
+        sys.stdout.write(json.dumps(found) + "\n")
+    elif isinstance(said, str):
+        console.print(literal_text(said))
+    else:
+        said(console)
+
+
+COMMANDS = {"repair": repair}

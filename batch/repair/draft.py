@@ -1,0 +1,214 @@
+"""A draft of a repair: rows that were computed and compared, and are not published; files of a folder of its own.
+
+`<lake>/<pipeline>/<result fingerprint>/repairs/<id>/`. Its record is written last, so a folder without one is what a
+killed process left. The folder stays once the repair is published: it holds what was served until then.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Self
+
+import pyarrow as pa
+from pyarrow import fs
+
+from cutover import json_text
+from cutover.batch.write.publish import RunOutput
+from cutover.definition.model.pipeline import Pipeline
+from cutover.engine import storage
+from cutover.errors import LakeError
+from cutover.json_text import EXACT
+from cutover.lake.batch_runs import BatchRun, Range
+from cutover.lake.paths import version_uri
+from cutover.lake.tables import checksums, data_files
+from cutover.lake.tables.schemas import BATCH_INDEX, batch_ledger_schema, batch_schema
+from cutover.settings import Settings
+
+FOLDER, RECORD = "repairs", "draft.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepairDraft:
+    """What a repair would publish, and all that must still be so when it does."""
+
+    __pydantic_config__ = EXACT
+    run: BatchRun  # as it would be recorded; its id is that of the repair
+    windows: tuple[Range, ...]
+    newest_run: str | None  # on which it builds
+    stage: str
+    losses: int  # accepted so far
+    code: str  # digest of the code that judged
+    created: str  # ISO 8601
+    expires: str
+    counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # served, batch, streaming -> kind -> rows
+    served_from: str | None = None
+    files: Mapping[str, str] = field(default_factory=dict)  # what they hold -> path in the folder
+
+    @property
+    def repair_id(self) -> str:
+        """32 hex digits: also the id of the run that publishes it."""
+        return self.run.run_id
+
+    @property
+    def differing(self) -> int:
+        """Return how many served rows would change, come or go."""
+        return count_differing(self.counts.get("served", {}))
+
+    @classmethod
+    def from_json(cls, text: bytes, place: str) -> Self:
+        """Parse the record of a draft.
+
+        Raises:
+            LakeError: It is no such record.
+        """
+        try:
+            return json_text.read(cls, text)
+        except ValueError as error:
+            msg = f"Draft of a repair `{place}`: expected the fields of this release as JSON, got another text: {error}"
+            raise LakeError(msg + "\nHint: make it anew with `--window`.", runbook="TableUnreadable") from error
+
+
+def count_differing(kinds: Mapping[str, int]) -> int:
+    """Return how many rows are not the same on both sides."""
+    return sum(count for kind, count in kinds.items() if kind != "same")
+
+
+def folder(settings: Settings, pipeline: Pipeline, repair_id: str) -> str:
+    """Return where the files of a repair lie; the folder need not exist."""
+    return f"{version_uri(settings, pipeline)}/{FOLDER}/{repair_id}"
+
+
+def write_rows(uri: str, tables: Mapping[str, pa.Table]) -> dict[str, str]:
+    """Write tables as files that are named by their checksum; return their names.
+
+    Raises:
+        LakeError: The storage took no file.
+    """
+    try:
+        return {name: data_files.write(uri, rows, checksums.new_stem(name)).path for name, rows in tables.items()}
+    except OSError as error:
+        raise _make_write_error(uri, error) from error
+
+
+def read_rows(uri: str, file: str) -> pa.Table:
+    """Return the rows of a file of a repair.
+
+    Raises:
+        FileDamagedError: It is not there, or does not hold what was written.
+    """
+    import pyarrow.parquet as pq  # noqa: PLC0415 -- half a second that a command which only lists need not pay
+
+    system, root = storage.place(uri)
+    checksums.check(system, root, file, place=f"Repair `{uri}`")
+    return pq.read_table(f"{root}/{file}", filesystem=system, partitioning=None)
+
+
+def save(settings: Settings, pipeline: Pipeline, draft: RepairDraft) -> None:
+    """Write the record that makes a draft one.
+
+    Raises:
+        LakeError: The storage took no file.
+    """
+    uri = folder(settings, pipeline, draft.repair_id)
+    system, root = storage.place(uri)
+    try:
+        system.create_dir(root, recursive=True)
+        with system.open_output_stream(f"{root}/{RECORD}.new") as out:
+            out.write(json_text.write(draft).encode())
+        system.move(f"{root}/{RECORD}.new", f"{root}/{RECORD}")
+    except OSError as error:
+        raise _make_write_error(uri, error) from error
+
+
+def list_drafts(settings: Settings, pipeline: Pipeline) -> list[RepairDraft]:
+    """Return all drafts under the definition's result fingerprint, published ones too, oldest first."""
+    system, root = storage.place(f"{version_uri(settings, pipeline)}/{FOLDER}")
+    found = []
+    for info in _list_folder(system, root):
+        record = f"{info.path}/{RECORD}"
+        if system.get_file_info(record).type is fs.FileType.File:
+            with system.open_input_stream(record) as stream:
+                found.append(RepairDraft.from_json(stream.read(), record))
+    return sorted(found, key=lambda draft: (draft.created, draft.repair_id))
+
+
+def list_other_definitions(settings: Settings, pipeline: Pipeline) -> list[str]:
+    """Return the ids of repairs that lie under another result fingerprint of the pipeline."""
+    own = version_uri(settings, pipeline)
+    system, root = storage.place(f"{settings.lake_uri}/{pipeline.name}")
+    others = (info.path for info in _list_folder(system, root) if not own.endswith(f"/{info.base_name}"))
+    return [info.base_name for path in others for info in _list_folder(system, f"{path}/{FOLDER}")]
+
+
+def discard(settings: Settings, pipeline: Pipeline, repair_id: str) -> None:
+    """Remove the folder of a draft that nobody published."""
+    system, root = storage.place(folder(settings, pipeline, repair_id))
+    if system.get_file_info(root).type is fs.FileType.Directory:
+        system.delete_dir(root)
+
+
+def discard_expired(settings: Settings, pipeline: Pipeline, known: Sequence[str], now: datetime) -> None:
+    """Remove drafts that nobody can publish any more, and what killed processes left.
+
+    Args:
+        settings: Where the lake lies.
+        pipeline: The definition.
+        known: Ids of recorded runs: their folders stay.
+        now: Drafts that expire by then go.
+    """
+    system, root = storage.place(f"{version_uri(settings, pipeline)}/{FOLDER}")
+    current = {d.repair_id for d in list_drafts(settings, pipeline) if datetime.fromisoformat(d.expires) > now}
+    for info in _list_folder(system, root):
+        if info.base_name not in {*known, *current}:
+            system.delete_dir(info.path)
+
+
+def to_files(made: RunOutput) -> dict[str, pa.Table]:
+    """Return what a draft keeps of a run, by name."""
+    return {"rows": made.rows, "ranges": made.ranges, "ledger": made.ledger}
+
+
+def to_output(settings: Settings, pipeline: Pipeline, draft: RepairDraft) -> RunOutput:
+    """Return what a draft publishes, in the tables' columns and types.
+
+    Raises:
+        FileDamagedError: A file of the draft is gone, or does not hold what was written.
+    """
+    uri = folder(settings, pipeline, draft.repair_id)
+    schemas = {"rows": batch_schema(pipeline), "ranges": BATCH_INDEX, "ledger": batch_ledger_schema(pipeline)}
+    found = {name: read_rows(uri, draft.files[name]).cast(schema) for name, schema in schemas.items()}
+    return RunOutput(
+        run=draft.run,
+        replaced=draft.run.computed,
+        rows=found["rows"],
+        ranges=found["ranges"],
+        ledger=found["ledger"],
+    )
+
+
+def to_fields(draft: RepairDraft) -> dict[str, object]:
+    """Return the fields that a script may rely on."""
+    return {
+        "id": draft.repair_id,
+        "epoch": draft.run.epoch,
+        "stage": draft.stage,
+        "windows": [list(span) for span in draft.windows],
+        "would_change": draft.differing,
+        "counts": json.loads(json.dumps(draft.counts)),
+        "served_from": draft.served_from,
+        "created": draft.created,
+        "expires": draft.expires,
+    }
+
+
+def _list_folder(system: fs.FileSystem, path: str) -> list[fs.FileInfo]:
+    if system.get_file_info(path).type is not fs.FileType.Directory:
+        return []
+    found = system.get_file_info(fs.FileSelector(path))
+    return sorted((one for one in found if one.type is fs.FileType.Directory), key=lambda one: one.path)
+
+
+def _make_write_error(uri: str, error: OSError) -> LakeError:
+    msg = f"Repair `{uri}`: expected a place that can be written, got: {str(error).splitlines()[0]}."
+    return LakeError(msg + "\nHint: nothing was published; look at the free space.", runbook="DiskHeadroomLow")

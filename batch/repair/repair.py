@@ -1,0 +1,221 @@
+"""Drafting a repair, and publishing it: each holds the batch lock, and none waits for another run."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cutover import probe as probes
+from cutover.batch.context import RunContext
+from cutover.batch.cut import hold_cut
+from cutover.batch.lock import writer_lock
+from cutover.batch.read import index
+from cutover.batch.read.settings_in_force import OtherSettings
+from cutover.batch.recompute import compute, first_retained, open_run, refuse_foreign
+from cutover.batch.repair import draft as drafts
+from cutover.batch.repair import effect, refusals
+from cutover.batch.repair.draft import RepairDraft
+from cutover.batch.repair.effect import RepairEffect
+from cutover.batch.write import publish
+from cutover.clock import Clock
+from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.windows.sessions import Sessions
+from cutover.engine import spark
+from cutover.errors import LakeError
+from cutover.events import log
+from cutover.lake import batch_runs
+from cutover.lake.batch_runs import BatchRun, Range, Repair
+from cutover.lake.control import losses, pins
+from cutover.lake.control.signature import user
+from cutover.lake.control.stages import current_stage
+from cutover.lake.serving import serving_table
+from cutover.log.kafka import LogClient
+from cutover.settings import Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drafted:
+    """A draft with what it would change; without one nothing was dirty."""
+
+    draft: RepairDraft | None
+    effect: RepairEffect | None
+
+
+def make_draft(
+    settings: Settings,
+    pipeline: Pipeline,
+    windows: Sequence[Range],
+    *,
+    epoch: int | None = None,
+    clock: Clock,
+    probe: probes.Probe = probes.silent,
+) -> Drafted:
+    """Compute windows anew by the batch path and keep them beside the tables, which stay as they are.
+
+    Args:
+        settings: Where the log and the lake are.
+        pipeline: What to compute.
+        windows: As `require_windows` returns them; none: all that are dirty at the cut.
+        epoch: The cut; None: the newest epoch.
+        clock: For when it was made, and when it expires.
+        probe: Told at `batch.read` and `repair.staged`.
+
+    Raises:
+        LogError: A window is past retention, or the log is not the one that was read before.
+        LakeError: A run or another repair is under way, or a table was changed by somebody else.
+        DefinitionError: A window is open, not known, or not one that a repair can compute.
+        ContractError: A critical expectation failed.
+    """
+    spark.configuration(settings)
+    if isinstance(pipeline.window, Sessions):
+        refusals.require_windows(pipeline.window, [0], pipeline.name)
+    named = tuple(windows)
+    try:
+        with open_run(settings, pipeline, epoch, named or None, clock, patience=0) as work:
+            refusals.refuse_before_scan(work, named)
+            return _compute_draft(work, named, clock, probe)
+    except OtherSettings:
+        msg = f"Repair of `{pipeline.name}`: expected the settings by which batch judged records before, got others."
+        hint = f"\nHint: `cutover batch {pipeline.name}` begins anew by those of now."
+        raise LakeError(msg + hint, runbook="SealBroken") from None
+
+
+def _compute_draft(work: RunContext, named: tuple[Range, ...], clock: Clock, probe: probes.Probe) -> Drafted:
+    settings, pipeline = work.settings, work.pipeline
+    found = compute(work, probe)
+    made = publish.prepare(work, found)
+    seen = effect.compare(settings, pipeline, made.rows, made.replaced)
+    rows = pa.concat_tables([seen.served.select(["window_start"]), seen.before.select(["window_start"])])
+    refusals.refuse_unknown(pipeline, named, found.plan.compute, rows)
+    if not made.replaced:
+        pins.release(
+            settings, work.target.version, made.run.epoch, holder=pins.batch_holder(made.run.run_id), now=clock.now()
+        )
+        return Drafted(draft=None, effect=None)
+    now = clock.now()
+    known = [run.run_id for run in batch_runs.recorded_runs(settings, pipeline)]
+    drafts.discard_expired(settings, pipeline, known, now)
+    uri = drafts.folder(settings, pipeline, made.run.run_id)
+    tables = {**drafts.to_files(made), "served": seen.served, "before": seen.before}
+    newest = batch_runs.runs(settings, pipeline)
+    one = RepairDraft(
+        run=made.run,
+        windows=named or made.replaced,
+        newest_run=newest[-1].run_id if newest else None,
+        stage=current_stage(settings, pipeline).value,
+        losses=len(work.recorded),
+        code=refusals.digest_code(),
+        created=now.isoformat(),
+        expires=(now + pins.LONGEST).isoformat(),
+        counts=seen.counts,
+        served_from=seen.served_from,
+        files=drafts.write_rows(uri, tables),
+    )
+    drafts.save(settings, pipeline, one)
+    probe("repair.staged", made.run.epoch)
+    log.info("repair_drafted", pipeline=pipeline.name, repair=one.repair_id, counts=one.counts["served"])
+    return Drafted(draft=one, effect=seen)
+
+
+def publish_draft(
+    settings: Settings,
+    pipeline: Pipeline,
+    wanted: str | None,
+    *,
+    why: str = "",
+    clock: Clock,
+    probe: probes.Probe = probes.silent,
+) -> tuple[BatchRun, bool]:
+    """Publish a draft as a batch run of its own: readers see all of it from that run's row on, or nothing.
+
+    Args:
+        settings: Where the log and the lake are.
+        pipeline: The definition.
+        wanted: How the id of the draft begins; None: the newest one that waits.
+        why: What a person says of it.
+        clock: For when it is published.
+        probe: Told at `repair.checked`, `batch.indexed`, `batch.written` and `batch.committed`.
+
+    Returns:
+        The recorded run, and whether it had been published before, so that there was nothing to do.
+
+    Raises:
+        LakeError: The draft is stale, another run is under way, or a table was changed by somebody else.
+        LogError: The log is another one than that of the draft.
+        DefinitionError: There is no such draft.
+    """
+    with writer_lock(settings, pipeline.name, patience=0):
+        known = {run.run_id: run for run in batch_runs.recorded_runs(settings, pipeline)}
+        draft = _find_draft(settings, pipeline, wanted, [*known])
+        if draft.repair_id in known:
+            return known[draft.repair_id], True
+        refusals.refuse_stale(settings, pipeline, draft, clock.now())
+        refuse_foreign(settings, pipeline)
+        with hold_cut(
+            settings, pipeline, draft.run.epoch, holder=pins.batch_holder(draft.repair_id), clock=clock
+        ) as target:
+            accepted = losses.up_to(settings, target.version)
+            first_retained(LogClient(settings), pipeline, target)
+            history = index.load(settings, pipeline, target.record.cut.log, accepted)
+            _refuse_other_answers(settings, pipeline, draft)
+            probe("repair.checked", draft.run.epoch)
+            made = drafts.to_output(settings, pipeline, draft)
+            named = replace(made.run, repair=_make_repair(settings, pipeline, draft, target.newest.epoch, why))
+            done = publish.commit(settings, pipeline, history, replace(made, run=named), probe=probe, clock=clock)
+        serving_table.keep_up(settings, pipeline)
+        log.info("repair_published", pipeline=pipeline.name, **publish.summary(done))
+        return done, False
+
+
+def _refuse_other_answers(settings: Settings, pipeline: Pipeline, draft: RepairDraft) -> None:
+    """Refuse to publish over answers that are not those which were looked at."""
+    then = drafts.read_rows(drafts.folder(settings, pipeline, draft.repair_id), draft.files["served"])
+    now = effect.read_served(settings, pipeline, draft.run.computed)
+    there = then.filter(pc.is_valid(then["_served_by"]))
+    if not effect.are_equal(pipeline, there, now):
+        raise refusals.make_stale_error(pipeline, draft, "what is served of these windows is not what it was then")
+
+
+def _make_repair(settings: Settings, pipeline: Pipeline, draft: RepairDraft, epoch: int, why: str) -> Repair:
+    runs = batch_runs.runs(settings, pipeline)
+    return Repair(
+        windows=draft.windows,
+        who=user(),
+        why=why,
+        stage=draft.stage,
+        stream_epoch=epoch,
+        batch_run=runs[-1].run_id if runs else None,
+        batch_version=runs[-1].batch_version if runs else None,
+        counts=draft.counts.get("served", {}),
+        served_from=draft.served_from,
+        files={name: draft.files[name] for name in ("served", "before")},
+    )
+
+
+def _find_draft(settings: Settings, pipeline: Pipeline, wanted: str | None, known: Sequence[str]) -> RepairDraft:
+    found = {draft.repair_id: draft for draft in drafts.list_drafts(settings, pipeline)}
+    ids = [one for one in found if wanted is not None or one not in known]
+    others = drafts.list_other_definitions(settings, pipeline)
+    if not any(wanted is None or one.startswith(wanted) for one in ids) and any(
+        wanted is None or one.startswith(wanted) for one in others
+    ):
+        msg = f"Repair of `{pipeline.name}`: expected a draft of the definition in force, got one of another definition"
+        msg += " (other results). Nothing was published."
+        raise LakeError(msg + f"\nHint: look again: `cutover repair {pipeline.name} --window ...`.")
+    return found[refusals.find_by_id(pipeline, ids, wanted, what="draft to publish")]
+
+
+def list_repairs(settings: Settings, pipeline: Pipeline) -> list[dict[str, object]]:
+    """Return what is known of each draft and repair, oldest first: `id`, `state`, `at`, `windows`, `counts`, ..."""
+    known = batch_runs.recorded_runs(settings, pipeline)
+    undone = {run.undoes: run.finished for run in known if run.undoes is not None}
+    rows: list[dict[str, object]] = []
+    for run in known:
+        if run.repair is not None:
+            state = "undone" if run.run_id in undone else "published"
+            rows.append({"id": run.run_id, "state": state, "at": run.finished, "undone": undone.get(run.run_id)})
+            rows[-1] |= {"epoch": run.epoch, "batch_version": run.batch_version, "repair": run.repair}
+    recorded = {run.run_id for run in known}
+    waiting = (draft for draft in drafts.list_drafts(settings, pipeline) if draft.repair_id not in recorded)
+    return [*rows, *({"state": "draft", "at": draft.created, **drafts.to_fields(draft)} for draft in waiting)]

@@ -1,0 +1,138 @@
+"""Taking a repair back: the rows that it replaced are put back as a run of its own, and what it scanned stays known."""
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import replace
+
+from cutover import probe as probes
+from cutover.batch.lock import writer_lock
+from cutover.batch.plan import dirty
+from cutover.batch.plan.dirty import PlanBounds
+from cutover.batch.read import index
+from cutover.batch.read.index import IndexHistory
+from cutover.batch.recompute import refuse_foreign
+from cutover.batch.repair import draft as drafts
+from cutover.batch.repair import refusals
+from cutover.batch.write import publish
+from cutover.batch.write.publish import RunOutput
+from cutover.clock import Clock
+from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.windows.window_fn import AlignedWindowFn
+from cutover.engine import queries
+from cutover.errors import DefinitionError
+from cutover.events import log
+from cutover.lake import batch_runs
+from cutover.lake.batch_runs import BatchRun, Range
+from cutover.lake.control import pins, versions
+from cutover.lake.control.signature import user
+from cutover.lake.serving import serving_table
+from cutover.lake.tables.schemas import BATCH_INDEX, batch_ledger_schema
+from cutover.records.closing import find_closed_end
+from cutover.settings import Settings
+
+
+def undo(
+    settings: Settings,
+    pipeline: Pipeline,
+    wanted: str | None,
+    *,
+    why: str = "",
+    clock: Clock,
+    probe: probes.Probe = probes.silent,
+) -> tuple[BatchRun | None, str]:
+    """Put back the rows that a repair replaced, in one commit; a draft that was not published is put away.
+
+    What the repair scanned of the log stays known, so a later run computes windows that are dirty again.
+
+    Returns:
+        The run that took it back (None of a draft), and the id of what was taken back.
+
+    Raises:
+        LakeError: A later run wrote the same windows, another run is under way, or a table was changed.
+        DefinitionError: There is no such repair.
+    """
+    with writer_lock(settings, pipeline.name, patience=0):
+        known = batch_runs.recorded_runs(settings, pipeline)
+        repaired = {run.run_id: run for run in known if run.repair is not None}
+        undone = {run.undoes: run for run in known if run.undoes is not None}
+        waiting = [draft.repair_id for draft in drafts.list_drafts(settings, pipeline)]
+        ids = [*([one for one in waiting if one not in repaired] if wanted else ()), *repaired]
+        if wanted is None:
+            ids = [one for one in ids if one not in undone]
+        repair_id = refusals.find_by_id(pipeline, ids, wanted, what="repair to take back")
+        if repair_id in undone:
+            return undone[repair_id], repair_id
+        refuse_foreign(settings, pipeline)  # it also takes back the rows of a run that was killed
+        if repair_id not in repaired:
+            _release(settings, pipeline, repair_id, clock)
+            drafts.discard(settings, pipeline, repair_id)
+            return None, repair_id
+        runs = batch_runs.runs(settings, pipeline)
+        position = [run.run_id for run in runs].index(repair_id)
+        refusals.refuse_touched(pipeline, runs[position], runs[position + 1 :])
+        made = _make_undo(settings, pipeline, runs, repaired[repair_id], why, clock)
+        done = publish.commit(settings, pipeline, IndexHistory(runs=tuple(runs)), made, probe=probe, clock=clock)
+        serving_table.keep_up(settings, pipeline)
+        log.info("repair_undone", pipeline=pipeline.name, repair=repair_id, **publish.summary(done))
+        return done, repair_id
+
+
+def _make_undo(
+    settings: Settings, pipeline: Pipeline, runs: Sequence[BatchRun], repair: BatchRun, why: str, clock: Clock
+) -> RunOutput:
+    """Make the run that takes a repair back: it stands at the newest run's cut, and computes and scans nothing."""
+    if repair.repair is None:
+        msg = f"Run {repair.run_id}: expected a repair, got a batch run."
+        raise DefinitionError(msg)
+    newest = runs[-1]
+    without = [replace(run, computed=()) if run.run_id == repair.run_id else run for run in runs]
+    stale = {*newest.stale, *_list_dirty_again(settings, pipeline, without, repair)}
+    run = replace(
+        newest,
+        run_id=uuid.uuid4().hex,
+        scanned={},
+        computed=(),
+        wanted=None,
+        stale=tuple(sorted(stale)),
+        counts={},
+        id_conflicts=0,
+        contract=(),
+        anew=False,
+        dimensions={},
+        in_force_items=None,
+        repair=None,
+        undoes=repair.run_id,
+        said=f"{user()}: {why}",
+        files={},
+        started=clock.now().isoformat(),
+    )
+    before = drafts.read_rows(drafts.folder(settings, pipeline, repair.run_id), repair.repair.files["before"])
+    return RunOutput(
+        run=run,
+        ranges=BATCH_INDEX.empty_table(),
+        ledger=batch_ledger_schema(pipeline).empty_table(),
+        rows=before,
+        replaced=repair.computed,
+    )
+
+
+def _list_dirty_again(
+    settings: Settings, pipeline: Pipeline, runs: Sequence[BatchRun], repair: BatchRun
+) -> tuple[Range, ...]:
+    """Return the repaired windows that records touched since they were computed before the repair."""
+    window = pipeline.window
+    if not isinstance(window, AlignedWindowFn):
+        return ()
+    with queries.connect() as connection:
+        index.bind_ranges(connection, settings, pipeline, IndexHistory(runs=tuple(runs)))
+        touches = index.touches(connection)
+    inside = [one for one in touches if any(dirty.inside(one.window, span) for span in repair.computed)]
+    bounds = PlanBounds(window=window, closed=find_closed_end(pipeline, runs[-1].watermark), wanted=())
+    return dirty.plan(inside, [run.computed for run in runs], bounds).stale
+
+
+def _release(settings: Settings, pipeline: Pipeline, repair_id: str, clock: Clock) -> None:
+    version = versions.current(settings, pipeline)
+    draft = next((one for one in drafts.list_drafts(settings, pipeline) if one.repair_id == repair_id), None)
+    if version is not None and draft is not None:
+        pins.release(settings, version, draft.run.epoch, holder=pins.batch_holder(repair_id), now=clock.now())

@@ -1,0 +1,75 @@
+"""`cutover serve-view`: one stable name that Spark, DuckDB and delta-rs read, whichever path is served."""
+
+import json
+import time
+from typing import Annotated
+
+import typer
+
+from cutover.definition.loading import catalogue
+from cutover.definition.model.pipeline import Pipeline
+from cutover.errors import LakeError
+from cutover.lake.serving import serving_table
+from cutover.lake.serving.serving_table import Publication
+from cutover.quoting import identifier, literal, spark_identifier
+from cutover.settings import Settings, load_settings
+
+_TAKEN = "CREATE OR REPLACE VIEW {name} AS SELECT * FROM {rows};"
+
+
+def serve_view(
+    pipeline: Annotated[str, typer.Argument(help="Name of a pipeline.")],
+    *,
+    follow: Annotated[
+        float | None, typer.Option("--follow", min=0.1, help="Publish again every so many seconds, until Ctrl-C.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a publication.")] = False,
+) -> None:
+    """Publish what is served as one table of a stable name, in one commit, and say how to read it."""
+    settings = load_settings()
+    definition = catalogue.get(settings, pipeline)
+    done = serving_table.publish(settings, definition)
+    typer.echo(_object(done) if as_json else _sentence(pipeline, done))
+    if not as_json:
+        typer.echo(_list_queries(pipeline, done.uri))
+    if follow is not None:
+        _follow(settings, definition, done, follow, as_json=as_json)
+
+
+def _follow(settings: Settings, pipeline: Pipeline, done: Publication, seconds: float, *, as_json: bool) -> None:
+    """Publish until somebody ends it; what goes wrong is said, and tried again."""
+    while True:
+        time.sleep(seconds)
+        try:
+            found = serving_table.publish(settings, pipeline)
+        except LakeError as error:
+            typer.echo(f"{error}\nThe table is as it was; trying again in {seconds:g} s.", err=True)
+            continue
+        if found.version != done.version:
+            typer.echo(_object(found) if as_json else _sentence(pipeline.name, found))
+        done = found
+
+
+def _sentence(name: str, done: Publication) -> str:
+    wrote = f"months written: {len(done.months):,}" if done.months else "nothing new"
+    epoch = "no epoch" if done.epoch < 0 else f"epoch {done.epoch}"
+    return f"{name}: {done.rows:,} rows in {done.stage} up to {epoch}, version {done.version} of the table; {wrote}."
+
+
+def _list_queries(name: str, uri: str) -> str:
+    return "\n".join(
+        (
+            f"  Spark      {_TAKEN.format(name=spark_identifier(name), rows=f'delta.{spark_identifier(uri)}')}",
+            f"  DuckDB     {_TAKEN.format(name=identifier(name), rows=f'delta_scan({literal(uri)})')}",
+            f"  delta-rs   DeltaTable({uri!r}).to_pyarrow_table()",
+            "Batch runs, moves of the gate and `cutover serve` publish again; beside a driver `--follow 30` does.",
+        )
+    )
+
+
+def _object(done: Publication) -> str:
+    names = ("uri", "version", "stage", "epoch", "rows", "months")
+    return json.dumps({name: getattr(done, name) for name in names})
+
+
+COMMANDS = {"serve-view": serve_view}

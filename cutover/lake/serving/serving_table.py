@@ -1,0 +1,190 @@
+"""The serving table: the rows of the view `serving` under one stable name, for readers of any engine.
+
+`<lake>/<pipeline>/serving` stays where it is through stages, versions and definitions. A publication is one commit, so
+whoever opens any version of the table sees each window once, as one stage served it. It is derived: nothing is decided
+by it, and what somebody else changes in it the next publication writes again.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Schema
+from deltalake.exceptions import CommitFailedError
+from deltalake.transaction import AddAction, create_table_with_add_actions
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random
+
+from cutover.definition.model.pipeline import Pipeline
+from cutover.errors import CutoverError, LakeError
+from cutover.events import log
+from cutover.lake.control.stages import Stage, current_stage
+from cutover.lake.paths import serving_uri
+from cutover.lake.serving import views
+from cutover.lake.tables import checksums, commits, data_files, delta
+from cutover.lake.tables.checksums import FileDamagedError
+from cutover.lake.tables.schemas import batch_schema
+from cutover.quoting import identifier
+from cutover.settings import Settings
+
+MONTH = "_month"
+"""Partition column: the month of a window's start, UTC, such as `2013-02`."""
+
+_ATTEMPTS, _WAIT_SECONDS = 10, 0.5
+_ROWS_A_BATCH = 100_000
+_WANTED, _PUBLISHED = "wanted_rows", "published_rows"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Publication:
+    """What a version of the serving table shows."""
+
+    uri: str
+    version: int  # of the table
+    stage: Stage
+    epoch: int  # newest that the stream had committed; -1: none
+    rows: int
+    months: tuple[str, ...]  # written by this publication; empty: all of it was there
+
+
+class _Overtaken(Exception):  # noqa: N818 -- no error: tried again
+    """Somebody else published, or moved the stage, while rows were read."""
+
+
+def publish(settings: Settings, pipeline: Pipeline) -> Publication:
+    """Let the serving table show what the pipeline serves now, in one commit; only months that changed are written.
+
+    Raises:
+        LakeError: The pipeline has no epoch yet, a table cannot be read, the storage took no file, or others publish
+            all the time; the table is as it was.
+    """
+    tries = Retrying(
+        retry=retry_if_exception_type((_Overtaken, CommitFailedError)),
+        stop=stop_after_attempt(_ATTEMPTS),
+        wait=wait_random(max=_WAIT_SECONDS),
+        reraise=True,
+    )
+    try:
+        return tries(_try_publish, settings, pipeline)
+    except (_Overtaken, CommitFailedError) as error:
+        msg = f"Serving table of `{pipeline.name}`: expected to publish within {_ATTEMPTS} attempts, others came first."
+        raise LakeError(msg + "\nHint: let one process publish (`--follow`), not several.") from error
+
+
+def keep_up(settings: Settings, pipeline: Pipeline) -> None:
+    """Publish after something changed what is served, where somebody asked for the table; a failure is only logged."""
+    try:
+        if delta.exists(serving_uri(settings, pipeline)):
+            publish(settings, pipeline)
+    except CutoverError as error:
+        log.warning("serving_table_behind", pipeline=pipeline.name, error=error.text.partition("\n")[0])
+
+
+def _try_publish(settings: Settings, pipeline: Pipeline) -> Publication:
+    uri, schema = serving_uri(settings, pipeline), _schema(pipeline)
+    table = delta.open_table(uri) if delta.exists(uri) else None  # opened first: who commits from here on is told apart
+    stage = current_stage(settings, pipeline)
+    with closing(views.connect(settings, pipeline)) as connection:
+        if current_stage(settings, pipeline) is not stage:
+            raise _Overtaken
+        epoch, rows = _gather(connection)
+        same = table is not None and delta.read_schema(table).equals(pa.schema([*schema, pa.field(MONTH, pa.string())]))
+        months = _changed_months(connection, table if same else None)
+        if months or not same:
+            with commits.refusing(uri):
+                made = list(_write(connection, uri, schema, months))
+                table = _commit(uri, schema, table, made, months if same else None, _words(stage, epoch))
+    version = -1 if table is None else int(table.version())
+    return Publication(uri=uri, version=version, stage=stage, epoch=epoch, rows=rows, months=tuple(months))
+
+
+def _schema(pipeline: Pipeline) -> pa.Schema:
+    """Return the columns of the view, as the batch table has their types."""
+    known = batch_schema(pipeline)
+    own = [known.field(name) for name in ("window_start", "window_end", *pipeline.key, *pipeline.measures)]
+    return pa.schema([*own, pa.field("_served_by", pa.string()), pa.field("_state", pa.string())])
+
+
+def _gather(connection: duckdb.DuckDBPyConnection) -> tuple[int, int]:
+    """Keep the view's rows, each with its month; return the newest epoch and the number of rows."""
+    utc = "timezone('UTC', window_start)"
+    month = f"printf('%04d-%02d', year({utc}), month({utc}))"
+    connection.execute(f"CREATE TEMP TABLE {_WANTED} AS SELECT *, {month} AS {MONTH} FROM serving")  # noqa: S608 -- ours
+    counts = f"SELECT (SELECT coalesce(max(epoch), -1) FROM epochs), (SELECT count(*) FROM {_WANTED})"  # noqa: S608 -- ours
+    epoch, rows = connection.execute(counts).fetchall()[0]
+    return int(epoch), int(rows)
+
+
+def _changed_months(connection: duckdb.DuckDBPyConnection, table: DeltaTable | None) -> list[str]:
+    """Return the months whose rows are not those that the table holds; all where it cannot be read or has none."""
+    every = f"SELECT DISTINCT {MONTH} FROM {_WANTED} ORDER BY ALL"  # noqa: S608 -- ours
+    if table is None:
+        return [row[0] for row in connection.execute(every).fetchall()]
+    try:
+        delta.bind(connection, _PUBLISHED, table)
+    except FileDamagedError:
+        listed = {str(action[f"partition.{MONTH}"]) for action in delta.actions(table)}
+        return sorted(listed | {row[0] for row in connection.execute(every).fetchall()})
+    columns = ", ".join(map(identifier, connection.sql(f"SELECT * FROM {_WANTED} LIMIT 0").columns))  # noqa: S608 -- ours
+    both = (f"SELECT {columns} FROM {name}" for name in (_WANTED, _PUBLISHED))  # noqa: S608 -- quoted
+    new, old = both
+    apart = f"(({new}) EXCEPT ALL ({old})) UNION ALL (({old}) EXCEPT ALL ({new}))"
+    changed = f"SELECT DISTINCT {MONTH} FROM ({apart}) ORDER BY ALL"  # noqa: S608 -- ours
+    return [row[0] for row in connection.execute(changed).fetchall()]
+
+
+def _write(
+    connection: duckdb.DuckDBPyConnection, uri: str, schema: pa.Schema, months: Sequence[str]
+) -> Iterator[AddAction]:
+    """Write a file for each month that has rows; nobody sees it before the commit."""
+    columns = ", ".join(map(identifier, schema.names))
+    query = f"SELECT {columns} FROM {_WANTED} WHERE {MONTH} = ? ORDER BY ALL"  # noqa: S608 -- quoted
+    for month in months:
+        found = connection.sql(query, params=[month]).to_arrow_reader(_ROWS_A_BATCH)
+        batches = (batch.cast(schema) for batch in found if batch.num_rows)
+        first = next(batches, None)
+        if first is not None:
+            rows = pa.RecordBatchReader.from_batches(schema, _chain(first, batches))
+            yield data_files.stream(uri, rows, checksums.new_stem("serving"), partition={MONTH: month})
+
+
+def _chain(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield first
+    yield from rest
+
+
+def _words(stage: Stage, epoch: int) -> dict[str, str]:
+    return {"cutover.stage": str(stage), "cutover.epoch": str(epoch)}
+
+
+def _commit(
+    uri: str,
+    schema: pa.Schema,
+    table: DeltaTable | None,
+    made: Sequence[AddAction],
+    months: Sequence[str] | None,
+    words: dict[str, str],
+) -> DeltaTable:
+    """List new files in the place of those of some months, or of all (`months` is None), as the next version.
+
+    Raises:
+        CommitFailedError: Somebody else made that version.
+    """
+    commit = CommitProperties(custom_metadata=words, max_commit_retries=0)
+    own = Schema.from_arrow(pa.schema([*schema, pa.field(MONTH, pa.string())]))
+    if table is None:
+        if delta.exists(uri):
+            raise _Overtaken
+        settled: dict[str, Any] = {"partition_by": [MONTH], "configuration": dict(delta.CONFIGURATION)}
+        create_table_with_add_actions(uri, own, list(made), mode="error", commit_properties=commit, **settled)
+        return delta.open_table(uri)
+    if months is None:  # another definition: other columns, all rows anew
+        table.create_write_transaction(
+            list(made), mode="overwrite", schema=own, partition_by=[MONTH], commit_properties=commit
+        )
+        return delta.open_table(uri)
+    gone = [action for action in delta.actions(table) if action[f"partition.{MONTH}"] in months]
+    commits.replace(table, gone, made, commit=commit)
+    return table

@@ -1,0 +1,46 @@
+"""Queries of the rows of a table's Parquet files, in its schema's columns and types."""
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from cutover.lake.tables.schemas import duckdb_type
+from cutover.quoting import identifier, literal
+
+Partition = tuple[tuple[str, str | None], ...]  # columns that are not in the files, and their one value
+
+
+def select(
+    schema: pa.Schema, files: Sequence[str], partition: Partition = (), *, file_column: str | None = None
+) -> str:
+    """Return the query of the rows of Parquet files of this machine, in a schema's columns and types.
+
+    Args:
+        schema: Of the rows.
+        files: Their paths.
+        partition: Columns that are not in the files, and their one value.
+        file_column: A further column: the path of each row's file. Files may lack columns of the schema then.
+    """
+    listed = ", ".join(literal(file) for file in files)
+    if file_column is None:
+        return select_columns(schema, partition) + f" FROM read_parquet([{listed}], hive_partitioning = false)"
+    own = pa.schema([field for field in schema if field.name not in dict(partition)])
+    files_sql = f"read_parquet([{listed}], hive_partitioning = false, union_by_name = true, filename = {{}})"
+    every = f"{nothing(own)} UNION ALL BY NAME FROM {files_sql.format(literal(file_column))}"
+    return select_columns(schema, partition) + f", {identifier(file_column)} FROM ({every})"
+
+
+def select_columns(schema: pa.Schema, partition: Partition) -> str:
+    """Return the head of a query, `SELECT` and a schema's columns in their types; those of a partition as constants."""
+    constant = {name: "NULL" if value is None else literal(str(value)) for name, value in partition}
+    columns = ", ".join(
+        f"CAST({constant.get(f.name, identifier(f.name))} AS {duckdb_type(f.type)}) AS {identifier(f.name)}"
+        for f in schema
+    )
+    return f"SELECT {columns}"
+
+
+def nothing(schema: pa.Schema, further: str = "") -> str:
+    """Return the query of no rows, in a schema's columns and types; further ones as SQL that begins with a comma."""
+    columns = ", ".join(f"CAST(NULL AS {duckdb_type(f.type)}) AS {identifier(f.name)}" for f in schema)
+    return f"SELECT {columns}{further} WHERE false"

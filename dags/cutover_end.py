@@ -1,0 +1,64 @@
+"""How a run of the cutover DAG ends: a look at what is served after the move, and the way back."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from cutover_task import parse_proposal
+from task_errors import fail_without_retries
+
+from cutover.clock import SystemClock
+from cutover.definition.loading import catalogue
+from cutover.settings import load_settings
+
+log = logging.getLogger("airflow.task")
+
+
+def verify_served(pipeline: str, stage: str) -> str:
+    """Check that the stage is the one that was moved to, that what it serves can be read, and that nothing speaks up.
+
+    Raises:
+        AirflowFailException: Says what is wrong.
+    """
+    from cutover.lake.control.stages import current_stage  # noqa: PLC0415 -- brings duckdb: only where a task runs
+    from cutover.lake.serving import views  # noqa: PLC0415 -- as above
+    from cutover.reconcile.verify.record import verify_and_record  # noqa: PLC0415 -- as above
+
+    with fail_without_retries():
+        settings = load_settings()
+        definition = catalogue.get(settings, pipeline)
+        now = str(current_stage(settings, definition))
+        with views.connect(settings, definition) as connection:
+            rows = int(connection.execute("SELECT count(*) FROM serving").fetchall()[0][0])
+        checked = verify_and_record(settings, definition)
+    wrong = [f"{one.check}: {one.text}" for one in checked.violations] + ([checked.error] if checked.error else [])
+    if now != stage:
+        wrong.append(f"expected stage {stage}, it is {now}")
+    if wrong:
+        raise AirflowFailException("\n".join(wrong))
+    log.info("%s serves %s rows in %s; no check is violated", pipeline, f"{rows:,}", now)
+    return f"{rows:,} rows in {now}"
+
+
+def put_back(pipeline: str, proposal: Mapping[str, Any]) -> None:
+    """Put the stage back where it was before the move, if this run made one.
+
+    Raises:
+        AirflowSkipException: It made none.
+        AirflowFailException: It did, and the stage is back: the run did not end well.
+    """
+    from cutover.lake.control.stages import Stage  # noqa: PLC0415 -- as above
+    from cutover.reconcile.gate import approval, stage  # noqa: PLC0415 -- as above
+
+    wanted = parse_proposal(proposal)
+    with fail_without_retries():
+        settings = load_settings()
+        if not approval.has_moved(settings, wanted):
+            msg = f"Nothing to put back: {pipeline} was not moved."
+            raise AirflowSkipException(msg)
+        why = "rolled back by Airflow: what is served was not in order after the move"
+        definition = catalogue.get(settings, pipeline)
+        stage.move(settings, definition, "rollback", why, SystemClock(), back_to=Stage(wanted.stage))
+    msg = f"{pipeline} is back in {wanted.stage}: `verify_move` says why."
+    raise AirflowFailException(msg)

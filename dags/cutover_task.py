@@ -1,0 +1,88 @@
+"""What the tasks of the cutover DAG do: the evidence, and the move that was approved."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk.exceptions import AirflowFailException
+from task_errors import fail_without_retries
+
+from cutover.clock import SystemClock
+from cutover.definition.loading import catalogue
+from cutover.settings import load_settings
+
+if TYPE_CHECKING:
+    from cutover.reconcile.gate.approval import Proposal
+
+log = logging.getLogger("airflow.task")
+_NO_REASON = "approved in Airflow"
+
+
+def collect(pipeline: str) -> dict[str, Any]:
+    """Return the move that the gate allows, with `text`, the evidence in Markdown as a person is to see it.
+
+    Raises:
+        AirflowFailException: Something is missing; the message lists it.
+    """
+    from cutover.reconcile.gate import approval  # noqa: PLC0415 -- brings duckdb and deltalake: only where a task runs
+
+    with fail_without_retries():
+        settings = load_settings()
+        decision, proposal = approval.make_proposal(settings, catalogue.get(settings, pipeline), SystemClock())
+    if proposal is None:
+        reason = "there is no stage beyond" if decision.target is None else "; ".join(decision.missing)
+        msg = f"{pipeline} stays in {decision.stage}: {reason}.\n`cutover gate {pipeline} show` lists the evidence."
+        raise AirflowFailException(msg)
+    rows = [f"| {one.name} | {_cell(one.found)} |" for one in decision.conditions]
+    head = f"**{pipeline}: {proposal.stage} to {proposal.target}**, evidence `{proposal.digest[:12]}`"
+    text = "\n".join([head, "", "| asked for | found |", "|---|---|", *rows])
+    log.info("%s", text)
+    return asdict(proposal) | {"text": text}
+
+
+def parse_proposal(said: Mapping[str, Any]) -> "Proposal":
+    """Return a proposal as `collect` handed it on, without its text."""
+    from cutover.reconcile.gate import approval  # noqa: PLC0415 -- as above
+
+    return approval.parse({name: value for name, value in said.items() if name != "text"})
+
+
+def _cell(text: str) -> str:
+    """Return a text as one cell of a Markdown table in which nothing is markup."""
+    return "".join(f"\\{c}" if c in "|\\`*_<>[]" else c for c in " ".join(text.split()))
+
+
+def move_on(pipeline: str, proposal: Mapping[str, Any], answer: Mapping[str, Any]) -> str:
+    """Make the move that a person approved, unless it is made already; return the stage that is served then.
+
+    Args:
+        pipeline: Its name.
+        proposal: As `collect` returned it.
+        answer: What the approving task returned: the person, and the reason that they gave.
+
+    Raises:
+        AirflowFailException: What was approved is no more, or the gate refuses now; the message says what.
+    """
+    from cutover.reconcile.gate import approval, stage  # noqa: PLC0415 -- as above
+
+    with fail_without_retries():
+        settings = load_settings()
+        wanted = parse_proposal(proposal)
+        if approval.has_moved(settings, wanted):
+            log.info("%s is in %s already by this approval", pipeline, wanted.target)
+            return wanted.target
+        yes = approval.Approval(proposal=wanted, who=name_of_person(answer))
+        why = str((answer.get("params_input") or {}).get("why") or "").strip() or _NO_REASON
+        definition = catalogue.get(settings, pipeline)
+        decision = stage.move(settings, definition, "advance", why, SystemClock(), approved=yes)
+    if not decision.allowed:
+        raise AirflowFailException(f"{pipeline} stays in {decision.stage}: " + "; ".join(decision.missing))
+    log.info("%s: %s to %s, approved by %s: %s", pipeline, decision.stage, decision.target, yes.who, why)
+    return str(decision.target)
+
+
+def name_of_person(answer: Mapping[str, Any]) -> str:
+    """Return who answered, by Airflow's own list of users."""
+    person = answer.get("responded_by_user") or {}
+    return f"airflow:{person.get('name') or person.get('id') or 'unknown'}"

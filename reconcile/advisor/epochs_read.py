@@ -1,0 +1,62 @@
+"""Which epochs have read records, and what of these the log still holds."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from cutover.definition.model.pipeline import Pipeline
+from cutover.errors import LakeError
+from cutover.lake.control.versions import Version
+from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
+from cutover.records.reading.scan import Offsets
+
+CHUNK = 500_000
+"""Offsets that are read at once; an epoch is read whole."""
+
+
+def list_reading_epochs(pipeline: Pipeline, version: Version | None) -> list[EpochRecord]:
+    """Return the epochs of a version that read records of the topic that its newest one read, in order.
+
+    Raises:
+        LakeError: There are none, or they were judged under several settings of lateness.
+    """
+    records = [] if version is None else [one for one in EpochLog(version.uri).records() if one.records]
+    if not records:
+        msg = f"`{pipeline.name}`: expected epochs that have read records, found none."
+        raise LakeError(msg + f"\nHint: `cutover stream {pipeline.name} --drain` reads what the log holds.")
+    if len({one.lateness_fingerprint for one in records}) > 1:
+        msg = f"`{pipeline.name}`: expected epochs under one setting of lateness, got several."
+        raise LakeError(msg + f"\nHint: `cutover replay {pipeline.name}` reads the log again under the one in force.")
+    return [one for one in records if one.topic_id == records[-1].topic_id]
+
+
+Chunk = list[tuple[EpochRecord, Offsets]]
+
+
+def split_epochs(records: Sequence[EpochRecord], earliest: Mapping[int, int]) -> Iterator[Chunk]:
+    """Yield epochs with the offsets of theirs that the log still holds, so many at once that they fit in memory."""
+    chunk, size = Chunk(), 0
+    for one in records:
+        first = {p: max(start, earliest.get(p, start)) for p, start in one.start.items()}
+        offsets = {p: (first[p], end) for p, end in one.end.items() if first.get(p, end) < end}
+        if not offsets:
+            continue
+        chunk.append((one, offsets))
+        size += sum(end - start for start, end in offsets.values())
+        if size >= CHUNK:
+            yield chunk
+            chunk, size = Chunk(), 0
+    if chunk:
+        yield chunk
+
+
+def join_reads(chunk: Chunk) -> tuple[Offsets, ...]:
+    """Return the offsets of a chunk in as few reads as there are: those of epochs that follow one another are one."""
+    spans: dict[int, list[tuple[int, int]]] = {}
+    for _, offsets in chunk:
+        for partition, (first, end) in offsets.items():
+            mine = spans.setdefault(partition, [])
+            if mine and mine[-1][1] == first:
+                mine[-1] = (mine[-1][0], end)
+            else:
+                mine.append((first, end))
+    most = max(map(len, spans.values()), default=0)
+    return tuple({p: mine[turn] for p, mine in sorted(spans.items()) if turn < len(mine)} for turn in range(most))

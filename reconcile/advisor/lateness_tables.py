@@ -1,0 +1,175 @@
+"""The lateness of records in tables of DuckDB: quantiles, histogram, segments, and which of them alone are late.
+
+`judged` has one row for each record that counts in a window: `__partition`, the key, `__behind` (microseconds),
+`__pairs` (windows), `__late` (of these late at real speed), `__missed` (of these late as they were read).
+"""
+
+# ruff: noqa: S608 -- every name in a query is quoted by `identifier`
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.model.record_ids import MINUTE, horizon
+from cutover.log.topic_partitions import format_number
+from cutover.quoting import identifier
+from cutover.reconcile.advisor.real_speed import UNKNOWN
+from cutover.reconcile.result.codec import Scalar, scalar
+from cutover.reconcile.result.query import first, number
+from cutover.reconcile.result.timeliness import (
+    LatenessCount,
+    LatenessQuantiles,
+    LatenessSegment,
+    LateShares,
+    LateSource,
+)
+from cutover.records.closing import grace
+
+SHARES = (0.5, 0.9, 0.99, 0.999)
+EDGES = (0, 1, 5, 15, 30, 60, 120, 240, 480, 960, 1440, 2880, 10_080)
+"""Of the histogram, minutes."""
+
+MANY, SHOWN = 100, 20
+"""Records that a value must have to be a segment; values of a column that are listed at most."""
+
+ALONE, HALF = 0.9, 0.5
+"""A source has so large a share of the late pairs, and at most so large a share of all."""
+
+_SECOND, _MINUTE = 1_000_000, 60_000_000
+_FIGURES = (
+    f"count(*), quantile_disc(__behind, {list(SHARES)}), max(__behind), sum(__late)::BIGINT, sum(__missed)::BIGINT"
+)
+
+
+def make(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, reached: pa.Table, reads: pa.Table) -> None:
+    """Make `judged` from `pairs`.
+
+    Args:
+        connection: Holds `pairs` (`log_lateness`).
+        pipeline: The key, and when a record is late.
+        reached: `__partition`, `__offset`, `__reached`: event time before the record was appended, or UNKNOWN.
+        reads: `__partition`, `__first`, `__read`: event time by which the records from an offset on were judged when
+            they were read; null where nothing was known.
+    """
+    connection.register("reached", reached)
+    connection.register("reads", reads)
+    keys = "".join(f", any_value(p.{name}) AS {name}" for name in map(identifier, pipeline.key))
+    connection.execute(f"""
+        CREATE TEMP TABLE judged AS
+        SELECT p.__partition{keys},
+            greatest(any_value(CASE WHEN a.__reached > {UNKNOWN} THEN a.__reached - p.__event ELSE 0 END), 0)
+                AS __behind,
+            count(*) AS __pairs,
+            count(*) FILTER (a.__reached > {UNKNOWN} AND {_is_late_sql(pipeline, "a.__reached")}) AS __late,
+            count(*) FILTER (r.__read IS NOT NULL AND {_is_late_sql(pipeline, "r.__read")}) AS __missed
+        FROM pairs p
+        JOIN reached a ON a.__partition = p.__partition AND a.__offset = p.__offset
+        ASOF LEFT JOIN reads r ON r.__partition = p.__partition AND p.__offset >= r.__first
+        WHERE p.__ends IS NOT NULL GROUP BY p.__partition, p.__offset
+    """)
+
+
+def _is_late_sql(pipeline: Pipeline, reached: str) -> str:
+    """Return whether a pair is late once the slowest partition has reached an event time."""
+    mark = f"({reached} - {pipeline.lateness.out_of_orderness_micros})"
+    late = f"p.__ends + {grace(pipeline)} <= {mark}"
+    if pipeline.source.record_id is None:
+        return f"({late})"
+    oldest = f"({mark} - {horizon(pipeline)})"
+    return f"({late} OR p.__event < {oldest} - ({oldest} % {MINUTE} + {MINUTE}) % {MINUTE})"
+
+
+def count_records(connection: duckdb.DuckDBPyConnection) -> int:
+    """Return how many records count in a window."""
+    return number(connection, "SELECT count(*) FROM judged")
+
+
+def count_late(connection: duckdb.DuckDBPyConnection, pace: float | None) -> LateShares:
+    """Return how many pairs are late, at real speed and as they were read."""
+    sums = (f"coalesce(sum({name}), 0)::BIGINT" for name in ("__pairs", "__late", "__missed"))
+    pairs, late, missed = first(connection, f"SELECT {', '.join(sums)} FROM judged")
+    return LateShares(pairs=int(pairs), at_real_speed=int(late), as_read=int(missed), pace=pace)
+
+
+def measure_quantiles(connection: duckdb.DuckDBPyConnection) -> LatenessQuantiles | None:
+    """Return the quantiles of all records; None where there are none."""
+    count, quantiles, largest, *_ = first(connection, f"SELECT {_FIGURES} FROM judged")
+    return _quantiles(quantiles, largest) if count else None
+
+
+def _quantiles(micros: Sequence[int], largest: int) -> LatenessQuantiles:
+    p50, p90, p99, p999 = (value / _SECOND for value in micros)
+    return LatenessQuantiles(p50=p50, p90=p90, p99=p99, p999=p999, largest=largest / _SECOND)
+
+
+def count_by_lateness(connection: duckdb.DuckDBPyConnection) -> tuple[LatenessCount, ...]:
+    """Return the histogram: records that were not behind, then bins up to the last that holds any."""
+    edges = [(0, 1), *((low * _MINUTE or 1, high * _MINUTE) for low, high in pairwise(EDGES))]
+    bounds = [*edges, (EDGES[-1] * _MINUTE, None)]
+    counts = [
+        f"count(*) FILTER (__behind >= {low}{'' if high is None else f' AND __behind < {high}'})"
+        for low, high in bounds
+    ]
+    found = first(connection, f"SELECT {', '.join(counts)} FROM judged")
+    filled = [place for place, count in enumerate(found) if count]
+    return tuple(
+        LatenessCount(
+            from_seconds=0.0 if low <= 1 else low / _SECOND,
+            to_seconds=0.0 if high == 1 else None if high is None else high / _SECOND,
+            records=int(count),
+        )
+        for (low, high), count in list(zip(bounds, found, strict=True))[: filled[-1] + 1 if filled else 0]
+    )
+
+
+def list_segments(connection: duckdb.DuckDBPyConnection, key: Sequence[str]) -> tuple[LatenessSegment, ...]:
+    """Return all partitions, then of each column of the key the values with most records, `MANY` at least."""
+    partitions = f"SELECT __partition, {_FIGURES} FROM judged GROUP BY 1 ORDER BY 1"
+    found = [_segment(None, row) for row in connection.execute(partitions).fetchall()]
+    for name in key:
+        column = identifier(name)
+        counted = f"SELECT {column}, {_FIGURES} FROM judged GROUP BY {column} HAVING count(*) >= {MANY}"
+        chosen = connection.execute(f"{counted} ORDER BY count(*) DESC, {column} NULLS LAST LIMIT {SHOWN}").fetchall()
+        found += [_segment(name, row) for row in chosen]
+    return tuple(found)
+
+
+def _segment(column: str | None, row: Sequence[Any]) -> LatenessSegment:
+    value, count, quantiles, largest, late, missed = row
+    return LatenessSegment(
+        column=column,
+        value=_name_value(column, value),
+        records=int(count),
+        lateness=_quantiles(quantiles, largest),
+        late=int(late),
+        late_as_read=int(missed),
+    )
+
+
+def _name_value(column: str | None, value: Any) -> Scalar:
+    return format_number(int(value)) if column is None else scalar(value)
+
+
+def list_sources(connection: duckdb.DuckDBPyConnection, key: Sequence[str]) -> tuple[LateSource, ...]:
+    """Return the partitions and values that alone are late: at real speed, or as they were read where none is."""
+    counted = "__late" if number(connection, "SELECT sum(__late) FROM judged") else "__missed"
+    return tuple(one for column in (None, *key) for one in _find_sources(connection, column, counted))
+
+
+def _find_sources(connection: duckdb.DuckDBPyConnection, column: str | None, counted: str) -> Iterator[LateSource]:
+    name = identifier("__partition" if column is None else column)
+    sums = f"SELECT {name} AS v, sum({counted}) AS late, sum(__pairs) AS n FROM judged GROUP BY 1"
+    shares = f"SELECT v, late, late / sum(late) OVER () AS of_late, n / sum(n) OVER () AS of_all FROM ({sums})"
+    query = f"SELECT * FROM ({shares}) WHERE late > 0 AND of_late >= {ALONE} AND of_all <= {HALF} ORDER BY late DESC, v"
+    for value, late, of_late, of_all in connection.execute(query).fetchall():
+        yield LateSource(
+            column=column,
+            value=_name_value(column, value),
+            late=int(late),
+            late_share=float(of_late),
+            share=float(of_all),
+        )

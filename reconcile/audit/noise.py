@@ -1,0 +1,125 @@
+"""The noise of a pipeline: what its answer differs from itself by, over the same records, and what could be accepted.
+
+Batch is computed again in one epoch with other tasks, the stream with other epoch ends, order and tasks; all of them
+are compared with one answer. Integers, decimals and doubles add up exactly in any order here, so a measure without a
+cause for noise has none at all: what is found is the expression's own.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from cutover.clock import Clock
+from cutover.definition.compile.fingerprint import result_fingerprint
+from cutover.definition.model.acceptance import ROWS_AT_MOST
+from cutover.definition.model.pipeline import Pipeline
+from cutover.reconcile.audit import run
+from cutover.reconcile.audit.blame import BlamedMeasure, DifferenceSize
+from cutover.settings import Settings
+
+BATCH, STREAM = "batch", "stream"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoiseOfMeasure:
+    """A measure that differs from itself; of several replays the largest figures."""
+
+    column: str  # a result, a state of it, or the windows and keys
+    expression: str
+    paths: tuple[str, ...]  # batch: other tasks are enough; stream: other epochs
+    replays: int  # in which it differs
+    rows: int  # (window, key) rows in one replay
+    size: DifferenceSize | None  # None: no numbers
+    example: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Noise:
+    """What a measurement of noise has come to."""
+
+    pipeline: str
+    at: str  # ISO 8601, UTC
+    result_fingerprint: str
+    records: int  # offsets computed again and again
+    rows: int  # (window, key) rows compared
+    batches: int  # computations with other tasks
+    streams: int  # with other epochs
+    seed: int
+    measures: tuple[NoiseOfMeasure, ...]
+
+    @property
+    def exit_code(self) -> int:
+        """Return 0: nothing differs; 1: something does."""
+        return int(bool(self.measures))
+
+
+def measure_noise(
+    settings: Settings, pipeline: Pipeline, *, batches: int, streams: int, seed: int, clock: Clock
+) -> Noise:
+    """Compute what the log holds now several times and compare; no table is written.
+
+    Args:
+        settings: Where the log is.
+        pipeline: The definition.
+        batches: Computations in one epoch with other tasks.
+        streams: Computations with other epoch ends, order and tasks.
+        seed: Draws them.
+        clock: For the time of the measurement.
+
+    Raises:
+        LogError: The topic is not there, or holds no record.
+    """
+    at = clock.now().isoformat(timespec="seconds").replace("+00:00", "Z")
+    audit = run.determinism(settings, pipeline, replays=streams, seed=seed, repartitions=batches)
+    found = [(BATCH if one.replay > streams else STREAM, blamed) for one in audit.replays for blamed in one.blamed]
+    return Noise(
+        pipeline=pipeline.name,
+        at=at,
+        result_fingerprint=result_fingerprint(pipeline),
+        records=audit.records,
+        rows=audit.rows,
+        batches=batches,
+        streams=streams,
+        seed=seed,
+        measures=tuple(_add_up(found)),
+    )
+
+
+def _add_up(found: Sequence[tuple[str, BlamedMeasure]]) -> Iterable[NoiseOfMeasure]:
+    for column in dict.fromkeys(blamed.column for _, blamed in found):
+        mine = [(path, blamed) for path, blamed in found if blamed.column == column]
+        worst = max((blamed for _, blamed in mine), key=lambda one: one.rows)
+        yield NoiseOfMeasure(
+            column=column,
+            expression=worst.expression,
+            paths=tuple(sorted({path for path, _ in mine})),
+            replays=len(mine),
+            rows=worst.rows,
+            size=_find_most([blamed.size for _, blamed in mine if blamed.size is not None]),
+            example=worst.example,
+        )
+
+
+def _find_most(sizes: Sequence[DifferenceSize]) -> DifferenceSize | None:
+    if not sizes:
+        return None
+    names = ("largest", "relative", "half", "p95", "p99", "volume")
+    return DifferenceSize(**{name: max(getattr(size, name) for size in sizes) for name in names})
+
+
+def make_rule(noise: Noise, pipeline: Pipeline) -> str | None:
+    """Return a rule of acceptance that the noise fits into, as TOML to review; None where a rule would be no answer.
+
+    Its owner, reason and end are left for a person to fill in, so that it is refused as it stands. There is none where
+    windows or keys come and go, for more rows than a rule may accept, or without a number.
+    """
+    shown = [one for one in noise.measures if one.column in pipeline.measures]
+    fits = all(one.size is not None and one.rows <= ROWS_AT_MOST for one in shown)
+    others = {one.column.rpartition("__")[0] for one in noise.measures if one not in shown}
+    if not shown or not fits or not others <= {one.column for one in shown}:
+        return None
+    volumes = ", ".join(f"{one.column} = {one.size.volume!r}" for one in shown if one.size is not None)
+    names = ", ".join(f'"{one.column}"' for one in shown)
+    return (
+        'reason = ""\nowner = ""\nexpires = ""\nall = true\nkinds = ["changed"]\n'
+        f"measures = [{names}]\nmax_rows = {max(one.rows for one in shown)}\nmax_volume = {{ {volumes} }}\n"
+    )

@@ -1,0 +1,40 @@
+"""Measurements of noise: one row each, the newest of a definition counts."""
+
+from cutover import json_text
+from cutover.clock import Clock
+from cutover.definition.compile.fingerprint import result_fingerprint
+from cutover.definition.model.pipeline import Pipeline
+from cutover.lake.control import control_tables
+from cutover.reconcile.audit.noise import Noise
+from cutover.settings import Settings
+
+
+def record(settings: Settings, found: Noise, clock: Clock) -> None:
+    """Append a measurement to the history."""
+    row = {
+        "pipeline": found.pipeline,
+        "result_fingerprint": found.result_fingerprint,
+        "at": clock.now(),
+        "result": json_text.write(found),
+    }
+    control_tables.append(settings, "noise", [row])
+
+
+def newest(settings: Settings, pipeline: Pipeline) -> Noise | None:
+    """Return the newest measurement under the definition in force; None: there is none.
+
+    Raises:
+        LakeError: The history cannot be read.
+    """
+    rows = control_tables.read(settings, "noise", pipeline.name)
+    mine = [row for row in rows if row["result_fingerprint"] == result_fingerprint(pipeline)]
+    return json_text.read(Noise, mine[-1]["result"]) if mine else None
+
+
+def describe_noise(found: Noise) -> str:
+    """Return one sentence on what a measurement has come to."""
+    over = f"{found.batches} batches and {found.streams} streams over {found.records:,} offsets, seed {found.seed}"
+    if not found.measures:
+        return f"No noise: {over} gave one answer."
+    names = ", ".join(one.column for one in found.measures)
+    return f"Noise in {names}: {over} gave more than one answer."

@@ -1,0 +1,79 @@
+"""`cutover lateness P`: how late records are, whose, and what share would be late at real speed."""
+
+import json
+import sys
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from cutover.clock import SystemClock
+from cutover.definition.loading import catalogue
+from cutover.reconcile.result import text
+from cutover.reconcile.result.lateness_text import describe_shares, describe_source, name_segment
+from cutover.reconcile.result.timeliness import LatenessQuantiles, LogLateness
+from cutover.settings import load_settings
+
+
+def lateness(
+    pipeline: Annotated[str, typer.Argument(help="Name of a pipeline.")],
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object, with the histogram.")] = False,
+) -> None:
+    """Say how late records reached the log, by partition and value of the key. Kept for the next report."""
+    from cutover.reconcile.advisor import record
+    from cutover.reconcile.advisor.log_lateness import measure_log_lateness
+
+    settings, clock = load_settings(), SystemClock()
+    found = measure_log_lateness(settings, catalogue.get(settings, pipeline), clock)
+    record.record(settings, found, clock)
+    if as_json:
+        shares = {"real_share": found.shares.real_share, "read_share": found.shares.read_share}
+        said = asdict(found)
+        sys.stdout.write(json.dumps(said | {"shares": said["shares"] | shares}, allow_nan=False) + "\n")
+    else:
+        _print(Console(highlight=False, soft_wrap=True), found)
+
+
+def _print(console: Console, found: LogLateness) -> None:
+    read = f"{text.count_noun(found.records, 'record')} in {text.count_noun(found.epochs, 'epoch')}"
+    console.print(text.message_text(f"{found.pipeline}: {read}. Lateness: behind the event time reached before it."))
+    console.print(_table(found))
+    console.print(text.message_text(describe_shares(found.shares)))
+    for one in found.sources:
+        console.print(text.message_text(f"late alone  {describe_source(one)}"))
+    for note in found.notes:
+        console.print(text.message_text(f"note  {note}"))
+    console.print(text.message_text(f"Next: `cutover advise {found.pipeline}` says what to wait for."))
+
+
+def _table(found: LogLateness) -> Table:
+    columns = ("records", "half within", "90 %", "99 %", "99.9 %", "most", "late", "as read")
+    table = Table(box=None, pad_edge=False)
+    table.add_column("of", no_wrap=True, min_width=12)
+    for name in columns:
+        table.add_column(name, justify="right")
+    if found.lateness is not None:
+        late = (f"{found.shares.at_real_speed:,}", f"{found.shares.as_read:,}")
+        table.add_row("all", f"{found.records:,}", *_lengths(found.lateness), *late)
+    for one in found.segments:
+        counts = (f"{one.late:,}", f"{one.late_as_read:,}")
+        table.add_row(text.message_text(name_segment(one)), f"{one.records:,}", *_lengths(one.lateness), *counts)
+    return table
+
+
+def _lengths(of: LatenessQuantiles) -> tuple[str, ...]:
+    return tuple(_format_duration(seconds) for seconds in (of.p50, of.p90, of.p99, of.p999, of.largest))
+
+
+def _format_duration(seconds: float) -> str:
+    """Return a length in its largest unit, three digits that matter: many stand in one line."""
+    unit, size = next(one for one in _UNITS if seconds >= one[1] or one[1] == 1)
+    return f"{seconds / size:.3g} {unit}"
+
+
+_UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
+
+COMMANDS = {"lateness": lateness}

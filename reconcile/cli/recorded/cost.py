@@ -1,0 +1,100 @@
+"""`cutover cost P`: what both paths have used, how long records waited, and what each nine of agreement buys."""
+
+import json
+import sys
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from cutover.definition.loading import catalogue
+from cutover.reconcile.cost.measure import find_agreement, measure
+from cutover.reconcile.result.codec import encode
+from cutover.reconcile.result.cost import Delay, PathCosts, PathTotal
+from cutover.reconcile.result.cost_text import amount_text, describe_costs, describe_nine, size_text
+from cutover.reconcile.result.text import count_noun, duration, message_text
+from cutover.settings import load_settings
+
+
+def cost(
+    pipeline: Annotated[str, typer.Argument(help="Name of a pipeline.")],
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object, `cost` of a report.")] = False,
+) -> None:
+    """Say what streaming and batch have cost: 0 shown, 2 nothing is known yet. Reads only."""
+    settings = load_settings()
+    known = catalogue.get(settings, pipeline)
+    found = measure(settings, known, find_agreement(settings, known))
+    if as_json:
+        sys.stdout.write(json.dumps(encode(found), allow_nan=False) + "\n")
+    else:
+        _print(Console(highlight=False, soft_wrap=True), pipeline, found)
+
+
+def _print(console: Console, name: str, found: PathCosts) -> None:
+    console.print(_path_table(found))
+    if found.days:
+        console.print(_day_table(found))
+    if found.nines:
+        console.print(_nine_table(found))
+    if found.replayed:
+        console.print(f"{count_noun(found.replayed, 'record')} were older than a day when read: in no delay.")
+    for note in found.notes:
+        console.print(message_text(note))
+    console.print(message_text(describe_costs(name, found)))
+
+
+def _path_table(found: PathCosts) -> Table:
+    table = _table("", "streaming", "batch")
+    pairs = zip(
+        _describe_rows(found.streaming, found.streaming_delay),
+        _describe_rows(found.batch, found.batch_delay),
+        strict=True,
+    )
+    for (name, streaming), (_, batch) in pairs:
+        table.add_row(name, streaming, batch)
+    return table
+
+
+def _describe_rows(total: PathTotal, delay: Delay) -> list[tuple[str, str]]:
+    runs = f"{total.runs:,}" + (f" ({total.unknown_runs:,} unknown)" if total.unknown_runs else "")
+    half, most = (("unknown" if value is None else duration(value)) for value in (delay.p50, delay.p99))
+    return [
+        ("runs", runs),
+        ("records", f"{total.records:,}"),
+        ("core-seconds", amount_text(total.core_seconds)),
+        ("core-seconds a million records", amount_text(total.core_seconds_per_million)),
+        ("read", size_text(total.read_bytes)),
+        ("written", size_text(total.written_bytes)),
+        ("half of the records waited at most", half),
+        ("99 % of them", most),
+    ]
+
+
+def _day_table(found: PathCosts) -> Table:
+    heads = ("day (UTC)", "stream records", "core-s", "written", "batch records", "core-s", "written")
+    table = _table(*heads)
+    for one in found.days:
+        table.add_row(one.day, *_day_cells(one.streaming), *_day_cells(one.batch))
+    return table
+
+
+def _day_cells(total: PathTotal) -> tuple[str, str, str]:
+    if not total.runs:
+        return "0", "no run", "no run"
+    return f"{total.records:,}", amount_text(total.core_seconds), size_text(total.written_bytes)
+
+
+def _nine_table(found: PathCosts) -> Table:
+    table = _table("rows agree", "may differ", "held by", "core-s a row", "or by waiting")
+    for one in found.nines:
+        table.add_row(*describe_nine(one))
+    return table
+
+
+def _table(*columns: str) -> Table:
+    return Table(*columns, box=None, pad_edge=False, padding=(0, 2, 0, 0))
+
+
+COMMANDS = {"cost": cost}

@@ -1,0 +1,1 @@
+"""What both paths cost, and what each nine of agreement buys."""

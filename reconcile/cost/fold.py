@@ -1,0 +1,144 @@
+"""From the records of epochs and batch runs to what both paths cost. Pure: what was not recorded stays unknown."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TypeVar
+
+from cutover.lake.batch_runs import BatchRun
+from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.lake.path_cost import PathCost
+from cutover.reconcile.cost import delays, nines
+from cutover.reconcile.result.cost import Agreement, DayCost, PathCosts, PathTotal
+
+DAYS_AT_MOST = 31
+Number = TypeVar("Number", int, float)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spent:
+    """What was used between two records of one run."""
+
+    run_id: str
+    day: str
+    records: int
+    cost: PathCost | None  # None: not recorded
+
+
+def fold(epochs: Iterable[EpochRecord], runs: Iterable[BatchRun], agreement: Agreement | None = None) -> PathCosts:
+    """Return the cost of both paths.
+
+    Args:
+        epochs: Records of one version of the stream, any order.
+        runs: Batch runs under the same definition, any order.
+        agreement: Of the newest comparison; None: there is none.
+    """
+    ordered = sorted(epochs, key=lambda epoch: epoch.epoch)
+    finished = sorted(runs, key=lambda run: (run.finished, run.run_id))
+    streaming, batch = list(split_epochs(ordered)), [_split_run(run) for run in finished]
+    live = delays.select_live(ordered)
+    total = add_up(batch)
+    return PathCosts(
+        streaming=add_up(streaming),
+        batch=total,
+        days=_fold_days(streaming, batch),
+        streaming_delay=delays.measure_stream(live),
+        batch_delay=delays.measure_batch(live, finished),
+        replayed=delays.count_replayed(ordered),
+        agreement=agreement,
+        nines=() if agreement is None else nines.price(agreement, total.core_seconds if _is_whole(total) else None),
+        notes=tuple(_list_unknown(add_up(streaming), total)),
+    )
+
+
+def split_epochs(ordered: Iterable[EpochRecord]) -> Iterable[Spent]:
+    """Yield what each epoch adds to what its driver had used before; a driver counts from its own start.
+
+    Args:
+        ordered: By their numbers.
+    """
+    known: dict[str, PathCost] = {}
+    for epoch in ordered:
+        cost = None if epoch.cost is None else _subtract(epoch.cost, known.get(epoch.run_id))
+        if epoch.cost is not None:
+            known[epoch.run_id] = epoch.cost
+        yield Spent(run_id=epoch.run_id, day=_day(epoch.processing_time), records=epoch.records, cost=cost)
+
+
+def _split_run(run: BatchRun) -> Spent:
+    records = sum(end - start for start, end in run.scanned.values())
+    return Spent(run_id=run.run_id, day=_day(run.finished), records=records, cost=run.cost)
+
+
+def add_up(spent: Sequence[Spent]) -> PathTotal:
+    """Return totals of what has figures, and how many runs have none."""
+    runs = {one.run_id for one in spent}
+    known = [one for one in spent if one.cost is not None and one.cost.core_seconds is not None]
+    seconds = _sum(one.cost.core_seconds for one in spent if one.cost is not None)
+    measured = sum(one.records for one in known)
+    return PathTotal(
+        runs=len(runs),
+        unknown_runs=len(runs - {one.run_id for one in known}),
+        records=sum(one.records for one in spent),
+        measured_records=measured,
+        core_seconds=None if seconds is None else round(seconds, 3),
+        read_bytes=_sum(one.cost.read_bytes for one in spent if one.cost is not None),
+        written_bytes=_sum(one.cost.written_bytes for one in spent if one.cost is not None),
+        core_seconds_per_million=None if seconds is None or not measured else round(seconds / measured * 1e6, 3),
+    )
+
+
+def _fold_days(streaming: Sequence[Spent], batch: Sequence[Spent]) -> tuple[DayCost, ...]:
+    by_day = [_group(streaming), _group(batch)]
+    days = sorted({day for found in by_day for day in found if day})[-DAYS_AT_MOST:]
+    return tuple(
+        DayCost(day=day, streaming=add_up(by_day[0].get(day, [])), batch=add_up(by_day[1].get(day, []))) for day in days
+    )
+
+
+def _group(spent: Iterable[Spent]) -> Mapping[str, list[Spent]]:
+    found: dict[str, list[Spent]] = {}
+    for one in spent:
+        found.setdefault(one.day, []).append(one)
+    return found
+
+
+def _subtract(now: PathCost, before: PathCost | None) -> PathCost:
+    if before is None:
+        return now
+    seconds = _less(now.core_seconds, before.core_seconds)
+    return PathCost(
+        core_seconds=None if seconds is None else round(seconds, 3),
+        read_bytes=_less(now.read_bytes, before.read_bytes),
+        written_bytes=_less(now.written_bytes, before.written_bytes),
+    )
+
+
+def _less(now: Number | None, before: Number | None) -> Number | None:
+    return None if now is None else now if before is None else now - before
+
+
+def _sum(values: Iterable[Number | None]) -> Number | None:
+    found = [value for value in values if value is not None]
+    return sum(found) if found else None
+
+
+def _day(iso: str) -> str:
+    """Return the date of a recorded time, UTC; "" where an older record has none."""
+    try:
+        return datetime.fromisoformat(iso).astimezone(UTC).date().isoformat()
+    except ValueError:
+        return ""
+
+
+def _is_whole(total: PathTotal) -> bool:
+    return total.runs > 0 and total.unknown_runs == 0
+
+
+def _list_unknown(streaming: PathTotal, batch: PathTotal) -> Iterable[str]:
+    for name, total in (("drivers", streaming), ("batch runs", batch)):
+        if total.unknown_runs:
+            why = "an older release, executors elsewhere, or a kernel that does not show them"
+            yield f"{total.unknown_runs:,} of {total.runs:,} {name} left no core-seconds ({why}): no total has them."
+    if streaming.runs:
+        yield "What a driver used behind its newest epoch is in no record, so it is in no total."

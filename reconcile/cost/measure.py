@@ -1,0 +1,65 @@
+"""The records that the cost of both paths is folded from, as the lake holds them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from cutover.definition.model.pipeline import Pipeline
+from cutover.errors import DefinitionError, LakeError
+from cutover.lake import batch_runs
+from cutover.lake.control import versions
+from cutover.lake.epochs.epoch_log import EpochLog
+from cutover.lake.tables import delta
+from cutover.reconcile.cost.fold import fold
+from cutover.reconcile.judgement import history
+from cutover.reconcile.result.cost import Agreement, PathCosts
+from cutover.reconcile.result.outcome import Reconciliation
+from cutover.settings import Settings
+
+
+def measure(settings: Settings, pipeline: Pipeline, agreement: Agreement | None) -> PathCosts:
+    """Return the cost of both paths under the definition in force.
+
+    Raises:
+        DefinitionError: No epoch was committed under it yet.
+        LakeError: A table cannot be read.
+    """
+    version = versions.current(settings, pipeline)
+    epochs = EpochLog(version.uri).records() if version is not None and delta.exists(version.uri) else []
+    if not epochs:
+        msg = f"Cost of `{pipeline.name}`: expected an epoch under the definition in force, found none."
+        raise DefinitionError(msg + f"\nHint: `cutover stream {pipeline.name} --drain` makes one.")
+    return fold(epochs, batch_runs.runs(settings, pipeline), agreement)
+
+
+def find_agreement(settings: Settings, pipeline: Pipeline) -> Agreement | None:
+    """Return what the comparison that speaks for a pipeline now has found; None where nothing was compared."""
+    found = history.find_present(settings, pipeline)
+    return None if found is None or not found.is_comparable else parse_agreement(found.result)
+
+
+def measure_if_readable(settings: Settings, pipeline: Pipeline, found: Reconciliation) -> PathCosts | None:
+    """Return the cost beside a comparison; None where no epoch can be read: the comparison itself says why."""
+    try:
+        return measure(settings, pipeline, parse_agreement(found.to_json()))
+    except (DefinitionError, LakeError):
+        return None
+
+
+def measure_present(settings: Settings, pipeline: Pipeline) -> PathCosts | None:
+    """Return the cost beside the comparison that speaks for a pipeline now; None where no epoch can be read."""
+    try:
+        return measure(settings, pipeline, find_agreement(settings, pipeline))
+    except (DefinitionError, LakeError):
+        return None
+
+
+def parse_agreement(result: Mapping[str, Any]) -> Agreement | None:
+    """Return the agreement in the published object of a comparison; None where it compared no row."""
+    rows, settlement = result.get("rows", {}), result.get("settlement") or {}
+    if not rows.get("compared"):
+        return None
+    return Agreement(
+        rows=rows["compared"],
+        different=sum(rows.get(kind, 0) for kind in ("missing", "extra", "changed")),
+        settlement=tuple((point["minutes"], point["p99"]) for point in settlement.get("points", [])),
+    )

@@ -1,0 +1,201 @@
+"""How right the stream's answers were before they settled: its own partial aggregates, taken up to an age of a window.
+
+A window's age is how far the slowest partition's newest event time is beyond its end. Its answer at an age is the fold
+of what had been accepted when the epoch ended in which it came to that age; batch's answer is the one of the
+comparison. A window that came to the next age in the same epoch showed no answer at this one, and is left out: a replay
+reads hours at once, and says nothing of early answers.
+
+The error of a measure is the sum of the differences over the window's keys, without signs, over the sum of batch's
+values; a row that is not there counts as 0. From the closing on no answer changes: the curve ends there.
+
+Folds of the compactor hide which epoch accepted what. A window is left out at the ages of which that cannot be told.
+"""
+
+# ruff: noqa: S608 -- every name in a query is quoted by `identifier`
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+
+from cutover.definition.model.pipeline import Pipeline
+from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.lake.epochs.merged_epochs import Span, find_span, list_merged_spans
+from cutover.quoting import identifier
+from cutover.reconcile.comparison.column_types import is_number
+from cutover.reconcile.comparison.shared_tables import SharedTable, stage
+from cutover.reconcile.comparison.sides import Sides
+from cutover.reconcile.judgement.settlement import AGES
+from cutover.reconcile.preconditions.seal import SealEvidence
+from cutover.reconcile.result.query import first, number
+from cutover.reconcile.result.rates import rate
+from cutover.reconcile.result.timeliness import EarlyAnswers, EarlyError, EarlyPoint
+from cutover.records.classes import Class
+from cutover.records.closing import grace
+from cutover.records.fold import finish_sql
+
+NEAR = 0.04
+"""An answer is near batch's if no measure of its window is further off than this share."""
+
+MOST = 1_000
+"""Windows that are looked at: the newest ones."""
+
+UNKNOWN = -(1 << 62)
+FOREVER = 1 << 62
+_MINUTE = 60_000_000
+SHARES = (0.5, 0.9, 0.99)
+
+
+def measure(sides: Sides, pipeline: Pipeline, evidence: SealEvidence) -> EarlyAnswers | None:
+    """Return the errors by age; None where no window was compared.
+
+    Args:
+        sides: Open sides.
+        pipeline: The definition.
+        evidence: The epochs up to the cut, and the epoch log that is read.
+    """
+    if pipeline.window.merges:
+        return EarlyAnswers(near=NEAR, windows=0, points=(), unknown="Sessions grow and join: none has an age.")
+    if not _list_measures(sides):
+        return EarlyAnswers(near=NEAR, windows=0, points=(), unknown="No measure is a number.")
+    windows = _make_cells(sides, pipeline)
+    if not windows:
+        return None
+    _make_rows(sides, pipeline, evidence.records, list_merged_spans(evidence.epoch_log.table))
+    closes = pipeline.lateness.out_of_orderness_micros + grace(pipeline)
+    ages = [*(age for age in AGES if age < closes), closes]
+    reached = (evidence.watermark or 0) + pipeline.lateness.out_of_orderness_micros
+    points = []
+    for age, beyond in zip(ages, (*ages[1:], FOREVER), strict=True):
+        _make_known(sides, age, beyond, reached)
+        points.append(_measure_age(sides, pipeline, age, is_open=age < closes))
+    known = tuple(point for point in points if point is not None)
+    why = None if any(one.is_open for one in known) or closes <= AGES[0] else _explain(evidence.records)
+    return EarlyAnswers(near=NEAR, windows=windows, points=known, unknown=why)
+
+
+def _explain(records: Sequence[EpochRecord]) -> str:
+    """Return why no window showed an answer between its end and its closing, as far as that can be told."""
+    if sum(bool(one.records) for one in records) <= 1:
+        return "All records were read in one epoch: nothing was shown before it."
+    return (
+        "No epoch ended while a window was that young (a replay reads hours at once), or compaction has folded those."
+    )
+
+
+def _list_measures(sides: Sides) -> list[str]:
+    """Return the columns of numbers: measures, and the number of records where batch knows it."""
+    kinds = {str(row[0]): str(row[1]) for row in sides.connection.execute(f"DESCRIBE {stage(0)}").fetchall()}
+    names = [value.name for value in sides.layout.values if value.is_measure and is_number(kinds[value.name])]
+    return [*names, *(["_n"] if sides.same_definition else [])]
+
+
+def _make_cells(sides: Sides, pipeline: Pipeline) -> int:
+    """Make `early_cells`: window, key, and of each measure batch's value `__b` and the stream's last one `__s`."""
+    keys = [identifier(name) for name in ("window_start", *pipeline.key)]
+    same = " AND ".join(f"b.{key} IS NOT DISTINCT FROM s.{key}" for key in keys)
+    there = f"SELECT window_start, window_end FROM {SharedTable.EXPECTED} UNION SELECT window_start, window_end FROM "
+    sides.connection.execute(
+        f"CREATE TEMP TABLE early_windows AS {there}{stage(0)} ORDER BY window_start DESC LIMIT {MOST}"
+    )
+    names = (f"coalesce(b.{key}, s.{key}) AS {key}" for key in keys)
+    values = (
+        f"{_double(f'b.{identifier(name)}')} AS __b{i}, {_double(f's.{identifier(name)}')} AS __s{i}"
+        for i, name in enumerate(_list_measures(sides))
+    )
+    inside = "WHERE window_start IN (SELECT window_start FROM early_windows)"
+    sides.connection.execute(
+        f"CREATE TEMP TABLE early_cells AS SELECT {', '.join((*names, *values))}"
+        f" FROM (SELECT * FROM {SharedTable.EXPECTED} {inside}) b"
+        f" FULL JOIN (SELECT * FROM {stage(0)} {inside}) s ON {same}"
+    )
+    return number(sides.connection, "SELECT count(*) FROM early_windows")
+
+
+def _double(column: str) -> str:
+    """Return a number as a double; what is no number, or not there, as 0."""
+    return f"CASE WHEN isfinite({column}::DOUBLE) THEN {column}::DOUBLE ELSE 0 END"
+
+
+def _make_rows(sides: Sides, pipeline: Pipeline, records: Sequence[EpochRecord], spans: Sequence[Span]) -> None:
+    """Make `early_rows`: accepted partial rows of the windows, with the ages `__low` to `__high` that they came at."""
+    ahead = pipeline.lateness.out_of_orderness_micros
+    before: Mapping[int, int] = {
+        one.epoch: UNKNOWN if one.watermark_before is None else one.watermark_before + ahead for one in records
+    }
+    ends = [(epoch, find_span(spans, epoch)) for epoch in before]
+    columns = {
+        "__epoch": [epoch for epoch, _ in ends],
+        "__first": [before.get(low, UNKNOWN) for _, (low, _) in ends],
+        "__last": [
+            max((before[e] for e in (epoch, high) if e in before), default=UNKNOWN) for epoch, (_, high) in ends
+        ],
+    }
+    sides.connection.register(
+        "early_epochs", pa.table({name: pa.array(of, pa.int64()) for name, of in columns.items()})
+    )
+    after = {one.epoch: UNKNOWN if one.watermark_after is None else one.watermark_after + ahead for one in records}
+    marks = {"__before": list(before.values()), "__epoch_end": list(after.values())}
+    sides.connection.register("early_marks", pa.table({name: pa.array(of, pa.int64()) for name, of in marks.items()}))
+    sides.connection.execute(
+        "CREATE TEMP TABLE early_ends AS SELECT __before, max(__epoch_end) AS __after FROM early_marks GROUP BY 1"
+    )
+    end = "epoch_us(r.window_end)"
+    low, high = (
+        f"CASE WHEN {name} > {UNKNOWN} THEN {name} - {end} ELSE {UNKNOWN} END" for name in ("e.__first", "e.__last")
+    )
+    sides.connection.execute(
+        f"CREATE TEMP TABLE early_rows AS SELECT r.*, {low} AS __low, {high} AS __high"
+        f" FROM {SharedTable.STREAM_LOG} r JOIN early_epochs e ON e.__epoch = r._epoch"
+        f" WHERE r._class = '{Class.ACCEPTED}' AND r.window_start IN (SELECT window_start FROM early_windows)"
+    )
+
+
+def _make_known(sides: Sides, age: int, beyond: int, reached: int) -> None:
+    """Make `early_known`: the windows of which is known what was shown at an age, and that were shown at it at all."""
+    end = "epoch_us(w.window_end)"
+    sides.connection.execute(
+        f"CREATE OR REPLACE TEMP TABLE early_known AS SELECT w.window_start FROM early_windows w"
+        f" ASOF JOIN early_ends e ON {end} + {age} > e.__before"
+        f" WHERE {reached} - {end} >= {age} AND e.__after - {end} < {beyond} AND NOT EXISTS"
+        f" (SELECT 1 FROM early_rows r WHERE r.window_start = w.window_start AND __low < {age} AND __high >= {age})"
+    )
+
+
+def _measure_age(sides: Sides, pipeline: Pipeline, age: int, *, is_open: bool) -> EarlyPoint | None:
+    """Return the errors of windows that came to an age; None where it is known of none."""
+    keys = [identifier(name) for name in ("window_start", *pipeline.key)]
+    names, same = ", ".join(keys), " AND ".join(f"m.{key} IS NOT DISTINCT FROM r.{key}" for key in keys)
+    connection, measures = sides.connection, _list_measures(sides)
+    connection.execute(
+        f"CREATE OR REPLACE TEMP TABLE early_moved AS SELECT DISTINCT {names} FROM early_rows WHERE __high >= {age}"
+    )
+    rows = f"(SELECT r.* FROM early_rows r SEMI JOIN early_moved m ON {same} WHERE r.__high < {age})"
+    connection.execute(f"CREATE OR REPLACE TEMP TABLE early_shown AS {finish_sql(pipeline, rows)}")
+    off = ", ".join(_error_sql(i, f"f.{identifier(name)}") for i, name in enumerate(measures))
+    joined = " AND ".join(f"f.{key} IS NOT DISTINCT FROM r.{key}" for key in keys)
+    connection.execute(
+        f"CREATE OR REPLACE TEMP TABLE early_errors AS SELECT r.window_start, {off} FROM early_cells r"
+        f" LEFT JOIN early_moved m ON {same} LEFT JOIN early_shown f ON {joined}"
+        f" WHERE r.window_start IN (SELECT window_start FROM early_known) GROUP BY r.window_start"
+    )
+    worst = f"greatest({', '.join(f'__e{i}' for i in range(len(measures)))})"
+    of, near = first(connection, f"SELECT count(*), count(*) FILTER ({worst} <= {NEAR}) FROM early_errors")
+    errors = tuple(_error(sides, name, i) for i, name in enumerate(measures)) if of else ()
+    return EarlyPoint(minutes=age / _MINUTE, is_open=is_open, within=rate(near, of), errors=errors) if of else None
+
+
+def _error_sql(place: int, shown: str) -> str:
+    """Return the error of a measure over the rows of a window."""
+    value = f"CASE WHEN m.window_start IS NULL THEN r.__s{place} ELSE {_double(shown)} END"
+    off = f"sum(abs({value} - r.__b{place}) ORDER BY abs({value} - r.__b{place}))"
+    whole = f"sum(abs(r.__b{place}) ORDER BY abs(r.__b{place}))"
+    return f"CASE WHEN {off} = 0 THEN 0 WHEN {whole} = 0 THEN 1 ELSE {off} / {whole} END AS __e{place}"
+
+
+def _error(sides: Sides, name: str, place: int) -> EarlyError:
+    column = f"__e{place}"
+    quantiles, largest = first(
+        sides.connection, f"SELECT quantile_disc({column}, {list(SHARES)}), max({column}) FROM early_errors"
+    )
+    p50, p90, p99 = map(float, quantiles)
+    return EarlyError(measure="records" if name == "_n" else name, p50=p50, p90=p90, p99=p99, largest=float(largest))

@@ -1,0 +1,240 @@
+"""What the stream shows of windows that are open at the cut, beside a batch over the same cut: the log's own records.
+
+Batch computes closed windows alone, so the open ones are folded here, from the log, in plain Python: the newest ones
+that hold so many records together. Beside it stands what people see: the newest pane of each row, or where no panes
+come out what was accepted so far. Panes follow a trigger, so they lag; what was accepted should be the same.
+"""
+
+# ruff: noqa: S608 -- every name in a query is quoted by `identifier`
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.model.triggers import Accumulation
+from cutover.definition.windows.window_fn import Interval
+from cutover.errors import LakeError, LogError
+from cutover.lake.dimensions.rejoin import Rejoin
+from cutover.lake.serving.views import panes_sql
+from cutover.log.kafka import LogClient, RawRecord
+from cutover.quoting import identifier
+from cutover.reconcile.attribution import claims, log_rows
+from cutover.reconcile.attribution.claims import Place
+from cutover.reconcile.attribution.log_rows import LogReader
+from cutover.reconcile.attribution.proof import find_gone_records
+from cutover.reconcile.comparison.equal import plain, same
+from cutover.reconcile.comparison.sides import Sides
+from cutover.reconcile.early.answers import NEAR, SHARES
+from cutover.reconcile.early.open_points import gather_points
+from cutover.reconcile.preconditions.seal import SealEvidence
+from cutover.reconcile.result.rates import rate
+from cutover.reconcile.result.timeliness import EarlyError, OpenAnswers
+from cutover.records.classes import Class
+from cutover.records.closing import is_closed_sql
+from cutover.records.fold import finish_sql
+from cutover.records.reference.place import place_records
+from cutover.settings import Settings
+
+RECORDS = 20_000
+"""Records of open windows that are read and folded at most: plain Python takes a second for as many."""
+
+Values = Mapping[str, Any]
+Rows = dict[Place, Values]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenWindow:
+    """One open window: how wrong each measure is, and whether anything differs at all."""
+
+    start: int  # microseconds
+    is_same: bool
+    errors: Mapping[str, float]
+
+    @property
+    def worst(self) -> float:
+        """Of any measure."""
+        return max(self.errors.values(), default=0.0)
+
+
+def measure(
+    settings: Settings,
+    pipeline: Pipeline,
+    evidence: SealEvidence,
+    sides: Sides,
+    *,
+    log: LogReader | None,
+    silent: str | None,
+) -> OpenAnswers:
+    """Return how right the stream's answers of open windows are.
+
+    Args:
+        settings: Where the lake lies.
+        pipeline: The definition.
+        evidence: The cut, its batch run and the epoch log.
+        sides: Open sides.
+        log: What is asked for the records; None: the cluster of the settings.
+        silent: Why the cluster cannot be asked; None: it can.
+    """
+    panes = bool(evidence.records) and evidence.records[-1].panes is not None
+    shown = "panes" if panes else "aggregates"
+    if pipeline.window.merges:
+        return _make_unknown(0, shown, "Sessions grow and join: an open one is no answer yet.")
+    windows, chosen = _choose(sides, pipeline, evidence.watermark)
+    if not windows:
+        return _make_unknown(0, shown, "No window is open at the cut.")
+    if not chosen:
+        return _make_unknown(windows, shown, f"Each holds more than {RECORDS:,} records.")
+    if silent is not None and log is None:
+        return _make_unknown(windows, shown, silent)
+    try:
+        truth = _fold_log(settings, pipeline, evidence, sides, log or LogClient(settings), chosen)
+    except (LogError, LakeError) as error:
+        return _make_unknown(windows, shown, str(error).split("\n", maxsplit=1)[0])
+    found = _compare(truth, _read_shown(sides, pipeline, evidence, chosen, panes=panes), chosen)
+    reached = (evidence.watermark or 0) + pipeline.lateness.out_of_orderness_micros
+    return OpenAnswers(
+        near=NEAR,
+        windows=windows,
+        looked=len(found),
+        shown=shown,
+        same=sum(one.is_same for one in found),
+        within=rate(sum(one.worst <= NEAR for one in found), len(found)),
+        errors=_summarize(found),
+        points=gather_points([(reached - one.start, one.is_same, one.worst) for one in found]),
+        unknown=None,
+    )
+
+
+def _make_unknown(windows: int, shown: str, why: str) -> OpenAnswers:
+    return OpenAnswers(
+        near=NEAR, windows=windows, looked=0, shown=shown, same=0, within=rate(0, 0), errors=(), points=(), unknown=why
+    )
+
+
+def _choose(sides: Sides, pipeline: Pipeline, watermark: int | None) -> tuple[int, list[Interval]]:
+    """Return how many windows are open, and the newest that hold `RECORDS` together, ascending."""
+    query = (
+        "SELECT epoch_us(window_start), epoch_us(window_end), sum(_n)::BIGINT FROM all_0"
+        f" WHERE NOT {is_closed_sql(pipeline, watermark)} GROUP BY 1, 2 ORDER BY 1 DESC, 2 DESC"
+    )
+    rows = sides.connection.execute(query).fetchall()
+    chosen, total = list[Interval](), 0
+    for start, end, count in rows:
+        total += count
+        if total > RECORDS:
+            break
+        chosen.append(Interval(start, end))
+    return len(rows), chosen[::-1]
+
+
+def _fold_log(
+    settings: Settings,
+    pipeline: Pipeline,
+    evidence: SealEvidence,
+    sides: Sides,
+    log: LogReader,
+    chosen: Sequence[Interval],
+) -> Rows:
+    """Return what batch would have of some windows over the records up to the cut.
+
+    Raises:
+        LogError: No broker answers, the log is another one by now, or records have left it.
+        LakeError: The index of batch cannot be read.
+    """
+    run = evidence.run
+    described, earliest = log.describe(run.topic), log.earliest(run.topic)
+    if (described.cluster_id, described.topic_id) != (run.cluster_id, run.topic_id):
+        msg = f"Topic `{run.topic}` is another log by now."
+        raise LogError(msg)
+    rejoin = Rejoin(settings, pipeline)
+    dimensions = rejoin.at(rejoin.collect_recorded(evidence.records))
+    stretches = sorted({pipeline.window.event_range(one) for one in chosen})
+    raw: dict[tuple[int, int], RawRecord] = {}
+    for portion in log_rows.portions(settings, pipeline, sides.connection, run, stretches):
+        gone = find_gone_records(portion, earliest, run.topic)
+        if gone is not None:
+            raise LogError(gone)
+        raw |= {(one.partition, one.offset): one for one in log_rows.read(log, pipeline, run, portion, stretches)}
+    placed = list(place_records(pipeline, [raw[at] for at in sorted(raw)], dimensions))
+    inside = {(one.start, one.end) for one in chosen}
+    places = {Place(Interval(*one.group[:2]), tuple(map(plain, one.group[2]))) for one in placed}
+    wanted = [place for place in places if (place.one.start, place.one.end) in inside]
+    told = claims.tell(pipeline, placed, {}, wanted, ())
+    return {
+        place: {name: plain(value) for name, value in row.measures.items()}
+        for place, one in told.items()
+        for row in one.batch.values()
+    }
+
+
+def _read_shown(
+    sides: Sides, pipeline: Pipeline, evidence: SealEvidence, chosen: Sequence[Interval], *, panes: bool
+) -> Rows:
+    """Return the rows that people see of some windows."""
+    relation = _make_panes(sides, pipeline, evidence) if panes else "all_0"
+    starts = ", ".join(str(one.start) for one in chosen)
+    names = ", ".join(map(identifier, (*pipeline.key, *pipeline.measures)))
+    query = (
+        f"SELECT epoch_us(window_start), epoch_us(window_end), {names} FROM {relation} AS shown"
+        f" WHERE epoch_us(window_start) IN ({starts})"
+    )
+    found, keys = Rows(), len(pipeline.key)
+    for start, end, *values in sides.connection.execute(query).fetchall():
+        place = Place(Interval(start, end), tuple(map(plain, values[:keys])))
+        found[place] = dict(zip(pipeline.measures, map(plain, values[keys:]), strict=True))
+    return found
+
+
+def _make_panes(sides: Sides, pipeline: Pipeline, evidence: SealEvidence) -> str:
+    """Return the rows that panes add up to: the newest of each row, or where panes hold what is new all of them."""
+    evidence.epoch_log.panes(sides.connection, "open_panes", epoch=evidence.run.epoch)
+    if pipeline.accumulation is Accumulation.DISCARDING:
+        rows = f"(SELECT * REPLACE ('{Class.ACCEPTED}' AS _class) FROM open_panes WHERE _class <> 'dropped')"
+        return f"({finish_sql(pipeline, rows)})"
+    rows = "(SELECT * FROM open_panes WHERE _class NOT IN ('dropped', 'retraction'))"
+    keys = ", ".join(map(identifier, ("window_start", "window_end", *pipeline.key)))
+    newest = f"row_number() OVER (PARTITION BY {keys} ORDER BY _epoch DESC, _order DESC) = 1"
+    return f"(SELECT * FROM ({panes_sql(pipeline, rows)}) AS panes QUALIFY {newest})"
+
+
+def _compare(truth: Rows, shown: Rows, chosen: Sequence[Interval]) -> list[OpenWindow]:
+    places: dict[Interval, list[Place]] = {one: [] for one in chosen}
+    for place in truth.keys() | shown.keys():
+        places.setdefault(place.one, []).append(place)
+    return [_compare_window(window, places[window], truth, shown) for window in chosen]
+
+
+def _compare_window(window: Interval, places: Sequence[Place], truth: Rows, shown: Rows) -> OpenWindow:
+    names = next((list(side[place]) for place in places for side in (truth, shown) if place in side), [])
+    is_same = all(
+        place in truth and place in shown and all(same(truth[place][name], shown[place][name]) for name in names)
+        for place in places
+    )
+    errors = {}
+    for name in names:
+        pairs = [(_number(truth.get(place, {}).get(name)), _number(shown.get(place, {}).get(name))) for place in places]
+        off = math.fsum(abs(actual - expected) for expected, actual in pairs)
+        whole = math.fsum(abs(expected) for expected, _ in pairs)
+        errors[name] = off / whole if whole else float(off > 0)
+    return OpenWindow(start=window.start, is_same=is_same, errors=errors)
+
+
+def _number(value: Any) -> float:
+    """Return a value as a float; what is no number, or not there, as 0."""
+    try:
+        found = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return 0.0
+    return found if math.isfinite(found) else 0.0
+
+
+def _summarize(found: Sequence[OpenWindow]) -> tuple[EarlyError, ...]:
+    names = dict.fromkeys(name for one in found for name in one.errors)
+    summaries = []
+    for name in names:
+        errors = sorted(one.errors.get(name, 0.0) for one in found)
+        p50, p90, p99 = (errors[max(0, math.ceil(share * len(errors)) - 1)] for share in SHARES)
+        summaries.append(EarlyError(measure=name, p50=p50, p90=p90, p99=p99, largest=errors[-1]))
+    return tuple(summaries)

@@ -1,0 +1,169 @@
+"""Digests that earlier comparisons made, kept by the bytes of each file and by the rules under which they were made.
+
+Parquet files under `<home>/digests`, a few for each request, each name ending with the checksum of the file's own
+bytes, as the lake's files have it. Columns: `_side` (0 expected, 1 actual; 2: whole groups of either side), `_content`
+(checksum of a data file), `_group`, `_bucket`, `n`, `x`, `s`, `doubled` (keys with more than one row, where such a
+digest is that of a whole group). What does not hold what was written is named in a note and never read.
+"""
+
+# ruff: noqa: S608 -- every name in a query is ours
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+import duckdb
+from pyarrow import fs
+
+from cutover.files import private_folder
+from cutover.lake.tables import checksums
+from cutover.quoting import literal
+from cutover.reconcile.comparison.column_types import is_time, kind_of
+
+MOST_PARTS = 12
+"""Files of one request; a run that would make one more writes all that it used into one."""
+
+MOST_FILES = 400
+MOST_BYTES = 1 << 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DigestStore:
+    """Where the digests of one request are kept."""
+
+    folder: Path | None  # None: nothing is kept
+    request: str  # 32 hex digits: the two tables, and all that digests depend on but for the rows
+    group_type: str  # of the column that digests are made by, or of buckets
+
+    @property
+    def keeps(self) -> bool:
+        """Return whether anything is kept: Parquet must hold groups as they are."""
+        kind = self.group_type
+        exact = kind in {"VARCHAR", "BOOLEAN"} or is_time(kind) or kind_of(kind) == "whole"
+        return exact and kind != "HUGEINT" and self.folder is not None
+
+
+def request_of(*parts: object) -> str:
+    """Return a name of 32 hex digits for all that digests depend on but for the rows."""
+    return sha256(repr(parts).encode()).hexdigest()[:32]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptDigests:
+    """What is known from earlier."""
+
+    files: tuple[Path, ...] = ()  # whole ones, of one number of buckets
+    stale: tuple[Path, ...] = ()  # others of the request, of no use
+    buckets: int | None = None  # of keys in each group; None: nothing is known
+    note: str | None = None  # on what was not believed
+
+    @property
+    def select_files(self) -> str:
+        """Return a query in parentheses of what is kept of data files, the digests of each from one file of ours."""
+        if len(self.files) == 1:
+            return f"(SELECT * EXCLUDE (_part) FROM {self._rows} WHERE _side < 2)"
+        newest = f"SELECT _side, _content, max(_part) AS _part FROM {self._rows} WHERE _side < 2 GROUP BY ALL"
+        same = "k._side = p._side AND k._content = p._content AND k._part = p._part"
+        return f"(SELECT k.* EXCLUDE (_part) FROM {self._rows} k SEMI JOIN ({newest}) p ON {same})"
+
+    @property
+    def select_groups(self) -> str:
+        """Return a query in parentheses of what is kept of whole groups."""
+        return f"(SELECT * EXCLUDE (_part) FROM {self._rows} WHERE _side = 2)"
+
+    @property
+    def _rows(self) -> str:
+        return f"read_parquet([{', '.join(literal(str(path)) for path in self.files)}], filename = '_part')"
+
+
+def find_kept(store: DigestStore) -> KeptDigests:
+    """Return the files of a request that hold what was written; those of the newest number of buckets."""
+    files = _files(store)
+    damaged = [path for path in files if not _is_whole(path)]
+    note = None if not damaged else _describe(damaged[0])
+    whole = [path for path in files if path not in damaged]
+    if not whole:
+        return KeptDigests(stale=tuple(damaged), note=note)
+    buckets = _buckets_of(whole[0])
+    fit = tuple(path for path in whole if _buckets_of(path) == buckets)
+    return KeptDigests(files=fit, stale=tuple(p for p in files if p not in fit), buckets=buckets, note=note)
+
+
+def _files(store: DigestStore) -> list[Path]:
+    """Return the files of a request, the newest first."""
+    if store.folder is None or not store.keeps:
+        return []
+    return _newest_first(store.folder.glob(f"digests-{store.request}-b*.parquet"))
+
+
+def _newest_first(files: Iterator[Path]) -> list[Path]:
+    found = []
+    for file in files:
+        with suppress(OSError):  # another run may have removed it
+            found.append((file.stat().st_mtime_ns, file.name, file))
+    return [file for _, _, file in sorted(found, reverse=True)]
+
+
+def _is_whole(path: Path) -> bool:
+    name = checksums.name_of(path.name)
+    with suppress(OSError):
+        return name is not None and checksums.of_file(fs.LocalFileSystem(), str(path)) == name.checksum
+    return False
+
+
+def _buckets_of(path: Path) -> int:
+    return int(path.name.split("-")[2].removeprefix("b"))
+
+
+def _describe(damaged: Path) -> str:
+    text = f"Kept digests `{damaged.name}` are not what was written: somebody or the disk changed them."
+    return f"{text} They were not used."
+
+
+def store_digests(
+    connection: duckdb.DuckDBPyConnection, store: DigestStore, query: str, *, buckets: int, instead: Sequence[Path] = ()
+) -> None:
+    """Keep digests; where nothing can be written, nothing is kept.
+
+    Args:
+        connection: Where.
+        store: Of the request.
+        query: Rows with the columns of a file.
+        buckets: Of keys in each group.
+        instead: Files whose place the new one takes.
+    """
+    if store.folder is None or not store.keeps:
+        return
+    with _quiet():
+        folder = private_folder(store.folder)
+        stem = checksums.new_stem("digests", store.request, f"b{buckets}")
+        under_way = folder / f".{stem}.{os.getpid()}.tmp"
+        try:
+            connection.execute(f"COPY ({query}) TO {literal(str(under_way))} (FORMAT parquet)")
+            under_way.chmod(0o600)
+            checksum = checksums.of_file(fs.LocalFileSystem(), str(under_way))
+            under_way.replace(folder / checksums.file_name(stem, checksum))
+        finally:
+            under_way.unlink(missing_ok=True)
+        for path in instead:
+            path.unlink(missing_ok=True)
+        _remove_oldest(folder)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep nothing, and say nothing, where a disk is full or a folder is not ours: the result does not depend on it."""
+    with suppress(OSError, duckdb.Error):
+        yield
+
+
+def _remove_oldest(folder: Path) -> None:
+    """Remove the oldest files beyond `MOST_FILES` or `MOST_BYTES`."""
+    held = 0
+    for place, path in enumerate(_newest_first(folder.glob("digests-*.parquet"))):
+        held += path.stat().st_size
+        if place >= MOST_FILES or held > MOST_BYTES:
+            path.unlink(missing_ok=True)

@@ -1,0 +1,161 @@
+"""Two tables whose digests are made: which of their groups differ, how many keys are doubled, what is known of both."""
+
+# ruff: noqa: S608 -- names of ours
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from typing import Any
+
+import duckdb
+
+from cutover.quoting import literal
+from cutover.reconcile.comparison.column_types import is_time
+from cutover.reconcile.comparison.diff import Budget, Diff, diff
+from cutover.reconcile.comparison.digests import compare_digests
+from cutover.reconcile.comparison.layout import Layout
+from cutover.reconcile.external import contents, kept_digests
+from cutover.reconcile.external.kept_digests import DigestStore
+from cutover.reconcile.external.prepare import Prepared, make_layout
+from cutover.reconcile.external.request import DiffRequest
+from cutover.reconcile.external.side_digests import (
+    Read,
+    SideRows,
+    count_doubled,
+    find_paths,
+    kept_rows_sql,
+    make_digests,
+)
+from cutover.reconcile.external.sources import Columns, SideSource, cast
+from cutover.reconcile.result.query import first, number
+from cutover.reconcile.result.text import count_noun
+from cutover.settings import Settings
+
+COUNTING = 50
+"""Megabytes of memory a thread for a look at all keys; beyond it, disk."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenTables:
+    """Both sides with their digests."""
+
+    connection: duckdb.DuckDBPyConnection
+    layout: Layout
+    sides: tuple[SideRows, SideRows]
+    doubled: tuple[int, int]  # keys of each side that have more than one row
+    notes: tuple[str, ...]
+
+    def find(self, budget: Budget) -> Diff:
+        """Make the table `different`: rows of the groups whose digests differ, from the files that hold them.
+
+        Raises:
+            LakeError: A file changed since the comparison began.
+        """
+        groups = "different_groups"
+        digests = compare_digests(self.connection, "digests_0", "digests_1", into=groups)
+        for side in self.sides:
+            paths = find_paths(self.connection, side, groups)
+            self.connection.execute(f"CREATE OR REPLACE TEMP VIEW part_{side.number} AS FROM {side.select(paths)}")
+        found = diff(self.connection, self.layout, "part_0", "part_1", into="different", budget=budget, digests=digests)
+        for side in self.sides:
+            contents.refuse_changed(side.files)
+        return found
+
+    def count_rows(self) -> int:
+        """Return how many rows the actual side has."""
+        return number(self.connection, "SELECT sum(n) FROM digests_1")
+
+    def measure_groups(self) -> tuple[int, Any, Any]:
+        """Return how many groups there are on either side, and the lowest and the highest of them."""
+        both = "(SELECT _group FROM digests_0 UNION SELECT _group FROM digests_1)"
+        count, lowest, highest = first(self.connection, f"SELECT count(*), min(_group), max(_group) FROM {both}")
+        return int(count), lowest, highest
+
+
+def open_tables(
+    connection: duckdb.DuckDBPyConnection,
+    asked: DiffRequest,
+    sources: Sequence[SideSource],
+    prepared: Prepared,
+    columns: Columns,
+    settings: Settings | None,
+) -> OpenTables:
+    """Make the digests of both sides, of files that are not known alone, and keep them.
+
+    Args:
+        connection: Holds the sources' views.
+        asked: Key, window and age.
+        sources: Expected side first.
+        prepared: Of these sources.
+        columns: That both have in common.
+        settings: Where digests are kept; None: nowhere.
+
+    Raises:
+        DefinitionError: A column of the key or with a tolerance is not on both sides, or a tolerance does not fit it.
+        LakeError: A file cannot be read.
+    """
+    layout = make_layout(asked, columns)
+    group_type = "UBIGINT" if layout.group is None else columns.common[layout.group]
+    folder = None if settings is None else settings.home.resolve() / "digests"
+    # Windows that are too young are left out of the digests, so that the next run, when they are older, finds the rest.
+    by_group = asked.before is not None and is_time(group_type)
+    young = f"coalesce(epoch_us(_group::TIMESTAMP) >= {asked.before}, false)" if by_group else "false"
+    unwanted = ("false", "false") if by_group else prepared.young
+    texts = [{name: cast(of[name], kind) for name, kind in columns.common.items()} for of in prepared.texts]
+    store = DigestStore(folder=folder, request="", group_type=group_type)
+    sides = tuple(
+        SideRows(
+            number=n,
+            source=source,
+            files=contents.read_contents(source, checked=store.keeps),
+            columns=texts[n],
+            unwanted=unwanted[n],
+        )
+        for n, source in enumerate(sources)
+    )
+    store = replace(store, request=_name_request(layout, sides))
+    kept = kept_digests.find_kept(store)
+    whole, read = make_digests(connection, layout, sides, kept, group_type=group_type, young=young)
+    doubled = _count_doubled(connection, whole, sides, settings)
+    if read.files:
+        for side in sides:
+            contents.refuse_changed(side.files)
+        full = len(kept.files) >= kept_digests.MOST_PARTS
+        rows, old = kept_rows_sql(whole=full), (*kept.stale, *(kept.files if full else ()))
+        kept_digests.store_digests(connection, store, rows, buckets=whole.buckets or 1, instead=old)
+    notes = (*(() if kept.note is None else (kept.note,)), *_describe_read(read))
+    return OpenTables(connection=connection, layout=whole, sides=(sides[0], sides[1]), doubled=doubled, notes=notes)
+
+
+def _count_doubled(
+    connection: duckdb.DuckDBPyConnection, layout: Layout, sides: Sequence[SideRows], settings: Settings | None
+) -> tuple[int, int]:
+    """Count the keys that have more than one row; by way of the disk, so that memory does not grow with the rows."""
+    if settings is None:  # an engine that others use, too
+        return count_doubled(connection, layout, sides)
+    threads = number(connection, "SELECT current_setting('threads')")
+    try:
+        connection.execute(f"SET memory_limit = '{COUNTING * threads}MB'")
+        return count_doubled(connection, layout, sides)
+    except duckdb.OutOfMemoryException:
+        connection.execute(f"SET memory_limit = {literal(settings.read.memory)}")
+        return count_doubled(connection, layout, sides)
+    finally:
+        connection.execute(f"SET memory_limit = {literal(settings.read.memory)}")
+
+
+def _name_request(layout: Layout, sides: Sequence[SideRows]) -> str:
+    return kept_digests.request_of(
+        version("cutover"),
+        duckdb.__version__,
+        layout.keys,
+        layout.group,
+        layout.hash_sql,
+        [(s.source.name, s.columns, s.unwanted, s.source.types) for s in sides],
+    )
+
+
+def _describe_read(read: Read) -> list[str]:
+    if not read.kept:
+        return []
+    return [f"Digests of {count_noun(read.kept, 'file')} are known from an earlier run; {read.files:,} were read."]

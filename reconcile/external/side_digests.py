@@ -1,0 +1,253 @@
+"""Digests of two tables by group and bucket of keys, made file by file, so that what is known of a file is kept.
+
+Temporary tables: `side_files` (`_side`, `_path`, `_content`); `file_digests` (`_side`, `_content`, a digest for each
+file and group, `_new`: of this run); `digests_0` and `digests_1` (of the whole sides, with `doubled`: how many keys of
+a group have more than one row; `_told`: known before this run).
+"""
+
+# ruff: noqa: S608 -- every name in a query is quoted by `identifier` or `literal`
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import duckdb
+
+from cutover.quoting import identifier, literal
+from cutover.reconcile.comparison.digests import digest_sql
+from cutover.reconcile.comparison.layout import Layout
+from cutover.reconcile.external.contents import DataFile
+from cutover.reconcile.external.kept_digests import KeptDigests
+from cutover.reconcile.external.sources import SideSource
+from cutover.reconcile.result.query import first, number
+
+ROWS_A_GROUP = 64  # at least: digests are to be small beside the rows
+MOST_GROUPS = 1 << 15
+_DIGEST = "_group, _bucket, n, x, s"
+_SAME = "l._group IS NOT DISTINCT FROM r._group AND l._bucket = r._bucket"
+_EQUAL = f"{_SAME} AND l.n = r.n AND l.x = r.x AND l.s = r.s"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SideRows:
+    """One side as it is compared."""
+
+    number: int  # 0: expected, 1: actual
+    source: SideSource
+    files: tuple[DataFile, ...]
+    columns: Mapping[str, str]  # name -> SQL over the source's view
+    unwanted: str  # SQL over the source's view: a row that is not compared
+
+    def select(self, paths: Sequence[str] | None = None) -> str:
+        """Return a query in parentheses: the columns, and that of files; of some files only, if given."""
+        column = self.source.file_column
+        names = [f"{text} AS {identifier(name)}" for name, text in self.columns.items()]
+        names += [] if column is None else [identifier(column)]
+        of = "true"
+        if paths is not None and column is not None:
+            of = f"{identifier(column)} IN ({', '.join(map(literal, paths))})" if paths else "false"
+        return (
+            f"(SELECT {', '.join(names) or '1'} FROM {identifier(self.source.view)} WHERE {of} AND NOT {self.unwanted})"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    """How many files were read, and of how many the digests were known."""
+
+    files: int
+    kept: int
+
+
+def choose_buckets(connection: duckdb.DuckDBPyConnection, layout: Layout, side: SideRows) -> int:
+    """Return how many buckets of keys each group has: many small groups, and few beside the rows."""
+    rows = number(connection, f"SELECT count(*) FROM {identifier(side.source.view)}")
+    places = max(1, len(side.files))
+    if layout.group is not None:
+        named = "" if side.source.file_column is None else f", {identifier(side.source.file_column)}"
+        one = f"SELECT approx_count_distinct(hash({identifier(layout.group)}{named})) FROM {side.select()}"
+        places = max(1, number(connection, one))
+    most = max(1, min(rows // ROWS_A_GROUP, MOST_GROUPS) // places)
+    return 1 << (most.bit_length() - 1)
+
+
+def make_digests(
+    connection: duckdb.DuckDBPyConnection,
+    layout: Layout,
+    sides: Sequence[SideRows],
+    kept: KeptDigests,
+    *,
+    group_type: str,
+    young: str = "false",
+) -> tuple[Layout, Read]:
+    """Make `side_files`, `file_digests`, `digests_0` and `digests_1`.
+
+    Args:
+        connection: Holds `kept_digests`.
+        layout: Of both sides.
+        sides: The expected side first.
+        kept: What is known.
+        group_type: Of `_group`.
+        young: SQL over `_group`: a group that is too young to compare.
+
+    Returns:
+        The layout with its number of buckets, and what was read.
+    """
+    buckets = kept.buckets or choose_buckets(connection, layout, sides[0])
+    whole = replace(layout, buckets=buckets)
+    connection.execute("CREATE OR REPLACE TEMP TABLE side_files (_side TINYINT, _path VARCHAR, _content VARCHAR)")
+    for side in sides:
+        _list_files(connection, side)
+    _load(connection, kept, group_type)
+    new = [_digest_side(connection, whole, side) for side in sides]
+    for side in sides:
+        _merge(connection, side.number, young)
+    files = sum(len(side.files) for side in sides)
+    return whole, Read(files=sum(new), kept=files - sum(new))
+
+
+def _list_files(connection: duckdb.DuckDBPyConnection, side: SideRows) -> None:
+    """Add the files of a side; one whose content nobody asked for has its place for it, and no files an empty one."""
+    paths = [file.path for file in side.files] or [""]
+    contents = [file.content or str(n) for n, file in enumerate(side.files)] or [""]
+    connection.execute(f"INSERT INTO side_files SELECT {side.number}, unnest(?), unnest(?)", [paths, contents])
+
+
+def _load(connection: duckdb.DuckDBPyConnection, kept: KeptDigests, group_type: str) -> None:
+    """Make `file_digests` of what is known of the files of both sides, and `whole_digests` of groups over several."""
+    connection.execute(
+        f"CREATE OR REPLACE TEMP TABLE file_digests (_side TINYINT, _content VARCHAR, _group {group_type},"
+        " _bucket BIGINT, n BIGINT, x UBIGINT, s HUGEINT, doubled BIGINT, _new BOOLEAN)"
+    )
+    connection.execute("CREATE OR REPLACE TEMP TABLE whole_digests AS SELECT * EXCLUDE (_new) FROM file_digests")
+    if kept.files:
+        there = "SEMI JOIN side_files f ON k._side = f._side AND k._content = f._content"
+        connection.execute(f"INSERT INTO file_digests SELECT *, false FROM {kept.select_files} k {there}")
+        connection.execute(f"INSERT INTO whole_digests FROM {kept.select_groups}")
+
+
+def _digest_side(connection: duckdb.DuckDBPyConnection, layout: Layout, side: SideRows) -> int:
+    """Add the digests of files of which none are known; return how many files were read."""
+    at = side.number
+    unknown = (
+        f"SELECT _content, min(_path) FROM side_files WHERE _side = {at} AND _content NOT IN"
+        f" (SELECT _content FROM file_digests WHERE _side = {at}) GROUP BY _content ORDER BY 2"
+    )
+    new = {str(content): str(path) for content, path in connection.execute(unknown).fetchall()}
+    if not new:
+        return 0
+    column = side.source.file_column
+    if column is None:
+        found = f"SELECT {at}, '', {_DIGEST}, NULL, true FROM ({digest_sql(layout, side.select())})"
+    else:
+        some = None if len(new) == len(side.files) else list(new.values())
+        made = digest_sql(layout, side.select(some), identifier(column))
+        found = (
+            f"SELECT {at}, f._content, {_DIGEST}, NULL, true FROM ({made}) d JOIN side_files f"
+            f" ON f._path = d.{identifier(column)} AND f._side = {at}"
+        )
+    connection.execute(f"INSERT INTO file_digests {found}")
+    # A file without rows is known, too.
+    connection.execute(
+        f"INSERT INTO file_digests SELECT {at}, _content, NULL, -1, 0, 0, 0, NULL, true FROM ({unknown})"
+    )
+    return len(new)
+
+
+def _merge(connection: duckdb.DuckDBPyConnection, side: int, young: str) -> None:
+    """Make the digests of a whole side: those of its files added up, a file that is there twice twice."""
+    doubled = "CASE WHEN count(*) = 1 THEN any_value(d.doubled) END"
+    connection.execute(
+        f"CREATE OR REPLACE TEMP TABLE digests_{side} AS SELECT _group, _bucket, sum(n)::BIGINT AS n, bit_xor(x) AS x,"
+        f" sum(s)::HUGEINT AS s, {doubled} AS doubled, {doubled} IS NOT NULL AS _told"
+        " FROM file_digests d JOIN side_files f USING (_side, _content)"
+        f" WHERE _side = {side} AND n > 0 AND NOT {young} GROUP BY _group, _bucket"
+    )
+
+
+def find_paths(connection: duckdb.DuckDBPyConnection, side: SideRows, groups: str) -> list[str] | None:
+    """Return the files of a side that hold rows of some groups; None where a side has no files.
+
+    Args:
+        connection: Holds the tables of `make_digests`.
+        side: Which one.
+        groups: A table with `_group` and `_bucket`.
+    """
+    if side.source.file_column is None:
+        return None
+    found = connection.execute(
+        f"SELECT DISTINCT _path FROM side_files JOIN (SELECT DISTINCT _content FROM file_digests l SEMI JOIN"
+        f" {identifier(groups)} r ON {_SAME} WHERE l._side = {side.number}) USING (_content)"
+        f" WHERE _side = {side.number} ORDER BY _path"
+    ).fetchall()
+    return [str(row[0]) for row in found]
+
+
+def count_doubled(connection: duckdb.DuckDBPyConnection, layout: Layout, sides: Sequence[SideRows]) -> tuple[int, int]:
+    """Say of all groups of `digests_0` and `digests_1` how many keys have more than one row; return both sums.
+
+    Equal digests are of equal rows: what is known of a group of one side, or from an earlier run, is not counted again.
+    """
+    _take_over(connection, "digests_0", "whole_digests")
+    _count(connection, layout, sides[0])
+    for known in ("whole_digests", "digests_0"):
+        _take_over(connection, "digests_1", known)
+    _count(connection, layout, sides[1])
+    found = (number(connection, f"SELECT sum(doubled) FROM digests_{n}") for n in (0, 1))
+    return next(found), next(found)
+
+
+def _take_over(connection: duckdb.DuckDBPyConnection, side: str, known: str) -> None:
+    """Say of groups what is known of equal ones."""
+    open_groups = f"SELECT count(*) FROM {side} WHERE doubled IS NULL"
+    if number(connection, open_groups) and number(connection, f"SELECT count(*) FROM {known}"):
+        told = ", _told = true" if known == "whole_digests" else ""
+        connection.execute(
+            f"UPDATE {side} l SET doubled = r.doubled{told} FROM {known} r"
+            f" WHERE l.doubled IS NULL AND r.doubled IS NOT NULL AND {_EQUAL}"
+        )
+
+
+def _count(connection: duckdb.DuckDBPyConnection, layout: Layout, side: SideRows) -> None:
+    """Count the keys with more than one row in groups of which nothing is known, by the hash of a key first."""
+    table = f"digests_{side.number}"
+    rest, every = first(connection, f"SELECT count(*) FILTER (doubled IS NULL), count(*) FROM {table}")
+    if not rest:
+        return
+    connection.execute(
+        f"CREATE OR REPLACE TEMP TABLE uncounted AS SELECT _group, _bucket FROM {table} WHERE doubled IS NULL"
+    )
+    keys = ", ".join(map(identifier, layout.keys))
+    place = f"{layout.group_sql} AS _group, {layout.bucket_sql} AS _bucket"
+    paths = None if rest == every else find_paths(connection, side, "uncounted")
+    rows = f"(SELECT {keys}, {place}, hash({keys}) AS _key FROM {side.select(paths)})"
+    chosen = f"{rows} l" if rest == every else f"(SELECT l.* FROM {rows} l SEMI JOIN uncounted r ON {_SAME}) l"
+    connection.execute(
+        f"CREATE OR REPLACE TEMP TABLE repeated AS SELECT _key FROM {chosen} GROUP BY _key HAVING count(*) > 1"
+    )
+    if number(connection, "SELECT count(*) FROM repeated"):
+        twice = (
+            f"SELECT _group, _bucket FROM {chosen} SEMI JOIN repeated USING (_key)"
+            f" GROUP BY _group, _bucket, {keys} HAVING count(*) > 1"
+        )
+        counted = f"(SELECT _group, _bucket, count(*) AS doubled FROM ({twice}) GROUP BY ALL)"
+        connection.execute(f"UPDATE {table} l SET doubled = r.doubled FROM {counted} r WHERE {_SAME}")
+    connection.execute(f"UPDATE {table} SET doubled = 0 WHERE doubled IS NULL")
+
+
+def kept_rows_sql(*, whole: bool) -> str:
+    """Return the query of what is to be kept, in the columns of a file of kept digests.
+
+    Args:
+        whole: All of it; else what this run has found.
+    """
+    files, groups = ("true", "true") if whole else ("f._new", "NOT _told")
+    digest = "l._group, l._bucket, l.n, l.x, l.s::DECIMAL(38,0) AS s"
+    either = f"(SELECT *, 0 AS _side FROM digests_0 WHERE {groups} UNION ALL SELECT *, 1 FROM digests_1 WHERE {groups})"
+    of_files = f"SELECT f.* FROM file_digests f WHERE {files}"
+    return (
+        f"SELECT l._side, l._content, {digest}, r.doubled FROM ({of_files}) l"
+        f" LEFT JOIN {either} r ON l._side = r._side AND {_EQUAL}"
+        f" UNION ALL SELECT 2::TINYINT, '', {digest}, any_value(l.doubled) FROM {either} l"
+        f" ANTI JOIN file_digests r ON l._side = r._side AND {_EQUAL} GROUP BY ALL"
+        " ORDER BY 1, 2, 3, 4"
+    )

@@ -1,0 +1,114 @@
+"""What a person approves: one move, on the evidence that was shown, and nothing else.
+
+A proposal names the stage, the version, the definition and the runs that counted. The move that it allows is refused
+once any of that is no more: another move was made, the definition or the version changed, or a run that was shown does
+not count any more since it expired or a later one spoke against it.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from cutover.clock import Clock
+from cutover.definition.compile.fingerprint import result_fingerprint
+from cutover.definition.model.pipeline import Pipeline
+from cutover.errors import LakeError
+from cutover.lake.control import control_tables
+from cutover.lake.control.stages import current_stage
+from cutover.reconcile.gate import evidence as evidence_of
+from cutover.reconcile.gate.decide import GateDecision, GateEvidence, decide
+from cutover.settings import Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """A move that the recorded evidence allows, as it is put before a person."""
+
+    pipeline: str
+    stage: str
+    target: str
+    turn: int  # rows of the gate's history when it was made
+    result_fingerprint: str
+    stream_version: int | None
+    runs: tuple[str, ...]  # ids of those that counted, oldest first
+
+    @property
+    def digest(self) -> str:
+        """Return what an approval is bound to: sha256 of all that it names, as canonical JSON."""
+        text = json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Approval:
+    """A person's yes to a proposal."""
+
+    proposal: Proposal
+    who: str
+
+
+def make_proposal(settings: Settings, pipeline: Pipeline, clock: Clock) -> tuple[GateDecision, Proposal | None]:
+    """Return what the gate says of the next stage, and, if it allows it, what a person is to approve.
+
+    Raises:
+        LakeError: A table of the lake cannot be read.
+    """
+    turn = len(control_tables.read(settings, "gate", pipeline.name))
+    stage, evidence = current_stage(settings, pipeline), evidence_of.read(settings, pipeline)
+    decision = decide(stage, evidence, "advance", pipeline.policy, clock.now())
+    if not decision.allowed:
+        return decision, None
+    return decision, Proposal(
+        pipeline=pipeline.name,
+        stage=str(stage),
+        target=str(decision.target),
+        turn=turn,
+        result_fingerprint=result_fingerprint(pipeline),
+        stream_version=evidence.stream_version,
+        runs=tuple(run.run_id for run in decision.counted),
+    )
+
+
+def parse(said: Mapping[str, Any]) -> Proposal:
+    """Return a proposal as a task before handed it on."""
+    return Proposal(**{**said, "runs": tuple(said["runs"])})
+
+
+def refuse_changed(
+    approved: Proposal, pipeline: Pipeline, evidence: GateEvidence, decision: GateDecision, *, turn: int
+) -> None:
+    """Refuse an approval of what is no more.
+
+    Raises:
+        LakeError: Says what changed since; nothing was written.
+    """
+    counted = {run.run_id for run in decision.counted}
+    gone = [run_id for run_id in approved.runs if run_id not in counted]
+    for what, then, now in (
+        ("pipeline", approved.pipeline, pipeline.name),
+        ("moves of the gate", approved.turn, turn),
+        ("stage", approved.stage, str(decision.stage)),
+        ("target", approved.target, str(decision.target)),
+        ("definition", approved.result_fingerprint, result_fingerprint(pipeline)),
+        ("version of the stream", approved.stream_version, evidence.stream_version),
+    ):
+        if then != now:
+            raise _make_refusal(pipeline, f"{what}: {then} was approved, it is {now}")
+    if gone:
+        others = "" if len(gone) == 1 else f" and {len(gone) - 1} more"
+        raise _make_refusal(pipeline, f"run {gone[0]}{others} was shown and does not count any more")
+
+
+def has_moved(settings: Settings, proposal: Proposal) -> bool:
+    """Return whether the newest move of the gate is the one that a proposal asked for: a task that is run again."""
+    rows = control_tables.read(settings, "gate", proposal.pipeline)
+    if not rows:
+        return False
+    return bool(json.loads(rows[-1]["evidence"] or "{}").get("approved") == proposal.digest)
+
+
+def _make_refusal(pipeline: Pipeline, why: str) -> LakeError:
+    msg = f"Approval for `{pipeline.name}`: expected the evidence that was shown, {why}."
+    return LakeError(msg + f"\nHint: run `{pipeline.name}_cutover` again and look at what it shows now.")

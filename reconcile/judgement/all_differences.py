@@ -1,0 +1,76 @@
+"""Every row that differs, as one Parquet file: what a report lists some of."""
+
+# ruff: noqa: S608 -- every name in a query is quoted by `identifier`
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import duckdb
+
+from cutover.events import log
+from cutover.quoting import identifier, literal
+from cutover.reconcile.attribution.causes import UNEXPLAINED, cause_sql
+from cutover.reconcile.comparison.shared_tables import SharedTable
+from cutover.reconcile.comparison.sides import Sides, key_columns
+from cutover.reconcile.result.query import first
+
+_LONGEST = 10**38  # of a decimal
+
+
+def write(sides: Sides, path: Path) -> None:
+    """Write a row for each (window, key) that differs, by window and key, as far as the disk allows.
+
+    Columns: `window_start`; `key`, a struct of the key's columns (none where the key has none); `row` (missing, extra,
+    changed; masked: the sides agree, and should not); `cause` as in a report; `batch` and `streaming`, structs of all
+    measures, each in its own type. A disk that is full is a warning: the report says then that there is no such file.
+
+    Args:
+        sides: Open sides for which `causes.find` has run.
+        path: The file; its folder is made.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        sides.connection.execute(f"COPY ({_query(sides)}) TO {literal(str(path))} (FORMAT parquet, COMPRESSION zstd)")
+    except (OSError, duckdb.IOException) as error:
+        path.unlink(missing_ok=True)
+        log.warning("differences_not_written", error=str(error))
+
+
+def _query(sides: Sides) -> str:
+    window, *keys = map(identifier, sides.layout.keys)
+    shown = [i for i, value in enumerate(sides.layout.values) if value.is_measure]
+    columns = [
+        f"{window} AS window_start",
+        *_struct("key", sides.layout.keys[1:], keys),
+        '_kind AS "row"',
+        f"{_cause_sql(sides)} AS cause",
+    ]
+    for side, column in (("batch", "__b{}"), ("streaming", "__v0_{}")):
+        names = [sides.layout.values[i].name for i in shown]
+        columns += _struct(side, names, [_stored(sides, column.format(i)) for i in shown])
+    return f"SELECT {', '.join(columns)} FROM {SharedTable.TOUCHED} t ORDER BY {key_columns(sides.layout)}, __copy"
+
+
+def _struct(name: str, fields: Sequence[str], columns: Sequence[str]) -> Iterator[str]:
+    """Yield a struct of columns; none of no columns, which SQL does not know."""
+    if fields:
+        packed = ", ".join(f"{identifier(field)} := {column}" for field, column in zip(fields, columns, strict=True))
+        yield f"struct_pack({packed}) AS {identifier(name)}"
+
+
+def _cause_sql(sides: Sides) -> str:
+    parts = [f"CASE WHEN {cause_sql(sides, name)} THEN {literal(str(name))} END" for name in sides.merged]
+    parts.append(f"CASE WHEN t._explained = 0 THEN {literal(UNEXPLAINED)} END")
+    return f"coalesce(nullif(concat_ws(' + ', {', '.join(parts)}), ''), {literal(UNEXPLAINED)})"
+
+
+def _stored(sides: Sides, column: str) -> str:
+    """Return SQL for a value in a type that Parquet has: it would make a double of an integer of 128 bits."""
+    kind, largest = first(
+        sides.connection, f"SELECT any_value(typeof({column})), max({column}) FROM {SharedTable.TOUCHED}"
+    )
+    if kind not in {"HUGEINT", "UHUGEINT"}:
+        return column
+    lowest = first(sides.connection, f"SELECT min({column}) FROM {SharedTable.TOUCHED}")[0]
+    fits = max(abs(largest or 0), abs(lowest or 0)) < _LONGEST
+    return f"{column}::{'DECIMAL(38, 0)' if fits else 'VARCHAR'}"

@@ -1,0 +1,84 @@
+"""A comparison by day: how many windows it judged, how many differ, and by which causes."""
+
+# ruff: noqa: S608 -- every name in a query is quoted by `identifier`
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from cutover.quoting import literal
+from cutover.reconcile.attribution.causes import UNEXPLAINED, cause_sql
+from cutover.reconcile.comparison.shared_tables import SharedTable, stage
+from cutover.reconcile.comparison.sides import Sides
+from cutover.reconcile.result.overview import CalendarDay
+
+DAYS_AT_MOST = 1_500
+"""Beyond so many days each entry stands for a month, beyond so many months for a year."""
+
+_DAY = 86_400_000_000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def calendar(sides: Sides) -> tuple[CalendarDay, ...]:
+    """Return the days on which compared windows start, in order; needs `touched`.
+
+    Args:
+        sides: Open sides for which `causes.find` has run.
+    """
+    day = f"epoch_us(window_start) // {_DAY}"
+    both = f"(SELECT window_start FROM {SharedTable.EXPECTED} UNION SELECT window_start FROM {stage(0)})"
+    query = f"""
+        WITH w AS (SELECT {day} AS d, count(DISTINCT window_start) AS many FROM {both} b
+              WHERE window_start IS NOT NULL GROUP BY 1),
+        t AS (SELECT {day} AS d, count(DISTINCT window_start) AS different FROM {SharedTable.TOUCHED} GROUP BY 1)
+        SELECT w.d, many, coalesce(different, 0) FROM w LEFT JOIN t ON w.d = t.d ORDER BY 1
+    """
+    causes = _causes(sides)
+    days = [
+        CalendarDay(day=_format_day(d), windows=int(many), different=int(different), causes=causes.get(d, {}))
+        for d, many, different in sides.connection.execute(query).fetchall()
+    ]
+    return shorten(days)
+
+
+def _causes(sides: Sides) -> dict[int, dict[str, int]]:
+    """Return rows by day and cause; a class that takes part nowhere has no entry."""
+    named = {str(name): cause_sql(sides, name) for name in sides.merged} | {UNEXPLAINED: "t._explained = 0"}
+    found: dict[int, dict[str, int]] = {}
+    for name, part in named.items():
+        query = f"""
+            SELECT epoch_us(window_start) // {_DAY} AS d, {literal(name)}, count(*)
+            FROM {SharedTable.TOUCHED} t WHERE {part} AND window_start IS NOT NULL GROUP BY 1 ORDER BY 1
+        """
+        for day, cause, rows in sides.connection.execute(query).fetchall():
+            found.setdefault(day, {})[cause] = int(rows)
+    return found
+
+
+def _format_day(number: int) -> str:
+    return (_EPOCH + timedelta(days=number)).date().isoformat()
+
+
+def shorten(days: Iterable[CalendarDay], most: int = DAYS_AT_MOST) -> tuple[CalendarDay, ...]:
+    """Return the same windows in at most `most` entries where months or years suffice for that."""
+    found = tuple(days)
+    for length in (len("2013-02"), len("2013")):
+        if len(found) > most:
+            found = _merge_days(found, length)
+    return found
+
+
+def _merge_days(days: Iterable[CalendarDay], length: int) -> tuple[CalendarDay, ...]:
+    """Add up the days whose texts begin alike."""
+    found: dict[str, CalendarDay] = {}
+    for one in days:
+        name = one.day[:length]
+        before = found.get(name, CalendarDay(day=name, windows=0, different=0, causes={}))
+        found[name] = replace(
+            before,
+            windows=before.windows + one.windows,
+            different=before.different + one.different,
+            causes=dict(Counter(before.causes) + Counter(one.causes)),
+        )
+    return tuple(found.values())

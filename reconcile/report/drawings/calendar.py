@@ -1,0 +1,178 @@
+"""Days as a calendar, a year at a glance: each in the colour and with the letter of its worst cause.
+
+Where days would be too many, months or years stand in their place.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from markupsafe import Markup
+
+from cutover.output import svg
+from cutover.output.svg import NARROW, Box
+from cutover.reconcile.report.drawings.chart import KNOWN, ChartTable, tone
+from cutover.reconcile.result.overview import CalendarDay
+from cutover.reconcile.result.text import count_noun, number
+
+YEARS_AT_MOST = 4
+ROWS_AT_MOST = 30  # of months or years
+TABLE_AT_MOST = 100
+SIGNS = {"unexplained": "!", "late": "L", "future": "F", "duplicate": "D", "malformed": "M", "dimension": "J"}
+OTHER = "O"
+_WEEKDAYS = ("Mon", "", "Wed", "", "Fri", "", "")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_DAY, _MONTH = len("2013-02-08"), len("2013-02")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Cell:
+    """One day (month, year) and where it stands: column and row of a grid."""
+
+    one: CalendarDay
+    column: int
+    row: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Grid:
+    """One block of cells with its heading and the labels beside and above it."""
+
+    name: str
+    cells: tuple[_Cell, ...]
+    rows: tuple[str, ...]
+    heads: tuple[tuple[int, str], ...]  # column, label
+
+
+def find_worst(one: CalendarDay) -> str | None:
+    """Return the cause that a day is coloured by: unexplained, else the one with the most rows; None: all agree."""
+    found = [name for name, rows in one.causes.items() if rows]
+    rank = {name: place for place, name in enumerate(KNOWN)}
+    found.sort(key=lambda name: (name != KNOWN[0], -one.causes[name], rank.get(name, len(rank)), name))
+    return found[0] if found else ("other" if one.different else None)
+
+
+def draw(days: Sequence[CalendarDay], width: int) -> Markup:
+    """Return the newest years as SVG; cells that agree are one shape, the others one each with a text to point at."""
+    left = 34.0
+    grids = list(_grids(days, narrow=width <= NARROW))
+    most = max((cell.column for grid in grids for cell in grid.cells), default=0) + 1
+    columns = max(most, 27 if width <= NARROW else 53) if len(days[0].day) == _DAY else most
+    size = min((width - left) / columns, 22.0)
+    parts: list[Markup] = []
+    top = 0.0
+    for grid in grids:
+        parts += _draw_grid(grid, Box(left=left, top=top + 34, width=size, height=size), is_titled=width > NARROW)
+        top += 34 + size * len(grid.rows) + 12
+    differ = sum(1 for one in days if one.different)
+    label = f"Calendar of {count_noun(len(days), _unit(days))} with windows; {number(differ)} with a difference"
+    return svg.drawing(width, top, label, *parts)
+
+
+def _draw_grid(grid: _Grid, cell: Box, *, is_titled: bool) -> Iterator[Markup]:
+    yield svg.text(cell.left, cell.top - 20, grid.name, class_="label")
+    for column, head in grid.heads:
+        yield svg.text(cell.left + column * cell.width, cell.top - 5, head)
+    for row, label in enumerate(grid.rows):
+        yield svg.text(cell.left - 7, cell.top + (row + 0.5) * cell.height + 4, label, anchor="end")
+    places = [(one, _place(one, cell)) for one in grid.cells]
+    agree = [box for one, box in places if not one.one.different]
+    if agree:
+        squares = "".join(f"M{b.left:.1f} {b.top:.1f}h{b.width:.1f}v{b.height:.1f}h-{b.width:.1f}z" for b in agree)
+        yield svg.element("path", svg.element("title", "every compared row agrees"), d=squares, class_="agree")
+    for one, box in places:
+        if one.one.different:
+            yield from _draw_different(one.one, box, is_titled=is_titled)
+
+
+def _place(one: _Cell, cell: Box) -> Box:
+    gap = 1.5
+    return Box(
+        left=cell.left + one.column * cell.width + gap / 2,
+        top=cell.top + one.row * cell.height + gap / 2,
+        width=cell.width - gap,
+        height=cell.height - gap,
+    )
+
+
+def _draw_different(one: CalendarDay, box: Box, *, is_titled: bool) -> Iterator[Markup]:
+    """Draw a cell; on a narrow page nobody points at one, so its text would be weight alone."""
+    worst = find_worst(one) or "other"
+    title = f"{one.day}: {number(one.different)} of {count_noun(one.windows, 'window')} differ; {_say_causes(one)}"
+    yield svg.bar(box, tone(worst), title if is_titled else "")
+    x, y = box.left + box.width / 2, box.top + box.height / 2 + 3.4
+    yield svg.text(x, y, SIGNS.get(worst, OTHER), anchor="middle", class_="sign")
+
+
+def _say_causes(one: CalendarDay) -> str:
+    ordered = sorted(one.causes.items(), key=lambda item: (-item[1], item[0]))
+    return ", ".join(f"{name} {count_noun(rows, 'row')}" for name, rows in ordered if rows) or "no cause recorded"
+
+
+def _grids(days: Sequence[CalendarDay], *, narrow: bool) -> Iterator[_Grid]:
+    if len(days[0].day) == _DAY:
+        years = sorted({one.day[:4] for one in days})[-YEARS_AT_MOST:]
+        for year in years:
+            mine = [one for one in days if one.day[:4] == year]
+            yield from _split_year(year, mine) if narrow else [_weeks(year, mine, range(1, 13))]
+        return
+    by_month = len(days[0].day) == _MONTH
+    labels = sorted({_row_of(one) for one in days})[-ROWS_AT_MOST:]
+    heads = tuple(enumerate(_MONTHS if by_month else map(str, range(10))))
+    cells = [
+        _Cell(one=one, column=int(one.day[5:7]) - 1 if by_month else int(one.day[-1]), row=labels.index(_row_of(one)))
+        for one in days
+        if _row_of(one) in labels
+    ]
+    yield _Grid(name="months" if by_month else "years", cells=tuple(cells), rows=tuple(labels), heads=heads)
+
+
+def _row_of(one: CalendarDay) -> str:
+    """Return the label of the line that a month or a year stands in: its year, its decade."""
+    return one.day[:4] if len(one.day) == _MONTH else f"{one.day[:-1]}0"
+
+
+def _split_year(year: str, days: Sequence[CalendarDay]) -> Iterator[_Grid]:
+    for name, months in (("January to June", range(1, 7)), ("July to December", range(7, 13))):
+        chosen = [one for one in days if int(one.day[5:7]) in months]
+        if chosen:
+            yield _weeks(f"{year}, {name}", chosen, months)
+
+
+def _weeks(name: str, days: Sequence[CalendarDay], months: Sequence[int]) -> _Grid:
+    """Return days by week and weekday, from the week of the first of these months on."""
+    year = int(days[0].day[:4])
+    starts = [date(year, month, 1).toordinal() for month in months]
+    monday = starts[0] - date.fromordinal(starts[0]).weekday()
+    cells = []
+    for one in days:
+        at = date.fromisoformat(one.day)
+        cells.append(_Cell(one=one, column=(at.toordinal() - monday) // 7, row=at.weekday()))
+    heads = tuple(((start - monday + 6) // 7, _MONTHS[month - 1]) for start, month in zip(starts, months, strict=True))
+    return _Grid(name=name, cells=tuple(cells), rows=_WEEKDAYS, heads=heads)
+
+
+def _unit(days: Sequence[CalendarDay]) -> str:
+    return {_DAY: "day", _MONTH: "month"}.get(len(days[0].day), "year")
+
+
+def tabulate(days: Sequence[CalendarDay]) -> ChartTable:
+    """Return the days that differ, the newest first; the sentence says how many agree."""
+    unit = _unit(days)
+    differ = [one for one in reversed(days) if one.different]
+    rows = [(one.day, _say_causes(one), number(one.different), number(one.windows)) for one in differ[:TABLE_AT_MOST]]
+    more = len(differ) - len(rows)
+    rest = f"{count_noun(len(days) - len(differ), unit)} with windows agree in full."
+    if more:
+        rest = f"And {count_noun(more, unit)} more that differ, in the Parquet. {rest}"
+    heads = (f"{unit} (UTC)", "causes, by rows", "windows that differ", "windows")
+    return ChartTable(
+        title=f"{unit}s with a difference".capitalize(), heads=heads, rows=tuple(rows), words=2, rest=rest
+    )
+
+
+def legend(days: Sequence[CalendarDay]) -> list[tuple[str, str, str]]:
+    """Return the causes that colour some day, worst first: name, letter, class of the style sheet."""
+    found = {worst for one in days if (worst := find_worst(one)) is not None}
+    known = [(name, SIGNS[name], tone(name)) for name in KNOWN if name in found]
+    return [*known, ("another cause", OTHER, tone(OTHER))] if found - set(KNOWN) else known

@@ -1,0 +1,38 @@
+"""How often the reconciler itself errs: each share on a line from 0 to 1, its 95 % bounds as a bar."""
+
+from markupsafe import Markup
+
+from cutover.output import svg
+from cutover.output.svg import Box, Scale
+from cutover.reconcile.result.outcome import ErrorRates
+from cutover.reconcile.result.rates import Rate
+from cutover.reconcile.result.text import share
+
+_WIDTH, _HEIGHT = 160.0, 14.0
+
+
+def rows(found: ErrorRates | None) -> list[tuple[str, Rate, Markup]]:
+    """Return what was measured: in words, as a share, as a picture; nothing without a self-test."""
+    if found is None:
+        return []
+    named = (
+        ("planted differences found", found.detection_rate),
+        ("false alarms in clean windows", found.false_alarm_rate),
+        ("causes named right", found.right_cause_rate),
+    )
+    return [(name, one, draw(name, one)) for name, one in named]
+
+
+def draw(name: str, one: Rate) -> Markup:
+    """Draw the bounds of a share between 0 and 1, and the share as a stroke across."""
+    scale = Scale(low=0, high=1, first=2, last=_WIDTH - 2)
+    middle, at = _HEIGHT / 2, scale(one.hits / one.of if one.of else 0)
+    low, high = scale(one.lower), scale(one.upper)
+    bounds = Box(left=low, top=middle - 3, width=max(high - low, 2.0), height=6)
+    label = f"{name}: {share(one.lower)} to {share(one.upper)}"
+    parts = (
+        svg.line(2, middle, _WIDTH - 2, middle, "axis"),
+        svg.bar(bounds, "cause", label),
+        svg.line(at, 1, at, _HEIGHT - 1, "settled"),
+    )
+    return svg.drawing(_WIDTH, _HEIGHT, label, *parts)

@@ -1,0 +1,76 @@
+"""Comparisons in a row: the rows that differed in each, those without a cause told apart, and its verdict as a sign."""
+
+from collections.abc import Sequence
+
+from markupsafe import Markup
+
+from cutover.output import svg
+from cutover.output.svg import NARROW, Box
+from cutover.reconcile.report import verdicts
+from cutover.reconcile.report.drawings import axes
+from cutover.reconcile.report.drawings.chart import ChartTable
+from cutover.reconcile.result.outcome import Verdict
+from cutover.reconcile.result.overview import RunOfTrend
+from cutover.reconcile.result.text import number, share, when
+
+_WIDEST = 44.0
+_LEAST = 2.0  # pixels of a bar whose share is too small to be seen
+
+
+def draw(runs: Sequence[RunOfTrend], width: int) -> Markup:
+    """Return the newest runs as SVG, the oldest of them on the left."""
+    shown = runs[-14:] if width <= NARROW else runs
+    box = Box(left=52, top=26, width=width - 64, height=54)
+    scale, parts = axes.vertical(box, 0, max(1, *(one.rows for one in shown)), about=2, label=_format_whole)
+    parts.append(axes.caption(box, "rows that differ, by comparison"))
+    step = min(box.width / len(shown), _WIDEST)
+    for place, one in enumerate(shown):
+        slot = Box(left=box.left + place * step, top=box.top, width=step, height=box.height)
+        parts += _draw_run(one, slot, scale)
+    last = box.left + (len(shown) - 0.5) * step
+    parts.append(svg.text(box.left, box.bottom + 38, when(shown[0].at), class_="tick"))
+    if len(shown) > 1 and last > box.left + 240:
+        parts.append(svg.text(last + step / 2, box.bottom + 38, when(shown[-1].at), anchor="end"))
+    label = f"Trend of {len(shown)} comparisons: " + ", ".join(_say(one) for one in shown[-5:])
+    return svg.drawing(width, box.bottom + 44, label, *parts)
+
+
+def _format_whole(value: float) -> str:
+    return axes.plain(value) if value == int(value) else ""
+
+
+def _draw_run(one: RunOfTrend, slot: Box, scale: svg.Scale) -> list[Markup]:
+    shape = verdicts.style(Verdict(one.verdict), within=one.within)
+    middle, wide = slot.left + slot.width / 2, max(slot.width * 0.6, 2.0)
+    parts = []
+    for rows, class_ in ((one.rows, "cause"), (one.unexplained, "cause-unexplained")):
+        if rows:
+            high = max(slot.bottom - scale(rows), _LEAST)
+            bar = Box(left=middle - wide / 2, top=slot.bottom - high, width=wide, height=high)
+            parts.append(svg.bar(bar, class_, f"{when(one.at)}: {_say(one)}"))
+    parts.append(svg.text(middle, slot.bottom + 18, shape.sign, anchor="middle", class_=f"mark tone-{shape.tone}"))
+    return parts
+
+
+def _say(one: RunOfTrend) -> str:
+    word = verdicts.style(Verdict(one.verdict), within=one.within).word
+    return f"{word}, {number(one.rows)} rows differ"
+
+
+def tabulate(runs: Sequence[RunOfTrend]) -> ChartTable:
+    """Return the comparisons, the newest first."""
+    rows = tuple(
+        (
+            when(one.at),
+            verdicts.style(Verdict(one.verdict), within=one.within).word,
+            "none" if one.epoch is None else number(one.epoch),
+            number(one.windows),
+            number(one.different),
+            number(one.rows),
+            number(one.unexplained),
+            share(one.late_share),
+        )
+        for one in reversed(runs)
+    )
+    heads = ("made (UTC)", "verdict", "epoch", "windows", "differ", "rows differ", "unexplained", "late share")
+    return ChartTable(title="Comparisons, the newest first", heads=heads, rows=rows, words=2)

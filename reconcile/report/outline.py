@@ -1,0 +1,63 @@
+"""Which sections a report has, and in which order: each is a file of this name in `templates/sections`."""
+
+from collections.abc import Iterator
+
+from cutover.reconcile.report import drill_down, verdicts
+from cutover.reconcile.report.drawings import windows
+from cutover.reconcile.result.outcome import Reconciliation
+
+Section = tuple[str, str]
+"""Its id, and its name among the links at the top."""
+
+
+def sections(result: Reconciliation) -> list[Section]:
+    """Return the sections that a comparison has something to say in; what it is about first, then the evidence."""
+    found = [("compared", "What was compared")]
+    if result.verdict != "NOT_COMPARABLE":
+        found += _of_findings(result)
+    found += _of_evidence(result)
+    if verdicts.runbook(result):
+        found.append(("runbook", "What to do"))
+    if drill_down.commands(result):
+        found.append(("deeper", "Do it again"))
+    return found
+
+
+def _of_findings(result: Reconciliation) -> Iterator[Section]:
+    is_pipeline = result.kind == "pipeline"
+    if is_pipeline or result.days:
+        yield "calendar", "Calendar"
+    if is_pipeline or result.waterfall:
+        yield "causes", "Causes" if is_pipeline else "Totals"
+    yield "differences", "Differences"
+    if is_pipeline or windows.bins(result.window_series, 1)[1]:
+        yield "windows", "Windows"
+    yield "keys", "Keys"
+    if result.apart:
+        yield "apart", "How far"
+    if result.segments:
+        yield "segments", "Where"
+    if result.accepted:
+        yield "accepted", "Accepted"
+    if is_pipeline:
+        yield "lateness", "Lateness"
+        yield "log-lateness", "Lateness of the log"
+        if result.settlement is not None and result.settlement.points:
+            yield "settlement", "Settlement"
+        if result.early is not None or result.open_answers is not None:
+            yield "early", "Early answers"
+        yield "watermark", "Watermark"
+        yield "samples", "Records"
+        yield "contract", "Contract"
+
+
+def _of_evidence(result: Reconciliation) -> Iterator[Section]:
+    if result.losses:
+        yield "lost", "Lost records"
+    if result.kind == "pipeline":
+        yield "selftest", "Self-test"
+        if result.cost is not None:
+            yield "cost", "Cost"
+        yield "seal", "Seal"
+    if result.notes:
+        yield "notes", "Notes"

@@ -1,0 +1,98 @@
+"""What to do next about one comparison: its own pipeline, windows and offsets in place of a runbook's examples."""
+
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from cutover.reconcile.report import tree
+from cutover.reconcile.result.outcome import Difference, Reconciliation
+from cutover.reconcile.result.text import count_noun, moment, number, when
+
+EXAMPLE = "flights"
+"""The pipeline that the runbooks speak of."""
+
+PARTITIONS_AT_MOST = 8
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
+_UNEXPLAINED = "unexplained"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Detail:
+    """One line of what is concerned."""
+
+    name: str
+    told: str
+
+
+def details(result: Reconciliation) -> list[Detail]:
+    """Return pipeline, windows, offsets and cut that the steps are about; those without a cause before any others."""
+    found = [Detail(name="Pipeline", told=result.pipeline)]
+    cells = _choose_cells(result)
+    starts = sorted({at for cell in cells if (at := moment(cell.window_start)) is not None})
+    if starts:
+        words = f"{count_noun(len(starts), 'window')} of those listed, "
+        found.append(Detail(name="Windows", told=words + _say_span(starts)))
+    found += _offsets(result)
+    found += [
+        Detail(name=f"Cut of {log.topic}", told=", ".join(f"{p}: {number(n)}" for p, n in log.cut.items()))
+        for log in result.seal.logs
+    ]
+    return found
+
+
+def _say_span(starts: list[datetime]) -> str:
+    first, last = (when(at.isoformat()) for at in (starts[0], starts[-1]))
+    return f"{first} UTC" if first == last else f"{first} to {last} UTC"
+
+
+def _choose_cells(result: Reconciliation) -> list[Difference]:
+    """Return the listed cells without a cause; all where each has one."""
+    bare = [cell for cell in result.differences if cell.cause == _UNEXPLAINED]
+    return bare or list(result.differences)
+
+
+def _offsets(result: Reconciliation) -> Iterator[Detail]:
+    places = {(cell.window_start, tuple(cell.key.items())) for cell in _choose_cells(result)}
+    found: dict[int, list[int]] = {}
+    for one in result.behind:
+        if (one.window_start, tuple(one.key.items())) in places:
+            found.setdefault(one.partition, []).append(one.offset)
+    told = []
+    for partition, offsets in sorted(found.items()):
+        records = count_noun(len(offsets), "record")
+        told.append(f"partition {partition}: {number(min(offsets))} to {number(max(offsets))} ({records})")
+    if told:
+        more = len(told) - PARTITIONS_AT_MOST
+        shown = "; ".join(told[:PARTITIONS_AT_MOST])
+        yield Detail(name="Offsets", told=shown + (f"; and {count_noun(more, 'partition')} more" if more > 0 else ""))
+
+
+def fill(text: str, result: Reconciliation) -> str:
+    """Return a runbook's text with this comparison's pipeline, window, key and range in its command lines.
+
+    What cannot be typed as it stands stays the example's: the text is Markdown, and a name or key is data.
+    """
+    if _NAME.match(result.pipeline):
+        text = re.sub(rf"\b(cutover [\w-]+ ){EXAMPLE}\b", rf"\g<1>{result.pipeline}", text)
+        text = re.sub(rf"\b{EXAMPLE}(_(?:stream|batch|reconcile))\b", rf"{result.pipeline}\g<1>", text)
+    cells = [cell for cell in _choose_cells(result) if _can_stand_in_markdown(cell)]
+    if cells:
+        place = tree.explain_command("p", cells[0]) or ""
+        text = text.replace("--window <start>", f"--window {cells[0].window_start}")
+        text = text.replace("<window> <key>", place.removeprefix("cutover explain p "))
+    starts = sorted(at for cell in _choose_cells(result) if (at := moment(cell.window_start)) is not None)
+    if starts:
+        first, after = f"{starts[0]:%Y-%m-%d}", f"{_day_after(starts[-1]):%Y-%m-%d}"
+        text = text.replace("--from ... --to ...", f"--from {shlex.quote(first)} --to {shlex.quote(after)}")
+    return text
+
+
+def _can_stand_in_markdown(cell: Difference) -> bool:
+    line = tree.explain_command("p", cell)
+    return line is not None and not set(line) & set("`<>&|\\\n")
+
+
+def _day_after(at: datetime) -> datetime:
+    return at + min(timedelta(days=1), datetime.max.replace(tzinfo=at.tzinfo) - at)

@@ -1,0 +1,80 @@
+"""The differences as a tree: window, then key, then the cells and the records behind them, by partition and offset."""
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from cutover.output.cells import visible
+from cutover.reconcile.result import text
+from cutover.reconcile.result.codec import Scalar
+from cutover.reconcile.result.outcome import Difference, Reconciliation
+from cutover.reconcile.result.overview import RecordBehind
+
+LONGEST_TYPED = 200  # characters of a text that a command line names
+OPEN_AT_MOST = 20  # windows before the fold
+_Place = tuple[str | None, tuple[tuple[str, Scalar], ...]]
+
+
+@dataclass(slots=True, kw_only=True)
+class KeyBranch:
+    """One (window, key) row that differs."""
+
+    key: Mapping[str, Scalar]
+    kind: str  # missing, extra or changed
+    cause: str
+    cells: list[Difference] = field(default_factory=list)
+    records: Sequence[RecordBehind] = ()
+    command: str | None = None  # shows it in full; None: its key cannot be typed
+
+
+@dataclass(slots=True, kw_only=True)
+class WindowBranch:
+    """One window and its rows that differ, as far as the report lists them."""
+
+    window_start: str
+    keys: list[KeyBranch] = field(default_factory=list)
+
+    @property
+    def causes(self) -> list[str]:
+        """Return the causes of its rows, each once, in the order of the rows."""
+        return list(dict.fromkeys(one.cause for one in self.keys))
+
+
+def build(result: Reconciliation) -> list[WindowBranch]:
+    """Return the listed differences by window and key, in the order in which the result lists them.
+
+    A difference that names no window has no place in it.
+    """
+    records: dict[_Place, list[RecordBehind]] = {}
+    for one in result.behind:
+        records.setdefault(_place(one.window_start, one.key), []).append(one)
+    windows: dict[str, WindowBranch] = {}
+    keys: dict[_Place, KeyBranch] = {}
+    for cell in result.differences:
+        if cell.window_start is None:
+            continue
+        place = _place(cell.window_start, cell.key)
+        if place not in keys:
+            keys[place] = KeyBranch(key=cell.key, kind=cell.kind, cause=cell.cause, records=records.get(place, ()))
+            keys[place].command = explain_command(result.pipeline, cell) if result.kind == "pipeline" else None
+            branch = windows.setdefault(cell.window_start, WindowBranch(window_start=cell.window_start))
+            branch.keys.append(keys[place])
+        keys[place].cells.append(cell)
+    return list(windows.values())
+
+
+def _place(window: str | None, key: Mapping[str, Scalar]) -> _Place:
+    return window, tuple(key.items())
+
+
+def explain_command(pipeline: str, cell: Difference) -> str | None:
+    """Return the command line that explains a cell, quoted for a shell; None if its key is not one that people type."""
+    if cell.window_start is None or not all(map(_can_type, cell.key.values())):
+        return None
+    key = text.key(cell.key.values())
+    return f"cutover explain {shlex.quote(pipeline)} {shlex.quote(cell.window_start)} {shlex.quote(key)}"
+
+
+def _can_type(value: Scalar) -> bool:
+    is_short = not isinstance(value, str) or len(value) <= LONGEST_TYPED
+    return is_short and (not isinstance(value, str) or (visible(value) == value and value.isascii()))

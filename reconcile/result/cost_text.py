@@ -1,0 +1,73 @@
+"""How costs are written for people."""
+
+from cutover.reconcile.result.cost import Delay, Nine, PathCosts, PathTotal
+from cutover.reconcile.result.text import THIN, count_noun, duration, minutes, number
+
+_UNITS = ("B", "kB", "MB", "GB", "TB")
+_STEP = 1000
+
+
+def size_text(value: int | None) -> str:
+    """Return a number of bytes in the unit that shows it with three digits: `1.23 MB`."""
+    if value is None:
+        return "unknown"
+    size, unit = float(value), 0
+    while round(size, 2) >= _STEP and unit < len(_UNITS) - 1:
+        size, unit = size / _STEP, unit + 1
+    return f"{size:.{0 if unit == 0 else 2}f}{THIN}{_UNITS[unit]}"
+
+
+def nines_text(nines: int) -> str:
+    """Return a number of nines as a percentage: 3 is `99.9 %`."""
+    whole = 100 - 10 ** (2 - nines)
+    return f"{whole:.{max(0, nines - 2)}f}{THIN}%"
+
+
+def amount_text(value: float | None) -> str:
+    """Return a figure, or that it is not known."""
+    return "unknown" if value is None else number(value)
+
+
+def describe_lines(costs: PathCosts | None) -> list[tuple[str, str]]:
+    """Return a line a path with a word for its head; none where no cost could be read."""
+    if costs is None:
+        return []
+    paths = (("streaming", costs.streaming, costs.streaming_delay), ("batch", costs.batch, costs.batch_delay))
+    return [(f"cost of {name}", _describe_path(total, delay)) for name, total, delay in paths]
+
+
+def _describe_path(total: PathTotal, delay: Delay) -> str:
+    seconds = f"{amount_text(total.core_seconds)} core-seconds"
+    if total.core_seconds_per_million is not None:
+        seconds += f" ({number(total.core_seconds_per_million)} a million records)"
+    waited = "unknown" if delay.p99 is None else f"99{THIN}% within {duration(delay.p99)}"
+    moved = f"read {size_text(total.read_bytes)}, wrote {size_text(total.written_bytes)}"
+    return f"{count_noun(total.runs, 'run')}, {seconds}, {moved}, delay {waited}"
+
+
+def describe_nine(one: Nine) -> tuple[str, str, str, str, str]:
+    """Return the cells of one nine: rows that agree, may differ, held by, core-seconds a row, by waiting."""
+    price = amount_text(one.core_seconds_per_row) if one.bought else ""
+    held = f"batch, {count_noun(one.bought, 'row')} put right" if one.bought else "the stream alone"
+    waited = "at no age" if one.settled_minutes is None else minutes(one.settled_minutes)
+    return nines_text(one.nines), f"{one.may_differ:,}", held, price, waited
+
+
+def describe_costs(name: str, found: PathCosts) -> str:
+    """Return what batch has cost and for what, in a sentence, and what comes next."""
+    agreement, batch = found.agreement, amount_text(found.batch.core_seconds)
+    if not found.batch.runs:
+        return f"No batch run of {name} yet. Next: `cutover batch {name}`, then `cutover reconcile {name}`."
+    if agreement is None:
+        return f"Batch cost {batch} core-seconds; nothing says what for. Next: `cutover reconcile {name}`."
+    right = f"put {agreement.different:,} of {agreement.rows:,} rows right"
+    return f"Batch cost {batch} core-seconds and {right}. Next: `cutover gate {name} show`."
+
+
+def describe_price(name: str, found: PathCosts | None) -> str:
+    """Return what a pipeline would save without batch, and lose, as the gate says it."""
+    if found is None or not found.batch.runs or found.agreement is None:
+        return f"What batch costs and buys: not known yet (`cutover cost {name}`)."
+    spent, stream = (amount_text(total.core_seconds) for total in (found.batch, found.streaming))
+    right = f"put {found.agreement.different:,} of {found.agreement.rows:,} rows right"
+    return f"Batch cost {spent} core-seconds, the stream {stream}; batch {right} (`cutover cost {name}`)."

@@ -1,0 +1,72 @@
+"""What makes a comparison fair, as it is recorded: the log, the definitions and the tables that were read."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedLog:
+    """The log that both sides read, and how far."""
+
+    topic: str
+    topic_id: str
+    cluster_id: str
+    cut: Mapping[str, int]  # partition -> next offset, exclusive
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fingerprints:
+    """Result fingerprints that were in force when each side ran."""
+
+    definition: str | None = None  # of the pipeline as it is defined now
+    streaming: tuple[str, ...] = ()  # all that its epochs recorded; one if the seal holds
+    batch: str | None = None
+    lateness: str | None = None  # lateness fingerprint of the stream version
+    batch_definition: str | None = None  # "same", or the hash of the team's SQL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Versions:
+    """Which tables were read, and at which version of each."""
+
+    stream: int | None = None  # n of stream-<n>
+    stream_table: int | None = None  # Delta versions
+    batch_table: int | None = None
+    batch_ledger: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DimensionVersions:
+    """With which versions of a dimension the records up to the cut were joined."""
+
+    lookup: str
+    streaming: tuple[int, ...] = ()
+    batch: tuple[int, ...] = ()  # in all of its runs so far
+    gone: tuple[int, ...] = ()  # the stream's, in whose place batch read another, since they can no longer be read
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SealBreach:
+    """One reason why the two sides cannot be compared."""
+
+    code: str  # log_identity, log_changed, cut, fingerprint, isolation, history, unreadable, folded, uncovered, ...
+    message: str  # thing, place, expected, got
+    runbook: str | None = None
+    file: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seal:
+    """All that makes the comparison fair."""
+
+    epoch: int | None = None
+    logs: tuple[ComparedLog, ...] = ()
+    fingerprints: Fingerprints = field(default_factory=Fingerprints)
+    versions: Versions = field(default_factory=Versions)
+    dimensions: tuple[DimensionVersions, ...] = ()
+    isolation: str | None = None
+    watermark: str | None = None  # ISO, at the cut
+    epochs: int = 0  # epochs up to the cut
+    batch_run: str | None = None  # run id
+    holds: bool = True
+    breaches: tuple[SealBreach, ...] = ()

@@ -1,0 +1,178 @@
+"""The streaming path once more over epochs that were committed: the same records in each, perhaps another lateness.
+
+Parsing, classes, watermark, aggregation and commit are the driver's own. Where epochs end and which partitions were
+idle is taken from their records, since both came of the clock. Ids, panes and topics of the pipeline are left alone:
+no trigger fires, no changelog is written.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cutover.clock import SystemClock
+from cutover.definition.model.lateness import Lateness
+from cutover.definition.model.lookups import DIMENSIONS
+from cutover.definition.model.pipeline import Pipeline
+from cutover.engine import spark
+from cutover.errors import LakeError, LogError
+from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.lake.epochs.next_epoch import next_number
+from cutover.lake.epochs.repeats import EpochDone
+from cutover.log.kafka import LogClient
+from cutover.log.topic_partitions import log_of
+from cutover.probe import silent
+from cutover.records.reading import scan
+from cutover.records.watermark import Observation, WatermarkState, advance
+from cutover.settings import Settings
+from cutover.streaming import driver
+from cutover.streaming.microbatch.aggregate import EpochPlan
+from cutover.streaming.microbatch.engine import MicrobatchEngine
+from cutover.streaming.process.context import DriverContext
+from cutover.streaming.process.heartbeat import HeartbeatWriter, first_beat, folder
+from cutover.streaming.simulation.scratch import open_scratch_home
+from cutover.streaming.sink.committer import Committer
+from cutover.streaming.sink.run_id import new_run_id
+from cutover.streaming.source.start_offsets import StartOffsets
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_NEVER = 2**31 - 1  # epochs: rows keep the epoch that they came with
+
+
+class RecordedTime:
+    """The time policy of a repeat: the watermark follows event times, but idle is who was idle then."""
+
+    settles = closes = epoch_ends = True
+
+    def __init__(self, record: EpochRecord) -> None:
+        self.record = record
+
+    def advance(self, state: WatermarkState, seen: Observation, lateness: Lateness) -> WatermarkState:
+        """Return what is known after the epoch at hand; where its watermark stood still, it does so again.
+
+        It stands still beside a partition whose unread records have shown no time yet: of that only the record tells.
+        """
+        record = self.record
+        active = {p: end for p, end in record.end.items() if p not in record.idle}
+        observed = replace(seen, now=0.0, read=record.end, high=active)
+        found = advance(replace(state, read={}, quiet_since={}), observed, lateness)
+        is_held = record.watermark_after == record.watermark_before
+        watermark = state.watermark if is_held else found.watermark
+        return replace(found, watermark=watermark, idle=frozenset(record.idle))
+
+
+class RepeatedStream(MicrobatchEngine):
+    """A stream whose epochs are those of another version."""
+
+    def __init__(
+        self, context: DriverContext, committer: Committer, beginning: StartOffsets, recorded: RecordedTime
+    ) -> None:
+        super().__init__(context, committer, beginning)
+        self._recorded = recorded
+
+    def repeat(self, session: "SparkSession", record: EpochRecord) -> None:
+        """Read what an epoch has read, or let time move where it did without records."""
+        self._recorded.record = record
+        offsets = {p: (record.start.get(p, 0), record.end[p]) for p in record.end_moved}
+        with self.lock:
+            if offsets:
+                records = scan.read(session, self.context.settings, self.context.pipeline, (offsets,))
+                self._process_epoch(records, record.epoch)
+            elif record.watermark_after != record.watermark_before:
+                time_now = self._advance({}, self.position)
+                self.tick(time_now)
+                self.time = time_now
+
+    def _plan(self, number: int) -> EpochPlan:  # noqa: ARG002 -- Spark's number of a micro-batch; here there is none
+        newest, record = self.committer.newest, self._recorded.record
+        return EpochPlan(
+            epoch=next_number(newest),
+            start=dict.fromkeys(record.end, 0) | dict(record.start),
+            end=record.end,
+            clipped=False,
+            watermark=None if newest is None else newest.watermark_after,
+        )
+
+
+@contextmanager
+def repeat(
+    settings: Settings, pipeline: Pipeline, records: Sequence[EpochRecord], progress: EpochDone
+) -> Iterator[str]:
+    """Run the streaming path over epochs once more and yield where its epoch log lies; it is gone afterwards.
+
+    Args:
+        settings: Of the installation; its lake is not written.
+        pipeline: The definition, with the lateness to try.
+        records: Of the epochs, in order, from the first.
+        progress: Told after each epoch.
+
+    Raises:
+        LogError: The log no longer holds all that the epochs read, or is another one.
+        LakeError: The epochs were joined with several versions of a dimension.
+    """
+    client = LogClient(settings)
+    _refuse_other_log(client, pipeline, records)
+    own_pipeline = replace(pipeline, trigger=None, changelog=None)
+    with open_scratch_home(settings, client, "repeat") as scratch:
+        spark.start_early(settings, app=f"cutover-repeat-{pipeline.name}")
+        if pipeline.lookups:
+            _link_dimensions(settings, scratch)
+        never_folded = scratch.stream.model_copy(update={"fold_every": _NEVER})
+        own = scratch.model_copy(update={"stream": never_folded})
+        session = spark.session(settings, app=f"cutover-repeat-{pipeline.name}")
+        recorded = RecordedTime(records[0])
+        context = _make_context(own, own_pipeline, client, recorded)
+        committer, beginning = driver.begin(context)
+        stream = RepeatedStream(context, committer, beginning, recorded)
+        for number, record in enumerate(records, start=1):
+            stream.repeat(session, record)
+            progress(number, len(records))
+        yield committer.version.uri
+
+
+def _refuse_other_log(client: LogClient, pipeline: Pipeline, records: Sequence[EpochRecord]) -> None:
+    log = client.describe(log_of(pipeline))
+    if {record.topic_id for record in records} != {log.topic_id}:
+        msg = f"Epochs of `{pipeline.name}`: expected all from topic id {log.topic_id}, got others too."
+        raise LogError(msg + "\nHint: what was read from a topic that is gone cannot be read once more.")
+    first: dict[int, int] = {}
+    for record in records:
+        for partition in record.end_moved:
+            first.setdefault(partition, record.start.get(partition, 0))
+    earliest = client.earliest(log.topic)
+    gone = sorted(p for p, start in first.items() if earliest.get(p, 0) > start)
+    if gone:
+        msg = f"Topic {log.topic}: expected all records that the epochs of `{pipeline.name}` read, partitions {gone} "
+        raise LogError(msg + "begin later.\nHint: only what the log still holds can be read once more.")
+    joined = {tuple(sorted(record.dimensions.items())) for record in records if record.dimensions}
+    if len(joined) > 1:
+        msg = f"Epochs of `{pipeline.name}`: expected one version of each dimension, got several."
+        raise LakeError(msg + "\nHint: a repeat joins with the newest version alone.")
+
+
+def _link_dimensions(settings: Settings, own: Settings) -> None:
+    """Let the scratch lake show the dimensions of the installation; they are only read."""
+    if "://" in settings.lake_uri:
+        msg = "Repeat: expected a lake in a folder, whose dimensions can be linked, got an object store."
+        raise LakeError(msg + "\nHint: copy the dimensions, and set `lake` to the copy.")
+    place = Path(own.lake_uri) / DIMENSIONS
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.symlink_to(Path(settings.lake_uri).resolve() / DIMENSIONS, target_is_directory=True)
+
+
+def _make_context(settings: Settings, pipeline: Pipeline, client: LogClient, recorded: RecordedTime) -> DriverContext:
+    clock, place = SystemClock(), folder(settings, pipeline.name)
+    place.mkdir(parents=True)
+    return DriverContext(
+        settings=settings,
+        pipeline=pipeline,
+        client=client,
+        clock=clock,
+        probe=silent,
+        beat=HeartbeatWriter(place / "heartbeat.json", first_beat(new_run_id(), clock), seconds=1, clock=clock),
+        place=place,
+        time_policy=recorded,
+    )

@@ -1,0 +1,99 @@
+"""The cutover DAG: what its tasks say and do as tables, and a run without evidence by `dag.test()`."""
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from cutover_end import put_back
+from cutover_task import collect, move_on, name_of_person
+
+from cutover.clock import SystemClock
+from cutover.definition.compile.fingerprint import result_fingerprint
+from cutover.definition.loading import catalogue
+from cutover.lake.control import control_tables
+from cutover.lake.control.stages import current_stage
+from cutover.reconcile.gate.approval import Proposal
+from cutover.settings import load_settings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from airflow.dag_processing.dagbag import DagBag
+
+
+def proposal(stage: str = "LAMBDA", target: str = "SHADOW") -> dict[str, Any]:
+    settings = load_settings()
+    fingerprint = result_fingerprint(catalogue.get(settings, "flights"))
+    said = {"pipeline": "flights", "stage": stage, "target": target, "turn": 0, "stream_version": 0, "runs": ["r1"]}
+    return said | {"result_fingerprint": fingerprint, "text": "evidence"}
+
+
+def put(said: dict[str, Any]) -> None:
+    """Append the move that a proposal asks for, as the task before would have made it."""
+    wanted = Proposal(**{name: value for name, value in said.items() if name != "text"} | {"runs": tuple(said["runs"])})
+    row = {"pipeline": "flights", "event": "advanced", "stage": wanted.target, "at": SystemClock().now(), "who": "t"}
+    kept = {"result_fingerprint": wanted.result_fingerprint, "evidence": json.dumps({"approved": wanted.digest})}
+    control_tables.append(load_settings(), "gate", [row | kept | {"seen": 0}])
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ({"responded_by_user": {"id": "7", "name": "ada"}}, "airflow:ada"),
+        ({"responded_by_user": {"id": "7", "name": ""}}, "airflow:7"),
+        ({"responded_by_user": None}, "airflow:unknown"),
+        ({}, "airflow:unknown"),
+    ],
+)
+def test_who_approved_is_airflows_own_user(answer: dict[str, Any], expected: str) -> None:
+    assert name_of_person(answer) == expected
+
+
+def test_missing_evidence_is_listed(home: "Path") -> None:
+    with pytest.raises(AirflowFailException, match="flights stays in LAMBDA: runs: 0 of"):
+        collect("flights")
+    assert home.is_dir()
+
+
+def test_a_move_that_is_made_is_not_made_twice(home: "Path") -> None:
+    said = proposal()
+    put(said)
+
+    assert move_on("flights", said, {"responded_by_user": {"name": "ada"}}) == "SHADOW"
+    assert len(control_tables.read(load_settings(), "gate", "flights")) == 1
+    assert home.is_dir()
+
+
+def test_an_approval_without_evidence_behind_it_is_refused(home: "Path") -> None:
+    with pytest.raises(AirflowFailException, match="expected the evidence that was shown"):
+        move_on("flights", proposal(), {"responded_by_user": {"name": "ada"}})
+    assert control_tables.read(load_settings(), "gate", "flights") == []
+    assert home.is_dir()
+
+
+def test_what_was_moved_is_put_back_and_is_red(home: "Path") -> None:
+    said = proposal()
+    put(said)
+
+    with pytest.raises(AirflowFailException, match="flights is back in LAMBDA"):
+        put_back("flights", said)
+    settings = load_settings()
+    assert str(current_stage(settings, catalogue.get(settings, "flights"))) == "LAMBDA"
+    assert home.is_dir()
+
+
+def test_nothing_is_put_back_where_nothing_was_moved(home: "Path") -> None:
+    with pytest.raises(AirflowSkipException, match="was not moved"):
+        put_back("flights", proposal())
+    assert home.is_dir()
+
+
+def test_without_evidence_nobody_is_asked(bag: "DagBag", home: "Path") -> None:
+    run = bag.dags["flights_cutover"].test()
+
+    states = {task.task_id: str(task.state) for task in run.get_task_instances()}
+    assert home.is_dir()
+    assert states.pop("collect_evidence") == "failed"
+    assert set(states.values()) <= {"upstream_failed", "failed", "skipped"}
+    assert set(states) == {"approve", "move_stage", "verify_move", "put_stage_back"}

@@ -1,0 +1,163 @@
+"""A person's yes is bound to what was shown: if that is no more, the move is refused and nothing is written."""
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from cutover.clock import SystemClock
+from cutover.definition import Count, Pipeline
+from cutover.errors import LakeError
+from cutover.lake.control import control_tables
+from cutover.lake.control.stages import Stage, current_stage
+from cutover.reconcile.gate import approval, evidence, present, stage
+from cutover.reconcile.gate.approval import Approval, Proposal
+from cutover.reconcile.gate.decide import EvidenceRun, GateEvidence, PresentState, Replayability
+from cutover.settings import Settings
+from tests.integration.gate.test_stage import clicks, pipelines, place, put  # noqa: F401 -- fixtures
+from tests.support.self_tests import passed
+
+CLOCK = SystemClock()
+
+
+class Evidence:
+    """What the gate reads, in place of a lake with weeks of history; tests change it in between."""
+
+    def __init__(self) -> None:
+        self.runs = tuple(run(epoch) for epoch in (1, 2))
+        self.version = 0
+
+    def read(self, *_: object) -> GateEvidence:
+        replay = Replayability(retention=None, needed=timedelta(hours=1))
+        return GateEvidence(runs=self.runs, replay=replay, self_test=passed(CLOCK.now()), stream_version=self.version)
+
+
+def run(epoch: int, **changes: object) -> EvidenceRun:
+    made = EvidenceRun(run_id=f"r{epoch}", at=CLOCK.now(), epoch=epoch, outcome="CONSISTENT", within=True)
+    return replace(made, **changes)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def shown(monkeypatch: pytest.MonkeyPatch) -> Evidence:
+    found = Evidence()
+    monkeypatch.setattr(evidence, "read", found.read)
+    now = PresentState(run=run(3), reason="they agree")
+    monkeypatch.setattr(present, "look", lambda *_: now)
+    return found
+
+
+def proposed(settings: Settings, pipeline: Pipeline) -> Proposal:
+    _, proposal = approval.make_proposal(settings, pipeline, CLOCK)
+    assert proposal is not None
+    return proposal
+
+
+def move(settings: Settings, pipeline: Pipeline, proposal: Proposal, who: str = "airflow:ada") -> Stage | None:
+    yes = Approval(proposal=proposal, who=who)
+    return stage.move(settings, pipeline, "advance", "it is time", CLOCK, approved=yes).target
+
+
+@pytest.mark.usefixtures("shown")
+def test_approved_move_keeps_who_why_and_what_was_approved(place: Settings, clicks: Pipeline) -> None:  # noqa: F811
+    proposal = proposed(place, clicks)
+
+    assert move(place, clicks, approval.parse(json.loads(json.dumps(asdict(proposal))))) is Stage.SHADOW
+    (row,) = control_tables.read(place, "gate", "clicks")
+    assert (row["who"], row["why"], row["stage"]) == ("airflow:ada", "it is time", "SHADOW")
+    assert json.loads(row["evidence"])["approved"] == proposal.digest
+    assert approval.has_moved(place, proposal)
+
+
+@pytest.mark.usefixtures("shown")
+def test_approval_moves_once(place: Settings, clicks: Pipeline) -> None:  # noqa: F811
+    proposal = proposed(place, clicks)
+    move(place, clicks, proposal)
+
+    with pytest.raises(LakeError, match="moves of the gate: 0 was approved, it is 1"):
+        move(place, clicks, proposal)
+    assert len(control_tables.read(place, "gate", "clicks")) == 1
+
+
+def another_move(settings: Settings, pipeline: Pipeline, _shown: Evidence) -> Pipeline:
+    put(settings, pipeline, "SHADOW")
+    put(settings, pipeline, "LAMBDA")
+    return pipeline
+
+
+def another_version(_settings: Settings, pipeline: Pipeline, shown: Evidence) -> Pipeline:
+    shown.version = 1
+    return pipeline
+
+
+def expired_run(_settings: Settings, pipeline: Pipeline, shown: Evidence) -> Pipeline:
+    shown.runs = (run(1, at=CLOCK.now() - timedelta(days=8)), run(2), run(3))
+    return pipeline
+
+
+def bad_run(_settings: Settings, pipeline: Pipeline, shown: Evidence) -> Pipeline:
+    shown.runs = (*shown.runs, run(3, within=False, outcome="DIVERGED"), run(4), run(5))
+    return pipeline
+
+
+def another_definition(_settings: Settings, pipeline: Pipeline, _shown: Evidence) -> Pipeline:
+    return replace(pipeline, measures={"others": Count()})
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (another_move, "moves of the gate: 0 was approved, it is 2"),
+        (another_version, "version of the stream: 0 was approved, it is 1"),
+        (expired_run, "run r1 was shown and does not count any more"),
+        (bad_run, "run r1 and 1 more was shown"),
+        (another_definition, "definition: "),
+    ],
+)
+def test_approval_of_what_is_no_more_is_refused_and_writes_nothing(
+    place: Settings,  # noqa: F811
+    clicks: Pipeline,  # noqa: F811
+    shown: Evidence,
+    change: Callable[[Settings, Pipeline, Evidence], Pipeline],
+    said: str,
+) -> None:
+    proposal = proposed(place, clicks)
+    now = change(place, clicks, shown)
+    before = control_tables.read(place, "gate", "clicks")
+
+    with pytest.raises(LakeError, match=said):
+        move(place, now, proposal)
+    assert control_tables.read(place, "gate", "clicks") == before
+
+
+@pytest.mark.usefixtures("shown")
+def test_newer_good_run_leaves_an_approval_in_force(place: Settings, clicks: Pipeline, shown: Evidence) -> None:  # noqa: F811
+    proposal = proposed(place, clicks)
+    shown.runs = (*shown.runs, run(3))
+
+    assert move(place, clicks, proposal) is Stage.SHADOW
+
+
+def test_nothing_is_proposed_while_something_is_missing(place: Settings, clicks: Pipeline) -> None:  # noqa: F811
+    decision, proposal = approval.make_proposal(place, clicks, CLOCK)
+
+    assert (proposal, decision.allowed, current_stage(place, clicks)) == (None, False, Stage.LAMBDA)
+
+
+def test_disagreement_at_the_moment_of_the_move_outweighs_an_approval(
+    place: Settings,  # noqa: F811
+    clicks: Pipeline,  # noqa: F811
+    shown: Evidence,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    proposal = proposed(place, clicks)
+    assert shown.runs
+    bad = PresentState(run=run(3, within=False, outcome="DIVERGED"), reason="they differ")
+    monkeypatch.setattr(present, "look", lambda *_: bad)
+
+    decision = stage.move(place, clicks, "advance", "x", CLOCK, approved=Approval(proposal=proposal, who="ada"))
+
+    assert (decision.allowed, Path(place.home).is_dir()) == (False, True)
+    assert control_tables.read(place, "gate", "clicks") == []

@@ -1,0 +1,287 @@
+"""The serving table: one name, one commit a change, the rows of the view for every reader."""
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+from deltalake.exceptions import CommitFailedError
+
+from cutover.cli.app import main
+from cutover.clock import SystemClock
+from cutover.definition import Count, Daily, Fixed, Pipeline, Sum
+from cutover.definition.compile.fingerprint import result_fingerprint
+from cutover.definition.windows.sessions import Sessions
+from cutover.definition.windows.window_fn import AlignedWindowFn
+from cutover.engine import queries
+from cutover.errors import LakeError
+from cutover.lake.control import control_tables
+from cutover.lake.control.stages import Stage
+from cutover.lake.paths import batch_uri, serving_uri
+from cutover.lake.serving import serving_table, views
+from cutover.lake.serving.vacuum import vacuum
+from cutover.lake.tables import commits, delta
+from cutover.lake.tables.schemas import batch_ledger_schema
+from cutover.reconcile.gate import stage
+from cutover.settings import Settings
+from tests.integration.reconcile.lake_of import PIPELINE, Sale, lake_of, micros, write
+
+HOSTILE = ("<script>alert(1)</script>", "a'b\"c", "line\nbreak", "\x1b[31m", "", None)
+SALES = tuple(
+    Sale(epoch=hour % 2, hour=hour * 50, shop=HOSTILE[hour % len(HOSTILE)], amount=hour, kind=kind)
+    for hour, kind in enumerate(
+        ["accepted", "late", "accepted", "accepted", "late", "accepted", "accepted", "accepted"]
+    )
+)
+
+
+@pytest.fixture(autouse=True)
+def ledger(settings: Settings) -> None:
+    delta.ensure(batch_uri(settings, PIPELINE, "batch_ledger"), batch_ledger_schema(PIPELINE))
+
+
+def put(settings: Settings, name: str) -> None:
+    """Append a move, as if it had been allowed."""
+    row = {"pipeline": PIPELINE.name, "at": datetime.now(UTC), "event": "advanced", "stage": name}
+    control_tables.append(settings, "gate", [row | {"result_fingerprint": result_fingerprint(PIPELINE)}])
+
+
+def by_view(settings: Settings, pipeline: Pipeline = PIPELINE) -> list[tuple[object, ...]]:
+    with views.connect(settings, pipeline) as connection:
+        return connection.execute("SELECT * FROM serving ORDER BY ALL").fetchall()
+
+
+def by_delta(settings: Settings, pipeline: Pipeline = PIPELINE) -> list[tuple[object, ...]]:
+    """Return what any reader of Arrow sees, without the partition column."""
+    rows = DeltaTable(serving_uri(settings, pipeline)).to_pyarrow_table().drop_columns(["_month"])
+    with queries.connect() as connection:
+        connection.register("rows", rows)
+        columns = ", ".join(f'"{name}"' for name in views_columns(pipeline))
+        return connection.execute(f"SELECT {columns} FROM rows ORDER BY ALL").fetchall()  # noqa: S608 -- ours
+
+
+def views_columns(pipeline: Pipeline) -> list[str]:
+    return ["window_start", "window_end", *pipeline.key, *pipeline.measures, "_served_by", "_state"]
+
+
+@pytest.mark.parametrize("name", ["LAMBDA", "SHADOW", "KAPPA"])
+def test_table_holds_the_rows_of_the_view(settings: Settings, name: str) -> None:
+    write(settings, lake_of(SALES))
+    put(settings, name)
+
+    done = serving_table.publish(settings, PIPELINE)
+
+    assert by_delta(settings) == by_view(settings)
+    assert (done.stage, done.version, done.rows, done.epoch) == (Stage(name), 0, len(by_view(settings)), 1)
+
+
+@pytest.mark.parametrize(
+    "window", [Fixed(hours=6), Daily(zone="Europe/Oslo"), Sessions(gap="2 hours")], ids=["fixed", "daily", "sessions"]
+)
+def test_every_window_can_be_published(settings: Settings, window: AlignedWindowFn | Sessions) -> None:
+    pipeline = replace(PIPELINE, window=window, measures={"sales": Count(), "revenue": Sum("amount")})
+    delta.ensure(batch_uri(settings, pipeline, "batch_ledger"), batch_ledger_schema(pipeline))
+    write(settings, lake_of([Sale(hour=hour) for hour in range(3)], pipeline), pipeline)
+
+    serving_table.publish(settings, pipeline)
+
+    assert by_delta(settings, pipeline) == by_view(settings, pipeline)
+
+
+def test_nothing_new_commits_nothing(settings: Settings) -> None:
+    write(settings, lake_of(SALES))
+
+    first, second = serving_table.publish(settings, PIPELINE), serving_table.publish(settings, PIPELINE)
+
+    assert (first.months, second.months) == (("2026-01",), ())
+    assert (second.version, DeltaTable(serving_uri(settings, PIPELINE)).version()) == (0, 0)
+
+
+def test_only_months_that_changed_are_written(settings: Settings) -> None:
+    lake = lake_of([Sale(hour=hour) for hour in (0, 800, 1600)])
+    write(settings, lake)
+    serving_table.publish(settings, PIPELINE)
+    run = replace(lake.run, computed=((micros(0), micros(1)),))
+    write(settings, replace(lake, run=run))
+
+    again = serving_table.publish(settings, PIPELINE)
+
+    assert again.months == ("2026-02", "2026-03")
+    assert by_delta(settings) == by_view(settings)
+
+
+def test_what_others_changed_is_written_again(settings: Settings) -> None:
+    write(settings, lake_of(SALES))
+    serving_table.publish(settings, PIPELINE)
+    DeltaTable(serving_uri(settings, PIPELINE)).delete("revenue > 2")
+    assert by_delta(settings) != by_view(settings)
+
+    serving_table.publish(settings, PIPELINE)
+
+    assert by_delta(settings) == by_view(settings)
+
+
+def test_a_damaged_file_is_written_again(settings: Settings) -> None:
+    write(settings, lake_of(SALES))
+    uri = serving_uri(settings, PIPELINE)
+    serving_table.publish(settings, PIPELINE)
+    (file,) = (Path(uri) / path for path in delta.paths(delta.open_table(uri)))
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+
+    serving_table.publish(settings, PIPELINE)
+
+    assert by_delta(settings) == by_view(settings)
+
+
+def test_another_definition_takes_the_same_name(settings: Settings) -> None:
+    write(settings, lake_of(SALES))
+    serving_table.publish(settings, PIPELINE)
+    other = replace(PIPELINE, measures={"sales": Count()})
+    delta.ensure(batch_uri(settings, other, "batch_ledger"), batch_ledger_schema(other))
+    with pytest.raises(LakeError, match="expected an epoch log"):
+        serving_table.publish(settings, other)
+    assert by_delta(settings) == by_view(settings)
+    write(settings, lake_of(SALES, other), other)
+
+    done = serving_table.publish(settings, other)
+
+    assert (by_delta(settings, other), done.version) == (by_view(settings, other), 1)
+
+
+def test_who_read_before_another_published_tries_again(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(settings, lake_of(SALES))
+    serving_table.publish(settings, PIPELINE)
+    put(settings, "SHADOW")
+    real, told = commits.replace, list[str]()
+
+    def overtaken(*args: object, **named: object) -> None:
+        if not told:
+            told.append("once")
+            put(settings, "LAMBDA")
+            message = "version 1 was made"
+            raise CommitFailedError(message)
+        real(*args, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(commits, "replace", overtaken)
+
+    done = serving_table.publish(settings, PIPELINE)
+
+    assert (done.stage, told) == (Stage.LAMBDA, ["once"])
+    assert by_delta(settings) == by_view(settings)
+
+
+@contextmanager
+def reading(settings: Settings, seen: list[tuple[int, frozenset[str], int]]) -> Iterator[None]:
+    """Read in a loop, as a dashboard would: version, who serves, rows."""
+    ended = threading.Event()
+
+    def read() -> None:
+        while not ended.is_set():
+            table = DeltaTable(serving_uri(settings, PIPELINE))
+            rows = table.to_pyarrow_table(columns=["_served_by", "window_start"])
+            seen.append((table.version(), frozenset(map(str, rows["_served_by"].to_pylist())), rows.num_rows))
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        reader.join()
+
+
+def test_readers_see_no_gap_no_mix_and_no_way_back_in_100_switches(settings: Settings) -> None:
+    write(settings, lake_of([Sale(hour=hour) for hour in range(5)]))
+    serving_table.publish(settings, PIPELINE)
+    seen: list[tuple[int, frozenset[str], int]] = []
+    with reading(settings, seen):
+        for number in range(100):
+            put(settings, ("SHADOW", "LAMBDA")[number % 2])
+            serving_table.keep_up(settings, PIPELINE)
+        time.sleep(0.1)
+
+    assert DeltaTable(serving_uri(settings, PIPELINE)).version() == 100
+    assert len({version for version, _, _ in seen}) > 10, "the reader saw too few switches to prove anything"
+    assert [version for version, _, _ in seen] == sorted(version for version, _, _ in seen)
+    assert {(version % 2, who, rows) for version, who, rows in seen} <= {
+        (0, frozenset({"batch"}), 5),
+        (1, frozenset({"streaming"}), 5),
+    }
+
+
+def test_a_way_back_takes_readers_along(settings: Settings) -> None:
+    write(settings, lake_of(SALES))
+    put(settings, "SHADOW")
+    serving_table.publish(settings, PIPELINE)
+
+    stage.move(settings, PIPELINE, "rollback", "late burst", SystemClock())
+
+    assert "batch" in {row[-2] for row in by_delta(settings)}
+    assert by_delta(settings) == by_view(settings)
+
+
+def test_a_table_that_cannot_be_published_keeps_no_way_back_shut(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(settings, lake_of(SALES))
+    put(settings, "SHADOW")
+    serving_table.publish(settings, PIPELINE)
+    before = by_delta(settings)
+
+    def full(*_: object, **__: object) -> None:
+        raise LakeError("Table: expected space, got none.")  # noqa: EM101 -- a test's
+
+    monkeypatch.setattr(serving_table, "publish", full)
+    decision = stage.move(settings, PIPELINE, "rollback", "late burst", SystemClock())
+
+    assert (decision.target, by_delta(settings)) == (Stage.LAMBDA, before)
+
+
+def test_nobody_asked_for_a_table(settings: Settings) -> None:
+    write(settings, lake_of(SALES))
+
+    serving_table.keep_up(settings, PIPELINE)
+
+    assert not delta.exists(serving_uri(settings, PIPELINE))
+
+
+def test_vacuum_knows_the_table(settings: Settings) -> None:
+    write(settings, lake_of(SALES))
+    serving_table.publish(settings, PIPELINE)
+    put(settings, "SHADOW")
+    serving_table.publish(settings, PIPELINE)
+
+    gone = vacuum(settings, PIPELINE, hours=0, now=datetime.now(UTC), dry_run=False)
+
+    assert gone["serving"] == 1
+    assert by_delta(settings) == by_view(settings)
+
+
+def test_command_says_how_to_read(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "pipelines"
+    folder.mkdir()
+    (folder / "sales.py").write_text("from tests.integration.reconcile.lake_of import PIPELINE as sales\n")
+    monkeypatch.setenv("CUTOVER_HOME", str(settings.home))
+    monkeypatch.setenv("CUTOVER_PIPELINES", str(folder))
+    write(settings, lake_of(SALES))
+    capsys.readouterr()
+
+    assert main(["serve-view", "sales"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert main(["serve-view", "sales", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+
+    uri = serving_uri(settings, PIPELINE)
+    assert "in LAMBDA up to epoch 1, version 0 of the table; months written: 1." in lines[0]
+    assert f"delta.`{uri}`" in lines[1]
+    assert (found["uri"], found["months"]) == (uri, [])

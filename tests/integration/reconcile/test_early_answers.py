@@ -1,0 +1,155 @@
+"""What the stream showed of windows before they settled: beside a plain fold of the same records, epoch by epoch."""
+
+import random
+from collections import defaultdict
+from dataclasses import replace
+
+import pytest
+
+from cutover.definition import Count, Sessions
+from cutover.reconcile.judgement.settlement import AGES
+from cutover.reconcile.report import page
+from cutover.reconcile.result.lateness_text import describe_early
+from cutover.reconcile.result.outcome import Reconciliation
+from cutover.reconcile.result.timeliness import EarlyAnswers
+from cutover.settings import Settings
+from tests.integration.reconcile.lake_of import (
+    CLOSED_UNTIL,
+    HOUR,
+    PIPELINE,
+    Lake,
+    Sale,
+    lake_of,
+    micros,
+    reconcile,
+    write,
+)
+
+MINUTE = HOUR // 60
+CLOSES = 60 * MINUTE
+STEP = 3 * MINUTE  # event time between two epochs
+HOURS = 12
+
+
+def reached(epoch: int) -> int | None:
+    """Return how far time had come before an epoch; None: nothing was known before the first."""
+    return None if epoch == 0 else micros(0) + epoch * STEP
+
+
+def drawn(seed: int) -> list[Sale]:
+    """Return sales of some hours: most come before its end, others minutes behind it, some too late."""
+    draw = random.Random(seed)  # noqa: S311 -- no secret
+    sales = []
+    for number in range(240):
+        hour = number % HOURS
+        came = (hour + 1) * 60 + draw.choice((-50, -20, -5, 3, 8, 20, 40, 55, 75))
+        epoch = max(0, came * MINUTE // STEP)
+        behind = epoch * STEP - (hour + 1) * HOUR
+        kind = "late" if epoch and behind >= CLOSES else "accepted"
+        sales.append(
+            Sale(epoch=epoch, hour=hour, shop=draw.choice(("a", "b", None)), amount=draw.randint(1, 9), kind=kind)
+        )
+    return sales
+
+
+def lake(sales: list[Sale]) -> Lake:
+    """Return the lake of sales, with time that goes on from epoch to epoch."""
+    made = lake_of(sales)
+    epochs = tuple(
+        replace(
+            one,
+            watermark_before=reached(one.epoch),
+            watermark_after=micros(CLOSED_UNTIL) if one is made.epochs[-1] else reached(one.epoch + 1),
+        )
+        for one in made.epochs
+    )
+    return replace(made, epochs=epochs)
+
+
+def expected(sales: list[Sale], age: int) -> dict[str, list[float]]:
+    """Return by measure the error of each window at an age: sums over shops of what differs, over all there is."""
+    errors = defaultdict(list)
+    for hour in (hour for hour in range(HOURS) if is_known(hour, age)):
+        mine = [one for one in sales if one.hour == hour]
+        shown = [one for one in mine if one.kind == "accepted" and not is_beyond(one, age)]
+        for measure in ("records", "revenue"):
+            by_shop = {
+                shop: [
+                    sum(1 if measure == "records" else one.amount for one in some if one.shop == shop)
+                    for some in (shown, mine)
+                ]
+                for shop in {one.shop for one in mine}
+            }
+            off = sum(abs(a - b) for a, b in by_shop.values())
+            errors[measure].append(off / sum(b for _, b in by_shop.values()))
+    return {name: sorted(some) for name, some in errors.items()}
+
+
+def is_known(hour: int, age: int) -> bool:
+    """Return whether the epoch in which a window came to an age ended before it came to the next one."""
+    beyond = next((one for one in AGES if age < one < CLOSES), CLOSES)
+    last = max(epoch for epoch in range(10_000) if (reached(epoch) or 0) < micros(hour + 1) + age)
+    return age == CLOSES or micros(0) + (last + 1) * STEP < micros(hour + 1) + beyond
+
+
+def is_beyond(one: Sale, age: int) -> bool:
+    """Return whether the epoch of a sale began when its window had come to an age."""
+    before = reached(one.epoch)
+    return before is not None and before - micros(one.hour + 1) >= age
+
+
+def early(settings: Settings, sales: list[Sale]) -> EarlyAnswers:
+    write(settings, lake(sales))
+    found: Reconciliation = reconcile(settings, PIPELINE)
+    assert found.early is not None
+    assert describe_early(found.early) in page.render(found)
+    return found.early
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_errors_by_age_are_those_of_a_plain_fold(settings: Settings, seed: int) -> None:
+    sales = drawn(seed)
+
+    found = early(settings, sales)
+
+    ages = [*(age for age in AGES if age < CLOSES), CLOSES]
+    assert [point.minutes * MINUTE for point in found.points] == ages
+    assert [point.is_open for point in found.points] == [True] * (len(ages) - 1) + [False]
+    for age, point in zip(ages, found.points, strict=True):
+        wanted = expected(sales, age)
+        by_name = {one.measure: one for one in point.errors}
+        for name, errors in wanted.items():
+            assert by_name[name].largest == pytest.approx(errors[-1])
+            assert by_name[name].p50 == pytest.approx(errors[(len(errors) - 1) // 2])
+            assert point.within.of == len(errors) > 0
+    assert found.points[0].errors[0].largest > found.points[-1].errors[0].largest > 0
+
+
+def test_windows_that_came_whole_are_right_from_the_first_minute_on(settings: Settings) -> None:
+    found = early(settings, [Sale(hour=hour, epoch=hour * 20) for hour in range(HOURS)])
+
+    assert all(point.within.hits == point.within.of >= HOURS - 2 for point in found.points)
+    assert {one.largest for point in found.points for one in point.errors} == {0.0}
+    said = describe_early(found).replace("\N{NARROW NO-BREAK SPACE}", " ")
+    assert said.startswith("Early answers were within 4 % of batch 1 min after the end of their window: 1")
+
+
+def test_one_epoch_says_nothing_of_early_answers(settings: Settings) -> None:
+    found = early(settings, [Sale(hour=hour) for hour in range(HOURS)])
+
+    assert [point.is_open for point in found.points] == [False]
+    assert found.unknown == "All records were read in one epoch: nothing was shown before it."
+    assert describe_early(found).startswith("Of early answers nothing is known. All records were read in one epoch")
+
+
+def test_of_sessions_nothing_is_known_and_that_is_said(settings: Settings) -> None:
+    visits = replace(PIPELINE, name="visits", window=Sessions(gap="30 minutes"), measures={"sales": Count()})
+    write(settings, lake_of([Sale(hour=hour) for hour in range(0, 40, 4)], visits), visits)
+
+    found = reconcile(settings, visits).early
+
+    assert found is not None
+    assert (found.points, describe_early(found)) == (
+        (),
+        "Of early answers nothing is known. Sessions grow and join: none has an age.",
+    )

@@ -1,0 +1,130 @@
+"""`cutover diff` reads files as they are written: no row is taken for a comment, no folder for what it is not."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import write_deltalake
+
+from cutover.errors import DefinitionError
+from cutover.reconcile.external.request import DiffRequest
+from cutover.reconcile.external.tables import compare_tables
+from cutover.reconcile.result.outcome import Reconciliation, Rows, Verdict
+from cutover.settings import Settings
+
+ROWS = pa.table({"k": [1, 2, 3], "v": [10, 20, 30]})
+CSV = "k,v\n1,10\n2,20\n3,30\n"
+
+
+def write(path: Path, rows: pa.Table = ROWS) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(rows, path)
+    return str(path)
+
+
+def compared(left: Path | str, right: Path | str, *, key: str = "k", home: Path | None = None) -> Reconciliation:
+    asked = DiffRequest(left=str(left), right=str(right), key=tuple(key.split(",")))
+    return compare_tables(asked, None if home is None else Settings(home=home))
+
+
+def of_day(day: int) -> pa.Table:
+    return ROWS.append_column("day", pa.array([day] * len(ROWS)))
+
+
+@pytest.mark.parametrize("line", ["#4,40\n", "#4,40 # once more\n", "# 4,40\n"])
+@pytest.mark.parametrize("first", [True, False])
+def test_a_row_that_begins_like_a_comment_is_a_row(tmp_path: Path, line: str, *, first: bool) -> None:
+    many = "".join(f"{n},{n}\n" for n in range(50))
+    (tmp_path / "l.csv").write_text(f"k,v\n{many}", encoding="utf-8")
+    (tmp_path / "r.csv").write_text(f"k,v\n{line}{many}" if first else f"k,v\n{many}{line}", encoding="utf-8")
+
+    assert compared(tmp_path / "l.csv", tmp_path / "r.csv").rows == Rows(compared=51, extra=1)
+
+
+def test_a_value_is_not_cut_at_a_sign_of_comments(tmp_path: Path) -> None:
+    (tmp_path / "l.csv").write_text(CSV, encoding="utf-8")
+    (tmp_path / "r.csv").write_text(CSV.replace("0\n", "0#x\n"), encoding="utf-8")
+
+    assert compared(tmp_path / "l.csv", tmp_path / "r.csv").rows.changed == 3
+
+
+def test_lines_before_a_head_are_not_skipped(tmp_path: Path) -> None:
+    (tmp_path / "l.csv").write_text(CSV, encoding="utf-8")
+    wide = "".join(f"{n},{n}0,1\n" for n in range(1, 4))
+    (tmp_path / "r.csv").write_text(f"k,v\n9,90\nk,v,w\n{wide}", encoding="utf-8")
+
+    with pytest.raises(DefinitionError, match="expected a column of both tables"):
+        compared(tmp_path / "l.csv", tmp_path / "r.csv")
+
+
+def test_which_number_is_the_month_is_not_guessed(tmp_path: Path) -> None:
+    (tmp_path / "l.csv").write_text("k,v\n1,01/02/2020\n", encoding="utf-8")
+    (tmp_path / "r.csv").write_text("k,v\n1,01/02/2020\n2,12/25/2020\n", encoding="utf-8")
+
+    assert compared(tmp_path / "l.csv", tmp_path / "r.csv").rows == Rows(compared=2, extra=1)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_names_that_differ_in_case_alone_are_refused(tmp_path: Path, kind: str) -> None:
+    left, right = tmp_path / f"l.{kind}", tmp_path / f"r.{kind}"
+    if kind == "csv":
+        left.write_text("k,V,v_1\n1,1,2\n", encoding="utf-8")
+        right.write_text("k,V,v\n1,1,2\n", encoding="utf-8")
+    else:
+        write(left, pa.table({"k": [1], "V": [1], "v_1": [2]}))
+        write(right, pa.table({"k": [1], "V": [1], "v": [2]}))
+
+    with pytest.raises(DefinitionError, match="differ in more than case, got `V` and `v`"):
+        compared(left, right)
+
+
+def test_a_column_that_ends_in_a_number_is_a_column(tmp_path: Path) -> None:
+    both = [write(tmp_path / f"{n}.parquet", pa.table({"k": [1], "v": [1], "v_1": [2]})) for n in range(2)]
+
+    assert compared(both[0], both[1]).verdict is Verdict.CONSISTENT
+
+
+def test_folders_above_a_table_are_no_columns(tmp_path: Path) -> None:
+    files = [write(tmp_path / f"run={run}" / "day=1" / "a.parquet") for run in (1, 2)]
+
+    assert compared(files[0], files[1]).verdict is Verdict.CONSISTENT
+    assert compared(tmp_path / "run=1", tmp_path / "run=2", key="day,k").verdict is Verdict.CONSISTENT
+
+
+def test_a_folder_does_not_speak_for_a_file(tmp_path: Path) -> None:
+    write(tmp_path / "right" / "day=1" / "a.parquet", of_day(2))
+
+    found = compared(write(tmp_path / "left.parquet", of_day(1)), tmp_path / "right")
+
+    assert (found.verdict, found.rows.changed) == (Verdict.DIVERGED, 3)
+
+
+def test_equal_bytes_in_two_folders_are_not_the_same_rows(tmp_path: Path) -> None:
+    for day in (1, 2):
+        write(tmp_path / "right" / f"day={day}" / "a.parquet")
+
+    twice = write(tmp_path / "left.parquet", pa.concat_tables([of_day(1), of_day(1)]))
+
+    assert compared(twice, tmp_path / "right", key="day,k", home=tmp_path).rows.extra == 3
+
+
+def test_a_folder_of_another_name_is_compared_again(tmp_path: Path) -> None:
+    left = write(tmp_path / "left.parquet", of_day(1))
+    write(tmp_path / "right" / "day=1" / "a.parquet")
+    assert compared(left, tmp_path / "right", key="day,k", home=tmp_path).verdict is Verdict.CONSISTENT
+
+    (tmp_path / "right" / "day=1").rename(tmp_path / "right" / "day=2")
+
+    found = compared(left, tmp_path / "right", key="day,k", home=tmp_path)
+    assert (found.verdict, found.rows.missing, found.rows.extra) == (Verdict.DIVERGED, 3, 3)
+
+
+@pytest.mark.parametrize("zone", ["UTC", None])
+def test_a_delta_table_may_be_partitioned_by_times(tmp_path: Path, zone: str | None) -> None:
+    moments = [datetime(2024, 1, day, 5, 6, 7, 891_000, tzinfo=UTC if zone else None) for day in (1, 2, 2)]
+    rows = ROWS.append_column("at", pa.array(moments, pa.timestamp("us", zone)))
+    write_deltalake(str(tmp_path / "delta"), rows, partition_by=["at"])
+
+    assert compared(write(tmp_path / "l.parquet", rows), tmp_path / "delta").verdict is Verdict.CONSISTENT

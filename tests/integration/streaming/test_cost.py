@@ -1,0 +1,162 @@
+"""What a real driver and a real batch run leave of their cost, and what `cutover cost` makes of it."""
+
+import json
+import time
+
+import pytest
+from pyspark.sql import SparkSession
+from typer.testing import CliRunner
+
+from cutover.batch import recompute
+from cutover.clock import SystemClock
+from cutover.definition import Pipeline
+from cutover.definition.loading import catalogue
+from cutover.engine.usage import UsageMeter
+from cutover.errors import DefinitionError
+from cutover.lake import batch_runs
+from cutover.lake.control import versions
+from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
+from cutover.lake.tables import delta
+from cutover.reconcile import run
+from cutover.reconcile.cli import gate
+from cutover.reconcile.cli.recorded import cost as command
+from cutover.reconcile.cost.measure import measure
+from cutover.reconcile.report import files, page
+from cutover.reconcile.result.cost import PathCosts
+from cutover.settings import Settings
+from cutover.streaming import driver
+from tests.integration.streaming import rig
+from tests.integration.streaming.rig import Event
+
+RECORDS = 120
+
+
+def live(count: int) -> list[Event]:
+    """Return records that are an hour apart from noon on in event time, and reach the log now."""
+    now = (time.time() * 1e6 - rig.NOON) / rig.MINUTE
+    return [Event(id=i, minute=i, key="ab"[i % 2], partition=i % 2, logged=now) for i in range(count)]
+
+
+def recorded(settings: Settings, pipeline: Pipeline) -> list[EpochRecord]:
+    version = versions.current(settings, pipeline)
+    assert version is not None
+    return EpochLog(version.uri).records()
+
+
+def both_paths(settings: Settings, pipeline: Pipeline, events: list[Event]) -> PathCosts:
+    rig.send(settings, pipeline.source.name, events)
+    driver.run(settings, pipeline, until="drain")
+    recompute.run(settings, pipeline)
+    found = run.reconcile(settings, pipeline)
+    assert found.cost is not None
+    stored = files.load(settings, pipeline.name, found.run_id)
+    assert stored.cost == found.cost
+    assert "What both paths cost" in page.render(stored)
+    return found.cost
+
+
+def test_both_paths_leave_what_they_used(quick: Settings, topic: str) -> None:
+    pipeline = rig.pipeline(topic, cap=40)
+
+    found = both_paths(quick, pipeline, live(RECORDS))
+
+    assert (found.streaming.records, found.batch.records) == (RECORDS, RECORDS)
+    assert (found.streaming.unknown_runs, found.batch.unknown_runs) == (0, 0)
+    for path in (found.streaming, found.batch):
+        assert path.core_seconds is not None
+        assert path.read_bytes is not None
+        assert path.written_bytes is not None
+        assert path.core_seconds > 0
+        assert path.read_bytes > RECORDS * 20  # each record is longer
+        assert path.written_bytes > 0
+    assert found.streaming_delay.p99 is not None
+    assert found.batch_delay.p99 is not None
+    assert 0 < found.streaming_delay.p99 < found.batch_delay.p99 < 300
+    assert (found.streaming_delay.records, found.batch_delay.waiting, found.replayed) == (RECORDS, 0, 0)
+    assert [nine.nines for nine in found.nines][:1] == [1]
+
+
+def test_the_jvm_is_among_the_processes_that_are_counted(spark: SparkSession) -> None:
+    jvm = spark.sparkContext._gateway.proc.pid  # type: ignore[union-attr] # py4j has no types
+
+    assert jvm in UsageMeter()._found
+
+
+def test_what_a_driver_says_to_have_written_is_what_its_table_lists(quick: Settings, topic: str) -> None:
+    pipeline = rig.pipeline(topic, cap=40)
+    rig.send(quick, topic, live(RECORDS))
+    driver.run(quick, pipeline, until="drain")
+
+    epochs = recorded(quick, pipeline)
+    version = versions.current(quick, pipeline)
+    assert version is not None
+    listed = delta.actions(delta.open_table(version.uri))
+    last = [
+        int(a["size_bytes"]) for a in listed if f"epoch-{epochs[-1].epoch}-" in a["path"] and "kind=epoch" in a["path"]
+    ]
+
+    assert len(last) == 1
+    assert epochs[-1].cost is not None
+    assert epochs[-1].cost.written_bytes == sum(int(a["size_bytes"]) for a in listed) - last[0]
+
+
+def test_a_second_driver_counts_from_its_own_start(quick: Settings, topic: str) -> None:
+    pipeline = rig.pipeline(topic, cap=40)
+    rig.send(quick, topic, live(RECORDS))
+    driver.run(quick, pipeline, until="drain")
+    first = recorded(quick, pipeline)
+    rig.send(quick, topic, live(10))
+    driver.run(quick, pipeline, until="drain")
+
+    every = recorded(quick, pipeline)
+    found = measure(quick, pipeline, None)
+
+    ends = [first[-1].cost, every[-1].cost]
+    assert every[-1].run_id != first[-1].run_id
+    assert found.streaming.runs == 2
+    assert found.streaming.core_seconds == pytest.approx(sum(c.core_seconds or 0 for c in ends if c), abs=0.01)
+    assert found.streaming.records == RECORDS + 10
+
+
+def test_records_of_the_past_are_in_no_delay(quick: Settings, topic: str) -> None:
+    found = both_paths(quick, rig.pipeline(topic, cap=40), [Event(id=i, minute=i) for i in range(30)])
+
+    assert (found.replayed, found.streaming_delay.records, found.streaming_delay.p50) == (30, 0, None)
+    assert found.streaming.core_seconds is not None
+
+
+def test_command_shows_both_paths_and_refuses_where_nothing_is_known(
+    quick: Settings, topic: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pipeline = rig.pipeline(topic, cap=40)
+    monkeypatch.setattr(command, "load_settings", lambda: quick)
+    monkeypatch.setattr(catalogue, "get", lambda *_: pipeline)
+    with pytest.raises(DefinitionError, match="expected an epoch under the definition in force"):
+        command.cost(pipeline.name)
+    both_paths(quick, pipeline, live(RECORDS))
+    capsys.readouterr()  # the log of the runs
+
+    command.cost(pipeline.name, as_json=True)
+    said = json.loads(capsys.readouterr().out)
+    command.cost(pipeline.name)
+    shown = capsys.readouterr().out
+
+    monkeypatch.setattr(gate, "load_settings", lambda: quick)
+    shown_at_gate = CliRunner().invoke(gate.app, [pipeline.name, "show"]).stdout
+
+    assert "batch put 0 of" in shown_at_gate
+    assert said["streaming"]["records"] == RECORDS
+    assert shown.splitlines()[-1].startswith("Batch cost ")
+    assert SystemClock().now().date().isoformat() in shown
+
+
+def test_a_run_of_an_older_release_is_unknown(quick: Settings, topic: str) -> None:
+    pipeline = rig.pipeline(topic, cap=40)
+    rig.send(quick, topic, live(20))
+    driver.run(quick, pipeline, until="drain")
+    recompute.run(quick, pipeline)
+    (made,) = batch_runs.runs(quick, pipeline)
+    older = json.loads(made.to_json())
+    del older["cost"]
+
+    assert batch_runs.BatchRun.from_json(json.dumps(older)).cost is None

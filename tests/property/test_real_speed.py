@@ -1,0 +1,119 @@
+"""Event time at real speed: the arrays beside a plain simulation that takes one instant after the other."""
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cutover.definition import Count, Fixed, Lateness, Pipeline, Topic
+from cutover.engine import queries
+from cutover.reconcile.advisor import lateness_tables
+from cutover.reconcile.advisor.real_speed import UNKNOWN, Appended, find_append_times, find_reached
+from tests.support.real_speed import Record, quantile, simulate
+
+RECORDS = st.lists(
+    st.tuples(st.integers(0, 3), st.integers(0, 60), st.one_of(st.none(), st.integers(0, 80))), max_size=60
+)
+
+
+def arrays(records: list[Record]) -> Appended:
+    columns = zip(*records, strict=True) if records else ([], [], [])
+    partitions, log_times, events = (np.array([UNKNOWN if x is None else x for x in of], np.int64) for of in columns)
+    return Appended(partitions=partitions, log_times=log_times, events=events)
+
+
+@given(RECORDS, st.integers(1, 90))
+def test_event_time_reached_is_that_of_a_plain_simulation(drawn: list[Record], idle_after: int) -> None:
+    records = sorted(drawn, key=lambda one: one[0])  # by partition; within it in the order drawn, as offsets have it
+
+    assert find_reached(arrays(records), idle_after).tolist() == simulate(records, idle_after)
+
+
+@given(RECORDS, st.integers(1, 90))
+def test_no_result_depends_on_the_order_of_partitions(drawn: list[Record], idle_after: int) -> None:
+    names = [3, 1, 0, 2]
+    before = sorted(drawn, key=lambda one: one[0])
+    after = sorted(drawn, key=lambda one: names[one[0]])
+
+    results = [
+        sorted(zip(some, find_reached(arrays(some), idle_after).tolist(), strict=True), key=repr)
+        for some in (before, after)
+    ]
+
+    assert results[0] == results[1]
+
+
+@given(RECORDS)
+def test_a_log_time_that_goes_back_is_that_of_the_record_before(drawn: list[Record]) -> None:
+    records = sorted(drawn, key=lambda one: one[0])
+
+    found = find_append_times(arrays(records)).tolist()
+
+    for number, (partition, log_time, _) in enumerate(records):
+        assert found[number] >= log_time
+        assert found[number] == max(one[1] for one in records[: number + 1] if one[0] == partition)
+
+
+SECOND = 1_000_000
+PIPELINE = Pipeline(
+    name="sales",
+    source=Topic(name="sales", schema="k string, at timestamp", event_time="at"),
+    key=("k",),
+    window=Fixed(seconds=10),
+    measures={"sales": Count()},
+    lateness=Lateness(out_of_orderness="3 seconds", allowed="2 seconds"),
+)
+JUDGED = st.tuples(
+    st.integers(0, 2),
+    st.sampled_from(["a", "b", None, "'; --", "\x1b[31m"]),
+    st.integers(0, 60),
+    st.one_of(st.none(), st.integers(0, 90)),
+    st.one_of(st.none(), st.integers(0, 90)),
+)
+
+
+@given(st.lists(JUDGED, min_size=1, max_size=80))
+def test_quantiles_and_late_records_are_those_of_a_plain_fold(
+    drawn: list[tuple[int, str | None, int, int | None, int | None]],
+) -> None:
+    """Each record: partition, key, event time, and how far time had come before it was appended, and read."""
+    ends = [event // 10 * 10 + 10 for _, _, event, _, _ in drawn]
+    rows = [
+        {"__partition": p, "__offset": at, "__log": 0, "__event": event * SECOND, "__ends": end * SECOND, "k": key}
+        for at, ((p, key, event, _, _), end) in enumerate(zip(drawn, ends, strict=True))
+    ]
+    reached = [
+        {"__partition": p, "__offset": at, "__reached": UNKNOWN if real is None else real * SECOND}
+        for at, (p, _, _, real, _) in enumerate(drawn)
+    ]
+    reads = [
+        {"__partition": p, "__first": at, "__read": None if read is None else read * SECOND}
+        for at, (p, _, _, _, read) in enumerate(drawn)
+    ]
+    with queries.connect() as connection:
+        connection.register("given", pa.Table.from_pylist(rows))
+        connection.execute("CREATE OR REPLACE TEMP TABLE pairs AS SELECT * FROM given")
+        connection.execute("DROP TABLE IF EXISTS judged")
+        schema = pa.schema([(name, pa.int64()) for name in ("__partition", "__first", "__read")])
+        lateness_tables.make(
+            connection, PIPELINE, pa.Table.from_pylist(reached), pa.Table.from_pylist(reads, schema=schema)
+        )
+        shares = lateness_tables.count_late(connection, None)
+        found = lateness_tables.measure_quantiles(connection)
+        histogram = lateness_tables.count_by_lateness(connection)
+        segments = lateness_tables.list_segments(connection, PIPELINE.key)
+
+    behind = [0 if real is None else max(0, real - event) for _, _, event, real, _ in drawn]
+    assert found is not None
+    assert (found.p50, found.p90, found.p99, found.p999, found.largest) == (
+        *(quantile(behind, share) for share in (0.5, 0.9, 0.99, 0.999)),
+        max(behind),
+    )
+    times = [(end, real, read) for (_, _, _, real, read), end in zip(drawn, ends, strict=True)]
+    late = sum(real is not None and end + 2 <= real - 3 for end, real, _ in times)
+    missed = sum(read is not None and end + 2 <= read - 3 for end, _, read in times)
+    assert (shares.pairs, shares.at_real_speed, shares.as_read) == (len(drawn), late, missed)
+    assert sum(one.records for one in histogram) == len(drawn)
+    assert {(int(str(one.value)), one.records) for one in segments if one.column is None} == {
+        (p, sum(row[0] == p for row in drawn)) for p in {row[0] for row in drawn}
+    }

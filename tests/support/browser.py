@@ -1,0 +1,175 @@
+"""A real headless Chromium, driven by its own protocol over two pipes: no port, no further package.
+
+Source: Chrome DevTools Protocol (stable 1.3), and `--remote-debugging-pipe`: JSON messages that end in a zero byte.
+"""
+
+import base64
+import fcntl
+import json
+import os
+import select
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import monotonic
+from typing import Any
+
+PROGRAM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+PATIENCE = 60.0
+_FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--hide-scrollbars",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--host-resolver-rules=MAP * ~NOTFOUND",
+    "--remote-debugging-pipe",
+)
+
+_LAUNCH = """
+import os, sys
+os.dup2(int(os.environ["COMMANDS"]), 3)
+os.dup2(int(os.environ["ANSWERS"]), 4)
+os.execv(sys.argv[1], sys.argv[1:])
+"""  # the browser reads commands from 3 and writes answers to 4
+
+
+@dataclass(slots=True)
+class Page:
+    """One tab: what it is told, and what it said of itself since it was opened."""
+
+    commands: int  # file descriptors
+    answers: int
+    session: str | None = None
+    said: list[dict[str, Any]] = field(default_factory=list)
+    _sent: int = 0
+    _rest: bytes = b""
+
+    def send(self, method: str, **parameters: Any) -> dict[str, Any]:
+        """Send one command and return its result; events that come before it are kept in `said`."""
+        self._sent += 1
+        message: dict[str, Any] = {"id": self._sent, "method": method, "params": parameters}
+        if self.session is not None:
+            message["sessionId"] = self.session
+        os.write(self.commands, json.dumps(message).encode() + b"\0")
+        until = monotonic() + PATIENCE
+        while True:
+            found = self._read(until)
+            if found.get("id") == self._sent:
+                if "error" in found:
+                    raise AssertionError((method, found["error"]))
+                return dict(found["result"])
+            self.said.append(found)
+
+    def _read(self, until: float) -> dict[str, Any]:
+        while b"\0" not in self._rest:
+            if not select.select([self.answers], [], [], max(until - monotonic(), 0))[0]:
+                msg = "the browser did not answer"
+                raise AssertionError(msg, self.said[-3:])
+            part = os.read(self.answers, 1 << 20)
+            if not part:
+                msg = "the browser ended"
+                raise AssertionError(msg)
+            self._rest += part
+        one, _, self._rest = self._rest.partition(b"\0")
+        return dict(json.loads(one))
+
+    def open(self, file: Path, *, width: int = 1400, height: int = 900, dark: bool = False) -> None:
+        """Load a page with the network off and wait until it is there."""
+        scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
+        self.send("Emulation.setEmulatedMedia", features=scheme)
+        self.resize(width, height)
+        self.said.clear()
+        self.send("Page.navigate", url=file.as_uri())
+        until = monotonic() + PATIENCE
+        while not any(event.get("method") == "Page.loadEventFired" for event in self.said):
+            self.said.append(self._read(until))
+
+    def resize(self, width: int, height: int = 900) -> None:
+        """Give the view another size, in CSS pixels."""
+        self.send("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+
+    def run(self, script: str) -> Any:
+        """Evaluate an expression, wait for it if it is a promise, and return its value."""
+        found = self.send("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
+        assert "exceptionDetails" not in found, found["exceptionDetails"]
+        return found["result"].get("value")
+
+    def press(self, key: str, *, code: int = 0, text: str = "") -> None:
+        """Press and release one key where the focus is."""
+        shared = {"key": key, "windowsVirtualKeyCode": code}
+        self.send("Input.dispatchKeyEvent", type="keyDown", text=text, **shared)
+        self.send("Input.dispatchKeyEvent", type="keyUp", **shared)
+
+    def enter(self, text: str) -> None:
+        """Type a text where the focus is."""
+        self.send("Input.insertText", text=text)
+
+    def take(self, file: Path, *, selector: str | None = None, whole: bool = False) -> None:
+        """Save a picture: of the view, of the whole page, or of the first element that a selector finds."""
+        asked: dict[str, Any] = {"captureBeyondViewport": True} if whole or selector else {}
+        if whole or selector:
+            box = self.run(
+                f"(e => {{ const b = e.getBoundingClientRect();"
+                " return [b.x + scrollX, b.y + scrollY, b.width, b.height] })"
+                f"(document.querySelector({json.dumps(selector or 'html')}))"
+            )
+            asked["clip"] = dict(zip(("x", "y", "width", "height"), box, strict=True)) | {"scale": 1}
+        file.write_bytes(base64.b64decode(self.send("Page.captureScreenshot", **asked)["data"]))
+
+    def errors(self) -> list[str]:
+        """Return what went wrong since the page was opened: exceptions, error logs, refused resources."""
+        bad = ("Runtime.exceptionThrown", "Log.entryAdded", "Audits.issueAdded")
+        calls = [e for e in self.said if e.get("method") == "Runtime.consoleAPICalled"]
+        wrong = [json.dumps(e["params"]) for e in self.said if e.get("method") in bad]
+        return wrong + [json.dumps(e["params"]) for e in calls if e["params"]["type"] in {"error", "warning", "assert"}]
+
+    def requests(self) -> list[str]:
+        """Return the addresses that were asked for since the page was opened."""
+        asked = (e for e in self.said if e.get("method") == "Network.requestWillBeSent")
+        return [str(e["params"]["request"]["url"]) for e in asked]
+
+
+@contextmanager
+def running_browser() -> Iterator[Page]:
+    """Start a browser with a profile of its own, and end it."""
+    assert PROGRAM is not None
+    (command_low, commands), (answers, answer_low) = os.pipe(), os.pipe()
+    command_end, answer_end = (fcntl.fcntl(low, fcntl.F_DUPFD, 10) for low in (command_low, answer_low))
+    os.close(command_low)
+    os.close(answer_low)
+    with TemporaryDirectory(prefix="cutover-browser-", ignore_cleanup_errors=True) as profile:
+        asked = [sys.executable, "-c", _LAUNCH, PROGRAM, *_FLAGS, f"--user-data-dir={profile}", "about:blank"]
+        environment = os.environ | {"COMMANDS": str(command_end), "ANSWERS": str(answer_end)}
+        process = subprocess.Popen(
+            asked,
+            pass_fds=(command_end, answer_end),
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        os.close(command_end)
+        os.close(answer_end)
+        try:
+            page = Page(commands, answers)
+            target = page.send("Target.createTarget", url="about:blank")["targetId"]
+            page.session = page.send("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+            for domain in ("Page", "Runtime", "Log", "Network"):
+                page.send(f"{domain}.enable")
+            page.send(
+                "Network.emulateNetworkConditions", offline=True, latency=0, downloadThroughput=0, uploadThroughput=0
+            )
+            yield page
+        finally:
+            process.terminate()
+            process.wait(timeout=20)
+            os.close(commands)
+            os.close(answers)

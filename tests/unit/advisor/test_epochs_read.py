@@ -1,0 +1,51 @@
+"""Which offsets epochs have read, in as few reads as there are."""
+
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.reconcile.advisor.epochs_read import Chunk, join_reads
+
+SIZES = st.lists(st.dictionaries(st.integers(0, 2), st.tuples(st.integers(0, 1), st.integers(1, 5))), max_size=12)
+
+
+def chunk(sizes: list[dict[int, tuple[int, int]]]) -> Chunk:
+    """Return epochs that read one after the other; of each partition a gap, and how many offsets."""
+    at, made = dict.fromkeys(range(3), 0), Chunk()
+    for epoch, some in enumerate(sizes):
+        offsets = {}
+        for partition, (gap, size) in some.items():
+            first = at[partition] + gap
+            offsets[partition] = (first, first + size)
+            at[partition] = first + size
+        end = {partition: end for partition, (_, end) in offsets.items()}
+        record = EpochRecord(
+            epoch=epoch,
+            run_id="r",
+            topic="t",
+            topic_id="i",
+            cluster_id="c",
+            start={},
+            end=end,
+            max_event={},
+            watermark_before=None,
+            watermark_after=None,
+        )
+        made.append((record, offsets))
+    return made
+
+
+@given(SIZES)
+def test_joined_reads_hold_the_same_offsets_once(sizes: list[dict[int, tuple[int, int]]]) -> None:
+    given_chunk = chunk(sizes)
+
+    reads = join_reads(given_chunk)
+
+    wanted = [(p, o) for _, offsets in given_chunk for p, span in offsets.items() for o in range(*span)]
+    found = [(p, o) for offsets in reads for p, span in offsets.items() for o in range(*span)]
+    assert sorted(found) == sorted(wanted)
+    for partition in range(3):
+        spans = [offsets[partition] for offsets in reads if partition in offsets]
+        assert all(before[1] < after[0] for before, after in pairwise(spans))

@@ -1,0 +1,50 @@
+"""`cutover repair` without a broker: what it refuses at once, and what it shows of a repair."""
+
+import pytest
+
+from cutover.batch.repair.refusals import find_by_id, require_windows
+from cutover.cli.app import main
+from cutover.definition import Fixed, Sliding
+from cutover.errors import DefinitionError
+from tests.integration.reconcile.lake_of import PIPELINE
+
+HOUR = 3_600_000_000
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--window", "2013-01-01T00:00Z", "--dirty"],
+        ["--undo", "--publish"],
+        ["--undo", "--window", "2013-01-01T00:00Z"],
+        ["--id", "a", "--dirty"],
+        ["--why", "x" * 501],
+        ["--window", "yesterday"],
+        ["--window", "2013-01-01T00:30:00Z"],
+        ["--window", "9999-01-01T00:00:00Z"],
+    ],
+)
+def test_words_that_mean_nothing_are_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["repair", "flights", *words]) == 2
+    assert "expected" in capsys.readouterr().err
+
+
+def test_windows_are_named_once_and_in_order() -> None:
+    assert require_windows(Fixed(hours=1), [HOUR, 0, HOUR], "p") == ((0, HOUR), (HOUR, 2 * HOUR))
+
+
+def test_sliding_windows_overlap_and_each_is_its_own() -> None:
+    found = require_windows(Sliding(size="1 hour", every="30 minutes"), [0, HOUR // 2], "p")
+
+    assert found == ((0, HOUR), (HOUR // 2, HOUR + HOUR // 2))
+
+
+@pytest.mark.parametrize(("wanted", "expected"), [(None, "b2"), ("a", "a1"), ("b2", "b2")])
+def test_an_id_may_be_given_by_how_it_begins(wanted: str | None, expected: str) -> None:
+    assert find_by_id(PIPELINE, ["a1", "b1", "b2"], wanted, what="repair") == expected
+
+
+@pytest.mark.parametrize("wanted", ["b", "c", "../", "a1x"])
+def test_an_id_that_names_none_or_several_is_refused(wanted: str) -> None:
+    with pytest.raises(DefinitionError, match="expected one repair whose id begins with"):
+        find_by_id(PIPELINE, ["a1", "b1", "b2"], wanted, what="repair")

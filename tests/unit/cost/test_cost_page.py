@@ -1,0 +1,66 @@
+"""Costs in a report: on its page, in Markdown, in the published object."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import jsonschema
+
+from cutover.reconcile.cost.fold import fold
+from cutover.reconcile.report import page
+from cutover.reconcile.report.forms import exposition, markdown
+from cutover.reconcile.result.cost import Agreement
+from cutover.reconcile.result.outcome import Reconciliation
+from cutover.reconcile.result.text import THIN
+from tests.support.reconciliations import flights
+from tests.unit.cost.test_fold import batch, epoch, used
+
+SCHEMA = json.loads(Path("reconcile/report.schema.json").read_text(encoding="utf-8"))
+COSTS = fold(
+    [epoch(0, None, run_id="old"), epoch(1, used(2.5, 10**6, 2_500))],
+    [batch(1, used(30.0), cut=20, scanned=20)],
+    Agreement(rows=1000, different=4, settlement=((60.0, 0.02), (120.0, 0.0))),
+)
+WITH = replace(flights(), cost=COSTS)
+
+
+def test_page_shows_both_paths_days_and_nines() -> None:
+    html = page.render(WITH)
+
+    assert "What both paths cost" in html
+    assert f"1.00{THIN}MB" in html
+    assert f"99.9{THIN}%" in html
+    assert "2026-03-01" in html
+    assert COSTS.notes[0] in html
+
+
+def test_a_report_without_costs_has_no_section_of_them() -> None:
+    assert "What both paths cost" not in page.render(flights())
+    assert "cost of batch" not in markdown.render(flights())
+
+
+def test_markdown_has_a_line_a_path() -> None:
+    lines = [line for line in markdown.render(WITH).splitlines() if line.startswith("| cost of")]
+
+    assert len(lines) == 2
+    assert "30 core-seconds" in lines[1]
+
+
+def test_published_object_has_the_schema_and_comes_back() -> None:
+    raw = json.loads(json.dumps(WITH.to_json()))
+
+    jsonschema.validate(raw, SCHEMA)
+    assert Reconciliation.from_json(raw) == WITH
+
+
+def test_prometheus_has_no_sample_of_what_is_not_known() -> None:
+    unknown = replace(flights(), cost=fold([epoch(0, None)], [batch(0, used(3.5), cut=10, scanned=10)]))
+
+    lines = [
+        line for line in exposition.render([unknown]).splitlines() if line.startswith("cutover_reconciliation_path")
+    ]
+
+    assert lines == [
+        'cutover_reconciliation_path_core_seconds{path="batch",pipeline="flights"} 3.5',
+        'cutover_reconciliation_path_written_bytes{path="batch",pipeline="flights"} 100.0',
+    ]

@@ -1,0 +1,42 @@
+"""How costs read."""
+
+import pytest
+
+from cutover.reconcile.cost.fold import fold
+from cutover.reconcile.result.cost import Agreement
+from cutover.reconcile.result.cost_text import amount_text, describe_lines, describe_price, nines_text, size_text
+from cutover.reconcile.result.text import THIN
+from tests.unit.cost.test_fold import batch, epoch, used
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [(0, "0 B"), (999, "999 B"), (1000, "1.00 kB"), (1_234_567, "1.23 MB"), (999_999, "1.00 MB"), (None, "unknown")],
+)
+def test_sizes_have_the_unit_that_fits(value: int | None, expected: str) -> None:
+    assert size_text(value) == expected.replace(" ", THIN if value is not None else " ")
+
+
+@pytest.mark.parametrize(("nines", "expected"), [(1, "90"), (2, "99"), (3, "99.9"), (6, "99.9999"), (9, "99.9999999")])
+def test_nines_are_percentages(nines: int, expected: str) -> None:
+    assert nines_text(nines) == f"{expected}{THIN}%"
+
+
+def test_unknown_is_said_as_unknown() -> None:
+    (_, streaming), _ = describe_lines(fold([], []))
+
+    assert amount_text(None) == "unknown"
+    assert streaming == "0 runs, unknown core-seconds, read unknown, wrote unknown, delay unknown"
+
+
+def test_gate_says_what_batch_costs_and_buys_or_that_it_is_not_known() -> None:
+    epochs, runs = [epoch(0, used(2.5))], [batch(0, used(30.0), cut=10, scanned=10)]
+    agreement = Agreement(rows=1000, different=4)
+
+    known = describe_price("sales", fold(epochs, runs, agreement))
+    spoilt = describe_price("sales", fold(epochs, [batch(0, None, cut=10, scanned=10)], agreement))
+
+    assert known.startswith("Batch cost 30 core-seconds, the stream 2.5; batch put 4 of 1,000 rows right")
+    assert "Batch cost unknown core-seconds" in spoilt
+    assert "not known yet" in describe_price("sales", None)
+    assert "not known yet" in describe_price("sales", fold(epochs, runs))

@@ -1,0 +1,24 @@
+"""Which epochs a row of partial aggregates may be of."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cutover.lake.epochs.merged_epochs import SPAN, find_span
+
+SPANS = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)).map(lambda pair: (min(pair), max(pair))), max_size=5)
+
+
+@given(SPANS, st.integers(0, 30))
+def test_a_span_holds_the_epoch_and_every_file_that_holds_it(spans: list[tuple[int, int]], epoch: int) -> None:
+    low, high = find_span(spans, epoch)
+
+    around = [one for one in spans if epoch in range(one[0], one[1] + 1)]
+    assert low <= epoch <= high
+    assert all(low <= first and last <= high for first, last in around)
+    assert around or (low, high) == (epoch, epoch)
+
+
+def test_names_of_files_say_what_was_merged() -> None:
+    paths = [f"_kind=partial/{name}-w0a.parquet" for name in ("fold-3-17", "fork-0-9", "epoch-4")]
+
+    assert [SPAN.findall(path) for path in paths] == [[("fold", "3", "17")], [("fork", "0", "9")], []]

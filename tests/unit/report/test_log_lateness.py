@@ -1,0 +1,99 @@
+"""The lateness of a log on the page, in the pull request and in words; values of keys stay text."""
+
+from dataclasses import replace
+
+import pytest
+from markdown_it import MarkdownIt
+
+from cutover.reconcile.report import page
+from cutover.reconcile.report.forms import markdown
+from cutover.reconcile.result.lateness_text import describe_shares, describe_source, name_lateness, name_segment
+from cutover.reconcile.result.outcome import Reconciliation
+from cutover.reconcile.result.timeliness import (
+    LatenessCount,
+    LatenessQuantiles,
+    LatenessSegment,
+    LateShares,
+    LateSource,
+    LogLateness,
+)
+from tests.support.reconciliations import flights
+
+HOSTILE = "a|b`<script>alert(1)</script>[x](http://e)\n# @all *b* \x1b[31m\0"
+LENGTHS = LatenessQuantiles(p50=0.0, p90=60.0, p99=3_600.0, p999=7_200.0, largest=90_000.0)
+SHARES = LateShares(pairs=1_000, at_real_speed=25, as_read=2, pace=1.0)
+SOURCE = LateSource(column="shop", value=HOSTILE, late=24, late_share=0.96, share=0.1)
+
+
+def measured(value: str | None) -> Reconciliation:
+    """Return a comparison with a look at its log, in which one value alone is late."""
+    found = LogLateness(
+        pipeline="flights",
+        at="2026-11-24T12:00:00Z",
+        result_fingerprint="r",
+        lateness_fingerprint="l",
+        version=0,
+        epoch=41,
+        epochs=42,
+        records=1_000,
+        lateness=LENGTHS,
+        histogram=(LatenessCount(from_seconds=0.0, to_seconds=0.0, records=1_000),),
+        shares=SHARES,
+        segments=(
+            LatenessSegment(column=None, value="0", records=900, lateness=LENGTHS, late=1, late_as_read=0),
+            LatenessSegment(column="shop", value=value, records=100, lateness=LENGTHS, late=24, late_as_read=2),
+        ),
+        sources=(replace(SOURCE, value=value),),
+        notes=("Event time went by 900 times faster than log time.",),
+        gone={},
+    )
+    return replace(flights(), log_lateness=found)
+
+
+def test_page_and_pull_request_say_whose_records_are_late_and_what_a_replay_hides() -> None:
+    result = measured("north")
+
+    for shown in (page.render(result), markdown.render(result)):
+        for text in ("2.5", "0.2", "25 records", "shop=north: 96", "partition 0"):
+            assert text in shown.replace("&#61;", "=").replace("&#58;", ":")
+    assert "900 times faster" in page.render(result)
+
+
+@pytest.mark.parametrize("value", [HOSTILE, None, "null", ""])
+def test_a_value_of_a_key_stays_text(value: str | None) -> None:
+    result = measured(value)
+
+    html = MarkdownIt("gfm-like", {"linkify": False, "html": True}).render(markdown.render(result))
+    for shown in (page.render(result), html):
+        assert "<script>alert" not in shown
+        assert "\x1b" not in shown
+        assert "\0" not in shown
+    assert "<a " not in html
+
+
+def test_a_log_that_nobody_looked_at_names_the_command() -> None:
+    assert "cutover lateness flights" in page.render(flights())
+    assert "Late share" not in markdown.render(flights())
+
+
+def test_it_reads_back_from_the_published_object() -> None:
+    result = measured(HOSTILE)
+
+    assert Reconciliation.from_json(result.to_json()) == result
+
+
+def test_words() -> None:
+    assert describe_shares(SHARES).replace("\N{NARROW NO-BREAK SPACE}", " ") == (
+        "Late share: 2.5 % at real speed (25 records), 0.2 % as the epochs read them (2), of 1,000 records in windows."
+    )
+    assert describe_source(replace(SOURCE, value=None)).startswith("shop=null: 96")
+    assert name_segment(replace(SOURCE, column=None, value="right 2")) == "partition right 2"
+    bins = ((0.0, 0.0), (0.0, 60.0), (60.0, 300.0), (604_800.0, None))
+    named = [name_lateness(LatenessCount(from_seconds=low, to_seconds=high, records=1)) for low, high in bins]
+    assert [name.replace("\N{NARROW NO-BREAK SPACE}", " ") for name in named] == [
+        "not behind",
+        "0 to 1 min",
+        "1 min to 5 min",
+        "7 d and more",
+    ]
+    assert LateShares(pairs=0, at_real_speed=0, as_read=0, pace=None).real_share == 0.0

@@ -1,0 +1,221 @@
+"""The whole at a glance: calendar, trend, settlement curve, and waterfalls that add up exactly."""
+
+import re
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from markupsafe import Markup
+
+from cutover.output.svg import NARROW, WIDE
+from cutover.reconcile.judgement import days
+from cutover.reconcile.report import charts, outline, page
+from cutover.reconcile.report.drawings import calendar, settlement, trend, waterfall
+from cutover.reconcile.result.outcome import SideNames, Verdict, Waterfall, WaterfallStep
+from cutover.reconcile.result.overview import CalendarDay
+from tests.support import report_size
+from tests.support.reconciliations import flights
+from tests.unit.report.test_charts import BOTH, inside
+
+DAYS = st.lists(
+    st.builds(
+        CalendarDay,
+        day=st.dates(datetime(1000, 1, 1).date(), datetime(9000, 1, 1).date()).map(str),  # noqa: DTZ001 -- dates
+        windows=st.integers(1, 24),
+        different=st.integers(0, 1),
+        causes=st.dictionaries(st.sampled_from(["late", "future", "unexplained", "x"]), st.integers(0, 9)),
+    ),
+    min_size=1,
+    max_size=40,
+    unique_by=lambda one: one.day,
+).map(lambda found: sorted(found, key=lambda one: one.day))
+
+
+def day(text: str, **causes: int) -> CalendarDay:
+    return CalendarDay(day=text, windows=24, different=1 if causes else 0, causes=causes)
+
+
+def colours(picture: Markup) -> list[str]:
+    return re.findall(r'class="(cause-\w+)"', picture)
+
+
+@pytest.mark.parametrize(
+    ("causes", "worst"),
+    [
+        ({"late": 9, "unexplained": 1}, "unexplained"),
+        ({"late": 2, "future": 3}, "future"),
+        ({"late": 2, "future": 2}, "late"),
+        ({"late": 0}, "other"),
+    ],
+)
+def test_day_is_coloured_by_its_worst_cause(causes: dict[str, int], worst: str) -> None:
+    one = day("2026-03-01", **causes)
+
+    assert calendar.find_worst(one) == worst
+    assert colours(calendar.draw([one], WIDE)) == [f"cause-{worst}"]
+
+
+def test_day_without_a_difference_has_no_cause() -> None:
+    assert calendar.find_worst(day("2026-03-01")) is None
+
+
+def test_text_of_a_cause_never_becomes_a_class() -> None:
+    one = CalendarDay(day="2026-03-01", windows=1, different=1, causes={'x" onload="alert(1)': 1})
+
+    assert colours(calendar.draw([one], WIDE)) == ["cause-other"]
+
+
+@BOTH
+@settings(deadline=None)
+@given(found=DAYS)
+def test_calendar_of_any_days_stays_inside_and_draws_each_that_differs(width: int, found: list[CalendarDay]) -> None:
+    picture = calendar.draw(found, width)
+    years = sorted({one.day[:4] for one in found})[-calendar.YEARS_AT_MOST :]
+
+    assert inside(picture)
+    assert len(colours(picture)) == sum(1 for one in found if one.different and one.day[:4] in years)
+
+
+def test_first_of_march_of_2026_stands_in_the_ninth_week_on_a_sunday() -> None:
+    picture = calendar.draw([day("2026-03-01", late=1)], WIDE)
+    box = next(iter(ET.fromstring(str(picture)).iter("rect"))).attrib  # noqa: S314 -- our own markup
+    size = (WIDE - 34) / 53
+
+    assert (int((float(box["x"]) - 34) / size), int((float(box["y"]) - 34) / size)) == (8, 6)
+
+
+@settings(deadline=None)
+@given(found=DAYS, most=st.integers(1, 12))
+def test_months_and_years_hold_the_same_windows(found: list[CalendarDay], most: int) -> None:
+    short = days.shorten(found, most)
+
+    def count(every: list[CalendarDay]) -> tuple[int, int, int]:
+        return (
+            sum(one.windows for one in every),
+            sum(one.different for one in every),
+            sum(sum(one.causes.values()) for one in every),
+        )
+
+    assert count(list(short)) == count(found)
+    assert len({len(one.day) for one in short}) == 1
+    assert inside(calendar.draw(short, NARROW))
+
+
+def test_hundred_thousand_windows_of_a_day_are_months() -> None:
+    first = datetime(1950, 1, 1, tzinfo=UTC)
+    every = [day(f"{first + timedelta(days=i):%Y-%m-%d}", late=1) for i in range(40_000)]
+
+    short = days.shorten(every)
+
+    assert (len(short), short[0].day, short[0].windows) == (1315, "1950-01", 31 * 24)
+
+
+def test_days_that_differ_stand_in_the_table_and_the_rest_is_counted() -> None:
+    found = calendar.tabulate([day("2026-03-01", late=2), day("2026-03-02"), day("2026-03-03", unexplained=1)])
+
+    assert [row[0] for row in found.rows] == ["2026-03-03", "2026-03-01"]
+    assert found.rows[1] == ("2026-03-01", "late 2 rows", "1", "24")
+    assert found.rest == "1 day with windows agree in full."
+
+
+def test_long_table_says_how_many_more_there_are() -> None:
+    every = [day(f"2026-{1 + i // 28:02}-{1 + i % 28:02}", late=1) for i in range(150)]
+
+    assert "And 50 days more that differ, in the Parquet." in calendar.tabulate(every).rest
+
+
+@BOTH
+def test_trend_and_curve_stay_inside(width: int) -> None:
+    result = flights()
+    assert result.settlement is not None
+
+    assert inside(trend.draw(result.trend, width))
+    assert inside(settlement.draw(result.settlement, width))
+
+
+def test_trend_tells_the_runs_that_diverged() -> None:
+    picture = trend.draw(flights().trend, WIDE)
+
+    assert picture.count("tone-bad") == 2
+    assert [row[1] for row in trend.tabulate(flights().trend).rows].count("Diverged") == 2
+
+
+def test_one_comparison_is_no_trend() -> None:
+    assert charts.trend_of_runs(replace(flights(), trend=flights().trend[:1])) is None
+
+
+def test_curve_with_a_single_age_is_drawn() -> None:
+    found = flights().settlement
+    assert found is not None
+
+    assert inside(settlement.draw(replace(found, points=found.points[:1]), WIDE))
+
+
+NUMBERS = st.integers(-(10**20), 10**20) | st.decimals(-(10**9), 10**9, places=4).map(str)
+
+
+@settings(deadline=None)
+@given(start=NUMBERS, amounts=st.lists(NUMBERS, max_size=5))
+def test_steps_that_lead_to_the_end_add_up_exactly(start: int | str, amounts: list[int | str]) -> None:
+    end = sum(map(waterfall.exact, amounts), start=waterfall.exact(start))
+    scale = 10**4
+    total = str(end) if end.denominator == 1 else f"{end * scale}e-4"
+    steps = tuple(WaterfallStep(cause="late", amount=amount) for amount in amounts)
+    found = Waterfall(measure="m", batch=start, steps=steps, streaming=total)
+
+    assert waterfall.missing(found) == 0
+    assert waterfall.tabulate(found, SideNames()).rest == "The steps add up exactly."
+
+
+def test_steps_that_miss_the_end_by_one_are_said_to_do_so() -> None:
+    found = Waterfall(measure="m", batch=10**18, steps=(WaterfallStep(cause="late", amount=-3),), streaming=10**18 - 4)
+
+    assert waterfall.missing(found) == -1
+    assert "but for \u22121" in waterfall.tabulate(found, SideNames()).rest
+
+
+def test_every_section_has_a_template_and_a_place_in_the_page() -> None:
+    for verdict in Verdict:
+        result = replace(flights(), verdict=verdict)
+        html = page.render(result)
+        ids = re.findall(r'<section id="([\w-]+)"', html)
+
+        assert ids == [name for name, _ in outline.sections(result)]
+
+
+@pytest.mark.parametrize(("windows", "hours"), [(100_000, 1), (100_000, 24), (36_000, 1)])
+def test_report_of_a_hundred_thousand_windows_is_small_and_soon_there(windows: int, hours: int) -> None:
+    size, seconds = report_size.measure(windows, hours)
+
+    assert size < 2_000_000
+    assert seconds < 20
+
+
+def test_keys_of_a_megabyte_are_cut_and_their_length_is_said() -> None:
+    result, long = report_size.made(1_000), "\u4e2d<&" * 350_000
+    key = {"customer": long}
+    cells = tuple(replace(cell, key=key, streaming=long) for cell in result.differences[:60])
+    html = page.render(replace(result, differences=cells, worst_keys=(replace(result.worst_keys[0], key=key),)))
+
+    assert len(html.encode()) < 2_000_000
+    assert "\N{HORIZONTAL ELLIPSIS} (1,050,000 characters)" in html
+
+
+def test_every_chart_has_a_table_behind_it() -> None:
+    html = page.render(flights())
+
+    assert html.count('<div class="narrow">') == html.count('<details class="data"') == 8
+
+
+def test_heads_of_sections_are_in_order() -> None:
+    levels = [
+        int(level) for level in re.findall(r"<h([1-6])", page.render(replace(flights(), verdict=Verdict.DIVERGED)))
+    ]
+
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert [pair for pair in pairwise(levels) if pair[1] > pair[0] + 1] == []

@@ -1,0 +1,63 @@
+"""What to do next: runbooks with a comparison's own pipeline, windows, keys and offsets."""
+
+from dataclasses import replace
+
+import pytest
+
+from cutover.reconcile.report import page, runbooks, steps
+from cutover.reconcile.result.outcome import PolicyResult, Reconciliation, Verdict
+from tests.unit.report.test_page import HOSTILE, hostile
+from tests.unit.report.test_tree import cell, made, record
+
+TEXT = (
+    "Take `cutover explain flights <window> <key>`, `cutover repair flights --window <start>`, "
+    "`cutover batch flights --from ... --to ...`, start `flights_stream`."
+)
+
+
+def sales(**changes: object) -> Reconciliation:
+    cells = [cell("2026-03-01T05:00:00Z", "a"), cell("2026-03-02T07:00:00Z", "b c", cause="unexplained")]
+    records = [record("2026-03-02T07:00:00Z", "b c", offset) for offset in (9, 4)]
+    records.append(record("2026-03-01T05:00:00Z", "a", 700))
+    return replace(made(cells, records), pipeline="sales", **changes)  # type: ignore[arg-type]
+
+
+def test_commands_are_those_of_this_comparison_and_of_what_nothing_explains() -> None:
+    assert steps.fill(TEXT, sales()) == (
+        "Take `cutover explain sales 2026-03-02T07:00:00Z 'b c'`, "
+        "`cutover repair sales --window 2026-03-02T07:00:00Z`, "
+        "`cutover batch sales --from 2026-03-02 --to 2026-03-03`, start `sales_stream`."
+    )
+
+
+def test_details_name_windows_and_offsets() -> None:
+    told = {one.name: one.told for one in steps.details(sales())}
+
+    assert told["Windows"] == "1 window of those listed, 2026-03-02 07:00 UTC"
+    assert told["Offsets"] == "partition 0: 4 to 9 (2 records)"
+    assert told["Cut of flights"].startswith("0: 82,131, 1: ")
+
+
+def test_nothing_that_differs_leaves_the_example() -> None:
+    bare = sales(differences=(), behind=())
+
+    assert "<window> <key>" in steps.fill(TEXT, bare)
+    assert [one.name for one in steps.details(bare)] == ["Pipeline", "Cut of flights"]
+
+
+@pytest.mark.parametrize("text", [*HOSTILE, "a`b", "x|y", "[a](http://e)"])
+def test_name_or_key_from_data_adds_no_markup_to_a_runbook(text: str) -> None:
+    result = replace(hostile(text), pipeline=text)
+    plain = runbooks.html("DivergenceUnexplained")
+    filled = runbooks.html("DivergenceUnexplained", lambda told: steps.fill(told, result))
+
+    assert plain is not None
+    assert filled is not None
+    assert filled.count("<") == plain.count("<")
+
+
+def test_page_says_what_comes_next() -> None:
+    beyond = replace(sales(), verdict=Verdict.DIVERGED, policy=PolicyResult(within=False))
+
+    assert "Nothing to mend." in page.render(sales())
+    assert "cutover repair sales --window 2026-03-02T07:00:00Z" in page.render(beyond)
