@@ -48,6 +48,7 @@ class EvidenceRun:
     begun: int = -1  # sequence of its first row in the history; -1: it is not from there
     sequence: int = -1  # of its newest row
     accepted_by: tuple[tuple[str, str], ...] = ()  # rules that its verdict needs: name, digest
+    exceeded: tuple[tuple[str, str], ...] = ()  # rules that more rows fit than they allow: name, why
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,7 +154,7 @@ def decide(
         _check_divergence(evidence.runs, policy),
         _check_losses(evidence),
         _check_tables(evidence),
-        _check_rules(evidence.rules, counted, now),
+        _check_rules(evidence, counted, now),
         _check_self_test(evidence.self_test, now),
         _check_replay(evidence.replay),
         *([] if evidence.present is None else _check_present(evidence.present)),
@@ -310,14 +311,16 @@ def _check_self_test(found: SelfTest | None, now: datetime) -> Condition:
     return Condition(name=name, met=found.passed and age <= TESTED_WITHIN, found=told)
 
 
-def _check_rules(rules: AcceptanceRules, counted: tuple[EvidenceRun, ...], now: datetime) -> Condition:
-    """Return whether every rule of acceptance is in force, and those that the counted runs need are as they were."""
+def _check_rules(evidence: GateEvidence, counted: tuple[EvidenceRun, ...], now: datetime) -> Condition:
+    """Return whether every rule of acceptance is in force and large enough, and as the counted runs need it."""
+    rules, last = evidence.rules, newest(evidence.runs)
     wrong = [*rules.problems.values()]
     wrong += [
         f"rule `{name}` has expired, {rule.expires:%Y-%m-%d %H:%M} UTC: renew it or take it away"
         for name, rule in rules.rules.items()
         if rule.is_expired(now)
     ]
+    wrong += [f"rule `{name}` is exceeded: {why}" for name, why in (last.exceeded if last else ())]
     needed = sorted({one for run in counted for one in run.accepted_by})
     now_known = {(name, rule.digest) for name, rule in rules.rules.items()}
     wrong += [

@@ -15,7 +15,7 @@ CONFIDENCE = 0.95
 _BETS = ((0.0, 1 / 2), (0.1, 1 / 6), (0.3, 1 / 6), (0.6, 1 / 6))
 """Shares q / p with their weights: half on a path that never diverges, the rest on some that do now and then."""
 
-_HALVINGS = 40  # of [0, 1]: far finer than what is shown
+_HALVINGS = 60  # of [0, 1]: as fine as a double is at the smallest bound that a million blocks give
 _MANY = 1_000_000
 _LARGEST = 600.0  # logarithm: beyond it a double is infinite
 

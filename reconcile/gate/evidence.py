@@ -153,6 +153,11 @@ def _run(one: RecordedComparison, batch_definition: str | None, policy: Policy |
             for rule in one.result.get("accepted", [])
             if rule["state"] == RuleState.IN_FORCE and rule["rows"]
         ),
+        exceeded=tuple(
+            (rule["rule"], str(rule.get("why")))
+            for rule in one.result.get("accepted", [])
+            if rule["state"] == RuleState.EXCEEDED
+        ),
     )
 
 
