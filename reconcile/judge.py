@@ -11,11 +11,12 @@ from cutover.definition.windows.window_fn import EARLIEST, FOREVER, LATEST
 from cutover.errors import LakeError
 from cutover.lake.batch_runs import Range
 from cutover.reconcile.attribution import causes
-from cutover.reconcile.compare import ComparisonRequest, compare
+from cutover.reconcile.compare import compare
 from cutover.reconcile.comparison import sides
 from cutover.reconcile.judgement import verdict
 from cutover.reconcile.preconditions import damage, log_origin, nothing_compared, seal
 from cutover.reconcile.preconditions.seal import SealEvidence
+from cutover.reconcile.request import ComparisonRequest
 from cutover.reconcile.result.outcome import Cause, Reconciliation
 from cutover.reconcile.result.seal import Seal, SealBreach
 from cutover.records.closing import find_closed_end

@@ -20,12 +20,12 @@ from cutover.lake.tables import checksums
 from cutover.probe import Probe, silent
 from cutover.reconcile.advisor import record as log_latenesses
 from cutover.reconcile.attribution.log_rows import LogReader
-from cutover.reconcile.compare import ComparisonRequest
 from cutover.reconcile.cost import measure as cost
 from cutover.reconcile.judge import format_time, judge
 from cutover.reconcile.judgement import history, trend
 from cutover.reconcile.judgement.acceptance import Acceptance
 from cutover.reconcile.report import files
+from cutover.reconcile.request import ComparisonRequest
 from cutover.reconcile.result.outcome import Reconciliation, Verdict
 from cutover.reconcile.result.seal import Seal
 from cutover.reconcile.selftest import record as selftests

@@ -2,7 +2,8 @@
 
 A small log, a real broker and Spark. Of each function of ours its first call is noted, in the order of the calls; a
 reader who follows the work from call to call opens the files in this order. A return is a step to a file that was
-open before. Those of the path's own room are the main line; the core below is counted beside it.
+open before. Those of the path's own room are the main line; the core below is counted beside it. A comparison has
+three parts: what is judged, what is told of it, and what is written.
 """
 
 import argparse
@@ -32,6 +33,8 @@ ROOT = Path(__file__).parents[1].resolve()
 ROOMS = ("cutover", "streaming", "batch", "reconcile")
 Process = Callable[[DataFrame, int], None]
 HALF = 60  # records of one epoch
+PARTS = {("reconcile/describe.py", "describe"): "told", ("reconcile/run.py", "_record_result"): "written"}
+"""Where a further part of the work begins: file and function."""
 
 
 class Visits:
@@ -39,19 +42,24 @@ class Visits:
 
     def __init__(self) -> None:
         self._seen: set[CodeType] = set()
-        self._files: list[str] = []
+        self._files: list[tuple[str, str]] = []
+        self._part = "judged"
 
-    def in_room(self, room: str) -> list[str]:
-        """Return the files in the order in which they are opened, those of one room; all for `""`."""
-        return [file for file, _ in groupby(file for file in self._files if file.startswith(room))]
+    def in_room(self, room: str, part: str = "") -> list[str]:
+        """Return the files in the order in which they are opened, those of one room and part; all for `""`."""
+        chosen = (file for name, file in self._files if file.startswith(room) and name.startswith(part))
+        return [file for file, _ in groupby(chosen)]
 
-    def describe(self, room: str) -> str:
+    def parts(self) -> list[str]:
+        """Return the parts of the work in their order."""
+        return list(dict.fromkeys(name for name, _ in self._files))
+
+    def describe(self, room: str, part: str = "") -> str:
         """Count files and returns, those of one room first."""
-        own, every = self.in_room(room), self.in_room("")
-        counts = [(len(set(files)), len(files) - len(set(files))) for files in (own, every)]
+        counts = [(len(set(files)), len(files)) for files in (self.in_room(room, part), self.in_room("", part))]
         return "; ".join(
-            f"{name} {files} files, {returns} returns"
-            for name, (files, returns) in zip((room, "with the core"), counts, strict=True)
+            f"{name} {files} files, {steps - files} returns"
+            for name, (files, steps) in zip((room, "with the core"), counts, strict=True)
         )
 
     def __call__(self, frame: FrameType, event: str, _: object) -> None:
@@ -59,9 +67,11 @@ class Visits:
         if event != "call" or frame.f_code in self._seen:
             return
         self._seen.add(frame.f_code)
-        file = Path(frame.f_code.co_filename).resolve()
-        if file.is_relative_to(ROOT) and file.relative_to(ROOT).parts[0] in ROOMS:
-            self._files.append(str(file.relative_to(ROOT)))
+        path = Path(frame.f_code.co_filename).resolve()
+        if path.suffix == ".py" and path.is_relative_to(ROOT) and path.relative_to(ROOT).parts[0] in ROOMS:
+            file = str(path.relative_to(ROOT))
+            self._part = PARTS.get((file, frame.f_code.co_name), self._part)
+            self._files.append((self._part, file))
 
 
 @contextmanager
@@ -126,6 +136,8 @@ def main(words: Sequence[str] | None = None) -> int:
         epoch, comparison = trace_paths(Path(place) / "home", f"127.0.0.1:{ports.broker}")
     for name, visits, room in (("epoch", epoch, "streaming/"), ("comparison", comparison, "reconcile/")):
         sys.stdout.write(f"{name}: {visits.describe(room)}\n")
+        for part in visits.parts() if len(visits.parts()) > 1 else ():
+            sys.stdout.write(f"  {part}: {visits.describe(room, part)}\n")
         if given.files:
             sys.stdout.writelines(f"    {file}\n" for file in visits.in_room(room))
     return 0

@@ -15,12 +15,12 @@ from cutover.lake.epochs.row_kinds import RowKind
 from cutover.lake.paths import batch_uri
 from cutover.reconcile.attribution.causes import UNEXPLAINED
 from cutover.reconcile.attribution.log_rows import LogReader
-from cutover.reconcile.compare import ComparisonRequest
 from cutover.reconcile.comparison import sides
 from cutover.reconcile.comparison.layout import Layout
 from cutover.reconcile.judge import judge
 from cutover.reconcile.judgement.acceptance import Place, place_of
 from cutover.reconcile.preconditions import seal
+from cutover.reconcile.request import ComparisonRequest
 from cutover.reconcile.result.outcome import Reconciliation
 from cutover.reconcile.selftest.plants import Choice, PlantColumns, PlantKind, PlantSide
 from cutover.reconcile.selftest.table_rows import read_rows

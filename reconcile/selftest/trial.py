@@ -9,9 +9,9 @@ from tempfile import TemporaryDirectory
 import pyarrow as pa
 
 from cutover.reconcile.attribution.causes import UNEXPLAINED
-from cutover.reconcile.compare import ComparisonRequest
 from cutover.reconcile.judge import judge
 from cutover.reconcile.judgement.acceptance import Place, place_of
+from cutover.reconcile.request import ComparisonRequest
 from cutover.reconcile.result.outcome import Reconciliation, Verdict
 from cutover.reconcile.selftest.clean_copy import ROWS_LISTED, CleanCopy, list_causes
 from cutover.reconcile.selftest.copied_lake import link_tree

@@ -1,0 +1,24 @@
+"""What a comparison is asked for."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from cutover.reconcile.attribution import cells
+from cutover.reconcile.attribution.log_rows import LogReader
+from cutover.reconcile.judgement.acceptance import NOTHING, Acceptance
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparisonRequest:
+    """What to compare, and by which rules."""
+
+    start: datetime | None = None  # first window start, inclusive; None: all
+    end: datetime | None = None  # exclusive
+    epoch: int | None = None  # the batch run at this epoch's cut; None: the newest
+    log: LogReader | None = None  # is asked for the records behind a difference; None: the cluster of the settings
+    acceptance: Acceptance = NOTHING  # rules by which people accept differences, at the time of the run
+    parquet: Path | None = None  # where every row that differs is written to
+    listed: int = cells.ROWS_AT_MOST  # rows that differ of which `differences` tells, unexplained ones first
+    looks_early: bool = False  # also at what was shown of windows before they closed, and of open ones
+    silent: str | None = None  # why the cluster cannot be asked; None: it can
