@@ -10,7 +10,7 @@ from typing import Any
 
 import psutil
 from airflow.triggers.base import BaseTrigger, TriggerEvent
-from driver_end import DriverEnd, judge
+from cutover_tasks.driver_end import DriverEnd, judge
 
 from cutover.definition.loading import catalogue
 from cutover.errors import CutoverError
@@ -45,7 +45,7 @@ class HeartbeatTrigger(BaseTrigger):
         return "heartbeat_trigger.HeartbeatTrigger", arguments
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Watch; yield how the driver ended (`driver_end.DriverEnd` as an event)."""
+        """Watch; yield how the driver ended (`cutover_tasks.driver_end.DriverEnd` as an event)."""
         settings, told, looks = load_settings(), "", 0
         while True:
             beat = await asyncio.to_thread(read, settings, self.pipeline)

@@ -55,26 +55,26 @@ def reconcile_dag(pipeline: Pipeline) -> None:
     def reconcile() -> None:
         @task(doc_md="One request for each batch run that triggered this run.")
         def collect_requests(**context: Any) -> list[dict[str, Any]]:
-            from reconcile_task import requests  # noqa: PLC0415 -- the task's work, loaded when it runs
+            from cutover_tasks.reconcile_task import requests  # noqa: PLC0415 -- the task's work, loaded when it runs
 
             return requests(context["triggering_asset_events"][asset], context["params"])
 
         @task(map_index_template="{{ label }}", doc_md="Compares both paths at one cut; a failing verdict fails it.")
         def compare(request: dict[str, Any], **context: Any) -> dict[str, Any]:
-            from reconcile_task import label, report  # noqa: PLC0415 -- the task's work, loaded when it runs
+            from cutover_tasks.reconcile_task import label, report  # noqa: PLC0415 -- the task's work, loaded when it runs
 
             get_current_context()["label"] = label(request)  # `context` is a copy, which the template does not see
             return report(pipeline.name, request, context)
 
         @task(trigger_rule="all_done", doc_md="Judges what must hold whatever happened; a violated check fails it.")
         def verify() -> dict[str, Any]:
-            from check_task import verified  # noqa: PLC0415 -- the task's work, loaded when it runs
+            from cutover_tasks.check_task import verified  # noqa: PLC0415 -- the task's work, loaded when it runs
 
             return verified(pipeline.name)
 
         @task(trigger_rule="all_done", doc_md="Checks the bytes of the next listed files; a damaged one fails it.")
         def scrub() -> dict[str, Any]:
-            from check_task import scrubbed  # noqa: PLC0415 -- the task's work, loaded when it runs
+            from cutover_tasks.check_task import scrubbed  # noqa: PLC0415 -- the task's work, loaded when it runs
 
             return scrubbed(pipeline.name)
 

@@ -50,13 +50,13 @@ def repair_dag(pipeline: Pipeline) -> None:
     def repair() -> None:
         @task(doc_md="One request for each window that was asked for.")
         def collect_windows(**context: Any) -> list[str]:
-            from repair_task import collect_starts  # noqa: PLC0415 -- the task's work, loaded when it runs
+            from cutover_tasks.repair_task import collect_starts  # noqa: PLC0415 -- the task's work, loaded when it runs
 
             return collect_starts(pipeline.name, context["params"])
 
         @task(pool="spark", map_index_template="{{ window }}", doc_md="Computes a window and says what would change.")
         def look(window: str) -> dict[str, Any]:
-            from repair_task import look_at  # noqa: PLC0415 -- the task's work, loaded when it runs
+            from cutover_tasks.repair_task import look_at  # noqa: PLC0415 -- the task's work, loaded when it runs
 
             get_current_context()["window"] = window or "all dirty windows"
             return look_at(pipeline.name, window)
@@ -65,7 +65,7 @@ def repair_dag(pipeline: Pipeline) -> None:
             pool="spark", outlets=[asset], doc_md="Publishes the windows that differ, together; skipped in a dry run."
         )
         def publish(looks: list[dict[str, Any]], **context: Any) -> dict[str, Any]:
-            from repair_task import publish_windows  # noqa: PLC0415 -- the task's work, loaded when it runs
+            from cutover_tasks.repair_task import publish_windows  # noqa: PLC0415 -- the task's work, loaded when it runs
 
             done = publish_windows(pipeline.name, list(looks), context["params"])
             context["outlet_events"][asset].extra = done

@@ -17,8 +17,8 @@ docs/runbooks/StreamNotRunning.md after eight starts in a row without a new epoc
 from datetime import timedelta
 
 from airflow.sdk import dag
+from cutover_tasks.driver_task import DriverTask
 from definitions import pipelines
-from driver_task import DriverTask
 
 from cutover.definition.model.pipeline import Pipeline
 

@@ -54,7 +54,7 @@ def world(seed: int) -> World:
     return World(ads=ids(CAMPAIGNS * ADS_A_CAMPAIGN), campaigns=ids(CAMPAIGNS), users=ids(USERS), pages=ids(PAGES))
 
 
-class Events:
+class AdEvents:
     """Draws events one by one; the n-th of a seed is the same whatever its time."""
 
     def __init__(self, seed: int) -> None:
@@ -80,7 +80,7 @@ class Events:
 
 def stream_of(count: int, *, seed: int) -> Iterator[tuple[int, bytes]]:
     """Yield log time (milliseconds) and value of so many events."""
-    events = Events(seed)
+    events = AdEvents(seed)
     for number in range(count):
         millis = START_MILLIS + number * 1_000 // EVENTS_PER_SECOND
         yield millis, events.one(millis)

@@ -24,7 +24,7 @@ from benchmarks.yahoo import Yahoo
 from cutover.lake.control import versions
 from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.probe import Point
-from cutover.samples.ad_views import Events
+from cutover.samples.ad_views import AdEvents
 from cutover.streaming import driver
 from cutover.streaming.process import heartbeat
 
@@ -81,7 +81,7 @@ def _delays(one: Yahoo, start: Callable[[Yahoo], "Iterator[Running]"], rate: int
     Raises:
         AssertionError: Not every event was taken.
     """
-    drawn = Events(yahoo.SEED)
+    drawn = AdEvents(yahoo.SEED)
     with contextmanager(start)(one) as running:
         live = Live(one.settings, one.pipeline.source.name, keep_times=True, encode=lambda _, millis: drawn.one(millis))
         live.at(rate)

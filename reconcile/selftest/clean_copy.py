@@ -20,6 +20,7 @@ from cutover.reconcile.comparison.layout import Layout
 from cutover.reconcile.judge import judge
 from cutover.reconcile.judgement.acceptance import Place, place_of
 from cutover.reconcile.preconditions import seal
+from cutover.reconcile.preconditions.seal import SealEvidence
 from cutover.reconcile.request import ComparisonRequest
 from cutover.reconcile.result.outcome import Reconciliation
 from cutover.reconcile.selftest.plants import Choice, PlantColumns, PlantKind, PlantSide
@@ -83,16 +84,7 @@ def open_clean_copy(settings: Settings, pipeline: Pipeline, log: LogReader | Non
         LakeError: The sides cannot be compared, so that nothing can be said of the reconciler either.
     """
     found, unjudged = judge(settings, pipeline, ComparisonRequest(log=log, listed=ROWS_LISTED))
-    examined = seal.examine(settings, pipeline, epoch=None)
-    if examined.evidence is None or not found.seal.holds or not found.windows.compared:
-        msg = f"Self-test of `{pipeline.name}`: expected two sides that can be compared, got: {found.sentence}"
-        raise LakeError(msg + f"\nHint: `cutover reconcile {pipeline.name}` says what to do.", runbook="NotComparable")
-    causes = list_causes(found)
-    if len(causes) > ROWS_LISTED // 2:
-        msg = f"Self-test of `{pipeline.name}`: expected at most {ROWS_LISTED // 2:,} rows that differ before anything"
-        msg += f" is planted, got {len(causes):,}.\nHint: `cutover report {pipeline.name}` says why they differ."
-        raise LakeError(msg)
-    evidence = examined.evidence
+    evidence, causes = _find_evidence(settings, pipeline, found), _list_known_causes(pipeline, found)
     with sides.open_sides(settings, pipeline, evidence) as opened:
         layout = opened.layout
     order = ("window_start", *pipeline.key, "_epoch")
@@ -127,6 +119,23 @@ def open_clean_copy(settings: Settings, pipeline: Pipeline, log: LogReader | Non
         causes=causes,
         epoch=cut,
     )
+
+
+def _find_evidence(settings: Settings, pipeline: Pipeline, found: Reconciliation) -> SealEvidence:
+    evidence = seal.examine(settings, pipeline, epoch=None).evidence
+    if evidence is None or not found.seal.holds or not found.windows.compared:
+        msg = f"Self-test of `{pipeline.name}`: expected two sides that can be compared, got: {found.sentence}"
+        raise LakeError(msg + f"\nHint: `cutover reconcile {pipeline.name}` says what to do.", runbook="NotComparable")
+    return evidence
+
+
+def _list_known_causes(pipeline: Pipeline, found: Reconciliation) -> Mapping[Place, frozenset[str]]:
+    causes = list_causes(found)
+    if len(causes) > ROWS_LISTED // 2:
+        msg = f"Self-test of `{pipeline.name}`: expected at most {ROWS_LISTED // 2:,} rows that differ before anything"
+        msg += f" is planted, got {len(causes):,}.\nHint: `cutover report {pipeline.name}` says why they differ."
+        raise LakeError(msg)
+    return causes
 
 
 def list_causes(found: Reconciliation) -> Mapping[Place, frozenset[str]]:

@@ -3,7 +3,7 @@
 from dataclasses import asdict
 
 import pytest
-from driver_end import DriverEnd, judge
+from cutover_tasks.driver_end import DriverEnd, judge
 
 from cutover.process import current
 from cutover.streaming.process.heartbeat import Heartbeat, State

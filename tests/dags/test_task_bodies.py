@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
-from batch_task import announced, batch_arguments, refuse_empty
-from reconcile_task import address, label, requests
-from run_range import RunRange
-from task_errors import fail_without_retries
+from cutover_tasks.batch_task import announced, batch_arguments, refuse_empty
+from cutover_tasks.reconcile_task import address, label, requests
+from cutover_tasks.run_range import RunRange
+from cutover_tasks.task_errors import fail_without_retries
 
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.loading import catalogue

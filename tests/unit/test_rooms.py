@@ -11,12 +11,13 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("cutover", "streaming", "batch", "reconcile", "infra")
 FILES = [
     file.relative_to(ROOT)
-    for package in PACKAGES
+    for package in (*PACKAGES, "samples", "dags")
     for file in sorted((ROOT / package).rglob("*.py"))
     if file.name != "__init__.py"
 ]
-MOST_FILES, MOST_LINES = 12, 400
+MOST_FILES, MOST_LINES, MOST_OF_A_FUNCTION = 12, 400, 40
 MOST_ROOMS = 3
+ROOM_OF_A_PACKAGE = 2  # parts of the path of a module that lies in no room of its own
 PAGES = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
@@ -50,6 +51,29 @@ def test_a_module_has_less_than_400_lines() -> None:
     lengths = {str(file): len((ROOT / file).read_text(encoding="utf-8").splitlines()) for file in FILES}
 
     assert {file: lines for file, lines in lengths.items() if lines >= MOST_LINES} == {}
+
+
+def test_a_function_has_at_most_40_lines_beside_its_docstring() -> None:
+    lengths = {
+        f"{file}:{node.name}": _count_lines(node)
+        for file in FILES
+        for node in ast.walk(ast.parse((ROOT / file).read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+
+    assert {name: lines for name, lines in lengths.items() if lines > MOST_OF_A_FUNCTION} == {}
+
+
+def _count_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    body = function.body if ast.get_docstring(function) is None else function.body[1:]
+    return 1 + (body[-1].end_lineno or 0) - body[0].lineno if body else 0
+
+
+def test_every_room_stands_in_the_page_on_architecture() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    rooms = {file.parent for file in FILES if len(file.parts) > ROOM_OF_A_PACKAGE}
+
+    assert sorted(str(room) for room in rooms if f"`{room.name}`" not in page and f"/{room.name}/" not in page) == []
 
 
 def test_no_file_name_stands_in_more_than_three_rooms() -> None:

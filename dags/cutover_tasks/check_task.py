@@ -4,10 +4,10 @@ import logging
 from typing import Any
 
 from airflow.sdk.exceptions import AirflowFailException
-from task_errors import fail_without_retries
 
 from cutover.definition.loading import catalogue
 from cutover.settings import load_settings
+from cutover_tasks.task_errors import fail_without_retries
 
 log = logging.getLogger("airflow.task")
 

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from airflow.sdk.exceptions import AirflowFailException
-from run_range import requested_range
-from task_errors import fail_without_retries
 
 from cutover.definition.loading import catalogue
 from cutover.settings import Settings, load_settings
+from cutover_tasks.run_range import requested_range
+from cutover_tasks.task_errors import fail_without_retries
 
 log = logging.getLogger("airflow.task")
 Request = dict[str, Any]  # epoch (None: newest that both paths have), from, to (ISO 8601 or None)

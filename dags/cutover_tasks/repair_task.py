@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
-from task_errors import fail_without_retries
 
 from cutover.definition.loading import catalogue
 from cutover.definition.model.ranges import moment
 from cutover.infra.processes.child import ChildEnd, run_command
 from cutover.settings import load_settings
+from cutover_tasks.task_errors import fail_without_retries
 
 log = logging.getLogger("airflow.task")
 DIRTY = ""

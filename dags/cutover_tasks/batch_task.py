@@ -6,13 +6,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
-from run_range import RunRange, requested_range
-from task_errors import fail_without_retries
 
 from cutover.definition.loading import catalogue
 from cutover.infra.processes.child import ChildEnd, run_command
 from cutover.lake.control.stages import Stage, current_stage
 from cutover.settings import load_settings
+from cutover_tasks.run_range import RunRange, requested_range
+from cutover_tasks.task_errors import fail_without_retries
 
 log = logging.getLogger("airflow.task")
 REFUSED = 2  # exit code of the command line

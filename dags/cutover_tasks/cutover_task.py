@@ -6,11 +6,11 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowFailException
-from task_errors import fail_without_retries
 
 from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
 from cutover.settings import load_settings
+from cutover_tasks.task_errors import fail_without_retries
 
 if TYPE_CHECKING:
     from cutover.reconcile.gate.approval import Proposal

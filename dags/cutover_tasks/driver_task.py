@@ -5,9 +5,7 @@ from typing import Any
 
 from airflow.sdk import BaseOperator, Context
 from airflow.sdk.exceptions import AirflowFailException
-from driver_end import MENDS_ITSELF, DriverEnd
 from heartbeat_trigger import HeartbeatTrigger, stop_driver
-from task_errors import fail_without_retries
 
 from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
@@ -15,6 +13,8 @@ from cutover.errors import CutoverError
 from cutover.settings import Settings, load_settings
 from cutover.streaming.process import detached
 from cutover.streaming.process.heartbeat import Heartbeat, read
+from cutover_tasks.driver_end import MENDS_ITSELF, DriverEnd
+from cutover_tasks.task_errors import fail_without_retries
 
 
 class DriverTask(BaseOperator):
