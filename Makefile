@@ -13,7 +13,7 @@ EPOCHS ?= 10000
 FLIPS ?= 200
 LINES ?= 25
 SEED ?= $(shell date +%s)
-.PHONY: help setup capabilities diff-cases report-size nightly test-nightly test-cluster jars-s3 test-object-store demo up down status lint test transfers faults faults-random flips mutations soak many-keys skew lock clean purge $(addprefix test-,$(KINDS))
+.PHONY: help setup capabilities diff-cases report-size report-pictures nightly test-nightly test-cluster jars-s3 test-object-store demo up down status lint test transfers faults faults-random flips mutations soak many-keys skew lock clean purge $(addprefix test-,$(KINDS))
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,6 +56,9 @@ test-property: setup ## drawn logs: reference, batch and stream agree
 
 report-size: setup ## measure the largest report there is; writes into docs/report.md
 	@.venv/bin/python -m tests.support.report_size docs/report.md
+
+report-pictures: setup ## take the pictures of a report anew, those of the docs and those that tests compare with
+	@.venv/bin/python -m tests.support.pictures
 
 test-nightly: setup ## the same at depth: 200 logs, 60 runs of driver actions, drawn by SEED=... (about an hour)
 	$(PYTEST) tests/property --hypothesis-profile=nightly --hypothesis-seed=$(SEED) --timeout=7200

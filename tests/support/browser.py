@@ -113,8 +113,8 @@ class Page:
         """Type a text where the focus is."""
         self.send("Input.insertText", text=text)
 
-    def take(self, file: Path, *, selector: str | None = None, whole: bool = False) -> None:
-        """Save a picture: of the view, of the whole page, or of the first element that a selector finds."""
+    def take(self, file: Path, *, selector: str | None = None, whole: bool = False, scale: float = 1) -> None:
+        """Save a picture: of the view; to scale, of the whole page or of the first element that a selector finds."""
         asked: dict[str, Any] = {"captureBeyondViewport": True} if whole or selector else {}
         if whole or selector:
             box = self.run(
@@ -122,7 +122,7 @@ class Page:
                 " return [b.x + scrollX, b.y + scrollY, b.width, b.height] })"
                 f"(document.querySelector({json.dumps(selector or 'html')}))"
             )
-            asked["clip"] = dict(zip(("x", "y", "width", "height"), box, strict=True)) | {"scale": 1}
+            asked["clip"] = dict(zip(("x", "y", "width", "height"), box, strict=True)) | {"scale": scale}
         file.write_bytes(base64.b64decode(self.send("Page.captureScreenshot", **asked)["data"]))
 
     def errors(self) -> list[str]:

@@ -1,6 +1,6 @@
 """The page in a real headless Chromium, the network off: it loads, filter and drill-down work, nothing overlaps.
 
-Pictures are not compared by pixel: fonts differ from machine to machine. What is compared is where things stand.
+Where things stand is compared everywhere; pictures where the fonts are those of the kept ones (`make report-pictures`).
 """
 
 import re
@@ -13,14 +13,13 @@ import pytest
 
 from cutover.reconcile.report import page
 from cutover.reconcile.result.outcome import Difference, Reconciliation, Verdict
-from cutover.reconcile.result.overview import RecordBehind
-from tests.support import browser
+from tests.support import browser, pictures
 from tests.support.browser import Page
+from tests.support.pictures import SCALE, SHARE, WIDTHS, filter_by, shown, unfold
 from tests.support.reconciliations import flights
 from tests.unit.report.test_page import HOSTILE, hostile
 
 pytestmark = pytest.mark.skipif(browser.PROGRAM is None, reason="no Chromium: apt-get install chromium")
-WIDTHS = (360, 800, 1400)
 CHECKS = Path("tests/support/page_checks.js").read_text(encoding="utf-8")
 VISIBLE = """
 (selector => [...document.querySelectorAll(selector)].filter(e => e.checkVisibility())
@@ -29,8 +28,7 @@ VISIBLE = """
 
 def look(tab: Page, file: Path, **how: Any) -> None:
     """Open a page with all of it unfolded, and bring the checks."""
-    tab.open(file, **how)
-    tab.run("document.querySelectorAll('details').forEach(one => { one.open = true })")
+    unfold(tab, file, **{"width": 1400, **how})
     tab.run(CHECKS)
 
 
@@ -42,7 +40,6 @@ def tab() -> Iterator[Page]:
 
 def nasty() -> Reconciliation:
     """Return the flights with a key of each hostile text, and what is shown where a comparison went wrong."""
-    first = flights().differences[0]
     keys = [*HOSTILE, None, "", "null", "a\0b", "w" * 300]
     cells = tuple(
         Difference(
@@ -57,24 +54,13 @@ def nasty() -> Reconciliation:
         )
         for text in keys
     )
-    behind = RecordBehind(
-        window_start=str(first.window_start),
-        key=first.key,
-        cause="late",
-        partition=2,
-        offset=70_707,
-        event_time=first.window_start,
-        epoch=17,
-        reason=None,
-    )
     policy = replace(flights().policy, within=False, unexplained=len(keys), reasons=("17 rows have no cause.",))
     return replace(
-        flights(),
+        shown(),
         verdict=Verdict.DIVERGED,
         exit_code=1,
         policy=policy,
         differences=(*cells, *flights().differences),
-        behind=(behind,),
     )
 
 
@@ -82,18 +68,10 @@ def nasty() -> Reconciliation:
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Write the pages that the tests open."""
     folder = tmp_path_factory.mktemp("pages")
-    pages = {"flights": flights(), "nasty": nasty(), "script": hostile("<img src=x onerror=document.title='bad'>")}
+    pages = {"flights": shown(), "nasty": nasty(), "script": hostile("<img src=x onerror=document.title='bad'>")}
     for name, result in pages.items():
         (folder / f"{name}.html").write_text(page.render(result), encoding="utf-8")
     return {name: folder / f"{name}.html" for name in pages}
-
-
-def filter_by(tab: Page, text: str) -> None:
-    """Type into the filter as a reader does, and wait until it has answered."""
-    tab.run("(f => { f.focus(); f.select() })(document.getElementById('filter'))")
-    tab.press("Backspace", code=8)
-    tab.enter(text)
-    tab.run("new Promise(done => setTimeout(done, 120))")
 
 
 @pytest.mark.parametrize("name", ["flights", "nasty", "script"])
@@ -237,3 +215,24 @@ def test_page_reads_without_its_script(tab: Page, files: dict[str, Path]) -> Non
         tab.send("Emulation.setScriptExecutionDisabled", value=False)
 
     assert '<div class="filter" hidden' in text
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_page_looks_as_in_the_kept_picture(tab: Page, files: dict[str, Path], width: int, tmp_path: Path) -> None:
+    tab.open(files["flights"], width=width)
+    if pictures.probe_fonts(tab) != pictures.kept_probe():
+        pytest.skip("other fonts than those of the kept pictures")
+    tab.take(tmp_path / "now.png", whole=True, scale=SCALE)
+
+    assert pictures.measure_difference(tab, tmp_path / "now.png", pictures.FOLDER / f"{width}.png") <= SHARE
+
+
+def test_a_page_that_looks_other_is_told_from_a_kept_picture(tab: Page, files: dict[str, Path], tmp_path: Path) -> None:
+    taken = []
+    for dark in (False, True):
+        tab.open(files["flights"], width=800, dark=dark)
+        taken.append(tmp_path / f"{dark}.png")
+        tab.take(taken[-1], whole=True, scale=SCALE)
+
+    assert pictures.measure_difference(tab, *taken) > SHARE
+    assert pictures.measure_difference(tab, taken[0], taken[0]) == 0
