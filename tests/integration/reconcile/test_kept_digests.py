@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -13,7 +14,9 @@ from deltalake import write_deltalake
 
 from cutover.errors import LakeError
 from cutover.lake.tables import checksums
+from cutover.reconcile.external import open_tables
 from cutover.reconcile.external.request import DiffRequest, Tolerance
+from cutover.reconcile.external.side_digests import count_doubled
 from cutover.reconcile.external.tables import compare_tables
 from cutover.reconcile.result.outcome import Reconciliation, Verdict
 from cutover.settings import Settings
@@ -280,3 +283,23 @@ def test_a_column_that_may_be_null_on_one_side_only_is_a_note(tmp_path: Path) ->
 
     assert result.notes == ("Column `k` may hold nulls on the actual side, and none on the expected side.",)
     assert result.verdict is Verdict.CONSISTENT
+
+
+@pytest.mark.parametrize("changed", ["rewritten", "removed"])
+def test_a_side_that_changes_while_it_is_compared_is_no_verdict(
+    tables: Path, monkeypatch: pytest.MonkeyPatch, changed: str
+) -> None:
+    file = tables / "left" / "3.parquet"
+
+    def change_first(connection: duckdb.DuckDBPyConnection, *rest: Any, **how: Any) -> tuple[int, int]:
+        if changed == "removed":
+            file.unlink()
+        else:
+            write(tables / "left", 3, rows_of(3, amount=0))
+        return count_doubled(connection, *rest, **how)
+
+    monkeypatch.setattr(open_tables, "count_doubled", change_first)
+
+    with pytest.raises(LakeError, match=r"3\.parquet"):
+        compared(tables)
+    assert list((tables / "home").rglob("*.parquet")) == []  # and nothing of it is kept

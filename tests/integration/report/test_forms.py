@@ -1,6 +1,7 @@
 """A report in other forms: Markdown, Prometheus' text, JSON; and served on loopback."""
 
 import json
+import shutil
 import threading
 import urllib.error
 import urllib.request
@@ -68,6 +69,18 @@ def test_prometheus_reads_every_sample(diverged: Reconciliation) -> None:
     assert found[f"{name}_windows", ours, ("state", "different")] == diverged.windows.different == 1
     assert found[f"{name}_cause_rows", ("cause", "unexplained"), ours] == 1
     assert found[f"{name}_within_policy", ours] == 0
+
+
+def test_a_report_is_there_when_the_tables_of_its_run_are_gone(
+    home: Settings, diverged: Reconciliation, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    shutil.rmtree(home.lake / "sales")
+    copy = tmp_path / "differences.parquet"
+
+    assert app.main(["report", "sales", "--form", "markdown"]) == 0
+    assert capsys.readouterr().out.startswith("## DIVERGED: sales")
+    assert app.main(["report", "sales", "--differences", str(copy)]) == 0
+    assert pq.read_table(copy).num_rows == diverged.rows.changed
 
 
 @pytest.mark.usefixtures("diverged")
