@@ -33,7 +33,7 @@ def parity(
     found = [finding for file in given for finding in check_file(file)]
     found += [finding for file in planned for finding in check_plan(file)]
     if as_json:
-        told = [asdict(one) | {"sentence": one.sentence} for one in found]
+        told = [asdict(one) | {"sentence": one.sentence, "page": one.page} for one in found]
         sys.stdout.write(json.dumps(told) + "\n")
     else:
         for one in found:
@@ -41,7 +41,7 @@ def parity(
         files_read = _count(len(given) + len(planned), "file")
         typer.echo(
             f"{_count(len(found), 'construct')} in {files_read} on which a stream and a batch differ."
-            + (" Next: docs/parity.md." if found else "")
+            + (" Next: write what stands behind `instead`, or compare what both give." if found else "")
         )
     raise typer.Exit(1 if found else 0)
 

@@ -120,4 +120,10 @@ class ParityFinding:
     def sentence(self) -> str:
         """Say what it is, why it matters, and what to write instead."""
         rule = RULES[self.construct]
-        return f"{self.file}:{self.line}: {self.construct}: `{self.what}`: {rule.why}; instead: {rule.instead}."
+        said = f"{self.file}:{self.line}: {self.construct}: `{self.what}`: {rule.why}; instead: {rule.instead}"
+        return f"{said} ({self.page})."
+
+    @property
+    def page(self) -> str:
+        """Return where the construct is described, with its place on the page."""
+        return f"docs/parity.md#{self.construct}"

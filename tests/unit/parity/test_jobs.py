@@ -9,7 +9,7 @@ from cutover.cli import app
 from cutover.cli.parity import check_file
 from cutover.errors import DefinitionError
 from cutover.parity.job import check_job
-from cutover.parity.rules import RULES, Construct
+from cutover.parity.rules import RULES, Construct, ParityFinding
 from cutover.parity.sql import check_sql
 
 JOBS = sorted(path for path in (Path(__file__).parent / "jobs").iterdir() if path.suffix in {".sql", ".py"})
@@ -32,6 +32,16 @@ def test_half_of_the_jobs_are_sound_and_every_construct_is_in_one() -> None:
     assert sum(not one for one in found) >= 11
     assert set().union(*found) == {str(one) for one in Construct}
     assert {*RULES} == {*Construct}
+
+
+@pytest.mark.parametrize("construct", list(Construct))
+def test_a_finding_leads_to_its_place_on_the_page(construct: Construct) -> None:
+    finding = ParityFinding(file="job.py", line=1, construct=construct, what="x")
+    file, _, place = finding.page.partition("#")
+    row = next(line for line in Path(file).read_text(encoding="utf-8").splitlines() if f'<a id="{place}"></a>' in line)
+
+    assert finding.sentence.endswith(f"({finding.page}).")
+    assert row.endswith(f"| {RULES[construct].why} | {RULES[construct].instead} |")
 
 
 @pytest.mark.parametrize(
