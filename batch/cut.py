@@ -32,7 +32,7 @@ def hold_cut(
     """Hold an epoch, the newest if none is named, until the run was compared; let it go at once if the run fails.
 
     Raises:
-        LakeError: Somebody took the epoch log away.
+        LakeError: A person or a tool took the epoch log away.
         LogError: No epoch is committed under this definition, or the named one is ahead of the newest.
     """
     version = versions.current(settings, pipeline)

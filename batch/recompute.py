@@ -210,7 +210,7 @@ def open_run(  # noqa: PLR0913 -- a cut, a range, and on which runs it builds
 
 
 def refuse_foreign(settings: Settings, pipeline: Pipeline) -> None:
-    """Refuse to build on rows that somebody else changed; take over files that were only rewritten.
+    """Refuse to build on rows that another writer changed; take over files that were only rewritten.
 
     Rows of a run that was killed before it was recorded are taken back: nobody was ever served them.
 

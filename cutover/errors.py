@@ -30,7 +30,7 @@ class LogError(CutoverError):
 
 
 class LakeError(CutoverError):
-    """A table of the lake is missing, damaged, or was written by somebody else."""
+    """A table of the lake is missing, damaged, or was written by another writer."""
 
 
 class ContractError(CutoverError):

@@ -62,7 +62,7 @@ class HeartbeatTrigger(BaseTrigger):
         yield TriggerEvent(end.to_event())
 
     async def on_kill(self) -> None:
-        """Stop the stream: somebody marked or cleared the task."""
+        """Stop the stream: a person marked or cleared the task."""
         stop = asyncio.create_task(asyncio.to_thread(self._stop))
         _stops.add(stop)
         stop.add_done_callback(_stops.discard)

@@ -6,7 +6,7 @@ after 5, 10, 20, ... 300 seconds, and this log says "epoch 41 committed, resumed
 lost worker: the next try attaches to the driver that lives.
 
 **Start** it by triggering this DAG. **Stop** it by marking the task failed or success; clearing it stops the driver and
-starts a new one. It has no schedule on purpose: `@continuous` would start the stream anew the moment somebody stops it,
+starts a new one. It has no schedule on purpose: `@continuous` would start the stream anew the moment a person stops it,
 or when it refuses to go on.
 
 Red means that a person has to look first. The log ends with the reason and its page: docs/runbooks/LogDataLost.md,

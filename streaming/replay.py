@@ -1,7 +1,7 @@
 """Replay: fill a new version of the stream from the log, beside the one that serves, as fast as the log is read.
 
 The version begins where the log does, or behind an epoch of the version that serves, and has a driver, a lock and a
-heartbeat of its own. It serves nothing until somebody lets it.
+heartbeat of its own. It serves nothing until a person lets it.
 """
 
 from cutover.clock import Clock

@@ -63,7 +63,7 @@ def make_draft(
 
     Raises:
         LogError: A window is past retention, or the log is not the one that was read before.
-        LakeError: A run or another repair is under way, or a table was changed by somebody else.
+        LakeError: A run or another repair is under way, or a table was changed by another writer.
         DefinitionError: A window is open, not known, or not one that a repair can compute.
         ContractError: A critical expectation failed.
     """
@@ -141,7 +141,7 @@ def publish_draft(
         The recorded run, and whether it had been published before, so that there was nothing to do.
 
     Raises:
-        LakeError: The draft is stale, another run is under way, or a table was changed by somebody else.
+        LakeError: The draft is stale, another run is under way, or a table was changed by another writer.
         LogError: The log is another one than that of the draft.
         DefinitionError: There is no such draft.
     """

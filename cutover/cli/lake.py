@@ -81,7 +81,7 @@ def vacuum(
     hours: Annotated[int, typer.Option("--hours", min=0, help="Keep files that were listed within this time.")] = 24,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count.")] = False,
 ) -> None:
-    """Take away files that no table of a pipeline lists any more; refused while somebody reads a version with them."""
+    """Take away files that no table of a pipeline lists any more; refused while a reader holds a version with them."""
     settings = load_settings()
     definition = catalogue.get(settings, pipeline)
     found = take_away(settings, definition, hours=hours, now=SystemClock().now(), dry_run=dry_run)
@@ -93,7 +93,7 @@ def restore_control(
     *,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what would be done.")] = False,
 ) -> None:
-    """Write rows again that somebody else removed or changed in `_control`, for as long as their files are there."""
+    """Write rows again that another writer removed or changed in `_control`, for as long as their files are there."""
     settings = load_settings()
     done = list(restore.restore(settings, dry_run=dry_run))
     for found in done:

@@ -37,7 +37,7 @@ def serve_view(
 
 
 def _follow(settings: Settings, pipeline: Pipeline, done: Publication, seconds: float, *, as_json: bool) -> None:
-    """Publish until somebody ends it; what goes wrong is said, and tried again."""
+    """Publish until a person ends it; what goes wrong is said, and tried again."""
     while True:
         time.sleep(seconds)
         try:

@@ -377,7 +377,7 @@ class LogClient:
             self._refused = error
 
     def make_unreachable_error(self, error: KafkaException) -> LogError:
-        """Return what a failure means: no answer, which may pass, or a refusal, which stays until somebody acts."""
+        """Return what a failure means: no answer, which may pass, or a refusal, which stays until a person acts."""
         self._admin.poll(0)  # lets `_note_error` hear
         cause = error.args[0] if error.args and isinstance(error.args[0], KafkaError) else None
         return explain_silence(self.bootstrap, cause, refused=self._refused, seconds=self.timeout, otherwise=str(error))

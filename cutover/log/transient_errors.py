@@ -68,7 +68,7 @@ def is_cut(error: KafkaError | None) -> bool:
 def explain_silence(
     bootstrap: str, cause: KafkaError | None, *, refused: KafkaError | None, seconds: float, otherwise: str
 ) -> LogError:
-    """Return what a failure means: no answer, which may pass, or a refusal, which stays until somebody acts.
+    """Return what a failure means: no answer, which may pass, or a refusal, which stays until a person acts.
 
     Args:
         bootstrap: The cluster's address, for the message.

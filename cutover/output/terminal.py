@@ -95,7 +95,7 @@ def discard_output() -> None:
 def _copy(stream: TextIO) -> TextIO:
     try:
         number = stream.fileno()
-    except (OSError, ValueError, AttributeError):  # somebody's buffer, or none at all
+    except (OSError, ValueError, AttributeError):  # a buffer of a caller's, or none at all
         return stream
     stream.flush()
     return os.fdopen(

@@ -1,6 +1,6 @@
 """What became of a driver that is no longer there, and what to do about it: pure, over its last heartbeat.
 
-While its task runs the stream is wanted, so a driver that somebody stopped outside Airflow (`cutover down`, a reboot, a
+While its task runs the stream is wanted, so a driver that a person stopped outside Airflow (`cutover down`, a reboot, a
 signal) is started again like one that died. Whoever stops the task leaves nobody watching, so that one stays stopped.
 """
 

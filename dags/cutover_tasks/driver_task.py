@@ -18,7 +18,7 @@ from cutover_tasks.task_errors import fail_without_retries
 
 
 class DriverTask(BaseOperator):
-    """Keeps the streaming driver of `pipeline` running until somebody stops it."""
+    """Keeps the streaming driver of `pipeline` running until a person stops it."""
 
     ui_color = "#d7e8ff"
 

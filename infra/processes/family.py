@@ -22,7 +22,7 @@ def session_of(leader: Identity) -> list[Identity]:
     if leader.boot != boot():
         return []
     now = identify(leader.pid)
-    if now is not None and not is_alive(leader):  # the pid was given to somebody else, who may lead a session too
+    if now is not None and not is_alive(leader):  # the pid was given to another process, which may lead a session too
         return []
     members = (identify(p.pid) for p in psutil.process_iter() if _session(p.pid) == leader.pid)
     return [m for m in members if m is not None and m.started >= leader.started]

@@ -18,7 +18,7 @@ ATTEMPTS = 200
 
 
 class PortError(CutoverError):
-    """A port that this installation has used before belongs to somebody else now."""
+    """A port that this installation has used before belongs to another program now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -119,7 +119,7 @@ def _buckets_of(path: Path) -> int:
 
 
 def _describe(damaged: Path) -> str:
-    text = f"Kept digests `{damaged.name}` are not what was written: somebody or the disk changed them."
+    text = f"Kept digests `{damaged.name}` are not what was written: another program or the disk changed them."
     return f"{text} They were not used."
 
 

@@ -93,7 +93,7 @@ class GateEvidence:
     replay: Replayability | None = None  # None: the log did not answer
     losses: tuple[LostWindows, ...] = ()  # accepted, of the version in force and of those before it
     present: PresentState | None = None  # None: nobody looked, since the rest does not suffice
-    foreign: tuple[str, ...] = ()  # what somebody else did to the tables that the runs speak of
+    foreign: tuple[str, ...] = ()  # what another writer did to the tables that the runs speak of
     rules: AcceptanceRules = field(default_factory=AcceptanceRules)  # of acceptance, as their files are now
     self_test: SelfTest | None = None  # the newest under the definition in force
     result_fingerprint: str | None = None
@@ -175,7 +175,7 @@ def consecutive(
     Args:
         runs: In the order in which they were recorded last.
         now: For what is expired.
-        losses: That somebody accepted.
+        losses: That a person accepted.
     """
     bad = [place for place in _places(runs) if not place.run.within or any(lost.touches(place.run) for lost in losses)]
     end = max((place.at for place in bad), default=(-2, -1))

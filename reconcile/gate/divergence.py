@@ -5,7 +5,7 @@ counts once, however many of its rows differ, and one whose first comparison div
 with a chance of at least p, whatever was seen before. Then for each q below p the product over blocks of q / p (it
 diverged) or (1 - q) / (1 - p) (it did not) is a nonnegative supermartingale that begins at 1, and so is a mean of
 such. By Ville's inequality it ever reaches 20 with a chance of at most 5 %: a p at which it does is refuted, whenever
-somebody looks (Waudby-Smith and Ramdas, "Estimating means of bounded random variables by betting", 2023, section 4).
+one looks (Waudby-Smith and Ramdas, "Estimating means of bounded random variables by betting", 2023, section 4).
 """
 
 import math

@@ -187,7 +187,7 @@ def record(settings: Settings, result: Reconciliation, placed: HistoryEntry) -> 
 def _row(
     settings: Settings, result: Reconciliation, fingerprint: str, at: datetime, unjudged: Sequence[Range]
 ) -> dict[str, Any]:
-    """Return the row; a cut stands in it only if it was read: what somebody asked for need not be one."""
+    """Return the row; a cut stands in it only if it was read: what a person asked for need not be one."""
     version = result.seal.versions.stream
     return {
         "run_id": result.run_id,

@@ -56,7 +56,7 @@ class RecordedComparison:
 
     @property
     def speaks(self) -> bool:
-        """Return whether it says anything at all: not if somebody asked for a cut or a range that holds nothing."""
+        """Return whether it says anything at all: not if a person asked for a cut or a range that holds nothing."""
         codes = {breach.get("code") for breach in self.result.get("seal", {}).get("breaches", [])}
         asked_for_nothing = codes == {"nothing"} and not self.whole
         asked_in_vain = codes == {"no_batch"} and self.result.get("seal", {}).get("epoch") is not None

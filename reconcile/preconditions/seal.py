@@ -175,7 +175,7 @@ def _facts(  # noqa: PLR0913, PLR0917 -- all that both sides are read from
 
 
 def _refuse_foreign(settings: Settings, pipeline: Pipeline) -> None:
-    """Refuse to compare where somebody else changed or took away a table of the pipeline.
+    """Refuse to compare where another writer changed or took away a table of the pipeline.
 
     Raises:
         SealError: Names the table, and what mends it.
@@ -191,7 +191,7 @@ def _refuse_foreign(settings: Settings, pipeline: Pipeline) -> None:
 def _as_read(settings: Settings, pipeline: Pipeline, run: BatchRun) -> DeltaTable:
     """Return the batch table as a run left it.
 
-    Its newest version, if that holds the rows of the run: files that somebody rewrote may be gone from the one before.
+    Its newest version, if that holds the rows of the run: files that others rewrote may be gone from the one before.
     """
     uri = batch_uri(settings, pipeline)
     newest, runs = delta.open_table(uri), batch_runs.runs(settings, pipeline)

@@ -54,7 +54,7 @@ class Windows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostRange:
-    """Offsets that the log lost, as somebody accepted it."""
+    """Offsets that the log lost, as a person accepted it."""
 
     topic: str
     topic_id: str

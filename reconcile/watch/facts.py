@@ -30,7 +30,7 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pin:
-    """An epoch that somebody holds, and the table version that the holder read it at, if the pin says so."""
+    """An epoch that a reader holds, and the table version that the holder read it at, if the pin says so."""
 
     holder: str
     epoch: int

@@ -78,7 +78,7 @@ def _breaches(result: Mapping[str, Any]) -> Iterator[Trouble]:
 
 
 def of_others(settings: Settings, pipeline: Pipeline) -> Iterator[Trouble]:
-    """Yield what somebody else did to the rows of a table.
+    """Yield what another writer did to the rows of a table.
 
     Raises:
         LakeError: A table cannot be read.

@@ -25,7 +25,7 @@ def due(
     Args:
         files: All files that the table lists.
         newest: Newest committed epoch.
-        pins: Epochs that somebody reads: no group of partials may hold epochs on both sides of one.
+        pins: Epochs that a reader holds: no group of partials may hold epochs on both sides of one.
         every: Epochs that make the first tier.
         keep: Newest epochs that stay as they are.
         most: Bytes of a group, so that a fold takes bounded time and disk however long the stream has run.

@@ -36,7 +36,7 @@ def ensure(settings: Settings, pipeline: Pipeline) -> Heartbeat:
         lambda: _read_own_heartbeat(settings, pipeline.name, process), within=START_SECONDS, every=_POLL_SECONDS
     )
     if found is None or not found.alive:
-        found = find_alive(settings, pipeline.name) or found  # somebody else's was faster, and ours gave way
+        found = find_alive(settings, pipeline.name) or found  # another one's was faster, and ours gave way
     if found is None or not found.alive:
         raise _make_start_error(settings, pipeline.name, found)
     log.info("driver_started", pipeline=pipeline.name, pid=found.pid)

@@ -105,7 +105,7 @@ class Committer:
         before = int(self.table.version())
         self._transact([*added, *own], self._properties(sealed.epoch, sealed.to_json()))
         if int(self.table.version()) != before + 1:
-            self._since_load = self._reload_every  # somebody else committed meanwhile: look at what
+            self._since_load = self._reload_every  # another writer committed meanwhile: look at what
         return sealed
 
     def _files(self, rows: pa.Table, stems: Mapping[str, str]) -> list[AddAction]:
@@ -149,7 +149,7 @@ class Committer:
         self._adopt()
 
     def _adopt(self) -> None:
-        """Take over files that somebody rewrote without harm (OPTIMIZE), while the table's log can still prove it."""
+        """Take over files that others rewrote without harm (OPTIMIZE), while the table's log can still prove it."""
         if all(checksums.name_of(path) for path in delta.paths(self.table)):
             return
         number, weight = (-1, 0) if self.newest is None else (self.newest.epoch, int(self.newest.files, 16))
@@ -170,7 +170,7 @@ class Committer:
         self.reload()
         gone = sorted({f.path for f in files if isinstance(f, RemoveAction)} - set(delta.paths(self.table)))
         if gone:
-            msg = f"rewritten by somebody else: {', '.join(gone)}"
+            msg = f"rewritten by another writer: {', '.join(gone)}"
             raise CommitFailedError(msg)
 
     def _attempt(self, record: EpochRecord, write: Write) -> None:
@@ -211,7 +211,7 @@ class Committer:
             raise self._make_fence_error(record.epoch, shown, table) from error
         if not isinstance(error, CommitFailedError):
             raise self._make_unwritable_error(record, error) from error
-        # Refused, and yet no epoch is new: somebody rewrote files by hand. That is no fence.
+        # Refused, and yet no epoch is new: another writer rewrote files by hand. That is no fence.
         log.warning("commit_conflict", pipeline=self.version.pipeline, epoch=record.epoch, error=str(error))
         self.table = table
         return False
@@ -269,7 +269,7 @@ class Committer:
         msg = (
             f"Epoch log of {self.version.pipeline}: this driver committed epoch {self.newest and self.newest.epoch}, "
             f"newest epoch row is {found} ({self.version.uri}).\n"
-            "Hint: somebody took entries of the table's log away; nothing is written until they are back."
+            "Hint: a person or a tool took entries of the table's log away; nothing is written until they are back."
         )
         return LakeError(msg, runbook="EpochHistoryBroken")
 

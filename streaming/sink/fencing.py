@@ -55,7 +55,7 @@ def open_checked(
     """Return a version's epoch log and its newest record, checked; nothing where none was ever made.
 
     Raises:
-        LakeError: It is not there though somebody saw epochs of it, cannot be read, or was changed by hand.
+        LakeError: It is not there though a reader saw epochs of it, cannot be read, or was changed by hand.
     """
     # Who saw which epoch is asked before the table is opened: another driver may commit in between.
     seen = high_water.all_of(settings, pipeline, version)
@@ -80,7 +80,7 @@ def check(table: DeltaTable, version: Version, seen: Sequence[Witness] = ()) -> 
     record = newest(table)
     found = epoch_history.find_inconsistencies(version, table, [] if record is None else [record], seen)
     if found:
-        hint = "\nHint: somebody restored or changed the table by hand; nothing is written until it is mended, or "
+        hint = "\nHint: a person or a tool restored or changed the table; nothing is written until it is mended, or "
         hint += f"`cutover accept-loss {version.pipeline}` leaves it as it is and reads the log into a new version."
         raise LakeError(found[0] + hint, runbook="EpochHistoryBroken")
     foreign_commits.refuse(

@@ -54,7 +54,7 @@ def read(connection: duckdb.DuckDBPyConnection, view: str, uri: str, files: Sequ
         FileDamagedError: One does not hold what was committed.
     """
     system, root = place(uri)
-    for file in files:  # else a fold would put its own checksum on bytes that somebody has changed
+    for file in files:  # else a fold would put its own checksum on bytes that another writer has changed
         checksums.check(system, root, file.path, place=f"Table `{root}`")
     paths = [f"{root}/{unquote(file.path)}" for file in files]
     if isinstance(system, fs.LocalFileSystem):

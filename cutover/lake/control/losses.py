@@ -1,4 +1,4 @@
-"""What the log lost and somebody accepted: offsets by partition, and the windows that may miss their records.
+"""What the log lost and a person accepted: offsets by partition, and the windows that may miss their records.
 
 A loss is recorded by an explicit step (`cutover accept-loss`) before the stream goes on behind it. Its windows read
 `incomplete(lost)` from then on, in that version of the stream and in every later one: the log cannot give them again.

@@ -1,4 +1,4 @@
-"""Rows of control tables that somebody else removed or changed, written again from the files that they once stood in.
+"""Rows of control tables that another writer removed or changed, written again from the files that they once stood in.
 
 Each commit to a control table has a number of its pipeline's own, so it is known which rows are gone. A file that is no
 longer listed stays for a day; what the table's log or checkpoint calls removed was committed once, and its name holds
@@ -32,7 +32,7 @@ class Restored:
 
     table: ControlTable
     rows: int  # that were written again
-    files: int  # of somebody else, that are listed no more
+    files: int  # of another writer, that are listed no more
     gone: Mapping[str, Sequence[int]]  # pipeline -> sequences whose rows no file holds any more
 
 

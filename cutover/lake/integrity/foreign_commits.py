@@ -1,4 +1,4 @@
-"""What somebody else did to a table of ours: found by the weight of its listed files, judged by their rows.
+"""What another writer did to a table of ours: found by the weight of its listed files, judged by their rows.
 
 Whoever committed last has recorded what all listed files weigh after it (`checksums`). Where that no longer holds, or a
 file has a name that we never give, the table's own log tells who was at work, for as long as it is kept: what others
@@ -34,7 +34,7 @@ class Kind(StrEnum):
     """What a change is."""
 
     HARMLESS = "harmless"  # other files, the same rows
-    FOREIGN = "foreign"  # other rows, by somebody else
+    FOREIGN = "foreign"  # other rows, by another writer
     UNFINISHED = "unfinished"  # by a run of ours that was never recorded: killed, or still at work
 
 
@@ -162,7 +162,7 @@ def refuse(
     """Let pass what changed no row (a harmless change, or None); refuse everything else.
 
     Raises:
-        LakeError: Somebody else changed rows.
+        LakeError: Another writer changed rows.
     """
     found = change(table, expected, skips=skips)
     if found is not None and found.kind is Kind.FOREIGN:

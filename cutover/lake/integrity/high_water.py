@@ -28,7 +28,7 @@ _READABLE = 0o644  # as the table beside it
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Witness:
-    """Somebody who saw an epoch of a version."""
+    """A reader or writer that saw an epoch of a version."""
 
     who: str  # as a message names it
     epoch: int
@@ -65,7 +65,7 @@ def all_of(settings: Settings, pipeline: Pipeline, version: Version) -> tuple[Wi
 def contradictions(
     seen: Sequence[Witness], records: Sequence[EpochRecord], *, name: str, table_version: int | None
 ) -> tuple[str, ...]:
-    """Return a sentence for each kind of thing that somebody saw and the table no longer shows.
+    """Return a sentence for each kind of thing that a reader saw and the table no longer shows.
 
     Args:
         seen: The witnesses.

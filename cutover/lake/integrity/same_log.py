@@ -23,7 +23,7 @@ History = Callable[[], Sequence[EpochRecord]]
 
 
 class LogRead(Protocol):
-    """What somebody read of a log."""
+    """What a reader read of a log."""
 
     @property
     def topic(self) -> str: ...  # noqa: D102 -- the log's name
@@ -143,7 +143,7 @@ def changes(client: LogClient, newest: EpochRecord, history: History) -> tuple[R
 
 
 def holds(client: LogClient, read: LogRead) -> bool:
-    """Return whether the log still holds the records that somebody read last, as far as retention has left them.
+    """Return whether the log still holds the records that a reader read last, as far as retention has left them.
 
     Raises:
         LogError: No broker answers.

@@ -144,7 +144,7 @@ def _of_stream(settings: Settings, pipeline: Pipeline) -> Iterator[tuple[TableCh
 
 
 def find_removed_stream(settings: Settings, pipeline: Pipeline, version: Version) -> TableChange | None:
-    """Return that the epoch log of a version is gone, if somebody saw an epoch of it.
+    """Return that the epoch log of a version is gone, if a reader saw an epoch of it.
 
     Raises:
         LakeError: Another table that tells of it cannot be read.
@@ -157,7 +157,7 @@ def find_removed_stream(settings: Settings, pipeline: Pipeline, version: Version
 
 
 def refuse_removed(settings: Settings, pipeline: Pipeline, version: Version) -> None:
-    """Refuse a version whose epoch log somebody took away.
+    """Refuse a version whose epoch log a person or a tool took away.
 
     Raises:
         LakeError: It is gone.
@@ -171,7 +171,7 @@ def refuse_no_epochs(settings: Settings, pipeline: Pipeline, version: Version | 
     """Check a version before its epoch log is read, and hand it on.
 
     Raises:
-        LakeError: It has none yet, or somebody took it away.
+        LakeError: It has none yet, or a person or a tool took it away.
     """
     if version is not None:
         refuse_removed(settings, pipeline, version)
@@ -195,7 +195,7 @@ def _of_dimensions(settings: Settings, pipeline: Pipeline) -> Iterator[tuple[Tab
 
 
 def adopt(table: DeltaTable, found: TableChange, *words: object) -> None:
-    """Take over files that somebody rewrote without harm: under names of ours, in one commit that changes no row.
+    """Take over files that another writer rewrote without harm: under names of ours, in one commit that changes no row.
 
     Args:
         table: The handle, at the version that `found` was told of; it shows the new one afterwards.

@@ -2,7 +2,7 @@
 
 `<lake>/<pipeline>/serving` stays where it is through stages, versions and definitions. A publication is one commit, so
 whoever opens any version of the table sees each window once, as one stage served it. It is derived: nothing is decided
-by it, and what somebody else changes in it the next publication writes again.
+by it, and what another writer changes in it the next publication writes again.
 """
 
 from collections.abc import Iterator, Sequence
@@ -50,7 +50,7 @@ class Publication:
 
 
 class _Overtaken(Exception):  # noqa: N818 -- no error: tried again
-    """Somebody else published, or moved the stage, while rows were read."""
+    """Another writer published, or moved the stage, while rows were read."""
 
 
 def publish(settings: Settings, pipeline: Pipeline) -> Publication:
@@ -74,7 +74,7 @@ def publish(settings: Settings, pipeline: Pipeline) -> Publication:
 
 
 def keep_up(settings: Settings, pipeline: Pipeline) -> None:
-    """Publish after something changed what is served, where somebody asked for the table; a failure is only logged."""
+    """Publish after something changed what is served, where a person asked for the table; a failure is only logged."""
     try:
         if delta.exists(serving_uri(settings, pipeline)):
             publish(settings, pipeline)
@@ -170,7 +170,7 @@ def _commit(
     """List new files in the place of those of some months, or of all (`months` is None), as the next version.
 
     Raises:
-        CommitFailedError: Somebody else made that version.
+        CommitFailedError: Another writer made that version.
     """
     commit = CommitProperties(custom_metadata=words, max_commit_retries=0)
     own = Schema.from_arrow(pa.schema([*schema, pa.field(MONTH, pa.string())]))

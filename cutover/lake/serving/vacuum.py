@@ -1,4 +1,4 @@
-"""Files that no version of the last hours lists go; those of a version that somebody still reads stay, by name."""
+"""Files that no version of the last hours lists go; those of a version that a reader still holds stay, by name."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from cutover.settings import Settings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldVersion:
-    """A version of a table that somebody reads."""
+    """A version of a table that a reader holds."""
 
     uri: str
     version: int

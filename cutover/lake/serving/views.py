@@ -172,7 +172,7 @@ def _query_serving(settings: Settings, pipeline: Pipeline, says: _States) -> str
     """Return the query of the view: in LAMBDA each window that batch has computed from batch, others from the stream.
 
     Batch computes up to its horizon, but for what a run over a range left out. In the other stages windows that
-    somebody repaired come from batch, and no others.
+    a person repaired come from batch, and no others.
     """
     columns = ", ".join(identifier(c) for c in ("window_start", "window_end", *pipeline.key, *pipeline.measures))
     streaming = f"SELECT {columns}, 'streaming' AS _served_by, {says.streaming} AS _state FROM streaming"  # noqa: S608 -- quoted

@@ -2,7 +2,7 @@
 
 An add action's path survives checkpoints and clean-up of a table's log, a commit's own words do not. So what a file
 must hold is recorded with the commit that adds it, for as long as the file is listed, and a listed file whose name has
-another form was written by somebody else. A name is `<stem>-<16 hex>.<32 hex>.parquet`: what the file is, a token that
+another form was written by another writer. A name is `<stem>-<16 hex>.<32 hex>.parquet`: what the file is, a token that
 no other file has, the first half of the SHA-256 of its bytes.
 
 Each file has a weight, a number drawn from its name without the checksum; a file that took the place of others has the

@@ -23,7 +23,7 @@ def compact(uri: str, *, files: int = FILES) -> bool:
     """Merge the files of an unpartitioned table into one if there are more than `files`; the rows stay as they are.
 
     Several processes may call it at once, beside appends: whoever comes late leaves it. A table of more than `MOST`
-    bytes stays as it is, and so does one with files that somebody else wrote.
+    bytes stays as it is, and so does one with files that another writer wrote.
 
     Returns:
         Whether it was done.

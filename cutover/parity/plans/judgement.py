@@ -38,7 +38,7 @@ def judge(nodes: Sequence[PlanNode], *, has_zone: bool) -> Iterator[Found]:
 
     Args:
         nodes: Each before those below it.
-        has_zone: Whether the session's time zone was set by somebody.
+        has_zone: Whether the session's time zone was set by the job.
     """
     streaming = find_streaming(nodes)
     for place, node in enumerate(nodes):

@@ -46,7 +46,7 @@ def read_live(frame: Any) -> tuple[PlanNode, ...]:
 
 
 def has_zone(frame: Any) -> bool:
-    """Return whether somebody set the time zone of a DataFrame's session."""
+    """Return whether a job set the time zone of a DataFrame's session."""
     return bool(frame._jdf.sparkSession().sessionState().conf().contains("spark.sql.session.timeZone"))  # noqa: SLF001 -- PySpark has no other way
 
 

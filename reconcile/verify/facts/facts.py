@@ -168,4 +168,4 @@ class VerifyFacts:
     reopened: tuple[Reopened, ...] | Unknown = NOT_ASKED
     finals: Finals | Unknown = NOT_ASKED
     twice: tuple[Twice, ...] | Unknown = NOT_ASKED
-    foreign: tuple[str, ...] | Unknown = NOT_ASKED  # what somebody else did, a message each
+    foreign: tuple[str, ...] | Unknown = NOT_ASKED  # what another writer did, a message each

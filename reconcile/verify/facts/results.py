@@ -68,7 +68,7 @@ def compare_results(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, f
 
 
 def finals(source: Source, facts: VerifyFacts) -> Finals | Unknown:
-    """Compare the windows that were final at the oldest version that somebody saw and that can still be read."""
+    """Compare the windows that were final at the oldest version that a reader saw and that can still be read."""
     by_number = {record.epoch: record for record in facts.records}
     seen = {w.table_version: w.epoch for w in facts.seen if w.table_version is not None and w.epoch in by_number}
     for version, epoch in sorted(seen.items()):
@@ -101,7 +101,7 @@ def _finals(source: Source, facts: VerifyFacts, older: EpochLog, record: EpochRe
 def twice(source: Source, facts: VerifyFacts) -> tuple[Twice, ...]:
     """Compare the windows that two batch runs, one after the other, computed at the same cut.
 
-    What a repair changed at the same cut somebody has looked at, and it is recorded.
+    What a repair changed at the same cut a reader has looked at, and it is recorded.
     """
     runs = [run for run in batch_runs.runs(source.settings, facts.pipeline) if run.batch_version is not None]
     pairs = ((a, b) for a, b in pairwise(runs) if same_cut(a, b) and b.repair is None)

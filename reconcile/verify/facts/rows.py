@@ -76,7 +76,7 @@ def _parse_restore_version(commit: Mapping[str, Any]) -> int | None:
 
 
 def foreign(source: Source, facts: VerifyFacts) -> tuple[str, ...]:
-    """Return what somebody else did to the rows of a table of the pipeline."""
+    """Return what another writer did to the rows of a table of the pipeline."""
     del facts
     found = table_weights.changes(source.settings, source.pipeline)
     return tuple(change.sentence for change, _ in found if change.kind is Kind.FOREIGN)

@@ -2,7 +2,7 @@
 
 Epoch log, batch table, its index and its ledger, dimensions of the lake, control tables. Each listed file has a name
 that we gave it, and all of them weigh what the newest record of an epoch, or of a batch run, says (`foreign`). Files
-that somebody rewrote without changing a row are no violation. Told from the newest version of each table.
+that another writer rewrote without changing a row are no violation. Told from the newest version of each table.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ TITLE = "rows of our own writers alone"
 
 
 def check(facts: VerifyFacts) -> Iterator[Violation]:
-    """Yield what somebody else changed."""
+    """Yield what another writer changed."""
     if not isinstance(facts.foreign, Unknown):
         yield from cap_violations("N9", facts.foreign)
 

@@ -74,7 +74,7 @@ def test_prometheus_reads_every_sample(diverged: Reconciliation) -> None:
 def test_a_report_is_there_when_the_tables_of_its_run_are_gone(
     home: Settings, diverged: Reconciliation, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    shutil.rmtree(home.lake / "sales")
+    shutil.rmtree(home.home / "lake" / "sales")
     copy = tmp_path / "differences.parquet"
 
     assert app.main(["report", "sales", "--form", "markdown"]) == 0
