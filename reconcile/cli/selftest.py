@@ -14,6 +14,7 @@ from rich.table import Table
 from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
 from cutover.reconcile.result import text
+from cutover.reconcile.result.error_rates import KindRates, list_uncounted
 from cutover.reconcile.result.rates import Rate
 from cutover.reconcile.selftest import record
 from cutover.reconcile.selftest.outcome import CLEAN_WINDOWS, SelfTest
@@ -56,16 +57,33 @@ def _run(settings: Settings, pipeline: str, seed: int, trials: int) -> SelfTest:
 
 
 def _print(console: Console, found: SelfTest) -> None:
-    table = Table("planted", "rows", "found", "named right", box=None, pad_edge=False)
-    for kind, one in found.by_kind.items():
-        table.add_row(kind, f"{one.planted:,}", f"{one.found:,}", f"{one.named:,}")
-    console.print(table)
+    console.print(_tabulate(found))
     console.print(text.message_text(f"found        {_format_rate(found.detection_rate, 'planted rows')}"))
     console.print(text.message_text(f"false alarms {_format_rate(found.false_alarm_rate, 'clean windows')}"))
     console.print(text.message_text(f"named right  {_format_rate(found.right_cause_rate, 'rows')}"))
+    for count, why in list_uncounted(found.rates):
+        console.print(text.message_text(f"not counted  {count:,} {why}"))
     for failure in found.failures[:_SHOWN]:
         console.print(f"wrong  {text.message_text(failure)}")
     console.print(text.message_text(_word_result(found)))
+
+
+def _tabulate(found: SelfTest) -> Table:
+    table = Table("planted", box=None, pad_edge=False)
+    for head in ("found", "95 %", "false alarms", "95 %", "named right", "95 %", "refused", "not judged"):
+        table.add_column(head, justify="right", no_wrap=True)
+    for kind, one in found.by_kind.items():
+        cells = [cell for each in _rates_of(one) for cell in (f"{each.hits:,} of {each.of:,}", _bounds(each))]
+        table.add_row(kind, *cells, f"{one.refused:,}", f"{one.unjudged:,}")
+    return table
+
+
+def _rates_of(one: KindRates) -> tuple[Rate, Rate, Rate]:
+    return one.detection_rate, one.false_alarm_rate, one.right_cause_rate
+
+
+def _bounds(one: Rate) -> str:
+    return f"{text.share(one.lower)} to {text.share(one.upper)}" if one.of else "-"
 
 
 def _format_rate(rate: Rate, noun: str) -> str:

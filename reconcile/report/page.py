@@ -17,6 +17,7 @@ from cutover.reconcile.report import charts, drill_down, outline, runbooks, scri
 from cutover.reconcile.report.drawings import calendar, epochs, rates
 from cutover.reconcile.result import cost_text, lateness_text, text
 from cutover.reconcile.result.codec import Scalar
+from cutover.reconcile.result.error_rates import list_uncounted
 from cutover.reconcile.result.outcome import Reconciliation, SideNames
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -118,6 +119,7 @@ def _charts(result: Reconciliation) -> dict[str, Any]:
         "epochs_chart": charts.watermark_over_epochs(result),
         "lag": epochs.describe_lag(result.epochs_series),
         "error_rates": rates.rows(result.self_test),
+        "uncounted": () if result.self_test is None else list_uncounted(result.self_test),
     }
 
 

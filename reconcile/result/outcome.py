@@ -11,6 +11,7 @@ from typing import Any
 
 from cutover.reconcile.result.codec import Scalar, decode, encode
 from cutover.reconcile.result.cost import PathCosts
+from cutover.reconcile.result.error_rates import ErrorRates
 from cutover.reconcile.result.overview import CalendarDay, RecordBehind, RunOfTrend
 from cutover.reconcile.result.rates import Rate
 from cutover.reconcile.result.seal import Seal
@@ -272,18 +273,6 @@ class Settlement:
     points: tuple[SettlementPoint, ...]
     settled_minutes: float | None  # age from which 99 % of the windows miss at most 0.1 %; None: at none of these ages
     settled: Rate  # windows that miss no more at that age (or at the last one), with 95 % bounds
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ErrorRates:
-    """The newest self-test of the reconciler on this pipeline."""
-
-    at: str  # ISO
-    seed: int
-    passed: bool
-    detection_rate: Rate  # of what was planted
-    false_alarm_rate: Rate  # of windows in which nothing was planted
-    right_cause_rate: Rate  # of what was found, and of what differed before and was left alone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,24 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cutover.reconcile.result.outcome import ErrorRates
+from cutover.reconcile.result.error_rates import ErrorRates, KindRates
 from cutover.reconcile.result.rates import Rate
 
 RIGHT_CAUSE = 0.99
 CLEAN_WINDOWS = 1_000
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KindCounts:
-    """Of one kind of plant: (window, key) rows, or tables where a whole one was struck."""
-
-    planted: int = 0
-    found: int = 0
-    named: int = 0  # found, and called what it is
-
-    def plus(self, planted: int, found: int, named: int) -> "KindCounts":
-        """Add one plant."""
-        return KindCounts(planted=self.planted + planted, found=self.found + found, named=self.named + named)
+RULES = 2
+"""By which rows are counted. A self-test that was counted by other rules says nothing under these."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,10 +25,14 @@ class SelfTest:
     epoch: int  # of the cut
     detection_rate: Rate  # of what was planted
     false_alarm_rate: Rate  # of windows in which nothing was planted
-    right_cause_rate: Rate  # of what was found, and of what differed before and was left alone
-    by_kind: Mapping[str, KindCounts]
+    right_cause_rate: Rate  # of what was found row by row, and of what differed before and was left alone
+    by_kind: Mapping[str, KindRates]
+    refused: int  # rows found by a refusal to compare that names their plant, not in `right_cause_rate`
+    unjudged: int  # rows that plants changed besides, of which no comparison says anything; in no rate
+    drawn_in: int  # rows that differed before and are judged together with a planted one; in no rate
     failures: tuple[str, ...]  # some of what went wrong, one sentence each
     seconds: float
+    rules: int = RULES
 
     @property
     def passed(self) -> bool:
@@ -48,6 +42,7 @@ class SelfTest:
             and self.detection_rate.hits == self.detection_rate.of
             and self.false_alarm_rate.hits == 0
             and self.false_alarm_rate.of >= CLEAN_WINDOWS
+            and self.right_cause_rate.of > 0
             and self.right_cause_rate.hits >= RIGHT_CAUSE * self.right_cause_rate.of
         )
 
@@ -61,4 +56,8 @@ class SelfTest:
             detection_rate=self.detection_rate,
             false_alarm_rate=self.false_alarm_rate,
             right_cause_rate=self.right_cause_rate,
+            by_kind=self.by_kind,
+            refused=self.refused,
+            unjudged=self.unjudged,
+            drawn_in=self.drawn_in,
         )

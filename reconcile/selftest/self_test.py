@@ -1,17 +1,17 @@
 """A self-test from its copy to its rates."""
 
-from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from cutover.clock import Clock
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.pipeline import Pipeline
 from cutover.reconcile.attribution.log_rows import LogReader
-from cutover.reconcile.result.rates import rate
-from cutover.reconcile.selftest.clean_copy import CleanCopy, open_clean_copy
+from cutover.reconcile.selftest.clean_copy import open_clean_copy
 from cutover.reconcile.selftest.copied_lake import open_copy
-from cutover.reconcile.selftest.outcome import KindCounts, SelfTest
-from cutover.reconcile.selftest.trial import TrialResult, run_trial
+from cutover.reconcile.selftest.outcome import SelfTest
+from cutover.reconcile.selftest.totals import add_up
+from cutover.reconcile.selftest.trial import run_trial
+from cutover.reconcile.selftest.trial_result import TrialResult
 from cutover.settings import Settings
 
 FAILURES_AT_MOST = 50
@@ -45,35 +45,25 @@ def self_test(  # noqa: PLR0913 -- what is drawn, and what a test hands in
     at, began = clock.now(), clock.monotonic()
     with open_copy(settings, pipeline) as copied:
         clean = open_clean_copy(copied, pipeline, log)
-        results = []
+        results: list[TrialResult] = []
         for number in range(1, trials + 1):
-            results.append(run_trial(clean, number, seed))
+            results += run_trial(clean, number, seed)
             progress(number, trials)
-    return _add_up(clean, results, seed, at.isoformat().replace("+00:00", "Z"), clock.monotonic() - began)
-
-
-def _add_up(clean: CleanCopy, results: Sequence[TrialResult], seed: int, at: str, seconds: float) -> SelfTest:
-    kinds: dict[str, KindCounts] = defaultdict(KindCounts)
-    for plant in (plant for result in results for plant in result.plants):
-        kinds[plant.kind] = kinds[plant.kind].plus(plant.planted, plant.found, plant.named)
-    planted, found, named = (
-        sum(getattr(one, name) for one in kinds.values()) for name in ("planted", "found", "named")
-    )
-    kept, right = sum(result.kept for result in results), sum(result.kept_right for result in results)
-    failures = [text for result in results for plant in result.plants for text in plant.failures]
-    failures += [text for result in results for text in result.failures]
-    untouched = sum(result.clean_windows for result in results)
+    totals = add_up(results)
     return SelfTest(
-        pipeline=clean.pipeline.name,
-        at=at,
+        pipeline=pipeline.name,
+        at=at.isoformat().replace("+00:00", "Z"),
         seed=seed,
-        trials=len(results),
-        result_fingerprint=result_fingerprint(clean.pipeline),
+        trials=trials,
+        result_fingerprint=result_fingerprint(pipeline),
         epoch=clean.epoch,
-        detection_rate=rate(found, planted),
-        false_alarm_rate=rate(sum(result.false_alarms for result in results), untouched),
-        right_cause_rate=rate(named + right, found + kept),
-        by_kind=dict(sorted(kinds.items())),
-        failures=tuple(failures[:FAILURES_AT_MOST]),
-        seconds=round(seconds, 3),
+        detection_rate=totals.detection_rate,
+        false_alarm_rate=totals.false_alarm_rate,
+        right_cause_rate=totals.right_cause_rate,
+        by_kind=totals.by_kind,
+        refused=totals.refused,
+        unjudged=totals.unjudged,
+        drawn_in=totals.drawn_in,
+        failures=tuple(failure for result in results for failure in result.all_failures)[:FAILURES_AT_MOST],
+        seconds=round(clock.monotonic() - began, 3),
     )

@@ -14,6 +14,7 @@ import pyarrow as pa
 from cutover.definition.model.pipeline import Pipeline
 from cutover.engine import queries
 from cutover.quoting import identifier
+from cutover.reconcile.attribution.causes import UNEXPLAINED
 from cutover.reconcile.attribution.cells import equal
 from cutover.reconcile.comparison.layout import Layout
 from cutover.reconcile.judgement.acceptance import Place
@@ -28,7 +29,8 @@ class PlantedRow:
     """A (window, key) row that a plant changes."""
 
     place: Place
-    kind: str  # missing, extra or changed, seen from batch
+    kind: str  # missing, extra or changed, seen from batch; masked: the sides agree, and should not
+    cause: str = UNEXPLAINED  # that a report must name
 
 
 def place_of_row(row: Row, key: Sequence[str]) -> Place:
@@ -36,18 +38,21 @@ def place_of_row(row: Row, key: Sequence[str]) -> Place:
     return str(scalar(row["window_start"])), json.dumps({name: scalar(row[name]) for name in key}, sort_keys=True)
 
 
-def fold_rows(pipeline: Pipeline, partials: pa.Table, struck: pa.Table, *, upto: int) -> list[dict[str, Any]]:
-    """Return what the stream's rows of some keys amount to, late ones merged.
+def fold_rows(
+    pipeline: Pipeline, partials: pa.Table, struck: pa.Table, *, upto: int, keep: Sequence[Class]
+) -> list[dict[str, Any]]:
+    """Return what the stream's rows of some keys amount to.
 
     Args:
         pipeline: The definition.
         partials: Rows of the partial shape, with `_epoch`.
         struck: Rows with the keys.
         upto: Epochs behind this one do not count.
+        keep: Classes that count.
     """
     with queries.connect() as connection:
         chosen = _select_keys_sql(connection, pipeline, partials, struck)
-        folded = finish_sql(pipeline, f"({chosen} AND _epoch <= {upto})", keep=(Class.ACCEPTED, Class.LATE))
+        folded = finish_sql(pipeline, f"({chosen} AND _epoch <= {upto})", keep=tuple(keep))
         rows: list[dict[str, Any]] = connection.sql(folded).to_arrow_table().to_pylist()
         return rows
 
@@ -92,6 +97,21 @@ def compare_rows(
         elif not _is_same(old, new, layout):
             found.append(PlantedRow(place=place, kind="changed"))
     return tuple(found)
+
+
+def shown_kinds(
+    stream: Iterable[Row], batch: Iterable[Row], places: Iterable[Place], *, key: Sequence[str], layout: Layout
+) -> Mapping[Place, str]:
+    """Return how a report calls the rows at some places, from what the stream serves and what batch has."""
+    left, right = _by_place(stream, key), _by_place(batch, key)
+    found = {}
+    for place in places:
+        actual, expected = left.get(place, []), right.get(place, [])
+        if len(actual) != len(expected):
+            found[place] = "missing" if len(actual) < len(expected) else "extra"
+        else:
+            found[place] = "masked" if _is_same(actual, expected, layout) else "changed"
+    return found
 
 
 def _by_place(rows: Iterable[Row], key: Sequence[str]) -> Mapping[Place, list[Row]]:

@@ -8,11 +8,11 @@ from typing import Any
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.control import control_tables
+from cutover.reconcile.result.error_rates import ErrorRates, KindRates
 from cutover.reconcile.result.outcome import (
     Cause,
     Difference,
     EpochPoint,
-    ErrorRates,
     Events,
     Expectation,
     LatenessBin,
@@ -110,6 +110,23 @@ SELF_TEST = ErrorRates(
     detection_rate=Rate(hits=412, of=412, lower=0.9911, upper=1.0),
     false_alarm_rate=Rate(hits=0, of=6_500, lower=0.0, upper=0.00057),
     right_cause_rate=Rate(hits=410, of=412, lower=0.9825, upper=0.9994),
+    by_kind={
+        "dropped rows": KindRates(
+            detection_rate=Rate(hits=400, of=400, lower=0.9908, upper=1.0),
+            false_alarm_rate=Rate(hits=0, of=6_000, lower=0.0, upper=0.00061),
+            right_cause_rate=Rate(hits=386, of=388, lower=0.9815, upper=0.9994),
+            refused=12,
+            unjudged=5,
+        ),
+        "truncated table": KindRates(
+            detection_rate=Rate(hits=12, of=12, lower=0.7354, upper=1.0),
+            false_alarm_rate=Rate(hits=0, of=0, lower=0.0, upper=1.0),
+            right_cause_rate=Rate(hits=12, of=12, lower=0.7354, upper=1.0),
+        ),
+    },
+    refused=12,
+    unjudged=5,
+    drawn_in=3,
 )
 
 

@@ -23,6 +23,9 @@ def passed(at: datetime, *, pipeline: str = "sales", fingerprint: str = "aa") ->
         false_alarm_rate=rate(0, 2_000),
         right_cause_rate=rate(500, 500),
         by_kind={},
+        refused=0,
+        unjudged=0,
+        drawn_in=0,
         failures=(),
         seconds=1.0,
     )

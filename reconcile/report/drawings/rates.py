@@ -4,7 +4,7 @@ from markupsafe import Markup
 
 from cutover.output import svg
 from cutover.output.svg import Box, Scale
-from cutover.reconcile.result.outcome import ErrorRates
+from cutover.reconcile.result.error_rates import ErrorRates
 from cutover.reconcile.result.rates import Rate
 from cutover.reconcile.result.text import share
 

@@ -8,6 +8,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from cutover.reconcile.attribution.causes import UNEXPLAINED
 from cutover.reconcile.result import cost_text, lateness_text, text
+from cutover.reconcile.result.error_rates import list_uncounted
 from cutover.reconcile.result.outcome import Reconciliation
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -26,6 +27,7 @@ def render(result: Reconciliation) -> str:
             causes=causes,
             first=result.differences[:SHOWN],
             cost=cost_text.describe_lines(result.cost),
+            uncounted=() if result.self_test is None else list_uncounted(result.self_test),
             settled=None if result.settlement is None else text.describe_settlement(result.settlement),
         )
     )
@@ -36,7 +38,7 @@ def _environment() -> Environment:
     environment = Environment(  # noqa: S701 -- Markdown: `md` writes whatever comes from data
         loader=FileSystemLoader(_TEMPLATES), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    for function in (text.number, text.when, text.key_text, text.duration, *lateness_text.FILTERS):
+    for function in (text.number, text.when, text.key_text, text.duration, text.share, *lateness_text.FILTERS):
         environment.filters[function.__name__] = function
     environment.filters["md"] = escape
     return environment

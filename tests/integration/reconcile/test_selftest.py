@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pyarrow as pa
 import pytest
@@ -19,14 +20,19 @@ from cutover.lake.epochs.row_kinds import RowKind
 from cutover.lake.paths import stream_uri
 from cutover.lake.tables import checksums, commits, data_files, delta
 from cutover.reconcile.attribution.cells import ROWS_AT_MOST
+from cutover.reconcile.compare import ComparisonRequest
 from cutover.reconcile.judge import judge
+from cutover.reconcile.judgement.acceptance import place_of
 from cutover.reconcile.report import page
 from cutover.reconcile.result.outcome import Cause, Reconciliation, Verdict
 from cutover.reconcile.result.rates import rate
 from cutover.reconcile.selftest import record, table_rows, trial
+from cutover.reconcile.selftest.drawn_plants import Plant
 from cutover.reconcile.selftest.outcome import SelfTest
-from cutover.reconcile.selftest.plants import ROW_KINDS
+from cutover.reconcile.selftest.plants import ROW_KINDS, PlantSide
 from cutover.reconcile.selftest.self_test import self_test
+from cutover.reconcile.selftest.trial_result import judge_rows
+from cutover.reconcile.selftest.truth import PlantedRow
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import PIPELINE, Lake, Sale, held, lake_of, reconcile, write
 from tests.support.held_log import HeldLog
@@ -162,6 +168,53 @@ def test_a_reconciler_that_errs_is_found_out(
     hits, of = getattr(found, rate_of).hits, getattr(found, rate_of).of
     assert hits > 0 if rate_of == "false_alarm_rate" else hits < of
     assert (found.passed, bool(found.failures)) == (False, True)
+
+
+def test_what_a_refusal_does_not_speak_of_is_planted_and_compared_again(
+    settings: Settings, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw, drawn, compared = trial.draw_row_plants, list[Any](), list[Any]()
+
+    def remember(*asked: Any) -> Any:
+        drawn.append(draw(*asked))
+        compared.append("draw")
+        return drawn[-1]
+
+    def refuse_first(*asked: Any) -> Any:
+        found, unjudged = judge(*asked)
+        compared.append("judge")
+        if compared[-2] == "draw":
+            window = min(start for start, _ in drawn[-1][0].places)
+            found = replace(found, verdict=Verdict.NOT_COMPARABLE, sentence=f"Window {window} is not there.")
+        return found, unjudged
+
+    monkeypatch.setattr(trial, "draw_row_plants", remember)
+    monkeypatch.setattr(trial, "judge", refuse_first)
+
+    found = self_tested(settings, lake, trials=4)
+
+    rows = {kind: one.detection_rate.of for kind, one in found.by_kind.items() if kind in KINDS}
+    assert sum(rows.values()) == sum(len(plant.expected) for plants in drawn for plant in plants)
+    assert found.refused >= sum(len(plants[0].expected) for plants in drawn) > 0
+    assert found.right_cause_rate.of > 0
+    assert found.failures == ()
+
+
+def test_a_row_that_differed_before_needs_the_planted_cause_and_kind(settings: Settings, lake: Lake) -> None:
+    found, _ = judge(settings, PIPELINE, ComparisonRequest(log=held(lake)))
+    cell = found.differences[0]
+    place = place_of(cell)
+    clean = Mock(causes={place: frozenset({"late"})}, known=frozenset(), pipeline=PIPELINE)
+    plant = Plant(kind="lost values", side=PlantSide.STREAM, expected=(PlantedRow(place=place, kind="changed"),))
+
+    def named(kind: str, cause: str) -> tuple[int, int]:
+        said = replace(found, differences=(replace(cell, kind=kind, cause=cause),))
+        (result,) = judge_rows(clean, [plant], said, "trial 1").plants
+        return result.found, result.named
+
+    assert named("changed", "late") == (0, 0)
+    assert named("missing", "unexplained") == (1, 0)
+    assert named("changed", "late + unexplained") == (1, 1)
 
 
 def test_sessions_are_tested_too(settings: Settings) -> None:

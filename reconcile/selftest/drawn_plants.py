@@ -1,0 +1,136 @@
+"""Plants as they are drawn: which defect, which rows it strikes, and what a comparison must say of them."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from random import Random
+
+import pyarrow as pa
+
+from cutover.reconcile.judgement.acceptance import Place
+from cutover.reconcile.selftest.clean_copy import CleanCopy
+from cutover.reconcile.selftest.plants import FLIPPED, REORDERED, ROW_KINDS, TRUNCATED, PlantSide, Rows
+from cutover.reconcile.selftest.truth import (
+    PlantedRow,
+    compare_rows,
+    fold_rows,
+    place_of_row,
+    rows_of_keys,
+    shown_kinds,
+)
+from cutover.records.classes import Class
+from cutover.timestamps import parse_micros
+
+PLANTS_AT_MOST, DRAWS = 4, 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plant:
+    """What was planted, and what must be found."""
+
+    kind: str
+    side: PlantSide
+    gone: tuple[int, ...] = ()  # rows of the side's table
+    made: pa.Table | None = None  # in their place
+    expected: tuple[PlantedRow, ...] = ()  # none: a whole table was struck, or nothing may be found
+    unjudged: int = 0  # rows changed besides, in windows that are not judged or without a cause before
+    places: frozenset[Place] = frozenset()  # of its rows, before and after, changed or not, judged or not
+
+
+def reach(clean: CleanCopy, place: Place) -> object:
+    """Return what a change of a row may reach: of sessions all of its key."""
+    return place[1] if clean.pipeline.window.merges else place
+
+
+def draw_table_plant(random: Random) -> Plant:
+    """Return a defect of a table as a whole."""
+    return Plant(kind=random.choice((REORDERED, TRUNCATED, FLIPPED)), side=random.choice([*PlantSide]))
+
+
+def draw_row_plants(clean: CleanCopy, random: Random) -> list[Plant]:
+    """Return one to four defects of rows, none within reach of another one; few rows may give fewer."""
+    wanted, plants = random.randint(1, PLANTS_AT_MOST), list[Plant]()
+    struck: set[object] = set()  # what plants may reach: two at one place could undo one another
+    for _ in range(DRAWS):
+        if len(plants) == wanted:
+            break
+        plant = _draw_row_plant(clean, random)
+        if plant is None or not plant.expected:
+            continue
+        reached = {reach(clean, place) for place in plant.places}
+        if not reached & struck:
+            plants.append(plant)
+            struck |= reached
+    return plants
+
+
+def _draw_row_plant(clean: CleanCopy, random: Random) -> Plant | None:
+    """Return a plant, one that may change nothing; None: there are no rows for it."""
+    kind = random.choice([kind for kind in ROW_KINDS if kind.name != "other dimension row" or _has_lookup(clean)])
+    side = random.choice(kind.sides)
+    table = clean.tables[side]
+    chosen = table.draw(kind, random) if table.candidates else []
+    if not chosen:
+        return None
+    before: Rows = table.rows.take(pa.array(chosen, pa.int64())).to_pylist()
+    after = kind.edit(before, clean.columns[side], random)
+    made = pa.Table.from_pylist(after, schema=table.rows.schema)
+    places = frozenset(place_of_row(row, clean.pipeline.key) for row in (*before, *made.to_pylist()))
+    expected, unjudged = _expect(clean, side, chosen, made)
+    return Plant(
+        kind=kind.name,
+        side=side,
+        gone=tuple(chosen),
+        made=made,
+        expected=expected,
+        unjudged=unjudged,
+        places=places,
+    )
+
+
+def _has_lookup(clean: CleanCopy) -> bool:
+    return bool(clean.columns[PlantSide.BATCH].looked_up)
+
+
+def _expect(
+    clean: CleanCopy, side: PlantSide, gone: Sequence[int], made: pa.Table
+) -> tuple[tuple[PlantedRow, ...], int]:
+    """Return the rows that an edit changes and of which a comparison must tell, and how many it changes besides."""
+    rows = {one: clean.tables[one].rows for one in PlantSide}
+    struck = pa.concat_tables([rows[side].take(pa.array(gone, pa.int64())), made])
+    edited = rows | {side: replace_rows(rows[side], gone, made)}
+    before, after = (_results(clean, side, tables[side], struck) for tables in (rows, edited))
+    changed = compare_rows(before, after, key=clean.pipeline.key, layout=clean.layout, side=side)
+    judged = [one for one in changed if clean.is_judged(parse_micros(one.place[0])) and one.place not in clean.known]
+    if any(one.place in clean.causes for one in judged):
+        judged = _name_as_shown(clean, judged, edited[PlantSide.STREAM], edited[PlantSide.BATCH], struck)
+    return tuple(judged), len(changed) - len(judged)
+
+
+def _results(clean: CleanCopy, side: PlantSide, rows: pa.Table, struck: pa.Table) -> Rows:
+    """Return the results of all keys that an edit touches, late rows merged."""
+    if side is PlantSide.BATCH:
+        return rows_of_keys(clean.pipeline, rows, struck)
+    merged = pa.concat_tables([rows, clean.late])
+    return fold_rows(clean.pipeline, merged, struck, upto=clean.epoch, keep=(Class.ACCEPTED, Class.LATE))
+
+
+def _name_as_shown(
+    clean: CleanCopy, judged: Sequence[PlantedRow], stream: pa.Table, batch: pa.Table, struck: pa.Table
+) -> list[PlantedRow]:
+    """Return the rows with the kind of which a report shows those that differed before: without the late rows."""
+    kinds = shown_kinds(
+        fold_rows(clean.pipeline, stream, struck, upto=clean.epoch, keep=(Class.ACCEPTED,)),
+        rows_of_keys(clean.pipeline, batch, struck),
+        [one.place for one in judged],
+        key=clean.pipeline.key,
+        layout=clean.layout,
+    )
+    return [replace(one, kind=kinds[one.place]) if one.place in clean.causes else one for one in judged]
+
+
+def replace_rows(rows: pa.Table, gone: Iterable[int], made: pa.Table) -> pa.Table:
+    """Return a table with other rows in place of some."""
+    mask = [True] * rows.num_rows
+    for row in gone:
+        mask[row] = False
+    return pa.concat_tables([rows.filter(pa.array(mask)), made])

@@ -1,0 +1,52 @@
+"""Results of trials added up: every planted row in a denominator, what is not judged as a number of its own."""
+
+from dataclasses import replace
+
+from cutover.reconcile.report.forms import markdown
+from cutover.reconcile.result.error_rates import list_uncounted
+from cutover.reconcile.result.outcome import Reconciliation, Verdict
+from cutover.reconcile.result.rates import rate
+from cutover.reconcile.result.text import THIN
+from cutover.reconcile.selftest.totals import add_up
+from cutover.reconcile.selftest.trial_result import PlantResult, TrialResult
+from tests.support.reconciliations import SELF_TEST
+
+DROPPED = PlantResult(kind="dropped rows", planted=10, found=9, named=8, unjudged=2)
+DELAYED = PlantResult(kind="delayed rows", planted=5, found=5, refused=5, unjudged=1)
+COMPARED = TrialResult(plants=(DROPPED,), clean_windows=100, false_alarms=1, kept=4, kept_right=3, drawn_in=6)
+BESIDE = TrialResult(plants=(replace(DROPPED, found=10, named=10), replace(DELAYED, refused=0)), clean_windows=50)
+REFUSED = TrialResult(plants=(DELAYED,))
+
+
+def test_every_planted_row_counts_and_a_refusal_names_no_row() -> None:
+    found = add_up([COMPARED, BESIDE, REFUSED])
+
+    assert found.detection_rate == rate(29, 30)
+    assert found.right_cause_rate == rate(18 + 3, 29 - 5 + 4)
+    assert found.false_alarm_rate == rate(1, 150)
+    assert (found.refused, found.unjudged, found.drawn_in) == (5, 6, 6)
+
+
+def test_each_kind_has_its_own_rates_and_the_clean_windows_beside_it() -> None:
+    kinds = add_up([COMPARED, BESIDE, REFUSED]).by_kind
+
+    assert kinds["dropped rows"].detection_rate == rate(19, 20)
+    assert (kinds["dropped rows"].false_alarm_rate, kinds["delayed rows"].false_alarm_rate) == (
+        rate(1, 150),
+        rate(0, 50),
+    )
+    assert (kinds["delayed rows"].right_cause_rate, kinds["delayed rows"].refused) == (rate(0, 5), 5)
+    assert kinds["delayed rows"].unjudged == 2
+
+
+def test_markdown_has_each_kind_with_bounds_and_what_is_not_counted() -> None:
+    result = Reconciliation(
+        pipeline="p", run_id="r", at="", verdict=Verdict.CONSISTENT, exit_code=0, sentence="s", self_test=SELF_TEST
+    )
+
+    text = markdown.render(result).replace(THIN, " ")
+
+    assert "| dropped rows | 400 of 400 | 99.08 % to 100 % |" in text
+    assert "| truncated table | 12 of 12 |" in text
+    assert "| 0 of 0 | - |" in text
+    assert all(f"- {count} {why}" in text for count, why in list_uncounted(SELF_TEST))
