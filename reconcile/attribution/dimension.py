@@ -42,7 +42,7 @@ _MERGED = 1  # the stage with late rows merged: what the stream has of every rec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Suspects:
+class Suspects:
     """Windows that differ and hold records which the two sides joined with different versions."""
 
     run: BatchRun  # that computed them
@@ -118,7 +118,7 @@ def notes(evidence: SealEvidence) -> list[str]:
 
 def _suspects(
     settings: Settings, pipeline: Pipeline, evidence: SealEvidence, sides: Sides, recorded: Spans
-) -> list[_Suspects]:
+) -> list[Suspects]:
     differing_groups(sides.connection, sides.layout, SharedTable.EXPECTED, stage(len(sides.merged)), into="suspected")
     runs = _runs(settings, pipeline, evidence)
     if pipeline.window.merges:
@@ -130,14 +130,14 @@ def _suspects(
     ).fetchall()
     found = []
     for position, run in enumerate(runs):
-        of_run = [start for start, end in windows if _last_over(runs, start, end) == position]
+        of_run = [start for start, end in windows if last_over(runs, start, end) == position]
         places = [
             p
             for name, of in recorded.items()
             for p in joined_versions.find_diverging_offsets(of, run.dimensions.get(name, ()))
         ]
         if of_run and places:
-            found += _find_suspects(settings, pipeline, sides.connection, runs[: position + 1], of_run, places)
+            found += find_suspects(settings, pipeline, sides.connection, runs[: position + 1], of_run, places)
     return found
 
 
@@ -151,20 +151,20 @@ def _refuse_sessions(pipeline: Pipeline, sides: Sides, recorded: Spans, runs: Se
         raise _make_unshown_error(pipeline, "sessions are not folded anew")
 
 
-def _last_over(runs: Sequence[BatchRun], start: int, end: int) -> int:
+def last_over(runs: Sequence[BatchRun], start: int, end: int) -> int:
     """Return the position of the last run that computed a window; -1: none did."""
     over = (i for i, run in enumerate(runs) if any(a <= start and end <= b for a, b in run.computed))
     return max(over, default=-1)
 
 
-def _find_suspects(
+def find_suspects(
     settings: Settings,
     pipeline: Pipeline,
     connection: duckdb.DuckDBPyConnection,
     runs: Sequence[BatchRun],
     windows: Sequence[int],
     places: Sequence[tuple[int, int, int]],
-) -> list[_Suspects]:
+) -> list[Suspects]:
     """Return the windows that may hold a record of some places, by the index, and where all their records lie."""
     delta.relation(connection, "ranges_of_runs", batch_uri(settings, pipeline, "batch_index"))
     ids = [run.run_id for run in runs]
@@ -185,11 +185,11 @@ def _find_suspects(
         if start in touched:
             lowest, highest = reads.get(partition, (first, last + 1))
             reads[partition] = min(lowest, first), max(highest, last + 1)
-    return [_Suspects(run=runs[-1], windows=tuple(sorted(touched)), reads=reads)]
+    return [Suspects(run=runs[-1], windows=tuple(sorted(touched)), reads=reads)]
 
 
 def _refuse_unshown(
-    settings: Settings, pipeline: Pipeline, rejoin: Rejoin, recorded: Spans, suspects: Sequence[_Suspects]
+    settings: Settings, pipeline: Pipeline, rejoin: Rejoin, recorded: Spans, suspects: Sequence[Suspects]
 ) -> None:
     needed = [
         {name: joined_versions.spans_to_read(of[name], [one.reads], (0, "")) for name in pipeline.lookups}

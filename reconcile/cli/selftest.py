@@ -22,6 +22,7 @@ from cutover.reconcile.selftest.self_test import self_test
 from cutover.settings import Settings, load_settings
 
 _SHOWN = 10
+_WIDTH = 190  # of the table: the same in a terminal and in a file
 
 
 def selftest(
@@ -38,7 +39,7 @@ def selftest(
     if as_json:
         sys.stdout.write(json.dumps(asdict(found) | {"passed": found.passed}, allow_nan=False) + "\n")
     else:
-        _print(Console(highlight=False, soft_wrap=True), found)
+        _print(Console(highlight=False, soft_wrap=True, width=_WIDTH), found)
     raise typer.Exit(0 if found.passed else 1)
 
 

@@ -150,12 +150,7 @@ def _list_columns(pipeline: Pipeline, layout: Layout, rows: pa.Table) -> PlantCo
     compared = {value.name for value in layout.values if not value.is_implied}
     states = {name for name in rows.column_names if not name.startswith("_") and "window_" not in name}
     names = (compared | (states - {*pipeline.key})) & {*rows.column_names} - {"window_end"}
-    looked_up = {column for lookup in pipeline.lookups.values() for column in lookup.columns}
-    return PlantColumns(
-        key=pipeline.key,
-        values=tuple(sorted(names)),
-        looked_up=tuple(name for name in pipeline.key if name in looked_up),
-    )
+    return PlantColumns(key=pipeline.key, values=tuple(sorted(names)))
 
 
 def _candidates(rows: pa.Table, unjudged: tuple[Range, ...], cut: int) -> list[int]:

@@ -6,9 +6,20 @@ from random import Random
 
 import pyarrow as pa
 
+from cutover.reconcile.comparison.sides import DIMENSION
 from cutover.reconcile.judgement.acceptance import Place
+from cutover.reconcile.selftest import other_versions
 from cutover.reconcile.selftest.clean_copy import CleanCopy
-from cutover.reconcile.selftest.plants import FLIPPED, REORDERED, ROW_KINDS, TRUNCATED, PlantSide, Rows
+from cutover.reconcile.selftest.other_versions import OtherVersion
+from cutover.reconcile.selftest.plants import (
+    FLIPPED,
+    OTHER_VERSION,
+    REORDERED,
+    ROW_KINDS,
+    TRUNCATED,
+    PlantSide,
+    Rows,
+)
 from cutover.reconcile.selftest.truth import (
     PlantedRow,
     compare_rows,
@@ -20,7 +31,7 @@ from cutover.reconcile.selftest.truth import (
 from cutover.records.classes import Class
 from cutover.timestamps import parse_micros
 
-PLANTS_AT_MOST, DRAWS = 4, 12
+PLANTS_AT_MOST, DRAWS, VERSION_DRAWS = 4, 12, 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +45,7 @@ class Plant:
     expected: tuple[PlantedRow, ...] = ()  # none: a whole table was struck, or nothing may be found
     unjudged: int = 0  # rows changed besides, in windows that are not judged or without a cause before
     places: frozenset[Place] = frozenset()  # of its rows, before and after, changed or not, judged or not
+    version: OtherVersion | None = None  # of a dimension: what batch joined with
 
 
 def reach(clean: CleanCopy, place: Place) -> object:
@@ -42,7 +54,7 @@ def reach(clean: CleanCopy, place: Place) -> object:
 
 
 def draw_table_plant(random: Random) -> Plant:
-    """Return a defect of a table as a whole."""
+    """Draw a side, and whether its rows are reordered (no defect), its table emptied or one bit of a file flipped."""
     return Plant(kind=random.choice((REORDERED, TRUNCATED, FLIPPED)), side=random.choice([*PlantSide]))
 
 
@@ -65,7 +77,7 @@ def draw_row_plants(clean: CleanCopy, random: Random) -> list[Plant]:
 
 def _draw_row_plant(clean: CleanCopy, random: Random) -> Plant | None:
     """Return a plant, one that may change nothing; None: there are no rows for it."""
-    kind = random.choice([kind for kind in ROW_KINDS if kind.name != "other dimension row" or _has_lookup(clean)])
+    kind = random.choice(ROW_KINDS)
     side = random.choice(kind.sides)
     table = clean.tables[side]
     chosen = table.draw(kind, random) if table.candidates else []
@@ -87,8 +99,26 @@ def _draw_row_plant(clean: CleanCopy, random: Random) -> Plant | None:
     )
 
 
-def _has_lookup(clean: CleanCopy) -> bool:
-    return bool(clean.columns[PlantSide.BATCH].looked_up)
+def draw_version_plant(clean: CleanCopy, random: Random) -> Plant | None:
+    """Return batch's rows as they would be with other rows of a dimension; None: no draw changes any."""
+    for _ in range(VERSION_DRAWS):
+        version = other_versions.draw(clean, random)
+        if version is None:
+            continue
+        expected, unjudged = _expect(clean, PlantSide.BATCH, version.gone, version.made)
+        struck = [*clean.tables[PlantSide.BATCH].rows.take(pa.array(version.gone, pa.int64())).to_pylist()]
+        if expected:
+            return Plant(
+                kind=OTHER_VERSION,
+                side=PlantSide.BATCH,
+                gone=version.gone,
+                made=version.made,
+                expected=tuple(replace(one, cause=DIMENSION) for one in expected),
+                unjudged=unjudged,
+                places=frozenset(place_of_row(row, clean.pipeline.key) for row in (*struck, *version.made.to_pylist())),
+                version=version,
+            )
+    return None
 
 
 def _expect(
@@ -101,7 +131,7 @@ def _expect(
     before, after = (_results(clean, side, tables[side], struck) for tables in (rows, edited))
     changed = compare_rows(before, after, key=clean.pipeline.key, layout=clean.layout, side=side)
     judged = [one for one in changed if clean.is_judged(parse_micros(one.place[0])) and one.place not in clean.known]
-    if any(one.place in clean.causes for one in judged):
+    if clean.late.num_rows:
         judged = _name_as_shown(clean, judged, edited[PlantSide.STREAM], edited[PlantSide.BATCH], struck)
     return tuple(judged), len(changed) - len(judged)
 
@@ -117,7 +147,7 @@ def _results(clean: CleanCopy, side: PlantSide, rows: pa.Table, struck: pa.Table
 def _name_as_shown(
     clean: CleanCopy, judged: Sequence[PlantedRow], stream: pa.Table, batch: pa.Table, struck: pa.Table
 ) -> list[PlantedRow]:
-    """Return the rows with the kind of which a report shows those that differed before: without the late rows."""
+    """Return the rows with the kinds that a report shows: of what the stream serves, without late rows."""
     kinds = shown_kinds(
         fold_rows(clean.pipeline, stream, struck, upto=clean.epoch, keep=(Class.ACCEPTED,)),
         rows_of_keys(clean.pipeline, batch, struck),
@@ -125,7 +155,7 @@ def _name_as_shown(
         key=clean.pipeline.key,
         layout=clean.layout,
     )
-    return [replace(one, kind=kinds[one.place]) if one.place in clean.causes else one for one in judged]
+    return [replace(one, kind=kinds[one.place]) for one in judged]
 
 
 def replace_rows(rows: pa.Table, gone: Iterable[int], made: pa.Table) -> pa.Table:

@@ -33,7 +33,6 @@ class PlantColumns:
 
     key: tuple[str, ...]
     values: tuple[str, ...]  # measures, states and the number of records, as far as they are compared
-    looked_up: tuple[str, ...]  # of the key: those from a dimension
 
 
 Edit = Callable[[Rows, PlantColumns, Random], Rows]
@@ -129,13 +128,6 @@ def _swap_keys(rows: Rows, columns: PlantColumns, random: Random) -> Rows:
     return [dict(a) | {n: b[n] for n in columns.values} for pair in pairs for a, b in (pair, pair[::-1])]
 
 
-def _join_otherwise(rows: Rows, columns: PlantColumns, random: Random) -> Rows:
-    """Put rows under another row of a dimension."""
-    del random
-    name = columns.looked_up[0]
-    return [dict(row) | {name: change_value(row[name], Random(0))} for row in rows]  # noqa: S311 -- no secret
-
-
 ROW_KINDS = (
     PlantKind(name="dropped rows", edit=_drop),
     PlantKind(name="doubled rows", edit=_duplicate),
@@ -146,9 +138,11 @@ ROW_KINDS = (
     PlantKind(name="shifted time zone", edit=_shift_zone, choice=Choice.RUN, most=50),
     PlantKind(name="rounded numbers", edit=_round),
     PlantKind(name="swapped keys", edit=_swap_keys, choice=Choice.PAIRS),
-    PlantKind(name="other dimension row", edit=_join_otherwise, sides=(PlantSide.BATCH,)),
 )
 """What changes rows; whether an edit changes a result is found out by folding, so none is counted that does not."""
 
 REORDERED, TRUNCATED, FLIPPED = "reordered rows", "truncated table", "flipped bit"
 """What strikes a table as a whole. Reordered rows are no defect: what is found there is a false alarm."""
+
+OTHER_VERSION = "other dimension row"
+"""Batch joined a stretch of the log with other rows of a dimension than the stream did."""

@@ -1,17 +1,22 @@
 """A self-test from its copy to its rates."""
 
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from cutover.clock import Clock
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.pipeline import Pipeline
+from cutover.engine import spark
 from cutover.reconcile.attribution.log_rows import LogReader
+from cutover.reconcile.result.error_rates import KindRates
+from cutover.reconcile.result.rates import Rate, rate
+from cutover.reconcile.selftest import other_versions
 from cutover.reconcile.selftest.clean_copy import open_clean_copy
 from cutover.reconcile.selftest.copied_lake import open_copy
 from cutover.reconcile.selftest.outcome import SelfTest
-from cutover.reconcile.selftest.totals import add_up
 from cutover.reconcile.selftest.trial import run_trial
-from cutover.reconcile.selftest.trial_result import TrialResult
+from cutover.reconcile.selftest.trial_result import PlantResult, TrialResult
 from cutover.settings import Settings
 
 FAILURES_AT_MOST = 50
@@ -43,6 +48,8 @@ def self_test(  # noqa: PLR0913 -- what is drawn, and what a test hands in
         LakeError: The sides cannot be compared as they are, or the lake cannot be copied.
     """
     at, began = clock.now(), clock.monotonic()
+    if other_versions.list_lookups(pipeline):  # what follows from another version Spark works out, in a while
+        spark.start_early(settings, app=f"cutover-selftest-{pipeline.name}")
     with open_copy(settings, pipeline) as copied:
         clean = open_clean_copy(copied, pipeline, log)
         results: list[TrialResult] = []
@@ -66,4 +73,83 @@ def self_test(  # noqa: PLR0913 -- what is drawn, and what a test hands in
         drawn_in=totals.drawn_in,
         failures=tuple(failure for result in results for failure in result.all_failures)[:FAILURES_AT_MOST],
         seconds=round(clock.monotonic() - began, 3),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KindCounts:
+    """Of one kind of plant, or of all together."""
+
+    planted: int = 0
+    found: int = 0
+    named: int = 0
+    refused: int = 0
+    unjudged: int = 0
+    clean_windows: int = 0
+    false_alarms: int = 0
+
+    def plus(self, plant: PlantResult) -> "KindCounts":
+        """Add one plant."""
+        return replace(
+            self,
+            planted=self.planted + plant.planted,
+            found=self.found + plant.found,
+            named=self.named + plant.named,
+            refused=self.refused + plant.refused,
+            unjudged=self.unjudged + plant.unjudged,
+        )
+
+    def plus_windows(self, result: TrialResult) -> "KindCounts":
+        """Add the clean windows of a comparison."""
+        return replace(
+            self,
+            clean_windows=self.clean_windows + result.clean_windows,
+            false_alarms=self.false_alarms + result.false_alarms,
+        )
+
+    @property
+    def rates(self) -> KindRates:
+        """Return the shares with their bounds."""
+        return KindRates(
+            detection_rate=rate(self.found, self.planted),
+            false_alarm_rate=rate(self.false_alarms, self.clean_windows),
+            right_cause_rate=rate(self.named, self.found - self.refused),
+            refused=self.refused,
+            unjudged=self.unjudged,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Totals:
+    """What all trials came to."""
+
+    detection_rate: Rate
+    false_alarm_rate: Rate
+    right_cause_rate: Rate
+    by_kind: Mapping[str, KindRates]
+    refused: int
+    unjudged: int
+    drawn_in: int
+
+
+def add_up(results: Sequence[TrialResult]) -> Totals:
+    """Return the rates of all comparisons; a clean window counts once for each kind that was planted beside it."""
+    kinds: dict[str, KindCounts] = defaultdict(KindCounts)
+    every = KindCounts()
+    for result in results:
+        every = every.plus_windows(result)
+        for plant in result.plants:
+            every, kinds[plant.kind] = every.plus(plant), kinds[plant.kind].plus(plant)
+        for kind in {plant.kind for plant in result.plants}:
+            kinds[kind] = kinds[kind].plus_windows(result)
+    kept, right = sum(result.kept for result in results), sum(result.kept_right for result in results)
+    whole = every.rates
+    return Totals(
+        detection_rate=whole.detection_rate,
+        false_alarm_rate=whole.false_alarm_rate,
+        right_cause_rate=rate(every.named + right, every.found - every.refused + kept),
+        by_kind={kind: counts.rates for kind, counts in sorted(kinds.items())},
+        refused=every.refused,
+        unjudged=every.unjudged,
+        drawn_in=sum(result.drawn_in for result in results),
     )

@@ -10,23 +10,33 @@ import pyarrow as pa
 from cutover.reconcile.judge import judge
 from cutover.reconcile.request import ComparisonRequest
 from cutover.reconcile.result.outcome import Reconciliation, Verdict
+from cutover.reconcile.selftest import other_versions
 from cutover.reconcile.selftest.clean_copy import ROWS_LISTED, CleanCopy
 from cutover.reconcile.selftest.copied_lake import link_tree
-from cutover.reconcile.selftest.drawn_plants import Plant, draw_row_plants, draw_table_plant, replace_rows
-from cutover.reconcile.selftest.plants import FLIPPED, REORDERED, TRUNCATED, PlantSide
+from cutover.reconcile.selftest.drawn_plants import (
+    Plant,
+    draw_row_plants,
+    draw_table_plant,
+    draw_version_plant,
+    replace_rows,
+)
+from cutover.reconcile.selftest.plants import FLIPPED, OTHER_VERSION, REORDERED, TRUNCATED, PlantSide
 from cutover.reconcile.selftest.table_rows import flip_bit, put_rows
 from cutover.reconcile.selftest.trial_result import (
     TrialResult,
     judge_blamed,
     judge_rows,
+    judge_single,
     judge_table,
-    judge_unnamed,
     split_refused,
 )
 from cutover.settings import Settings
 
 TABLE_SHARE = 0.2
-"""Share of trials in which a table as a whole is struck, and nothing else."""
+"""Share of trials in which a table as a whole is struck, or a dimension, and nothing else."""
+
+VERSION_SHARE = 0.5
+"""Share of these in which it is a dimension, of a pipeline that has one."""
 
 
 def run_trial(clean: CleanCopy, number: int, seed: int) -> tuple[TrialResult, ...]:
@@ -44,8 +54,9 @@ def run_trial(clean: CleanCopy, number: int, seed: int) -> tuple[TrialResult, ..
     label = f"trial {number}"
     if random.random() >= TABLE_SHARE:
         return tuple(_judge_row_plants(clean, draw_row_plants(clean, random), random, label))
-    plant = draw_table_plant(random)
-    if plant.kind == REORDERED:
+    has_lookup = bool(other_versions.list_lookups(clean.pipeline)) and random.random() < VERSION_SHARE
+    plant = (draw_version_plant(clean, random) if has_lookup else None) or draw_table_plant(random)
+    if plant.kind in {REORDERED, OTHER_VERSION}:
         return tuple(_judge_row_plants(clean, [plant], random, label))
     return (judge_table(plant, _compare(clean, [plant], random), label),)
 
@@ -60,7 +71,7 @@ def _judge_row_plants(clean: CleanCopy, plants: Sequence[Plant], random: Random,
     if blamed:
         yield judge_blamed(blamed)
     elif len(plants) == 1:
-        yield judge_unnamed(plants[0], found, label)
+        yield judge_single(plants[0], found, label)
         return
     for again in [rest] if blamed and rest else [[plant] for plant in rest]:
         yield from _judge_row_plants(clean, again, random, label)
@@ -95,3 +106,5 @@ def _plant(clean: CleanCopy, settings: Settings, plants: Sequence[Plant], random
             gone = [row for plant in mine for row in plant.gone]
             made = pa.concat_tables([plant.made for plant in mine if plant.made is not None])
             put_rows(uri, replace_rows(table.rows, gone, made), kind=table.kind)
+    for version in (plant.version for plant in plants if plant.version is not None):
+        other_versions.put(settings, clean.pipeline, version)

@@ -5,12 +5,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cutover.reconcile.attribution.causes import UNEXPLAINED
+from cutover.reconcile.comparison.sides import DIMENSION
 from cutover.reconcile.judgement.acceptance import Place, place_of
 from cutover.reconcile.result.outcome import Reconciliation, Verdict
 from cutover.reconcile.selftest.clean_copy import CleanCopy, list_causes
 from cutover.reconcile.selftest.drawn_plants import Plant, reach
 from cutover.reconcile.selftest.plants import FLIPPED, TRUNCATED
 from cutover.reconcile.selftest.truth import PlantedRow
+
+ShownRow = tuple[str, frozenset[str]]
+"""Kind and causes of a row in a report."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,9 +60,8 @@ def judge_table(plant: Plant, found: Reconciliation, label: str) -> TrialResult:
 
 def judge_rows(clean: CleanCopy, plants: Sequence[Plant], found: Reconciliation, label: str) -> TrialResult:
     """Return what a comparison found of planted rows, and whether it found anything else."""
-    kinds = {place_of(cell): cell.kind for cell in found.differences}
-    causes = list_causes(found)
-    results = tuple(_judge_plant(plant, kinds, _split(causes), label) for plant in plants)
+    causes, shown = list_causes(found), _list_shown(found)
+    results = tuple(_judge_plant(plant, shown, label) for plant in plants)
     expected = {one.place for plant in plants for one in plant.expected}
     reached = {reach(clean, place) for place in expected}
     # A row that late ones explained has no cause any more where what is judged together with it was struck.
@@ -84,9 +87,15 @@ def judge_rows(clean: CleanCopy, plants: Sequence[Plant], found: Reconciliation,
 def split_refused(plants: Sequence[Plant], found: Reconciliation) -> tuple[list[Plant], list[Plant]]:
     """Return the plants of which a refusal to compare names a window, and the others: of these it says nothing.
 
-    A window of batch that no run of batch has computed is such a reason, also one that is not judged yet.
+    A window of batch that no run of batch has computed is such a reason, also one that is not judged yet. Another
+    version of a dimension is named by its word.
     """
-    blamed = [plant for plant in plants if any(start in found.sentence for start, _ in plant.places)]
+    words = {breach.code for breach in found.seal.breaches}
+    blamed = [
+        plant
+        for plant in plants
+        if any(start in found.sentence for start, _ in plant.places) or (plant.version and DIMENSION in words)
+    ]
     return blamed, [plant for plant in plants if plant not in blamed]
 
 
@@ -95,7 +104,7 @@ def judge_blamed(plants: Sequence[Plant]) -> TrialResult:
     return TrialResult(plants=tuple(_refused(plant, len(plant.expected)) for plant in plants))
 
 
-def judge_unnamed(plant: Plant, found: Reconciliation, label: str) -> TrialResult:
+def judge_single(plant: Plant, found: Reconciliation, label: str) -> TrialResult:
     """Return what a refusal found that a plant alone led to and that does not name it: something, and not what."""
     return TrialResult(plants=(_refused(plant, 0),), failures=(f"{label}: {found.verdict}: {found.sentence}",))
 
@@ -110,22 +119,20 @@ def _is_new(clean: CleanCopy, place: Place, names: frozenset[str]) -> bool:
     return place not in clean.causes or (UNEXPLAINED in names and place not in clean.known)
 
 
-def _split(causes: Mapping[Place, frozenset[str]]) -> Mapping[Place, frozenset[str]]:
-    """Return each name that stands in the causes of a row: `late + future` is two."""
-    found: dict[Place, set[str]] = defaultdict(set)
-    for place, names in causes.items():
-        found[place].update(*(name.split(" + ") for name in names))
-    return {place: frozenset(names) for place, names in found.items()}
+def _list_shown(found: Reconciliation) -> Mapping[Place, set[ShownRow]]:
+    """Return what a report says of each place: its rows are several where one stands twice; `late + future` is two."""
+    shown: dict[Place, set[ShownRow]] = defaultdict(set)
+    for cell in found.differences:
+        shown[place_of(cell)].add((cell.kind, frozenset(cell.cause.split(" + "))))
+    return shown
 
 
-def _judge_plant(
-    plant: Plant, kinds: Mapping[Place, str], causes: Mapping[Place, frozenset[str]], label: str
-) -> PlantResult:
+def _judge_plant(plant: Plant, shown: Mapping[Place, set[ShownRow]], label: str) -> PlantResult:
     """Return how many rows were found, and how many of these as what they are."""
-    seen = [one for one in plant.expected if causes.get(one.place, frozenset()) & {one.cause, UNEXPLAINED}]
-    named = [one for one in seen if one.cause in causes[one.place] and kinds[one.place] == one.kind]
+    seen = [one for one in plant.expected if any({one.cause, UNEXPLAINED} & causes for _, causes in _at(shown, one))]
+    named = [one for one in seen if any(kind == one.kind and one.cause in causes for kind, causes in _at(shown, one))]
     wrong = [one for one in plant.expected if one not in named]
-    told = (f"{label}: {plant.kind} ({plant.side}): {_describe(one, kinds, causes)}" for one in wrong)
+    told = (f"{label}: {plant.kind} ({plant.side}): {_describe(one, _at(shown, one))}" for one in wrong)
     return PlantResult(
         kind=plant.kind,
         planted=len(plant.expected),
@@ -136,6 +143,10 @@ def _judge_plant(
     )
 
 
-def _describe(one: PlantedRow, kinds: Mapping[Place, str], causes: Mapping[Place, frozenset[str]]) -> str:
-    got = f"{kinds[one.place]}, {' + '.join(sorted(causes[one.place]))}" if one.place in kinds else "nothing"
+def _at(shown: Mapping[Place, set[ShownRow]], one: PlantedRow) -> set[ShownRow]:
+    return shown.get(one.place, set())
+
+
+def _describe(one: PlantedRow, shown: set[ShownRow]) -> str:
+    got = " and ".join(sorted(f"{kind}, {' + '.join(sorted(causes))}" for kind, causes in shown)) or "nothing"
     return f"window {one.place[0]}, key {one.place[1]}: expected {one.kind}, {one.cause}, got {got}"

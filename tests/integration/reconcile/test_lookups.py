@@ -27,6 +27,8 @@ from cutover.reconcile.attribution.explain import explain
 from cutover.reconcile.audit.run import determinism
 from cutover.reconcile.result.outcome import Reconciliation, Verdict
 from cutover.reconcile.run import reconcile
+from cutover.reconcile.selftest import trial
+from cutover.reconcile.selftest.self_test import self_test
 from cutover.reconcile.verify.model import CheckState
 from cutover.reconcile.verify.runner import verify
 from cutover.records import reference
@@ -175,6 +177,21 @@ def test_only_late_records_tell_the_paths_apart(lab: Lab) -> None:
     assert (found.verdict, found.causes["late"].events) == (Verdict.EXPLAINED, len(LATE))
     assert {name for name, cause in found.causes.items() if cause.rows} == {"late"}
     assert any("0 are not borne out, 0 can no longer be proven" in note for note in found.notes)
+
+
+def test_a_self_test_plants_other_rows_of_the_dimension_and_has_them_named(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trial, "TABLE_SHARE", 1)
+    monkeypatch.setattr(trial, "VERSION_SHARE", 1)
+
+    found = self_test(lab.settings, lab.pipeline, seed=1, trials=2, clock=SystemClock())
+
+    kind = found.by_kind["other dimension row"]
+    assert found.failures == ()
+    assert (kind.detection_rate.hits, kind.right_cause_rate.hits) == (kind.detection_rate.of, kind.right_cause_rate.of)
+    assert kind.right_cause_rate.of > 0
+    assert dimension.open_dimension(lab.settings, lab.pipeline, "ads").version == len(CAMPAIGNS) - 1
 
 
 def test_a_teams_sql_sees_the_columns_too(lab: Lab, tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from cutover.reconcile.judgement.acceptance import place_of
 from cutover.reconcile.report import page
 from cutover.reconcile.result.outcome import Cause, Reconciliation, Verdict
 from cutover.reconcile.result.rates import rate
-from cutover.reconcile.selftest import record, table_rows, trial
+from cutover.reconcile.selftest import drawn_plants, record, table_rows, trial
 from cutover.reconcile.selftest.drawn_plants import Plant
 from cutover.reconcile.selftest.outcome import SelfTest
 from cutover.reconcile.selftest.plants import ROW_KINDS, PlantSide
@@ -173,7 +173,7 @@ def test_a_reconciler_that_errs_is_found_out(
 def test_what_a_refusal_does_not_speak_of_is_planted_and_compared_again(
     settings: Settings, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    draw, drawn, compared = trial.draw_row_plants, list[Any](), list[Any]()
+    draw, drawn, compared = drawn_plants.draw_row_plants, list[Any](), list[Any]()
 
     def remember(*asked: Any) -> Any:
         drawn.append(draw(*asked))

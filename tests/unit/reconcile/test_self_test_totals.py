@@ -7,7 +7,7 @@ from cutover.reconcile.result.error_rates import list_uncounted
 from cutover.reconcile.result.outcome import Reconciliation, Verdict
 from cutover.reconcile.result.rates import rate
 from cutover.reconcile.result.text import THIN
-from cutover.reconcile.selftest.totals import add_up
+from cutover.reconcile.selftest.self_test import add_up
 from cutover.reconcile.selftest.trial_result import PlantResult, TrialResult
 from tests.support.reconciliations import SELF_TEST
 
