@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 import duckdb
 import pyarrow as pa
 
+from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.windows.window_fn import Interval, newest
 from cutover.errors import LakeError, LogError
@@ -39,6 +40,7 @@ from cutover.reconcile.preconditions.seal import SealEvidence
 from cutover.reconcile.result.query import number
 from cutover.reconcile.result.seal import SealBreach
 from cutover.records.classes import Class
+from cutover.records.fold import finishable
 from cutover.records.reference import ResultRow
 from cutover.records.reference.place import place_records
 from cutover.settings import Settings
@@ -140,7 +142,9 @@ class Proof:
         there = f"EXISTS (SELECT 1 FROM apart_by_twins a WHERE {sides.layout.same_place('a', 's')})"
         query = f"SELECT DISTINCT {_keys(sides)} FROM {SWAPPED} s WHERE {there}"
         asked = self._ask(sides, query, [before, SharedTable.EXPECTED])
+        broken = find_broken_places(sides, self.pipeline)
         proven = [one for one in asked if one.is_known or (one.place in self._told and self._is_of_batch(one))]
+        proven = [one for one in proven if one.number not in broken]
         self.found += [one.digest for one in proven if not one.is_known]
         return [one.number for one in proven]
 
@@ -295,6 +299,19 @@ def _rows(sides: Sides, pipeline: Pipeline, table: str) -> dict[int, list[tuple[
         )
         found.setdefault(int(place), []).append((Interval(start, end), row))
     return found
+
+
+def find_broken_places(sides: Sides, pipeline: Pipeline) -> set[int]:
+    """Return the numbers of places where batch's states do not give its own measures: the log tells of these alone."""
+    measured = {value.name: value for value in sides.layout.values if value.is_measure}
+    finishes = {name: text for name, text in compile_pipeline(pipeline).finishes.items() if text != name}
+    differs = [measured[name].differs(f"({text})", identifier(name)) for name, text in finishes.items()]
+    relation = finishable(pipeline, f"(SELECT * FROM {SharedTable.EXPECTED})")
+    query = (
+        f"SELECT DISTINCT __place FROM {_ASKED} a JOIN (SELECT * FROM {relation} AS own"
+        f" WHERE {' OR '.join(differs) or 'false'}) t ON {sides.layout.same_place('a', 't')}"
+    )
+    return {int(row[0]) for row in sides.connection.execute(query).fetchall()}
 
 
 def _register(sides: Sides, name: str, numbers: Sequence[int]) -> None:

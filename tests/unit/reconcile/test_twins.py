@@ -1,9 +1,14 @@
 """Which of two twins counts: a swap is believed as far as it adds up among twins."""
 
+from unittest.mock import Mock
+
 import duckdb
 import pytest
 
+from cutover.definition import Avg, Count, Fixed, Lateness, Pipeline, Stddev, Topic
+from cutover.reconcile.attribution.proof import find_broken_places
 from cutover.reconcile.comparison import duplicates
+from cutover.reconcile.comparison.layout import Layout, Value
 
 ROWS = {  # table -> (offset, id) of its rows, all of one window and event time
     "the stream counted the other twin": ({"stream_twins": [(3, 1)], "batch_twins": [(5, 1)]}, [3, 5]),
@@ -28,3 +33,34 @@ def test_a_swap_is_believed_among_twins_alone(case: str) -> None:
         found = connection.execute("SELECT __offset FROM swapped ORDER BY 1").fetchall()
 
     assert [offset for (offset,) in found] == expected
+
+
+def test_states_of_batch_that_do_not_give_its_measures_are_not_taken_for_the_logs() -> None:
+    pipeline = Pipeline(
+        name="p",
+        source=Topic(name="p", schema="id bigint NOT NULL, k string, v int, at timestamp", event_time="at"),
+        key=("k",),
+        window=Fixed(hours=1),
+        measures={"n": Count(), "mean": Avg("v"), "spread": Stddev("v")},
+        lateness=Lateness(out_of_orderness="0 seconds", allowed="0 seconds"),
+    )
+    values = tuple(Value(name=name) for name in ("n", "mean", "spread", "mean__sum", "mean__count"))
+    with duckdb.connect() as connection:
+        connection.execute(
+            "CREATE TEMP TABLE batch_side AS SELECT * FROM (VALUES (0, 'a', 2, 3.0::DOUBLE, sqrt(2.0), 6, 2, 2, 6, 20),"
+            " (0, 'no count', 2, 3.0, sqrt(2.0), 6, NULL, 2, 6, 20),"
+            " (0, 'other sum', 2, 3.0, sqrt(2.0), 7, 2, 2, 6, 20),"
+            " (0, 'no squares', 2, 3.0, sqrt(2.0), 6, 2, 2, 6, NULL)) t(window_start, k, n, mean, spread,"
+            " mean__sum, mean__count, spread__count, spread__sum, spread__squares)"
+        )
+        connection.execute(
+            "CREATE TEMP TABLE asked_places AS SELECT window_start, k, row_number() OVER () AS __place FROM batch_side"
+        )
+        sides = Mock(
+            connection=connection,
+            layout=Layout(keys=("window_start", "k"), values=values, group=None, wide=frozenset()),
+        )
+
+        found = find_broken_places(sides, pipeline)
+
+    assert found == {2, 3, 4}
