@@ -1,0 +1,65 @@
+"""Temperatures that devices measure, by device and ten minutes; what a gateway sends twice counts once.
+
+Sample of record ids and doubles: a gateway resends what was not confirmed, and one that was offline sends hours later.
+`.venv/bin/python -m cutover.samples.readings > readings.jsonl`, then
+`cutover produce readings.jsonl --pipeline readings`.
+"""
+
+from cutover.definition import (
+    Avg,
+    Count,
+    Expect,
+    Fixed,
+    Lateness,
+    Max,
+    Min,
+    Pipeline,
+    Policy,
+    SameDefinition,
+    Stddev,
+    Sum,
+    Topic,
+)
+
+readings = Pipeline(
+    name="readings",
+    source=Topic(
+        name="readings",
+        schema="""
+            id bigint NOT NULL,
+            device string NOT NULL,
+            celsius double NOT NULL,
+            volts double,
+            at timestamp NOT NULL,
+            logged timestamp NOT NULL
+        """,
+        event_time="at",  # when the device measured
+        log_time="logged",  # when its gateway could send it
+        time_format="millis",
+        record_id="id",
+    ),
+    key=("device",),
+    window=Fixed(minutes=10),
+    measures={
+        "readings": Count(),
+        "total": Sum("celsius"),
+        "mean": Avg("celsius"),
+        "spread": Stddev("celsius"),
+        "coldest": Min("celsius"),
+        "warmest": Max("celsius"),
+        "volts": Min("volts"),
+    },
+    lateness=Lateness(out_of_orderness="5 minutes", allowed="30 minutes", idle_after="1 minute", max_ahead="1 hour"),
+    batch=SameDefinition(),
+    contract=(
+        Expect(type="expect_column_values_to_not_be_null", arguments={"column": "mean"}),
+        Expect(
+            type="expect_column_values_to_be_between",
+            arguments={"column": "mean", "min_value": -60, "max_value": 60},
+            severity="warning",
+        ),
+    ),
+    policy=Policy(max_late_share=5e-2, max_unexplained=0, runs=3),
+    max_rows_per_epoch=1_000,  # so that the replay of days still has late rows
+    schedule="@hourly",
+)
