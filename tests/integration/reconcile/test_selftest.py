@@ -20,10 +20,10 @@ from cutover.lake.epochs.row_kinds import RowKind
 from cutover.lake.paths import stream_uri
 from cutover.lake.tables import checksums, commits, data_files, delta
 from cutover.reconcile.attribution.cells import ROWS_AT_MOST
-from cutover.reconcile.compare import ComparisonRequest
 from cutover.reconcile.judge import judge
 from cutover.reconcile.judgement.acceptance import place_of
 from cutover.reconcile.report import page
+from cutover.reconcile.request import ComparisonRequest
 from cutover.reconcile.result.outcome import Cause, Reconciliation, Verdict
 from cutover.reconcile.result.rates import rate
 from cutover.reconcile.selftest import drawn_plants, record, table_rows, trial
