@@ -20,6 +20,7 @@ from cutover.lake.tables import checksums
 from cutover.probe import Probe, silent
 from cutover.reconcile.advisor import record as log_latenesses
 from cutover.reconcile.attribution.log_rows import LogReader
+from cutover.reconcile.audit import noise_record
 from cutover.reconcile.cost import measure as cost
 from cutover.reconcile.judge import format_time, judge
 from cutover.reconcile.judgement import history, trend
@@ -81,6 +82,8 @@ def reconcile(  # noqa: PLR0913 -- a range, a cut, and what a test hands in
         at=format_time(at) or "",
         self_test=None if tested is None else tested.rates,
         log_lateness=log_latenesses.newest(settings, pipeline),
+        noise=noise_record.find_level(settings, pipeline),
+        advice=log_latenesses.find_advice(settings, pipeline),
         cost=cost.measure_if_readable(settings, pipeline, found),
         from_=format_time(start),
         to=format_time(end),
@@ -127,7 +130,8 @@ def _record_result(  # noqa: PLR0913 -- what is recorded, and beside what
             at=at,
             unjudged=unjudged,
         )
-        result = _place_result(made, placed, has_table=table.is_file())
+        lives = trend.list_lives(settings, pipeline, made, placed)
+        result = _place_result(replace(made, lives=lives), placed, has_table=table.is_file())
         table = files.write(settings, result, table=table, probe=probe).with_suffix(".parquet")
         written.add(result.run_id)
         with contextlib.suppress(OvertakenError):

@@ -20,6 +20,7 @@ ControlTable = Literal[
     "proofs",
     "selftests",
     "lateness",
+    "advice",
     "noise",
 ]
 BatchTable = Literal["batch", "batch_index", "batch_ledger"]

@@ -20,12 +20,22 @@ def list_reading_epochs(pipeline: Pipeline, version: Version | None) -> list[Epo
     """
     records = [] if version is None else [one for one in EpochLog(version.uri).records() if one.records]
     if not records:
-        msg = f"`{pipeline.name}`: expected epochs that have read records, found none."
-        raise LakeError(msg + f"\nHint: `cutover stream {pipeline.name} --drain` reads what the log holds.")
+        raise no_epochs(pipeline)
     if len({one.lateness_fingerprint for one in records}) > 1:
         msg = f"`{pipeline.name}`: expected epochs under one setting of lateness, got several."
         raise LakeError(msg + f"\nHint: `cutover replay {pipeline.name}` reads the log again under the one in force.")
     return [one for one in records if one.topic_id == records[-1].topic_id]
+
+
+def no_epochs(pipeline: Pipeline) -> LakeError:
+    """Return the error that says that nothing was read yet, and which command reads."""
+    msg = f"`{pipeline.name}`: expected epochs that have read records, found none."
+    return LakeError(msg + f"\nHint: `cutover stream {pipeline.name} --drain` reads what the log holds.")
+
+
+def list_epochs_between(version: Version, first: int, last: int) -> list[EpochRecord]:
+    """Return the epochs of a version from one number to another, also those without records; none that closes all."""
+    return [one for one in EpochLog(version.uri).records() if first <= one.epoch <= last and not one.final]
 
 
 Chunk = list[tuple[EpochRecord, Offsets]]

@@ -16,14 +16,23 @@ from cutover.engine import queries
 from cutover.engine.spark import session
 from cutover.errors import DefinitionError, LogError
 from cutover.lake.control import versions
+from cutover.lake.control.versions import Version
 from cutover.lake.dimensions.rejoin import Rejoin
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.tables.schemas import arrow_type, duckdb_type
 from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import log_of
 from cutover.quoting import identifier
-from cutover.reconcile.advisor.epochs_read import Chunk, join_reads, list_reading_epochs, split_epochs
+from cutover.reconcile.advisor.epochs_read import (
+    Chunk,
+    join_reads,
+    list_epochs_between,
+    list_reading_epochs,
+    no_epochs,
+    split_epochs,
+)
 from cutover.reconcile.advisor.predict import ALWAYS, Delays, Micros
+from cutover.reconcile.result.advice import Culprit
 from cutover.records.classes import Class
 from cutover.records.classify import classify_records
 from cutover.records.fold import SESSION, group_sessions_sql
@@ -38,18 +47,10 @@ if TYPE_CHECKING:
 
 CULPRITS = 5
 
-EPOCHS = pa.schema([("_partition", pa.int32()), ("first", pa.int64()), ("next", pa.int64()), ("reached", pa.int64())])
+EPOCHS = pa.schema(
+    [("_partition", pa.int32()), *((name, pa.int64()) for name in ("first", "next", "reached", "__epoch"))]
+)
 """What of a partition an epoch read, `[first, next)`, and how far the slowest partition's time had come before it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Culprit:
-    """A partition or a key with more than its share of the late records."""
-
-    what: str  # `partition 3`, `origin=EWR, carrier=UA`
-    late: int
-    late_share: float  # of all late records
-    share: float  # of all records
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +60,7 @@ class GatheredDelays:
     delays: Delays
     epochs: int  # that have read records
     newest_epoch: int
+    version: int  # n of stream-<n>
     records: int  # offsets read
     partitions: tuple[Culprit, ...]
     keys: tuple[Culprit, ...]
@@ -72,7 +74,8 @@ def gather(settings: Settings, pipeline: Pipeline) -> GatheredDelays:
         LakeError: No epoch was committed, or epochs were judged under several settings of lateness.
         LogError: The log holds none of it any more, or does not answer.
     """
-    records = _list_epochs(settings, pipeline)
+    version = _find_version(settings, pipeline)
+    records = list_reading_epochs(pipeline, version)
     earliest = LogClient(settings).earliest(log_of(pipeline))
     spark = session(settings, app=f"cutover advise {pipeline.name}")
     rejoin = Rejoin(settings, pipeline)
@@ -88,22 +91,30 @@ def gather(settings: Settings, pipeline: Pipeline) -> GatheredDelays:
             raise LogError(msg + "\nHint: lateness is told from what the log still holds.")
         total = pipeline.lateness.out_of_orderness_micros + pipeline.lateness.allowed_micros
         return GatheredDelays(
-            delays=_delays(connection, pipeline, records),
+            delays=_delays(connection, pipeline, list_epochs_between(version, records[0].epoch, records[-1].epoch)),
             epochs=len(records),
             newest_epoch=records[-1].epoch,
+            version=version.number,
             records=count,
             partitions=tuple(_culprits(connection, ("_partition",), total)),
             keys=tuple(_culprits(connection, pipeline.key, total)),
         )
 
 
-def _list_epochs(settings: Settings, pipeline: Pipeline) -> list[EpochRecord]:
+def _find_version(settings: Settings, pipeline: Pipeline) -> Version:
     if pipeline.source.record_id is not None:
         msg = (
-            f"`{pipeline.name}`: expected a source without `record_id` to advise on, got `{pipeline.source.record_id}`."
+            f"`{pipeline.name}`: expected a source without `record_id` to advise on, got `{pipeline.source.record_id}`:"
+            " how late a record is does not tell what a setting would have made of it. Ids are remembered as long as"
+            " windows take records, so with another wait other twins are known, another of two twins counts, and"
+            " records of forgotten ids are late for that alone."
         )
-        raise DefinitionError(msg + "\nHint: a record is late there too once ids of its time are forgotten.")
-    return list_reading_epochs(pipeline, versions.current(settings, pipeline))
+        hint = f"\nHint: `cutover lateness {pipeline.name}` takes ids into account, and says how late records are."
+        raise DefinitionError(msg + hint)
+    version = versions.current(settings, pipeline)
+    if version is None:
+        raise no_epochs(pipeline)
+    return version
 
 
 def _read_rows(
@@ -129,7 +140,7 @@ def _make_tables(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline) -> N
     keys = "".join(f", {identifier(name)} {duckdb_type(arrow_type(kind))}" for name, kind in kinds.items())
     connection.execute(
         f"CREATE TEMP TABLE delays (_partition INT, window_start TIMESTAMPTZ, window_end TIMESTAMPTZ{keys},"
-        " __delay BIGINT, __pairs BIGINT)"
+        " __delay BIGINT, __epoch BIGINT, __pairs BIGINT)"
     )
 
 
@@ -137,7 +148,7 @@ def _add_rows(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, rows: p
     """Give each row its delay: how far time had come before its epoch, beyond the end of its window."""
     ahead = pipeline.lateness.out_of_orderness_micros
     ranges = [
-        (partition, first, end, None if one.watermark_before is None else one.watermark_before + ahead)
+        (partition, first, end, None if one.watermark_before is None else one.watermark_before + ahead, one.epoch)
         for one, offsets in chunk
         for partition, (first, end) in offsets.items()
     ]
@@ -147,7 +158,8 @@ def _add_rows(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, rows: p
     keys = "".join(f", {identifier(name)}" for name in pipeline.key)
     delay = f"e.reached - epoch_us(r.window_end) - {pipeline.window.late_after}"
     chosen = (
-        f"SELECT r._partition, r.window_start, r.window_end{keys}, coalesce({delay}, {ALWAYS}) AS __delay FROM chunk r"
+        f"SELECT r._partition, r.window_start, r.window_end{keys}, coalesce({delay}, {ALWAYS}) AS __delay, e.__epoch"
+        " FROM chunk r"
         " ASOF JOIN epochs e ON r._partition = e._partition AND r._offset >= e.first WHERE r._offset < e.next"
     )
     connection.execute(f"INSERT INTO delays SELECT *, count(*) AS __pairs FROM ({chosen}) GROUP BY ALL")
@@ -155,30 +167,40 @@ def _add_rows(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, rows: p
     connection.unregister("epochs")
 
 
-def _delays(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, records: Sequence[EpochRecord]) -> Delays:
+def _delays(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, every: Sequence[EpochRecord]) -> Delays:
     keys = "".join(f", {identifier(name)}" for name in pipeline.key)
     # Of sessions all rows of a key that touch are one window, and no other key has it.
     merges = pipeline.window.merges
     relation = f"({group_sessions_sql(pipeline.key, 'delays')})" if merges else "delays"
     connection.execute(
-        "CREATE TEMP TABLE cells AS SELECT min(window_start) AS s, max(window_end) AS e, max(__delay) AS most"
+        "CREATE TEMP TABLE cells AS SELECT min(window_start) AS s, epoch_us(max(window_end)) AS e,"
+        " max(__delay) AS most, min(__delay) AS least, min(__epoch) AS begun"
         f" FROM {relation} GROUP BY {SESSION if merges else 'window_start'}{keys}"
     )
-    by_window = "rowid" if merges else "s"
+    by_window, ended = "rowid" if merges else "s", f"e + {pipeline.window.late_after}"
     ahead = pipeline.lateness.out_of_orderness_micros
-    after = [one for one in records if one.watermark_after is not None and one.max_event and not one.final]
+    watermarks = (one.watermark_after for one in every)
     return Delays(
         windows=_column(connection, f"SELECT max(most) FROM cells GROUP BY {by_window} ORDER BY 1"),
         rows=_column(connection, "SELECT most FROM cells ORDER BY 1"),
-        row_starts=_column(connection, "SELECT epoch_us(s) FROM cells ORDER BY s"),
-        row_ends=_column(connection, "SELECT epoch_us(e) FROM cells ORDER BY e"),
+        firsts=_column(connection, "SELECT least FROM cells ORDER BY begun, least"),
+        begun=_column(connection, "SELECT begun FROM cells ORDER BY begun"),
+        closing_firsts=_column(connection, "SELECT least FROM cells ORDER BY e, least"),
+        closes=_column(connection, f"SELECT e + {pipeline.window.closes_after} FROM cells ORDER BY e"),
+        passes=_column(connection, f"SELECT DISTINCT {ended} FROM cells ORDER BY 1"),
         records=np.repeat(
             _column(connection, "SELECT __delay FROM delays GROUP BY 1 ORDER BY 1"),
             _column(connection, "SELECT sum(__pairs)::BIGINT FROM delays GROUP BY __delay ORDER BY __delay"),
         ),
-        newest=np.array([max(one.max_event.values()) for one in after], np.int64),
-        slowest=np.array([(one.watermark_after or 0) + ahead for one in after], np.int64),
+        epochs=np.array([one.epoch for one in every], np.int64),
+        newest=find_newest(every),
+        slowest=np.array([ALWAYS if mark is None else mark + ahead for mark in watermarks], np.int64),
     )
+
+
+def find_newest(every: Sequence[EpochRecord]) -> Micros:
+    """Return the newest event time of all partitions after each epoch, microseconds; ALWAYS where there was none."""
+    return np.array([max(one.max_event.values(), default=ALWAYS) for one in every], np.int64)
 
 
 def _column(connection: duckdb.DuckDBPyConnection, query: str) -> Micros:

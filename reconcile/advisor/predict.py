@@ -13,6 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from cutover.reconcile.result.advice import NamedSetting, Prediction
+
 Micros = NDArray[np.int64]
 ALWAYS = -(1 << 62)
 """Delay of a record that no watermark could call late: nothing was known of time before its epoch."""
@@ -35,34 +37,15 @@ class Delays:
 
     windows: Micros  # of each window: the largest delay of its records
     rows: Micros  # of each (window, key) row: the largest delay
-    row_starts: Micros  # of all (window, key) rows, ascending
-    row_ends: Micros  # the same, ascending
+    firsts: Micros  # the smallest delay of each row, that of the epoch that begins it; in the order of `begun`
+    begun: Micros  # the number of that epoch, ascending
+    closing_firsts: Micros  # the same delays, in the order of `closes`
+    closes: Micros  # time at which each row closes without any wait, ascending
+    passes: Micros  # time at which windows have ended, ascending, each once
     records: Micros  # (record, window) pairs, ascending by delay
-    newest: Micros  # of each epoch: newest event time seen, of all partitions
-    slowest: Micros  # of each epoch: watermark after it and out-of-orderness
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prediction:
-    """What one setting would have come to on this log."""
-
-    out_of_orderness: int  # microseconds
-    allowed: int
-    windows: int
-    exact: int  # windows without a late record
-    on_time: int  # windows whose on-time answer had all records
-    late_rows: int  # (window, key) rows that batch and stream would differ in
-    late: int  # (record, window) pairs
-    late_share: float  # of all of them
-    held: int  # (window, key) rows that are held at once, at most
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NamedSetting:
-    """A setting worth choosing."""
-
-    name: str  # fastest, balanced or exact
-    prediction: Prediction
+    epochs: Micros  # numbers of all epochs, without data too, ascending
+    newest: Micros  # of each: newest event time seen, of all partitions; ALWAYS: none yet
+    slowest: Micros  # of each: watermark after it and out-of-orderness; ALWAYS: none yet
 
 
 def predict(delays: Delays, out_of_orderness: int, allowed: int) -> Prediction:
@@ -74,6 +57,7 @@ def predict(delays: Delays, out_of_orderness: int, allowed: int) -> Prediction:
         allowed: Microseconds.
     """
     total = out_of_orderness + allowed
+    half, nearly_all = measure_delay(delays.passes, delays.newest, delays.slowest - out_of_orderness)
     late = len(delays.records) - int(np.searchsorted(delays.records, total, side="left"))
     return Prediction(
         out_of_orderness=out_of_orderness,
@@ -84,20 +68,51 @@ def predict(delays: Delays, out_of_orderness: int, allowed: int) -> Prediction:
         late_rows=int(np.count_nonzero(delays.rows >= total)),
         late=late,
         late_share=late / len(delays.records) if len(delays.records) else 0.0,
-        held=count_held(delays, total),
+        held=count_held(
+            delays.begun[delays.firsts < total],
+            delays.closes[delays.closing_firsts < total],
+            delays.epochs,
+            delays.slowest - total,
+        ),
+        delay_p50=half,
+        delay_p99=nearly_all,
     )
 
 
-def count_held(delays: Delays, total: int) -> int:
+def count_held(begun: Micros, closes: Micros, epochs: Micros, reached: Micros) -> int:
     """Return the most (window, key) rows that are begun and not closed after any epoch.
 
     Args:
-        delays: Of a log.
-        total: Out-of-orderness and allowed lateness, microseconds.
+        begun: Of each row the number of the epoch that begins it, ascending.
+        closes: Of each row the time at which it closes, ascending.
+        epochs: Numbers, ascending.
+        reached: Of each epoch the time that it has come to, by which rows close.
     """
-    begun = np.searchsorted(delays.row_starts, delays.newest, side="right")
-    closed = np.searchsorted(delays.row_ends, delays.slowest - total, side="right")
-    return int(np.max(begun - closed, initial=0))
+    open_rows = np.searchsorted(begun, epochs, side="right") - np.searchsorted(closes, reached, side="right")
+    return int(np.max(open_rows, initial=0))
+
+
+def measure_delay(passes: Micros, newest: Micros, watermarks: Micros) -> tuple[int | None, int | None]:
+    """Return how far event time had come beyond the end of windows when their on-time answer came: half, 99 % within.
+
+    The answer comes with the first epoch after which the watermark has passed the end: the wait is the
+    out-of-orderness, how far the slowest partition is behind the newest event time, and what an epoch reads at once.
+
+    Args:
+        passes: Time at which windows have ended, ascending.
+        newest: Of each epoch the newest event time seen, of all partitions.
+        watermarks: After each epoch, ascending.
+
+    Returns:
+        Microseconds; None where the watermark has passed no window.
+    """
+    first = np.searchsorted(watermarks, passes, side="left")
+    is_answered = first < len(watermarks)
+    waits = newest[first[is_answered]] - passes[is_answered]
+    if not len(waits):
+        return None, None
+    half, nearly_all = np.quantile(waits, [0.5, ON_TIME], method="inverted_cdf")
+    return int(half), int(nearly_all)
 
 
 def make_grid(delays: Delays, current: tuple[int, int]) -> tuple[Prediction, ...]:

@@ -8,9 +8,10 @@ the epochs of one run tell, since each row has the one that it came with.
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`, the rest are numbers of ours
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 
 from cutover.definition.model.lateness import Lateness
@@ -18,10 +19,12 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.durations import format_duration
 from cutover.engine import queries
 from cutover.lake.control import versions
-from cutover.lake.epochs.epoch_log import EpochLog
+from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.epochs.repeats import find_repeat
 from cutover.quoting import identifier
-from cutover.reconcile.advisor.predict import NamedSetting
+from cutover.reconcile.advisor.gather import find_newest
+from cutover.reconcile.advisor.predict import ALWAYS, Micros, count_held, measure_delay
+from cutover.reconcile.result.advice import FoundOutcome, NamedSetting, ProvenSetting
 from cutover.records.classes import Class
 from cutover.records.fold import SESSION, group_sessions_sql
 from cutover.settings import Settings
@@ -29,31 +32,6 @@ from cutover.settings import Settings
 Progress = Callable[[str, int, int], None]  # setting, epochs done, of
 
 _EPOCHS = pa.schema([("epoch", pa.int64()), ("watermark", pa.int64())])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundOutcome:
-    """What a run under one setting has come to."""
-
-    windows: int
-    exact: int  # windows without a late record
-    on_time: int  # windows to which no record came once the watermark had passed their end
-    late: int  # (record, window) pairs
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProvenSetting:
-    """A setting, what was predicted of it, and what was found."""
-
-    setting: NamedSetting
-    found: FoundOutcome
-
-    @property
-    def holds(self) -> bool:
-        """Return whether all that was predicted was found."""
-        told = self.setting.prediction
-        predicted = FoundOutcome(windows=told.windows, exact=told.exact, on_time=told.on_time, late=told.late)
-        return predicted == self.found
 
 
 def prove_settings(
@@ -96,7 +74,7 @@ def prove_settings(
         found = run(told.out_of_orderness, told.allowed)
         if pipeline.window.merges:
             found = replace(found, on_time=run(told.out_of_orderness, 0).exact)
-        proven.append(ProvenSetting(setting=one, found=found))
+        proven.append(ProvenSetting(setting=one, found=found, is_held_bound=pipeline.window.merges))
     return tuple(proven)
 
 
@@ -112,31 +90,78 @@ def find_outcome(log: EpochLog, pipeline: Pipeline) -> FoundOutcome:
         log: Of a run whose rows are not folded.
         pipeline: The definition that it ran under.
     """
-    records = log.records()
+    records = [one for one in log.records() if not one.final]
     with queries.connect() as connection:
         log.relation(connection, "rows", epoch=records[-1].epoch if records else -1)
         before = [(one.epoch, one.watermark_before) for one in records]
         columns = [list(values) for values in zip(*before, strict=True)] or [[], []]
         connection.register("epochs", pa.table(columns, schema=_EPOCHS))
         (late,) = _row(connection, f"SELECT coalesce(sum(_n), 0) FROM rows WHERE _class = '{Class.LATE}'")
-        windows, exact, on_time = _row(connection, _count_sql(pipeline))
-    return FoundOutcome(windows=windows, exact=exact, on_time=on_time, late=late)
+        connection.execute(f"CREATE TEMP TABLE cells AS {_make_cells_sql(pipeline)}")
+        by_window = "rowid" if pipeline.window.merges else "s"
+        each = f"SELECT bool_or(late) AS late, bool_or(after) AS after FROM cells GROUP BY {by_window}"
+        counts = "count(*), count(*) FILTER (NOT late), count(*) FILTER (NOT after)"
+        windows, exact, on_time = _row(connection, f"SELECT {counts} FROM ({each})")
+        (late_rows,) = _row(connection, "SELECT count(*) FILTER (late) FROM cells")
+        half, nearly_all = _measure_delay(connection, pipeline, records)
+        held = _count_held(connection, pipeline, records)
+    return FoundOutcome(
+        windows=windows,
+        exact=exact,
+        on_time=on_time,
+        late_rows=late_rows,
+        late=late,
+        held=held,
+        delay_p50=half,
+        delay_p99=nearly_all,
+    )
 
 
-def _count_sql(pipeline: Pipeline) -> str:
-    """Return the query of how many windows there are, without a late record, and complete when time passed them."""
+def _make_cells_sql(pipeline: Pipeline) -> str:
+    """Return the query of the (window, key) rows.
+
+    `s` and `e`: its window; `late`: has a late record; `after`: has one that came once the watermark had passed the
+    end; `begun`: the epoch that first accepted a record, null where none did.
+    """
     kept = f"SELECT *, _class = '{Class.LATE}' AS __late FROM rows WHERE _class IN ('{Class.ACCEPTED}', '{Class.LATE}')"
+    key = "".join(f", {identifier(name)}" for name in pipeline.key)
     if pipeline.window.merges:
-        key = "".join(f", {identifier(name)}" for name in pipeline.key)
-        grouped = group_sessions_sql(pipeline.key, f"({kept})")
-        each = f"SELECT bool_or(__late) AS late, bool_or(__late) AS after FROM ({grouped}) GROUP BY {SESSION}{key}"
+        relation, group, after = f"({group_sessions_sql(pipeline.key, f'({kept})')})", SESSION, "__late"
     else:
-        passed = f"e.watermark - {pipeline.window.late_after} >= epoch_us(r.window_end)"
-        each = (
-            f"SELECT bool_or(__late) AS late, bool_or(coalesce({passed}, false)) AS after"
-            f" FROM ({kept}) r JOIN epochs e ON r._epoch = e.epoch GROUP BY r.window_start"
-        )
-    return f"SELECT count(*), count(*) FILTER (NOT late), count(*) FILTER (NOT after) FROM ({each})"
+        relation, group = f"({kept})", "window_start"
+        after = f"coalesce(e.watermark - {pipeline.window.late_after} >= epoch_us(r.window_end), false)"
+    return (
+        "SELECT min(r.window_start) AS s, epoch_us(max(r.window_end)) AS e, bool_or(__late) AS late,"
+        f" bool_or({after}) AS after, min(r._epoch) FILTER (NOT __late) AS begun"
+        f" FROM {relation} r JOIN epochs e ON r._epoch = e.epoch GROUP BY {group}{key}"
+    )
+
+
+def _measure_delay(
+    connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, records: Sequence[EpochRecord]
+) -> tuple[int | None, int | None]:
+    passes = _column(connection, f"SELECT DISTINCT e + {pipeline.window.late_after} FROM cells ORDER BY 1")
+    return measure_delay(passes, find_newest(records), _list_watermarks(records))
+
+
+def _count_held(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, records: Sequence[EpochRecord]) -> int:
+    held = "cells WHERE begun IS NOT NULL"
+    return count_held(
+        _column(connection, f"SELECT begun FROM {held} ORDER BY 1"),
+        _column(connection, f"SELECT e + {pipeline.window.closes_after} FROM {held} ORDER BY 1"),
+        np.array([one.epoch for one in records], np.int64),
+        _list_watermarks(records) - pipeline.lateness.allowed_micros,
+    )
+
+
+def _list_watermarks(records: Sequence[EpochRecord]) -> Micros:
+    after = (one.watermark_after for one in records)
+    return np.array([ALWAYS if mark is None else mark for mark in after], np.int64)
+
+
+def _column(connection: duckdb.DuckDBPyConnection, query: str) -> Micros:
+    (values,) = connection.execute(query).fetchnumpy().values()
+    return np.asarray(values, np.int64)
 
 
 def _row(connection: duckdb.DuckDBPyConnection, query: str) -> tuple[int, ...]:

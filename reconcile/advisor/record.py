@@ -1,10 +1,13 @@
-"""How late the records of logs were: one row for each look, the newest under a definition and its lateness counts."""
+"""What was found out of the lateness of logs: one row for each look, the newest under a definition counts."""
+
+from dataclasses import replace
 
 from cutover import json_text
 from cutover.clock import Clock
 from cutover.definition.compile.fingerprint import lateness_fingerprint, result_fingerprint
 from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.control import control_tables
+from cutover.reconcile.result.advice import Advice
 from cutover.reconcile.result.timeliness import LogLateness
 from cutover.settings import Settings
 
@@ -31,3 +34,36 @@ def newest(settings: Settings, pipeline: Pipeline) -> LogLateness | None:
     wanted = (result_fingerprint(pipeline), lateness_fingerprint(pipeline))
     mine = [row for row in rows if (row["result_fingerprint"], row["lateness_fingerprint"]) == wanted]
     return json_text.read(LogLateness, mine[-1]["result"]) if mine else None
+
+
+def record_advice(settings: Settings, found: Advice, clock: Clock) -> None:
+    """Append what was advised to the history."""
+    row = {
+        "pipeline": found.pipeline,
+        "result_fingerprint": found.result_fingerprint,
+        "at": clock.now(),
+        "result": json_text.write(found),
+    }
+    control_tables.append(settings, "advice", [row])
+
+
+def find_advice(settings: Settings, pipeline: Pipeline) -> Advice | None:
+    """Return the newest advice under the definition in force, whatever its lateness was; None: there is none.
+
+    One without a proof takes that of an older one that predicted the same from the same epochs.
+
+    Raises:
+        LakeError: The history cannot be read.
+    """
+    rows = control_tables.read(settings, "advice", pipeline.name)
+    wanted = result_fingerprint(pipeline)
+    mine = [json_text.read(Advice, row["result"]) for row in rows if row["result_fingerprint"] == wanted]
+    if not mine:
+        return None
+    found = mine[-1]
+    place = (found.version, found.epoch, found.records)
+    known = set(found.settings)
+    for one in reversed(mine):
+        if one.proven and (one.version, one.epoch, one.records) == place and known <= set(one.settings):
+            return replace(found, settings=one.settings, proven=one.proven, proven_at=one.proven_at)
+    return found

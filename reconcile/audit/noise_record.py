@@ -5,7 +5,8 @@ from cutover.clock import Clock
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.control import control_tables
-from cutover.reconcile.audit.noise import Noise
+from cutover.reconcile.audit.noise import Noise, NoiseOfMeasure
+from cutover.reconcile.result.overview import NoiseLevel, NoiseMeasure
 from cutover.settings import Settings
 
 
@@ -29,6 +30,32 @@ def newest(settings: Settings, pipeline: Pipeline) -> Noise | None:
     rows = control_tables.read(settings, "noise", pipeline.name)
     mine = [row for row in rows if row["result_fingerprint"] == result_fingerprint(pipeline)]
     return json_text.read(Noise, mine[-1]["result"]) if mine else None
+
+
+def find_level(settings: Settings, pipeline: Pipeline) -> NoiseLevel | None:
+    """Return what the newest measurement has come to, as a report shows it; None: there is none.
+
+    Raises:
+        LakeError: The history cannot be read.
+    """
+    found = newest(settings, pipeline)
+    if found is None:
+        return None
+    measures = tuple(map(_make_measure, found.measures))
+    return NoiseLevel(at=found.at, sentence=describe_noise(found), rows=found.rows, measures=measures)
+
+
+def _make_measure(one: NoiseOfMeasure) -> NoiseMeasure:
+    size = one.size
+    return NoiseMeasure(
+        column=one.column,
+        paths=one.paths,
+        rows=one.rows,
+        half=None if size is None else size.half,
+        p99=None if size is None else size.p99,
+        largest=None if size is None else size.largest,
+        relative=None if size is None else size.relative,
+    )
 
 
 def describe_noise(found: Noise) -> str:

@@ -2,26 +2,30 @@
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from cutover.clock import SystemClock
+from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
-from cutover.durations import format_duration, parse_duration
+from cutover.durations import parse_duration
 from cutover.errors import DefinitionError
-from cutover.reconcile.advisor import proof_table
-from cutover.reconcile.advisor.gather import Culprit, GatheredDelays, gather
-from cutover.reconcile.advisor.predict import NamedSetting, Prediction, choose, make_grid, predict
-from cutover.reconcile.advisor.prove import ProvenSetting, prove_settings
+from cutover.reconcile.advisor import advice_text, proof_table
 from cutover.reconcile.result import text
+from cutover.reconcile.result.advice import Advice, NamedSetting, Prediction, ProvenSetting
 from cutover.settings import Settings, load_settings
+from cutover.timestamps import format_micros, to_micros
+
+if TYPE_CHECKING:
+    from cutover.reconcile.advisor.gather import GatheredDelays
 
 TRIED = "tried"
 
@@ -44,57 +48,70 @@ def advise(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object, with the grid.")] = False,
 ) -> None:
     """Say what out-of-orderness and allowed lateness would have come to on this log. Writes no table that serves."""
+    # numpy, DuckDB and Arrow: not for `--help`, nor for what is refused before anything is read
+    from cutover.reconcile.advisor import record
+    from cutover.reconcile.advisor.gather import gather
+    from cutover.reconcile.advisor.predict import choose, make_grid, predict
+
     further = [_parse_setting(one) for one in setting or ()]  # refused before anything is read
-    settings = load_settings()
+    settings, clock = load_settings(), SystemClock()
     found = catalogue.get(settings, pipeline)
     gathered = gather(settings, found)
     lateness = found.lateness
     current = (lateness.out_of_orderness_micros, lateness.allowed_micros)
-    every, named = make_grid(gathered.delays, current), choose(gathered.delays)
-    named = (*named, *(NamedSetting(name=TRIED, prediction=predict(gathered.delays, *one)) for one in further))
+    tried = (NamedSetting(name=TRIED, prediction=predict(gathered.delays, *one)) for one in further)
+    named = (*choose(gathered.delays), *tried)
     proven = _prove(settings, found, gathered, named) if prove else ()
+    at = format_micros(to_micros(clock.now())) or ""
+    said = _make_advice(found, gathered, predict(gathered.delays, *current), named, proven, at)
+    record.record_advice(settings, said, clock)
     if proven and page is not None:
-        proof_table.write_page(page, pipeline, proven)
-    code = int(any(not one.holds for one in proven))
+        proof_table.write_page(page, said)
+    every = make_grid(gathered.delays, current)
     if as_json:
-        said = _describe(pipeline, gathered, current, named, proven) | {"grid": [asdict(one) for one in every]}
-        sys.stdout.write(json.dumps(said, allow_nan=False) + "\n")
-        raise typer.Exit(code)
-    _print(Console(highlight=False, soft_wrap=True), found, gathered, predict(gathered.delays, *current), named)
-    if grid:
-        Console(highlight=False).print(_table([("", one) for one in every]))
-    if proven:
-        _print_proof(pipeline, proven)
-    raise typer.Exit(code)
+        sys.stdout.write(json.dumps(_describe(said) | {"grid": [asdict(one) for one in every]}, allow_nan=False) + "\n")
+    else:
+        _print(said, every if grid else ())
+    raise typer.Exit(int(any(not one.holds for one in proven)))
 
 
-def _describe(
-    pipeline: str,
-    gathered: GatheredDelays,
-    current: tuple[int, int],
-    named: Sequence[NamedSetting],
-    proven: Sequence[ProvenSetting],
-) -> dict[str, object]:
+def _make_advice(
+    pipeline: Pipeline,
+    gathered: "GatheredDelays",
+    in_force: Prediction,
+    named: tuple[NamedSetting, ...],
+    proven: tuple[ProvenSetting, ...],
+    at: str,
+) -> Advice:
+    return Advice(
+        pipeline=pipeline.name,
+        at=at,
+        result_fingerprint=result_fingerprint(pipeline),
+        version=gathered.version,
+        epoch=gathered.newest_epoch,
+        epochs=gathered.epochs,
+        records=gathered.records,
+        in_force=in_force,
+        settings=named,
+        proven=proven,
+        proven_at=at if proven else None,
+        partitions=gathered.partitions,
+        keys=gathered.keys,
+    )
+
+
+def _describe(said: Advice) -> dict[str, object]:
     return {
-        "pipeline": pipeline,
-        "epochs": gathered.epochs,
-        "records": gathered.records,
-        "current": asdict(predict(gathered.delays, *current)),
-        "advised": {one.name: asdict(one.prediction) for one in named if one.name != TRIED},
-        "tried": [asdict(one.prediction) for one in named if one.name == TRIED],
-        "proven": [asdict(one) | {"holds": one.holds} for one in proven],
-        "partitions": [asdict(one) for one in gathered.partitions],
-        "keys": [asdict(one) for one in gathered.keys],
+        "pipeline": said.pipeline,
+        "epochs": said.epochs,
+        "records": said.records,
+        "current": asdict(said.in_force),
+        "advised": {one.name: asdict(one.prediction) for one in said.settings if one.name != TRIED},
+        "tried": [asdict(one.prediction) for one in said.settings if one.name == TRIED],
+        "proven": [asdict(one) | {"holds": one.holds, "wrong": one.wrong} for one in said.proven],
+        "partitions": [asdict(one) for one in said.partitions],
+        "keys": [asdict(one) for one in said.keys],
     }
-
-
-def _print_proof(pipeline: str, proven: Sequence[ProvenSetting]) -> None:
-    console = Console(highlight=False, soft_wrap=True)
-    table = Table(*proof_table.COLUMNS, box=None, pad_edge=False)
-    for row in proof_table.list_rows(proven):
-        table.add_row(*row)
-    console.print(table)
-    console.print(text.message_text(proof_table.describe_proof(pipeline, proven)))
 
 
 def _parse_setting(words: str) -> tuple[int, int]:
@@ -107,8 +124,10 @@ def _parse_setting(words: str) -> tuple[int, int]:
 
 
 def _prove(
-    settings: Settings, pipeline: Pipeline, gathered: GatheredDelays, named: Sequence[NamedSetting]
+    settings: Settings, pipeline: Pipeline, gathered: "GatheredDelays", named: Sequence[NamedSetting]
 ) -> tuple[ProvenSetting, ...]:
+    from cutover.reconcile.advisor.prove import prove_settings
+
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as shown:
         task = shown.add_task("Running the streaming path")
@@ -119,38 +138,36 @@ def _prove(
         return prove_settings(settings, pipeline, gathered.newest_epoch, named, tell)
 
 
-def _print(
-    console: Console, pipeline: Pipeline, gathered: GatheredDelays, now: Prediction, named: Sequence[NamedSetting]
-) -> None:
-    read = f"{text.count_noun(gathered.records, 'record')} in {text.count_noun(gathered.epochs, 'epoch')}"
+def _print(said: Advice, grid: Sequence[Prediction]) -> None:
+    console = Console(highlight=False, soft_wrap=True)
+    read = f"{text.count_noun(said.records, 'record')} in {text.count_noun(said.epochs, 'epoch')}"
     console.print(
-        text.message_text(f"{pipeline.name}: {read}. On time: when the watermark passes the end of a window.")
+        text.message_text(f"{said.pipeline}: {read}. On time: when the watermark passes the end of a window.")
     )
-    console.print(_table([("in force", now), *((one.name, one.prediction) for one in named)]))
-    for kind, culprits in {"partition": gathered.partitions, "key": gathered.keys}.items():
-        _print_culprits(console, kind, culprits)
-    if not now.late:
-        console.print(f"No record of {pipeline.name} was late: a shorter wait is all that could be gained.")
-    balanced = next(one.prediction for one in named if one.name == "balanced")
-    lengths = (format_duration(balanced.out_of_orderness), format_duration(balanced.allowed))
-    words = f"`lateness=Lateness(out_of_orderness={lengths[0]!r}, allowed={lengths[1]!r})`"
-    again = f"`cutover replay {pipeline.name}` reads the log again under it"
-    console.print(text.message_text(f"Next: {words} in the definition is the balanced setting; {again}."))
+    console.print(_table(advice_text.HEADS, map(advice_text.setting_cells, advice_text.list_settings(said))))
+    for kind, culprits in {"partition": said.partitions, "key": said.keys}.items():
+        for one in culprits:
+            console.print(text.message_text(f"late {kind}  {advice_text.describe_culprit(one)}"))
+    if grid:
+        rows = (NamedSetting(name="", prediction=one) for one in grid)
+        console.print(_table(advice_text.HEADS, map(advice_text.setting_cells, rows)))
+    proof = advice_text.describe_proof(said)
+    if proof is not None:
+        console.print(_table(advice_text.PROOF_HEADS, advice_text.list_proof_rows(said)))
+        console.print(text.message_text(proof))
+    console.print(text.message_text(f"{advice_text.describe_advice(said)} Next: {_name_next(said)}"))
 
 
-def _print_culprits(console: Console, kind: str, culprits: Sequence[Culprit]) -> None:
-    for one in culprits:
-        shares = f"{text.share(one.late_share)} of the late records, {text.share(one.share)} of all"
-        console.print(text.message_text(f"late {kind}  {one.what}: {shares}"))
+def _name_next(said: Advice) -> str:
+    if any(not one.holds for one in said.proven):
+        return f"`cutover noise {said.pipeline}`; trust no advice before this is clear."
+    return f"put it into the definition; `cutover replay {said.pipeline}` reads the log again under it."
 
 
-def _table(rows: Sequence[tuple[str, Prediction]]) -> Table:
-    columns = ("", "out-of-orderness", "allowed", "exact on time", "exact in the end", "late records", "rows held")
+def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
     table = Table(*columns, box=None, pad_edge=False)
-    for name, one in rows:
-        shares = (text.share(count / one.windows if one.windows else 0.0) for count in (one.on_time, one.exact))
-        numbers = (f"{one.late:,}", f"{one.held:,}")
-        table.add_row(name, format_duration(one.out_of_orderness), format_duration(one.allowed), *shares, *numbers)
+    for row in rows:
+        table.add_row(*row)
     return table
 
 

@@ -46,6 +46,7 @@ class OpenDifference:
     key: str  # JSON object
     kind: str
     first_seen: datetime
+    first_run: str  # id of the run that saw it first
     last_seen: datetime
     runs: int
     run_id: str  # of the run that saw it last
@@ -189,6 +190,7 @@ def _update_difference(before: OpenDifference | None, place: Place, row: Mapping
         key=place[1],
         kind=row["kind"],
         first_seen=row["at"],
+        first_run=row["run_id"],
         last_seen=row["at"],
         runs=1,
         run_id=row["run_id"],
@@ -197,7 +199,13 @@ def _update_difference(before: OpenDifference | None, place: Place, row: Mapping
     )
     if before is None:
         return now
-    return replace(now, first_seen=before.first_seen, runs=before.runs + 1, returned=before.returned)
+    return replace(
+        now,
+        first_seen=before.first_seen,
+        first_run=before.first_run,
+        runs=before.runs + 1,
+        returned=before.returned,
+    )
 
 
 def _row(place: Place, kind: str, cause: str) -> dict[str, Any]:

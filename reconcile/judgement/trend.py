@@ -1,12 +1,20 @@
-"""How the comparisons of one definition went, from cut to cut: what a report shows beside its own verdict."""
+"""What the history adds to a report: how comparisons went from cut to cut, and since when its differences are known."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from cutover.reconcile.judgement import records
+from cutover.definition.model.pipeline import Pipeline
+from cutover.durations import parse_duration
+from cutover.lake.control import control_tables
+from cutover.reconcile.attribution.causes import UNEXPLAINED
+from cutover.reconcile.judgement import lifecycle, records
+from cutover.reconcile.judgement.acceptance import place_of
 from cutover.reconcile.judgement.history import HistoryEntry
+from cutover.reconcile.judgement.lifecycle import OpenDifference
 from cutover.reconcile.judgement.records import RecordedComparison
-from cutover.reconcile.result.overview import RunOfTrend
+from cutover.reconcile.result.outcome import Difference, Reconciliation
+from cutover.reconcile.result.overview import DifferenceLife, RunOfTrend
+from cutover.settings import Settings
 from cutover.timestamps import format_micros, to_micros
 
 RUNS_AT_MOST = 60
@@ -38,4 +46,43 @@ def _run(one: RecordedComparison) -> RunOfTrend:
         rows=sum(int(part("rows").get(kind, 0)) for kind in ("missing", "extra", "changed")),
         unexplained=records.count_unexplained(one),
         late_share=float(part("policy").get("late_share", 0)),
+    )
+
+
+def list_lives(
+    settings: Settings, pipeline: Pipeline, result: Reconciliation, placed: HistoryEntry
+) -> tuple[DifferenceLife, ...]:
+    """Return since when the listed rows that nothing explains are known; this comparison is among those that saw them.
+
+    Args:
+        settings: Where the lake lies; a version beside the one that serves has no such history.
+        pipeline: The definition.
+        result: The comparison.
+        placed: Where it will stand in the history.
+
+    Raises:
+        LakeError: The history cannot be read.
+    """
+    cells = {place_of(one): one for one in result.differences if UNEXPLAINED in one.cause}
+    if not cells or not result.seal.holds or settings.stream_version is not None:
+        return ()
+    opened = lifecycle.open_differences(settings, pipeline.name, placed.lines, placed.version)
+    rows = control_tables.read(settings, "differences", pipeline.name)
+    rows += lifecycle.rows(result, placed.made, opened, placed.newer)
+    positions = {one.run_id: records.position(one, placed.version) for one in (*placed.lines, placed.made)}
+    settles = parse_duration(pipeline.policy.settles_after, of="policy.settles_after")
+    found = lifecycle.mark_pending(lifecycle.fold_differences(rows, positions), placed.made, settles)
+    return tuple(_make_life(cell, found[place]) for place, cell in cells.items() if place in found)
+
+
+def _make_life(cell: Difference, one: OpenDifference) -> DifferenceLife:
+    return DifferenceLife(
+        window_start=one.window_start,
+        key=cell.key,
+        state=one.state.value,
+        rule=one.rule,
+        first_seen=format_micros(to_micros(one.first_seen)) or "",
+        first_run=one.first_run,
+        runs=one.runs,
+        returned=one.returned,
     )

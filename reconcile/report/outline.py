@@ -46,6 +46,8 @@ def _of_findings(result: Reconciliation) -> Iterator[Section]:
             yield "settlement", "Settlement"
         if result.early is not None or result.open_answers is not None:
             yield "early", "Early answers"
+        yield "noise", "Noise"
+        yield "advice", "Advice"
         yield "watermark", "Watermark"
         yield "samples", "Records"
         yield "contract", "Contract"

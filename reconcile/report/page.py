@@ -13,6 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from cutover.output.cells import visible
+from cutover.reconcile.advisor import advice_text
 from cutover.reconcile.report import charts, drill_down, outline, runbooks, script, steps, tree, verdicts
 from cutover.reconcile.report.drawings import calendar, epochs, rates
 from cutover.reconcile.result import cost_text, lateness_text, text
@@ -51,7 +52,10 @@ def _environment() -> Environment:
         text.when,
         text.duration,
         text.minutes,
+        text.describe_life,
+        text.describe_lives,
         *lateness_text.FILTERS,
+        *advice_text.FILTERS,
         cost_text.size_text,
         cost_text.nines_text,
     ):
@@ -100,6 +104,8 @@ def _view(original: Reconciliation) -> dict[str, Any]:
         "runbook": name,
         "runbook_html": runbooks.html(name, partial(steps.fill, result=result)) if name else None,
         "details": steps.details(result),
+        "advice_heads": advice_text.HEADS,
+        "proof_heads": advice_text.PROOF_HEADS,
         "commands": drill_down.commands(result),
         **_charts(result),
         **_tables(result),

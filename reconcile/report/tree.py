@@ -8,7 +8,7 @@ from cutover.output.cells import visible
 from cutover.reconcile.result import text
 from cutover.reconcile.result.codec import Scalar
 from cutover.reconcile.result.outcome import Difference, Reconciliation
-from cutover.reconcile.result.overview import RecordBehind
+from cutover.reconcile.result.overview import DifferenceLife, RecordBehind
 
 LONGEST_TYPED = 200  # characters of a text that a command line names
 OPEN_AT_MOST = 20  # windows before the fold
@@ -24,6 +24,7 @@ class KeyBranch:
     cause: str
     cells: list[Difference] = field(default_factory=list)
     records: Sequence[RecordBehind] = ()
+    life: DifferenceLife | None = None  # since when it is known; None: it has a cause, or no history
     command: str | None = None  # shows it in full; None: its key cannot be typed
 
 
@@ -48,6 +49,7 @@ def build(result: Reconciliation) -> list[WindowBranch]:
     records: dict[_Place, list[RecordBehind]] = {}
     for one in result.behind:
         records.setdefault(_place(one.window_start, one.key), []).append(one)
+    lives = {_place(one.window_start, one.key): one for one in result.lives}
     windows: dict[str, WindowBranch] = {}
     keys: dict[_Place, KeyBranch] = {}
     for cell in result.differences:
@@ -56,6 +58,7 @@ def build(result: Reconciliation) -> list[WindowBranch]:
         place = _place(cell.window_start, cell.key)
         if place not in keys:
             keys[place] = KeyBranch(key=cell.key, kind=cell.kind, cause=cell.cause, records=records.get(place, ()))
+            keys[place].life = lives.get(place)
             keys[place].command = explain_command(result.pipeline, cell) if result.kind == "pipeline" else None
             branch = windows.setdefault(cell.window_start, WindowBranch(window_start=cell.window_start))
             branch.keys.append(keys[place])

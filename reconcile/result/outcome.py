@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from cutover.reconcile.result.advice import Advice
 from cutover.reconcile.result.codec import Scalar, decode, encode
 from cutover.reconcile.result.cost import PathCosts
 from cutover.reconcile.result.error_rates import ErrorRates
-from cutover.reconcile.result.overview import CalendarDay, RecordBehind, RunOfTrend
+from cutover.reconcile.result.overview import CalendarDay, DifferenceLife, NoiseLevel, RecordBehind, RunOfTrend
 from cutover.reconcile.result.rates import Rate
 from cutover.reconcile.result.seal import Seal
 from cutover.reconcile.result.timeliness import EarlyAnswers, LogLateness, OpenAnswers
@@ -328,10 +329,13 @@ class Reconciliation:
     behind: tuple[RecordBehind, ...] = ()  # of the rows in `differences`; capped
     differences: tuple[Difference, ...] = ()  # capped
     differences_total: int = 0  # cells
+    lives: tuple[DifferenceLife, ...] = ()  # of the rows in `differences` that nothing explains
     accepted: tuple[AcceptedRows, ...] = ()  # all rules of the pipeline
     contract: tuple[Expectation, ...] = ()
     self_test: ErrorRates | None = None  # None: none under this definition
     log_lateness: LogLateness | None = None  # the newest of `cutover lateness`; None: none under this definition
+    noise: NoiseLevel | None = None  # the newest of `cutover noise`; None: none under this definition
+    advice: Advice | None = None  # the newest of `cutover advise`; None: none under this definition
     cost: PathCosts | None = None  # of both paths; None: no epoch could be read
     losses: tuple[LostRange, ...] = ()
     loss: str | None = None  # what the losses mean for the windows, in one sentence; None: nothing was lost

@@ -1,4 +1,4 @@
-"""Parts of an outcome that give the whole at a glance: its days, and the runs before it."""
+"""Parts of an outcome beside its findings: its days, the runs before it, how long differences are known, the noise."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -44,3 +44,40 @@ class RecordBehind:
     event_time: str | None
     epoch: int  # that read it
     reason: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DifferenceLife:
+    """Since when a (window, key) row that nothing explains is known; of the rows that the report lists."""
+
+    window_start: str
+    key: Mapping[str, Scalar]
+    state: str  # pending, open or accepted
+    rule: str | None  # that accepts it
+    first_seen: str  # ISO
+    first_run: str  # id of the comparison that saw it first
+    runs: int  # comparisons that found it, this one too
+    returned: int  # how often it came back after it was judged away or closed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoiseMeasure:
+    """A measure that differs from itself over the same records; of several replays the largest figures."""
+
+    column: str
+    paths: tuple[str, ...]  # batch: other tasks are enough; stream: other epochs
+    rows: int  # (window, key) rows in one replay
+    half: float | None  # of the absolute differences; None: no numbers
+    p99: float | None
+    largest: float | None
+    relative: float | None  # the largest relative difference
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoiseLevel:
+    """The newest measurement of noise under the definition."""
+
+    at: str  # ISO
+    sentence: str
+    rows: int  # (window, key) rows compared
+    measures: tuple[NoiseMeasure, ...]  # empty: one answer

@@ -1,12 +1,13 @@
 """How values are written for people: numbers, shares, times and texts from data, each in one way."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
 from cutover.output.cells import visible
 from cutover.output.markup import literal_text
 from cutover.reconcile.result.codec import Scalar
 from cutover.reconcile.result.outcome import Settlement
+from cutover.reconcile.result.overview import DifferenceLife
 
 MINUS = "\N{MINUS SIGN}"
 THIN = "\N{NARROW NO-BREAK SPACE}"
@@ -117,6 +118,23 @@ def describe_settlement(found: Settlement) -> str:
             f"At no age looked at do 99{THIN}% of the windows hold 99.9{THIN}% of their records; {windows} do at last."
         )
     return f"From {minutes(at)} after its end on a number can be trusted: {windows} hold 99.9{THIN}% of their records."
+
+
+def describe_life(one: DifferenceLife) -> str:
+    """Return the state of a difference, since which comparison it is known, and how many have found it."""
+    rule = f" by {visible(one.rule)}" if one.rule is not None else ""
+    back = f", came back {count_noun(one.returned, 'time')}" if one.returned else ""
+    found = f"found by {count_noun(one.runs, 'comparison')}"
+    return f"{one.state}{rule} since {when(one.first_seen)} UTC (run {one.first_run}), {found}{back}"
+
+
+def describe_lives(found: Sequence[DifferenceLife]) -> str:
+    """Return how many listed rows nothing explains, and since when the oldest is known; nothing of none."""
+    if not found:
+        return ""
+    first = min(found, key=lambda one: (one.first_seen, one.window_start))
+    rows = f"{count_noun(len(found), 'row')} of these without a cause"
+    return f"{rows}, the oldest known since {when(first.first_seen)} UTC (run {first.first_run})."
 
 
 def key_text(key: Mapping[str, Scalar]) -> str:

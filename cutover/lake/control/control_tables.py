@@ -161,6 +161,15 @@ SCHEMAS: Mapping[ControlTable, pa.Schema] = {
             "result": pa.string(),
         }
     ),
+    "advice": make_schema(
+        {
+            "pipeline": pa.string(),
+            "sequence": pa.int64(),
+            "result_fingerprint": pa.string(),
+            "at": TIMESTAMP,
+            "result": pa.string(),
+        }
+    ),
     "noise": make_schema(
         {
             "pipeline": pa.string(),

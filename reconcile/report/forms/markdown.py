@@ -6,6 +6,7 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from cutover.reconcile.advisor import advice_text
 from cutover.reconcile.attribution.causes import UNEXPLAINED
 from cutover.reconcile.result import cost_text, lateness_text, text
 from cutover.reconcile.result.error_rates import list_uncounted
@@ -26,6 +27,8 @@ def render(result: Reconciliation) -> str:
             r=result,
             causes=causes,
             first=result.differences[:SHOWN],
+            advice_heads=advice_text.HEADS,
+            proof_heads=advice_text.PROOF_HEADS,
             cost=cost_text.describe_lines(result.cost),
             uncounted=() if result.self_test is None else list_uncounted(result.self_test),
             settled=None if result.settlement is None else text.describe_settlement(result.settlement),
@@ -38,7 +41,16 @@ def _environment() -> Environment:
     environment = Environment(  # noqa: S701 -- Markdown: `md` writes whatever comes from data
         loader=FileSystemLoader(_TEMPLATES), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    for function in (text.number, text.when, text.key_text, text.duration, text.share, *lateness_text.FILTERS):
+    for function in (
+        text.number,
+        text.when,
+        text.key_text,
+        text.duration,
+        text.share,
+        text.describe_lives,
+        *lateness_text.FILTERS,
+        *advice_text.FILTERS,
+    ):
         environment.filters[function.__name__] = function
     environment.filters["md"] = escape
     return environment

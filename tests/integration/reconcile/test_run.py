@@ -11,10 +11,13 @@ import jsonschema
 import pytest
 
 from cutover.clock import SystemClock
+from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.windows.sliding import SlidingWindows
 from cutover.errors import DefinitionError
 from cutover.lake.control import control_tables, pins, versions
 from cutover.probe import Point
+from cutover.reconcile.advisor import record as advice_record
+from cutover.reconcile.audit import noise_record
 from cutover.reconcile.judgement import history, records
 from cutover.reconcile.result.outcome import CellStep, Reconciliation, Verdict
 from cutover.settings import Settings
@@ -30,6 +33,8 @@ from tests.integration.reconcile.lake_of import (
     replace_batch,
     write,
 )
+from tests.unit.audit.test_noise import NOISE
+from tests.unit.report.test_advice import advised
 
 CLEAN = tuple(
     Sale(epoch=i % 3, hour=i % 7, shop=("a", "b", None)[i % 3], desk=(1, None)[i % 2], amount=i) for i in range(60)
@@ -394,3 +399,40 @@ def test_a_report_shows_the_comparisons_before_it(settings: Settings) -> None:
         (second.run_id, "DIVERGED", 1),
     ]
     assert [one.rows for one in second.trend] == [2, second.rows.missing + second.rows.changed]
+
+
+def test_a_report_says_since_which_comparison_its_differences_are_known(settings: Settings) -> None:
+    spoilt = edited(lake_of(CLEAN), 0, lambda row: row | {"most": 4711})
+    first = run(settings, spoilt)
+    worse = edited(spoilt, 1, lambda row: row | {"most": 4712})
+    replace_batch(settings, replace(worse, run=replace(worse.run, run_id="batch-2", finished="2026-01-06T00:00:00Z")))
+
+    second, again = reconcile(settings, PIPELINE), reconcile(settings, PIPELINE)
+
+    assert [(one.state, one.first_run, one.runs) for one in first.lives] == [("open", first.run_id, 1)]
+    assert [(one.first_run, one.runs) for one in second.lives] == [(first.run_id, 2), (second.run_id, 1)]
+    assert (again.run_id, again.repeats) == (second.run_id, 1)
+    assert [(one.first_run, one.runs) for one in again.lives] == [(first.run_id, 3), (second.run_id, 2)]
+    page = (settings.reports_dir / (again.page or "")).read_text(encoding="utf-8")
+    assert f"(run {first.run_id}), found by 3 comparisons" in page
+    assert "2 rows of these without a cause, the oldest known since" in page
+
+
+def test_what_was_measured_beside_comparisons_is_in_the_next_report(settings: Settings) -> None:
+    write(settings, lake_of(CLEAN))
+    before = reconcile(settings, PIPELINE)
+    fingerprint = result_fingerprint(PIPELINE)
+    advice = replace(advised(), pipeline=PIPELINE.name, result_fingerprint=fingerprint)
+    unproven = replace(advice, at="2026-11-24T13:00:00Z", proven=(), proven_at=None)
+    for one in (advice, unproven):
+        advice_record.record_advice(settings, one, SystemClock())
+    noise_record.record(settings, replace(NOISE, pipeline=PIPELINE.name, result_fingerprint=fingerprint), SystemClock())
+
+    after = reconcile(settings, PIPELINE)
+
+    assert (before.advice, before.noise) == (None, None)
+    assert after.advice == replace(unproven, proven=advice.proven, proven_at=advice.proven_at)
+    assert after.noise is not None
+    assert after.noise.sentence == noise_record.describe_noise(NOISE)
+    assert (after.run_id, after.repeats) == (before.run_id, 1)
+    jsonschema.validate(after.to_json(), SCHEMA)
