@@ -1,0 +1,97 @@
+"""Keys that would be markup, links, formulas or control characters stay text wherever commands show a difference."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from cutover.cli import app
+from cutover.reconcile.result.outcome import Reconciliation, Verdict
+from cutover.settings import Settings
+from tests.integration.reconcile.lake_of import PIPELINE, Sale, edited, lake_of, reconcile, write
+from tests.integration.reconcile.test_commands import DEFINITION
+
+HOSTILE = (
+    "a|b`<script>alert(1)</script>[x](http://e)\n# @all *b* \x1b[31m",
+    "[bold red]=1+1[/] \r\t\u202e\x07",
+    "\"\N{ZERO WIDTH SPACE},'; DROP TABLE rows; --\x9b2J",
+)
+CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]")
+COMMANDS = (
+    ("differences", "sales"),
+    ("history", "sales"),
+    ("history", "sales", "--window", "2026-01-01T00:00:00Z"),
+    ("report", "sales", "--format", "markdown"),
+)
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    (tmp_path / "pipelines").mkdir()
+    (tmp_path / "pipelines" / "sales.py").write_text(DEFINITION, encoding="utf-8")
+    monkeypatch.setenv("CUTOVER_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("CUTOVER_PIPELINES", str(tmp_path / "pipelines"))
+    return Settings(home=tmp_path / "home", pipelines=tmp_path / "pipelines")
+
+
+@pytest.fixture
+def diverged(home: Settings) -> Reconciliation:
+    """Return a comparison in which every row of a hostile key differs."""
+    lake = lake_of([Sale(hour=hour, shop=shop) for hour in range(3) for shop in ("a", *HOSTILE)])
+    for at, row in enumerate(lake.batch):
+        if row["shop"] in HOSTILE:
+            lake = edited(lake, at, lambda row: row | {"revenue": 99})
+    write(home, lake)
+    return reconcile(home, PIPELINE)
+
+
+def list_texts(value: Any) -> Iterator[str]:
+    """Yield every text of a JSON object, however deep."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        for item in value:
+            yield from list_texts(item)
+    if isinstance(value, str):
+        yield value
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_terminal_shows_no_control_character_of_a_key(
+    diverged: Reconciliation, command: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    app.main([*command])
+
+    said = capsys.readouterr()
+    assert diverged.verdict is Verdict.DIVERGED
+    assert len(said.out) > len(command)
+    assert CONTROL.findall(said.out + said.err) == []
+
+
+@pytest.mark.parametrize("command", COMMANDS[:3], ids=" ".join)
+@pytest.mark.usefixtures("diverged")
+def test_json_is_one_value_that_holds_keys_to_the_letter(
+    command: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    app.main([*command, "--json"])
+
+    said = capsys.readouterr().out
+    assert said.count("\n") == 1
+    assert CONTROL.findall(said) == []
+    texts = set(list_texts(json.loads(said)))
+    if command == COMMANDS[0]:
+        assert set(HOSTILE) <= texts
+
+
+@pytest.mark.usefixtures("diverged")
+def test_parquet_of_differences_holds_keys_to_the_letter(tmp_path: Path) -> None:
+    file = tmp_path / "all.parquet"
+
+    assert app.main(["report", "sales", "--differences", str(file)]) == 0
+
+    rows = pq.read_table(file).to_pylist()
+    assert sorted(row["key"]["shop"] for row in rows) == sorted(HOSTILE * 3)
