@@ -1,5 +1,6 @@
 """What the advisor predicts of settings of lateness, beside real drivers under them over the same log."""
 
+import json
 import random
 from collections.abc import Sequence
 from dataclasses import replace
@@ -7,18 +8,22 @@ from pathlib import Path
 
 import pytest
 
-from cutover.definition import Lateness, Pipeline, Sessions
+from cutover.cli import app
+from cutover.definition import Count, Join, Lateness, Max, Pipeline, Sessions
 from cutover.durations import parse_duration
 from cutover.engine import queries
 from cutover.errors import DefinitionError, LakeError, LogError
 from cutover.lake.control import versions
 from cutover.lake.epochs.repeats import find_repeat
 from cutover.lake.tables import delta
+from cutover.reconcile.advisor import record
 from cutover.reconcile.advisor.gather import gather
-from cutover.reconcile.advisor.predict import Delays, NamedSetting, choose, predict
+from cutover.reconcile.advisor.predict import Delays, choose, predict
 from cutover.reconcile.advisor.prove import prove_settings
+from cutover.reconcile.result.advice import NamedSetting, select_outcome
 from cutover.settings import Settings
 from cutover.streaming import driver
+from tests.integration.report.test_hostile_keys import CONTROL, HOSTILE, list_texts
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import Event
 
@@ -111,11 +116,79 @@ def test_a_key_that_alone_is_late_is_named(quick: Settings, topic: str) -> None:
     assert predict(gathered.delays, 0, 0).late > 0
 
 
+def test_a_log_without_late_rows_is_said_to_have_none_and_the_shortest_wait_is_advised(
+    quick: Settings, topic: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = rig.fast(quick)
+    rig.for_commands(monkeypatch, settings, topic)
+    rig.send(settings, topic, [Event(id=i, minute=i, key="ab"[i % 2]) for i in range(200)])
+    driver.run(settings, rig.pipeline(topic), until="drain")
+    capsys.readouterr()
+
+    assert app.main(["advise", "clicks"]) == 0
+
+    said = " ".join(capsys.readouterr().out.split())
+    assert "No record of clicks was late: a shorter wait is all that could be gained." in said
+    assert "Lateness(out_of_orderness='0 seconds', allowed='0 seconds') is the shortest" in said
+    found = record.find_advice(settings, rig.pipeline(topic))
+    assert found is not None
+    exact = next(one.prediction for one in found.settings if one.name == "exact")
+    assert (exact.out_of_orderness, exact.allowed, exact.late, exact.on_time) == (0, 0, 0, exact.windows)
+    assert found.in_force.delay_p50 is not None
+    assert exact.delay_p50 is not None
+    assert exact.delay_p50 < found.in_force.delay_p50
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_hostile_key_that_is_late_stays_text(
+    quick: Settings, topic: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], form: str
+) -> None:
+    settings = rig.fast(quick)
+    rig.for_commands(monkeypatch, settings, topic)
+    even = [Event(id=i, minute=i, key="ab"[i % 4 // 2]) for i in range(0, 240, 2)]
+    slow = [Event(id=i, minute=max(0, i - 90 * (i % 5 == 0)), key=HOSTILE[form == "json"]) for i in range(1, 240, 2)]
+    rig.send(settings, topic, sorted([*even, *slow], key=lambda event: event.id))
+    driver.run(settings, rig.pipeline(topic, cap=40), until="drain")
+    capsys.readouterr()
+
+    for command in ("advise", "lateness"):
+        assert app.main([command, "clicks", *(["--json"] if form == "json" else [])]) == 0
+        said = capsys.readouterr()
+        assert CONTROL.findall(said.out) == []
+        assert form != "json" or HOSTILE[1] in " ".join(list_texts(json.loads(said.out)))
+        assert form == "json" or "alert(1)" in said.out
+
+
+def make_join(topic: str) -> Pipeline:
+    """Return clicks that meet those of another topic by key and window."""
+    alone = rig.pipeline(topic, cap=40)
+    right = replace(alone.source, name=f"{topic}-right")
+    joined = Join(right=right, on={"k": "k"}, how="inner", prefix="right_")
+    return replace(alone, where=None, join=joined, measures={"pairs": Count(), "newest": Max("right_id")})
+
+
+def test_advice_on_a_join_is_proven_like_any_other(quick: Settings, topic: str) -> None:
+    settings, pipeline = rig.fast(quick), make_join(topic)
+    rig.make_topic(settings, f"{topic}-right", partitions=2)
+    rig.send(settings, topic, drawn(120, seed=14))
+    rig.send(settings, f"{topic}-right", drawn(120, seed=15))
+    driver.run(settings, pipeline, until="drain")
+    gathered = gather(settings, pipeline)
+    wanted = name_settings(gathered.delays, [SETTINGS[1]])
+
+    (proven,) = prove_settings(settings, pipeline, gathered.newest_epoch, wanted, watch_nothing)
+
+    assert (proven.wrong, proven.found) == ((), select_outcome(wanted[0].prediction))
+    assert proven.found.late > 0
+
+
 def test_what_cannot_be_advised_on_is_refused(quick: Settings, topic: str) -> None:
     pipeline = rig.pipeline(topic, cap=40)
     with pytest.raises(LakeError, match="expected epochs that have read records, found none"):
         gather(quick, pipeline)
-    with pytest.raises(DefinitionError, match="expected a source without `record_id`"):
+    with pytest.raises(
+        DefinitionError, match=r"(?s)without `record_id`.*other twins are known.*cutover lateness clicks"
+    ):
         gather(quick, replace(pipeline, source=replace(pipeline.source, record_id="id")))
 
 
