@@ -13,7 +13,7 @@ EPOCHS ?= 10000
 FLIPS ?= 200
 LINES ?= 25
 SEED ?= $(shell date +%s)
-.PHONY: help setup capabilities diff-cases report-size report-pictures nightly test-nightly test-cluster jars-s3 test-object-store demo up down status lint test transfers faults faults-random flips mutations soak many-keys skew lock clean purge $(addprefix test-,$(KINDS))
+.PHONY: $(shell sed -n 's/^\([a-z0-9-]*\):.*\#\#.*/\1/p' $(firstword $(MAKEFILE_LIST)))
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,6 +62,9 @@ report-pictures: setup ## take the pictures of a report anew, those of the docs 
 
 test-nightly: setup ## the same at depth: 200 logs, 60 runs of driver actions, drawn by SEED=... (about an hour)
 	$(PYTEST) tests/property --hypothesis-profile=nightly --hypothesis-seed=$(SEED) --timeout=7200
+
+alert-rules: setup ## write infra/alerts/ from the list of alerts
+	@.venv/bin/python -m cutover.reconcile.watch.alerts.prometheus infra/alerts
 
 capabilities: setup ## write docs/capabilities.md from the tests that show what each runner can do
 	@rm -f build/capabilities.jsonl; mkdir -p build

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from datetime import datetime
 
 from cutover import probe as probes
-from cutover.batch import sessions
+from cutover.batch import batch_metrics, sessions
 from cutover.batch.context import RunContext, StagedRun
 from cutover.batch.cut import BatchCut, check_log, check_offsets, hold_cut
 from cutover.batch.lock import PATIENCE, writer_lock
@@ -39,6 +39,7 @@ from cutover.lake.serving import serving_table
 from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import log_of
+from cutover.metrics import tasks
 from cutover.records.closing import find_closed_end
 from cutover.records.reading.scan import Offsets
 from cutover.settings import Settings
@@ -47,6 +48,7 @@ from cutover.timestamps import to_micros
 CLOCK = SystemClock()
 
 
+@tasks.told("batch", tasks.texts(batch_metrics.samples))
 def run(  # noqa: PLR0913 -- what to compute, and what a test hands in
     settings: Settings,
     pipeline: Pipeline,

@@ -103,6 +103,21 @@ class AlertSettings(BaseModel):
     growth_rows: int = Field(default=100_000, description="Rows an hour below which growth is no trouble.")
 
 
+class MetricsSettings(BaseModel):
+    """What is told to Prometheus and its kin, and where; none of it changes or stops a run."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    port: int | None = Field(
+        default=None,
+        ge=0,
+        le=65_535,
+        description="Of a driver, on 127.0.0.1; 0: a free one, told in a file. Unset: none.",
+    )
+    files: bool = Field(default=True, description="Whether tasks write text files of metrics.")
+    folder: Path | None = Field(default=None, description="Of these files. Unset: `<home>/metrics`.")
+
+
 class Settings(BaseSettings):
     """All settings. `cutover doctor` shows them, without secrets."""
 
@@ -123,6 +138,7 @@ class Settings(BaseSettings):
     dimensions: DimensionSettings = DimensionSettings()
     alerts: AlertSettings = AlertSettings()
     read: ReadSettings = ReadSettings()
+    metrics: MetricsSettings = MetricsSettings()
 
     @property
     def lake_uri(self) -> str:
@@ -138,6 +154,11 @@ class Settings(BaseSettings):
     def reports_dir(self) -> Path:
         """`<home>/reports`, absolute; not made here."""
         return self.home.resolve() / "reports"
+
+    @property
+    def metrics_dir(self) -> Path:
+        """Return the folder of text files of metrics, absolute; not made here."""
+        return (self.metrics.folder or self.home / "metrics").resolve()
 
     @classmethod
     def settings_customise_sources(

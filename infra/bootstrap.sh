@@ -28,6 +28,12 @@ Hint: apt install openjdk-17-jre-headless | dnf install java-17-openjdk-headless
 if [ "${CI:-}" = true ] && ! command -v chromium chromium-browser >/dev/null; then
     { debian_root && apt_install chromium chromium-browser; } || true
 fi
+# Alert rules are checked by promtool, routed by Alertmanager; without them those tests are skipped and say so.
+if [ "${CI:-}" = true ]; then
+    for package in prometheus prometheus-alertmanager; do
+        command -v "$package" >/dev/null || { debian_root && apt_install "$package"; } || true
+    done
+fi
 
 command -v "$python" >/dev/null || fail "python3 (3.11 or newer) is needed.
 Hint: apt install python3 python3-venv | dnf install python3.11 | brew install python@3.11"

@@ -17,6 +17,7 @@ from cutover.lake.batch_runs import Range
 from cutover.lake.control import pins, versions
 from cutover.lake.control.control_tables import OvertakenError
 from cutover.lake.tables import checksums
+from cutover.metrics import tasks
 from cutover.probe import Probe, silent
 from cutover.reconcile.advisor import record as log_latenesses
 from cutover.reconcile.attribution.log_rows import LogReader
@@ -27,6 +28,7 @@ from cutover.reconcile.judgement import history, trend
 from cutover.reconcile.judgement.acceptance import Acceptance
 from cutover.reconcile.report import files
 from cutover.reconcile.request import ComparisonRequest
+from cutover.reconcile.report.forms import exposition
 from cutover.reconcile.result.outcome import Reconciliation, Verdict
 from cutover.reconcile.result.seal import Seal
 from cutover.reconcile.selftest import record as selftests
@@ -36,6 +38,14 @@ TRIES = 20
 """Times that a row is decided anew since another run was recorded first."""
 
 
+def _render_metrics(settings: Settings, pipeline: Pipeline, _: Reconciliation) -> str:
+    """Return the metrics of the comparison that speaks for a pipeline now, which an older cut does not change."""
+    newest = history.newest_first(settings, pipeline)[:1]
+    found = [files.load(settings, pipeline.name, one.run_id) for one in newest]
+    return exposition.render(one for one in found if one is not None)
+
+
+@tasks.told("reconcile", _render_metrics)
 def reconcile(  # noqa: PLR0913 -- a range, a cut, and what a test hands in
     settings: Settings,
     pipeline: Pipeline,

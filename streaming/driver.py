@@ -24,6 +24,7 @@ from cutover.probe import Probe, silent
 from cutover.settings import Settings
 from cutover.streaming import reader
 from cutover.streaming.microbatch.engine import MicrobatchEngine
+from cutover.streaming.process import endpoint
 from cutover.streaming.process.context import DriverContext
 from cutover.streaming.process.failure import one_line
 from cutover.streaming.process.heartbeat import HeartbeatWriter, first_beat, folder
@@ -78,7 +79,8 @@ def run(
                 beat=beat,
                 place=place,
             )
-            code = 0 if _drive(context, until) else INTERRUPTED
+            with endpoint.serving(settings, pipeline.name, context.metrics):
+                code = 0 if _drive(context, until) else INTERRUPTED
         except BaseException as error:
             _fail(pipeline.name, beat, error)
             raise
@@ -149,6 +151,7 @@ def _announce(context: DriverContext, beginning: start_offsets.StartOffsets) -> 
         log.info("stream_begins", pipeline=context.pipeline.name, offsets=dict(beginning.offsets))
         return
     newest = beginning.record
+    context.metrics.note_start(newest)
     context.beat.say(epoch=newest.epoch, watermark=format_micros(newest.watermark_after))
     sentence = f"epoch {newest.epoch} committed, resumed at {newest.epoch + 1}"
     log.info("epoch_resumed", pipeline=context.pipeline.name, sentence=sentence, offsets=dict(beginning.offsets))

@@ -92,6 +92,7 @@ def _watch(context: DriverContext, stream: MicrobatchEngine, running: "Streaming
         _poll(context, stream)
         pace = backpressure.next_pace(pace, lag=stream.lag, cap=context.pipeline.max_rows_per_epoch)
         context.beat.say(state=pace, lag=stream.lag)
+        context.metrics.note_look(pace, stream.continuity.high, stream.position)
         _poll_stop_file(context)
         _await_next_poll(context, stream)
 

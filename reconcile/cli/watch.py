@@ -19,7 +19,7 @@ from cutover.reconcile.result.text import duration, share
 from cutover.reconcile.watch.gather import Gathering
 from cutover.reconcile.watch.observe import no_epoch
 from cutover.reconcile.watch.status import WatchStatus, status
-from cutover.settings import load_settings
+from cutover.settings import Settings, load_settings
 from cutover.timestamps import from_micros
 
 _STYLES = {"OK": "green", "ADVANCING": "green", "NO_INPUT": "green", "LAGGING": "yellow", "BACKPRESSURED": "yellow"}
@@ -31,11 +31,15 @@ def watch(
     *,
     once: Annotated[bool, typer.Option("--once", help="Look once and end.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a look.")] = False,
+    metrics: Annotated[
+        bool, typer.Option("--metrics", help="Put every look into a text file for node_exporter too.")
+    ] = False,
     interval: Annotated[float, typer.Option("--interval", min=0.5, help="Seconds between two looks.")] = 5.0,
 ) -> None:
-    """Watch a stream: lag by partition, watermark, late share, one word of verdict, and the alerts. Reads only."""
+    """Watch a stream: lag by partition, watermark, late share, one word of verdict, the alerts. Changes no table."""
     settings = load_settings()
-    look = _Look(Gathering(settings, catalogue.get(settings, pipeline), SystemClock()))
+    gathering = Gathering(settings, catalogue.get(settings, pipeline), SystemClock())
+    look = _Look(gathering, settings if metrics else None)
     if once or as_json or not sys.stdout.isatty():
         _print(look, once=once, as_json=as_json, interval=interval)
         return
@@ -48,8 +52,8 @@ def watch(
 class _Look:
     """Looks at one pipeline again and again."""
 
-    def __init__(self, gathering: Gathering) -> None:
-        self._gathering = gathering
+    def __init__(self, gathering: Gathering, told_by: Settings | None = None) -> None:
+        self._gathering, self._told_by = gathering, told_by
 
     def read_status(self) -> WatchStatus:
         """Look once more.
@@ -61,6 +65,10 @@ class _Look:
         found = status(facts)
         if not facts.records and not found.alerts:
             raise no_epoch(facts.pipeline.name)
+        if self._told_by is not None:
+            from cutover.reconcile.watch import watch_metrics
+
+            watch_metrics.tell(self._told_by, found)
         return found
 
 

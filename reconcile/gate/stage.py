@@ -13,8 +13,10 @@ from cutover.lake.control import control_tables
 from cutover.lake.control.signature import reason, user
 from cutover.lake.control.stages import Stage, current_stage
 from cutover.lake.serving import serving_table
+from cutover.metrics import tasks
 from cutover.probe import Probe, silent
 from cutover.reconcile.gate import evidence as evidence_of
+from cutover.reconcile.gate import gate_metrics
 from cutover.reconcile.gate.approval import Approval, refuse_changed
 from cutover.reconcile.gate.decide import GateDecision, GateEvidence, Move, decide
 from cutover.settings import Settings
@@ -22,6 +24,7 @@ from cutover.settings import Settings
 _EVENTS: dict[Move, str] = {"advance": "advanced", "rollback": "rolled_back"}
 
 
+@tasks.told("gate", tasks.texts(gate_metrics.samples))
 def move(  # noqa: PLR0913 -- what to move, where to, why, and what a test hands in
     settings: Settings,
     pipeline: Pipeline,

@@ -15,6 +15,8 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import LakeError
 from cutover.events import log
 from cutover.lake.control import control_tables, versions
+from cutover.metrics import tasks
+from cutover.reconcile.verify import verify_metrics
 from cutover.reconcile.verify.model import CheckState, Verification
 from cutover.reconcile.verify.runner import verify
 from cutover.settings import Settings
@@ -32,6 +34,7 @@ class Standing:
     epoch: int  # newest one that the run looked at
 
 
+@tasks.told("verify", tasks.texts(verify_metrics.samples))
 def verify_and_record(
     settings: Settings,
     pipeline: Pipeline,

@@ -150,7 +150,10 @@ class MicrobatchEngine:
         ids = self.state.make_id_rows(looked, record.epoch)
         # Nothing between here and the commit may fail and be tried again: the windows have moved on.
         panes = self.state.make_pane_rows(gathered, record)
+        began = time.monotonic()
         delivery.deliver(self.committer, pa.concat_tables([rows, ids, panes]), gathered, record, self.context.probe)
+        seconds, written = time.monotonic() - began, self.committer.written_bytes
+        self.context.metrics.note_epoch(record, commit_seconds=seconds, written_bytes=written)
         self._note_commit(record)
         self.state.note_commit(record, looked, panes)
         self.compactor.step()

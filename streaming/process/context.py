@@ -10,6 +10,7 @@ from cutover.engine.usage import UsageMeter
 from cutover.log.kafka import LogClient
 from cutover.probe import Probe
 from cutover.settings import Settings
+from cutover.streaming.process.driver_metrics import DriverMetrics
 from cutover.streaming.process.heartbeat import HeartbeatWriter
 from cutover.streaming.process.time_policy import STEADY, TimePolicy
 
@@ -27,4 +28,5 @@ class DriverContext:
     place: Path  # folder of the pipeline's run-time files
     time_policy: TimePolicy = STEADY
     meter: UsageMeter = field(default_factory=UsageMeter)  # counts from the run's beginning on
+    metrics: DriverMetrics = field(default_factory=DriverMetrics)
     stopping: threading.Event = field(default_factory=threading.Event)

@@ -1,0 +1,137 @@
+"""Every metric that Cutover tells: its name in base units, its labels (never a value of a record), what it means.
+
+Source: Prometheus documentation, metric and label naming (base units, `_total` for counters, `_seconds`, `_bytes`).
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
+Kind = Literal["gauge", "counter", "histogram"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricFamily:
+    """All samples of one name."""
+
+    kind: Kind
+    text: str  # one sentence, the HELP line
+    labels: tuple[str, ...] = ("pipeline",)
+
+
+class MetricSample(NamedTuple):
+    """One number of a family, with its labels in the family's order."""
+
+    family: str  # a key of FAMILIES
+    labels: Sequence[str]
+    value: float
+
+
+def _gauge(text: str, *labels: str) -> MetricFamily:
+    return MetricFamily(kind="gauge", text=text, labels=("pipeline", *labels))
+
+
+def _counter(text: str, *labels: str) -> MetricFamily:
+    return MetricFamily(kind="counter", text=text, labels=("pipeline", *labels))
+
+
+def _histogram(text: str) -> MetricFamily:
+    return MetricFamily(kind="histogram", text=text)
+
+
+DRIVER: Mapping[str, MetricFamily] = {
+    "cutover_stream_epochs_total": _counter("Epochs that this driver has committed, ticks too"),
+    "cutover_stream_ticks_total": _counter("Epochs without data among them"),
+    "cutover_stream_read_records_total": _counter("Records that this driver has read and committed"),
+    "cutover_stream_records_total": _counter("(Record, window) pairs by class", "class"),
+    "cutover_stream_commit_conflicts_total": _counter("Commits that were refused and written again"),
+    "cutover_stream_written_bytes_total": _counter("Size of the data files that this driver has added"),
+    "cutover_stream_read_seconds": _histogram("Time of an epoch from its plan to its commit; ticks have none"),
+    "cutover_stream_commit_seconds": _histogram("Time of the commit of an epoch"),
+    "cutover_stream_epoch": _gauge("Number of the newest committed epoch"),
+    "cutover_stream_last_commit_timestamp_seconds": _gauge("When this driver committed last, Unix time"),
+    "cutover_stream_watermark_timestamp_seconds": _gauge("The watermark, Unix time"),
+    "cutover_stream_watermark_lag_seconds": _gauge("Newest event time seen - watermark"),
+    "cutover_stream_unread_records": _gauge("Offsets between what is read and the log's end", "partition"),
+    "cutover_stream_backpressured": _gauge("1 while the log fills faster than it is read"),
+}
+"""Of a driver, on its endpoint."""
+
+TASKS: Mapping[str, MetricFamily] = {
+    "cutover_task_last_run_timestamp_seconds": _gauge("When a task ended last, Unix time", "task"),
+    "cutover_task_duration_seconds": _gauge("How long it took", "task"),
+    "cutover_task_failed": _gauge("1 where it ended with an error; a difference that it found is none", "task"),
+    "cutover_batch_epoch": _gauge("Epoch of the newest batch run's cut"),
+    "cutover_batch_duration_seconds": _gauge("How long that run took"),
+    "cutover_batch_scanned_records": _gauge("Offsets that it read for the first time"),
+    "cutover_batch_stale_ranges": _gauge("Ranges of dirty closed windows that it left alone"),
+    "cutover_batch_incomplete_ranges": _gauge("Ranges of windows that the log can no longer give"),
+    "cutover_verify_check": _gauge("1 for the state of a check, 0 for its other states", "check", "state"),
+    "cutover_verify_violations": _gauge("Things that must hold and do not, as the newest run found them"),
+    "cutover_gate_stage": _gauge("1 for the stage behind the newest decision, 0 for the others", "stage"),
+    "cutover_gate_allowed": _gauge("1 where the newest decision allowed its move", "move"),
+    "cutover_gate_conditions": _gauge("Conditions of the newest decision that are met or missing", "state"),
+}
+"""Of tasks, in text files."""
+
+WATCH: Mapping[str, MetricFamily] = {
+    "cutover_alert_firing": _gauge("1 while an alert fires, 0 while it does not", "alert", "severity"),
+    "cutover_watch_last_look_timestamp_seconds": _gauge("When `cutover watch` looked last, Unix time"),
+    "cutover_watch_unread_records": _gauge("Offsets that nobody has read, by partition", "partition"),
+    "cutover_watch_watermark_lag_seconds": _gauge("Newest event time seen - watermark"),
+    "cutover_watch_late_ratio": _gauge("Late of accepted and late pairs, of the newest epochs"),
+    "cutover_watch_driver_alive": _gauge("1 where a driver lives"),
+}
+"""Of `cutover watch P --metrics`, in a text file."""
+
+FAMILIES: Mapping[str, MetricFamily] = {**DRIVER, **TASKS, **WATCH}
+
+
+def collect(samples: Iterable[MetricSample]) -> Iterator["Metric"]:
+    """Yield the families of some samples, as prometheus-client has them.
+
+    Raises:
+        KeyError: A sample is of no known family.
+    """
+    from prometheus_client.core import Metric  # noqa: PLC0415 -- slow to import, and most commands tell nothing
+
+    found: dict[str, Metric] = {}
+    for sample in samples:
+        base, suffix = _base(sample.family)
+        family = FAMILIES[base]
+        if base not in found:
+            found[base] = Metric(base.removesuffix("_total"), family.text, family.kind)
+        names = (*family.labels, "le") if suffix == "_bucket" else family.labels
+        found[base].add_sample(sample.family, dict(zip(names, sample.labels, strict=True)), sample.value)
+    yield from found.values()
+
+
+def _base(name: str) -> tuple[str, str]:
+    """Split the name of a histogram's sample from what it counts."""
+    for suffix in ("_bucket", "_sum", "_count"):
+        if name not in FAMILIES and name.endswith(suffix):
+            return name.removesuffix(suffix), suffix
+    return name, ""
+
+
+def render(samples: Iterable[MetricSample]) -> str:
+    """Return samples in Prometheus' text format; labels are escaped by prometheus-client."""
+    from prometheus_client import CollectorRegistry, generate_latest  # noqa: PLC0415 -- the same
+
+    registry = CollectorRegistry()
+    registry.register(Collected(samples))
+    return generate_latest(registry).decode()
+
+
+class Collected:
+    """Samples in the shape that a registry asks for."""
+
+    def __init__(self, samples: Iterable[MetricSample]) -> None:
+        self._samples = list(samples)
+
+    def collect(self) -> Iterator["Metric"]:
+        """Yield the families."""
+        return collect(self._samples)

@@ -1,0 +1,72 @@
+"""Tasks that tell how they ended: one line above a function, and nothing that it does can fail by it."""
+
+import time
+from collections.abc import Callable, Iterable
+from functools import wraps
+from typing import Concatenate, ParamSpec, TypeVar, cast
+
+from cutover.definition.model.pipeline import Pipeline
+from cutover.events import log
+from cutover.metrics import text_files
+from cutover.metrics.families import MetricSample, render
+from cutover.settings import Settings
+
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
+Task = Callable[Concatenate[Settings, Pipeline, Given], Result]
+Describe = Callable[[Settings, Pipeline, Result], str]
+
+
+def told(task: str, describe: Describe[Result]) -> Callable[[Task[Given, Result]], Task[Given, Result]]:
+    """Return a decorator that writes a task's two files: of every run, and of the newest one that had a result.
+
+    Args:
+        task: Its name in labels and files.
+        describe: Returns what a result says, in Prometheus' text format; empty: nothing.
+    """
+
+    def add(function: Task[Given, Result]) -> Task[Given, Result]:
+        @wraps(function)
+        def run(settings: Settings, pipeline: Pipeline, *args: Given.args, **kwargs: Given.kwargs) -> Result:
+            began = time.monotonic()
+            try:
+                result = function(settings, pipeline, *args, **kwargs)
+            except BaseException:
+                _tell_run(settings, task, pipeline.name, began, failed=True)
+                raise
+            _tell_run(settings, task, pipeline.name, began, failed=False)
+            _tell_result(settings, task, pipeline, lambda: describe(settings, pipeline, result))
+            return result
+
+        return cast("Task[Given, Result]", run)  # `wraps` has a type of its own
+
+    return add
+
+
+def texts(samples: Callable[[Pipeline, Result], Iterable[MetricSample]]) -> Describe[Result]:
+    """Return a `describe` of samples that need the definition and the result alone."""
+    return lambda _, pipeline, result: render(samples(pipeline, result))
+
+
+def _tell_run(settings: Settings, task: str, name: str, began: float, *, failed: bool) -> None:
+    if not settings.metrics.files:
+        return
+    labels = (name, task)
+    samples = (
+        MetricSample("cutover_task_last_run_timestamp_seconds", labels, time.time()),
+        MetricSample("cutover_task_duration_seconds", labels, round(time.monotonic() - began, 3)),
+        MetricSample("cutover_task_failed", labels, float(failed)),
+    )
+    text_files.put(settings, f"{task}_run", name, render(samples))
+
+
+def _tell_result(settings: Settings, task: str, pipeline: Pipeline, describe: Callable[[], str]) -> None:
+    if not settings.metrics.files:
+        return
+    try:
+        text = describe()
+    except Exception as error:  # noqa: BLE001 -- what was computed stands, whatever a number about it does
+        log.warning("metrics_not_written", pipeline=pipeline.name, task=task, error=str(error))
+        return
+    if text:
+        text_files.put(settings, task, pipeline.name, text)

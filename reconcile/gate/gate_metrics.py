@@ -1,0 +1,20 @@
+"""What a decision of the gate tells: the stage behind it, whether it allowed the move, how much is missing."""
+
+from collections.abc import Iterator
+
+from cutover.definition.model.pipeline import Pipeline
+from cutover.lake.control.stages import Stage
+from cutover.metrics.families import MetricSample
+from cutover.reconcile.gate.decide import GateDecision
+
+
+def samples(pipeline: Pipeline, decision: GateDecision) -> Iterator[MetricSample]:
+    """Yield the numbers of a decision."""
+    name = pipeline.name
+    stands = decision.target if decision.allowed else decision.stage
+    for stage in Stage:
+        yield MetricSample("cutover_gate_stage", (name, str(stage)), float(stage is stands))
+    yield MetricSample("cutover_gate_allowed", (name, decision.move), float(decision.allowed))
+    met = sum(condition.met for condition in decision.conditions)
+    for state, number in (("met", met), ("missing", len(decision.conditions) - met)):
+        yield MetricSample("cutover_gate_conditions", (name, state), number)

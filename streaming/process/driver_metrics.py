@@ -1,0 +1,141 @@
+"""What a driver tells a scraper: numbers that it sets as a whole and never waits for, read without a lock."""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.metrics import families
+from cutover.metrics.families import MetricSample
+from cutover.records.classes import Class
+from cutover.streaming.process.backpressure import Pace
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
+BOUNDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+"""Upper bounds of the histograms, in seconds."""
+
+_NONE: Mapping[str, int] = dict.fromkeys(map(str, Class), 0)
+
+
+@dataclass(frozen=True, slots=True)
+class TimeSpread:
+    """How many times fell between two bounds, and their sum."""
+
+    counts: tuple[int, ...] = (0,) * (len(BOUNDS) + 1)
+    total: float = 0.0
+
+    def add(self, seconds: float) -> "TimeSpread":
+        """Return the spread that has one more time in it."""
+        at = bisect_left(BOUNDS, seconds)
+        return TimeSpread((*self.counts[:at], self.counts[at] + 1, *self.counts[at + 1 :]), self.total + seconds)
+
+    def samples(self, family: str, pipeline: str) -> Iterator[MetricSample]:
+        """Yield the samples of a histogram: running counts by upper bound, then sum and count."""
+        running = list(accumulate(self.counts))
+        for bound, count in zip((*map(str, BOUNDS), "+Inf"), running, strict=True):
+            yield MetricSample(f"{family}_bucket", (pipeline, bound), count)
+        yield MetricSample(f"{family}_sum", (pipeline,), self.total)
+        yield MetricSample(f"{family}_count", (pipeline,), running[-1])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochTotals:
+    """All that the epochs of one driver come to; a new value takes its place at each commit."""
+
+    newest: EpochRecord | None = None
+    epochs: int = 0
+    ticks: int = 0
+    records: int = 0
+    classes: Mapping[str, int] = field(default_factory=lambda: _NONE)
+    conflicts: int = 0
+    written_bytes: int = 0
+    reading: TimeSpread = TimeSpread()
+    committing: TimeSpread = TimeSpread()
+
+
+class DriverMetrics:
+    """The numbers of one driver.
+
+    Epochs set one of its values, looks at the log the other two; a scrape reads what is there: none waits for another.
+    """
+
+    def __init__(self) -> None:
+        self._totals = EpochTotals()
+        self._unread: Mapping[int, int] = {}
+        self._pace: Pace = "RUNNING"
+
+    def note_epoch(self, record: EpochRecord, *, commit_seconds: float, written_bytes: int) -> None:
+        """Count a committed epoch; its caller holds the engine's lock, as for the commit."""
+        now = self._totals
+        self._totals = EpochTotals(
+            newest=record,
+            epochs=now.epochs + 1,
+            ticks=now.ticks + record.tick,
+            records=now.records + record.records,
+            classes={name: pairs + record.counts.get(name, 0) for name, pairs in now.classes.items()},
+            conflicts=now.conflicts + record.conflicts,
+            written_bytes=written_bytes,
+            reading=now.reading if record.tick else now.reading.add(record.seconds),
+            committing=now.committing.add(commit_seconds),
+        )
+
+    def note_start(self, record: EpochRecord) -> None:
+        """Take note of the epoch that a driver goes on from; it counts nothing."""
+        self._totals = replace(self._totals, newest=record)
+
+    def note_look(self, pace: Pace, high: Mapping[int, int], read: Mapping[int, int]) -> None:
+        """Take note of a look at the log: its ends, and what is read of it."""
+        self._pace = pace
+        self._unread = {partition: max(0, end - read.get(partition, 0)) for partition, end in high.items()}
+
+    def samples(self, pipeline: str) -> Iterator[MetricSample]:
+        """Yield all numbers as they are now."""
+        totals, labels = self._totals, (pipeline,)
+        for name, value in (
+            ("epochs", totals.epochs),
+            ("ticks", totals.ticks),
+            ("read_records", totals.records),
+            ("commit_conflicts", totals.conflicts),
+            ("written_bytes", totals.written_bytes),
+        ):
+            yield MetricSample(f"cutover_stream_{name}_total", labels, value)
+        for name, pairs in totals.classes.items():
+            yield MetricSample("cutover_stream_records_total", (pipeline, name), pairs)
+        yield from totals.reading.samples("cutover_stream_read_seconds", pipeline)
+        yield from totals.committing.samples("cutover_stream_commit_seconds", pipeline)
+        yield MetricSample("cutover_stream_backpressured", labels, float(self._pace == "BACKPRESSURED"))
+        for partition, unread in sorted(self._unread.items()):
+            yield MetricSample("cutover_stream_unread_records", (pipeline, str(partition)), unread)
+        if totals.newest is not None:
+            yield from _newest(totals.newest, pipeline)
+
+
+def _newest(record: EpochRecord, pipeline: str) -> Iterator[MetricSample]:
+    """Yield what the newest epoch says; nothing of what is not known."""
+    labels = (pipeline,)
+    yield MetricSample("cutover_stream_epoch", labels, record.epoch)
+    if record.processing_time:
+        at = datetime.fromisoformat(record.processing_time).timestamp()
+        yield MetricSample("cutover_stream_last_commit_timestamp_seconds", labels, at)
+    seen = max(record.max_event.values(), default=None)
+    if record.watermark_after is not None:
+        yield MetricSample("cutover_stream_watermark_timestamp_seconds", labels, record.watermark_after / 1e6)
+        if seen is not None:
+            lag = (seen - record.watermark_after) / 1e6
+            yield MetricSample("cutover_stream_watermark_lag_seconds", labels, lag)
+
+
+class DriverCollector:
+    """A driver's numbers in the shape that a registry asks for, under the name of its pipeline."""
+
+    def __init__(self, metrics: DriverMetrics, pipeline: str) -> None:
+        self._metrics, self._pipeline = metrics, pipeline
+
+    def collect(self) -> Iterable["Metric"]:
+        """Yield the families as they are now."""
+        return families.collect(self._metrics.samples(self._pipeline))

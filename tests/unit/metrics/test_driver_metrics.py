@@ -1,0 +1,156 @@
+"""What a driver tells: sums of its epochs, on loopback, by HTTP, whatever else is on the port."""
+
+import json
+import socket
+import threading
+from dataclasses import replace
+from urllib.request import urlopen
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from cutover.settings import MetricsSettings, Settings
+from cutover.streaming.process.driver_metrics import BOUNDS, DriverCollector, DriverMetrics, TimeSpread
+from cutover.streaming.process.endpoint import serving, target_path
+from tests.unit.watch.facts_of import MICROS, record
+
+Key = tuple[str, str]
+
+
+def numbers(text: str) -> dict[Key, float]:
+    """Return name and own label (partition, class, bound) to value."""
+    found: dict[Key, float] = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            assert sample.labels.pop("pipeline") == "clicks"
+            found[sample.name, "".join(sample.labels.values())] = sample.value
+    return found
+
+
+def told(metrics: DriverMetrics) -> dict[Key, float]:
+    registry = CollectorRegistry()
+    registry.register(DriverCollector(metrics, "clicks"))
+    return numbers(generate_latest(registry).decode())
+
+
+def fed() -> DriverMetrics:
+    metrics = DriverMetrics()
+    one = record(7, counts={"accepted": 90, "late": 10}, records=95, conflicts=2, seconds=0.3)
+    metrics.note_epoch(one, commit_seconds=0.02, written_bytes=1_000)
+    tick = replace(record(8, counts={}, records=0), tick=True)
+    metrics.note_epoch(tick, commit_seconds=0.2, written_bytes=1_500)
+    metrics.note_look("BACKPRESSURED", {0: 70, 1: 50}, {0: 50, 1: 50})
+    return metrics
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (("cutover_stream_epochs_total", ""), 2),
+        (("cutover_stream_ticks_total", ""), 1),
+        (("cutover_stream_read_records_total", ""), 95),
+        (("cutover_stream_records_total", "accepted"), 90),
+        (("cutover_stream_records_total", "late"), 10),
+        (("cutover_stream_records_total", "malformed"), 0),
+        (("cutover_stream_commit_conflicts_total", ""), 2),
+        (("cutover_stream_written_bytes_total", ""), 1_500),
+        (("cutover_stream_read_seconds_sum", ""), 0.3),
+        (("cutover_stream_read_seconds_count", ""), 1),
+        (("cutover_stream_commit_seconds_bucket", "0.025"), 1),
+        (("cutover_stream_commit_seconds_bucket", "0.25"), 2),
+        (("cutover_stream_commit_seconds_bucket", "+Inf"), 2),
+        (("cutover_stream_epoch", ""), 8),
+        (("cutover_stream_watermark_lag_seconds", ""), 60),
+        (("cutover_stream_watermark_timestamp_seconds", ""), MICROS / 1e6 - 60),
+        (("cutover_stream_unread_records", "0"), 20),
+        (("cutover_stream_unread_records", "1"), 0),
+        (("cutover_stream_backpressured", ""), 1),
+    ],
+)
+def test_two_epochs_and_a_look_come_to(key: Key, value: float) -> None:
+    assert told(fed())[key] == pytest.approx(value)
+
+
+def test_driver_that_goes_on_counts_from_zero() -> None:
+    metrics = DriverMetrics()
+    metrics.note_start(record(41))
+    found = told(metrics)
+
+    assert (found["cutover_stream_epoch", ""], found["cutover_stream_epochs_total", ""]) == (41, 0)
+
+
+def test_what_is_not_known_is_not_told() -> None:
+    found = told(DriverMetrics())
+
+    assert ("cutover_stream_epoch", "") not in found
+    assert ("cutover_stream_watermark_timestamp_seconds", "") not in found
+
+
+@pytest.mark.parametrize("seconds", [0.0, *BOUNDS, 1e9])
+def test_time_is_in_the_buckets_from_its_bound_on(seconds: float) -> None:
+    found = {s.labels[1]: s.value for s in TimeSpread().add(seconds).samples("f", "p") if s.family == "f_bucket"}
+
+    assert found.pop("+Inf") == 1
+    assert found == {str(bound): float(seconds <= bound) for bound in BOUNDS}
+
+
+def with_port(settings: Settings, port: int | None) -> Settings:
+    return settings.model_copy(update={"metrics": MetricsSettings(port=port)})
+
+
+def test_driver_is_served_on_loopback_and_says_where(settings: Settings) -> None:
+    given = with_port(settings, 0)
+    with serving(given, "clicks", fed()) as port:
+        (target,) = json.loads(target_path(given, "clicks").read_text(encoding="utf-8"))
+        assert target == {"targets": [f"127.0.0.1:{port}"], "labels": {"driver": "clicks"}}
+        with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+            assert numbers(answer.read().decode())["cutover_stream_epoch", ""] == 8
+
+    assert not target_path(given, "clicks").exists()
+    with pytest.raises(OSError, match="refused"):
+        socket.create_connection(("127.0.0.1", int(port or 0)), timeout=5)
+
+
+def test_nothing_listens_unless_it_is_asked_for(settings: Settings) -> None:
+    with serving(settings, "clicks", fed()) as port:
+        assert port is None
+
+    assert not settings.metrics_dir.exists()
+
+
+def test_port_that_is_taken_is_one_warning(settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        given = with_port(settings, other.getsockname()[1])
+        with serving(given, "clicks", fed()) as port:
+            assert port is None
+
+    said = capsys.readouterr()
+    assert (said.out + said.err).count("metrics_not_served") == 1
+    assert not target_path(given, "clicks").exists()
+
+
+def test_folder_that_cannot_be_written_does_not_stop_the_serving(settings: Settings) -> None:
+    settings.home.mkdir(parents=True, exist_ok=True)
+    (settings.home / "metrics").write_text("a file where the folder should be")
+
+    with serving(with_port(settings, 0), "clicks", fed()) as port:
+        assert port
+
+
+def test_client_that_never_ends_its_question_holds_no_epoch_and_no_end(settings: Settings) -> None:
+    metrics, done = fed(), threading.Event()
+
+    def epochs() -> None:
+        for number in range(9, 1_009):
+            metrics.note_epoch(record(number), commit_seconds=0.01, written_bytes=0)
+        done.set()
+
+    with serving(with_port(settings, 0), "clicks", metrics) as port:
+        silent = socket.create_connection(("127.0.0.1", int(port or 0)))
+        silent.sendall(b"GET /metrics HTTP/1.1\r\n")
+        threading.Thread(target=epochs, daemon=True).start()
+        assert done.wait(30)
+        with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+            assert numbers(answer.read().decode())["cutover_stream_epoch", ""] == 1_008
+    silent.close()

@@ -1,0 +1,65 @@
+"""Names, units and labels; and what is rendered is what Prometheus' own parser reads back."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
+
+from cutover.metrics.families import FAMILIES, MetricSample, render
+
+LABELS = {"pipeline", "partition", "class", "task", "alert", "severity", "check", "state", "stage", "move", "path"}
+UNITS = ("_seconds", "_bytes", "_total", "_records", "_ratio", "_ranges")
+BARE = {  # numbers without a unit
+    "cutover_stream_epoch",
+    "cutover_stream_backpressured",
+    "cutover_task_failed",
+    "cutover_batch_epoch",
+    "cutover_verify_check",
+    "cutover_verify_violations",
+    "cutover_gate_stage",
+    "cutover_gate_allowed",
+    "cutover_gate_conditions",
+    "cutover_alert_firing",
+    "cutover_watch_driver_alive",
+}
+
+
+@pytest.mark.parametrize("name", sorted(FAMILIES))
+def test_name_is_conventional(name: str) -> None:
+    family = FAMILIES[name]
+
+    assert re.fullmatch(r"cutover_[a-z]+(_[a-z]+)+", name)
+    assert name.endswith("_total") == (family.kind == "counter")
+    assert name.endswith(UNITS) != (name in BARE)
+
+
+@pytest.mark.parametrize("name", sorted(FAMILIES))
+def test_labels_are_of_a_bounded_number(name: str) -> None:
+    assert set(FAMILIES[name].labels) <= LABELS
+    assert FAMILIES[name].labels[0] == "pipeline"
+
+
+@given(name=st.text(), alert=st.text(), value=st.floats(allow_nan=False))
+def test_no_name_breaks_out_of_its_label(name: str, alert: str, value: float) -> None:
+    try:
+        (name + alert).encode()
+    except UnicodeEncodeError:
+        return  # half a character is in no name
+    text = render([MetricSample("cutover_alert_firing", (name, alert, "page"), value)])
+    (family,) = text_string_to_metric_families(text)
+
+    assert [(s.name, s.labels, s.value) for s in family.samples] == [
+        ("cutover_alert_firing", {"pipeline": name, "alert": alert, "severity": "page"}, value)
+    ]
+
+
+def test_sample_of_an_unknown_family_is_refused() -> None:
+    with pytest.raises(KeyError):
+        render([MetricSample("cutover_of_nobody", ("p",), 1)])
+
+
+def test_label_too_many_is_refused() -> None:
+    with pytest.raises(ValueError, match="zip"):
+        render([MetricSample("cutover_stream_epoch", ("p", "q"), 1)])

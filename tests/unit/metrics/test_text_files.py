@@ -1,0 +1,89 @@
+"""Files of tasks: whole, in their folder, and never the reason why a task fails."""
+
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from cutover.definition.model.pipeline import Pipeline
+from cutover.metrics import tasks, text_files
+from cutover.metrics.families import MetricSample
+from cutover.settings import MetricsSettings, Settings
+from tests.unit.watch.facts_of import PIPELINE
+
+HOSTILE = ["../x", "a/b", "", ".", "x" * 300, "a\nb", 'p"} 1\n', "ü", "a b", "\x00", "-rf"]
+
+
+def read(path: Path) -> dict[str, float]:
+    families = text_string_to_metric_families(path.read_text(encoding="utf-8"))
+    return {sample.name: sample.value for family in families for sample in family.samples}
+
+
+@tasks.told("batch", tasks.texts(lambda p, value: [MetricSample("cutover_batch_epoch", (p.name,), value)]))
+def work(settings: Settings, pipeline: Pipeline, value: int) -> int:  # noqa: ARG001 -- the shape of a task
+    return 10 // value
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_name_stays_in_the_folder(settings: Settings, name: str) -> None:
+    assert text_files.put(settings, "watch", name, "")
+
+    (found,) = settings.metrics_dir.iterdir()
+    assert found.parent == text_files.path_of(settings, "watch", name).parent == settings.metrics_dir
+    assert found.name.startswith("cutover_watch-")
+    assert found.suffix == ".prom"
+
+
+def test_two_hostile_names_have_two_files(settings: Settings) -> None:
+    assert len({text_files.path_of(settings, "watch", name) for name in HOSTILE}) == len(HOSTILE)
+
+
+def test_task_tells_its_run_and_its_result(settings: Settings) -> None:
+    assert work(settings, PIPELINE, 2) == 5
+
+    run = read(text_files.path_of(settings, "batch_run", "clicks"))
+    assert run["cutover_task_failed"] == 0
+    assert run["cutover_task_last_run_timestamp_seconds"] > 1.7e9
+    assert read(text_files.path_of(settings, "batch", "clicks")) == {"cutover_batch_epoch": 5}
+
+
+def test_failed_task_says_so_and_leaves_the_last_result(settings: Settings) -> None:
+    work(settings, PIPELINE, 2)
+    with pytest.raises(ZeroDivisionError):
+        work(settings, PIPELINE, 0)
+
+    assert read(text_files.path_of(settings, "batch_run", "clicks"))["cutover_task_failed"] == 1
+    assert read(text_files.path_of(settings, "batch", "clicks")) == {"cutover_batch_epoch": 5}
+
+
+def test_other_users_can_read_a_file(settings: Settings) -> None:
+    work(settings, PIPELINE, 2)
+
+    assert text_files.path_of(settings, "batch", "clicks").stat().st_mode & 0o777 == 0o644
+
+
+@pytest.mark.parametrize("folder", ["/proc/nowhere", "/dev/null/x"])
+def test_folder_that_cannot_be_written_is_a_warning(
+    settings: Settings, folder: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = settings.model_copy(update={"metrics": MetricsSettings(folder=Path(folder))})
+
+    assert work(given, PIPELINE, 2) == 5
+    said = capsys.readouterr()
+    assert "metrics_not_written" in said.out + said.err
+
+
+def test_description_that_fails_leaves_the_result(settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:
+    @tasks.told("batch", lambda *_: 1 // 0)  # type: ignore[arg-type,return-value]  # it is to fail
+    def other(settings: Settings, pipeline: Pipeline) -> int:  # noqa: ARG001 -- the shape of a task
+        return 7
+
+    assert other(settings, PIPELINE) == 7
+    said = capsys.readouterr()
+    assert "metrics_not_written" in said.out + said.err
+
+
+def test_no_file_is_written_where_none_is_wanted(settings: Settings) -> None:
+    work(settings.model_copy(update={"metrics": MetricsSettings(files=False)}), PIPELINE, 2)
+
+    assert not settings.metrics_dir.exists()
