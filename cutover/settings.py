@@ -116,6 +116,12 @@ class MetricsSettings(BaseModel):
     )
     files: bool = Field(default=True, description="Whether tasks write text files of metrics.")
     folder: Path | None = Field(default=None, description="Of these files. Unset: `<home>/metrics`.")
+    airflow_port: int | None = Field(
+        default=None,
+        ge=1,
+        le=65_535,
+        description="Of an OpenTelemetry collector on 127.0.0.1 for Airflow. Unset: none.",
+    )
 
 
 class Settings(BaseSettings):

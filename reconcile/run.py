@@ -27,8 +27,8 @@ from cutover.reconcile.judge import format_time, judge
 from cutover.reconcile.judgement import history, trend
 from cutover.reconcile.judgement.acceptance import Acceptance
 from cutover.reconcile.report import files
-from cutover.reconcile.request import ComparisonRequest
 from cutover.reconcile.report.forms import exposition
+from cutover.reconcile.request import ComparisonRequest
 from cutover.reconcile.result.outcome import Reconciliation, Verdict
 from cutover.reconcile.result.seal import Seal
 from cutover.reconcile.selftest import record as selftests

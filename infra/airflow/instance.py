@@ -108,10 +108,19 @@ def airflow_variables(settings: Settings, ports: Ports) -> dict[str, str]:
             "FILE_TASK_HANDLER_NEW_FILE_PERMISSIONS": "0o600",
         },
         "DAG_PROCESSOR": {"REFRESH_INTERVAL": "10", "MIN_FILE_PROCESS_INTERVAL": "5"},
+        "METRICS": _send_metrics_to(settings.metrics.airflow_port),
         "USAGE_DATA_COLLECTION": {"ENABLED": "False"},
     }
     named = {f"AIRFLOW__{s}__{key}": value for s, keys in sections.items() for key, value in keys.items()}
     return {"AIRFLOW_HOME": str(home)} | named
+
+
+def _send_metrics_to(port: int | None) -> dict[str, str]:
+    """Return what lets Airflow send its own metrics to a collector of this machine; it sends none by default."""
+    if port is None:
+        return {"OTEL_ON": "False", "STATSD_ON": "False"}
+    sending = {"OTEL_ON": "True", "OTEL_HOST": LOOPBACK, "OTEL_PORT": str(port), "OTEL_SSL_ACTIVE": "False"}
+    return {"STATSD_ON": "False", "OTEL_INTERVAL_MILLISECONDS": "15000", **sending}
 
 
 def _cutover(settings: Settings) -> dict[str, str]:

@@ -12,7 +12,8 @@ SILENT_SECONDS = 300
 """How old the last look of a watch may get."""
 
 _HEAD = "# Written by `make alert-rules` from reconcile/watch/alerts/; docs/metrics.md says how to use it.\n"
-_BESIDE = '{{ range query (printf "cutover_alert_firing{pipeline=%q} == 1" $labels.pipeline) | sortByLabel "alert" }}{{ .Labels.alert }} {{ end }}'
+_FIRING = '(printf "cutover_alert_firing{pipeline=%q} == 1" $labels.pipeline)'
+_BESIDE = f'{{{{ range query {_FIRING} | sortByLabel "alert" }}}}{{{{ .Labels.alert }}}} {{{{ end }}}}'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ import pytest
 
 from cutover.infra.airflow import instance as airflow
 from cutover.infra.processes.ports import Ports
-from cutover.settings import KafkaSettings, Settings
+from cutover.settings import KafkaSettings, MetricsSettings, Settings
 
 PORTS = Ports(broker=20_001, controller=20_002, airflow=20_003)
 
@@ -71,3 +71,16 @@ def test_nothing_is_told_to_anybody(settings: Settings) -> None:
 
 def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_airflow_sends_its_metrics_nowhere_by_default(settings: Settings) -> None:
+    found = environment(settings)
+
+    assert (found["AIRFLOW__METRICS__OTEL_ON"], found["AIRFLOW__METRICS__STATSD_ON"]) == ("False", "False")
+
+
+def test_airflow_sends_its_metrics_to_the_collector_of_this_machine(settings: Settings) -> None:
+    found = environment(settings.model_copy(update={"metrics": MetricsSettings(airflow_port=4318)}))
+
+    sent = [found[f"AIRFLOW__METRICS__OTEL_{key}"] for key in ("ON", "HOST", "PORT", "SSL_ACTIVE")]
+    assert sent == ["True", "127.0.0.1", "4318", "False"]
