@@ -14,6 +14,7 @@ from cutover_tasks.task_errors import fail_without_retries
 
 if TYPE_CHECKING:
     from cutover.reconcile.gate.approval import Proposal
+    from cutover.reconcile.gate.gate_values import Condition
 
 log = logging.getLogger("airflow.task")
 _NO_REASON = "approved in Airflow"
@@ -34,9 +35,9 @@ def collect(pipeline: str) -> dict[str, Any]:
         reason = "there is no stage beyond" if decision.target is None else "; ".join(decision.missing)
         msg = f"{pipeline} stays in {decision.stage}: {reason}.\n`cutover gate {pipeline} show` lists the evidence."
         raise AirflowFailException(msg)
-    rows = [f"| {one.name} | {_cell(one.found)} |" for one in decision.conditions]
+    rows = [f"| {one.name} | {_numbers(one)} | {_cell(one.found)} |" for one in decision.conditions]
     head = f"**{pipeline}: {proposal.stage} to {proposal.target}**, evidence `{proposal.digest[:12]}`"
-    text = "\n".join([head, "", "| asked for | found |", "|---|---|", *rows])
+    text = "\n".join([head, "", "| asked for | is, asked | found |", "|---|---|---|", *rows])
     log.info("%s", text)
     return asdict(proposal) | {"text": text}
 
@@ -46,6 +47,14 @@ def parse_proposal(said: Mapping[str, Any]) -> "Proposal":
     from cutover.reconcile.gate import approval  # noqa: PLC0415 -- as above
 
     return approval.parse({name: value for name, value in said.items() if name != "text"})
+
+
+def _numbers(condition: "Condition") -> str:
+    """Return a condition's number and its threshold as one cell."""
+    from cutover.reconcile.gate.condition_text import describe_number, describe_threshold  # noqa: PLC0415 -- as above
+
+    said = asdict(condition)
+    return _cell(f"{describe_number(said)}, {describe_threshold(said)}")
 
 
 def _cell(text: str) -> str:

@@ -15,9 +15,11 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.control import control_tables
 from cutover.lake.control.stages import Stage, current_stage
 from cutover.output.markup import literal_text
+from cutover.reconcile.cli.recorded.cost import nine_table, path_table
 from cutover.reconcile.cost.measure import measure_present
 from cutover.reconcile.gate import evidence as evidence_of
 from cutover.reconcile.gate import stage
+from cutover.reconcile.gate.condition_text import describe_number, describe_threshold
 from cutover.reconcile.gate.decide import EXPIRES_AFTER, GateDecision, GateEvidence, decide
 from cutover.reconcile.result.codec import encode
 from cutover.reconcile.result.cost import PathCosts
@@ -136,15 +138,30 @@ def _print(found: dict[str, Any], evidence: GateEvidence, costs: PathCosts | Non
         console.print(f"The oldest of these runs expires {found['expires']:%Y-%m-%d %H:%M} UTC.")
     _runs(console, evidence, {run["run_id"] for run in found["counted"]})
     _history(console, found["history"])
+    _costs(console, costs)
     console.print(message_text(describe_price(found["pipeline"], costs)))
 
 
 def _conditions(console: Console, conditions: list[dict[str, Any]]) -> None:
-    table = _table("", "to advance", "found")
+    """Print a checklist: each condition's number beside its threshold, and below what is to be done for the others."""
+    table = _table("", "to advance", "is", "asked", "found")
     for condition in conditions:
         word = "[green]yes[/]" if condition["met"] else "[red]no[/]"
-        table.add_row(word, condition["name"], escape(condition["found"]))
+        numbers = (describe_number(condition), describe_threshold(condition))
+        table.add_row(word, condition["name"], *numbers, escape(condition["found"]))
     console.print(table)
+    missing = [condition for condition in conditions if not condition["met"]]
+    if missing:
+        console.print("\nTo pass:")
+    for condition in missing:
+        console.print(f"  {condition['name']}: {escape(condition['to_pass'])}", soft_wrap=True)
+
+
+def _costs(console: Console, costs: PathCosts | None) -> None:
+    if costs is not None:
+        console.print("\nWhat both paths cost, and what each nine of agreement buys:")
+        console.print(path_table(costs))
+        console.print(nine_table(costs))
 
 
 def _runs(console: Console, evidence: GateEvidence, counted: set[str]) -> None:

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any
@@ -13,22 +13,33 @@ from cutover.definition.loading import acceptance_files
 from cutover.definition.model.pipeline import Pipeline, Policy
 from cutover.definition.windows.window_fn import newest
 from cutover.errors import LogError
+from cutover.lake import batch_runs
 from cutover.lake.control import control_tables, losses, versions
 from cutover.lake.control.losses import Loss
 from cutover.lake.control.versions import Version
-from cutover.lake.epochs.epoch_log import EpochLog
+from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.integrity import table_weights
 from cutover.lake.integrity.foreign_commits import Kind
 from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import log_of, topics_of
-from cutover.reconcile.gate.decide import EvidenceRun, GateDecision, GateEvidence, LostWindows, Replayability, is_ahead
+from cutover.reconcile.gate import hazards
+from cutover.reconcile.gate.evidence_rows import is_ahead
+from cutover.reconcile.gate.gate_values import (
+    ContractCheck,
+    EvidenceRun,
+    GateDecision,
+    GateEvidence,
+    LostWindows,
+    Replayability,
+    SeenHazard,
+)
 from cutover.reconcile.judgement import records as recorded
 from cutover.reconcile.judgement.records import RecordedComparison
 from cutover.reconcile.report.verdicts import name_outcome
 from cutover.reconcile.result.outcome import RuleState
 from cutover.reconcile.selftest import record as selftests
-from cutover.reconcile.watch.retention import replay_time, retention, shortest
+from cutover.reconcile.watch.retention import held_since, is_bounded_by_size, replay_time, retention, shortest
 from cutover.records.closing import closing
 from cutover.settings import Settings
 from cutover.timestamps import parse_micros
@@ -47,9 +58,10 @@ def read(settings: Settings, pipeline: Pipeline) -> GateEvidence:
     lines = recorded.read(settings, pipeline.name)
     moves = control_tables.read(settings, "gate", pipeline.name)
     found = runs(lines, version, batch_definition=batch_fingerprint(pipeline), policy=pipeline.policy)
+    records = EpochLog(version.uri).records() if delta.exists(version.uri) else []
     return GateEvidence(
         runs=since(found, moves, version),
-        replay=_replay(settings, pipeline, version),
+        replay=_replay(settings, pipeline, records),
         losses=list_lost_windows(pipeline, losses.up_to(settings, version)),
         foreign=tuple(
             change.sentence
@@ -58,6 +70,10 @@ def read(settings: Settings, pipeline: Pipeline) -> GateEvidence:
         ),
         rules=acceptance_files.load(settings, pipeline),
         self_test=selftests.newest(settings, pipeline),
+        hazards=tuple(_list_hazards(settings, pipeline, records, lines)),
+        settings_since=hazards.find_change_of_settings(records),
+        contract=_find_contract(settings, pipeline),
+        expectations=len(pipeline.contract),
         result_fingerprint=version.result_fingerprint,
         stream_version=version.number,
     )
@@ -210,7 +226,27 @@ def by_cause(found: Iterable[EvidenceRun]) -> dict[str, int]:
     return dict(total)
 
 
-def _replay(settings: Settings, pipeline: Pipeline, version: Version) -> Replayability | None:
+def _list_hazards(
+    settings: Settings, pipeline: Pipeline, records: Sequence[EpochRecord], lines: Sequence[RecordedComparison]
+) -> Iterator[SeenHazard]:
+    yield from hazards.find_hazards(records, pipeline.policy)
+    mine = recorded.of_definition(lines, result_fingerprint(pipeline))
+    replay = hazards.find_replay(control_tables.read(settings, "versions", pipeline.name), mine)
+    if replay is not None:
+        yield replay
+
+
+def _find_contract(settings: Settings, pipeline: Pipeline) -> ContractCheck | None:
+    """Return what the newest published batch run said of the contract; one that broke it published nothing."""
+    published = [run for run in batch_runs.runs(settings, pipeline) if run.batch_version is not None]
+    if not published:
+        return None
+    last = published[-1]
+    failed = tuple(one.expectation for one in last.contract if not one.success and one.severity == "critical")
+    return ContractCheck(run_id=last.run_id, judged=len(last.contract), failed=failed)
+
+
+def _replay(settings: Settings, pipeline: Pipeline, records: Sequence[EpochRecord]) -> Replayability | None:
     try:
         client = LogClient(settings)
         log = log_of(pipeline)
@@ -219,8 +255,12 @@ def _replay(settings: Settings, pipeline: Pipeline, version: Version) -> Replaya
     except LogError:
         return None
     unread = sum(latest[p] - earliest.get(p, 0) for p in latest)
-    records = EpochLog(version.uri).records() if delta.exists(version.uri) else []
-    return Replayability(retention=shortest(map(retention, configs)), needed=replay_time(records, unread))
+    return Replayability(
+        retention=shortest(map(retention, configs)),
+        needed=replay_time(records, unread),
+        is_bounded=any(map(is_bounded_by_size, configs)),
+        held_since=held_since(records, earliest),
+    )
 
 
 def record(decision: GateDecision, evidence: GateEvidence, *, approved: str | None = None) -> str:

@@ -12,7 +12,7 @@ from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.measures.kinds import NAMES, Measure
 from cutover.definition.model.joins import Join, SelfJoin
 from cutover.definition.model.lookups import DIMENSIONS
-from cutover.definition.model.pipeline import Delivery, Pipeline, SameDefinition, Sql
+from cutover.definition.model.pipeline import Delivery, HazardKind, Pipeline, SameDefinition, Sql
 from cutover.definition.model.record_ids import horizon
 from cutover.definition.model.schema import check_name, fields, schema_types
 from cutover.definition.model.sides import right_of
@@ -261,7 +261,11 @@ def _check_limits(pipeline: Pipeline) -> None:
             refuse(field, f"a number from {low} to {high}", repr(value))
     if policy.max_divergence is not None and not _LEAST_DIVERGENCE <= policy.max_divergence <= 1:
         refuse("policy.max_divergence", f"None or a number from {_LEAST_DIVERGENCE} to 1", repr(policy.max_divergence))
-    parse_duration(policy.settles_after, of="policy.settles_after")
+    for name in ("settles_after", "fresh_within", "hazards_within", "detected_within", "approved_within"):
+        parse_duration(getattr(policy, name), of=f"policy.{name}")
+    for hazard in policy.hazards:
+        if hazard not in get_args(HazardKind):
+            refuse("policy.hazards", f"any of {', '.join(get_args(HazardKind))}", repr(hazard)[:80])
     for expectation in pipeline.contract:
         if expectation.severity not in {"critical", "warning", "info"}:
             refuse("contract", "severity critical, warning or info", repr(expectation.severity))

@@ -15,6 +15,8 @@ from cutover.definition.model.triggers import Accumulation, Trigger
 from cutover.definition.windows.sessions import Window
 
 Delivery = Literal["exactly_once", "at_least_once", "at_most_once"]
+HazardKind = Literal["restart", "late_burst", "peak", "schema_change", "partitions", "replay"]
+"""What a stream may have to go through before a move; `partitions`: more of them, or another leader of one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,11 @@ class Policy:
     settles_after: str = "0 minutes"  # a difference is pending while its window began less than this before the cut
     max_divergence: float | None = None  # chance that a block of windows diverges, refuted at 95 %; None: not asked for
     runs: int = 24  # consecutive sealed runs within policy, each with a newer cut
+    fresh_within: str = "1 day"  # age of the newest of these
+    hazards: tuple[HazardKind, ...] = ()  # that the stream must have gone through, and agreed with batch after it
+    hazards_within: str = "90 days"  # how long ago at most
+    detected_within: str = "1 day"  # from a wrong result to its alert; the log must be kept for this, too
+    approved_within: str = "2 days"  # from the alert to a person's word; the log must be kept for this, too
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,11 +33,11 @@ def cost(
 
 
 def _print(console: Console, name: str, found: PathCosts) -> None:
-    console.print(_path_table(found))
+    console.print(path_table(found))
     if found.days:
         console.print(_day_table(found))
     if found.nines:
-        console.print(_nine_table(found))
+        console.print(nine_table(found))
     if found.replayed:
         console.print(f"{count_noun(found.replayed, 'record')} were older than a day when read: in no delay.")
     for note in found.notes:
@@ -45,7 +45,8 @@ def _print(console: Console, name: str, found: PathCosts) -> None:
     console.print(message_text(describe_costs(name, found)))
 
 
-def _path_table(found: PathCosts) -> Table:
+def path_table(found: PathCosts) -> Table:
+    """Return what each path has used and how long records waited for it, side by side."""
     table = _table("", "streaming", "batch")
     pairs = zip(
         _describe_rows(found.streaming, found.streaming_delay),
@@ -86,7 +87,8 @@ def _day_cells(total: PathTotal) -> tuple[str, str, str]:
     return f"{total.records:,}", amount_text(total.core_seconds), size_text(total.written_bytes)
 
 
-def _nine_table(found: PathCosts) -> Table:
+def nine_table(found: PathCosts) -> Table:
+    """Return for each nine of agreement who holds it, and what it costs."""
     table = _table("rows agree", "may differ", "held by", "core-s a row", "or by waiting")
     for one in found.nines:
         table.add_row(*describe_nine(one))

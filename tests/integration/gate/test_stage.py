@@ -139,6 +139,21 @@ def test_command_shows_evidence_as_json(place: Settings, clicks: Pipeline, capsy
     assert [row["stage"] for row in found["history"]] == ["SHADOW"]
 
 
+def test_command_shows_each_condition_with_its_number_its_threshold_and_what_it_lacks(
+    place: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert place.pipelines.is_dir()
+    assert main(["gate", "clicks", "show", "--json"]) == 0
+    first = json.loads(capsys.readouterr().out)["conditions"][0]
+    assert main(["gate", "clicks", "show"]) == 0
+    said = capsys.readouterr().out
+
+    named = ("name", "met", "number", "threshold", "sense", "unit")
+    assert [first[name] for name in named] == ["runs", False, 0, 1, "at least", "runs"]
+    assert first["to_pass"].startswith("1 more in a row: `cutover batch P`")
+    assert "To pass:\n  runs: 1 more in a row" in said
+
+
 def test_command_shows_a_hostile_reason_without_control_characters(
     place: Settings, clicks: Pipeline, capsys: pytest.CaptureFixture[str]
 ) -> None:

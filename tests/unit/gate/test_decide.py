@@ -10,12 +10,15 @@ from cutover.definition.model.pipeline import Policy
 from cutover.lake.control.stages import Stage
 from cutover.reconcile.gate.decide import (
     EXPIRES_AFTER,
+    Condition,
+    ContractCheck,
     EvidenceRun,
     GateDecision,
     GateEvidence,
     LostWindows,
     PresentState,
     Replayability,
+    SeenHazard,
     consecutive,
     decide,
     list_blocks,
@@ -88,10 +91,10 @@ def test_enough_evidence_moves_one_stage_on(stage: Stage, target: Stage | None) 
     ("decision", "missing"),
     [
         pytest.param(advance(run(1), run(2)), ["runs"], id="too few"),
-        pytest.param(advance(), ["runs", "newest run"], id="no run"),
+        pytest.param(advance(), ["runs", "newest run", "freshness"], id="no run"),
         pytest.param(
             advance(run(1), run(2), run(3), run(4, within=False, outcome="DIVERGED")),
-            ["runs", "newest run"],
+            ["runs", "newest run", "freshness"],
             id="broken",
         ),
         pytest.param(advance(run(1), run(2), run(3), replay=None), ["replay"], id="log silent"),
@@ -111,8 +114,39 @@ def test_missing_evidence_refuses_and_is_named(decision: GateDecision, missing: 
     assert (decision.allowed, [line.split(":")[0] for line in decision.missing]) == (False, missing)
 
 
-def test_retention_of_twice_the_replay_is_enough() -> None:
-    assert advance(run(1), run(2), run(3), replay=Replayability(retention=2 * HOUR, needed=HOUR)).allowed
+NEEDED = DAY + 2 * DAY + 2 * HOUR  # detection, approval, twice the replay
+
+
+@pytest.mark.parametrize(
+    ("replay", "missing"),
+    [
+        pytest.param(Replayability(retention=NEEDED, needed=HOUR), [], id="long enough"),
+        pytest.param(
+            Replayability(retention=NEEDED - timedelta(seconds=1), needed=HOUR), ["replay"], id="a second less"
+        ),
+        pytest.param(Replayability(retention=timedelta(0), needed=HOUR), ["replay"], id="compacted"),
+        pytest.param(
+            Replayability(retention=None, needed=HOUR, is_bounded=True, held_since=NOW - NEEDED), [], id="holds enough"
+        ),
+        pytest.param(
+            Replayability(retention=None, needed=HOUR, is_bounded=True, held_since=NOW - NEEDED + HOUR),
+            ["replay by size"],
+            id="too small so far",
+        ),
+        pytest.param(
+            Replayability(retention=None, needed=HOUR, is_bounded=True), ["replay by size"], id="nothing read"
+        ),
+        pytest.param(
+            Replayability(retention=None, needed=HOUR, is_bounded=True, held_since=NOW + NEEDED),
+            ["replay by size"],
+            id="a clock that ran ahead",
+        ),
+    ],
+)
+def test_log_is_kept_until_a_fault_was_found_approved_and_read_again(replay: Replayability, missing: list[str]) -> None:
+    decision = advance(run(1), run(2), run(3), replay=replay)
+
+    assert [line.split(":")[0] for line in decision.missing] == missing
 
 
 @pytest.mark.parametrize(
@@ -149,16 +183,19 @@ def with_loss(*runs: EvidenceRun) -> GateDecision:
         pytest.param([run(n, watermark=n * 500) for n in (1, 2, 3)], [1, 2, 3], [], id="all behind the loss"),
         pytest.param([run(n, watermark=n * 499) for n in (1, 2, 3)], [2, 3], ["runs"], id="first leaves some open"),
         pytest.param(
-            [run(n, watermark=499) for n in (1, 2, 3)], [], ["runs", "losses"], id="touched windows are inside"
+            [run(n, watermark=499) for n in (1, 2, 3)],
+            [],
+            ["runs", "freshness", "losses"],
+            id="touched windows are inside",
         ),
-        pytest.param([run(n) for n in (1, 2, 3)], [], ["runs", "losses"], id="no watermark is no proof"),
+        pytest.param([run(n) for n in (1, 2, 3)], [], ["runs", "freshness", "losses"], id="no watermark is no proof"),
         pytest.param(
             [run(1, watermark=900, age=3 * HOUR), *(run(n, watermark=900) for n in (2, 3))],
             [2, 3],
             ["runs"],
             id="made before the loss",
         ),
-        pytest.param([], [], ["runs", "newest run", "losses"], id="no run since"),
+        pytest.param([], [], ["runs", "newest run", "freshness", "losses"], id="no run since"),
     ],
 )
 def test_evidence_begins_anew_behind_what_a_loss_touched(
@@ -290,3 +327,104 @@ def test_divergence_rate_is_asked_for_by_the_policy(clean: int, asked: float | N
     (condition,) = (one for one in decision.conditions if one.name == "divergence rate")
     assert condition.met is met
     assert text in condition.found
+
+
+def decided(policy: Policy = POLICY, **changes: Any) -> dict[str, Condition]:
+    fields: dict[str, Any] = {"runs": (run(1), run(2), run(3)), "replay": ROOMY, "self_test": TESTED} | changes
+    decision = decide(Stage.LAMBDA, GateEvidence(**fields), "advance", policy, NOW)
+    return {condition.name: condition for condition in decision.conditions}
+
+
+@pytest.mark.parametrize(("age", "met"), [(HOUR, True), (DAY, True), (DAY + HOUR, False), (-DAY - HOUR, False)])
+def test_newest_run_that_counts_is_fresh(age: timedelta, met: bool) -> None:
+    found = decided(runs=tuple(run(n, age=age) for n in (1, 2, 3)))["freshness"]
+
+    assert (found.met, found.number, found.threshold) == (met, abs(age.total_seconds()), DAY.total_seconds())
+
+
+@pytest.mark.parametrize(("since", "met", "number"), [(-1, True, 3), (1, True, 3), (2, False, 2), (9, False, 0)])
+def test_runs_are_of_the_settings_in_force(since: int, met: bool, number: int) -> None:
+    found = decided(settings_since=since)["unchanged"]
+
+    assert (found.met, found.number, found.threshold) == (met, number, 3)
+
+
+@pytest.mark.parametrize(
+    ("found", "expectations", "met", "number"),
+    [
+        pytest.param(None, 0, True, 0, id="no contract"),
+        pytest.param(None, 2, False, 2, id="no batch run"),
+        pytest.param(ContractCheck(run_id="b", judged=2, failed=()), 2, True, 0, id="holds"),
+        pytest.param(ContractCheck(run_id="b", judged=1, failed=()), 2, False, 1, id="a new expectation"),
+        pytest.param(ContractCheck(run_id="b", judged=2, failed=("rows",)), 2, False, 1, id="broken"),
+    ],
+)
+def test_newest_batch_result_holds_the_contract(
+    found: ContractCheck | None, expectations: int, met: bool, number: int
+) -> None:
+    condition = decided(contract=found, expectations=expectations)["contract"]
+
+    assert (condition.met, condition.number) == (met, number)
+
+
+LATE = SeenHazard(kind="late_burst", epoch=2, at=NOW - DAY, text="90 late records in epoch 2")
+WANTED = replace(POLICY, hazards=("late_burst",), hazards_within="2 days")
+
+
+@pytest.mark.parametrize(
+    ("seen", "runs", "met", "to_pass"),
+    [
+        pytest.param((), (1, 2, 3), False, "an epoch with 10 late records", id="never seen"),
+        pytest.param((LATE,), (1, 2, 3), True, "", id="seen and compared after it"),
+        pytest.param((replace(LATE, epoch=4),), (1, 2, 3), False, "a run within policy", id="not compared since"),
+        pytest.param((replace(LATE, at=NOW - 3 * DAY),), (1, 2, 3), False, "an epoch with", id="too long ago"),
+        pytest.param((replace(LATE, at=NOW + 3 * DAY),), (1, 2, 3), False, "an epoch with", id="ahead of the clock"),
+        pytest.param((replace(LATE, kind="restart"),), (1, 2, 3), False, "an epoch with", id="another one"),
+    ],
+)
+def test_a_hazard_is_covered_by_what_was_recorded_and_by_a_run_behind_it(
+    seen: tuple[SeenHazard, ...], runs: tuple[int, ...], met: bool, to_pass: str
+) -> None:
+    found = decided(WANTED, hazards=seen, runs=tuple(map(run, runs)))["hazard late_burst"]
+
+    assert (found.met, found.to_pass.startswith(to_pass), bool(found.to_pass)) == (met, True, not met)
+
+
+def test_hazards_that_nobody_asked_for_are_listed() -> None:
+    assert decided(hazards=(LATE,))["hazards"].found == "the policy asks for none; seen: late_burst"
+
+
+NOTHING = GateEvidence()
+ALL_BAD = GateEvidence(
+    runs=(run(3, within=False, outcome="DIVERGED", age=30 * DAY),),
+    replay=Replayability(retention=HOUR, needed=HOUR, is_bounded=True),
+    losses=(LOSS,),
+    foreign=("somebody wrote",),
+    self_test=replace(TESTED, detection_rate=rate(0, 5)),
+    present=now(run=run(3, within=False), violations=("N1: x",), pages=("LogDataLost: y",)),
+    settings_since=9,
+    expectations=2,
+)
+STRICT = replace(POLICY, max_divergence=0.01, hazards=("restart", "replay", "peak", "schema_change", "partitions"))
+GOOD = GateEvidence(runs=(run(1), run(2), run(3)), replay=ROOMY, self_test=TESTED, present=now())
+
+
+@pytest.mark.parametrize("evidence", [NOTHING, ALL_BAD, GOOD], ids=["nothing", "all bad", "good"])
+@pytest.mark.parametrize("policy", [POLICY, STRICT], ids=["plain", "strict"])
+def test_every_condition_says_its_number_its_threshold_and_what_would_make_it_pass(
+    evidence: GateEvidence, policy: Policy
+) -> None:
+    decision = decide(Stage.LAMBDA, evidence, "advance", policy, NOW)
+
+    assert len({condition.name for condition in decision.conditions}) == len(decision.conditions)
+    for one in decision.conditions:
+        assert (bool(one.to_pass), bool(one.found)) == (not one.met, True), one
+        if one.number is not None and one.threshold is not None and one.name != "divergence rate":
+            holds = one.number >= one.threshold if one.sense == "at least" else one.number <= one.threshold
+            assert holds == one.met, one
+
+
+def test_decision_is_pure() -> None:
+    first, again = (decide(Stage.LAMBDA, ALL_BAD, "advance", STRICT, NOW) for _ in range(2))
+
+    assert first == again

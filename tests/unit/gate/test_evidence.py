@@ -181,11 +181,32 @@ def test_differences_add_up_by_cause() -> None:
         ({"retention.ms": "-1"}, None),
         ({"retention.ms": "60000"}, timedelta(minutes=1)),
         ({"retention.ms": "-1", "cleanup.policy": "compact"}, timedelta(0)),
-        ({"retention.ms": "-1", "retention.bytes": "1024"}, timedelta(0)),
+        ({"retention.ms": "-1", "retention.bytes": "1024"}, None),  # asked for apart
     ],
 )
 def test_retention_of_a_topic(config: dict[str, str], expected: timedelta | None) -> None:
     assert retention.retention(config) == expected
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [({}, False), ({"retention.bytes": "-1"}, False), ({"retention.bytes": "1024"}, True)],
+)
+def test_bound_of_size_of_a_topic(config: dict[str, str], expected: bool) -> None:
+    assert retention.is_bounded_by_size(config) is expected
+
+
+@pytest.mark.parametrize(
+    ("earliest", "minutes"),
+    [({0: 0, 1: 0}, 1), ({0: 5, 1: 0}, 2), ({0: 9, 1: 0}, 2), ({0: 10, 1: 0}, 1), ({0: 10}, None), ({}, None)],
+)
+def test_log_is_held_at_least_since_its_oldest_records_were_read(earliest: dict[int, int], minutes: int | None) -> None:
+    def read(end: int, at: int) -> EpochRecord:
+        return replace(epoch(5, 1.0), end={0: end, 1: 5}, processing_time=(AT + timedelta(minutes=at)).isoformat())
+
+    expected = None if minutes is None else AT + timedelta(minutes=minutes)
+
+    assert retention.held_since([read(5, 1), read(10, 2)], earliest) == expected
 
 
 def test_replay_time_is_the_pace_of_epochs_times_what_the_log_holds() -> None:

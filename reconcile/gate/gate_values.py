@@ -1,0 +1,144 @@
+"""What the gate looks at and what it says, as frozen values: runs, losses, hazards, the present, conditions."""
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Literal
+
+from cutover.definition.loading.acceptance_files import AcceptanceRules
+from cutover.definition.model.pipeline import HazardKind
+from cutover.lake.control.stages import Stage
+from cutover.reconcile.selftest.outcome import SelfTest
+
+Move = Literal["advance", "rollback"]
+Sense = Literal["at least", "at most"]
+AT_LEAST: Sense = "at least"
+AT_MOST: Sense = "at most"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvidenceRun:
+    """One reconciliation as the gate sees it."""
+
+    run_id: str
+    at: datetime  # when it was made last
+    epoch: int  # of its cut; where none was read, of the newest that was known then; -1: none was
+    outcome: str  # verdict, or EXPLAINED_BEYOND_POLICY
+    within: bool  # sealed, within policy, nothing unexplained beyond it
+    windows: int = 1  # compared
+    whole: bool = True  # of all closed windows; one of a range that was asked for is no evidence, but may speak against
+    end: int | None = None  # sum of the cut's offsets; None: not known
+    rows_by_cause: tuple[tuple[str, int], ...] = ()  # cause -> (window, key) rows
+    watermark: int | None = None  # of the stream at the cut, microseconds
+    begun: int = -1  # sequence of its first row in the history; -1: it is not from there
+    sequence: int = -1  # of its newest row
+    accepted_by: tuple[tuple[str, str], ...] = ()  # rules that its verdict needs: name, digest
+    exceeded: tuple[tuple[str, str], ...] = ()  # rules that more rows fit than they allow: name, why
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LostWindows:
+    """Windows that can be proven no more, since the log lost records of theirs: evidence begins anew behind them."""
+
+    accepted: datetime
+    until: int  # watermark at which the last of these windows is closed, microseconds
+    text: str  # which, by whom
+
+    def touches(self, run: EvidenceRun) -> bool:
+        """Return whether a run speaks for these windows: made before, or at a cut that leaves some of them open."""
+        return run.at <= self.accepted or run.watermark is None or run.watermark < self.until
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replayability:
+    """Whether the log could be read again from its start, before it lets go of what would be read."""
+
+    retention: timedelta | None  # how long the topic keeps a record; zero: compacted; None: for ever
+    needed: timedelta | None  # measured: reading the whole log again; None: nothing was measured
+    is_bounded: bool = False  # by size: it lets go of records of any age
+    held_since: datetime | None = None  # since when it has held all that it still has; None: nothing of it was read
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenHazard:
+    """The newest time at which a hazard happened to the stream, as an epoch or a version has recorded it."""
+
+    kind: HazardKind
+    epoch: int  # a comparison at this cut or a newer one has seen it
+    at: datetime
+    text: str  # what was recorded
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContractCheck:
+    """What the expectations on the batch result said when it was published last."""
+
+    run_id: str
+    judged: int  # expectations that the run looked at
+    failed: tuple[str, ...]  # critical ones that did not hold
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PresentState:
+    """What was found inside the move: both sides compared anew at the newest cut, the checks, the pages that fire."""
+
+    run: EvidenceRun  # the comparison
+    reason: str  # its sentence
+    violations: tuple[str, ...] = ()  # of `verify`, with those that were recorded and still stand
+    unjudged: str | None = None  # why no check could be judged
+    pages: tuple[str, ...] = ()  # alerts that wake someone, each with its page
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateEvidence:
+    """All that speaks for or against a move."""
+
+    runs: tuple[
+        EvidenceRun, ...
+    ] = ()  # of the version and definition in force, since the last move, as they were recorded
+    replay: Replayability | None = None  # None: the log did not answer
+    losses: tuple[LostWindows, ...] = ()  # accepted, of the version in force and of those before it
+    present: PresentState | None = None  # None: nobody looked, since the rest does not suffice
+    foreign: tuple[str, ...] = ()  # what somebody else did to the tables that the runs speak of
+    rules: AcceptanceRules = field(default_factory=AcceptanceRules)  # of acceptance, as their files are now
+    self_test: SelfTest | None = None  # the newest under the definition in force
+    hazards: tuple[SeenHazard, ...] = ()  # the newest of each kind, of the version in force
+    settings_since: int = -1  # epoch from which on the stream ran with the settings that it runs with now
+    contract: ContractCheck | None = None  # of the newest batch run; None: none was published
+    expectations: int = 0  # that the contract of the definition has
+    result_fingerprint: str | None = None
+    stream_version: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Condition:
+    """One thing that a move asks for: its number, the threshold, and what would make it pass."""
+
+    name: str
+    met: bool
+    found: str  # expected and got, in words
+    number: float | None = None  # None: not known, or without an end
+    threshold: float | None = None  # None: the policy sets none
+    sense: Sense = AT_MOST  # how the number has to stand to the threshold
+    unit: str = ""  # of both
+    to_pass: str = ""  # what would make it pass; empty where it is met
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateDecision:
+    """What the gate says."""
+
+    move: Move
+    stage: Stage
+    target: Stage | None  # None: there is nothing beyond
+    conditions: tuple[Condition, ...] = ()
+    counted: tuple[EvidenceRun, ...] = field(default=())  # the consecutive runs that count, oldest first
+
+    @property
+    def allowed(self) -> bool:
+        """Return whether the move may be made."""
+        return self.target is not None and all(condition.met for condition in self.conditions)
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Return what stands in the way, in words."""
+        return tuple(f"{c.name}: {c.found}" for c in self.conditions if not c.met)

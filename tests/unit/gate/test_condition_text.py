@@ -1,0 +1,30 @@
+"""Numbers of conditions as people read them."""
+
+from dataclasses import asdict
+from typing import Any
+
+import pytest
+
+from cutover.reconcile.gate.condition_text import describe_number, describe_threshold
+from cutover.reconcile.gate.decide import Condition
+from cutover.reconcile.result.text import THIN
+
+
+@pytest.mark.parametrize(
+    ("fields", "number", "threshold"),
+    [
+        ({"number": 2, "threshold": 24, "sense": "at least", "unit": "runs"}, "2 runs", "at least 24 runs"),
+        (
+            {"number": 0.0439, "threshold": 0.05, "unit": "of the blocks"},
+            "4.39% of the blocks",
+            "at most 5% of the blocks",
+        ),
+        ({"number": 3_600.0, "threshold": 86_400.0, "unit": "seconds"}, f"1{THIN}h", f"at most 1{THIN}d"),
+        ({"number": None, "threshold": None}, "-", "-"),
+        ({"number": 12_345, "threshold": 0}, "12,345", "at most 0"),
+    ],
+)
+def test_number_and_threshold_are_written_with_their_unit(fields: dict[str, Any], number: str, threshold: str) -> None:
+    said = asdict(Condition(name="x", met=True, found="y", **fields))
+
+    assert (describe_number(said), describe_threshold(said)) == (number, threshold)

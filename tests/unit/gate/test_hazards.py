@@ -1,0 +1,97 @@
+"""Hazards are found in what epochs and versions recorded, and in nothing else."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from cutover.definition.model.pipeline import Policy
+from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.reconcile.gate import hazards
+from cutover.reconcile.judgement.records import lines
+from tests.unit.gate.test_evidence import epoch, row
+
+START = datetime(2026, 11, 1, tzinfo=UTC)
+QUIET = replace(epoch(100, 1.0), end={0: 100}, leaders={0: 3}, counts={"accepted": 100})
+POLICY = Policy(max_late_share=0.1)
+
+
+def log(*changes: dict[str, Any]) -> list[EpochRecord]:
+    """Return an epoch an hour, each as the first but for its changes."""
+    return [hourly(number, **one) for number, one in enumerate(changes)]
+
+
+def hourly(number: int, **changes: Any) -> EpochRecord:
+    at = START + timedelta(hours=number)
+    sent = int(at.timestamp() * 1e6) - 1_000_000
+    return replace(QUIET, epoch=number, processing_time=at.isoformat(), oldest_log_time=sent, **changes)
+
+
+def found(records: list[EpochRecord]) -> list[tuple[str, int]]:
+    return [(one.kind, one.epoch) for one in hazards.find_hazards(records, POLICY)]
+
+
+@pytest.mark.parametrize(
+    ("records", "expected"),
+    [
+        pytest.param(log(), [], id="no epoch"),
+        pytest.param(log({}, {}, {}), [], id="nothing happened"),
+        pytest.param(log({}, {"run_id": "b"}, {"run_id": "b"}), [("restart", 1)], id="another driver"),
+        pytest.param(log({}, {"run_id": "b"}, {"run_id": "c"}), [("restart", 2)], id="the newest is told"),
+        pytest.param(log({"counts": {"late": 12, "accepted": 88}}), [("late_burst", 0)], id="a burst"),
+        pytest.param(log({"counts": {"late": 10, "accepted": 90}}), [], id="a share that the policy allows"),
+        pytest.param(log({"counts": {"late": 9, "accepted": 1}}), [], id="a few late ones"),
+        pytest.param(log({}, {"end": {0: 100, 1: 5}}), [("partitions", 1)], id="a new partition"),
+        pytest.param(log({}, {"leaders": {0: 4}}), [("partitions", 1)], id="another leader"),
+        pytest.param(log({}, {"leaders": {}}, {"leaders": {0: 3}}), [], id="a partition that was not read"),
+        pytest.param(log({}, {"leaders": {}}, {"leaders": {0: 4}}), [("partitions", 2)], id="led by another meanwhile"),
+        pytest.param(log({}, {"unknown": 7}), [("schema_change", 1)], id="a new field"),
+        pytest.param(log({"unknown": 7}, {"unknown": 7}), [], id="a field that was always there"),
+        pytest.param(log({"unknown": 7}, {}, {"unknown": 7}), [("schema_change", 2)], id="a field that came back"),
+    ],
+)
+def test_epochs_show_what_the_stream_went_through(records: list[EpochRecord], expected: list[tuple[str, int]]) -> None:
+    assert found(records) == expected
+
+
+@pytest.mark.parametrize(
+    ("hours", "changes", "expected"),
+    [
+        pytest.param(24, {"records": 200}, [("peak", 24)], id="twice the median hour"),
+        pytest.param(24, {"records": 199}, [], id="less than that"),
+        pytest.param(22, {"records": 900}, [], id="too few hours to tell"),
+        pytest.param(24, {"records": 900, "processing_time": "2026-11-03T09:00:00+00:00"}, [], id="caught up later"),
+    ],
+)
+def test_peak_is_an_hour_of_far_more_records(hours: int, changes: dict[str, Any], expected: list[Any]) -> None:
+    records = [hourly(number) for number in range(hours)]
+
+    assert found([*records, replace(hourly(hours), **changes)]) == expected
+
+
+@pytest.mark.parametrize(
+    ("digests", "expected"),
+    [([], -1), ([None, "a"], -1), (["a", "a"], -1), (["a", "b", "b"], 1), (["a", None, "b", None], 2)],
+)
+def test_settings_in_force_since(digests: list[str | None], expected: int) -> None:
+    assert hazards.find_change_of_settings(log(*({"in_force": digest} for digest in digests))) == expected
+
+
+@pytest.mark.parametrize(
+    ("registered", "changes", "expected"),
+    [
+        pytest.param({"beside": True}, {}, "stream-1 was replayed and agreed", id="replayed and compared"),
+        pytest.param({"beside": False}, {}, None, id="no replay"),
+        pytest.param({"beside": True, "stream_version": 2}, {}, None, id="never compared"),
+        pytest.param({"beside": True}, {"verdict": "DIVERGED", "exit_code": 1}, None, id="it differed"),
+    ],
+)
+def test_replay_counts_once_its_version_agreed(
+    registered: dict[str, Any], changes: dict[str, Any], expected: str | None
+) -> None:
+    versions = [{"result_fingerprint": "aa", "stream_version": 1, "beside": False} | registered]
+
+    seen = hazards.find_replay(versions, lines([row(4, **changes)]))
+
+    assert (None if seen is None else seen.text) == expected
