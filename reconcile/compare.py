@@ -5,6 +5,7 @@
 from dataclasses import replace
 
 from cutover.definition.model.pipeline import Pipeline
+from cutover.engine import queries
 from cutover.reconcile.attribution import cells, proof_cache
 from cutover.reconcile.attribution.causes import UNEXPLAINED, Findings
 from cutover.reconcile.attribution.judgement import judge
@@ -17,7 +18,6 @@ from cutover.reconcile.judgement.acceptance import accept, count_rows, describe_
 from cutover.reconcile.judgement.verdict import VerdictInput
 from cutover.reconcile.preconditions.seal import SealError, SealEvidence
 from cutover.reconcile.request import ComparisonRequest
-from cutover.reconcile.result import query
 from cutover.reconcile.result.codec import scalar
 from cutover.reconcile.result.outcome import Reconciliation, Rows, Windows
 from cutover.reconcile.result.seal import Seal
@@ -84,8 +84,8 @@ def _make_verdict_input(sides: Sides, findings: Findings) -> VerdictInput:
         SELECT min(window_start), max(window_start) FROM
         (SELECT window_start FROM {SharedTable.EXPECTED} UNION ALL SELECT window_start FROM {stage(0)})
     """
-    first, last = query.first(sides.connection, bounds)
-    touched = query.number(sides.connection, f"SELECT count(*) FROM {SharedTable.TOUCHED}")
+    first, last = queries.first(sides.connection, bounds)
+    touched = queries.number(sides.connection, f"SELECT count(*) FROM {SharedTable.TOUCHED}")
     accepted, with_late = _pairs(sides, 0), _pairs(sides, 1)
     return VerdictInput(
         windows=Windows(
@@ -108,9 +108,9 @@ def _make_verdict_input(sides: Sides, findings: Findings) -> VerdictInput:
 
 
 def _pairs(sides: Sides, number: int) -> int:
-    return query.number(sides.connection, f"SELECT sum(_n) FROM {stage(number)}")
+    return queries.number(sides.connection, f"SELECT sum(_n) FROM {stage(number)}")
 
 
 def _rows(sides: Sides, plain: Diff) -> Rows:
-    compared = query.number(sides.connection, f"SELECT count(*) FROM {stage(0)}") + plain.missing
+    compared = queries.number(sides.connection, f"SELECT count(*) FROM {stage(0)}") + plain.missing
     return Rows(compared=compared, missing=plain.missing, extra=plain.extra, changed=plain.changed)

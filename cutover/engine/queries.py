@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -83,3 +84,14 @@ def read_table(connection: duckdb.DuckDBPyConnection, query: str, params: object
 def reading(settings: Settings) -> Bounds:
     """Return what one reader of whole tables may take."""
     return Bounds(memory=settings.read.memory, home=settings.home)
+
+
+def first(connection: duckdb.DuckDBPyConnection, query: str) -> tuple[Any, ...]:
+    """Return the one row of an aggregate; fetched to its end, as a connection refuses other work before that."""
+    row: tuple[Any, ...] = connection.execute(query).fetchall()[0]
+    return row
+
+
+def number(connection: duckdb.DuckDBPyConnection, query: str) -> int:
+    """Return the one number of an aggregate; null counts as 0."""
+    return int(first(connection, query)[0] or 0)

@@ -15,11 +15,11 @@ import pyarrow as pa
 
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.record_ids import MINUTE, horizon
+from cutover.engine.queries import first, number
 from cutover.log.topic_partitions import format_number
 from cutover.quoting import identifier
 from cutover.reconcile.advisor.real_speed import UNKNOWN
 from cutover.reconcile.result.codec import Scalar, scalar
-from cutover.reconcile.result.query import first, number
 from cutover.reconcile.result.timeliness import (
     LatenessCount,
     LatenessQuantiles,

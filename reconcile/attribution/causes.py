@@ -17,13 +17,13 @@ away. In both cases that is a claim of the ledgers, which the log has to bear ou
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from cutover.engine.queries import first, number
 from cutover.quoting import identifier, literal
 from cutover.reconcile.comparison.diff import Diff, diff
 from cutover.reconcile.comparison.duplicates import LEFT_OUT, SWAPPED
 from cutover.reconcile.comparison.shared_tables import SharedTable, stage
 from cutover.reconcile.comparison.sides import DIMENSION, Sides, has_moved, key_columns
 from cutover.reconcile.result.outcome import Cause
-from cutover.reconcile.result.query import first, number
 from cutover.records.classes import Class
 
 UNEXPLAINED = "unexplained"

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from cutover.engine.queries import number
 from cutover.reconcile.attribution.causes import UNEXPLAINED, columns_of
 from cutover.reconcile.comparison.layout import Value
 from cutover.reconcile.comparison.shared_tables import SharedTable
 from cutover.reconcile.comparison.sides import Sides, key_columns
 from cutover.reconcile.result.codec import Scalar, scalar
 from cutover.reconcile.result.outcome import CellStep, Difference
-from cutover.reconcile.result.query import number
 
 ROWS_AT_MOST = 500
 

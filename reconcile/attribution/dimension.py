@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from cutover.definition.model.pipeline import Pipeline
 from cutover.engine.in_force import InForce
+from cutover.engine.queries import number
 from cutover.lake import batch_runs
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.dimensions import joined_versions
@@ -32,7 +33,6 @@ from cutover.reconcile.comparison.shared_tables import SharedTable, stage
 from cutover.reconcile.comparison.sides import DIMENSION, Sides, key_columns
 from cutover.reconcile.preconditions import settings_in_force
 from cutover.reconcile.preconditions.seal import SealError, SealEvidence
-from cutover.reconcile.result.query import number
 from cutover.reconcile.result.seal import DimensionVersions, SealBreach
 from cutover.records.reading.scan import Offsets
 from cutover.settings import Settings

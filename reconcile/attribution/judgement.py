@@ -5,6 +5,7 @@
 from dataclasses import dataclass
 
 from cutover.definition.model.pipeline import Pipeline
+from cutover.engine.queries import number
 from cutover.reconcile.attribution import causes, dimension, ledger
 from cutover.reconcile.attribution.causes import Findings
 from cutover.reconcile.attribution.log_rows import LogReader
@@ -12,7 +13,6 @@ from cutover.reconcile.attribution.proof import UNPROVEN, Proof
 from cutover.reconcile.comparison.shared_tables import SharedTable
 from cutover.reconcile.comparison.sides import Sides
 from cutover.reconcile.preconditions.seal import SealEvidence
-from cutover.reconcile.result.query import number
 from cutover.reconcile.result.seal import SealBreach
 from cutover.settings import Settings
 

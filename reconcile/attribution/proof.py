@@ -22,6 +22,7 @@ import pyarrow as pa
 from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.windows.window_fn import Interval, newest
+from cutover.engine.queries import number
 from cutover.errors import LakeError, LogError
 from cutover.lake.dimensions.rejoin import Rejoin
 from cutover.log.kafka import LogClient
@@ -37,7 +38,6 @@ from cutover.reconcile.comparison.equal import plain
 from cutover.reconcile.comparison.shared_tables import SharedTable, stage
 from cutover.reconcile.comparison.sides import DIMENSION, Sides
 from cutover.reconcile.preconditions.seal import SealEvidence
-from cutover.reconcile.result.query import number
 from cutover.reconcile.result.seal import SealBreach
 from cutover.records.classes import Class
 from cutover.records.fold import finishable

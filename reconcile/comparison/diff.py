@@ -14,11 +14,11 @@ from time import monotonic
 
 import duckdb
 
+from cutover.engine.queries import number
 from cutover.quoting import identifier
 from cutover.reconcile.comparison.digests import Digests, differing_groups
 from cutover.reconcile.comparison.layout import Layout
 from cutover.reconcile.comparison.pairing import pair_rows
-from cutover.reconcile.result.query import number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

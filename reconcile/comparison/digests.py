@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import duckdb
 
+from cutover.engine.queries import first
 from cutover.quoting import identifier
 from cutover.reconcile.comparison.layout import Layout
-from cutover.reconcile.result.query import first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

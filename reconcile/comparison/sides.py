@@ -19,6 +19,7 @@ import duckdb
 from cutover.definition.model.pipeline import Pipeline, SameDefinition
 from cutover.definition.windows.window_fn import Interval
 from cutover.engine import queries
+from cutover.engine.queries import number
 from cutover.lake.batch_runs import EXPIRED, LOST, Range
 from cutover.lake.control.losses import find_touched_windows
 from cutover.lake.epochs.delivery import DOUBLED
@@ -30,7 +31,6 @@ from cutover.reconcile.comparison.components import COMPONENT, MEMBERS
 from cutover.reconcile.comparison.layout import Layout, additive, agreement_of, narrow_types, value_of, wide_columns
 from cutover.reconcile.comparison.shared_tables import SharedTable, stage
 from cutover.reconcile.preconditions.seal import SealEvidence
-from cutover.reconcile.result.query import number
 from cutover.records.classes import Class
 from cutover.records.closing import find_closed_end, is_closed_sql
 from cutover.records.fold import finish_sql

@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from cutover.definition.model.pipeline import Pipeline
+from cutover.engine.queries import first, number
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.epochs.merged_epochs import Span, find_span, list_merged_spans
 from cutover.quoting import identifier
@@ -26,7 +27,6 @@ from cutover.reconcile.comparison.shared_tables import SharedTable, stage
 from cutover.reconcile.comparison.sides import Sides
 from cutover.reconcile.judgement.settlement import AGES
 from cutover.reconcile.preconditions.seal import SealEvidence
-from cutover.reconcile.result.query import first, number
 from cutover.reconcile.result.rates import rate
 from cutover.reconcile.result.timeliness import EarlyAnswers, EarlyError, EarlyPoint
 from cutover.records.classes import Class

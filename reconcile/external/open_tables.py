@@ -9,6 +9,7 @@ from typing import Any
 
 import duckdb
 
+from cutover.engine.queries import first, number
 from cutover.quoting import literal
 from cutover.reconcile.comparison.column_types import is_time
 from cutover.reconcile.comparison.diff import Budget, Diff, diff
@@ -27,7 +28,6 @@ from cutover.reconcile.external.side_digests import (
     make_digests,
 )
 from cutover.reconcile.external.sources import Columns, SideSource, cast
-from cutover.reconcile.result.query import first, number
 from cutover.reconcile.result.text import count_noun
 from cutover.settings import Settings
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import duckdb
 
+from cutover.engine.queries import number
 from cutover.errors import DefinitionError
 from cutover.quoting import identifier
 from cutover.reconcile.comparison.column_types import is_time
@@ -14,7 +15,6 @@ from cutover.reconcile.comparison.layout import Layout, Value, narrow_types, val
 from cutover.reconcile.external.maps import sort_maps
 from cutover.reconcile.external.request import DiffRequest, Tolerance
 from cutover.reconcile.external.sources import Columns, SideSource
-from cutover.reconcile.result.query import number
 from cutover.reconcile.result.text import count_noun
 from cutover.timestamps import format_micros
 

@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 
 import duckdb
 
+from cutover.engine.queries import first, number
 from cutover.quoting import identifier, literal
 from cutover.reconcile.comparison.digests import digest_sql
 from cutover.reconcile.comparison.layout import Layout
 from cutover.reconcile.external.contents import DataFile
 from cutover.reconcile.external.kept_digests import KeptDigests
 from cutover.reconcile.external.sources import SideSource
-from cutover.reconcile.result.query import first, number
 
 ROWS_A_GROUP = 64  # at least: digests are to be small beside the rows
 MOST_GROUPS = 1 << 15

@@ -12,12 +12,12 @@ from pathlib import Path
 import duckdb
 from deltalake import DeltaTable
 
+from cutover.engine.queries import number
 from cutover.errors import DefinitionError, LakeError
 from cutover.lake.tables import delta
 from cutover.quoting import identifier, literal
 from cutover.reconcile.comparison.column_types import is_alike, kind_of
 from cutover.reconcile.external.reading import CSV, Reading, check_head, choose_reading, folder_values
-from cutover.reconcile.result.query import number
 
 _AT_VERSION = re.compile(r"(?P<place>.+)@v(?P<version>[0-9]{1,18})", re.DOTALL)
 

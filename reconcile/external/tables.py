@@ -12,6 +12,7 @@ from typing import Any
 import duckdb
 
 from cutover.engine import queries
+from cutover.engine.queries import number
 from cutover.errors import LakeError
 from cutover.lake.tables import checksums
 from cutover.quoting import identifier
@@ -40,7 +41,6 @@ from cutover.reconcile.result.outcome import (
     Windows,
     WorstKey,
 )
-from cutover.reconcile.result.query import number
 from cutover.reconcile.result.text import count_noun
 from cutover.settings import Settings
 

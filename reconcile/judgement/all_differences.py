@@ -7,12 +7,12 @@ from pathlib import Path
 
 import duckdb
 
+from cutover.engine.queries import first
 from cutover.events import log
 from cutover.quoting import identifier, literal
 from cutover.reconcile.attribution.causes import UNEXPLAINED, cause_sql
 from cutover.reconcile.comparison.shared_tables import SharedTable
 from cutover.reconcile.comparison.sides import Sides, key_columns
-from cutover.reconcile.result.query import first
 
 _LONGEST = 10**38  # of a decimal
 

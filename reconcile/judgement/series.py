@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from cutover.definition.model.pipeline import Pipeline
+from cutover.engine.queries import first
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.quoting import identifier
 from cutover.reconcile.attribution.causes import UNEXPLAINED
@@ -27,7 +28,6 @@ from cutover.reconcile.result.outcome import (
     WindowPoint,
     WorstKey,
 )
-from cutover.reconcile.result.query import first
 from cutover.records.closing import grace
 from cutover.timestamps import format_micros
 

@@ -1,13 +1,13 @@
 """Both paths at the cut of the newest batch run, by the reconciler's own machinery."""
 
 from cutover.definition.loading import acceptance_files
+from cutover.engine import queries
 from cutover.reconcile.attribution import cells
 from cutover.reconcile.attribution.judgement import judge
 from cutover.reconcile.comparison import sides
 from cutover.reconcile.comparison.shared_tables import SharedTable
 from cutover.reconcile.judgement.acceptance import Acceptance, accept, count_rows, place_of
 from cutover.reconcile.preconditions import seal
-from cutover.reconcile.result import query
 from cutover.reconcile.result.outcome import Difference
 from cutover.reconcile.result.text import key_text
 from cutover.reconcile.verify.facts.facts import Paths, VerifyFacts
@@ -32,7 +32,7 @@ def paths(source: Source, facts: VerifyFacts) -> Paths | Unknown:
         if not found.plain.groups:
             return Unknown(why=f"No closed window at the cut of epoch {evidence.run.epoch} can be compared.")
         listed, accepted = _read_unexplained(source, facts, opened) if found.unexplained else ((), 0)
-        rows = query.number(opened.connection, f"SELECT count(*) FROM {SharedTable.EXPECTED}")  # noqa: S608 -- a name of ours
+        rows = queries.number(opened.connection, f"SELECT count(*) FROM {SharedTable.EXPECTED}")  # noqa: S608 -- a name of ours
         texts = tuple(dict.fromkeys(map(_text, listed)))
         further = "further rows of both paths differ without a cause."
         more = found.unexplained - accepted - len({(d.window_start, key_text(d.key)) for d in listed})
