@@ -1,0 +1,211 @@
+"""What the page of one pipeline shows, gathered without an engine; what cannot be read says why, the rest stands."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Generic, TypeVar
+
+from cutover.clock import Clock
+from cutover.definition.model.pipeline import Pipeline
+from cutover.errors import CutoverError
+from cutover.lake.control import control_tables
+from cutover.lake.control.stages import Stage, current_stage
+from cutover.reconcile.cli.recorded.differences import count_states, describe_state
+from cutover.reconcile.cost.measure import measure_present
+from cutover.reconcile.gate import evidence as evidence_of
+from cutover.reconcile.gate.decide import GateDecision, decide
+from cutover.reconcile.judgement import history
+from cutover.reconcile.judgement.lifecycle import BEYOND, DifferenceState, OpenDifference, read_key
+from cutover.reconcile.pages.report_files import list_forms
+from cutover.reconcile.result import text
+from cutover.reconcile.result.cost_text import describe_lines, describe_price
+from cutover.reconcile.watch.gather import Gathering
+from cutover.reconcile.watch.status import WatchStatus, status
+from cutover.settings import Settings
+
+Value = TypeVar("Value")
+SHOWN = 10
+"""Reports, moves and differences that a page lists; the commands that it names list all."""
+
+PATIENCE_SECONDS = 2.0
+"""How long a page waits for a broker: a reader looks most often when something is down."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part(Generic[Value]):
+    """A part of a page: what was found, or why it could not be read."""
+
+    value: Value | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportLine:
+    """One comparison in the list of the newest."""
+
+    at: datetime
+    epoch: int | None
+    verdict: str
+    good: bool  # within the policy
+    run_id: str
+    forms: tuple[str, ...]  # names of its files that are there, the page first
+    runbook: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoveLine:
+    """One move in the gate's history."""
+
+    at: datetime
+    stage: str
+    event: str
+    who: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DifferenceLine:
+    """One row that nothing explains."""
+
+    window: str
+    key: str
+    kind: str
+    state: str
+    first_seen: datetime
+    runs: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DifferenceList:
+    """The rows that nothing explains: the sentence that counts them, and the oldest of them."""
+
+    sentence: str
+    are_open: int
+    lines: tuple[DifferenceLine, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineView:
+    """All that the page of a pipeline shows."""
+
+    pipeline: str
+    at: datetime
+    stage: Part[Stage]
+    gate: Part[GateDecision]
+    moves: Part[tuple[MoveLine, ...]]  # the newest first
+    reports: Part[tuple[ReportLine, ...]]  # what speaks for the pipeline now first
+    stream: Part[WatchStatus]
+    differences: Part[DifferenceList]
+    cost: Part[tuple[tuple[str, str], ...]]  # a head and a sentence a line
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineLine:
+    """One pipeline in the list of all."""
+
+    pipeline: str
+    stage: Part[Stage]
+    report: Part[ReportLine]  # its value is None before the first comparison
+
+
+def gather(settings: Settings, pipeline: Pipeline, clock: Clock, gathering: Gathering) -> PipelineView:
+    """Read what the page of a pipeline shows; the lake and the log are only read.
+
+    Args:
+        settings: Of the installation; `bound_waiting` bounds how long a broker may take.
+        pipeline: Its definition.
+        clock: The time of the page.
+        gathering: Looks at the stream; kept from page to page, since some alerts need several looks.
+    """
+    stage = _try(lambda: current_stage(settings, pipeline))
+    return PipelineView(
+        pipeline=pipeline.name,
+        at=clock.now(),
+        stage=stage,
+        gate=_try(lambda: _decide(settings, pipeline, clock)),
+        moves=_try(lambda: _list_moves(settings, pipeline)),
+        reports=_try(lambda: list_reports(settings, pipeline)),
+        stream=_try(lambda: status(gathering.facts())),
+        differences=_try(lambda: _list_differences(settings, pipeline)),
+        cost=_try(lambda: _list_costs(settings, pipeline)),
+    )
+
+
+def summarize(settings: Settings, pipeline: Pipeline) -> PipelineLine:
+    """Read the stage and the newest report of a pipeline; the log is not asked."""
+    newest = _try(lambda: next(iter(list_reports(settings, pipeline)), None))
+    return PipelineLine(pipeline=pipeline.name, stage=_try(lambda: current_stage(settings, pipeline)), report=newest)
+
+
+def bound_waiting(settings: Settings) -> Settings:
+    """Return the settings with a bound on how long a broker may take to answer."""
+    patience = min(settings.kafka.timeout_seconds, PATIENCE_SECONDS)
+    return settings.model_copy(update={"kafka": settings.kafka.model_copy(update={"timeout_seconds": patience})})
+
+
+def list_reports(settings: Settings, pipeline: Pipeline) -> tuple[ReportLine, ...]:
+    """Return the comparison that speaks for a pipeline now, then the others from the newest cut back.
+
+    Raises:
+        LakeError: The history cannot be read.
+    """
+    return tuple(
+        ReportLine(
+            at=one.last,
+            epoch=one.epoch if one.has_cut else None,
+            verdict=str(one.verdict),
+            good=one.exit_code == 0,
+            run_id=one.run_id,
+            forms=list_forms(settings, pipeline.name, one.run_id),
+            runbook=one.result.get("runbook"),
+        )
+        for one in history.newest_first(settings, pipeline)[:SHOWN]
+    )
+
+
+def _decide(settings: Settings, pipeline: Pipeline, clock: Clock) -> GateDecision:
+    evidence = evidence_of.read(settings, pipeline)
+    return decide(current_stage(settings, pipeline), evidence, "advance", pipeline.policy, clock.now())
+
+
+def _list_moves(settings: Settings, pipeline: Pipeline) -> tuple[MoveLine, ...]:
+    rows = control_tables.read(settings, "gate", pipeline.name)[-SHOWN:]
+    return tuple(
+        MoveLine(at=row["at"], stage=row["stage"], event=row["event"], who=row["who"], why=row["why"] or "")
+        for row in reversed(rows)
+    )
+
+
+def _list_differences(settings: Settings, pipeline: Pipeline) -> DifferenceList:
+    found = history.open_differences(settings, pipeline).values()
+    still = DifferenceState.OPEN
+    ordered = sorted(found, key=lambda one: (one.state is not still, one.first_seen, one.window_start, one.key))
+    return DifferenceList(
+        sentence=f"{count_states(pipeline.name, ordered)}.",
+        are_open=sum(one.state is still for one in ordered),
+        lines=tuple(_describe_difference(one, pipeline) for one in ordered[:SHOWN]),
+    )
+
+
+def _describe_difference(one: OpenDifference, pipeline: Pipeline) -> DifferenceLine:
+    rest = "all that the list had no room for"
+    return DifferenceLine(
+        window=text.when(one.window_start),
+        key=rest if one.kind == BEYOND else text.key_text(read_key(one, pipeline.key)),
+        kind=one.kind.replace("_", " "),
+        state=describe_state(one),
+        first_seen=one.first_seen,
+        runs=one.runs,
+    )
+
+
+def _list_costs(settings: Settings, pipeline: Pipeline) -> tuple[tuple[str, str], ...]:
+    costs = measure_present(settings, pipeline)
+    return (*describe_lines(costs), ("price", describe_price(pipeline.name, costs)))
+
+
+def _try(look: Callable[[], Value | None]) -> Part[Value]:
+    try:
+        return Part(value=look())
+    except CutoverError as error:
+        return Part(error=str(error))
