@@ -1,0 +1,13 @@
+"""The page of metrics lists what is told, no more and no less."""
+
+from pathlib import Path
+
+from tests.support.metric_table import put
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "metrics.md"
+
+
+def test_page_lists_every_metric() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+
+    assert text == put(text), "run `.venv/bin/python -m tests.support.metric_table docs/metrics.md`"
