@@ -121,8 +121,8 @@ def test_a_log_without_late_rows_is_said_to_have_none_and_the_shortest_wait_is_a
 ) -> None:
     settings = rig.fast(quick)
     rig.for_commands(monkeypatch, settings, topic)
-    rig.send(settings, topic, [Event(id=i, minute=i, key="ab"[i % 2]) for i in range(200)])
-    driver.run(settings, rig.pipeline(topic), until="drain")
+    rig.send(settings, topic, [Event(id=i, minute=i, key="ab"[i % 2]) for i in range(40)])
+    driver.run(settings, rig.pipeline(topic, cap=4), until="drain")
     capsys.readouterr()
 
     assert app.main(["advise", "clicks"]) == 0
@@ -145,8 +145,9 @@ def test_a_hostile_key_that_is_late_stays_text(
 ) -> None:
     settings = rig.fast(quick)
     rig.for_commands(monkeypatch, settings, topic)
-    even = [Event(id=i, minute=i, key="ab"[i % 4 // 2]) for i in range(0, 240, 2)]
-    slow = [Event(id=i, minute=max(0, i - 90 * (i % 5 == 0)), key=HOSTILE[form == "json"]) for i in range(1, 240, 2)]
+    key = HOSTILE[form == "json"]
+    even = [Event(id=i, minute=i, key="ab"[i % 4 // 2], partition=0) for i in range(0, 300, 2)]
+    slow = [Event(id=i, minute=max(0, i - 90 * (i % 5 == 0)), key=key, partition=1) for i in range(1, 300, 6)]
     rig.send(settings, topic, sorted([*even, *slow], key=lambda event: event.id))
     driver.run(settings, rig.pipeline(topic, cap=40), until="drain")
     capsys.readouterr()
