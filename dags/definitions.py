@@ -7,14 +7,20 @@ from croniter import croniter  # Airflow brings it
 from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import DefinitionError
+from cutover.infra.airflow import samples
 from cutover.settings import load_settings
 
 
 def pipelines() -> tuple[Pipeline, ...]:
-    """Return the pipelines of every file that loads and whose schedule Airflow can keep, by name."""
-    found, _ = catalogue.scan(load_settings())
+    """Return the pipelines of every file that loads and whose schedule Airflow can keep, by name.
+
+    Samples beside the demonstration's are left out until somebody asks for them.
+    """
+    settings = load_settings()
+    found, _ = catalogue.scan(settings)
     unkept = bad_schedules(found)
-    return tuple(found[name] for name in sorted(found) if name not in unkept)
+    shown = (found[name] for name in sorted(found) if name not in unkept)
+    return tuple(pipeline for pipeline in shown if not samples.is_off(settings, pipeline))
 
 
 def broken_definitions() -> tuple[DefinitionError, ...]:

@@ -14,21 +14,26 @@ AsJson = Annotated[bool, typer.Option("--json", help="One JSON object instead of
 
 
 def up(
-    *, broker_only: Annotated[bool, typer.Option("--broker-only", help="Start the broker without Airflow.")] = False
+    *,
+    broker_only: Annotated[bool, typer.Option("--broker-only", help="Start the broker without Airflow.")] = False,
+    sample: Annotated[list[str] | None, typer.Option("--sample", help="A further sample that gets DAGs.")] = None,
 ) -> None:
     """Start the broker and Airflow, and wait until they answer."""
     from cutover.infra import start
-    from cutover.infra.airflow import instance
+    from cutover.infra.airflow import instance, samples
     from cutover.infra.progress import progress
 
     os.umask(0o077)
     settings = load_settings()
+    asked = samples.turn_on(settings, sample) if sample else ()
     with progress("starting") as tell:
         running = start.up(settings, broker_only=broker_only, tell=tell)
     sys.stdout.write(f"Kafka    {running.bootstrap}\n")
     if running.airflow is not None:
         shown = instance.password(settings) if sys.stdout.isatty() else f"in {instance.passwords_file(settings)}"
         sys.stdout.write(f"Airflow  {running.airflow}  (user {instance.ADMIN}, password {shown})\n")
+    if asked:
+        sys.stdout.write(f"Samples  {', '.join(asked)}: Airflow shows their DAGs within half a minute.\n")
 
 
 def down() -> None:

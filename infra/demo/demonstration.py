@@ -13,7 +13,7 @@ from functools import partial
 from cutover.definition.loading import catalogue
 from cutover.errors import DefinitionError
 from cutover.infra import start
-from cutover.infra.airflow import instance
+from cutover.infra.airflow import instance, samples
 from cutover.infra.airflow.api import Api
 from cutover.infra.demo import ads
 from cutover.infra.demo.runs import Runs, RunVerdict
@@ -107,6 +107,7 @@ def run(settings: Settings, ports: Ports, wanted: Sequence[DemoStep]) -> DemoOut
 
 def show(settings: Settings, api: Api, step: DemoStep) -> list[RunVerdict]:
     """Send a step's input; let each pipeline's stream read it, recompute it, compare, and say the verdict."""
+    samples.turn_on(settings, set(step.pipelines) & set(samples.FURTHER))
     step.send(settings)
     since = datetime.now(UTC) + SETTLED
     verdicts = []

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from cutover.infra.airflow import samples
+from cutover.settings import load_settings
+
 if TYPE_CHECKING:
     from airflow.dag_processing.dagbag import DagBag
 
@@ -44,6 +47,8 @@ def bag(airflow_home: Path) -> "DagBag":
     assert airflow_home.is_dir()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CUTOVER_PIPELINES", str(ROOT / "pipelines"))
+        patch.setenv("CUTOVER_HOME", str(airflow_home / "cutover"))
+        samples.turn_on(load_settings(), samples.FURTHER)
         return DagBag(dag_folder=str(DAGS), bundle_path=DAGS, bundle_name="dags-folder")
 
 

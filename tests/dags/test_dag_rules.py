@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from cutover.infra.airflow import samples
+from cutover.settings import load_settings
+
 if TYPE_CHECKING:
     from airflow.dag_processing.dagbag import DagBag
 
@@ -46,6 +49,21 @@ def test_flights_has_the_documented_dags(bag: "DagBag") -> None:
     assert {"flights_batch", "flights_cutover", "flights_reconcile", "flights_repair", "flights_stream"} <= set(
         bag.dag_ids
     )
+
+
+def test_further_samples_have_no_dags_until_somebody_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUTOVER_HOME", str(tmp_path))
+    script = "print(json.dumps(sorted({i.rpartition('_')[0] for i in bag.dag_ids})))"
+
+    assert parse(ROOT / "pipelines", script) == ["flights"]
+    samples.turn_on(load_settings(), ["ad_views"])
+    assert parse(ROOT / "pipelines", script) == ["ad_views", "flights"]
+
+
+def test_definition_of_ones_own_with_the_name_of_a_sample_has_its_dags(tmp_path: Path) -> None:
+    (tmp_path / "transfers.py").write_text(GOOD.format(name="transfers"))
+
+    assert "transfers_stream" in parse(tmp_path, "print(json.dumps(bag.dag_ids))")
 
 
 def test_every_dag_has_words_for_the_person_on_call(bag: "DagBag") -> None:
