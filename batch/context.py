@@ -9,6 +9,7 @@ import duckdb
 
 from cutover.batch.cut import BatchCut
 from cutover.batch.plan.dirty import RunPlan
+from cutover.batch.plan.retention import remaining_offsets
 from cutover.batch.read.enrichment import BatchEnrichment
 from cutover.batch.read.index import IndexHistory, new_offsets
 from cutover.batch.read.settings_in_force import RunSettingsRecorder
@@ -47,6 +48,7 @@ class RunContext:
     begins_anew: bool = False  # the runs before judged by other settings: what they left is replaced
     judging: RunSettingsRecorder = field(default_factory=RunSettingsRecorder)
     meter: UsageMeter = field(default_factory=UsageMeter)  # counts from the run's beginning on
+    begins: Mapping[int, int] = field(default_factory=dict)  # of an audit: nothing before these offsets is read
 
     @property
     def connection(self) -> duckdb.DuckDBPyConnection:
@@ -92,7 +94,7 @@ class RunContext:
     @property
     def new(self) -> Offsets:
         """Return the offsets of this run's scan: `[previous cut, cut)`; none if the cut is behind."""
-        return {} if self.behind else new_offsets(self.history, self.target.record.end)
+        return {} if self.behind else remaining_offsets(new_offsets(self.history, self.target.record.end), self.begins)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

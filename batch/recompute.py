@@ -174,11 +174,12 @@ def open_run(  # noqa: PLR0913 -- a cut, a range, and on which runs it builds
     judging: str | None = None,
     patience: float = PATIENCE,
     meter: UsageMeter | None = None,
+    begins_at: int | None = None,
 ) -> Iterator[RunContext]:
     """Hold the lock, the cut and a place for what is staged, and check that the log still is what the cut says.
 
     With `judging` (a digest) the run builds only on runs that judged records by these settings. What it uses is counted
-    by `meter`, or from here on.
+    by `meter`, or from here on. With `begins_at` nothing is read whose log timestamp is before it (microseconds).
     """
     run_id, started = uuid.uuid4().hex, clock.now()
     with (
@@ -208,7 +209,14 @@ def open_run(  # noqa: PLR0913 -- a cut, a range, and on which runs it builds
             wanted=wanted,
             started=started,
             meter=meter or UsageMeter(),
+            begins={} if begins_at is None else find_first_offsets(client, pipeline, target, begins_at),
         )
+
+
+def find_first_offsets(client: LogClient, pipeline: Pipeline, target: BatchCut, at: int) -> dict[int, int]:
+    """Return the offset before which every record of a partition has a log timestamp before a time, within the cut."""
+    found, end = client.offsets_for_time(log_of(pipeline), at), target.record.end
+    return {p: last if (first := found.get(p)) is None else min(first, last) for p, last in end.items()}
 
 
 def refuse_foreign(settings: Settings, pipeline: Pipeline) -> None:

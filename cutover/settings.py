@@ -2,9 +2,9 @@
 
 import tomllib
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, ValidationError
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -145,6 +145,18 @@ class Settings(BaseSettings):
     alerts: AlertSettings = AlertSettings()
     read: ReadSettings = ReadSettings()
     metrics: MetricsSettings = MetricsSettings()
+    _batch_tables: str | None = PrivateAttr(default=None)  # of an audit; None: beside the stream's
+
+    @property
+    def batch_tables(self) -> str | None:
+        """Return the folder of batch tables that nobody is served; None: those of the pipeline."""
+        return self._batch_tables
+
+    def with_batch_tables(self, uri: str) -> Self:
+        """Return settings under which the batch tables of a pipeline are those in a folder; no user can set it."""
+        made = self.model_copy()
+        made._batch_tables = uri  # noqa: SLF001 -- a copy of this very class
+        return made
 
     @property
     def lake_uri(self) -> str:

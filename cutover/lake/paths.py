@@ -22,6 +22,7 @@ ControlTable = Literal[
     "lateness",
     "advice",
     "noise",
+    "audits",
 ]
 BatchTable = Literal["batch", "batch_index", "batch_ledger"]
 BATCH_TABLES: tuple[BatchTable, ...] = ("batch", "batch_index", "batch_ledger")
@@ -38,8 +39,8 @@ def stream_uri(settings: Settings, pipeline: Pipeline, number: int) -> str:
 
 
 def batch_uri(settings: Settings, pipeline: Pipeline, table: BatchTable = "batch") -> str:
-    """`<lake>/<pipeline>/<result fingerprint>/<table>`; the folder need not exist."""
-    return f"{version_uri(settings, pipeline)}/{table}"
+    """`<lake>/<pipeline>/<result fingerprint>/<table>`, or that of an audit; the folder need not exist."""
+    return f"{settings.batch_tables or version_uri(settings, pipeline)}/{table}"
 
 
 def serving_uri(settings: Settings, pipeline: Pipeline) -> str:

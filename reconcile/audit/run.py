@@ -55,7 +55,7 @@ class AuditedReplay:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Audit:
+class DeterminismAudit:
     """What an audit has come to."""
 
     pipeline: str
@@ -70,7 +70,9 @@ class Audit:
         return int(any(not one.within_tolerance for replay in self.replays for one in replay.blamed))
 
 
-def determinism(settings: Settings, pipeline: Pipeline, *, replays: int, seed: int, repartitions: int = 0) -> Audit:
+def determinism(
+    settings: Settings, pipeline: Pipeline, *, replays: int, seed: int, repartitions: int = 0
+) -> DeterminismAudit:
     """Replay what the log holds now.
 
     Args:
@@ -102,7 +104,7 @@ def determinism(settings: Settings, pipeline: Pipeline, *, replays: int, seed: i
         drawn += [draw_batch_replay(span, replays + number, seed) for number in range(1, repartitions + 1)]
         found = [replayed.compare_replay(replay) for replay in drawn]
     offsets = sum(end - start for start, end in span.values())
-    return Audit(pipeline=pipeline.name, records=offsets, rows=int(rows), seed=seed, replays=tuple(found))
+    return DeterminismAudit(pipeline=pipeline.name, records=offsets, rows=int(rows), seed=seed, replays=tuple(found))
 
 
 def _records(settings: Settings, pipeline: Pipeline) -> Sequence[EpochRecord]:

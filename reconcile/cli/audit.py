@@ -1,10 +1,10 @@
-"""`cutover audit determinism P`, `cutover noise P`: whether replays give one answer, and how far they are apart."""
+"""`cutover audit determinism|windows P`, `cutover noise P`: replays of the log, and samples of what is served."""
 
 import json
 import secrets
 import sys
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -15,16 +15,19 @@ from cutover.definition.loading import catalogue
 from cutover.output.markup import literal_text
 from cutover.reconcile.audit import noise_record, run
 from cutover.reconcile.audit.noise import Noise, make_rule, measure_noise
-from cutover.reconcile.audit.run import Audit
+from cutover.reconcile.audit.run import DeterminismAudit
 from cutover.reconcile.result import text
 from cutover.settings import load_settings
 
-app = typer.Typer(help="Replay a pipeline's log in other ways and compare the answers.", no_args_is_help=True)
+if TYPE_CHECKING:
+    from cutover.reconcile.judgement.audits.audit_record import WindowAudit
+
+app = typer.Typer(help="Compute from the log again and compare the answers.", no_args_is_help=True)
 
 
 @app.callback()
 def audit() -> None:
-    """Replay a pipeline's log in other ways and compare the answers."""
+    """Compute from the log again and compare: the log with itself, or some final windows with what is served."""
 
 
 @app.command()
@@ -47,7 +50,7 @@ def determinism(
     raise typer.Exit(found.exit_code)
 
 
-def _print(console: Console, found: Audit) -> None:
+def _print(console: Console, found: DeterminismAudit) -> None:
     verdict = "a replay gives another answer" if found.exit_code else "every replay gives the same answer"
     console.print(f"[bold]{found.pipeline}[/]: {verdict}")
     console.print(f"{found.records:,} offsets, {found.rows:,} (window, key) rows, seed {found.seed}")
@@ -60,6 +63,39 @@ def _print(console: Console, found: Audit) -> None:
             how = "in the last digits of a double" if blamed.within_tolerance else "beyond any tolerance"
             place = f"replay {one.replay}: {blamed.column} (`{blamed.expression}`): {blamed.rows:,} rows differ {how}"
             console.print(literal_text(f"{place}, such as {blamed.example}"), soft_wrap=True)
+
+
+@app.command()
+def windows(
+    pipeline: Annotated[str, typer.Argument(help="Name of a pipeline.")],
+    *,
+    seed: Annotated[int | None, typer.Option("--seed", help="Draws them; another one each time if not given.")] = None,
+    put_back: Annotated[
+        bool, typer.Option("--put-back", help="From KAPPA to LAMBDA where something is wrong.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+) -> None:
+    """Recompute a random sample of windows that became final: 0 it agrees, 1 a regression, 2 not judged or refused."""
+    from cutover.reconcile.audit.windows import answer, window_audit
+
+    settings, clock = load_settings(), SystemClock()
+    definition = catalogue.get(settings, pipeline)
+    drawn = secrets.randbelow(2**31) if seed is None else seed
+    with Console(stderr=True).status(f"{pipeline}: computing the sample from the log"):
+        found = window_audit.audit_windows(settings, definition, seed=drawn, clock=clock)
+        moved = put_back and answer.put_back(settings, definition, clock)
+    if as_json:
+        sys.stdout.write(json.dumps(asdict(found) | {"exit_code": found.exit_code, "put_back": moved}) + "\n")
+    else:
+        _print_windows(Console(highlight=False, soft_wrap=True), found, moved=moved)
+    raise typer.Exit(found.exit_code)
+
+
+def _print_windows(console: Console, found: "WindowAudit", *, moved: bool) -> None:
+    from cutover.reconcile.audit.windows import sentence
+
+    for line in (*found.examples, *sentence.describe_audit(found), sentence.say_next(found, moved=moved)):
+        console.print(text.message_text(line))
 
 
 def noise(

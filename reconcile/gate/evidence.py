@@ -263,13 +263,20 @@ def _replay(settings: Settings, pipeline: Pipeline, records: Sequence[EpochRecor
     )
 
 
-def record(decision: GateDecision, evidence: GateEvidence, *, approved: str | None = None) -> str:
+def record(
+    decision: GateDecision,
+    evidence: GateEvidence,
+    *,
+    approved: str | None = None,
+    because: Mapping[str, Any] | None = None,
+) -> str:
     """Return what the gate's history keeps of a decision: the conditions, the runs that counted, and a hash of both.
 
     Args:
         decision: That was made.
         evidence: That it was made on.
         approved: Digest of the proposal that a person said yes to.
+        because: What a way back was made for, of an audit.
     """
     kept = {
         "conditions": [asdict(condition) for condition in decision.conditions],
@@ -281,6 +288,7 @@ def record(decision: GateDecision, evidence: GateEvidence, *, approved: str | No
         "result_fingerprint": evidence.result_fingerprint,
         "stream_version": evidence.stream_version,
         "approved": approved,
+        **({} if because is None else {"because": dict(because)}),
     }
     return json.dumps(kept | {"hash": digest(kept)}, sort_keys=True)
 

@@ -3,7 +3,9 @@
 The serving view reads the newest row, so it follows in the same commit.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from cutover.clock import Clock
 from cutover.definition.compile.fingerprint import result_fingerprint
@@ -34,12 +36,14 @@ def move(  # noqa: PLR0913 -- what to move, where to, why, and what a test hands
     *,
     back_to: Stage = Stage.LAMBDA,
     approved: Approval | None = None,
+    because: Mapping[str, Any] | None = None,
+    who: str | None = None,
     probe: Probe = silent,
 ) -> GateDecision:
     """Decide on a move and, if it is allowed, append it to the history.
 
     An advance that the recorded evidence allows is decided once more, on what is there now. With an approval it must
-    be the move that was approved, on what was shown then.
+    be the move that was approved, on what was shown then. What a way back was made `because` of is kept with it.
 
     Returns:
         The decision; the stage is as it was unless it is `allowed`.
@@ -67,10 +71,10 @@ def move(  # noqa: PLR0913 -- what to move, where to, why, and what a test hands
         entry = {
             "at": clock.now(),
             "why": given,
-            "who": user() if approved is None else approved.who,
+            "who": (who or user()) if approved is None else approved.who,
             "seen": seen,
             "stream_version": evidence.stream_version,
-            "evidence": evidence_of.record(decision, evidence, approved=digest),
+            "evidence": evidence_of.record(decision, evidence, approved=digest, because=because),
         }
         _append(settings, pipeline, decision, entry, turn=turn)
         serving_table.keep_up(settings, pipeline)

@@ -39,6 +39,16 @@ class Pin:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Regression:
+    """What an audit of windows found: rows that are served and that the log gives otherwise, without a cause."""
+
+    rows: int  # (window, key)
+    first: str  # such a row, in words
+    epoch: int
+    at: str  # ISO 8601
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Freshness:
     """How old something may get; nothing of it in KAPPA."""
 
@@ -80,6 +90,7 @@ class WatchFacts:
     batch: Freshness | None = None  # the newest batch run; before the first, the version of the stream
     verdict: Freshness | None = None  # the comparison that speaks now; before the first, the first batch run
     pins: Sequence[Pin] = ()
+    regression: Regression | None = None  # that an audit found and nothing has refuted since
 
     @property
     def newest(self) -> EpochRecord | None:

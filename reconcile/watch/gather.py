@@ -75,6 +75,7 @@ class Gathering:
             growth=self._try_look(lambda: self._growth(at), None),
             batch=self._try_look(self._batch, None),
             verdict=self._try_look(self._verdict, None),
+            regression=self._try_look(lambda: troubles.regression(self.settings, self.pipeline), None),
             pins=self._try_look(lambda: tuple(troubles.pins(self.settings, self.pipeline, now=at)), ()),
         )
         for look in (troubles.of_comparison, troubles.of_checks, troubles.of_others):

@@ -13,13 +13,14 @@ from cutover.lake.integrity.foreign_commits import Kind
 from cutover.lake.tables import delta
 from cutover.output.cells import visible
 from cutover.reconcile.judgement import history, records
+from cutover.reconcile.judgement.audits import audit_record
 from cutover.reconcile.judgement.lifecycle import DifferenceState
 from cutover.reconcile.judgement.records import RecordedComparison
 from cutover.reconcile.result.outcome import Verdict
 from cutover.reconcile.result.text import number
 from cutover.reconcile.verify import record
 from cutover.reconcile.watch.alerts.alert import SEVERITIES
-from cutover.reconcile.watch.facts import Pin, Trouble
+from cutover.reconcile.watch.facts import Pin, Regression, Trouble
 from cutover.settings import Settings
 
 _INTERVAL = re.compile(r"interval (\d+) (hour|day|week)s?\Z", re.IGNORECASE)
@@ -57,6 +58,19 @@ def _all_pending(newest: RecordedComparison, counted: Counter[DifferenceState]) 
     """Return whether all that a comparison left without a cause is too young to wake anybody."""
     is_whole = sum(counted.values()) >= records.count_unexplained(newest)
     return is_whole and not counted[DifferenceState.OPEN] and counted[DifferenceState.PENDING] > 0
+
+
+def regression(settings: Settings, pipeline: Pipeline) -> Regression | None:
+    """Return what an audit found that nothing has refuted since.
+
+    Raises:
+        LakeError: The record of the audits cannot be read.
+    """
+    found = audit_record.find_regression(settings, pipeline)
+    if found is None:
+        return None
+    first = visible(found.examples[0]) if found.examples else "none that was listed"
+    return Regression(rows=found.unexplained, first=first, epoch=found.epoch, at=found.at)
 
 
 def of_checks(settings: Settings, pipeline: Pipeline) -> Iterator[Trouble]:

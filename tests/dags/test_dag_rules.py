@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 DAGS = ROOT / "dags"
+PATHS = ("audit", "batch", "cutover", "reconcile", "repair", "rollback", "stream")
 HEAVY = ("pyspark", "deltalake", "delta", "great_expectations", "confluent_kafka")
 GOOD = """
 from cutover.definition import Count, Fixed, Pipeline, Topic
@@ -46,9 +47,7 @@ def test_every_dag_file_loads(bag: "DagBag") -> None:
 
 
 def test_flights_has_the_documented_dags(bag: "DagBag") -> None:
-    assert {"flights_batch", "flights_cutover", "flights_reconcile", "flights_repair", "flights_stream"} <= set(
-        bag.dag_ids
-    )
+    assert {f"flights_{path}" for path in PATHS} <= set(bag.dag_ids)
 
 
 def test_further_samples_have_no_dags_until_somebody_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,10 +102,12 @@ def test_spark_task_waits_for_the_only_slot(bag: "DagBag") -> None:
     pools = {dag.dag_id.rsplit("_", 1)[1]: {task.pool for task in dag.tasks} for dag in bag.dags.values()}
 
     assert pools == {
+        "audit": {"default_pool", "spark"},
         "batch": {"spark"},
         "cutover": {"default_pool", "spark"},
         "reconcile": {"default_pool"},
         "repair": {"default_pool", "spark"},
+        "rollback": {"default_pool"},
         "stream": {"default_pool"},
     }
 
@@ -149,7 +150,7 @@ def test_broken_definition_is_an_import_error_that_names_it_and_the_others_load(
 
     ids, errors = parse(tmp_path, "print(json.dumps([bag.dag_ids, bag.import_errors]))")
 
-    assert sorted(ids) == ["a_batch", "a_cutover", "a_reconcile", "a_repair", "a_stream"]
+    assert sorted(ids) == [f"a_{path}" for path in PATHS]
     assert list(errors) == ["broken_definitions.py"]
     assert str(tmp_path / "broken.py") in errors["broken_definitions.py"]
     assert "cron.py: pipeline `cron`: schedule: expected cron" in errors["broken_definitions.py"]

@@ -12,7 +12,7 @@ from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.measures.kinds import NAMES, Measure
 from cutover.definition.model.joins import Join, SelfJoin
 from cutover.definition.model.lookups import DIMENSIONS
-from cutover.definition.model.pipeline import Delivery, HazardKind, Pipeline, SameDefinition, Sql
+from cutover.definition.model.pipeline import Audit, Delivery, HazardKind, Pipeline, SameDefinition, Sql
 from cutover.definition.model.record_ids import horizon
 from cutover.definition.model.schema import check_name, fields, schema_types
 from cutover.definition.model.sides import right_of
@@ -261,6 +261,7 @@ def _check_limits(pipeline: Pipeline) -> None:
             refuse(field, f"a number from {low} to {high}", repr(value))
     if policy.max_divergence is not None and not _LEAST_DIVERGENCE <= policy.max_divergence <= 1:
         refuse("policy.max_divergence", f"None or a number from {_LEAST_DIVERGENCE} to 1", repr(policy.max_divergence))
+    _check_audit(policy.audit)
     for name in ("settles_after", "fresh_within", "hazards_within", "detected_within", "approved_within"):
         parse_duration(getattr(policy, name), of=f"policy.{name}")
     for hazard in policy.hazards:
@@ -270,6 +271,18 @@ def _check_limits(pipeline: Pipeline) -> None:
         if expectation.severity not in {"critical", "warning", "info"}:
             refuse("contract", "severity critical, warning or info", repr(expectation.severity))
         check_name(expectation.type, of="contract")
+
+
+def _check_audit(audit: Audit) -> None:
+    if audit.faults not in {"cells", "windows"}:
+        refuse("policy.audit.faults", "cells or windows", repr(audit.faults)[:80])
+    for field, value, low, high in (
+        ("share", audit.share, 1e-6, 1),
+        ("power", audit.power, 0.5, 0.999_999),
+        ("within_days", audit.within_days, 1, 366),
+    ):
+        if not low <= value <= high:
+            refuse(f"policy.audit.{field}", f"a number from {low} to {high}", repr(value))
 
 
 def _check_batch(pipeline: Pipeline) -> None:

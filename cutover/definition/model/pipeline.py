@@ -45,6 +45,16 @@ class Expect:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Audit:
+    """What a daily sample of windows finds in KAPPA, and how surely: it says how many windows are recomputed."""
+
+    faults: Literal["cells", "windows"] = "cells"  # what is wrong: single (window, key) rows, or all of a window
+    share: float = 0.01  # of them, in the windows that become final from some day on
+    within_days: int = 7  # days of event time until one is found
+    power: float = 0.95  # chance of that
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
     """How much difference is acceptable, and how much evidence a move needs."""
 
@@ -62,6 +72,7 @@ class Policy:
     hazards_within: str = "90 days"  # how long ago at most
     detected_within: str = "1 day"  # from a wrong result to its alert; the log must be kept for this, too
     approved_within: str = "2 days"  # from the alert to a person's word; the log must be kept for this, too
+    audit: Audit = field(default_factory=Audit)  # of the sample in KAPPA
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -170,6 +170,19 @@ SCHEMAS: Mapping[ControlTable, pa.Schema] = {
             "result": pa.string(),
         }
     ),
+    "audits": make_schema(
+        {
+            "pipeline": pa.string(),
+            "sequence": pa.int64(),
+            "result_fingerprint": pa.string(),
+            "stream_version": pa.int64(),
+            "at": TIMESTAMP,
+            "epoch": pa.int64(),
+            "state": pa.string(),
+            "seed": pa.int64(),
+            "result": pa.string(),
+        }
+    ),
     "noise": make_schema(
         {
             "pipeline": pa.string(),

@@ -35,6 +35,7 @@ SEVERITIES: Mapping[str, Severity] = {
     "ReconcilerNotRunning": "ticket",
     "NotComparable": "ticket",
     "DivergenceUnexplained": "page",
+    "RetirementRegression": "page",
     "InvariantBroken": "page",
     "SealBroken": "ticket",
     "PinnedVersionAtRisk": "ticket",

@@ -13,11 +13,19 @@ def of_results(facts: WatchFacts) -> Iterator[Alert]:
     """Yield the alerts on what was computed, and on where it lies."""
     for trouble in facts.troubles:
         yield alert(trouble.runbook, trouble.text)
+    yield from _check_audit(facts)
     yield from _check_batch(facts)
     yield from _check_verdict(facts)
     yield from _check_pins(facts)
     yield from _check_disk(facts)
     yield from _check_growth(facts)
+
+
+def _check_audit(facts: WatchFacts) -> Iterator[Alert]:
+    found = facts.regression
+    if found is not None:
+        text = f"an audit at {found.at}, epoch {found.epoch}, found {number(found.rows)} (window, key) rows of final "
+        yield alert("RetirementRegression", text + f"windows that the log gives otherwise, such as {found.first}")
 
 
 def _check_batch(facts: WatchFacts) -> Iterator[Alert]:

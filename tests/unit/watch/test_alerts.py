@@ -9,7 +9,7 @@ import pytest
 from cutover.definition import Topic
 from cutover.driver_state import DriverState
 from cutover.reconcile.watch.alerts.rules import SEVERITIES, alerts
-from cutover.reconcile.watch.facts import Freshness, Growth, Pin, Trouble, Unfit, WatchFacts
+from cutover.reconcile.watch.facts import Freshness, Growth, Pin, Regression, Trouble, Unfit, WatchFacts
 from tests.unit.watch.facts_of import MICROS, NOW, PIPELINE, RUNNING, ago, facts, record, sample
 
 HOUR = 3_600_000_000
@@ -25,7 +25,9 @@ def driver(**changes: object) -> DriverState:
     return replace(RUNNING, **changes)  # type: ignore[arg-type]  # a test names real fields
 
 
+REGRESSION = Regression(rows=1, first="a row", epoch=7, at="2026-01-01T00:00:00Z")
 FIRING = [
+    pytest.param(facts(regression=REGRESSION), "RetirementRegression", id="audit found a row"),
     pytest.param(
         facts(driver=DriverState(alive=False, state="FAILED", error="x", runbook="StreamFenced")),
         "StreamFenced",

@@ -1,0 +1,65 @@
+"""Windows computed anew in tables of their own, which nobody is served: what an audit compares the stream with.
+
+The same run as of `cutover batch`, from the log alone: nothing of earlier runs is read, nothing of theirs is changed.
+"""
+
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from pyarrow import fs
+
+from cutover import probe as probes
+from cutover.batch.recompute import open_run, recompute
+from cutover.clock import Clock
+from cutover.definition.model.pipeline import Pipeline
+from cutover.engine import spark
+from cutover.lake.batch_runs import Range
+from cutover.lake.control import pins, versions
+from cutover.lake.paths import version_uri
+from cutover.settings import Settings
+
+FOLDER = "audits"
+
+
+@contextmanager
+def recompute_apart(
+    settings: Settings, pipeline: Pipeline, windows: Sequence[Range], clock: Clock
+) -> Iterator[Settings]:
+    """Compute closed windows up to the newest epoch, and yield settings under which the batch tables hold them alone.
+
+    A record of a window bears a log timestamp of at least its start minus `max_ahead`, or it is none of the window: so
+    nothing before that is read. The tables are gone afterwards.
+
+    Args:
+        settings: Where the log and the lake are.
+        pipeline: What to compute; its windows are aligned.
+        windows: `[start, end)` in microseconds, one or more.
+        clock: For the run's times.
+
+    Raises:
+        CutoverError: As of a batch run.
+    """
+    spark.configuration(settings)
+    uri = f"{version_uri(settings, pipeline)}/{FOLDER}/{uuid.uuid4().hex}"
+    apart = settings.with_batch_tables(uri)
+    begins_at = min(start for start, _ in windows) - pipeline.lateness.max_ahead_micros
+    opened = open_run(apart, pipeline, None, tuple(windows), clock, anew=True, begins_at=begins_at)
+    try:
+        with opened as work:
+            done = recompute(work, probes.silent, clock)
+        try:
+            yield apart
+        finally:
+            version = versions.current(settings, pipeline)
+            if version is not None:
+                holder = pins.batch_holder(done.run_id)
+                pins.release(settings, version, done.epoch, holder=holder, now=clock.now())
+    finally:
+        _remove(uri)
+
+
+def _remove(uri: str) -> None:
+    system, path = fs.FileSystem.from_uri(uri)
+    if system.get_file_info(path).type is fs.FileType.Directory:
+        system.delete_dir(path)

@@ -1,0 +1,75 @@
+"""What the tasks of the audit DAG do: one audit in a child process, the way back, and the word on it."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from task_errors import fail_without_retries
+
+from cutover.clock import SystemClock
+from cutover.definition.loading import catalogue
+from cutover.infra.processes.child import ChildEnd, run_command
+from cutover.settings import load_settings
+
+log = logging.getLogger("airflow.task")
+_AGREES, _REGRESSION, _REFUSED = 0, 1, 2  # exit codes of the command line
+
+
+def audit_sample(pipeline: str) -> dict[str, Any]:
+    """Audit a sample of final windows in a child process; return what was found, as it was recorded.
+
+    Raises:
+        AirflowSkipException: The pipeline is not in KAPPA: there batch and stream are compared as a whole.
+        AirflowFailException: Nothing can be said, or the audit was refused; the message says why.
+        RuntimeError: The child ended in a way that nobody expected.
+    """
+    from cutover.lake.control.stages import Stage, current_stage  # noqa: PLC0415 -- brings duckdb: only where it runs
+
+    with fail_without_retries():
+        settings = load_settings()
+        stage = current_stage(settings, catalogue.get(settings, pipeline))
+    if stage is not Stage.KAPPA:
+        msg = f"{pipeline} is in {stage}: `{pipeline}_reconcile` compares both paths."
+        raise AirflowSkipException(msg)
+    return read_end(run_command(["audit", "windows", pipeline, "--json"], on_line=log.info))
+
+
+def read_end(end: ChildEnd) -> dict[str, Any]:
+    """Return what the command printed; raises what `audit_sample` does for its exit codes."""
+    found = end.value if isinstance(end.value, dict) else {}
+    if end.exit_code in {_AGREES, _REGRESSION} and "state" in found:
+        log.info("%s", found["reason"])
+        return dict(found)
+    if end.exit_code == _REFUSED:
+        raise AirflowFailException(found.get("reason") or end.message)
+    msg = f"`cutover audit windows` ended with {end.exit_code}: {end.message}"
+    raise RuntimeError(msg)
+
+
+def put_back_regression(pipeline: str, found: Mapping[str, Any]) -> None:
+    """Move to LAMBDA by the audit, unless that is done.
+
+    Raises:
+        AirflowSkipException: The audit agrees: there is nothing to do.
+    """
+    if found["state"] != "regression":
+        msg = f"What {pipeline} serves agrees with the log."
+        raise AirflowSkipException(msg)
+    from cutover.reconcile.audit.windows import answer  # noqa: PLC0415 -- as above
+
+    with fail_without_retries():
+        settings = load_settings()
+        moved = answer.put_back(settings, catalogue.get(settings, pipeline), SystemClock())
+    log.info("%s %s", pipeline, "is back in LAMBDA" if moved else "was moved already")
+
+
+def report(pipeline: str, found: Mapping[str, Any]) -> None:
+    """Say what was found.
+
+    Raises:
+        AirflowFailException: Always: a run with a regression did not end well.
+    """
+    first = f", such as {found['examples'][0]}" if found["examples"] else ""
+    msg = f"{pipeline}: {found['unexplained']:,} rows of final windows differ from their recomputation{first}."
+    raise AirflowFailException(msg + " Batch serves again: docs/runbooks/RetirementRegression.md.")

@@ -1,0 +1,49 @@
+"""What the task of the rollback DAG does: one move back, with the person and the reason, made once for each run."""
+
+import json
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from airflow.sdk.exceptions import AirflowFailException
+from task_errors import fail_without_retries
+
+from cutover.clock import SystemClock
+from cutover.definition.loading import catalogue
+from cutover.settings import load_settings
+
+log = logging.getLogger("airflow.task")
+
+
+def move_back_to(pipeline: str, params: Mapping[str, Any], run_id: str, who: str | None) -> str:
+    """Move a pipeline back and return the stage that it is in then.
+
+    Args:
+        pipeline: Its name.
+        params: `why`, and `to`: the stage.
+        run_id: Of the DAG run; a move that it has made is not made again.
+        who: Airflow's name of the person; None: it knows none.
+
+    Raises:
+        AirflowFailException: There is no way back from here to that stage, or no reason was given.
+    """
+    from cutover.lake.control import control_tables  # noqa: PLC0415 -- brings duckdb: only where a task runs
+    from cutover.lake.control.stages import Stage  # noqa: PLC0415 -- as above
+    from cutover.reconcile.gate import stage  # noqa: PLC0415 -- as above
+
+    with fail_without_retries():
+        settings = load_settings()
+        definition, wanted = catalogue.get(settings, pipeline), Stage(str(params.get("to") or "LAMBDA"))
+        rows = control_tables.read(settings, "gate", pipeline)
+        newest = json.loads(rows[-1]["evidence"] or "{}") if rows else {}
+        if (newest.get("because") or {}).get("run") == run_id:
+            log.info("%s is in %s already by this run", pipeline, rows[-1]["stage"])
+            return str(rows[-1]["stage"])
+        why, clock = str(params.get("why") or ""), SystemClock()
+        kept: dict[str, Any] = {"because": {"run": run_id}, "who": f"airflow:{who or 'unknown'}"}
+        decision = stage.move(settings, definition, "rollback", why, clock, back_to=wanted, **kept)
+    if decision.target is None:
+        msg = f"{pipeline} stays in {decision.stage}: there is no way back from it to {wanted}."
+        raise AirflowFailException(msg)
+    log.info("%s: %s to %s: %s", pipeline, decision.stage, decision.target, why)
+    return str(decision.target)

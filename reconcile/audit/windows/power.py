@@ -1,0 +1,78 @@
+"""How many windows a day an audit must look at, to find a fault of a named size in time. Pure.
+
+The fault: from some day on, a share of the (window, key) rows of each window that becomes final is wrong, each
+independently of the others (`cells`), or a share of the windows is wrong as a whole (`windows`). An audit draws from
+the windows that became final since the one before it, without putting any back. A window of k rows hides a fault of
+share r with a chance of (1 - r)^k, or 1 - r. Drawing without putting back finds at least as much as drawing with it
+(Hoeffding, "Probability inequalities for sums of bounded random variables", 1963, theorem 4), so n windows miss it with
+a chance of at most m^n, where m is the mean over the windows that there are.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cutover.definition.model.pipeline import Audit
+
+DAY = 86_400_000_000
+"""Microseconds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamplePlan:
+    """How many windows are drawn for each day of event time."""
+
+    audit: Audit
+    a_day: float  # windows that become final in a day
+    hides: float  # chance that a window in which the fault is at work shows nothing of it, on average
+    windows: int | None  # to draw for each day; None: no number would do
+
+    @property
+    def power(self) -> float:
+        """Return the chance to find the fault in time with what can be drawn."""
+        drawn = math.floor(self.a_day) if self.windows is None else min(self.windows, math.floor(self.a_day))
+        return 1.0 - self.hides ** (drawn * self.audit.within_days)
+
+    @property
+    def refusal(self) -> str | None:
+        """Return why the policy cannot be met; None: it can."""
+        if self.windows is not None and self.windows <= self.a_day:
+            return None
+        wanted = "more than there can be" if self.windows is None else f"{self.windows:,}"
+        return (
+            f"expected {wanted} final windows a day to find {describe(self.audit)}, got {self.a_day:,.4g}: with all of "
+            f"them the chance is {self.power:.1%}"
+        )
+
+
+def describe(audit: Audit) -> str:
+    """Return the fault and how surely it is found, in words."""
+    what = "rows of final windows" if audit.faults == "cells" else "final windows"
+    return f"{audit.share:.6g} of the {what} wrong within {audit.within_days} days with {audit.power:.6g}"
+
+
+def find_miss_chance(audit: Audit, rows: int) -> float:
+    """Return the chance that a window with so many rows shows nothing of the fault."""
+    return (1.0 - audit.share) ** (rows if audit.faults == "cells" else 1)
+
+
+def plan_sample(audit: Audit, rows: Sequence[int], days: float) -> SamplePlan:
+    """Return how many windows to draw.
+
+    Args:
+        audit: The policy.
+        rows: Of each window that became final in a stretch of event time, empty ones too; none: nothing is final yet.
+        days: Length of the stretch.
+    """
+    hides = math.fsum(find_miss_chance(audit, count) for count in rows) / len(rows) if rows else 1.0
+    wanted = None
+    if hides <= 0.0:
+        wanted = 1
+    elif hides < 1.0:
+        wanted = max(1, math.ceil(math.log1p(-audit.power) / (audit.within_days * math.log(hides))))
+    return SamplePlan(audit=audit, a_day=len(rows) / days if days > 0 else 0.0, hides=hides, windows=wanted)
+
+
+def find_sample_miss_chance(audit: Audit, rows: Sequence[int]) -> float:
+    """Return the chance that windows with these rows show nothing of the fault."""
+    return math.prod(find_miss_chance(audit, count) for count in rows)

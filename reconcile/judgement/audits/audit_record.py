@@ -1,0 +1,121 @@
+"""Audits of windows as they are kept: one row each, with the seed, the sample and what was found."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from cutover import json_text
+from cutover.definition.compile.fingerprint import result_fingerprint
+from cutover.definition.model.pipeline import Audit, Pipeline
+from cutover.lake.control import control_tables
+from cutover.reconcile.judgement import history
+from cutover.settings import Settings
+from cutover.timestamps import from_micros
+
+
+class AuditState(StrEnum):
+    """What an audit found."""
+
+    AGREES = "agrees"  # each difference has a proven cause, and the policy allows for those without
+    REGRESSION = "regression"  # rows of final windows differ from their recomputation, and nothing explains it
+    NOT_COMPARABLE = "not_comparable"  # no statement about the data
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowAudit:
+    """One audit."""
+
+    pipeline: str
+    at: str  # ISO 8601, UTC
+    state: AuditState
+    reason: str  # one sentence
+    audit: Audit  # the policy in force
+    seed: int
+    since: int  # ends of windows after this one, up to `until`, were drawn from; microseconds
+    until: int
+    population: int  # windows that there were to draw from
+    wanted: int  # to draw
+    windows: tuple[int, ...]  # starts of those drawn, and of those that the audit before found wrong; microseconds
+    judged: int  # of those drawn: what cannot be computed any more finds nothing
+    rows: int  # (window, key) rows of the judged ones
+    missed: float  # chance that this audit alone would miss the fault
+    power: float  # chance that the audits of `within_days` would have found it, this one among them
+    epoch: int = -1  # of the cut
+    stream_version: int | None = None
+    unexplained: int = 0  # (window, key) rows
+    wrong: tuple[int, ...] = ()  # starts of windows with such rows; microseconds
+    examples: tuple[str, ...] = ()  # of such rows
+    causes: dict[str, int] = field(default_factory=dict)  # cause -> rows that it explains
+    runbook: str | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """Return 0: nothing is wrong; 1: something is; 2: nothing can be said."""
+        return {AuditState.AGREES: 0, AuditState.REGRESSION: 1}.get(self.state, 2)
+
+
+def record(settings: Settings, pipeline: Pipeline, found: WindowAudit) -> int:
+    """Append an audit to the history and return its sequence."""
+    row = {
+        "pipeline": found.pipeline,
+        "result_fingerprint": result_fingerprint(pipeline),
+        "stream_version": found.stream_version,
+        "at": datetime.fromisoformat(found.at),
+        "epoch": found.epoch,
+        "state": str(found.state),
+        "seed": found.seed,
+        "result": json_text.write(found),
+    }
+    return control_tables.append(settings, "audits", [row])
+
+
+def list_audits(settings: Settings, pipeline: Pipeline) -> tuple[WindowAudit, ...]:
+    """Return the audits under the definition in force, oldest first.
+
+    Raises:
+        LakeError: The history cannot be read.
+    """
+    rows = control_tables.read(settings, "audits", pipeline.name)
+    fingerprint = result_fingerprint(pipeline)
+    return tuple(json_text.read(WindowAudit, row["result"]) for row in rows if row["result_fingerprint"] == fingerprint)
+
+
+def list_judged(known: Sequence[WindowAudit], number: int | None) -> tuple[WindowAudit, ...]:
+    """Return the audits of a version of the stream that say something, oldest first."""
+    mine = (one for one in known if one.stream_version == number)
+    return tuple(one for one in mine if one.state is not AuditState.NOT_COMPARABLE)
+
+
+def find_regression(settings: Settings, pipeline: Pipeline) -> WindowAudit | None:
+    """Return the audit whose finding still stands; None: there is none.
+
+    It stands until an audit agrees, which looks at the same windows again, or a whole comparison that was made later.
+
+    Raises:
+        LakeError: The history cannot be read.
+    """
+    known = [one for one in list_audits(settings, pipeline) if one.state is not AuditState.NOT_COMPARABLE]
+    if not known or known[-1].state is AuditState.AGREES:
+        return None
+    present = history.find_present(settings, pipeline)
+    later = present is not None and present.whole and present.exit_code == 0
+    if later and present is not None and present.last > datetime.fromisoformat(known[-1].at):
+        return None
+    return known[-1]
+
+
+def find_common_miss_chance(known: Sequence[WindowAudit], until: int, audit: Audit) -> float:
+    """Return the chance that the audits of the last days missed the fault, by what each of them looked at.
+
+    Args:
+        known: Those that say something.
+        until: Now, in event time; microseconds.
+        audit: The policy; of audits under another one nothing is counted.
+    """
+    first = from_micros(until) - timedelta(days=audit.within_days)
+    missed = 1.0
+    for one in known:
+        if one.audit == audit and from_micros(one.until) > first:
+            missed *= one.missed
+    return missed

@@ -1,0 +1,163 @@
+"""The DAGs of audit and rollback: what their tasks say and do, and the seconds until batch serves again."""
+
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from audit_task import audit_sample, put_back_regression, read_end, report
+from rollback_task import move_back_to
+
+from cutover.clock import SystemClock
+from cutover.definition import Audit
+from cutover.definition.compile.fingerprint import result_fingerprint
+from cutover.definition.loading import catalogue
+from cutover.infra.processes.child import ChildEnd
+from cutover.lake.control import control_tables
+from cutover.lake.control.stages import Stage, current_stage
+from cutover.reconcile.judgement.audits import audit_record
+from cutover.reconcile.judgement.audits.audit_record import AuditState, WindowAudit
+from cutover.settings import load_settings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from airflow.dag_processing.dagbag import DagBag
+
+FOUND: dict[str, Any] = {"state": "regression", "reason": "1 row differs", "unexplained": 1, "examples": ["a row"]}
+AGREES: dict[str, Any] = FOUND | {"state": "agrees", "unexplained": 0, "examples": []}
+BACK_WITHIN = 60.0
+"""Seconds, of the promise; on a machine that does nothing else it takes less than one."""
+
+
+def put(stage: str) -> None:
+    settings = load_settings()
+    row = {"pipeline": "flights", "event": "advanced", "stage": stage, "at": SystemClock().now(), "who": "t"}
+    fingerprint = result_fingerprint(catalogue.get(settings, "flights"))
+    control_tables.append(settings, "gate", [row | {"result_fingerprint": fingerprint, "evidence": "{}", "seen": 0}])
+
+
+def rows() -> list[dict[str, Any]]:
+    return control_tables.read(load_settings(), "gate", "flights")
+
+
+def stage() -> Stage:
+    settings = load_settings()
+    return current_stage(settings, catalogue.get(settings, "flights"))
+
+
+def record_regression() -> None:
+    settings = load_settings()
+    found = WindowAudit(
+        pipeline="flights",
+        at="2026-01-01T00:00:00.000Z",
+        state=AuditState.REGRESSION,
+        reason="1 row differs",
+        audit=Audit(),
+        seed=7,
+        since=0,
+        until=1,
+        population=9,
+        wanted=1,
+        windows=(3,),
+        judged=1,
+        rows=4,
+        missed=0.9,
+        power=0.1,
+        unexplained=1,
+        wrong=(3,),
+        examples=("a row",),
+    )
+    audit_record.record(settings, catalogue.get(settings, "flights"), found)
+
+
+@pytest.mark.parametrize("where", ["LAMBDA", "SHADOW"])
+def test_outside_of_kappa_nothing_is_audited(home: "Path", where: str) -> None:
+    put(where)
+
+    with pytest.raises(AirflowSkipException, match=f"flights is in {where}"):
+        audit_sample("flights")
+    assert home.is_dir()
+
+
+def test_what_an_audit_printed_is_handed_on() -> None:
+    assert read_end(ChildEnd(exit_code=1, value=FOUND, message="")) == FOUND
+
+
+def test_a_refused_audit_is_red_with_its_reason() -> None:
+    with pytest.raises(AirflowFailException, match="expected 43 final windows a day"):
+        read_end(ChildEnd(exit_code=2, value=None, message="expected 43 final windows a day"))
+
+
+def test_an_audit_that_nobody_expected_to_end_so_is_tried_again() -> None:
+    with pytest.raises(RuntimeError, match="ended with 1"):
+        read_end(ChildEnd(exit_code=1, value=None, message="Traceback"))
+
+
+def test_an_audit_that_agrees_moves_nothing(home: "Path") -> None:
+    put("KAPPA")
+
+    with pytest.raises(AirflowSkipException, match="agrees with the log"):
+        put_back_regression("flights", AGREES)
+    assert (stage(), len(rows())) == (Stage.KAPPA, 1)
+    assert home.is_dir()
+
+
+def test_a_regression_puts_batch_back_once_and_keeps_the_audit_as_evidence(home: "Path") -> None:
+    put("KAPPA")
+    record_regression()
+
+    put_back_regression("flights", FOUND)
+    put_back_regression("flights", FOUND)
+
+    assert (stage(), [row["event"] for row in rows()]) == (Stage.LAMBDA, ["advanced", "rolled_back"])
+    kept = json.loads(rows()[-1]["evidence"])["because"]["audit"]
+    assert (kept["seed"], kept["windows"], kept["wrong"], kept["unexplained"]) == (7, [3], [3], 1)
+    assert "audit at 2026-01-01" in rows()[-1]["why"]
+    assert home.is_dir()
+
+
+def test_the_run_of_a_regression_is_red() -> None:
+    with pytest.raises(AirflowFailException, match="1 rows of final windows differ from their recomputation, such as"):
+        report("flights", FOUND)
+
+
+@pytest.mark.parametrize("where", ["SHADOW", "KAPPA"])
+def test_batch_serves_again_within_a_minute_from_any_stage(bag: "DagBag", home: "Path", where: str) -> None:
+    put(where)
+    task = next(one for one in bag.dags["flights_rollback"].tasks if one.task_id == "move_back")
+    begun = time.monotonic()
+
+    assert move_back_to("flights", {"why": "a drill"}, "run-1", "ada") == "LAMBDA"
+    assert stage() is Stage.LAMBDA
+    assert time.monotonic() - begun < BACK_WITHIN
+    assert (rows()[-1]["who"], rows()[-1]["why"]) == ("airflow:ada", "a drill")
+    assert task.downstream_task_ids == {"start_batch"}
+    assert home.is_dir()
+
+
+def test_a_rollback_that_is_run_again_moves_once(home: "Path") -> None:
+    put("KAPPA")
+    said = {"why": "a drill", "to": "SHADOW"}
+
+    assert [move_back_to("flights", said, "run-1", None) for _ in range(2)] == ["SHADOW", "SHADOW"]
+    assert len(rows()) == 2
+    assert home.is_dir()
+
+
+@pytest.mark.parametrize(
+    ("where", "params", "match"),
+    [
+        ("LAMBDA", {"why": "a drill"}, "stays in LAMBDA"),
+        ("SHADOW", {"why": "a drill", "to": "SHADOW"}, "no way back from it to SHADOW"),
+        ("KAPPA", {"why": " "}, "expected a reason|why"),
+    ],
+)
+def test_what_is_no_way_back_is_refused(home: "Path", where: str, params: dict[str, str], match: str) -> None:
+    put(where)
+
+    with pytest.raises(AirflowFailException, match=match):
+        move_back_to("flights", params, "run-1", "ada")
+    assert (str(stage()), len(rows())) == (where, 1)
+    assert home.is_dir()

@@ -1,0 +1,53 @@
+"""The sample follows from the seed alone, and each window is as likely as any other."""
+
+import random
+from collections import Counter
+
+import pytest
+
+from cutover.definition import Daily, Fixed, Sliding
+from cutover.definition.windows.window_fn import AlignedWindowFn, Interval
+from cutover.reconcile.audit.windows.draw import draw, list_windows
+
+HOUR = 3_600_000_000
+HOURS = [Interval(n * HOUR, (n + 1) * HOUR) for n in range(20)]
+DRAWS = 4_000
+
+
+def test_order_takes_no_part() -> None:
+    shuffled = HOURS[:]
+    random.Random(1).shuffle(shuffled)  # noqa: S311 -- any order
+
+    assert draw(shuffled, 5, seed=7) == draw(HOURS, 5, seed=7)
+
+
+def test_a_window_more_takes_the_place_of_one_at_most() -> None:
+    before, after = set(draw(HOURS, 5, seed=7)), set(draw([*HOURS, Interval(99 * HOUR, 100 * HOUR)], 5, seed=7))
+
+    assert len(before - after) <= 1
+
+
+def test_every_window_is_drawn_as_often() -> None:
+    seen = Counter(one for seed in range(DRAWS) for one in draw(HOURS, 5, seed=seed))
+
+    usual = DRAWS * 5 / 20
+    assert len(seen) == 20
+    assert all(abs(count - usual) < 5 * (usual * 0.75) ** 0.5 for count in seen.values())
+
+
+def test_none_is_drawn_twice_and_no_more_than_there_are() -> None:
+    assert draw(HOURS, 50, seed=1) == tuple(HOURS)
+
+
+@pytest.mark.parametrize(
+    ("window", "expected"),
+    [
+        (Fixed(hours=1), [(0, 1), (1, 2), (2, 3)]),
+        (Sliding(size="2 hours", every="1 hour"), [(-1, 1), (0, 2), (1, 3)]),
+        (Daily(zone="UTC"), []),
+    ],
+)
+def test_windows_are_listed_by_their_ends(window: AlignedWindowFn, expected: list[tuple[int, int]]) -> None:
+    found = [(one.start // HOUR, one.end // HOUR) for one in list_windows(window, 0, 3 * HOUR)]
+
+    assert found == expected

@@ -1,0 +1,107 @@
+"""How many windows an audit needs: the arithmetic, and the promise kept by 2,000 simulated pipelines."""
+
+import math
+import random
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from cutover.definition import Audit
+from cutover.reconcile.audit.windows.power import SamplePlan, find_sample_miss_chance, plan_sample
+
+CELLS = Audit(faults="cells", share=0.01, within_days=7, power=0.95)
+WHOLE = Audit(faults="windows", share=0.01, within_days=7, power=0.95)
+PIPELINES = 2_000
+NOISE = 0.015
+"""Three standard errors of a share of 0.95 among 2,000."""
+
+Faulty = Callable[[random.Random, int], bool]
+
+
+def test_one_row_a_window_takes_as_many_windows_as_rows() -> None:
+    plan = plan_sample(CELLS, [1] * 1_000, days=10)
+
+    assert plan.windows == math.ceil(299 / 7) == 43
+    assert plan.refusal is None
+
+
+def test_rows_of_a_window_count_each_on_its_own() -> None:
+    assert plan_sample(CELLS, [43] * 240, days=10).windows == 1
+
+
+def test_whole_windows_take_no_notice_of_rows() -> None:
+    assert plan_sample(WHOLE, [1_000] * 1_000, days=10).windows == 43
+
+
+@pytest.mark.parametrize("audit", [WHOLE, CELLS])
+def test_too_few_windows_a_day_are_refused_with_what_they_would_find(audit: Audit) -> None:
+    plan = plan_sample(audit, [1] * 168, days=7)
+
+    assert plan.refusal is not None
+    assert "expected 43 final windows a day" in plan.refusal
+    assert "got 24" in plan.refusal
+    assert f"{1 - 0.99**168:.1%}" in plan.refusal
+
+
+def test_windows_without_rows_find_nothing() -> None:
+    plan = plan_sample(CELLS, [0] * 240, days=10)
+
+    assert (plan.windows, plan.power) == (None, 0.0)
+    assert plan.refusal is not None
+
+
+def test_a_share_of_one_is_in_every_row() -> None:
+    assert plan_sample(Audit(share=1.0), [1, 2], days=1).windows == 1
+
+
+def test_what_was_looked_at_says_what_it_misses() -> None:
+    assert find_sample_miss_chance(CELLS, [2, 3]) == pytest.approx(0.99**5)
+    assert find_sample_miss_chance(WHOLE, [2, 3]) == pytest.approx(0.99**2)
+    assert find_sample_miss_chance(CELLS, []) == 1.0
+
+
+def independent(rng: random.Random, rows: int) -> bool:
+    return any(rng.random() < CELLS.share for _ in range(rows))
+
+
+def whole(rng: random.Random, _: int) -> bool:
+    return rng.random() < WHOLE.share
+
+
+def finds(rng: random.Random, plan: SamplePlan, day: Sequence[int], faulty: Faulty) -> bool:
+    """Return whether a pipeline in which the fault is at work is found out in time, by drawing as an audit does."""
+    assert plan.windows is not None
+    for _ in range(plan.audit.within_days):
+        wrong = [faulty(rng, rows) for rows in day]
+        if any(wrong[one] for one in rng.sample(range(len(day)), plan.windows)):
+            return True
+    return False
+
+
+@pytest.mark.parametrize(
+    ("audit", "faulty", "day"),
+    [
+        pytest.param(CELLS, independent, [1, 2, 3, 40] * 12, id="cells, uneven windows"),
+        pytest.param(CELLS, independent, [0] * 20 + [5] * 28, id="cells, empty windows"),
+        pytest.param(WHOLE, whole, [1] * 48, id="whole windows"),
+    ],
+)
+def test_the_fault_is_found_as_surely_as_was_promised(audit: Audit, faulty: Faulty, day: list[int]) -> None:
+    rng, plan = random.Random("audit"), plan_sample(audit, day * 7, days=7)  # noqa: S311 -- a seeded simulation
+    assert plan.refusal is None
+
+    found = sum(finds(rng, plan, day, faulty) for _ in range(PIPELINES))
+
+    assert found / PIPELINES >= audit.power - NOISE
+
+
+def test_the_promise_is_not_kept_by_far_more_work_than_it_takes() -> None:
+    """A rule that drew every window would keep any promise; half as many must break this one."""
+    day = [1] * 48
+    rng, plan = random.Random("audit"), plan_sample(WHOLE, day * 7, days=7)  # noqa: S311 -- a seeded simulation
+    assert plan.windows is not None
+    half = SamplePlan(audit=WHOLE, a_day=plan.a_day, hides=plan.hides, windows=plan.windows // 2)
+
+    found = sum(finds(rng, half, day, whole) for _ in range(PIPELINES))
+
+    assert found / PIPELINES < WHOLE.power - 2 * NOISE
