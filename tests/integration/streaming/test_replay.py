@@ -1,25 +1,33 @@
 """A replay: a version beside the one that serves, filled while its driver is at work, compared, and let serve."""
 
+from dataclasses import replace
+
+import pyarrow as pa
 import pytest
 
 from cutover.batch import recompute
 from cutover.cli.app import main
 from cutover.clock import SystemClock
 from cutover.definition import Pipeline
+from cutover.engine import queries
 from cutover.errors import CutoverError, DefinitionError
 from cutover.lake.control import versions
 from cutover.lake.control.versions import looking_at
+from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.lake.tables import delta
 from cutover.reconcile.result.outcome import Verdict
 from cutover.reconcile.run import reconcile
 from cutover.reconcile.verify.model import CheckState
 from cutover.reconcile.verify.runner import verify
 from cutover.settings import Settings
 from cutover.streaming import driver
+from cutover.streaming.compare import compare, find_common_cut
 from cutover.streaming.process.heartbeat import folder
 from cutover.streaming.process.lock import only_driver
 from cutover.streaming.replay import replay
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import Event
+from tests.support.planted import put_rows
 
 CLOCK = SystemClock()
 EVENTS = [Event(id=i, minute=i / 4, key="ab"[i % 2], partition=i % 2) for i in range(80)]
@@ -57,8 +65,11 @@ def test_replay_beside_a_driver_is_killed_goes_on_is_compared_and_serves(
         assert rig.counted(chosen, pipeline) == rig.expected(EVENTS)
         assert rig.gaps(rig.records(chosen, pipeline)) == []
     assert_compared(looked[2], pipeline)
+    assert_versions_compared(settings, pipeline)
 
     rig.for_commands(monkeypatch, settings, topic)
+    assert main(["replay", pipeline.name, "--compare", "2"]) == 0
+    assert "rows add up to the same" in capsys.readouterr().out
     assert main(["serve", pipeline.name, "--version", "2", "--why", "one order of epochs"]) == 0
     assert "stream-2 serves" in capsys.readouterr().out
     rig.send(settings, topic, [Event(id=5_000, minute=70, key="a", partition=0)])
@@ -68,6 +79,54 @@ def test_replay_beside_a_driver_is_killed_goes_on_is_compared_and_serves(
     assert version.number == 2
     assert rig.counted(settings, pipeline) == rig.expected([*EVENTS, Event(id=5_000, minute=70, key="a", partition=0)])
     assert rig.counted(looked[1], pipeline) == rig.expected(EVENTS)
+
+
+def assert_versions_compared(settings: Settings, pipeline: Pipeline) -> None:
+    """One row that is wrong in the version beside is found, and no other; it is as it was afterwards."""
+    agreed = compare(settings, pipeline, 2)
+    assert (agreed.counts, agreed.serving, agreed.beside, agreed.exit_code) == ({}, 0, 2, 0)
+    assert agreed.late[0] > 0
+
+    uri = str(rig.epoch_log(looking_at(settings, 1), pipeline).table.table_uri)
+    kept = change_one_row(uri)
+    found = compare(settings, pipeline, 1)
+    put_rows(uri, kept, kind="partial")
+
+    assert (found.counts, len(found.examples), found.exit_code) == ({"changed": 1}, 1, 1)
+    assert compare(settings, pipeline, 1).counts == {}
+
+
+def change_one_row(uri: str) -> pa.Table:
+    """Add 1 to a sum of one accepted row; return the rows as they were."""
+    with queries.connect() as connection:
+        delta.bind(connection, "held", delta.open_table(uri))
+        connection.execute("CREATE TEMP TABLE rows AS SELECT * FROM held WHERE _kind = 'partial'")
+        kept = queries.read_table(connection, "SELECT * FROM rows")
+        first = "(SELECT min(rowid) FROM rows WHERE _class = 'accepted')"
+        connection.execute(f"UPDATE rows SET ids = ids + 1 WHERE rowid = {first}")  # noqa: S608 -- ours
+        put_rows(uri, queries.read_table(connection, "SELECT * FROM rows"), kind="partial")
+    return kept
+
+
+def test_versions_are_compared_where_their_epochs_end_together() -> None:
+    def ends(*offsets: int) -> list[EpochRecord]:
+        made = EpochRecord(
+            epoch=0,
+            run_id="r",
+            topic="t",
+            topic_id="T",
+            cluster_id="C",
+            start={},
+            end={},
+            max_event={},
+            watermark_before=None,
+            watermark_after=None,
+        )
+        return [replace(made, epoch=number, end={0: offset}) for number, offset in enumerate(offsets)]
+
+    assert find_common_cut(ends(10, 20, 30), ends(15, 20, 35)) == (1, 1)
+    assert find_common_cut(ends(10, 20), ends(15)) is None
+    assert find_common_cut(ends(10, 20), [replace(one, topic_id="U") for one in ends(20)]) is None
 
 
 def assert_compared(settings: Settings, pipeline: Pipeline) -> None:
