@@ -24,6 +24,10 @@ setup: ## make .venv from the lock and fetch the JARs (nothing to do the second 
 demo: setup ## the whole of it on a year of flights; leaves Airflow and the report up
 	@$(CUTOVER) demo
 
+demo-cutover: setup ## the second act, in .cutover-demo: retire batch on evidence, find a defect, bring batch back; leaves it up
+	@if [ -d .cutover-demo ]; then CUTOVER_HOME=.cutover-demo $(CUTOVER) down; rm -rf .cutover-demo; fi
+	@CUTOVER_HOME=.cutover-demo $(CUTOVER) demo --cutover
+
 up: setup ## start the broker and Airflow
 	@$(CUTOVER) up
 

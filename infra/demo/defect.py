@@ -1,0 +1,61 @@
+"""A defect as a bad release would make it: some rows of the newest windows are wrong, and nothing else tells of it."""
+
+import pyarrow as pa
+
+from cutover.definition.model.pipeline import Pipeline
+from cutover.engine import queries
+from cutover.errors import LakeError
+from cutover.lake.control import versions
+from cutover.lake.serving import views
+from cutover.lake.tables import checksums, commits, data_files, delta
+from cutover.lake.tables.schemas import epoch_log_schema
+from cutover.settings import Settings
+
+_DAYS = 5  # of final windows
+_COLUMN = "delay"
+
+
+def plant(settings: Settings, pipeline: Pipeline, *, share: float) -> int:
+    """Change a share of the partial aggregates of the newest final windows, in one commit; return how many.
+
+    For the demonstration alone: files have names and weights of ours, so that only a comparison with the log tells.
+
+    Raises:
+        LakeError: There is no stream, or no final window.
+    """
+    version = versions.current(settings, pipeline)
+    if version is None:
+        msg = f"Pipeline `{pipeline.name}`: expected a stream to plant a defect in, found none."
+        raise LakeError(msg)
+    with views.connect(settings, pipeline) as connection:
+        query = "SELECT epoch_us(max(window_start)) FROM streaming WHERE _state = 'final'"
+        ((newest,),) = connection.execute(query).fetchall()
+    table = delta.open_table(version.uri)
+    with queries.connect() as connection:
+        delta.bind(connection, "held", table)
+        connection.execute("CREATE TEMP TABLE rows AS SELECT * FROM held WHERE _kind = 'partial'")
+        chosen = (
+            f"_class = 'accepted' AND {_COLUMN} IS NOT NULL AND epoch_us(window_start) > ?"
+            f" AND hash(window_start, origin, carrier) % 1000 < {int(share * 1000)}"
+        )
+        since = int(newest) - _DAYS * 86_400_000_000
+        where = f"WHERE {chosen}"
+        ((changed,),) = connection.execute(f"SELECT count(*) FROM rows {where}", [since]).fetchall()  # noqa: S608 -- ours
+        connection.execute(f"UPDATE rows SET {_COLUMN} = {_COLUMN} + 1 {where}", [since])  # noqa: S608 -- ours
+        rows = queries.read_table(connection, "SELECT * FROM rows").cast(epoch_log_schema(pipeline))
+    _put(table.table_uri, rows)
+    return int(changed)
+
+
+def _put(uri: str, rows: pa.Table) -> None:
+    table = delta.open_table(uri)
+    listed = [action for action in delta.actions(table) if action["partition._kind"] == "partial"]
+    weight = checksums.weight_word(checksums.total(str(action["path"]) for action in listed))
+    own = pa.schema([field for field in delta.read_schema(table) if field.name != "_kind"])
+    made = data_files.write(
+        uri,
+        rows.drop_columns(["_kind"]).cast(own),
+        checksums.new_stem("planted", weight),
+        partition={"_kind": "partial"},
+    )
+    commits.replace(table, listed, [made])

@@ -1,0 +1,32 @@
+"""The page of a demonstration: what happened in order, and no text that breaks its table."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from cutover.infra.demo.retirement import _WEEKS
+from cutover.infra.demo.story import Story, StoryLine, describe_story
+
+
+def test_page_has_a_row_for_each_thing_in_order() -> None:
+    at = datetime(2026, 1, 1, 12, tzinfo=UTC)
+    lines = [StoryLine(at=at, seconds=n, what="stage", text=text) for n, text in enumerate(["a | b", "c\nd"])]
+
+    rows = describe_story(lines, 61.0).splitlines()[-2:]
+
+    assert rows == ["| 12:00:00 | 0 | stage | a \\| b |", "| 12:00:00 | 1 | stage | c d |"]
+
+
+def test_what_happens_is_printed_and_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    story = Story(page=tmp_path / "reports" / "page.md")
+
+    story.tell("stage", "flights is in KAPPA")
+
+    assert "stage: flights is in KAPPA" in capsys.readouterr().out
+    assert "flights is in KAPPA" in story.write(2.0).read_text()
+
+
+def test_weeks_follow_one_another_without_a_gap() -> None:
+    assert len(_WEEKS) == 3 + 3 + 2
+    assert [one.end for one in _WEEKS[:-1]] == [one.start for one in _WEEKS[1:]]
