@@ -42,19 +42,19 @@ def audit_dag(pipeline: Pipeline) -> None:
     def audit() -> None:
         @task(pool="spark", doc_md="Draws, recomputes, compares and records; skips unless the pipeline is in KAPPA.")
         def audit_windows() -> dict[str, Any]:
-            from audit_task import audit_sample  # noqa: PLC0415 -- the task's work, loaded when it runs
+            from cutover_tasks.audit_task import audit_sample  # noqa: PLC0415 -- the task's work, loaded when it runs
 
             return audit_sample(pipeline.name)
 
         @task(doc_md="Moves to LAMBDA if the audit found a regression; skips if it agrees.")
         def put_back(found: dict[str, Any]) -> None:
-            from audit_task import put_back_regression  # noqa: PLC0415 -- the task's work, loaded when it runs
+            from cutover_tasks.audit_task import put_back_regression  # noqa: PLC0415 -- the task's work, loaded when it runs
 
             put_back_regression(pipeline.name, found)
 
         @task(doc_md="Is red: says what was found, and which page to open.")
         def report_regression(found: dict[str, Any]) -> None:
-            from audit_task import report  # noqa: PLC0415 -- the task's work, loaded when it runs
+            from cutover_tasks.audit_task import report  # noqa: PLC0415 -- the task's work, loaded when it runs
 
             report(pipeline.name, found)
 

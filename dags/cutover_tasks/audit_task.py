@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
-from task_errors import fail_without_retries
 
 from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
 from cutover.infra.processes.child import ChildEnd, run_command
 from cutover.settings import load_settings
+from cutover_tasks.task_errors import fail_without_retries
 
 log = logging.getLogger("airflow.task")
 _AGREES, _REGRESSION, _REFUSED = 0, 1, 2  # exit codes of the command line
