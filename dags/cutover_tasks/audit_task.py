@@ -56,7 +56,7 @@ def put_back_regression(pipeline: str, found: Mapping[str, Any]) -> None:
     if found["state"] != "regression":
         msg = f"What {pipeline} serves agrees with the log."
         raise AirflowSkipException(msg)
-    from cutover.reconcile.audit.windows import answer  # noqa: PLC0415 -- as above
+    from cutover.reconcile.window_audit import answer  # noqa: PLC0415 -- as above
 
     with fail_without_retries():
         settings = load_settings()

@@ -76,13 +76,13 @@ def windows(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
     """Recompute a random sample of windows that became final: 0 it agrees, 1 a regression, 2 not judged or refused."""
-    from cutover.reconcile.audit.windows import answer, window_audit
+    from cutover.reconcile.window_audit import answer, audit_sample
 
     settings, clock = load_settings(), SystemClock()
     definition = catalogue.get(settings, pipeline)
     drawn = secrets.randbelow(2**31) if seed is None else seed
     with Console(stderr=True).status(f"{pipeline}: computing the sample from the log"):
-        found = window_audit.audit_windows(settings, definition, seed=drawn, clock=clock)
+        found = audit_sample.audit_windows(settings, definition, seed=drawn, clock=clock)
         moved = put_back and answer.put_back(settings, definition, clock)
     if as_json:
         sys.stdout.write(json.dumps(asdict(found) | {"exit_code": found.exit_code, "put_back": moved}) + "\n")
@@ -92,7 +92,7 @@ def windows(
 
 
 def _print_windows(console: Console, found: "WindowAudit", *, moved: bool) -> None:
-    from cutover.reconcile.audit.windows import sentence
+    from cutover.reconcile.window_audit import sentence
 
     for line in (*found.examples, *sentence.describe_audit(found), sentence.say_next(found, moved=moved)):
         console.print(text.message_text(line))

@@ -16,8 +16,8 @@ from cutover.lake.paths import BATCH_TABLES, batch_uri, version_uri
 from cutover.lake.serving import views
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import epoch_log_schema
-from cutover.reconcile.audit.windows import answer
-from cutover.reconcile.audit.windows.window_audit import audit_windows
+from cutover.reconcile.window_audit import answer
+from cutover.reconcile.window_audit.audit_sample import audit_windows
 from tests.faults.definition import EASY
 from tests.faults.fault import Fault
 from tests.faults.rig import Rig

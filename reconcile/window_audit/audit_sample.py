@@ -24,17 +24,17 @@ from cutover.lake.serving import views
 from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import log_of, topics_of
 from cutover.reconcile.attribution.causes import UNEXPLAINED
-from cutover.reconcile.audit.windows import power
-from cutover.reconcile.audit.windows.draw import draw, list_windows
-from cutover.reconcile.audit.windows.power import DAY, SamplePlan
-from cutover.reconcile.compare import ComparisonRequest
 from cutover.reconcile.judge import judge
 from cutover.reconcile.judgement.acceptance import Acceptance
 from cutover.reconcile.judgement.audits import audit_record
 from cutover.reconcile.judgement.audits.audit_record import AuditState, WindowAudit
+from cutover.reconcile.request import ComparisonRequest
 from cutover.reconcile.result.outcome import Difference, Reconciliation, Verdict
 from cutover.reconcile.result.text import duration
 from cutover.reconcile.watch.retention import retention, shortest
+from cutover.reconcile.window_audit import power
+from cutover.reconcile.window_audit.draw import draw, list_windows
+from cutover.reconcile.window_audit.power import DAY, SamplePlan
 from cutover.records.closing import closing, find_closed_end
 from cutover.settings import Settings
 from cutover.timestamps import from_micros, parse_micros
