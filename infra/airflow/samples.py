@@ -11,7 +11,7 @@ from cutover.errors import DefinitionError
 from cutover.infra.airflow.instance import REPOSITORY
 from cutover.settings import Settings
 
-FURTHER = ("ad_billing", "ad_budgets", "ad_views", "transfers")
+FURTHER = ("ad_billing", "ad_budgets", "ad_views", "readings", "transfers")
 """Samples beside the demonstration's, all in this project's own folder of definitions."""
 
 _FILE, _ON = "samples.json", "on"

@@ -15,6 +15,7 @@ from cutover_tasks.task_errors import fail_without_retries
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.loading import catalogue
 from cutover.errors import LogError
+from cutover.infra.airflow import samples
 from cutover.infra.processes.child import ChildEnd
 from cutover.lake.control import control_tables
 from cutover.settings import Settings, load_settings
@@ -133,6 +134,7 @@ def test_batch_is_skipped_in_kappa(bag: "DagBag", home: Path) -> None:
 
 
 def test_range_of_sessions_fails_the_task_and_announces_nothing(bag: "DagBag", home: Path) -> None:
+    samples.turn_on(load_settings(), ["ad_billing"])  # the run parses the folder anew, under this home
     run = bag.dags["ad_billing_batch"].test(run_conf={"day": "2013-02-08"})
 
     (task,) = run.get_task_instances()
