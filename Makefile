@@ -8,6 +8,7 @@ CAPABILITIES := tests/unit/scenarios/test_figures.py tests/property/test_paths_a
 	tests/property/test_streaming_runner.py tests/integration/streaming/test_simulate.py tests/integration/streaming/test_measures.py \
 	tests/integration/reconcile/test_lookups.py tests/integration/streaming/test_delivery.py
 FAULT ?=
+DRILL ?=
 SECONDS ?= 1800
 EPOCHS ?= 10000
 FLIPS ?= 200
@@ -99,6 +100,10 @@ faults: setup ## cause every fault (FAULT=F04: some of them), write docs/faults.
 faults-random: setup ## 3 to 6 faults at once for SECONDS=1800 with SEED=..., then every check
 	@.venv/bin/python -m tests.faults.random_mode --seconds $(SECONDS) --seed $(SEED); code=$$?; \
 	.venv/bin/python -m tests.faults.table docs/faults.jsonl docs/faults.md; exit $$code
+
+drills: setup ## cause every alert on an embedded stack, follow its runbook (DRILL=NoInput: some); writes docs/drills.md and the pages' heads
+	@$(CUTOVER) drill $(if $(DRILL),$(DRILL),--all) --results docs/drills.json; code=$$?; \
+	.venv/bin/python -m cutover.infra.drills.results_file docs/drills.json docs/drills.md; exit $$code
 
 flips: setup ## flip FLIPS=200 bits in each kind of file of a lake, by SEED=...: no wrong verdict, no traceback
 	@.venv/bin/python -m tests.support.flips --flips $(FLIPS) --seed $(SEED)

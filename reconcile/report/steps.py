@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from cutover.reconcile.report import tree
+from cutover.reconcile.report import tree, verdicts
 from cutover.reconcile.result.outcome import Difference, Reconciliation
 from cutover.reconcile.result.text import count_noun, moment, number, when
 
@@ -35,11 +35,25 @@ def details(result: Reconciliation) -> list[Detail]:
         words = f"{count_noun(len(starts), 'window')} of those listed, "
         found.append(Detail(name="Windows", told=words + _say_span(starts)))
     found += _offsets(result)
+    found += _last_similar(result)
     found += [
         Detail(name=f"Cut of {log.topic}", told=", ".join(f"{p}: {number(n)}" for p, n in log.cut.items()))
         for log in result.seal.logs
     ]
     return found
+
+
+def _last_similar(result: Reconciliation) -> Iterator[Detail]:
+    """Yield when the same verdict stood last before another one did: an incident that is over, not this one's begin."""
+    name, is_over = verdicts.outcome(result), False
+    for one in reversed([run for run in result.trend if run.run_id != result.run_id]):
+        same = one.verdict == result.verdict.value and one.within == result.policy.within
+        if same and is_over and verdicts.runbook(result) is not None:
+            counted = f"{count_noun(one.rows, 'row')} in {count_noun(one.different, 'window')}"
+            told = f"{when(one.at)} UTC, {name} at epoch {one.epoch}, {counted} (run {one.run_id})"
+            yield Detail(name="Last similar incident", told=told)
+            return
+        is_over = is_over or not same
 
 
 def _say_span(starts: list[datetime]) -> str:
@@ -74,9 +88,7 @@ def fill(text: str, result: Reconciliation) -> str:
 
     What cannot be typed as it stands stays the example's: the text is Markdown, and a name or key is data.
     """
-    if _NAME.match(result.pipeline):
-        text = re.sub(rf"\b(cutover [\w-]+ ){EXAMPLE}\b", rf"\g<1>{result.pipeline}", text)
-        text = re.sub(rf"\b{EXAMPLE}(_(?:stream|batch|reconcile))\b", rf"{result.pipeline}\g<1>", text)
+    text = fill_name(text, result.pipeline)
     cells = [cell for cell in _choose_cells(result) if _can_stand_in_markdown(cell)]
     if cells:
         place = tree.explain_command("p", cells[0]) or ""
@@ -87,6 +99,14 @@ def fill(text: str, result: Reconciliation) -> str:
         first, after = f"{starts[0]:%Y-%m-%d}", f"{_day_after(starts[-1]):%Y-%m-%d}"
         text = text.replace("--from ... --to ...", f"--from {shlex.quote(first)} --to {shlex.quote(after)}")
     return text
+
+
+def fill_name(text: str, pipeline: str) -> str:
+    """Return a runbook's text with a pipeline's name in its command lines and its DAGs; as it is, if it is no name."""
+    if not _NAME.match(pipeline):
+        return text
+    text = re.sub(rf"\b(cutover [\w-]+ ){EXAMPLE}\b", rf"\g<1>{pipeline}", text)
+    return re.sub(rf"\b{EXAMPLE}(_(?:stream|batch|reconcile))\b", rf"{pipeline}\g<1>", text)
 
 
 def _can_stand_in_markdown(cell: Difference) -> bool:

@@ -6,6 +6,7 @@ import pytest
 
 from cutover.reconcile.report import page, runbooks, steps
 from cutover.reconcile.result.outcome import PolicyResult, Reconciliation, Verdict
+from cutover.reconcile.result.overview import RunOfTrend
 from tests.unit.report.test_page import HOSTILE, hostile
 from tests.unit.report.test_tree import cell, made, record
 
@@ -61,3 +62,33 @@ def test_page_says_what_comes_next() -> None:
 
     assert "Nothing to mend." in page.render(sales())
     assert "cutover repair sales --window 2026-03-02T07:00:00Z" in page.render(beyond)
+
+
+def run_of_trend(run_id: str, verdict: Verdict) -> RunOfTrend:
+    return RunOfTrend(
+        run_id=run_id,
+        at="2026-02-01T05:00:00Z",
+        epoch=7,
+        verdict=verdict.value,
+        within=False,
+        windows=10,
+        different=2,
+        rows=3,
+        unexplained=3,
+        late_share=0.0,
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "told"),
+    [
+        (("DIVERGED", "CONSISTENT"), "2026-02-01 05:00 UTC, DIVERGED at epoch 7, 3 rows in 2 windows (run r0)"),
+        (("CONSISTENT", "DIVERGED"), None),  # that is this incident, not one before it
+        (("CONSISTENT",), None),
+    ],
+)
+def test_last_similar_incident_is_one_that_is_over(before: tuple[str, ...], told: str | None) -> None:
+    trend = tuple(run_of_trend(f"r{n}", Verdict(name)) for n, name in enumerate(before))
+    now = replace(sales(), verdict=Verdict.DIVERGED, policy=PolicyResult(within=False), trend=trend)
+
+    assert {one.name: one.told for one in steps.details(now)}.get("Last similar incident") == told

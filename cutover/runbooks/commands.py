@@ -1,0 +1,67 @@
+"""Whether the commands of a page are still there: each word looked up in the command line, nothing run."""
+
+import re
+import shlex
+from collections.abc import Iterator
+from functools import cache
+from importlib.metadata import entry_points
+from typing import Any
+
+import typer
+
+from cutover.cli.app import GROUP, build_app
+from cutover.runbooks.page import Page
+
+_INLINE = re.compile(r"`(cutover [^`\n]+)`")
+
+
+def list_lines(page: Page) -> Iterator[tuple[str, str]]:
+    """Yield place and line of every `cutover ...` of a page: in its blocks, and within its sentences."""
+    for block in page.blocks:
+        for command in block.commands:
+            if command.line.startswith("cutover "):
+                yield block.place, command.line
+    for title, text in page.sections.items():
+        for line in _INLINE.findall(text):
+            yield f"docs/runbooks/{page.name}.md, {title}", line
+
+
+def find_unknown_commands(page: Page) -> list[str]:
+    """Return what of a page's commands is not there any more, a sentence each; empty: all of it is there."""
+    found = []
+    for place, line in list_lines(page):
+        problem = check_line(line)
+        if problem is not None:
+            found.append(f"{place}: expected a command that exists, got `{line[:120]}`: {problem}.")
+    return found
+
+
+def check_line(line: str) -> str | None:
+    """Return why a command line cannot be run as it is typed; None if its command and all its options exist.
+
+    Args:
+        line: `cutover ...`. Placeholders (`...`, `<start>`) and values are not looked at.
+    """
+    try:
+        _, name, *rest = shlex.split(line)
+    except ValueError as error:
+        return str(error)
+    command = _commands().get(name)
+    if command is None:
+        return f"no command `{name}`"
+    if hasattr(command, "commands"):  # `gate P show`, `dimension load`
+        chosen = next((word for word in rest if word in command.commands), None)
+        if chosen is None:
+            return f"`{name}` needs one of {', '.join(sorted(command.commands))}"
+        command = command.commands[chosen]
+    known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+    wrong = sorted({word.partition("=")[0] for word in rest if word.startswith("--")} - known - {"--help"})
+    return f"no option {', '.join(wrong)}" if wrong else None
+
+
+@cache
+def _commands() -> dict[str, Any]:
+    """Return the command line's commands by name, as Typer makes them."""
+    rooms = {entry.module: entry.name for entry in entry_points(group=GROUP)}
+    apps = (typer.main.get_command(build_app(name)) for name in rooms.values())
+    return {name: command for app in apps for name, command in vars(app)["commands"].items()}

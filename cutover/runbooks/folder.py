@@ -1,0 +1,52 @@
+"""Where the pages lie, and what of them a drill writes: when it ran last, and how long it took."""
+
+import re
+from datetime import date
+from pathlib import Path
+
+from cutover import files
+from cutover.errors import DefinitionError
+from cutover.runbooks.page import Page
+from cutover.runbooks.parse import parse_page, split_head
+
+FOLDER = Path(__file__).resolve().parents[2] / "docs" / "runbooks"
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9]{0,62}\Z")
+
+
+def list_names() -> list[str]:
+    """Return the names of all pages, sorted; none where an installation came without them."""
+    return sorted(path.stem for path in FOLDER.glob("*.md") if path.stem != "README")
+
+
+def read_text(name: str) -> str | None:
+    """Return the text of a page; None if there is no such page, or the text is no name of one."""
+    file = FOLDER / f"{name}.md"
+    return file.read_text(encoding="utf-8") if _NAME.match(name) and file.is_file() else None
+
+
+def read_page(name: str) -> Page:
+    """Return a page's values.
+
+    Raises:
+        DefinitionError: There is no such page, or it is not in order.
+    """
+    text = read_text(name)
+    if text is None or name == "README":
+        msg = f"Runbook: expected the name of a page in `docs/runbooks`, got `{name[:80]}`."
+        raise DefinitionError(msg + "\nHint: the README of that folder lists them; they have the names of alerts.")
+    return parse_page(name, text)
+
+
+def write_times(name: str, *, day: date, detect_seconds: float, repair_seconds: float) -> None:
+    """Write into a page's head when its drill ran last, and how long it took to detect and to repair."""
+    text = read_text(name)
+    if text is None:
+        return
+    head, body = split_head(text)
+    for key, value in (
+        ("last_drilled", f"{day:%Y-%m-%d}"),
+        ("time_to_detect", f"{detect_seconds:.1f} s"),
+        ("time_to_repair", f"{repair_seconds:.1f} s"),
+    ):
+        head = re.sub(rf"^{key}: .*$", f"{key}: {value}", head, flags=re.MULTILINE)
+    files.write(FOLDER / f"{name}.md", head + body, mode=0o644)

@@ -1,0 +1,109 @@
+"""`cutover drill NAME`: cause an alert on a stack of its own, follow its runbook, write the times down."""
+
+import json
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cutover.errors import CutoverError, DefinitionError
+from cutover.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from cutover.infra.drills.drill import Drill
+    from cutover.infra.drills.perform import DrillOutcome
+
+
+def drill(
+    names: Annotated[list[str] | None, typer.Argument(help="Names of drills (of alerts); see --list.")] = None,
+    *,
+    show: Annotated[bool, typer.Option("--list", help="List the drills and run none.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Run all of them.")] = False,
+    home: Annotated[
+        Path | None,
+        typer.Option("--home", help="An empty folder for the stack, kept afterwards; else a temporary one."),
+    ] = None,
+    results: Annotated[
+        Path | None, typer.Option("--results", help="File of results (JSON); each drill's newest one is kept in it.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a drill.")] = False,
+) -> None:
+    """Cause an alert on an embedded stack, follow its runbook, check that it clears; 0 as the page says, 1 not so."""
+    from cutover.infra.drills.catalogue import DRILLS
+
+    if show:
+        _list(as_json=as_json)
+        return
+    chosen = list(DRILLS.values()) if every else [DRILLS[_known(name)] for name in names or ()]
+    if not chosen:
+        msg = "`cutover drill`: expected the name of a drill, or --all, got neither."
+        raise DefinitionError(msg + "\nHint: `cutover drill --list`.")
+    failed = _run(load_settings(), chosen, home=home, results=results, as_json=as_json)
+    if failed:
+        raise typer.Exit(1)
+
+
+def _known(name: str) -> str:
+    from cutover.infra.drills.catalogue import DRILLS
+
+    if name not in DRILLS:
+        msg = f"`cutover drill`: expected the name of a drill, got `{name[:80]}`."
+        raise DefinitionError(msg + "\nHint: `cutover drill --list`.")
+    return name
+
+
+def _list(*, as_json: bool) -> None:
+    from cutover.infra.drills.catalogue import DRILLS
+
+    for one in DRILLS.values():
+        if as_json:
+            sys.stdout.write(json.dumps({"name": one.name, "title": one.title, "quick": one.quick}) + "\n")
+        else:
+            sys.stdout.write(f"{one.name:26} {one.title}\n")
+
+
+def _run(
+    settings: Settings, chosen: Sequence["Drill"], *, home: Path | None, results: Path | None, as_json: bool
+) -> list[str]:
+    """Run drills one after another on one stack and return the names of those that failed."""
+    from cutover.infra.drills import results_file
+    from cutover.infra.drills.sequence import run_drills
+
+    def tell(line: str) -> None:
+        (sys.stderr if as_json else sys.stdout).write(f"{line}\n")
+        sys.stdout.flush()
+
+    failed: list[str] = []
+    with _ended_by_signal():
+        for one, outcome in run_drills(settings, chosen, home=home, tell=tell):
+            if isinstance(outcome, CutoverError):
+                failed.append(one.name)
+                sys.stderr.write(f"{one.name}: failed.\n{outcome}\n")
+                continue
+            if results is not None:
+                results_file.add(results, outcome)
+            sys.stdout.write(json.dumps(asdict(outcome)) + "\n" if as_json else _sentence(outcome))
+    return failed
+
+
+@contextmanager
+def _ended_by_signal() -> Iterator[None]:
+    """Let SIGTERM end the block as Ctrl-C does, so that no broker is left."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _sentence(outcome: "DrillOutcome") -> str:
+    detected, repaired = f"{outcome.detect_seconds:.1f} s", f"{outcome.repair_seconds:.1f} s"
+    return f"{outcome.name}: detected in {detected}, repaired in {repaired} by its page; N1 to N6 hold.\n"
+
+
+COMMANDS = {"drill": drill}

@@ -1,0 +1,11 @@
+"""All drills, in the order in which they are run: those that begin on what the one before left, then the others."""
+
+from collections.abc import Mapping
+
+from cutover.infra.drills.catalogue import driver, inputs, lake, log, results
+from cutover.infra.drills.drill import Drill
+
+ALL = (*results.DRILLS, *lake.DRILLS, *inputs.DRILLS, *driver.DRILLS, *log.DRILLS)
+
+DRILLS: Mapping[str, Drill] = {drill.name: drill for drill in ALL}
+"""By the name of their alert."""

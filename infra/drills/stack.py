@@ -1,0 +1,244 @@
+"""The embedded stack of drills: a home, a broker and a pipeline of its own, all gone when it is closed."""
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from cutover.clock import poll_until
+from cutover.definition.loading import catalogue
+from cutover.definition.model.pipeline import Pipeline
+from cutover.errors import CutoverError
+from cutover.infra.drills.records import PARTITIONS, Records
+from cutover.infra.processes.child import end_with_parent
+from cutover.lake.control import versions
+from cutover.lake.control.versions import Version
+from cutover.lake.epochs.epoch_log import EpochLog
+from cutover.lake.tables import delta
+from cutover.log.kafka import LogClient
+from cutover.settings import KafkaSettings, Settings
+
+PIPELINE = "flights"
+"""As the runbooks call it, so that their commands are run as they stand."""
+
+COMMAND_SECONDS = 300.0
+LOOK_SECONDS = 0.25
+COLUMNS = "500"  # a line of output is never broken
+
+_DEFINITION = '''"""The pipeline of the drills."""
+
+from cutover.definition import Count, Fixed, Lateness, Max, Pipeline, Policy, SameDefinition, Sum, Topic
+
+flights = Pipeline(
+    name="flights",
+    source=Topic(
+        name="{topic}",
+        schema="id bigint NOT NULL, carrier string, at timestamp NOT NULL",
+        event_time="at",
+        time_format="millis",
+        record_id="id",
+    ),
+    key=("carrier",),
+    window=Fixed(seconds=10),
+    measures={{"flights": Count(), "ids": Sum("id"), "newest": Max("id")}},
+    lateness=Lateness(
+        out_of_orderness="2 seconds", allowed="0 seconds", idle_after="{idle_after}", max_ahead="{max_ahead}"
+    ),
+    batch={batch},
+    policy=Policy(max_late_share=0.1, max_malformed_share=0.1, max_future_share=0.1, max_duplicate_share=0.1),
+    max_rows_per_epoch={cap},
+)
+'''
+_USUAL = {"idle_after": "20 seconds", "max_ahead": "1 hour", "batch": "SameDefinition()", "cap": "60"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandEnd:
+    """How a command ended."""
+
+    line: str
+    exit_code: int
+    printed: str
+    errors: str
+    seconds: float
+
+
+class Stack:
+    """A home, its broker, and the pipeline `flights` with a topic of its own.
+
+    Commands run as a user runs them, in processes of their own, with this home alone: neither settings nor files of the
+    installation that the drill was started from reach them.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.home = root, root / ".cutover"
+        self.settings = Settings(
+            home=self.home, pipelines=root / "pipelines", lake=None, stream_version=None, kafka=KafkaSettings()
+        )
+        self.limits: Mapping[str, object] = {}
+        self.records: Records
+        self._topics = 0
+        self._parameters = dict(_USUAL)
+
+    # -- commands
+
+    def environment(self) -> dict[str, str]:
+        """Return what commands of this stack see: our environment without any setting, then this home's own."""
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("CUTOVER_", "AIRFLOW"))}
+        own = {
+            "CUTOVER_HOME": str(self.home),
+            "CUTOVER_PIPELINES": str(self.root / "pipelines"),
+            "CUTOVER_STREAM__TRIGGER_SECONDS": "0.2",
+            "CUTOVER_STREAM__HEARTBEAT_SECONDS": "0.5",
+            "COLUMNS": COLUMNS,
+            "NO_COLOR": "1",
+        }
+        scaled = {f"CUTOVER_ALERTS__{name.upper()}": str(value) for name, value in self.limits.items()}
+        return {**kept, **own, **scaled}
+
+    def start(self, line: str, **variables: str) -> subprocess.Popen[str]:
+        """Start a command, with further variables of its environment; it ends when we do."""
+        return subprocess.Popen(
+            make_command(line),
+            cwd=self.root,
+            env=self.environment() | variables,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            preexec_fn=end_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509 -- one call to the kernel
+        )
+
+    def run(self, line: str, **variables: str) -> CommandEnd:
+        """Run a command line that begins with `cutover`, and wait for its end."""
+        began = time.monotonic()
+        child = self.start(line, **variables)
+        try:
+            printed, errors = child.communicate(timeout=COMMAND_SECONDS)
+        except BaseException:
+            child.kill()
+            child.wait()
+            raise
+        seconds = time.monotonic() - began
+        return CommandEnd(line=line, exit_code=child.returncode, printed=printed, errors=errors, seconds=seconds)
+
+    def require(self, line: str, *codes: int, **variables: str) -> CommandEnd:
+        """Run a command that has to end with one of some exit codes, 0 if none is given.
+
+        Raises:
+            CutoverError: It ended otherwise; with what it said.
+        """
+        done = self.run(line, **variables)
+        if done.exit_code not in (codes or (0,)):
+            said = "\n".join((done.errors or done.printed).splitlines()[-6:])
+            msg = f"Drill, `{line}`: expected exit code {' or '.join(map(str, codes or (0,)))}, got {done.exit_code}:"
+            raise CutoverError(f"{msg}\n{said}")  # noqa: EM102 -- what it said follows
+        return done
+
+    # -- the installation
+
+    def open(self) -> None:
+        """Start the broker on a free port of the loopback address."""
+        self.root.mkdir(parents=True, exist_ok=True)
+        self.require("cutover up --broker-only")
+
+    def close(self) -> None:
+        """Stop whatever runs in this home."""
+        if self.home.exists():
+            self.run("cutover down")
+
+    def renew(self) -> None:
+        """Begin anew: another topic with records, another lake, both paths up to date and compared."""
+        if (self.home / "run" / PIPELINE).exists():
+            self.run(f"cutover stream {PIPELINE} --stop")
+        for gone in (self.home / "lake", self.home / "run" / PIPELINE, self.home / "reports"):
+            shutil.rmtree(gone, ignore_errors=True)
+        self._topics += 1
+        self.make_topic()
+        self.define(**_USUAL)
+        self.records = Records(self.client.bootstrap, self.topic)
+        self.records.send_history()
+        self.start_driver()
+        self.await_read()
+        self.require(f"cutover batch {PIPELINE}")
+        self.require(f"cutover reconcile {PIPELINE}")
+
+    def make_topic(self) -> None:
+        """Make the topic; it keeps records of any age."""
+        self.client.create_topic(self.topic, partitions=PARTITIONS, config={"retention.ms": "-1"})
+
+    def start_driver(self) -> None:
+        """Let a driver of its own read the log, as Airflow's task does; the living one, if there is one."""
+        self.require(f"cutover stream {PIPELINE} --detach")
+
+    def stop_driver(self) -> None:
+        """Let the driver end after the epoch in hand."""
+        self.require(f"cutover stream {PIPELINE} --stop")
+
+    def await_read(self) -> None:
+        """Wait until the driver has read all that is in the log.
+
+        Raises:
+            CutoverError: It has not within the time that a command may take.
+        """
+
+        def look() -> bool | None:
+            version = versions.current(self.settings, self.pipeline)
+            newest = None if version is None or not delta.exists(version.uri) else EpochLog(version.uri).newest()
+            ends = self.client.latest(self.topic)
+            return None if newest is None or any(newest.end.get(p, 0) < end for p, end in ends.items()) else True
+
+        if poll_until(look, within=COMMAND_SECONDS, every=LOOK_SECONDS) is None:
+            msg = f"Drill: expected the driver of {PIPELINE} to read all of {self.topic}, it has not."
+            raise CutoverError(msg)
+
+    def define(self, **parameters: str) -> None:
+        """Write the definition.
+
+        Args:
+            parameters: `idle_after`, `max_ahead`, `batch`, `cap`; those not given stay as they are.
+        """
+        self._parameters |= parameters
+        folder = self.root / "pipelines"
+        folder.mkdir(exist_ok=True)
+        text = _DEFINITION.format(topic=self.topic, **self._parameters)
+        (folder / f"{PIPELINE}.py").write_text(text, encoding="utf-8")
+
+    @property
+    def topic(self) -> str:
+        """Return the topic of now; each `renew` makes another one."""
+        return f"{PIPELINE}-{self._topics}"
+
+    @property
+    def client(self) -> LogClient:
+        """Ask the log: what the topic holds, and where it ends."""
+        return LogClient(self.settings)
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """Return the definition as commands read it."""
+        return catalogue.get(self.settings, PIPELINE)
+
+    @property
+    def version(self) -> Version:
+        """Return the version of the stream that serves.
+
+        Raises:
+            CutoverError: There is none.
+        """
+        found = versions.current(self.settings, self.pipeline)
+        if found is None:
+            msg = f"Drill: expected a version of the stream of {PIPELINE}, got none."
+            raise CutoverError(msg)
+        return found
+
+
+def make_command(line: str) -> list[str]:
+    """Return the words of a command line, `cutover` run by this interpreter."""
+    return [sys.executable, "-m", "cutover.cli.app", *shlex.split(line)[1:]]

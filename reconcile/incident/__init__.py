@@ -1,0 +1,1 @@
+"""One incident beside its runbook: what is concerned now, and when something like it was there last."""

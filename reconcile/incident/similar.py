@@ -1,0 +1,95 @@
+"""The last similar incident: by what comparisons, checks and accepted losses have recorded of a pipeline."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from cutover.lake.control import control_tables
+from cutover.reconcile.judgement import records
+from cutover.reconcile.judgement.records import RecordedComparison
+from cutover.reconcile.report import verdicts
+from cutover.reconcile.result.text import count_noun
+from cutover.reconcile.verify.model import CheckState
+from cutover.settings import Settings
+
+OF_LOSSES: Mapping[str, str] = {"gap": "LogDataLost", "anew": "TopicIdentityChanged"}
+"""Kind of an accepted loss to the page that asks for the step; `anew` is asked for by those of damaged tables too."""
+
+ANEW = frozenset({"TopicIdentityChanged", "EpochHistoryBroken", "TableUnreadable", "ForeignWrite", "LogDataLost"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Incident:
+    """Something that was recorded once and asked for the same page."""
+
+    at: datetime
+    text: str  # what it was, one clause
+
+
+def find_last(settings: Settings, pipeline: str, name: str) -> Incident | None:
+    """Return the newest incident of a page that is over; None if none was recorded.
+
+    An alert that is neither a verdict, nor a check, nor a loss leaves no record of its own: there is none of it.
+
+    Args:
+        settings: Where the lake lies.
+        pipeline: Its name.
+        name: Of the page.
+
+    Raises:
+        LakeError: The records cannot be read.
+    """
+    found = [
+        *list_of_comparisons(records.read(settings, pipeline), name),
+        *list_of_checks(control_tables.read(settings, "verifications", pipeline), name),
+        *list_of_losses(control_tables.read(settings, "losses", pipeline), name),
+    ]
+    return max(found, key=lambda one: one.at, default=None)
+
+
+def list_of_comparisons(lines: Iterable[RecordedComparison], name: str) -> Iterator[Incident]:
+    """Yield the comparisons that named a page and were followed by one that did not."""
+    standing: list[Incident] = []
+    for line in lines:
+        if name in _pages(line):
+            text = f"a comparison came to {line.verdict.value} at epoch {line.epoch} (run {line.run_id})"
+            standing.append(Incident(at=line.first, text=text))
+        else:
+            yield from standing
+            standing = []
+
+
+def list_of_checks(rows: Iterable[Mapping[str, Any]], name: str) -> Iterator[Incident]:
+    """Yield the runs of the checks that found a violation and were followed by one that found none."""
+    standing: list[Incident] = []
+    for row in rows if name == "InvariantBroken" else ():
+        violated = sorted(check for check, state in json.loads(row["checks"]).items() if state == CheckState.VIOLATED)
+        if violated:
+            text = f"{', '.join(violated)} violated at epoch {row['epoch']}"
+            standing.append(Incident(at=row["at"], text=text))
+        else:
+            yield from standing
+            standing = []
+
+
+def list_of_losses(rows: Iterable[Mapping[str, Any]], name: str) -> Iterator[Incident]:
+    """Yield the accepted losses of a page: who accepted what, and why; one for each recorded step."""
+    steps: dict[int, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        if OF_LOSSES.get(row["kind"]) == name or (row["kind"] == "anew" and name in ANEW):
+            steps.setdefault(row["sequence"], []).append(row)
+    for lost in steps.values():
+        first = lost[0]
+        what = f"{count_noun(len(lost), 'partition')} of {first['topic']}, {first['who']}: {first['why']}"
+        yield Incident(at=first["at"], text=f"a loss was accepted ({what})")
+
+
+def _pages(line: RecordedComparison) -> set[str | None]:
+    """Return the pages that a comparison named: of its verdict, and of each broken part of its seal."""
+    within = bool((line.result.get("policy") or {}).get("within", True))
+    breaches = (line.result.get("seal") or {}).get("breaches", [])
+    return {verdicts.RUNBOOKS[verdicts.name_outcome(line.verdict, within=within)]} | {
+        breach.get("runbook") for breach in breaches
+    }

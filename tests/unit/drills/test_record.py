@@ -1,0 +1,61 @@
+"""What a drill came to is kept by its name, shown in the table, and written into the page's head."""
+
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from cutover.infra.drills import results_file
+from cutover.infra.drills.follow import Step
+from cutover.infra.drills.perform import DrillOutcome
+from cutover.runbooks import folder
+
+STEP = Step(section="Fix", line="cutover batch flights", exit_code=0, seconds=9.0)
+OUTCOME = DrillOutcome(
+    name="NoInput",
+    title="nobody sends any more",
+    at="2026-11-24T22:00:00+00:00",
+    said="nothing was sent for 20 s",
+    detect_seconds=21.4,
+    repair_seconds=3.0,
+    steps=(STEP, STEP),
+    checks={"N1": "held"},
+    scale={"rate_seconds": 12.0},
+)
+
+
+def test_newest_outcome_of_a_drill_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
+    file = tmp_path / "drills.json"
+    for outcome in (OUTCOME, replace(OUTCOME, name="ClockSkew"), replace(OUTCOME, detect_seconds=7.0)):
+        results_file.add(file, outcome)
+
+    assert {name: row["detect_seconds"] for name, row in results_file.read(file).items()} == {
+        "NoInput": 7.0,
+        "ClockSkew": 21.4,
+    }
+
+
+def test_table_has_a_row_for_each_drill_and_says_of_the_others_why_not(tmp_path: Path) -> None:
+    results_file.add(tmp_path / "drills.json", OUTCOME)
+    pages = [folder.read_page(name) for name in ("NoInput", "PortInUse")]
+
+    text = results_file.make_page(pages, results_file.read(tmp_path / "drills.json"))
+
+    row = "nobody sends any more | 21.4 s | 3.0 s | 2 | `rate_seconds` 12 | 2026-11-24"
+    assert f"| [NoInput](runbooks/NoInput.md) | {row} |" in text.splitlines()
+    assert "| [PortInUse](runbooks/PortInUse.md) | " in text
+
+
+def test_head_of_a_page_takes_the_times_and_nothing_else_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = folder.read_text("NoInput") or ""
+    (tmp_path / "NoInput.md").write_text(before, encoding="utf-8")
+    monkeypatch.setattr(folder, "FOLDER", tmp_path)
+
+    folder.write_times("NoInput", day=date(2031, 2, 3), detect_seconds=21.44, repair_seconds=3)
+
+    head = folder.read_page("NoInput").head
+    assert (head.last_drilled, head.detect_seconds, head.repair_seconds) == (date(2031, 2, 3), 21.4, 3.0)
+    assert (folder.read_text("NoInput") or "").partition("# NoInput")[2] == before.partition("# NoInput")[2]

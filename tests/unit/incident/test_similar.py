@@ -1,0 +1,76 @@
+"""The last similar incident is one that is over, and the newest of them; what stands now is not its own precedent."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from cutover.reconcile.incident.similar import list_of_checks, list_of_comparisons, list_of_losses
+from cutover.reconcile.judgement.records import RecordedComparison
+from cutover.reconcile.result.outcome import Verdict
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+def comparison(hour: int, verdict: Verdict, *, page: str | None = None) -> RecordedComparison:
+    breaches = [] if page is None else [{"code": "unreadable", "runbook": page}]
+    return RecordedComparison(
+        run_id=f"r{hour}",
+        key="",
+        content="",
+        first=NOON + timedelta(hours=hour),
+        last=NOON + timedelta(hours=hour),
+        times=1,
+        begun=hour,
+        sequence=hour,
+        fingerprint="f",
+        version=0,
+        epoch=hour,
+        has_cut=True,
+        whole=True,
+        verdict=verdict,
+        exit_code=0,
+        result={"seal": {"breaches": breaches}},
+        unjudged=(),
+        report=None,
+    )
+
+
+def checks(hour: int, **states: str) -> dict[str, Any]:
+    return {"at": NOON + timedelta(hours=hour), "epoch": hour, "checks": json.dumps(states)}
+
+
+def loss(hour: int, kind: str, *, sequence: int, partition: int = 0) -> dict[str, Any]:
+    at = NOON + timedelta(hours=hour)
+    row = {"kind": kind, "at": at, "sequence": sequence, "partition": partition}
+    return row | {"topic": "flights", "who": "ada", "why": "disk lost a file"}
+
+
+def test_verdict_that_was_followed_by_another_one_is_an_incident() -> None:
+    lines = [comparison(1, Verdict.DIVERGED), comparison(2, Verdict.CONSISTENT), comparison(3, Verdict.DIVERGED)]
+
+    found = list(list_of_comparisons(lines, "DivergenceUnexplained"))
+
+    assert [one.text for one in found] == ["a comparison came to DIVERGED at epoch 1 (run r1)"]
+
+
+def test_broken_seal_is_an_incident_of_the_page_that_it_names() -> None:
+    lines = [comparison(1, Verdict.NOT_COMPARABLE, page="TableUnreadable"), comparison(2, Verdict.CONSISTENT)]
+
+    assert len(list(list_of_comparisons(lines, "TableUnreadable"))) == 1
+    assert list(list_of_comparisons(lines, "SealBroken")) == []
+
+
+def test_violated_checks_that_held_afterwards_are_an_incident() -> None:
+    rows = [checks(1, N1="violated", N2="held"), checks(2, N1="held", N2="held"), checks(3, N2="violated")]
+
+    assert [one.text for one in list_of_checks(rows, "InvariantBroken")] == ["N1 violated at epoch 1"]
+    assert list(list_of_checks(rows, "NoInput")) == []
+
+
+def test_each_accepted_step_is_one_incident_with_who_and_why() -> None:
+    rows = [loss(1, "gap", sequence=0), loss(1, "gap", sequence=0, partition=1), loss(2, "anew", sequence=1)]
+
+    lost, again = (list(list_of_losses(rows, name)) for name in ("LogDataLost", "TableUnreadable"))
+
+    assert lost[0].text == "a loss was accepted (2 partitions of flights, ada: disk lost a file)"
+    assert [one.at for one in again] == [NOON + timedelta(hours=2)]

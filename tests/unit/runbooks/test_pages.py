@@ -1,0 +1,106 @@
+"""Every page that code names exists, every page is named, none lacks a section, and no command of any has rotted."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml  # type: ignore[import-untyped]  # Airflow's, without types
+
+from cutover.infra.drills.catalogue import DRILLS
+from cutover.reconcile.report import verdicts
+from cutover.reconcile.watch.alerts.rules import SEVERITIES
+from cutover.runbooks import folder
+from cutover.runbooks.commands import check_line, find_unknown_commands
+from cutover.runbooks.parse import split_head
+
+ROOT = Path(__file__).resolve().parents[3]
+ROOMS = ("cutover", "streaming", "batch", "reconcile", "infra", "dags")
+PAGES = folder.list_names()
+VERDICTS = {name for name in verdicts.RUNBOOKS.values() if name is not None}
+NAMED = re.compile(r'runbook=(?:[\w.]+ or )?"([A-Za-z]+)"|docs/runbooks/([A-Za-z]+)\.md')
+OWNERS = {"platform", "pipeline"}
+UNFINISHED = re.compile(r"\b(TODO|TBD|FIXME|XXX)\b")
+
+
+def sources() -> str:
+    files = [path for room in ROOMS for path in (ROOT / room).rglob("*.py")]
+    return "\n".join(path.read_text(encoding="utf-8") for path in files)
+
+
+def test_every_page_that_code_names_exists() -> None:
+    named = {one or other for one, other in NAMED.findall(sources())}
+
+    assert (named | VERDICTS) - set(PAGES) == set()
+
+
+def test_every_page_is_named_by_code_or_by_a_verdict() -> None:
+    quoted = set(re.findall(r'"([A-Z][A-Za-z]+)"', sources()))
+
+    assert set(PAGES) - quoted - VERDICTS == set()
+
+
+def test_every_alert_has_the_page_of_its_name_with_its_severity() -> None:
+    heads = {name: folder.read_page(name).head for name in PAGES}
+
+    assert {head.alert: head.severity for head in heads.values() if head.alert is not None} == SEVERITIES
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_page_is_of_its_alert_or_says_why_it_has_none(name: str) -> None:
+    head = folder.read_page(name).head
+
+    assert head.alert == name if name in SEVERITIES else head.no_alert
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_page_has_a_drill_that_exists_or_says_why_it_has_none(name: str) -> None:
+    head = folder.read_page(name).head
+
+    assert head.drill == name if name in DRILLS else head.no_drill
+
+
+def test_every_drill_has_a_page() -> None:
+    assert set(DRILLS) - set(PAGES) == set()
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_case_of_a_drill_is_one_of_its_page(name: str) -> None:
+    cases = {block.case for block in folder.read_page(name).blocks}
+
+    assert name not in DRILLS or DRILLS[name].case in cases | {None}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_commands_of_a_page_exist_with_their_options(name: str) -> None:
+    assert find_unknown_commands(folder.read_page(name)) == []
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_page_is_finished(name: str) -> None:
+    assert UNFINISHED.search(folder.read_text(name) or "TODO") is None
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_head_is_yaml_and_names_an_owner(name: str) -> None:
+    head, _ = split_head(folder.read_text(name) or "")
+
+    assert yaml.safe_load(head.strip("-\n"))["owner"] in OWNERS
+
+
+def test_index_lists_every_page() -> None:
+    listed = set(re.findall(r"\]\((\w+)\.md\)", (folder.FOLDER / "README.md").read_text(encoding="utf-8")))
+
+    assert listed == set(PAGES)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_links_of_a_page_lead_to_pages(name: str) -> None:
+    assert set(re.findall(r"\]\((\w+)\.md\)", folder.read_text(name) or "")) <= set(PAGES)
+
+
+def test_page_for_on_call_has_commands_and_links_that_exist() -> None:
+    text = (folder.FOLDER.parent / "on-call.md").read_text(encoding="utf-8")
+    lines = re.findall(r"(?:^\$ |`)(cutover [^`\n]+)", text, flags=re.MULTILINE)
+
+    assert [(line, check_line(line)) for line in lines if check_line(line) is not None] == []
+    assert set(re.findall(r"\]\(runbooks/(\w+)\.md\)", text)) <= set(PAGES)
