@@ -92,6 +92,7 @@ def move_on(pipeline: str, proposal: Mapping[str, Any], answer: Mapping[str, Any
 
 
 def name_of_person(answer: Mapping[str, Any]) -> str:
-    """Return who answered, by Airflow's own list of users."""
+    """Return who answered, by Airflow's own list of users; an empty text where nobody did."""
     person = answer.get("responded_by_user") or {}
-    return f"airflow:{person.get('name') or person.get('id') or 'unknown'}"
+    name = person.get("name") or person.get("id")
+    return f"airflow:{name}" if name else ""

@@ -101,6 +101,17 @@ def refuse_changed(
         raise _make_refusal(pipeline, f"run {gone[0]}{others} was shown and does not count any more")
 
 
+def refuse_unnamed(approved: Approval) -> None:
+    """Refuse an approval that names no person: an answer by default, or one that nobody with a name has given.
+
+    Raises:
+        LakeError: Nothing was written.
+    """
+    if not approved.who.strip():
+        msg = f"Approval for `{approved.proposal.pipeline}`: expected the person who gave it, got nobody."
+        raise LakeError(msg + "\nHint: answer it in Airflow (Required Actions), logged in as yourself.")
+
+
 def has_moved(settings: Settings, proposal: Proposal) -> bool:
     """Return whether the newest move of the gate is the one that a proposal asked for: a task that is run again."""
     rows = control_tables.read(settings, "gate", proposal.pipeline)

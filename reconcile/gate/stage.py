@@ -19,7 +19,7 @@ from cutover.metrics import tasks
 from cutover.probe import Probe, silent
 from cutover.reconcile.gate import evidence as evidence_of
 from cutover.reconcile.gate import gate_metrics
-from cutover.reconcile.gate.approval import Approval, refuse_changed
+from cutover.reconcile.gate.approval import Approval, refuse_changed, refuse_unnamed
 from cutover.reconcile.gate.decide import GateDecision, GateEvidence, Move, decide
 from cutover.settings import Settings
 
@@ -58,6 +58,7 @@ def move(  # noqa: PLR0913 -- what to move, where to, why, and what a test hands
     evidence = _evidence(settings, pipeline, wanted)
     decision = decide(stage, evidence, wanted, pipeline.policy, clock.now(), back_to=back_to)
     if approved is not None:
+        refuse_unnamed(approved)
         refuse_changed(approved.proposal, pipeline, evidence, decision, turn=turn)
     if decision.allowed and wanted == "advance":
         from cutover.reconcile.gate import present  # noqa: PLC0415 -- both paths and the log: only an advance needs them

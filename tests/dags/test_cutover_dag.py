@@ -42,8 +42,8 @@ def put(said: dict[str, Any]) -> None:
     [
         ({"responded_by_user": {"id": "7", "name": "ada"}}, "airflow:ada"),
         ({"responded_by_user": {"id": "7", "name": ""}}, "airflow:7"),
-        ({"responded_by_user": None}, "airflow:unknown"),
-        ({}, "airflow:unknown"),
+        ({"responded_by_user": None}, ""),
+        ({}, ""),
     ],
 )
 def test_who_approved_is_airflows_own_user(answer: dict[str, Any], expected: str) -> None:

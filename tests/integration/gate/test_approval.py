@@ -81,6 +81,13 @@ def test_approval_moves_once(place: Settings, clicks: Pipeline) -> None:  # noqa
     assert len(control_tables.read(place, "gate", "clicks")) == 1
 
 
+@pytest.mark.usefixtures("shown")
+def test_approval_by_nobody_is_refused_and_writes_nothing(place: Settings, clicks: Pipeline) -> None:  # noqa: F811
+    with pytest.raises(LakeError, match="expected the person who gave it, got nobody"):
+        move(place, clicks, proposed(place, clicks), who=" ")
+    assert control_tables.read(place, "gate", "clicks") == []
+
+
 def another_move(settings: Settings, pipeline: Pipeline, _shown: Evidence) -> Pipeline:
     put(settings, pipeline, "SHADOW")
     put(settings, pipeline, "LAMBDA")

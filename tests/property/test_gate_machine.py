@@ -1,0 +1,262 @@
+"""No order of comparisons, people, crashes and clock jumps leads on without evidence and approval, or loses a move.
+
+The rules drive the gate's own code (`approval`, `stage.move`, `decide`, the reader of histories) over a history in
+memory. What they assert is said anew here, from the bare rows, by nothing that the gate uses.
+"""
+
+import contextlib
+import json
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+from unittest import mock
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+
+from cutover.definition.compile.fingerprint import result_fingerprint
+from cutover.errors import LakeError
+from cutover.lake.control import control_tables
+from cutover.lake.control.stages import Stage, current_stage
+from cutover.reconcile.gate import approval, criteria, decide, evidence_rows, stage
+from cutover.reconcile.gate.approval import Approval, Proposal
+from cutover.settings import MetricsSettings, Settings
+from tests.support.gate_world import CLICKS, OTHER, RUNS, Killed, World, WorldClock
+
+WEEK = timedelta(days=7)
+HOURS = st.sampled_from([1, 23, -1, -48, 24 * 3, 24 * 8, -24 * 8])
+PEOPLE = st.sampled_from(["airflow:ada", "airflow:bob", ""])  # "": nobody with a name
+NOWHERE = Settings(metrics=MetricsSettings(files=False))  # nothing is written anywhere
+
+
+class Gate(RuleBasedStateMachine):
+    """People and machines around one pipeline; each step may be the last thing that a process did."""
+
+    proposals = Bundle("proposals")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.world = World()
+        self.epoch = 0
+        self.issued: dict[str, Proposal] = {}
+        self.kept: list[dict[str, Any]] = []  # the history as it was after the step before
+        self.entered = self.world.entered()
+        self.entered.__enter__()
+
+    def teardown(self) -> None:
+        self.entered.__exit__(None, None, None)
+
+    @rule(target=proposals, steps=st.integers(0, 4))
+    def compare_newer_cuts_and_propose(self, steps: int) -> Proposal | None:
+        for _ in range(steps):
+            self.epoch += 1
+            self.world.compare(self.epoch, within=True)
+        _, proposal = approval.make_proposal(NOWHERE, self.world.pipeline, WorldClock(self.world))
+        if proposal is not None:
+            self.issued[proposal.digest] = proposal
+        return proposal
+
+    @rule(steps=st.integers(-6, 1), within=st.booleans(), whole=st.booleans())
+    def compare_out_of_order(self, steps: int, *, within: bool, whole: bool) -> None:
+        self.world.compare(max(0, self.epoch + steps), within=within, whole=whole)
+        self.epoch += max(steps, 0)
+
+    @rule(hours=HOURS)
+    def jump_clock(self, hours: int) -> None:
+        self.world.now += timedelta(hours=hours)
+
+    @rule(agrees=st.booleans())
+    def change_what_a_look_finds(self, *, agrees: bool) -> None:
+        self.world.agrees = agrees
+
+    @rule(other=st.booleans(), chance=st.integers(0, 3))
+    def change_definition_or_version(self, *, other: bool, chance: int) -> None:
+        if chance == 0 and other:
+            self.world.pipeline = OTHER if self.world.pipeline is CLICKS else CLICKS
+        elif chance == 0:
+            self.world.version += 1
+            self.epoch = 0
+
+    @rule(proposal=proposals, who=PEOPLE, crash=st.sampled_from([None, None, None, "before", "after"]))
+    def approve(self, proposal: Proposal | None, who: str, crash: Any) -> None:
+        """Move on by an approval: late, twice, by anybody; a killed task is run again."""
+        if proposal is None:
+            return
+        self.world.crash = crash
+        self.move(proposal, who)
+        self.world.crash = None
+        if crash is not None:
+            self.move(proposal, who)
+
+    @rule(proposal=proposals, looks=st.integers(0, 2), back=st.booleans())
+    def two_people_at_once(self, proposal: Proposal | None, looks: int, *, back: bool) -> None:
+        """Another move, or the same one, is made while one is decided: one of both counts."""
+        if proposal is None:
+            return
+        before = len(self.world.tables["gate"])
+        self.world.looks = looks
+        self.world.meanwhile = self.roll_back if back else lambda: self.move(proposal, "airflow:bob")
+        self.move(proposal, "airflow:ada")
+        self.world.meanwhile = None
+        assert len(self.world.tables["gate"]) <= before + 1, "two moves were decided on one history"
+
+    @rule()
+    def roll_back(self) -> None:
+        was = current_stage(NOWHERE, self.world.pipeline)
+        decision = stage.move(NOWHERE, self.world.pipeline, "rollback", "drill", WorldClock(self.world))
+        assert decision.allowed is (was is not Stage.LAMBDA)
+        assert current_stage(NOWHERE, self.world.pipeline) is Stage.LAMBDA
+
+    @precondition(lambda self: current_stage(NOWHERE, self.world.pipeline) is Stage.KAPPA)
+    @rule()
+    def roll_back_a_stage(self) -> None:
+        clock = WorldClock(self.world)
+        stage.move(NOWHERE, self.world.pipeline, "rollback", "drill", clock, back_to=Stage.SHADOW)
+        assert current_stage(NOWHERE, self.world.pipeline) is Stage.SHADOW
+
+    def move(self, proposal: Proposal, who: str) -> None:
+        """Do what the task of the DAG does with an answer."""
+        if approval.has_moved(NOWHERE, proposal):
+            return
+        yes = Approval(proposal=proposal, who=who)
+        with contextlib.suppress(LakeError, Killed):
+            stage.move(NOWHERE, self.world.pipeline, "advance", "why", WorldClock(self.world), approved=yes)
+
+    @invariant()
+    def history_is_only_appended_to(self) -> None:
+        rows = self.world.tables["gate"]
+        assert rows[: len(self.kept)] == self.kept
+        assert [one["sequence"] for one in rows] == list(range(len(rows)))
+        for one in rows[len(self.kept) :]:
+            self.check_move(one)
+        self.kept = [dict(one) for one in rows]
+
+    @invariant()
+    def readers_have_a_path(self) -> None:
+        """One stage is served, and LAMBDA can be had from each."""
+        now = current_stage(NOWHERE, self.world.pipeline)
+        back = decide.decide(now, decide.GateEvidence(), "rollback", self.world.pipeline.policy, self.world.now)
+        assert now in {Stage.LAMBDA, Stage.SHADOW, Stage.KAPPA}
+        assert back.allowed is (now is not Stage.LAMBDA)
+
+    def check_move(self, one: dict[str, Any]) -> None:
+        """Hold a new row of the history to what was there, read from the bare rows."""
+        if one["event"] != "advanced":
+            return
+        rows = self.world.tables["gate"][: one["sequence"]]
+        same = rows and rows[-1]["result_fingerprint"] == result_fingerprint(self.world.pipeline)
+        before = rows[-1]["stage"] if same else "LAMBDA"
+        assert (before, one["stage"]) in {("LAMBDA", "SHADOW"), ("SHADOW", "KAPPA")}
+        proposal = self.issued[json.loads(one["evidence"])["approved"]]
+        assert proposal.turn == one["sequence"], "approved for another moment of the history"
+        assert (proposal.stage, proposal.target) == (before, one["stage"])
+        assert one["who"].startswith("airflow:"), "approved by nobody"
+        assert self.world.agrees, "the paths differed within the move"
+        assert len(self.find_evidence(rows)) >= RUNS, "moved without evidence"
+
+    def find_evidence(self, moves: list[dict[str, Any]]) -> set[int]:
+        """Return the cuts that speak for a move now: agreed on since the last one, lately, and by nothing gainsaid."""
+        own = (result_fingerprint(self.world.pipeline), self.world.version)
+        known = [
+            one
+            for one in self.world.tables["reconciliations"]
+            if (one["result_fingerprint"], one["stream_version"]) == own
+        ]
+        last = moves[-1]["seen"] if moves else 0
+        known = [one for one in known if one["sequence"] >= last]
+        bad = [(one["epoch"], one["sequence"]) for one in known if one["exit_code"]]
+        good = [one for one in known if not one["exit_code"] and "from" not in json.loads(one["result"])]
+        return {
+            one["epoch"]
+            for one in good
+            if abs(self.world.now - one["at"]) <= WEEK and all((one["epoch"], one["sequence"]) > place for place in bad)
+        }
+
+
+RULES = settings(
+    max_examples=200,
+    stateful_step_count=30,
+    derandomize=True,
+    deadline=None,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+)
+
+
+def test_no_path_leads_on_without_evidence_and_approval() -> None:
+    reached: set[str] = set()
+
+    class Watched(Gate):
+        def teardown(self) -> None:
+            reached.update(one["stage"] + "/" + one["event"] for one in self.world.tables["gate"])
+            super().teardown()
+
+    run_state_machine_as_test(Watched, settings=RULES)
+
+    assert reached >= {"SHADOW/advanced", "KAPPA/advanced", "LAMBDA/rolled_back"}, "the machine went nowhere"
+
+
+def count_all(runs: Any, _now: object, _losses: object = ()) -> Any:
+    return tuple(run for run in runs if run.within)
+
+
+def count_old(runs: Any, now: datetime, losses: Any = ()) -> Any:
+    with mock.patch.object(evidence_rows, "EXPIRES_AFTER", timedelta(days=9_000)):
+        return REAL_ROW(runs, now, losses)
+
+
+def append_out_of_turn(self: World, settings: Any, table: str, rows: Any, **_: object) -> int:
+    return REAL_APPEND(self, settings, table, rows)
+
+
+REAL_ROW, REAL_APPEND = decide.consecutive, World.append
+DEFECTS: dict[str, Callable[[], Any]] = {
+    "a bad run breaks no row": lambda: mock.patch.object(decide, "consecutive", count_all),
+    "evidence never expires": lambda: mock.patch.multiple(
+        decide, consecutive=count_old, criteria=mock.MagicMock(wraps=criteria, check_freshness=always_fresh)
+    ),
+    "an approval fits every evidence": lambda: mock.patch.object(stage, "refuse_changed"),
+    "nobody is a person": lambda: mock.patch.object(stage, "refuse_unnamed"),
+    "rows are written out of turn": lambda: mock.patch.object(World, "append", append_out_of_turn),
+    "nobody looks within the move": lambda: mock.patch.object(World, "look", look_away),
+}
+
+
+def always_fresh(*_: object) -> decide.Condition:
+    return decide.Condition(name="freshness", met=True, found="")
+
+
+def look_away(self: World, *_: object) -> decide.PresentState:
+    with mock.patch.object(self, "agrees", True):  # noqa: FBT003 -- a value
+        return REAL_LOOK(self)
+
+
+REAL_LOOK = World.look
+
+
+@pytest.mark.parametrize(
+    ("defect", "said"),
+    [
+        ("a bad run breaks no row", "moved without evidence"),
+        ("evidence never expires", "moved without evidence"),
+        ("an approval fits every evidence", "approved for another moment"),
+        ("nobody is a person", "approved by nobody"),
+        ("rows are written out of turn", "two moves were decided"),
+        ("nobody looks within the move", "the paths differed within the move"),
+    ],
+)
+def test_planted_defect_is_found(defect: str, said: str) -> None:
+    found = settings(RULES, max_examples=300, phases=(Phase.generate,), report_multiple_bugs=False)
+
+    with DEFECTS[defect](), pytest.raises(AssertionError, match=said):
+        run_state_machine_as_test(Gate, settings=found)
+
+
+def test_the_world_refuses_as_the_lake_does() -> None:
+    world = World()
+    world.append(NOWHERE, "gate", [{}], turn=0)
+
+    with pytest.raises(control_tables.OvertakenError):
+        world.append(NOWHERE, "gate", [{}], turn=0)
