@@ -15,8 +15,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from cutover.reconcile.pages.view import PipelineLine, PipelineView
-from cutover.reconcile.report import runbooks
 from cutover.reconcile.result import text
+from cutover.runbooks import folder
 from cutover.timestamps import from_micros
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -58,7 +58,7 @@ def render_runbook(name: str, body: Markup) -> str:
 
 
 def _render(name: str, **values: Any) -> str:
-    known = sorted(path.stem for path in runbooks.FOLDER.glob("*.md") if path.stem != "README")
+    known = folder.list_names()
     style = Markup(_style())  # noqa: S704 -- a file of ours
     return _environment().get_template(f"{name}.html.j2").render(style=style, all_runbooks=known, **values)
 

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-import yaml  # type: ignore[import-untyped]  # Airflow's, without types
+import yaml
 
 from cutover.infra.drills.catalogue import DRILLS
 from cutover.reconcile.report import verdicts
