@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
@@ -32,6 +32,7 @@ def test_file_of_the_documentation_fits_the_schema(example: Any) -> None:
     assert [error.message for error in VALIDATOR.iter_errors(found)] == []
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])  # the first draw compiles what the strategies need
 @given(
     number=st.sampled_from(sorted(FIGURES)),
     changed=st.dictionaries(
