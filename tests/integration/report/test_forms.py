@@ -77,7 +77,7 @@ def test_a_report_is_there_when_the_tables_of_its_run_are_gone(
     shutil.rmtree(home.home / "lake" / "sales")
     copy = tmp_path / "differences.parquet"
 
-    assert app.main(["report", "sales", "--form", "markdown"]) == 0
+    assert app.main(["report", "sales", "--format", "markdown"]) == 0
     assert capsys.readouterr().out.startswith("## DIVERGED: sales")
     assert app.main(["report", "sales", "--differences", str(copy)]) == 0
     assert pq.read_table(copy).num_rows == diverged.rows.changed
