@@ -1,0 +1,82 @@
+"""What a report tells beside its verdict: days, records behind rows, comparisons before it, what was measured."""
+
+from dataclasses import replace
+
+import jsonschema
+
+from cutover.clock import SystemClock
+from cutover.definition.compile.fingerprint import result_fingerprint
+from cutover.reconcile.advisor import record as advice_record
+from cutover.reconcile.audit import noise_record
+from cutover.settings import Settings
+from tests.integration.reconcile.lake_of import PIPELINE, Sale, edited, lake_of, reconcile, replace_batch, write
+from tests.integration.reconcile.test_run import CLEAN, LATE, SCHEMA, run
+from tests.unit.audit.test_noise import NOISE
+from tests.unit.report.test_advice import advised
+
+
+def test_a_report_lists_days_with_their_causes_and_records_behind_its_rows(settings: Settings) -> None:
+    lake = lake_of((*CLEAN, *LATE, Sale(epoch=2, hour=30, shop="b", amount=7, kind="late")))
+    at = next(i for i, row in enumerate(lake.batch) if row["shop"] == "b")
+    result = run(settings, edited(lake, at, lambda row: row | {"revenue": row["revenue"] + 1}))
+
+    assert [(one.day, one.windows, dict(one.causes)) for one in result.days] == [
+        ("2026-01-01", 7, {"late": 2, "unexplained": 1}),
+        ("2026-01-02", 1, {"late": 1}),
+    ]
+    assert sum(one.different for one in result.days) == result.windows.different
+    late = [offset for offset, record in enumerate(lake.log) if offset >= len(CLEAN) or record is None]
+    assert sorted(one.offset for one in result.behind) == late
+    assert {one.cause for one in result.behind} == {"late"}
+    places = {(one.window_start, one.key["shop"]) for one in result.behind}
+    assert places <= {(cell.window_start, cell.key["shop"]) for cell in result.differences}
+
+
+def test_a_report_shows_the_comparisons_before_it(settings: Settings) -> None:
+    first = run(settings, lake_of((*CLEAN, *LATE)))
+    replace_batch(settings, edited(lake_of((*CLEAN, *LATE)), 0, lambda row: row | {"revenue": 99}))
+    second = reconcile(settings, PIPELINE)
+
+    assert [one.run_id for one in first.trend] == [first.run_id]
+    assert [(one.run_id, one.verdict, one.unexplained) for one in second.trend] == [
+        (first.run_id, "EXPLAINED", 0),
+        (second.run_id, "DIVERGED", 1),
+    ]
+    assert [one.rows for one in second.trend] == [2, second.rows.missing + second.rows.changed]
+
+
+def test_a_report_says_since_which_comparison_its_differences_are_known(settings: Settings) -> None:
+    spoilt = edited(lake_of(CLEAN), 0, lambda row: row | {"most": 4711})
+    first = run(settings, spoilt)
+    worse = edited(spoilt, 1, lambda row: row | {"most": 4712})
+    replace_batch(settings, replace(worse, run=replace(worse.run, run_id="batch-2", finished="2026-01-06T00:00:00Z")))
+
+    second, again = reconcile(settings, PIPELINE), reconcile(settings, PIPELINE)
+
+    assert [(one.state, one.first_run, one.runs) for one in first.lives] == [("open", first.run_id, 1)]
+    assert [(one.first_run, one.runs) for one in second.lives] == [(first.run_id, 2), (second.run_id, 1)]
+    assert (again.run_id, again.repeats) == (second.run_id, 1)
+    assert [(one.first_run, one.runs) for one in again.lives] == [(first.run_id, 3), (second.run_id, 2)]
+    page = (settings.reports_dir / (again.page or "")).read_text(encoding="utf-8")
+    assert f"(run {first.run_id}), found by 3 comparisons" in page
+    assert "2 rows of these without a cause, the oldest known since" in page
+
+
+def test_what_was_measured_beside_comparisons_is_in_the_next_report(settings: Settings) -> None:
+    write(settings, lake_of(CLEAN))
+    before = reconcile(settings, PIPELINE)
+    fingerprint = result_fingerprint(PIPELINE)
+    advice = replace(advised(), pipeline=PIPELINE.name, result_fingerprint=fingerprint)
+    unproven = replace(advice, at="2026-11-24T13:00:00Z", proven=(), proven_at=None)
+    for one in (advice, unproven):
+        advice_record.record_advice(settings, one, SystemClock())
+    noise_record.record(settings, replace(NOISE, pipeline=PIPELINE.name, result_fingerprint=fingerprint), SystemClock())
+
+    after = reconcile(settings, PIPELINE)
+
+    assert (before.advice, before.noise) == (None, None)
+    assert after.advice == replace(unproven, proven=advice.proven, proven_at=advice.proven_at)
+    assert after.noise is not None
+    assert after.noise.sentence == noise_record.describe_noise(NOISE)
+    assert (after.run_id, after.repeats) == (before.run_id, 1)
+    jsonschema.validate(after.to_json(), SCHEMA)

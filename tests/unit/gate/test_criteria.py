@@ -1,0 +1,77 @@
+"""Single conditions of a move: how fresh, under which settings, by which contract, and what the stream went through."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from cutover.definition.model.pipeline import Policy
+from cutover.lake.control.stages import Stage
+from cutover.reconcile.gate.decide import Condition, ContractCheck, GateEvidence, SeenHazard, decide
+from tests.unit.gate.test_decide import DAY, HOUR, NOW, POLICY, ROOMY, TESTED, run
+
+
+def decided(policy: Policy = POLICY, **changes: Any) -> dict[str, Condition]:
+    fields: dict[str, Any] = {"runs": (run(1), run(2), run(3)), "replay": ROOMY, "self_test": TESTED} | changes
+    decision = decide(Stage.LAMBDA, GateEvidence(**fields), "advance", policy, NOW)
+    return {condition.name: condition for condition in decision.conditions}
+
+
+@pytest.mark.parametrize(("age", "met"), [(HOUR, True), (DAY, True), (DAY + HOUR, False), (-DAY - HOUR, False)])
+def test_newest_run_that_counts_is_fresh(age: timedelta, met: bool) -> None:
+    found = decided(runs=tuple(run(n, age=age) for n in (1, 2, 3)))["freshness"]
+
+    assert (found.met, found.number, found.threshold) == (met, abs(age.total_seconds()), DAY.total_seconds())
+
+
+@pytest.mark.parametrize(("since", "met", "number"), [(-1, True, 3), (1, True, 3), (2, False, 2), (9, False, 0)])
+def test_runs_are_of_the_settings_in_force(since: int, met: bool, number: int) -> None:
+    found = decided(settings_since=since)["unchanged"]
+
+    assert (found.met, found.number, found.threshold) == (met, number, 3)
+
+
+@pytest.mark.parametrize(
+    ("found", "expectations", "met", "number"),
+    [
+        pytest.param(None, 0, True, 0, id="no contract"),
+        pytest.param(None, 2, False, 2, id="no batch run"),
+        pytest.param(ContractCheck(run_id="b", judged=2, failed=()), 2, True, 0, id="holds"),
+        pytest.param(ContractCheck(run_id="b", judged=1, failed=()), 2, False, 1, id="a new expectation"),
+        pytest.param(ContractCheck(run_id="b", judged=2, failed=("rows",)), 2, False, 1, id="broken"),
+    ],
+)
+def test_newest_batch_result_holds_the_contract(
+    found: ContractCheck | None, expectations: int, met: bool, number: int
+) -> None:
+    condition = decided(contract=found, expectations=expectations)["contract"]
+
+    assert (condition.met, condition.number) == (met, number)
+
+
+LATE = SeenHazard(kind="late_burst", epoch=2, at=NOW - DAY, text="90 late records in epoch 2")
+WANTED = replace(POLICY, hazards=("late_burst",), hazards_within="2 days")
+
+
+@pytest.mark.parametrize(
+    ("seen", "runs", "met", "to_pass"),
+    [
+        pytest.param((), (1, 2, 3), False, "an epoch with 10 late records", id="never seen"),
+        pytest.param((LATE,), (1, 2, 3), True, "", id="seen and compared after it"),
+        pytest.param((replace(LATE, epoch=4),), (1, 2, 3), False, "a run within policy", id="not compared since"),
+        pytest.param((replace(LATE, at=NOW - 3 * DAY),), (1, 2, 3), False, "an epoch with", id="too long ago"),
+        pytest.param((replace(LATE, at=NOW + 3 * DAY),), (1, 2, 3), False, "an epoch with", id="ahead of the clock"),
+        pytest.param((replace(LATE, kind="restart"),), (1, 2, 3), False, "an epoch with", id="another one"),
+    ],
+)
+def test_a_hazard_is_covered_by_what_was_recorded_and_by_a_run_behind_it(
+    seen: tuple[SeenHazard, ...], runs: tuple[int, ...], met: bool, to_pass: str
+) -> None:
+    found = decided(WANTED, hazards=seen, runs=tuple(map(run, runs)))["hazard late_burst"]
+
+    assert (found.met, found.to_pass.startswith(to_pass), bool(found.to_pass)) == (met, True, not met)
+
+
+def test_hazards_that_nobody_asked_for_are_listed() -> None:
+    assert decided(hazards=(LATE,))["hazards"].found == "the policy asks for none; seen: late_burst"
