@@ -19,7 +19,8 @@ Recorded = Mapping[str, Mapping[str, Any]]
 
 _HEAD = """# Drills
 
-Written from the newest recorded run of each drill; `make drills` runs all of them anew. An alert is caused on an embedded stack (a broker, a lake, a
+Written from the newest recorded run of each drill; `make drills` runs all of them anew.
+An alert is caused on an embedded stack (a broker, a lake, a
 pipeline of its own), its runbook is followed block by block, and what a command prints is held to what the page shows.
 *Detected* is the time from the injection to the alert in `cutover watch`, *repaired* the time from then until it was
 clear, commands included. After each drill `cutover verify --all` was asked, and N1 to N6 held: {drills} drills,
