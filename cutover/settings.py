@@ -96,6 +96,7 @@ class AlertSettings(BaseModel):
     free_bytes: int = Field(default=1 << 30, description="Free space below which nothing is safe.")
     batch_schedules: float = Field(default=2.0, description="Schedules without a batch run.")
     reconcile_schedules: float = Field(default=2.0, description="Schedules of the batch path without a verdict.")
+    audit_schedules: float = Field(default=2.0, description="Days in KAPPA without an audit that says something.")
     one_key_share: float = Field(default=0.5, description="Share of one key in ten large epochs in a row.")
     one_key_records: int = Field(default=1_000, description="Accepted records that make an epoch large.")
     growth_times: float = Field(default=2.0, description="Rows of the last hour / those of a usual hour of the week.")

@@ -50,10 +50,10 @@ class Regression:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Freshness:
-    """How old something may get; nothing of it in KAPPA."""
+    """How old something may get."""
 
     newest: datetime  # when it was made last
-    schedule: timedelta  # of the batch path
+    schedule: timedelta  # how often it is to be made
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,8 +87,9 @@ class WatchFacts:
     grown: int = 0  # bytes of ten epochs or of five minutes, whichever is more
     growth: Growth | None = None  # of the epoch log
     troubles: Sequence[Trouble] = ()
-    batch: Freshness | None = None  # the newest batch run; before the first, the version of the stream
+    batch: Freshness | None = None  # the newest batch run; before the first, the version of the stream; none in KAPPA
     verdict: Freshness | None = None  # the comparison that speaks now; before the first, the first batch run
+    audit: Freshness | None = None  # the newest audit that says something; before it, the move; None: not in KAPPA
     pins: Sequence[Pin] = ()
     regression: Regression | None = None  # that an audit found and nothing has refuted since
 

@@ -1,6 +1,9 @@
 """The stage of a pipeline: which path people are served from. The newest row of its history is the truth."""
 
+from collections.abc import Mapping
+from datetime import datetime
 from enum import StrEnum
+from typing import Any
 
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.pipeline import Pipeline
@@ -22,7 +25,15 @@ def current_stage(settings: Settings, pipeline: Pipeline) -> Stage:
     LAMBDA before the first, and under a definition that is not the one that was moved: its evidence proves nothing
     about another truth.
     """
+    return Stage.LAMBDA if (move := _newest_move(settings, pipeline)) is None else Stage(move["stage"])
+
+
+def stage_since(settings: Settings, pipeline: Pipeline) -> datetime | None:
+    """Return when the newest move under the definition in force was made; None before the first."""
+    move = _newest_move(settings, pipeline)
+    return None if move is None else move["at"]
+
+
+def _newest_move(settings: Settings, pipeline: Pipeline) -> Mapping[str, Any] | None:
     rows = control_tables.read(settings, "gate", pipeline.name)
-    if not rows or rows[-1]["result_fingerprint"] != result_fingerprint(pipeline):
-        return Stage.LAMBDA
-    return Stage(rows[-1]["stage"])
+    return rows[-1] if rows and rows[-1]["result_fingerprint"] == result_fingerprint(pipeline) else None

@@ -13,6 +13,9 @@ from cutover.reconcile.judgement import history
 from cutover.settings import Settings
 from cutover.timestamps import from_micros
 
+EVERY = timedelta(days=1)
+"""How often the DAG audits; the chance to find a fault within some days is reckoned with it."""
+
 
 class AuditState(StrEnum):
     """What an audit found."""

@@ -36,6 +36,7 @@ SEVERITIES: Mapping[str, Severity] = {
     "NotComparable": "ticket",
     "DivergenceUnexplained": "page",
     "RetirementRegression": "page",
+    "AuditNotFresh": "ticket",
     "InvariantBroken": "page",
     "SealBroken": "ticket",
     "PinnedVersionAtRisk": "ticket",

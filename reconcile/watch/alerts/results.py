@@ -13,6 +13,7 @@ def of_results(facts: WatchFacts) -> Iterator[Alert]:
     """Yield the alerts on what was computed, and on where it lies."""
     for trouble in facts.troubles:
         yield alert(trouble.runbook, trouble.text)
+    yield from _check_regression(facts)
     yield from _check_audit(facts)
     yield from _check_batch(facts)
     yield from _check_verdict(facts)
@@ -21,11 +22,21 @@ def of_results(facts: WatchFacts) -> Iterator[Alert]:
     yield from _check_growth(facts)
 
 
-def _check_audit(facts: WatchFacts) -> Iterator[Alert]:
+def _check_regression(facts: WatchFacts) -> Iterator[Alert]:
     found = facts.regression
     if found is not None:
         text = f"an audit at {found.at}, epoch {found.epoch}, found {number(found.rows)} (window, key) rows of final "
         yield alert("RetirementRegression", text + f"windows that the log gives otherwise, such as {found.first}")
+
+
+def _check_audit(facts: WatchFacts) -> Iterator[Alert]:
+    """Yield that nobody looks any more whether the one path that is left is right."""
+    if facts.audit is None:
+        return
+    age = facts.at - facts.audit.newest
+    if age > facts.audit.schedule * facts.limits.audit_schedules:
+        text = f"in KAPPA, and no audit could say anything for {duration(age.total_seconds())}"
+        yield alert("AuditNotFresh", f"{text}, its schedule is {duration(facts.audit.schedule.total_seconds())}")
 
 
 def _check_batch(facts: WatchFacts) -> Iterator[Alert]:

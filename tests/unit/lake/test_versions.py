@@ -3,7 +3,7 @@
 import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from cutover.lake.control import control_tables, restore, versions
 from cutover.lake.paths import control_uri, stream_uri
 from cutover.lake.tables import delta
 from cutover.settings import Settings
+from tests.support.standing_clock import StandingClock
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 FIRST = Pipeline(
@@ -29,23 +30,8 @@ THIRD = replace(FIRST, lateness=Lateness(allowed="2 hours"))
 OTHER_TRUTH = replace(FIRST, measures={"n": Count(), "m": Count()})
 
 
-@dataclass
-class At:
-    """A clock that stands still."""
-
-    at: datetime
-
-    def now(self) -> datetime:
-        """Return the time it shows."""
-        return self.at
-
-    def monotonic(self) -> float:
-        """Return the same, in seconds."""
-        return self.at.timestamp()
-
-
 def opened(settings: Settings, pipeline: Pipeline, *, minutes: int = 0) -> int:
-    return versions.open_or_create(settings, pipeline, At(NOW + timedelta(minutes=minutes))).number
+    return versions.open_or_create(settings, pipeline, StandingClock(NOW + timedelta(minutes=minutes))).number
 
 
 def test_before_the_first_start_there_is_none(settings: Settings) -> None:
@@ -70,7 +56,7 @@ def test_another_truth_begins_anew(settings: Settings) -> None:
     opened(settings, FIRST)
 
     assert opened(settings, OTHER_TRUTH) == 0
-    assert len({versions.open_or_create(settings, p, At(NOW)).uri for p in (FIRST, OTHER_TRUTH)}) == 2
+    assert len({versions.open_or_create(settings, p, StandingClock(NOW)).uri for p in (FIRST, OTHER_TRUTH)}) == 2
 
 
 def test_a_clock_that_went_back_gives_no_number_twice(settings: Settings) -> None:
@@ -96,7 +82,7 @@ def test_version_that_was_decided_before_another_one_came_is_refused(settings: S
     opened(settings, SECOND)
 
     with pytest.raises(LakeError, match="another process appended row"):
-        versions.register(settings, FIRST, At(NOW), turn=turn)
+        versions.register(settings, FIRST, StandingClock(NOW), turn=turn)
     assert [version.number for version in versions.list_versions(settings, FIRST)] == [0]
 
 
@@ -125,7 +111,7 @@ def test_a_lake_without_its_control_tables_has_not_just_begun(settings: Settings
 
 def beside(settings: Settings, pipeline: Pipeline = FIRST) -> int:
     turn = versions.next_turn(settings, pipeline)
-    return versions.register(settings, pipeline, At(NOW), turn=turn, beside=True).number
+    return versions.register(settings, pipeline, StandingClock(NOW), turn=turn, beside=True).number
 
 
 def in_force(settings: Settings, pipeline: Pipeline = FIRST) -> int | None:
@@ -138,11 +124,11 @@ def test_version_beside_serves_only_once_it_is_let_and_the_one_before_can_serve_
     made = beside(settings)
     assert (made, in_force(settings), opened(settings, FIRST)) == (1, 0, 0)
 
-    versions.serve(settings, FIRST, made, why="replayed", clock=At(NOW - timedelta(days=1)))
+    versions.serve(settings, FIRST, made, why="replayed", clock=StandingClock(NOW - timedelta(days=1)))
     assert (in_force(settings), opened(settings, FIRST)) == (1, 1)
     assert [version.beside for version in versions.list_versions(settings, FIRST)] == [False, False]
 
-    versions.serve(settings, FIRST, 0, why="worse", clock=At(NOW))
+    versions.serve(settings, FIRST, 0, why="worse", clock=StandingClock(NOW))
     assert in_force(settings) == 0
     assert [row["why"] for row in control_tables.read(settings, "versions", "p")] == [None, None, "replayed", "worse"]
 
@@ -166,7 +152,7 @@ def test_version_that_cannot_be_let_serve_is_refused(settings: Settings, number:
     beside(settings)
 
     with pytest.raises(DefinitionError, match=said):
-        versions.serve(settings, FIRST, number, why=why, clock=At(NOW))
+        versions.serve(settings, FIRST, number, why=why, clock=StandingClock(NOW))
     assert in_force(settings) == 0
 
 
@@ -175,5 +161,5 @@ def test_version_of_another_lateness_cannot_serve(settings: Settings) -> None:
     made = beside(settings, SECOND)
 
     with pytest.raises(DefinitionError, match=r"\(0\), got 1"):
-        versions.serve(settings, FIRST, made, why="new", clock=At(NOW))
+        versions.serve(settings, FIRST, made, why="new", clock=StandingClock(NOW))
     assert in_force(settings, SECOND) is None

@@ -119,6 +119,11 @@ FIRING = [
         id="two schedules without a run",
     ),
     pytest.param(
+        facts(audit=Freshness(newest=NOW - timedelta(days=2, seconds=1), schedule=timedelta(days=1))),
+        "AuditNotFresh",
+        id="two days without an audit",
+    ),
+    pytest.param(
         facts(verdict=Freshness(newest=NOW - timedelta(hours=2, seconds=1), schedule=timedelta(hours=1))),
         "ReconcilerNotRunning",
         id="two schedules without a verdict",
