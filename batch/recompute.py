@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from datetime import datetime
 
 from cutover import probe as probes
-from cutover.batch import batch_metrics, sessions
+from cutover.batch import batch_metrics, lineage, sessions
 from cutover.batch.context import RunContext, StagedRun
 from cutover.batch.cut import BatchCut, check_log, check_offsets, hold_cut
 from cutover.batch.lock import PATIENCE, writer_lock
@@ -37,6 +37,7 @@ from cutover.lake.integrity.foreign_commits import Kind
 from cutover.lake.paths import BATCH_TABLES, batch_uri, version_uri
 from cutover.lake.serving import serving_table
 from cutover.lake.tables import delta
+from cutover.lineage import runs
 from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import log_of
 from cutover.metrics import tasks
@@ -49,6 +50,7 @@ CLOCK = SystemClock()
 
 
 @tasks.told("batch", tasks.texts(batch_metrics.samples))
+@runs.recorded("batch", lineage.touched)
 def run(  # noqa: PLR0913 -- what to compute, and what a test hands in
     settings: Settings,
     pipeline: Pipeline,

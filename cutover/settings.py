@@ -125,6 +125,17 @@ class MetricsSettings(BaseModel):
     )
 
 
+class LineageSettings(BaseModel):
+    """Whom runs are told to, as OpenLineage events; none of it changes or stops a run."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    file: Path | None = Field(default=None, description="Events are appended to it, one a line. Unset: none.")
+    url: str | None = Field(default=None, description="Of a server that takes them; `file` goes first. Unset: none.")
+    every_seconds: float = Field(default=60.0, gt=0, description="Between two events of a driver that runs.")
+    namespace: str = Field(default="cutover", description="Of the jobs, so that two installations can be told apart.")
+
+
 class Settings(BaseSettings):
     """All settings. `cutover doctor` shows them, without secrets."""
 
@@ -146,6 +157,7 @@ class Settings(BaseSettings):
     alerts: AlertSettings = AlertSettings()
     read: ReadSettings = ReadSettings()
     metrics: MetricsSettings = MetricsSettings()
+    lineage: LineageSettings = LineageSettings()
     _batch_tables: str | None = PrivateAttr(default=None)  # of an audit; None: beside the stream's
 
     @property

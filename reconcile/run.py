@@ -17,8 +17,10 @@ from cutover.lake.batch_runs import Range
 from cutover.lake.control import pins, versions
 from cutover.lake.control.control_tables import OvertakenError
 from cutover.lake.tables import checksums
+from cutover.lineage import runs
 from cutover.metrics import tasks
 from cutover.probe import Probe, silent
+from cutover.reconcile import lineage
 from cutover.reconcile.advisor import record as log_latenesses
 from cutover.reconcile.attribution.log_rows import LogReader
 from cutover.reconcile.audit import noise_record
@@ -46,6 +48,7 @@ def _render_metrics(settings: Settings, pipeline: Pipeline, _: Reconciliation) -
 
 
 @tasks.told("reconcile", _render_metrics)
+@runs.recorded("reconcile", lineage.touched)
 def reconcile(  # noqa: PLR0913 -- a range, a cut, and what a test hands in
     settings: Settings,
     pipeline: Pipeline,

@@ -24,7 +24,7 @@ from cutover.probe import Probe, silent
 from cutover.settings import Settings
 from cutover.streaming import reader
 from cutover.streaming.microbatch.engine import MicrobatchEngine
-from cutover.streaming.process import endpoint
+from cutover.streaming.process import driver_lineage, endpoint
 from cutover.streaming.process.context import DriverContext
 from cutover.streaming.process.failure import one_line
 from cutover.streaming.process.heartbeat import HeartbeatWriter, first_beat, folder
@@ -79,7 +79,7 @@ def run(
                 beat=beat,
                 place=place,
             )
-            with endpoint.serving(settings, pipeline.name, context.metrics):
+            with endpoint.serving(settings, pipeline.name, context.metrics), driver_lineage.telling(context):
                 code = 0 if _drive(context, until) else INTERRUPTED
         except BaseException as error:
             _fail(pipeline.name, beat, error)
@@ -147,6 +147,7 @@ def begin(context: DriverContext) -> tuple[Committer, start_offsets.StartOffsets
 
 
 def _announce(context: DriverContext, beginning: start_offsets.StartOffsets) -> None:
+    context.metrics.note_start_offsets(beginning.offsets)
     if beginning.record is None:
         log.info("stream_begins", pipeline=context.pipeline.name, offsets=dict(beginning.offsets))
         return

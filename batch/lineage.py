@@ -1,0 +1,20 @@
+"""What a batch run read and wrote, as an OpenLineage event tells it."""
+
+from cutover.definition.model.pipeline import Pipeline
+from cutover.lake.batch_runs import BatchRun
+from cutover.lake.paths import batch_uri
+from cutover.lineage.runs import Touched
+from cutover.settings import Settings
+
+
+def touched(settings: Settings, pipeline: Pipeline, found: BatchRun | None) -> Touched:
+    """Return the offsets that a run read for the first time and its tables; nothing, where it had nothing to do."""
+    from cutover.lineage import datasets  # noqa: PLC0415 -- its client takes a second to load: only where somebody listens
+
+    if found is None:
+        return Touched()
+    outputs = [datasets.table_written(batch_uri(settings, pipeline), found.batch_version)]
+    outputs.append(datasets.table_written(batch_uri(settings, pipeline, "batch_ledger"), found.ledger_version))
+    read = datasets.topics(settings, found.topic, found.topic_id, found.cluster_id, found.scanned)
+    facets = {"runId": found.run_id, "epoch": found.epoch, "windowRanges": len(found.computed)}
+    return Touched(inputs=tuple(read), outputs=tuple(outputs), facets=facets)

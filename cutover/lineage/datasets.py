@@ -1,0 +1,79 @@
+"""What a run reads and writes, as OpenLineage names it. Pure.
+
+Names follow its convention (OpenLineage, Spec, Naming): a topic is `kafka://host:port` and its name; a table `file` and
+its path, or its store and what follows.
+"""
+
+from collections.abc import Iterator, Mapping
+from urllib.parse import urlsplit
+
+import attr
+from openlineage.client.event_v2 import InputDataset, OutputDataset
+from openlineage.client.generated.base import DatasetFacet, InputDatasetFacet
+from openlineage.client.generated.dataset_version_dataset import DatasetVersionDatasetFacet
+
+from cutover.definition.model.joins import RIGHT
+from cutover.log.topic_partitions import topics_of
+from cutover.settings import Settings
+
+Span = tuple[int | None, int]
+"""Offsets from, None: from the first there is, up to; the latter exclusive."""
+
+
+@attr.define
+class OffsetsInputDatasetFacet(InputDatasetFacet):
+    """Which records of a topic a run read."""
+
+    topicId: str = attr.field(default="")  # noqa: N815 -- as OpenLineage writes fields
+    clusterId: str = attr.field(default="")  # noqa: N815
+    ranges: list[dict[str, int]] = attr.field(factory=list)  # partition, from (none: the first), to (exclusive)
+
+    @staticmethod
+    def _get_schema() -> str:
+        return "urn:cutover:OffsetsInputDatasetFacet:1"
+
+
+def topics(
+    settings: Settings, log: str, log_id: str, cluster_id: str, read: Mapping[int, Span]
+) -> Iterator[InputDataset]:
+    """Yield the topics of a log with what was read of each.
+
+    Args:
+        settings: Which brokers.
+        log: Its name: one topic, or both of a join.
+        log_id: Their ids, in the same form.
+        cluster_id: Of the brokers.
+        read: partition, as we number it -> its offsets.
+    """
+    brokers = str(settings.kafka.bootstrap_servers).split(",")[0]
+    for turn, (name, own) in enumerate(zip(topics_of(log), topics_of(log_id), strict=True)):
+        ranges = [
+            {"partition": p % RIGHT} | ({} if first is None else {"from": first}) | {"to": end}
+            for p, (first, end) in sorted(read.items())
+            if p // RIGHT == turn
+        ]
+        facet = OffsetsInputDatasetFacet(topicId=own, clusterId=cluster_id, ranges=ranges)
+        yield InputDataset(namespace=f"kafka://{brokers}", name=name, inputFacets={"cutover_offsets": facet})
+
+
+def table_read(uri: str, version: int | None) -> InputDataset:
+    """Name the table and, where it is known, its Delta version."""
+    namespace, name = _name(uri)
+    return InputDataset(namespace=namespace, name=name, facets=_version(version))
+
+
+def table_written(uri: str, version: int | None) -> OutputDataset:
+    """Name the table and the Delta version that a run left, where it is known."""
+    namespace, name = _name(uri)
+    return OutputDataset(namespace=namespace, name=name, facets=_version(version))
+
+
+def _name(uri: str) -> tuple[str, str]:
+    if "://" not in uri:
+        return "file", uri
+    parts = urlsplit(uri)
+    return ("file", parts.path) if parts.scheme == "file" else (f"{parts.scheme}://{parts.netloc}", parts.path[1:])
+
+
+def _version(version: int | None) -> dict[str, DatasetFacet] | None:
+    return None if version is None else {"version": DatasetVersionDatasetFacet(datasetVersion=str(version))}

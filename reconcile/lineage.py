@@ -1,0 +1,35 @@
+"""What a comparison read and found, as an OpenLineage event tells it."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from cutover.definition.model.pipeline import Pipeline
+from cutover.lake.paths import batch_uri, control_uri, stream_uri
+from cutover.lineage.runs import Touched
+from cutover.reconcile.result.outcome import Reconciliation
+from cutover.settings import Settings
+
+if TYPE_CHECKING:
+    from openlineage.client.event_v2 import InputDataset
+
+
+def touched(settings: Settings, pipeline: Pipeline, found: Reconciliation) -> Touched:
+    """Return the log up to the cut and both tables, at the versions compared, and the verdict."""
+    from cutover.lineage import datasets  # noqa: PLC0415 -- its client takes a second to load: only where somebody listens
+
+    facets = {"runId": found.run_id, "epoch": found.seal.epoch, "verdict": str(found.verdict)}
+    history = datasets.table_written(control_uri(settings, "reconciliations"), None)
+    return Touched(inputs=tuple(_inputs(settings, pipeline, found)), outputs=(history,), facets=facets)
+
+
+def _inputs(settings: Settings, pipeline: Pipeline, found: Reconciliation) -> "Iterator[InputDataset]":
+    from cutover.lineage import datasets  # noqa: PLC0415 -- its client takes a second to load: only where somebody listens
+
+    for one in found.seal.logs:
+        read = {int(p): (None, end) for p, end in one.cut.items()}
+        yield from datasets.topics(settings, one.topic, one.topic_id, one.cluster_id, read)
+    versions = found.seal.versions
+    if versions.stream is not None:
+        yield datasets.table_read(stream_uri(settings, pipeline, versions.stream), versions.stream_table)
+    if versions.batch_table is not None:
+        yield datasets.table_read(batch_uri(settings, pipeline), versions.batch_table)

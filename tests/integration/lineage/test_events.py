@@ -1,0 +1,171 @@
+"""What is told of runs as OpenLineage events: which offsets went in, which versions came out, and how runs end."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from cutover.batch import recompute
+from cutover.definition import Pipeline
+from cutover.errors import CutoverError
+from cutover.lake.paths import batch_uri, stream_uri
+from cutover.log.kafka import LogClient
+from cutover.reconcile.result.outcome import Reconciliation
+from cutover.reconcile.run import reconcile
+from cutover.settings import LineageSettings, Settings
+from cutover.streaming import driver
+from tests.integration.streaming import rig
+from tests.integration.streaming.rig import Event
+
+EVENTS = [Event(id=i, minute=i, partition=i % 2) for i in range(40)]
+Told = dict[str, Any]
+
+
+@pytest.fixture
+def clicks(kafka_settings: Settings, topic_name: str, spark: SparkSession) -> tuple[Settings, Pipeline]:  # noqa: ARG001 -- the session that all share
+    settings = rig.fast(kafka_settings)
+    rig.make_topic(settings, topic_name, partitions=2)
+    rig.send(settings, topic_name, EVENTS)
+    return settings, rig.pipeline(topic_name)
+
+
+def listened(settings: Settings, **whom: object) -> Settings:
+    return settings.model_copy(update={"lineage": LineageSettings.model_validate(whom)})
+
+
+def run_all(settings: Settings, pipeline: Pipeline) -> Reconciliation:
+    assert driver.run(settings, pipeline, until="drain") == 0
+    assert recompute.run(settings, pipeline) is not None
+    return reconcile(settings, pipeline)
+
+
+def of_job(events: list[Told], job: str) -> list[Told]:
+    return [one for one in events if one["job"]["name"] == job]
+
+
+def read(file: Path) -> list[Told]:
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+
+
+def ranges(event: Told, topic: str) -> list[dict[str, int]]:
+    (found,) = [one for one in event["inputs"] if one["name"] == topic]
+    assert found["namespace"].startswith("kafka://127.0.0.1:")
+    offsets: list[dict[str, int]] = found["inputFacets"]["cutover_offsets"]["ranges"]
+    return offsets
+
+
+def table_version(tables: list[Told], uri: str) -> int:
+    (found,) = [one for one in tables if (one["namespace"], one["name"]) == ("file", uri)]
+    return int(found["facets"]["version"]["datasetVersion"])
+
+
+def test_each_run_tells_what_it_read_and_wrote(clicks: tuple[Settings, Pipeline], tmp_path: Path) -> None:
+    settings, pipeline = clicks
+    file, topic = tmp_path / "new" / "events.jsonl", pipeline.source.name
+
+    found = run_all(listened(settings, file=file), pipeline)
+
+    events = read(file)
+    whole = [{"partition": p, "from": 0, "to": end} for p, end in sorted(LogClient(settings).latest(topic).items())]
+    for job in ("clicks.stream", "clicks.batch", "clicks.reconcile"):
+        states = of_job(events, job)
+        assert [one["eventType"] for one in states] == ["START", "COMPLETE"]
+        assert len({one["run"]["runId"] for one in states}) == 1
+    stream, batch, compared = (of_job(events, f"clicks.{task}")[-1] for task in ("stream", "batch", "reconcile"))
+    assert ranges(stream, topic) == whole
+    assert ranges(batch, topic) == whole
+    assert ranges(compared, topic) == [{"partition": one["partition"], "to": one["to"]} for one in whole]
+    assert [one["name"] for one in stream["outputs"]] == [stream_uri(settings, pipeline, 0)]
+    written = table_version(batch["outputs"], batch_uri(settings, pipeline))
+    assert table_version(compared["inputs"], batch_uri(settings, pipeline)) == written
+    assert compared["run"]["facets"]["cutover_result"]["verdict"] == str(found.verdict)
+
+
+def test_a_second_driver_and_a_second_batch_run_tell_of_what_is_new_alone(
+    clicks: tuple[Settings, Pipeline], tmp_path: Path
+) -> None:
+    settings, pipeline = clicks
+    run_all(settings, pipeline)
+    rig.send(settings, pipeline.source.name, [Event(id=99, minute=200)])
+    file = tmp_path / "events.jsonl"
+
+    run_all(listened(settings, file=file), pipeline)
+
+    ends = {one["job"]["name"]: one for one in read(file)}
+    (new,) = [one for one in ranges(ends["clicks.batch"], pipeline.source.name) if one["partition"] == 0]
+    assert new["to"] - new["from"] == 1
+    assert new in ranges(ends["clicks.stream"], pipeline.source.name)
+
+
+def test_a_driver_that_runs_tells_now_and_then(clicks: tuple[Settings, Pipeline], tmp_path: Path) -> None:
+    settings, pipeline = clicks
+    file = tmp_path / "events.jsonl"
+
+    driver.run(listened(settings, file=file, every_seconds=0.05), pipeline, until="drain")
+
+    states = [one["eventType"] for one in read(file)]
+    assert (states[0], states[-1]) == ("START", "COMPLETE")
+    assert set(states[1:-1]) == {"RUNNING"}
+
+
+def test_a_run_that_fails_says_so(kafka_settings: Settings, topic_name: str, tmp_path: Path) -> None:
+    pipeline, file = rig.pipeline(topic_name), tmp_path / "events.jsonl"
+
+    with pytest.raises(CutoverError):
+        recompute.run(listened(kafka_settings, file=file), pipeline)
+
+    assert [one["eventType"] for one in read(file)] == ["START", "FAIL"]
+
+
+@contextmanager
+def server(status: int) -> Iterator[tuple[str, list[Told]]]:
+    """Take events at an address, and answer with a status; yields both."""
+    taken: list[Told] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            taken.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(status)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    found = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=found.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{found.server_port}", taken
+    finally:
+        found.shutdown()
+        found.server_close()
+
+
+def test_a_server_is_sent_the_same(clicks: tuple[Settings, Pipeline]) -> None:
+    settings, pipeline = clicks
+
+    with server(201) as (url, taken):
+        driver.run(listened(settings, url=url), pipeline, until="drain")
+
+    assert [one["eventType"] for one in taken] == ["START", "COMPLETE"]
+
+
+@pytest.mark.parametrize("trouble", ["no server", "it refuses", "no folder"])
+def test_a_listener_that_is_not_there_ends_nothing(
+    clicks: tuple[Settings, Pipeline], tmp_path: Path, trouble: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    settings, pipeline = clicks
+    (tmp_path / "file").write_text("")
+
+    with server(500) as (url, _):
+        whom = {"no server": {"url": "http://127.0.0.1:9"}, "it refuses": {"url": url}}
+        found = run_all(listened(settings, **whom.get(trouble, {"file": tmp_path / "file" / "events.jsonl"})), pipeline)
+
+    said = capfd.readouterr()
+    assert found.exit_code == 0
+    assert (said.out + said.err).count("lineage_not_sent") == 3
