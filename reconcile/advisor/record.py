@@ -2,11 +2,10 @@
 
 from dataclasses import replace
 
-from cutover import json_text
 from cutover.clock import Clock
-from cutover.definition.compile.fingerprint import lateness_fingerprint, result_fingerprint
+from cutover.definition.compile.fingerprint import lateness_fingerprint
 from cutover.definition.model.pipeline import Pipeline
-from cutover.lake.control import control_tables
+from cutover.lake.control import kept_results
 from cutover.reconcile.result.advice import Advice
 from cutover.reconcile.result.timeliness import LogLateness
 from cutover.settings import Settings
@@ -14,14 +13,7 @@ from cutover.settings import Settings
 
 def record(settings: Settings, found: LogLateness, clock: Clock) -> None:
     """Append a look to the history."""
-    row = {
-        "pipeline": found.pipeline,
-        "result_fingerprint": found.result_fingerprint,
-        "lateness_fingerprint": found.lateness_fingerprint,
-        "at": clock.now(),
-        "result": json_text.write(found),
-    }
-    control_tables.append(settings, "lateness", [row])
+    kept_results.keep(settings, "lateness", found, clock, lateness_fingerprint=found.lateness_fingerprint)
 
 
 def newest(settings: Settings, pipeline: Pipeline) -> LogLateness | None:
@@ -30,21 +22,14 @@ def newest(settings: Settings, pipeline: Pipeline) -> LogLateness | None:
     Raises:
         LakeError: The history cannot be read.
     """
-    rows = control_tables.read(settings, "lateness", pipeline.name)
-    wanted = (result_fingerprint(pipeline), lateness_fingerprint(pipeline))
-    mine = [row for row in rows if (row["result_fingerprint"], row["lateness_fingerprint"]) == wanted]
-    return json_text.read(LogLateness, mine[-1]["result"]) if mine else None
+    looks = kept_results.list_results(settings, "lateness", pipeline, LogLateness)
+    mine = [look for look in looks if look.lateness_fingerprint == lateness_fingerprint(pipeline)]
+    return mine[-1] if mine else None
 
 
 def record_advice(settings: Settings, found: Advice, clock: Clock) -> None:
     """Append what was advised to the history."""
-    row = {
-        "pipeline": found.pipeline,
-        "result_fingerprint": found.result_fingerprint,
-        "at": clock.now(),
-        "result": json_text.write(found),
-    }
-    control_tables.append(settings, "advice", [row])
+    kept_results.keep(settings, "advice", found, clock)
 
 
 def find_advice(settings: Settings, pipeline: Pipeline) -> Advice | None:
@@ -55,9 +40,7 @@ def find_advice(settings: Settings, pipeline: Pipeline) -> Advice | None:
     Raises:
         LakeError: The history cannot be read.
     """
-    rows = control_tables.read(settings, "advice", pipeline.name)
-    wanted = result_fingerprint(pipeline)
-    mine = [json_text.read(Advice, row["result"]) for row in rows if row["result_fingerprint"] == wanted]
+    mine = kept_results.list_results(settings, "advice", pipeline, Advice)
     if not mine:
         return None
     found = mine[-1]

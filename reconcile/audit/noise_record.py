@@ -1,10 +1,8 @@
 """Measurements of noise: one row each, the newest of a definition counts."""
 
-from cutover import json_text
 from cutover.clock import Clock
-from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.pipeline import Pipeline
-from cutover.lake.control import control_tables
+from cutover.lake.control import kept_results
 from cutover.reconcile.audit.noise import Noise, NoiseOfMeasure
 from cutover.reconcile.result.overview import NoiseLevel, NoiseMeasure
 from cutover.settings import Settings
@@ -12,13 +10,7 @@ from cutover.settings import Settings
 
 def record(settings: Settings, found: Noise, clock: Clock) -> None:
     """Append a measurement to the history."""
-    row = {
-        "pipeline": found.pipeline,
-        "result_fingerprint": found.result_fingerprint,
-        "at": clock.now(),
-        "result": json_text.write(found),
-    }
-    control_tables.append(settings, "noise", [row])
+    kept_results.keep(settings, "noise", found, clock)
 
 
 def newest(settings: Settings, pipeline: Pipeline) -> Noise | None:
@@ -27,9 +19,8 @@ def newest(settings: Settings, pipeline: Pipeline) -> Noise | None:
     Raises:
         LakeError: The history cannot be read.
     """
-    rows = control_tables.read(settings, "noise", pipeline.name)
-    mine = [row for row in rows if row["result_fingerprint"] == result_fingerprint(pipeline)]
-    return json_text.read(Noise, mine[-1]["result"]) if mine else None
+    mine = kept_results.list_results(settings, "noise", pipeline, Noise)
+    return mine[-1] if mine else None
 
 
 def find_level(settings: Settings, pipeline: Pipeline) -> NoiseLevel | None:

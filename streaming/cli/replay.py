@@ -15,14 +15,15 @@ from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
 from cutover.errors import DefinitionError
 from cutover.lake.control import versions
-from cutover.lake.serving import serving_table
 from cutover.output.markup import literal_text
 from cutover.probe import Point, Probe
 from cutover.settings import Settings, load_settings
 from cutover.streaming import compare as comparing
 from cutover.streaming import replay as replaying
+from cutover.streaming import serve as serving
 from cutover.streaming.compare import VersionComparison
 from cutover.streaming.process import heartbeat
+from cutover.streaming.serve import Agreed
 
 LINE_EVERY = 10.0  # seconds, where there is no terminal
 Name = Annotated[str, typer.Argument(help="Name of a pipeline.")]
@@ -109,7 +110,8 @@ def _show(found: VersionComparison, *, as_json: bool) -> None:
     if found.exit_code:
         counts = ", ".join(f"{count:,} {kind}" for kind, count in found.counts.items())
         again = f"`cutover reconcile {found.pipeline} --version N` for both"
-        console.print(f"Of {found.rows:,} rows {counts}. Next: {again}.")
+        agree = f"`cutover serve {found.pipeline} --version {found.beside} --differences {sum(found.counts.values())}`"
+        console.print(f"Of {found.rows:,} rows {counts}. Next: {again}; if they are as they should be, {agree}.")
     else:
         again = f'`cutover serve {found.pipeline} --version {found.beside} --why "..."`'
         console.print(f"All {found.rows:,} rows add up to the same, late records among them. Next: {again}.")
@@ -121,12 +123,25 @@ def serve(
     *,
     version: Annotated[int, typer.Option("--version", min=0, help="Which one serves from now on.")],
     why: Annotated[str, typer.Option("--why", help="The reason; it is kept.")],
+    differences: Annotated[
+        int, typer.Option("--differences", min=0, help="Rows that may differ from what is served now: exactly so many.")
+    ] = 0,
+    uncompared: Annotated[
+        bool, typer.Option("--uncompared", help="Do not compare it first; that is kept with the reason.")
+    ] = False,
 ) -> None:
-    """Let another version of the stream serve, at once and in one commit; the one before stays as it is."""
+    """Let another version of the stream serve, in one commit; the one before stays as it is.
+
+    One that never served is compared with the one that does, at the newest cut that both have. If rows differ it serves
+    only if you have seen them: `--differences N` says how many. One that has served before serves again at once.
+    """
     settings = load_settings()
     found = catalogue.get(settings, pipeline)
-    made = versions.serve(settings, found, version, why=why, clock=SystemClock())
-    serving_table.keep_up(settings, found)
+    agreed = Agreed(differences=differences, uncompared=uncompared)
+    made, compared = serving.serve(settings, found, version, why=why, agreed=agreed, clock=SystemClock())
+    if compared is not None:
+        differ = sum(compared.counts.values())
+        typer.echo(f"{differ:,} of {compared.rows:,} rows differ from stream-{compared.serving}, late ones among them.")
     typer.echo(f"{pipeline}: stream-{made.number} serves; `cutover serve` with the version before goes back.")
     living = heartbeat.read(settings, pipeline)
     if living is not None and living.alive:

@@ -8,7 +8,7 @@ from enum import StrEnum
 from cutover import json_text
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.pipeline import Audit, Pipeline
-from cutover.lake.control import control_tables
+from cutover.lake.control import control_tables, kept_results
 from cutover.reconcile.judgement import history
 from cutover.settings import Settings
 from cutover.timestamps import from_micros
@@ -79,9 +79,7 @@ def list_audits(settings: Settings, pipeline: Pipeline) -> tuple[WindowAudit, ..
     Raises:
         LakeError: The history cannot be read.
     """
-    rows = control_tables.read(settings, "audits", pipeline.name)
-    fingerprint = result_fingerprint(pipeline)
-    return tuple(json_text.read(WindowAudit, row["result"]) for row in rows if row["result_fingerprint"] == fingerprint)
+    return tuple(kept_results.list_results(settings, "audits", pipeline, WindowAudit))
 
 
 def list_judged(known: Sequence[WindowAudit], number: int | None) -> tuple[WindowAudit, ...]:

@@ -11,7 +11,7 @@ from cutover.clock import SystemClock
 from cutover.definition import Pipeline
 from cutover.engine import queries
 from cutover.errors import CutoverError, DefinitionError
-from cutover.lake.control import versions
+from cutover.lake.control import control_tables, versions
 from cutover.lake.control.versions import looking_at
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.tables import delta
@@ -70,8 +70,7 @@ def test_replay_beside_a_driver_is_killed_goes_on_is_compared_and_serves(
     rig.for_commands(monkeypatch, settings, topic)
     assert main(["replay", pipeline.name, "--compare", "2"]) == 0
     assert "rows add up to the same" in capsys.readouterr().out
-    assert main(["serve", pipeline.name, "--version", "2", "--why", "one order of epochs"]) == 0
-    assert "stream-2 serves" in capsys.readouterr().out
+    assert_served_only_as_agreed(settings, pipeline, capsys)
     rig.send(settings, topic, [Event(id=5_000, minute=70, key="a", partition=0)])
     driver.run(settings, pipeline, until="drain")
     version = versions.current(settings, pipeline)
@@ -79,6 +78,34 @@ def test_replay_beside_a_driver_is_killed_goes_on_is_compared_and_serves(
     assert version.number == 2
     assert rig.counted(settings, pipeline) == rig.expected([*EVENTS, Event(id=5_000, minute=70, key="a", partition=0)])
     assert rig.counted(looked[1], pipeline) == rig.expected(EVENTS)
+
+
+def assert_served_only_as_agreed(settings: Settings, pipeline: Pipeline, capsys: pytest.CaptureFixture[str]) -> None:
+    """A version with a row that differs serves only if that many were agreed to; one that served goes at once."""
+    uri = str(rig.epoch_log(looking_at(settings, 1), pipeline).table.table_uri)
+    kept = change_one_row(uri)
+    for words, said in (((), "expected 0 rows"), (("--differences", "2"), "expected 2 rows")):
+        assert main(["serve", pipeline.name, "--version", "1", "--why", "x", *words]) == 2
+        assert said in capsys.readouterr().err
+    assert number_serving(settings, pipeline) == 0
+    assert main(["serve", pipeline.name, "--version", "1", "--why", "x", "--differences", "1"]) == 0
+    assert "1 of" in capsys.readouterr().out
+    assert newest_reason(settings, pipeline).startswith("x (compared with stream-0 at epoch ")
+    assert main(["serve", pipeline.name, "--version", "0", "--why", "back"]) == 0
+    assert (number_serving(settings, pipeline), newest_reason(settings, pipeline)) == (0, "back")
+    put_rows(uri, kept, kind="partial")
+    assert main(["serve", pipeline.name, "--version", "2", "--why", "one order of epochs"]) == 0
+    assert "stream-2 serves" in capsys.readouterr().out
+
+
+def number_serving(settings: Settings, pipeline: Pipeline) -> int:
+    version = versions.current(settings, pipeline)
+    assert version is not None
+    return version.number
+
+
+def newest_reason(settings: Settings, pipeline: Pipeline) -> str:
+    return str(control_tables.read(settings, "versions", pipeline.name)[-1]["why"])
 
 
 def assert_versions_compared(settings: Settings, pipeline: Pipeline) -> None:

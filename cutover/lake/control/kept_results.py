@@ -1,0 +1,65 @@
+"""Results that are kept as JSON, a row each, under the definition that they are about."""
+
+from typing import Protocol, TypeVar
+
+from cutover import json_text
+from cutover.clock import Clock
+from cutover.definition.compile.fingerprint import result_fingerprint
+from cutover.definition.model.pipeline import Pipeline
+from cutover.lake.control import control_tables
+from cutover.lake.paths import ControlTable
+from cutover.settings import Settings
+
+
+class KeptResult(Protocol):
+    """A dataclass that says what it is about."""
+
+    @property
+    def pipeline(self) -> str:
+        """Its name."""
+
+    @property
+    def result_fingerprint(self) -> str:
+        """Of the definition that was in force."""
+
+
+Kind = TypeVar("Kind")
+
+
+def keep(settings: Settings, table: ControlTable, found: KeptResult, clock: Clock, **columns: object) -> None:
+    """Append a result to its history.
+
+    Args:
+        settings: Where the lake is.
+        table: The history.
+        found: The result.
+        clock: When that was.
+        columns: What else the table's row holds.
+    """
+    row = {
+        "pipeline": found.pipeline,
+        "result_fingerprint": found.result_fingerprint,
+        "at": clock.now(),
+        "result": json_text.write(found),
+    }
+    control_tables.append(settings, table, [row | columns])
+
+
+def list_texts(settings: Settings, table: ControlTable, pipeline: Pipeline) -> list[str]:
+    """Return the results under the definition in force as they are kept, oldest first.
+
+    Raises:
+        LakeError: The history cannot be read.
+    """
+    wanted = result_fingerprint(pipeline)
+    rows = control_tables.read(settings, table, pipeline.name)
+    return [row["result"] for row in rows if row["result_fingerprint"] == wanted]
+
+
+def list_results(settings: Settings, table: ControlTable, pipeline: Pipeline, kind: type[Kind]) -> list[Kind]:
+    """Return the results under the definition in force, oldest first.
+
+    Raises:
+        LakeError: The history cannot be read.
+    """
+    return [json_text.read(kind, text) for text in list_texts(settings, table, pipeline)]

@@ -1,0 +1,70 @@
+"""A version beside begins to serve: only as a comparison with the one that serves says, and a person agreed to."""
+
+from dataclasses import dataclass
+
+from cutover.clock import Clock
+from cutover.definition.model.pipeline import Pipeline
+from cutover.errors import DefinitionError
+from cutover.lake.control import versions
+from cutover.lake.control.versions import Version
+from cutover.lake.serving import serving_table
+from cutover.settings import Settings
+from cutover.streaming.compare import VersionComparison, compare
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agreed:
+    """What a person has seen of a version before it may serve for the first time."""
+
+    differences: int = 0  # (window, key) rows that differ from the version that serves, as the comparison counted them
+    uncompared: bool = False  # no comparison is asked for, as where no cut is common
+
+
+def serve(
+    settings: Settings, pipeline: Pipeline, number: int, *, why: str, agreed: Agreed, clock: Clock
+) -> tuple[Version, VersionComparison | None]:
+    """Let a version serve, in one commit; one that never served is compared first. What was found is kept in `why`.
+
+    A version that has served before is a way back and goes at once.
+
+    Returns:
+        The version that serves now, and the comparison; None: none was made.
+
+    Raises:
+        DefinitionError: There is no such version, it serves already, or it differs otherwise than was agreed to.
+        LakeError: The two have no cut in common, a table cannot be read, or another process was quicker.
+    """
+    found = None
+    if _never_served(settings, pipeline, number) and not agreed.uncompared:
+        found = compare(settings, pipeline, number)
+        _refuse_others(found, agreed)
+    made = versions.serve(settings, pipeline, number, why=f"{why}{_describe(found, agreed)}", clock=clock)
+    serving_table.keep_up(settings, pipeline)
+    return made, found
+
+
+def _never_served(settings: Settings, pipeline: Pipeline, number: int) -> bool:
+    known = [one for one in versions.list_versions(settings, pipeline) if one.number == number]
+    return any(one.beside for one in known)
+
+
+def _refuse_others(found: VersionComparison, agreed: Agreed) -> None:
+    """Refuse a version that differs in more or fewer rows than a person has agreed to.
+
+    Raises:
+        DefinitionError: It does.
+    """
+    differ = sum(found.counts.values())
+    if differ == agreed.differences:
+        return
+    msg = f"Version {found.beside} of `{found.pipeline}`: expected {agreed.differences:,} rows that differ from "
+    msg += f"stream-{found.serving}, got {differ:,} of {found.rows:,}."
+    look = f"`cutover replay {found.pipeline} --compare {found.beside}` lists them"
+    raise DefinitionError(msg + f"\nHint: {look}; `--differences {differ}` agrees to them.")
+
+
+def _describe(found: VersionComparison | None, agreed: Agreed) -> str:
+    if found is None:
+        return " (not compared)" if agreed.uncompared else ""
+    rows = f"{sum(found.counts.values()):,} of {found.rows:,} rows differ"
+    return f" (compared with stream-{found.serving} at epoch {found.epochs[1]}: {rows})"
