@@ -4,7 +4,7 @@ import tomllib
 from pathlib import Path
 from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, ValidationError
+from pydantic import AnyHttpUrl, BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, ValidationError
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -131,7 +131,7 @@ class LineageSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     file: Path | None = Field(default=None, description="Events are appended to it, one a line. Unset: none.")
-    url: str | None = Field(default=None, description="Of a server that takes them; `file` goes first. Unset: none.")
+    url: AnyHttpUrl | None = Field(default=None, description="Of a server that takes them, where no `file` is set.")
     every_seconds: float = Field(default=60.0, gt=0, description="Between two events of a driver that runs.")
     namespace: str = Field(default="cutover", description="Of the jobs, so that two installations can be told apart.")
 

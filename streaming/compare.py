@@ -107,7 +107,8 @@ def _make_no_cut_error(pipeline: Pipeline, serving: Version, beside: Version) ->
     msg = f"Versions of `{pipeline.name}`: expected epochs of stream-{serving.number} and stream-{beside.number} that "
     msg += "end at the same offsets, found none that can be read."
     hint = f"`cutover replay {pipeline.name} --into {beside.number}` goes on from where it is; while records arrive, "
-    hint += f"compare each with batch: `cutover reconcile {pipeline.name} --version {beside.number}`"
+    hint += f"compare each with batch: `cutover reconcile {pipeline.name} --version {beside.number}`, "
+    hint += "then `cutover serve --uncompared`"
     return LakeError(msg + f"\nHint: {hint}.")
 
 

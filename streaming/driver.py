@@ -24,8 +24,9 @@ from cutover.probe import Probe, silent
 from cutover.settings import Settings
 from cutover.streaming import reader
 from cutover.streaming.microbatch.engine import MicrobatchEngine
-from cutover.streaming.process import driver_lineage, endpoint
+from cutover.streaming.process import endpoint
 from cutover.streaming.process.context import DriverContext
+from cutover.streaming.process.driver_lineage import DriverLineage
 from cutover.streaming.process.failure import one_line
 from cutover.streaming.process.heartbeat import HeartbeatWriter, first_beat, folder
 from cutover.streaming.process.lock import only_driver
@@ -68,7 +69,7 @@ def run(
     clock, place = clock or SystemClock(), folder(settings, pipeline.name)
     with only_driver(place, pipeline.name):
         (place / "stop").unlink(missing_ok=True)
-        beat = _start_heartbeat(settings, place, clock)
+        beat, told = _start_heartbeat(settings, place, clock), DriverLineage(settings, pipeline.name)
         try:
             context = DriverContext(
                 settings=settings,
@@ -79,12 +80,14 @@ def run(
                 beat=beat,
                 place=place,
             )
-            with endpoint.serving(settings, pipeline.name, context.metrics), driver_lineage.telling(context):
+            with endpoint.serving(settings, pipeline.name, context.metrics), told.telling(context):
                 code = 0 if _drive(context, until) else INTERRUPTED
         except BaseException as error:
             _fail(pipeline.name, beat, error)
+            told.fail(error)
             raise
         beat.end(state="STOPPED", exit_code=code)
+        told.end(code)
     log.info("stream_stopped", pipeline=pipeline.name, epoch=beat.now.epoch, early=code != 0)
     return code
 
@@ -141,13 +144,13 @@ def begin(context: DriverContext) -> tuple[Committer, start_offsets.StartOffsets
     committer = Committer(
         version, context.beat.now.run_id, table, reload_every=context.settings.stream.reload_every, accepted=accepted
     )
+    context.start.table, context.start.offsets = version.uri, dict(beginning.offsets)
     context.probe("start.read", -1 if record is None else record.epoch)
     _announce(context, beginning)
     return committer, beginning
 
 
 def _announce(context: DriverContext, beginning: start_offsets.StartOffsets) -> None:
-    context.metrics.note_start_offsets(beginning.offsets)
     if beginning.record is None:
         log.info("stream_begins", pipeline=context.pipeline.name, offsets=dict(beginning.offsets))
         return

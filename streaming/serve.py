@@ -6,6 +6,7 @@ from cutover.clock import Clock
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import DefinitionError
 from cutover.lake.control import versions
+from cutover.lake.control.signature import reason
 from cutover.lake.control.versions import Version
 from cutover.lake.serving import serving_table
 from cutover.settings import Settings
@@ -34,11 +35,16 @@ def serve(
         DefinitionError: There is no such version, it serves already, or it differs otherwise than was agreed to.
         LakeError: The two have no cut in common, a table cannot be read, or another process was quicker.
     """
-    found = None
-    if _never_served(settings, pipeline, number) and not agreed.uncompared:
+    reason(why, of="Version")  # refused before a comparison of minutes
+    turn, found, is_new = versions.next_turn(settings, pipeline), None, _never_served(settings, pipeline, number)
+    if is_new and not agreed.uncompared:
         found = compare(settings, pipeline, number)
         _refuse_others(found, agreed)
-    made = versions.serve(settings, pipeline, number, why=f"{why}{_describe(found, agreed)}", clock=clock)
+    elif agreed.differences:
+        msg = f"Version {number} of `{pipeline.name}`: expected no `--differences` where nothing is compared"
+        raise DefinitionError(msg + (", got it beside `--uncompared`." if is_new else ": it has served before."))
+    said = _describe(found) if is_new else ""
+    made = versions.serve(settings, pipeline, number, why=why, found=said, clock=clock, turn=turn)
     serving_table.keep_up(settings, pipeline)
     return made, found
 
@@ -59,12 +65,12 @@ def _refuse_others(found: VersionComparison, agreed: Agreed) -> None:
         return
     msg = f"Version {found.beside} of `{found.pipeline}`: expected {agreed.differences:,} rows that differ from "
     msg += f"stream-{found.serving}, got {differ:,} of {found.rows:,}."
-    look = f"`cutover replay {found.pipeline} --compare {found.beside}` lists them"
+    look = f"`cutover replay {found.pipeline} --compare {found.beside}` shows some of them"
     raise DefinitionError(msg + f"\nHint: {look}; `--differences {differ}` agrees to them.")
 
 
-def _describe(found: VersionComparison | None, agreed: Agreed) -> str:
+def _describe(found: VersionComparison | None) -> str:
     if found is None:
-        return " (not compared)" if agreed.uncompared else ""
+        return " (not compared)"
     rows = f"{sum(found.counts.values()):,} of {found.rows:,} rows differ"
     return f" (compared with stream-{found.serving} at epoch {found.epochs[1]}: {rows})"

@@ -1,21 +1,24 @@
-"""What a run reads and writes, as OpenLineage names it. Pure.
+"""What a run reads and writes, as OpenLineage names it.
 
 Names follow its convention (OpenLineage, Spec, Naming): a topic is `kafka://host:port` and its name; a table `file` and
 its path, or its store and what follows.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 import attr
-from openlineage.client.event_v2 import InputDataset, OutputDataset
-from openlineage.client.generated.base import DatasetFacet, InputDatasetFacet
+from openlineage.client.event_v2 import InputDataset, Job, OutputDataset, Run, RunEvent
+from openlineage.client.generated.base import DatasetFacet, EventType, InputDatasetFacet, RunFacet
 from openlineage.client.generated.dataset_version_dataset import DatasetVersionDatasetFacet
 
 from cutover.definition.model.joins import RIGHT
+from cutover.log.address import bootstrap_servers
 from cutover.log.topic_partitions import topics_of
 from cutover.settings import Settings
 
+PRODUCER = "urn:cutover"
 Span = tuple[int | None, int]
 """Offsets from, None: from the first there is, up to; the latter exclusive."""
 
@@ -44,8 +47,11 @@ def topics(
         log_id: Their ids, in the same form.
         cluster_id: Of the brokers.
         read: partition, as we number it -> its offsets.
+
+    Raises:
+        LogError: Nobody says where the brokers are.
     """
-    brokers = str(settings.kafka.bootstrap_servers).split(",")[0]
+    brokers = bootstrap_servers(settings).split(",")[0]
     for turn, (name, own) in enumerate(zip(topics_of(log), topics_of(log_id), strict=True)):
         ranges = [
             {"partition": p % RIGHT} | ({} if first is None else {"from": first}) | {"to": end}
@@ -77,3 +83,36 @@ def _name(uri: str) -> tuple[str, str]:
 
 def _version(version: int | None) -> dict[str, DatasetFacet] | None:
     return None if version is None else {"version": DatasetVersionDatasetFacet(datasetVersion=str(version))}
+
+
+def make_event(  # noqa: PLR0913 -- all that an event holds
+    *,
+    state: str,
+    at: str,
+    run_id: str,
+    job: tuple[str, str],
+    inputs: Sequence[InputDataset],
+    outputs: Sequence[OutputDataset],
+    facets: Mapping[str, Any],
+) -> RunEvent:
+    """Return one event.
+
+    Args:
+        state: A name of OpenLineage's `EventType`.
+        at: ISO 8601.
+        run_id: A UUID.
+        job: Namespace and name.
+        inputs: What was read.
+        outputs: What was written.
+        facets: What else is said of the run, as its facet `cutover_result`.
+    """
+    said = RunFacet(producer=PRODUCER).with_additional_properties(**facets) if facets else None
+    return RunEvent(
+        eventTime=at,
+        producer=PRODUCER,
+        eventType=EventType(state),
+        run=Run(runId=run_id, facets={} if said is None else {"cutover_result": cast("RunFacet", said)}),
+        job=Job(namespace=job[0], name=job[1]),
+        inputs=list(inputs),
+        outputs=list(outputs),
+    )

@@ -1,24 +1,28 @@
-"""One run of one of our jobs, told from its start to its end; nothing that happens here can end it."""
+"""One run of one of our jobs, told from its start to its end; nothing that happens here can end it or hold it up."""
 
+import queue
+import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar, cast
 
 from cutover.definition.model.pipeline import Pipeline
 from cutover.events import log
+from cutover.lineage.listener import connect, describe_trouble
 from cutover.settings import Settings
 
 if TYPE_CHECKING:
-    from openlineage.client import OpenLineageClient
     from openlineage.client.event_v2 import InputDataset, OutputDataset
 
-PRODUCER = "urn:cutover"
-HTTP_SECONDS = 2.0
-"""How long an address may take to answer: a run waits for it at its start and at its end."""
+State = Literal["START", "RUNNING", "COMPLETE", "FAIL", "ABORT"]
+ENDED: tuple[State, ...] = ("COMPLETE", "FAIL", "ABORT")
+PATIENCE = 2.0  # seconds that a run waits at its end for what is not sent yet
+WAITING = 10
+"""Events that may wait for a listener; a driver's further ones are left out."""
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
@@ -37,59 +41,85 @@ class Touched:
 Describe = Callable[[Settings, Pipeline, Result], Touched]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Event:
+    state: State
+    at: str
+    touched: Touched
+
+
 class LineageRun:
-    """Tells of one run. The first error is logged, and no more is told."""
+    """Tells of one run, from a thread of its own. What cannot be sent is logged once, until something can be again."""
 
     def __init__(self, settings: Settings, pipeline: str, task: str) -> None:
         self._settings, self._pipeline, self._task = settings, pipeline, task
-        self._id, self._client = str(uuid.uuid4()), None if not is_wanted(settings) else self._try_connect()
+        self._id, self._troubled = str(uuid.uuid4()), False
+        self._events: queue.Queue[_Event] = queue.Queue(maxsize=WAITING)
+        self._thread: threading.Thread | None = None
+        if is_wanted(settings):
+            self._thread = threading.Thread(target=self._send_all, name="lineage", daemon=True)
+            self._thread.start()
 
-    def tell(self, state: str, touched: Callable[[], Touched] = Touched) -> None:
-        """Send one event.
+    def tell(self, state: State, touched: Callable[[], Touched] = Touched) -> None:
+        """Say how the run stands; its end waits for what was not sent yet, for `PATIENCE` seconds at most.
 
         Args:
-            state: START, RUNNING, COMPLETE or FAIL.
-            touched: Returns what was read and written so far; asked only where somebody listens.
+            state: How it stands.
+            touched: Returns what was read and written so far; asked only where somebody listens. An error of it is
+                logged, and the state is told without.
         """
-        if self._client is None:
+        if self._thread is None:
             return
         try:
-            self._client.emit(self._event(state, touched()))
-        except Exception as error:  # noqa: BLE001 -- what was computed stands, whatever is told of it
-            log.warning("lineage_not_sent", pipeline=self._pipeline, task=self._task, error=str(error))
-            self._client = None
+            self._events.put_nowait(_Event(state=state, at=datetime.now(UTC).isoformat(), touched=self._try(touched)))
+        except queue.Full:
+            self._complain("the listener is too slow")
+        if state in ENDED:
+            self._thread.join(PATIENCE)
+            if self._thread.is_alive():
+                self._complain(f"no answer within {PATIENCE:g} s")
 
-    def _event(self, state: str, touched: Touched) -> Any:
-        from openlineage.client.event_v2 import Job, Run, RunEvent  # noqa: PLC0415 -- only where it is asked for
-        from openlineage.client.generated.base import EventType, RunFacet  # noqa: PLC0415
-
-        told = RunFacet(producer=PRODUCER).with_additional_properties(**touched.facets) if touched.facets else None
-        return RunEvent(
-            eventTime=datetime.now(UTC).isoformat(),
-            producer=PRODUCER,
-            eventType=EventType(state),
-            run=Run(runId=self._id, facets={} if told is None else {"cutover_result": cast("RunFacet", told)}),
-            job=Job(namespace=self._settings.lineage.namespace, name=f"{self._pipeline}.{self._task}"),
-            inputs=list(touched.inputs),
-            outputs=list(touched.outputs),
-        )
-
-    def _try_connect(self) -> "OpenLineageClient | None":
-        from openlineage.client import OpenLineageClient  # noqa: PLC0415 -- only where it is asked for
-        from openlineage.client.transport.file import FileConfig, FileTransport  # noqa: PLC0415
-        from openlineage.client.transport.http import HttpConfig, HttpTransport  # noqa: PLC0415
-
-        wanted = self._settings.lineage
+    def _try(self, touched: Callable[[], Touched]) -> Touched:
         try:
-            if wanted.file is not None:
-                path = wanted.file.resolve()
-                path.parent.mkdir(parents=True, exist_ok=True)
-                return OpenLineageClient(transport=FileTransport(FileConfig(log_file_path=str(path), append=True)))
-            options = {"url": wanted.url, "timeout": HTTP_SECONDS, "retry": {"total": 0}}
-            return OpenLineageClient(transport=HttpTransport(HttpConfig.from_dict(options)))
-        except Exception as error:  # noqa: BLE001 -- as above
-            log.warning("lineage_not_sent", pipeline=self._pipeline, task=self._task, error=str(error))
-            return None
+            return touched()
+        except Exception as error:  # noqa: BLE001 -- how a run stands is told whatever cannot be said of it
+            self._complain(type(error).__name__)
+            return Touched()
+
+    def _send_all(self) -> None:
+        """Send until the run has ended."""
+        client = None
+        while True:
+            event = self._events.get()
+            try:
+                client = client or connect(self._settings.lineage)
+                client.emit(self._make(event))
+                self._troubled = False
+            except Exception as error:  # noqa: BLE001 -- what was computed stands, whatever is told of it
+                self._complain(describe_trouble(error))
+            self._events.task_done()
+            if event.state in ENDED:
+                return
+
+    def _complain(self, trouble: str) -> None:
+        if not self._troubled:
+            log.warning("lineage_not_sent", pipeline=self._pipeline, task=self._task, error=trouble)
+        self._troubled = True
+
+    def _make(self, event: _Event) -> Any:
+        from cutover.lineage.datasets import make_event  # noqa: PLC0415 -- the client takes a second to load
+
+        job = f"{self._pipeline}.{self._task}"
+        touched = event.touched
+        return make_event(
+            state=event.state,
+            at=event.at,
+            run_id=self._id,
+            job=(self._settings.lineage.namespace, job),
+            inputs=touched.inputs,
+            outputs=touched.outputs,
+            facets=touched.facets,
+        )
 
 
 def is_wanted(settings: Settings) -> bool:
@@ -103,10 +133,15 @@ def told(run: LineageRun, touched: Callable[[], Touched]) -> Iterator[None]:
     run.tell("START")
     try:
         yield
-    except BaseException:
-        run.tell("FAIL", touched)
+    except BaseException as error:
+        run.tell(end_of(error), touched)
         raise
     run.tell("COMPLETE", touched)
+
+
+def end_of(error: BaseException) -> State:
+    """Return ABORT of what a person ended, FAIL of all else."""
+    return "ABORT" if isinstance(error, KeyboardInterrupt) else "FAIL"
 
 
 def recorded(task: str, describe: Describe[Result]) -> Callable[[Task[Given, Result]], Task[Given, Result]]:

@@ -22,9 +22,8 @@ def newest(settings: Settings, pipeline: Pipeline) -> LogLateness | None:
     Raises:
         LakeError: The history cannot be read.
     """
-    looks = kept_results.list_results(settings, "lateness", pipeline, LogLateness)
-    mine = [look for look in looks if look.lateness_fingerprint == lateness_fingerprint(pipeline)]
-    return mine[-1] if mine else None
+    lateness = lateness_fingerprint(pipeline)
+    return kept_results.newest(settings, "lateness", pipeline, LogLateness, lateness_fingerprint=lateness)
 
 
 def record_advice(settings: Settings, found: Advice, clock: Clock) -> None:

@@ -19,8 +19,7 @@ def newest(settings: Settings, pipeline: Pipeline) -> Noise | None:
     Raises:
         LakeError: The history cannot be read.
     """
-    mine = kept_results.list_results(settings, "noise", pipeline, Noise)
-    return mine[-1] if mine else None
+    return kept_results.newest(settings, "noise", pipeline, Noise)
 
 
 def find_level(settings: Settings, pipeline: Pipeline) -> NoiseLevel | None:

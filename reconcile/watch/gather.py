@@ -18,7 +18,7 @@ from cutover.errors import LakeError, LogError
 from cutover.lake import batch_runs
 from cutover.lake.control import control_tables, losses, versions
 from cutover.lake.control.losses import Loss
-from cutover.lake.control.stages import Stage, current_stage, stage_since
+from cutover.lake.control.stages import Stage, current_stage
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.epochs.next_epoch import expect_start
 from cutover.lake.integrity import epoch_history, high_water, same_log
@@ -26,8 +26,8 @@ from cutover.lake.tables import delta
 from cutover.log.topic_partitions import format_number, log_of, topics_of
 from cutover.output.cells import visible
 from cutover.reconcile.judgement import history
-from cutover.reconcile.judgement.audits import audit_record
 from cutover.reconcile.watch import lag, troubles
+from cutover.reconcile.watch.audit_age import find_audit_age
 from cutover.reconcile.watch.facts import Freshness, Growth, Trouble, Unfit, WatchFacts, seconds_since
 from cutover.reconcile.watch.growth import growth
 from cutover.reconcile.watch.lag import LagSample
@@ -76,7 +76,7 @@ class Gathering:
             growth=self._try_look(lambda: self._growth(at), None),
             batch=self._try_look(self._batch, None),
             verdict=self._try_look(self._verdict, None),
-            audit=self._try_look(self._audit, None),
+            audit=self._try_look(lambda: find_audit_age(self.settings, self.pipeline, records, self.clock), None),
             regression=self._try_look(lambda: troubles.regression(self.settings, self.pipeline), None),
             pins=self._try_look(lambda: tuple(troubles.pins(self.settings, self.pipeline, now=at)), ()),
         )
@@ -204,15 +204,6 @@ class Gathering:
             return None
         newest = datetime.fromisoformat(runs[0].finished) if found is None else found.last
         return Freshness(newest=newest, schedule=period(self.pipeline.schedule, self.clock.now()))
-
-    def _audit(self) -> Freshness | None:
-        """Return how old the word on the served windows is; None but in KAPPA."""
-        moved, version = stage_since(self.settings, self.pipeline), versions.current(self.settings, self.pipeline)
-        if moved is None or version is None or current_stage(self.settings, self.pipeline) is not Stage.KAPPA:
-            return None
-        known = audit_record.list_judged(audit_record.list_audits(self.settings, self.pipeline), version.number)
-        newest = max([moved, *(datetime.fromisoformat(one.at) for one in known)])
-        return Freshness(newest=newest, schedule=audit_record.EVERY)
 
 
 def _list_troubles(

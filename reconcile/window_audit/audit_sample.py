@@ -12,7 +12,7 @@ from datetime import timedelta
 from cutover.clock import Clock
 from cutover.definition.loading import acceptance_files
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.windows.window_fn import AlignedWindowFn, Interval
+from cutover.definition.windows.window_fn import AlignedWindowFn, Interval, list_windows
 from cutover.errors import CutoverError, DefinitionError, LakeError
 from cutover.events import log
 from cutover.lake.control import versions
@@ -33,7 +33,7 @@ from cutover.reconcile.result.outcome import Difference, Reconciliation, Verdict
 from cutover.reconcile.result.text import duration
 from cutover.reconcile.watch.retention import retention, shortest
 from cutover.reconcile.window_audit import power
-from cutover.reconcile.window_audit.draw import draw, list_windows
+from cutover.reconcile.window_audit.draw import draw
 from cutover.reconcile.window_audit.power import DAY, SamplePlan
 from cutover.records.closing import closing, find_closed_end
 from cutover.settings import Settings

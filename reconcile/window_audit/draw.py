@@ -1,18 +1,9 @@
 """Which windows an audit looks at: drawn by a seed, by nothing else. Pure."""
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
-from cutover.definition.windows.window_fn import AlignedWindowFn, Interval, newest, oldest
-
-
-def list_windows(window: AlignedWindowFn, first: int, end: int) -> Iterator[Interval]:
-    """Yield the windows that end after `first` and at `end` at the latest, ascending; those without records too."""
-    one = oldest(window, first)
-    while one.end <= end:
-        if one.end > first:
-            yield one
-        one = newest(window, window.following(one.start))
+from cutover.definition.windows.window_fn import Interval
 
 
 def draw(windows: Iterable[Interval], count: int, seed: int) -> tuple[Interval, ...]:

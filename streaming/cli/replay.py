@@ -110,7 +110,8 @@ def _show(found: VersionComparison, *, as_json: bool) -> None:
     if found.exit_code:
         counts = ", ".join(f"{count:,} {kind}" for kind, count in found.counts.items())
         again = f"`cutover reconcile {found.pipeline} --version N` for both"
-        agree = f"`cutover serve {found.pipeline} --version {found.beside} --differences {sum(found.counts.values())}`"
+        differ = sum(found.counts.values())
+        agree = f"`cutover serve {found.pipeline} --version {found.beside} --differences {differ} --why ...`"
         console.print(f"Of {found.rows:,} rows {counts}. Next: {again}; if they are as they should be, {agree}.")
     else:
         again = f'`cutover serve {found.pipeline} --version {found.beside} --why "..."`'

@@ -1,6 +1,7 @@
 """What a driver run is given from outside its own state."""
 
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,6 +14,14 @@ from cutover.settings import Settings
 from cutover.streaming.process.driver_metrics import DriverMetrics
 from cutover.streaming.process.heartbeat import HeartbeatWriter
 from cutover.streaming.process.time_policy import STEADY, TimePolicy
+
+
+@dataclass(slots=True)
+class DriverStart:
+    """Where a driver began, once that is known."""
+
+    table: str = ""  # URI of the epoch log
+    offsets: Mapping[int, int] = field(default_factory=dict)  # partition -> the first one that it reads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,4 +38,5 @@ class DriverContext:
     time_policy: TimePolicy = STEADY
     meter: UsageMeter = field(default_factory=UsageMeter)  # counts from the run's beginning on
     metrics: DriverMetrics = field(default_factory=DriverMetrics)
+    start: DriverStart = field(default_factory=DriverStart)
     stopping: threading.Event = field(default_factory=threading.Event)

@@ -4,44 +4,61 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from cutover.lake.control import versions
-from cutover.lineage.runs import LineageRun, Touched, is_wanted, told
+from cutover.lineage.runs import LineageRun, State, Touched, end_of, is_wanted
+from cutover.settings import Settings
 from cutover.streaming.process.context import DriverContext
 
 
-@contextmanager
-def telling(context: DriverContext) -> Iterator[None]:
-    """Tell of a driver while the block runs, from a thread of its own, so that no epoch waits for a listener."""
-    settings = context.settings
-    if not is_wanted(settings):
-        yield
-        return
-    run, ended = LineageRun(settings, context.pipeline.name, "stream"), threading.Event()
+class DriverLineage:
+    """Tells of one driver. Its end is told by whoever has said it everywhere else: a listener may take its time."""
 
-    def go_on() -> None:
-        while not ended.wait(settings.lineage.every_seconds):
-            run.tell("RUNNING", lambda: _touched(context))
+    def __init__(self, settings: Settings, pipeline: str) -> None:
+        self._settings = settings
+        self._context: DriverContext | None = None
+        self._run = LineageRun(settings, pipeline, "stream")
+        self._run.tell("START")
 
-    thread = threading.Thread(target=go_on, name="lineage", daemon=True)
-    with told(run, lambda: _touched(context)):
-        thread.start()
+    @contextmanager
+    def telling(self, context: DriverContext) -> Iterator[None]:
+        """Tell how far it is, each so many seconds, while the block runs."""
+        self._context = context
+        if not is_wanted(self._settings):
+            yield
+            return
+        ended = threading.Event()
+
+        def go_on() -> None:
+            while not ended.wait(self._settings.lineage.every_seconds):
+                self._run.tell("RUNNING", self._find_touched)
+
+        threading.Thread(target=go_on, name="lineage-clock", daemon=True).start()
         try:
             yield
         finally:
             ended.set()
-            thread.join()
 
+    def end(self, code: int) -> None:
+        """Tell that it ended by itself, or was asked to before it was where it was to go."""
+        self._end("COMPLETE" if code == 0 else "ABORT")
 
-def _touched(context: DriverContext) -> Touched:
-    """Return the offsets that this driver has committed, and its table; nothing before its first epoch."""
-    from cutover.lineage import datasets  # noqa: PLC0415 -- its client takes a second to load: only where somebody listens
+    def fail(self, error: BaseException) -> None:
+        """Tell what ended it."""
+        self._end(end_of(error))
 
-    metrics, version = context.metrics, versions.current(context.settings, context.pipeline)
-    newest = metrics.newest
-    if newest is None or version is None:
-        return Touched()
-    read = {p: (metrics.start_offsets.get(p), end) for p, end in newest.end.items()}
-    inputs = datasets.topics(context.settings, newest.topic, newest.topic_id, newest.cluster_id, read)
-    outputs = (datasets.table_written(version.uri, None),)
-    facets = {"runId": context.beat.now.run_id, "epoch": newest.epoch}
-    return Touched(inputs=tuple(inputs), outputs=outputs, facets=facets)
+    def _end(self, state: State) -> None:
+        self._run.tell(state, self._find_touched)
+
+    def _find_touched(self) -> Touched:
+        """Return the offsets that this driver has committed, and its table; nothing before its own first epoch."""
+        from cutover.lineage import datasets  # noqa: PLC0415 -- its client takes a second to load
+
+        context = self._context
+        newest = None if context is None else context.metrics.newest
+        if context is None or newest is None or newest.run_id != context.beat.now.run_id:
+            return Touched()
+        start, settings = context.start, self._settings
+        read = {p: (start.offsets.get(p), end) for p, end in newest.end.items()}
+        inputs = datasets.topics(settings, newest.topic, newest.topic_id, newest.cluster_id, read)
+        outputs = (datasets.table_written(start.table, None),)
+        facets = {"runId": newest.run_id, "epoch": newest.epoch}
+        return Touched(inputs=tuple(inputs), outputs=outputs, facets=facets)

@@ -68,21 +68,11 @@ class DriverMetrics:
         self._totals = EpochTotals()
         self._unread: Mapping[int, int] = {}
         self._pace: Pace = "RUNNING"
-        self._start_offsets: Mapping[int, int] = {}
 
     @property
     def newest(self) -> EpochRecord | None:
         """Return the newest epoch that was committed; None before the first of a version."""
         return self._totals.newest
-
-    @property
-    def start_offsets(self) -> Mapping[int, int]:
-        """Return where this driver began to read: partition -> offset."""
-        return self._start_offsets
-
-    def note_start_offsets(self, offsets: Mapping[int, int]) -> None:
-        """Take note of where this driver begins to read: partition -> offset."""
-        self._start_offsets = dict(offsets)
 
     def note_epoch(self, record: EpochRecord, *, commit_seconds: float, written_bytes: int) -> None:
         """Count a committed epoch; its caller holds the engine's lock, as for the commit."""

@@ -7,7 +7,7 @@ Source:
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from typing import ClassVar, NamedTuple
@@ -157,3 +157,12 @@ def oldest(window: AlignedWindowFn, micros: int) -> Interval:
 def newest(window: WindowFn, micros: int) -> Interval:
     """Return the last window of a row at a time; of an aligned window's start, that window."""
     return window.intervals(micros)[-1]
+
+
+def list_windows(window: AlignedWindowFn, first: int, end: int) -> Iterator[Interval]:
+    """Yield the windows that end after `first` and at `end` at the latest, ascending; those without records too."""
+    one = oldest(window, first)
+    while one.end <= end:
+        if one.end > first:
+            yield one
+        one = newest(window, window.following(one.start))

@@ -45,15 +45,21 @@ def keep(settings: Settings, table: ControlTable, found: KeptResult, clock: Cloc
     control_tables.append(settings, table, [row | columns])
 
 
-def list_texts(settings: Settings, table: ControlTable, pipeline: Pipeline) -> list[str]:
+def list_texts(settings: Settings, table: ControlTable, pipeline: Pipeline, **columns: object) -> list[str]:
     """Return the results under the definition in force as they are kept, oldest first.
+
+    Args:
+        settings: Where the lake is.
+        table: The history.
+        pipeline: The definition.
+        columns: What else the table's row must hold.
 
     Raises:
         LakeError: The history cannot be read.
     """
-    wanted = result_fingerprint(pipeline)
+    wanted = columns | {"result_fingerprint": result_fingerprint(pipeline)}
     rows = control_tables.read(settings, table, pipeline.name)
-    return [row["result"] for row in rows if row["result_fingerprint"] == wanted]
+    return [row["result"] for row in rows if all(row[name] == value for name, value in wanted.items())]
 
 
 def list_results(settings: Settings, table: ControlTable, pipeline: Pipeline, kind: type[Kind]) -> list[Kind]:
@@ -63,3 +69,15 @@ def list_results(settings: Settings, table: ControlTable, pipeline: Pipeline, ki
         LakeError: The history cannot be read.
     """
     return [json_text.read(kind, text) for text in list_texts(settings, table, pipeline)]
+
+
+def newest(
+    settings: Settings, table: ControlTable, pipeline: Pipeline, kind: type[Kind], **columns: object
+) -> Kind | None:
+    """Return the newest result under the definition in force; None: there is none. No older one is looked into.
+
+    Raises:
+        LakeError: The history cannot be read.
+    """
+    texts = list_texts(settings, table, pipeline, **columns)
+    return json_text.read(kind, texts[-1]) if texts else None

@@ -73,20 +73,41 @@ def looking_at(settings: Settings, number: int | None) -> Settings:
     return settings if number is None else settings.model_copy(update={"stream_version": number})
 
 
-def serve(settings: Settings, pipeline: Pipeline, number: int, *, why: str, clock: Clock) -> Version:
+def serve(  # noqa: PLR0913 -- what to let serve, why, by what evidence, and what a test hands in
+    settings: Settings,
+    pipeline: Pipeline,
+    number: int,
+    *,
+    why: str,
+    found: str = "",
+    clock: Clock,
+    turn: int | None = None,
+) -> Version:
     """Let a version serve in place of the one that does, in one commit; the other one stays as it is.
+
+    Args:
+        settings: Where the lake is.
+        pipeline: The definition.
+        number: Of the version.
+        why: A person's reason.
+        found: What a comparison said of it, kept behind the reason.
+        clock: When that is.
+        turn: Of `next_turn`, before that comparison; None: from now on.
 
     Raises:
         DefinitionError: There is no such version under this definition and this lateness, or it serves already.
         LakeError: Another process registered or changed a version meanwhile; nothing was written.
     """
-    turn = next_turn(settings, pipeline)
+    turn = next_turn(settings, pipeline) if turn is None else turn
     rows = [row for row in _rows(settings, pipeline) if row.lateness_fingerprint == lateness_fingerprint(pipeline)]
     wanted, serving = _find_version(rows, pipeline, number), current(settings, pipeline)
     if serving is not None and serving.number == number:
         msg = f"Version of `{pipeline.name}`: expected one that does not serve yet, stream-{number} does."
         raise DefinitionError(msg)
-    row = _row(replace(wanted, beside=False), pipeline, clock) | {"who": user(), "why": reason(why, of="Version")}
+    row = _row(replace(wanted, beside=False), pipeline, clock) | {
+        "who": user(),
+        "why": reason(why, of="Version") + found,
+    }
     control_tables.append(settings, "versions", [row], turn=turn)
     log.warning("version_serves", version=wanted.app_id, before=None if serving is None else serving.app_id, why=why)
     return replace(wanted, beside=False)

@@ -1,33 +1,45 @@
 """In KAPPA somebody must look: from when on nobody does."""
 
-from datetime import UTC, datetime, timedelta
+from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
+from cutover.definition import Fixed, Pipeline
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.pipeline import Audit
+from cutover.definition.windows.sessions import Sessions
 from cutover.lake.control import control_tables, versions
+from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.reconcile.judgement.audits import audit_record
 from cutover.reconcile.judgement.audits.audit_record import AuditState, WindowAudit
 from cutover.reconcile.watch.alerts.rules import alerts
-from cutover.reconcile.watch.gather import Gathering
+from cutover.reconcile.watch.audit_age import find_audit_age
 from cutover.settings import Settings
 from tests.support.standing_clock import StandingClock
-from tests.unit.watch.facts_of import PIPELINE
+from tests.unit.watch.facts_of import MICROS, NOW, PIPELINE, facts, record
 
-NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+DAY = 86_400_000_000
 
 
-def move(settings: Settings, stage: str, *, days_ago: float) -> None:
+def move(settings: Settings, stage: str, *, days_ago: float, pipeline: Pipeline = PIPELINE) -> None:
     """Append a move to the gate's history; before the first the version of the stream is made."""
-    number = versions.open_or_create(settings, PIPELINE, StandingClock(NOW - timedelta(days=9))).number
+    number = versions.open_or_create(settings, pipeline, StandingClock(NOW - timedelta(days=99))).number
     row = {"pipeline": PIPELINE.name, "at": NOW - timedelta(days=days_ago), "event": "advanced", "stage": stage}
-    row |= {"result_fingerprint": result_fingerprint(PIPELINE), "stream_version": number, "who": "me", "why": "so"}
+    row |= {"result_fingerprint": result_fingerprint(pipeline), "stream_version": number, "who": "me", "why": "so"}
     control_tables.append(settings, "gate", [row])
 
 
-def audit(settings: Settings, state: AuditState, *, days_ago: float, version: int = 0) -> None:
-    """Record an audit."""
+def audit(
+    settings: Settings,
+    state: AuditState,
+    *,
+    days_ago: float,
+    version: int = 0,
+    until: int = 1,
+    pipeline: Pipeline = PIPELINE,
+) -> None:
+    """Record an audit of windows that end by a time."""
     found = WindowAudit(
         pipeline=PIPELINE.name,
         at=(NOW - timedelta(days=days_ago)).isoformat(),
@@ -36,7 +48,7 @@ def audit(settings: Settings, state: AuditState, *, days_ago: float, version: in
         audit=Audit(),
         seed=1,
         since=0,
-        until=1,
+        until=until,
         population=1,
         wanted=1,
         windows=(0,),
@@ -46,12 +58,13 @@ def audit(settings: Settings, state: AuditState, *, days_ago: float, version: in
         power=0.5,
         stream_version=version,
     )
-    audit_record.record(settings, PIPELINE, found)
+    audit_record.record(settings, pipeline, found)
 
 
-def fires(settings: Settings) -> bool:
-    facts = Gathering(settings, PIPELINE, StandingClock(NOW)).facts()
-    return "AuditNotFresh" in {one.name for one in alerts(facts)}
+def fires(settings: Settings, newest: EpochRecord | None = None, pipeline: Pipeline = PIPELINE) -> bool:
+    """Return whether the alert fires beside the others of a stream that does well."""
+    found = find_audit_age(settings, pipeline, [newest or record()], StandingClock(NOW))
+    return "AuditNotFresh" in {one.name for one in alerts(facts(audit=found))}
 
 
 def test_nobody_audits_since_the_move(settings: Settings) -> None:
@@ -95,3 +108,45 @@ def test_an_audit_of_another_version_is_none_of_what_serves(settings: Settings) 
     audit(settings, AuditState.AGREES, days_ago=0.1, version=7)
 
     assert fires(settings)
+
+
+def test_a_version_that_serves_since_a_minute_has_time(settings: Settings) -> None:
+    move(settings, "KAPPA", days_ago=94)
+    turn = versions.next_turn(settings, PIPELINE)
+    made = versions.register(settings, PIPELINE, StandingClock(NOW - timedelta(days=9)), turn=turn, beside=True)
+    versions.serve(settings, PIPELINE, made.number, why="swap", clock=StandingClock(NOW - timedelta(minutes=1)))
+
+    assert not fires(settings)
+
+
+@pytest.mark.parametrize(("window_days", "closed_ago", "expected"), [(7, 0.5, False), (7, 2.5, True), (1, 2.5, True)])
+def test_a_window_has_the_time_of_two_audits_from_when_it_became_final(
+    settings: Settings, window_days: int, closed_ago: float, *, expected: bool
+) -> None:
+    pipeline = replace(PIPELINE, window=Fixed(days=window_days))
+    last_end = MICROS // (window_days * DAY) * window_days * DAY
+    move(settings, "KAPPA", days_ago=60, pipeline=pipeline)
+    audit(settings, AuditState.AGREES, days_ago=6, until=last_end - window_days * DAY, pipeline=pipeline)
+
+    assert fires(settings, record(watermark_after=last_end + round(closed_ago * DAY)), pipeline) is expected
+
+
+def test_where_nothing_became_final_nothing_is_missed(settings: Settings) -> None:
+    move(settings, "KAPPA", days_ago=60)
+    audit(settings, AuditState.AGREES, days_ago=3, until=MICROS)
+
+    assert not fires(settings, record(age=3 * 86_400))
+
+
+def test_on_a_quiet_topic_a_final_window_waits_for_its_audit(settings: Settings) -> None:
+    move(settings, "KAPPA", days_ago=60)
+    audit(settings, AuditState.AGREES, days_ago=3, until=MICROS - DAY)
+
+    assert fires(settings, record(age=3 * 86_400))
+
+
+def test_of_sessions_no_sample_can_be_drawn(settings: Settings) -> None:
+    pipeline = replace(PIPELINE, window=Sessions(gap="10 minutes"))
+    move(settings, "KAPPA", days_ago=60, pipeline=pipeline)
+
+    assert not fires(settings, pipeline=pipeline)

@@ -1,0 +1,67 @@
+"""In KAPPA somebody must look whether what is served is right: since when nobody has, though there was something."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from cutover.clock import Clock
+from cutover.definition.compile.fingerprint import result_fingerprint
+from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.windows.window_fn import AlignedWindowFn, list_windows
+from cutover.lake.control import control_tables, versions
+from cutover.lake.control.stages import Stage, current_stage, stage_since
+from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.reconcile.judgement.audits import audit_record
+from cutover.reconcile.judgement.audits.audit_record import WindowAudit
+from cutover.reconcile.watch.facts import Freshness, seconds_since
+from cutover.records.closing import find_closed_end
+from cutover.settings import Settings
+
+
+def find_audit_age(
+    settings: Settings, pipeline: Pipeline, records: Sequence[EpochRecord], clock: Clock
+) -> Freshness | None:
+    """Return when somebody looked last; before that, when the pipeline or its version came to where it is.
+
+    None where nobody has to: not in KAPPA, sessions and windows over all of time (no sample of them can be drawn), and
+    where no window became final that an audit could have looked at in time.
+
+    Raises:
+        LakeError: Stages, versions or audits cannot be read.
+    """
+    moved, version = stage_since(settings, pipeline), versions.current(settings, pipeline)
+    if moved is None or version is None or current_stage(settings, pipeline) is not Stage.KAPPA:
+        return None
+    known = audit_record.list_judged(audit_record.list_audits(settings, pipeline), version.number)
+    allowed = audit_record.EVERY * settings.alerts.audit_schedules
+    if not records or not _waits(pipeline, records[-1], known, allowed, clock.now()):
+        return None
+    looked = (datetime.fromisoformat(one.at) for one in known)
+    newest = max(moved, _find_served_since(settings, pipeline, version.number), *looked)
+    return Freshness(newest=newest, schedule=audit_record.EVERY)
+
+
+def _waits(
+    pipeline: Pipeline, newest: EpochRecord, known: Sequence[WindowAudit], allowed: timedelta, now: datetime
+) -> bool:
+    """Return whether a window that no audit looked at has been final for longer than allowed, by event time.
+
+    Where nothing was read for so long the watermark stood, so what it closed has waited as long.
+    """
+    if not isinstance(pipeline.window, AlignedWindowFn) or pipeline.window.reach is None:
+        return False
+    if newest.watermark_after is None:
+        return False
+    stood = (seconds_since(newest.processing_time, now) or 0.0) > allowed.total_seconds()
+    watermark = newest.watermark_after - (0 if stood else round(allowed.total_seconds() * 1e6))
+    closed = find_closed_end(pipeline, watermark)
+    if closed is None or not known:
+        return closed is not None
+    return next(list_windows(pipeline.window, known[-1].until, closed), None) is not None
+
+
+def _find_served_since(settings: Settings, pipeline: Pipeline, number: int) -> datetime:
+    """Return when a version was registered or let serve last."""
+    rows = control_tables.read(settings, "versions", pipeline.name)
+    mine = [row for row in rows if row["result_fingerprint"] == result_fingerprint(pipeline)]
+    found: datetime = [row["created_at"] for row in mine if row["stream_version"] == number][-1]
+    return found
