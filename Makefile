@@ -3,6 +3,7 @@
 SHELL := /bin/bash
 CUTOVER := .venv/bin/cutover
 PYTEST := .venv/bin/pytest
+XDIST := -n auto --dist loadscope --no-loadscope-reorder
 KINDS := unit spec property dags faults e2e integration
 CAPABILITIES := tests/unit/scenarios/test_figures.py tests/property/test_paths_agree.py \
 	tests/property/test_streaming_runner.py tests/integration/streaming/test_simulate.py tests/integration/streaming/test_measures.py \
@@ -47,8 +48,11 @@ lint: setup ## ruff, mypy, layering
 test: setup ## linters, types and every test, as many at once as the machine carries, the longest first
 	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/lint-imports --no-cache
 	@.venv/bin/mypy & types=$$!; \
-	$(PYTEST) -n auto --dist loadscope --no-loadscope-reorder $(wildcard $(addprefix tests/,$(KINDS))); tests=$$?; \
+	$(PYTEST) $(XDIST) $(wildcard $(addprefix tests/,$(KINDS))); tests=$$?; \
 	wait $$types && exit $$tests
+
+test-long: setup ## the tests that take long (tests/support/tiers.py): half an hour
+	@$(PYTEST) $(XDIST) -m long $(wildcard $(addprefix tests/,$(filter-out faults,$(KINDS))))
 
 test-unit: setup ## pure functions
 	@$(PYTEST) tests/unit
@@ -73,7 +77,7 @@ alert-rules: setup ## write infra/alerts/ from the list of alerts
 
 capabilities: setup ## write docs/capabilities.md from the tests that show what each runner can do
 	@rm -f build/capabilities.jsonl; mkdir -p build
-	@CUTOVER_CAPABILITIES=build/capabilities.jsonl $(PYTEST) $(CAPABILITIES); code=$$?; \
+	@CUTOVER_CAPABILITIES=build/capabilities.jsonl $(PYTEST) -m '' $(CAPABILITIES); code=$$?; \
 	.venv/bin/python -m tests.support.capability_table build/capabilities.jsonl docs/capabilities.md; exit $$code
 
 diff-cases: build/bench/datacompy ## ask four tools about pairs of tables on which they disagree; writes docs/diff-cases.md

@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cutover.settings import KafkaSettings, Settings
-from tests.support import capabilities, schedule, twice
+from tests.support import capabilities, schedule, tiers, twice
 from tests.support.broker import running_broker
-from tests.support.quick_spark import QUICK, QUICK_CONF
+from tests.support.quick_spark import INTERPRETED, QUICK, QUICK_CONF
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 BOOTSTRAP = "CUTOVER_TEST_BOOTSTRAP"
 os.environ.setdefault("CUTOVER_SPARK__CONF", json.dumps(QUICK_CONF))  # for commands that tests start, Airflow's too
+os.environ.setdefault("SPARK_CONF_DIR", str(INTERPRETED))
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -53,8 +54,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> schedule.
     return schedule.LongestFirst(config, log)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Order the tests of a worker, the same way in each."""
+    """Mark the long tests, and order those of a worker, the same way in each."""
+    tiers.mark(items)
     if hasattr(config, "workerinput"):
         schedule.sort(items)
 

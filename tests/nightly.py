@@ -63,6 +63,7 @@ TARGETS = (
         name="test-object-store",
         shows="both paths, overflow, folds, fence and reconciler over an S3-compatible object store",
     ),
+    Target(name="test-long", shows="what `make test` has no time for: other kinds, steps and figures of its facts"),
     Target(name="transfers", shows="all balances at 200 drawn epochs are the log's, two drivers killed on the way"),
     Target(name="faults", shows="every fault of the catalogue ([faults](faults.md)), with its checks and its alert"),
     Target(name="flips", shows="200 flipped bits in each kind of stored file: no wrong verdict, no traceback"),

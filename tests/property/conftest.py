@@ -1,11 +1,16 @@
 """Profiles of Hypothesis, before any module asks which one is in force; each comparison runs twice."""
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.support import twice
 from tests.support.depth import register
+from tests.support.quick_spark import compiled
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 register()
 
@@ -14,3 +19,10 @@ register()
 def _every_comparison_runs_twice() -> Iterator[None]:
     with twice.comparisons():
         yield
+
+
+@pytest.fixture(scope="module")
+def spark(spark: "SparkSession") -> "Iterator[SparkSession]":
+    """Return the session as it is outside tests: what it runs is compiled."""
+    with compiled(spark):
+        yield spark

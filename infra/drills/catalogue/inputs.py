@@ -56,12 +56,12 @@ def send_all_keys(stack: Stack) -> None:
     stack.await_read()
 
 
-def _of_share(name: str, title: str, inject: Act, *, quick: bool = False) -> Drill:
-    return Drill(name=name, title=title, inject=inject, heal=send_on, quick=quick)
+def _of_share(name: str, title: str, inject: Act) -> Drill:
+    return Drill(name=name, title=title, inject=inject, heal=send_on)
 
 
 DRILLS = (
-    _of_share("MalformedRateHigh", "a producer sends bytes that are no JSON", send_malformed, quick=True),
+    _of_share("MalformedRateHigh", "a producer sends bytes that are no JSON", send_malformed),
     _of_share("FutureEvents", "a producer's clock is a year ahead", send_future),
     _of_share("DuplicateRateHigh", "a file is sent twice", send_twice),
     _of_share("LateRateHigh", "a producer holds its records back for a quarter of an hour", send_late),

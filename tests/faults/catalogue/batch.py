@@ -240,7 +240,6 @@ FAULTS = (
         happened=they_are_in_the_table,
         heal=compute_all_again,
         holds=(windows_that_are_empty_are_cleared,),
-        quick=True,
     ),
     _reconcile("report.rendered", "with the report rendered and not written"),
     _reconcile("verdict.recorded", "after its verdict was recorded"),

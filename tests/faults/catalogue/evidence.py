@@ -283,7 +283,6 @@ FAULTS = (
         holds=(all_follow_the_newest_cut,),
         alert="DivergenceUnexplained",
         exit_code=1,
-        quick=True,
     ),
     Fault(
         id="F37",

@@ -262,7 +262,7 @@ def _log_fault(name: str, harm: Harm) -> Fault:
         holds=(neither_driver_nor_reconciler_went_on,),
         alert="EpochHistoryBroken",
         exit_code=2,
-        quick=name != "c-three-deleted",
+        quick=name in {"b-empty", "d-no-transaction", "f-middle-deleted"},
     )
 
 
@@ -300,7 +300,6 @@ FAULTS = (
         holds=(file_epochs_and_windows_are_named,),
         alert="TableUnreadable",
         exit_code=2,
-        quick=True,
     ),
     Fault(
         id="F23",

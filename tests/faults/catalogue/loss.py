@@ -279,7 +279,7 @@ _ALWAYS = (
 )
 
 
-def _passed(variant: str, title: str, inject: Callable[[Rig], None], *, quick: bool) -> Fault:
+def _passed(variant: str, title: str, inject: Callable[[Rig], None]) -> Fault:
     return Fault(
         id="F08",
         variant=variant,
@@ -297,7 +297,6 @@ def _passed(variant: str, title: str, inject: Callable[[Rig], None], *, quick: b
         alert="LogDataLost",
         may=HEADROOM,
         exit_code=2,
-        quick=quick,
         within=400,
     )
 
@@ -319,8 +318,8 @@ def _made_again(variant: str, count: int, *, longer: bool, running: bool) -> Fau
 
 
 FAULTS = (
-    _passed("a-stopped", "stopped", lose_while_stopped, quick=True),
-    _passed("b-running", "running", lose_while_running, quick=False),
+    _passed("a-stopped", "stopped", lose_while_stopped),
+    _passed("b-running", "running", lose_while_running),
     _made_again("a-shorter", 12, longer=False, running=False),
     _made_again("b-longer", 150, longer=True, running=False),
     _made_again("c-shorter-running", 12, longer=False, running=True),

@@ -139,6 +139,5 @@ FAULTS = (
         holds=(one_row_is_found, batch_serves_again, nothing_is_published),
         alert="RetirementRegression",
         exit_code=1,
-        quick=True,
     ),
 )

@@ -55,7 +55,7 @@ class Lab:
 
     def send(self, *rows: tuple[int, int, str | None, int | None], ahead: int = 0) -> None:
         """Append records: partition, seconds after BASE, carrier, delay; the log timestamp is the event time."""
-        producer = Producer({"bootstrap.servers": self.settings.kafka.bootstrap_servers, "enable.idempotence": True})
+        producer = Producer({"bootstrap.servers": self.settings.kafka.bootstrap_servers, "max.in.flight": 1})
         for seq, (partition, second, carrier, delay) in enumerate(rows):
             event = {"seq": seq, "carrier": carrier, "delay": delay, "event_time": BASE + second}
             stamp = (BASE + second - ahead) * 1000

@@ -1,10 +1,10 @@
 """The serving table: one name, one commit a change, the rows of the view for every reader."""
 
 import json
-import threading
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
+from pyspark.sql import SparkSession
 
 from cutover.cli.app import main
 from cutover.clock import SystemClock
@@ -31,6 +32,7 @@ from cutover.lake.tables.schemas import batch_ledger_schema
 from cutover.reconcile.gate import stage
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import PIPELINE, Sale, lake_of, micros, write
+from tests.support.until import until
 
 HOSTILE = ("<script>alert(1)</script>", "a'b\"c", "line\nbreak", "\x1b[31m", "", None)
 SALES = tuple(
@@ -179,42 +181,46 @@ def test_who_read_before_another_published_tries_again(settings: Settings, monke
 
 
 @contextmanager
-def reading(settings: Settings, seen: list[tuple[int, frozenset[str], int]]) -> Iterator[None]:
-    """Read in a loop, as a dashboard would: version, who serves, rows."""
-    ended = threading.Event()
-
-    def read() -> None:
-        while not ended.is_set():
-            table = DeltaTable(serving_uri(settings, PIPELINE))
-            rows = table.to_pyarrow_table(columns=["_served_by", "window_start"])
-            seen.append((table.version(), frozenset(map(str, rows["_served_by"].to_pylist())), rows.num_rows))
-
-    reader = threading.Thread(target=read)
-    reader.start()
-    try:
+def reading(settings: Settings, files: Sequence[Path]) -> Iterator[None]:
+    """Let processes read in a loop, one for each file, which takes what it saw; yields once each has read."""
+    with ExitStack() as ending:
+        for file in files:
+            out = ending.enter_context(file.open("w", encoding="utf-8"))
+            command = [sys.executable, "-m", "tests.support.serving_reader", serving_uri(settings, PIPELINE)]
+            process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=out)
+            ending.callback(process.wait, 60)
+            assert process.stdin is not None
+            ending.callback(process.stdin.close)
+        until(lambda: all(file.stat().st_size for file in files), within=60)
         yield
-    finally:
-        ended.set()
-        reader.join()
 
 
-def test_readers_see_no_gap_no_mix_and_no_way_back_in_100_switches(settings: Settings) -> None:
+def seen_by(file: Path) -> list[tuple[int, str, int]]:
+    """Return what a reader saw: version, who serves, rows."""
+    looks = (json.loads(line) for line in file.read_text(encoding="utf-8").splitlines())
+    return [(version, "+".join(who), rows) for version, who, rows in looks]
+
+
+def test_readers_see_no_gap_no_mix_and_no_way_back_in_100_switches(
+    settings: Settings, spark: SparkSession, tmp_path: Path
+) -> None:
     write(settings, lake_of([Sale(hour=hour) for hour in range(5)]))
     serving_table.publish(settings, PIPELINE)
-    seen: list[tuple[int, frozenset[str], int]] = []
-    with reading(settings, seen):
+    files, by_spark = [tmp_path / "one", tmp_path / "other"], set()
+    with reading(settings, files):
         for number in range(100):
             put(settings, ("SHADOW", "LAMBDA")[number % 2])
             serving_table.keep_up(settings, PIPELINE)
-        time.sleep(0.1)
+            if number % 10 in {0, 1}:
+                table = spark.read.format("delta").load(serving_uri(settings, PIPELINE))
+                by_spark |= {((number + 1) % 2, *row) for row in table.groupBy("_served_by").count().collect()}
 
     assert DeltaTable(serving_uri(settings, PIPELINE)).version() == 100
-    assert len({version for version, _, _ in seen}) > 10, "the reader saw too few switches to prove anything"
-    assert [version for version, _, _ in seen] == sorted(version for version, _, _ in seen)
-    assert {(version % 2, who, rows) for version, who, rows in seen} <= {
-        (0, frozenset({"batch"}), 5),
-        (1, frozenset({"streaming"}), 5),
-    }
+    assert by_spark == {(0, "batch", 5), (1, "streaming", 5)}
+    for seen in map(seen_by, files):
+        assert len({version for version, _, _ in seen}) > 10, "the reader saw too few switches to prove anything"
+        assert [version for version, _, _ in seen] == sorted(version for version, _, _ in seen)
+        assert {(version % 2, who, rows) for version, who, rows in seen} == {(0, "batch", 5), (1, "streaming", 5)}
 
 
 def test_a_way_back_takes_readers_along(settings: Settings) -> None:
