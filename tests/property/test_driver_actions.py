@@ -233,7 +233,7 @@ def test_the_books_are_right_after_any_actions(
     seen: Counter[str] = Counter()
     shared: dict[str, Any] = {"spark": spark, "writer": Writer(own), "homes": tmp_path_factory, "seen": seen}
 
-    run_state_machine_as_test(type("OfThisSession", (Actions,), shared), settings=depth(few=3, many=60, steps=15))
+    run_state_machine_as_test(type("OfThisSession", (Actions,), shared), settings=depth(few=2, many=60, steps=15))
 
     if is_nightly():  # a few runs do not take every step
         assert {name for name in SOMETIMES if not seen[name]} == set()

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-FEW = settings(max_examples=8, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+FEW = settings(max_examples=5, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 UNTIL_FOUND = settings(FEW, max_examples=1_000, phases=(Phase.generate,))
 
 Rows = Mapping[tuple[int, int, tuple[Any, ...]], tuple[int, dict[str, Any]]]

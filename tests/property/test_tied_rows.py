@@ -95,7 +95,7 @@ SENDS = st.builds(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@depth(few=15, many=1_000)
+@depth(few=8, many=1_000)
 @given(data=st.data(), log=st.lists(SENDS, max_size=30).map(log_of), order=ORDER)
 def test_refold_is_the_same_in_whatever_order_records_of_the_log_are_read(
     kind: str, data: st.DataObject, log: tuple[RawRecord, ...], order: Random

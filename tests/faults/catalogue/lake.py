@@ -262,7 +262,7 @@ def _log_fault(name: str, harm: Harm) -> Fault:
         holds=(neither_driver_nor_reconciler_went_on,),
         alert="EpochHistoryBroken",
         exit_code=2,
-        quick=name in {"b-empty", "d-no-transaction", "f-middle-deleted"},
+        quick=name in {"b-empty", "f-middle-deleted"},
     )
 
 
@@ -312,7 +312,6 @@ FAULTS = (
         holds=(file_epochs_and_windows_are_named, stream_went_on),
         alert="TableUnreadable",
         exit_code=2,
-        quick=True,
     ),
     Fault(
         id="F24",
