@@ -9,7 +9,7 @@ from cutover.reconcile.comparison.equal import plain, same
 from cutover.records.reference import measures as reference
 from tests.support.measured import COLUMNS, MEASURES, PIPELINE, Taken, finished, fold, table, taken
 
-FEW = settings(max_examples=15, deadline=None, derandomize=True)
+FEW = settings(max_examples=10, deadline=None, derandomize=True)
 
 
 def expected_of(rows: list[Taken]) -> dict[str, Any]:

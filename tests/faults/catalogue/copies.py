@@ -76,7 +76,7 @@ def each_copy_is_a_duplicate_and_nothing_is_unexplained(rig: Rig) -> Iterator[st
     rig.note("rows that differ by duplicates", last.causes["duplicate"].rows)
 
 
-def _copies(variant: str, title: str, copy: Copy, verdict: Verdict, *, quick: bool = False) -> Fault:
+def _copies(variant: str, title: str, copy: Copy, verdict: Verdict) -> Fault:
     return Fault(
         id="F39",
         variant=variant,
@@ -88,12 +88,11 @@ def _copies(variant: str, title: str, copy: Copy, verdict: Verdict, *, quick: bo
         verdicts=frozenset({verdict}),
         alert="DuplicateRateHigh",
         stays=True,
-        quick=quick,
     )
 
 
 FAULTS = (
     _copies("payload", "in the same partition", same_partition, Verdict.CONSISTENT),
     _copies("partition", "in the other partition", other_partition, Verdict.EXPLAINED),
-    _copies("key", "in the other partition, under another key", other_key, Verdict.EXPLAINED, quick=True),
+    _copies("key", "in the other partition, under another key", other_key, Verdict.EXPLAINED),
 )

@@ -275,7 +275,6 @@ FAULTS = (
         title="table log damaged",
         inject=clean_up,
         happened=partial(log_was_damaged, opens=True),
-        quick=True,
     ),
     Fault(
         id="F23",

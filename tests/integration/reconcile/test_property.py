@@ -16,7 +16,7 @@ from tests.integration.reconcile.lake_of import PIPELINE, Lake, Raw, Sale, edite
 
 pytestmark = pytest.mark.usefixtures("comparisons_twice")
 
-EXAMPLES = settings(max_examples=15, deadline=None, derandomize=True, database=None, phases=(Phase.generate,))
+EXAMPLES = settings(max_examples=8, deadline=None, derandomize=True, database=None, phases=(Phase.generate,))
 HOUR = timedelta(hours=1)
 
 accepted = st.builds(
