@@ -70,7 +70,7 @@ report-pictures: setup ## take the pictures of a report anew, those of the docs 
 	@.venv/bin/python -m tests.support.pictures
 
 test-nightly: setup ## the same at depth: 200 logs, 60 runs of driver actions, drawn by SEED=... (about an hour)
-	$(PYTEST) tests/property --hypothesis-profile=nightly --hypothesis-seed=$(SEED) --timeout=7200
+	CUTOVER_TEST_COMPILED=1 $(PYTEST) tests/property --hypothesis-profile=nightly --hypothesis-seed=$(SEED) --timeout=7200
 
 alert-rules: setup ## write infra/alerts/ from the list of alerts
 	@.venv/bin/python -m cutover.reconcile.watch.alerts.prometheus infra/alerts
@@ -98,7 +98,7 @@ test-faults: setup ## the quick ones of the faults
 
 faults: setup ## cause every fault (FAULT=F04: some of them), write docs/faults.md from what was found
 	@$(if $(FAULT),,rm -f docs/faults.jsonl)
-	@CUTOVER_FAULT_RESULTS=docs/faults.jsonl $(PYTEST) tests/faults -m '' $(if $(FAULT),-k '$(FAULT)'); code=$$?; \
+	@CUTOVER_TEST_COMPILED=1 CUTOVER_FAULT_RESULTS=docs/faults.jsonl $(PYTEST) tests/faults -m '' $(if $(FAULT),-k '$(FAULT)'); code=$$?; \
 	.venv/bin/python -m tests.faults.table docs/faults.jsonl docs/faults.md; exit $$code
 
 faults-random: setup ## 3 to 6 faults at once for SECONDS=1800 with SEED=..., then every check

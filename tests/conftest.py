@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 BOOTSTRAP = "CUTOVER_TEST_BOOTSTRAP"
 os.environ.setdefault("CUTOVER_SPARK__CONF", json.dumps(QUICK_CONF))  # for commands that tests start, Airflow's too
-os.environ.setdefault("SPARK_CONF_DIR", str(INTERPRETED))
+if "CUTOVER_TEST_COMPILED" not in os.environ:
+    os.environ.setdefault("SPARK_CONF_DIR", str(INTERPRETED))
 
 
 def pytest_configure(config: pytest.Config) -> None:
