@@ -9,10 +9,10 @@ from cutover.settings import Settings
 
 def touched(settings: Settings, pipeline: Pipeline, found: BatchRun | None) -> Touched:
     """Return the offsets that a run read for the first time and its tables; nothing, where it had nothing to do."""
-    from cutover.lineage import datasets  # noqa: PLC0415 -- its client takes a second to load: only where somebody listens
-
     if found is None:
         return Touched()
+    from cutover.lineage import datasets  # noqa: PLC0415 -- its client takes a second to load: only where somebody listens
+
     outputs = [datasets.table_written(batch_uri(settings, pipeline), found.batch_version)]
     outputs.append(datasets.table_written(batch_uri(settings, pipeline, "batch_ledger"), found.ledger_version))
     read = datasets.topics(settings, found.topic, found.topic_id, found.cluster_id, found.scanned)

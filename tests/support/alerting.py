@@ -104,15 +104,15 @@ class Hook:
 
 
 @contextmanager
-def listening() -> Iterator[tuple[str, Hook]]:
-    """Serve a web hook on loopback; yields its address and what comes."""
+def listening(status: int = 200) -> Iterator[tuple[str, Hook]]:
+    """Serve a web hook on loopback, which answers with a status; yields its address and what comes."""
     hook = Hook()
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             hook.got.append((self.path, json.loads(body)))
-            self.send_response(200)
+            self.send_response(status)
             self.end_headers()
 
         def log_message(self, *_: object) -> None:

@@ -1,10 +1,6 @@
 """What is told of runs as OpenLineage events: which offsets went in, which versions came out, and how runs end."""
 
 import json
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +18,7 @@ from cutover.settings import LineageSettings, Settings
 from cutover.streaming import driver
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import Event
+from tests.support.alerting import listening
 
 EVENTS = [Event(id=i, minute=i, partition=i % 2) for i in range(40)]
 Told = dict[str, Any]
@@ -123,36 +120,13 @@ def test_a_run_that_fails_says_so(kafka_settings: Settings, topic_name: str, tmp
     assert [one["eventType"] for one in read(file)] == ["START", "FAIL"]
 
 
-@contextmanager
-def server(status: int) -> Iterator[tuple[str, list[Told]]]:
-    """Take events at an address, and answer with a status; yields both."""
-    taken: list[Told] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            taken.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            self.send_response(status)
-            self.end_headers()
-
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
-
-    found = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=found.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{found.server_port}", taken
-    finally:
-        found.shutdown()
-        found.server_close()
-
-
 def test_a_server_is_sent_the_same(clicks: tuple[Settings, Pipeline]) -> None:
     settings, pipeline = clicks
 
-    with server(201) as (url, taken):
+    with listening() as (url, hook):
         driver.run(listened(settings, url=url), pipeline, until="drain")
 
-    assert [one["eventType"] for one in taken] == ["START", "COMPLETE"]
+    assert [body["eventType"] for _, body in hook.got] == ["START", "COMPLETE"]
 
 
 @pytest.mark.parametrize("trouble", ["no server", "it refuses", "no folder"])
@@ -162,7 +136,7 @@ def test_a_listener_that_is_not_there_ends_nothing(
     settings, pipeline = clicks
     (tmp_path / "file").write_text("")
 
-    with server(500) as (url, _):
+    with listening(500) as (url, _):
         whom = {"no server": {"url": "http://127.0.0.1:9"}, "it refuses": {"url": url}}
         named = whom.get(trouble, {"file": tmp_path / "file" / "events.jsonl"})
         driver.run(listened(settings, **named), pipeline, until="drain")

@@ -30,6 +30,8 @@ def test_a_secret_among_the_passed_through_confs_is_hidden(key: str) -> None:
 
 def test_credentials_in_an_address_are_cut_out() -> None:
     assert row(Settings(lake="s3://me:p4ss@bucket/lake"), "lake").value == f"s3://{HIDDEN}@bucket/lake"
+    told = Settings.model_validate({"lineage": {"url": "http://me:p4ss@host/api"}})
+    assert row(told, "lineage.url").value == f"http://{HIDDEN}@host/api"
 
 
 def test_a_setting_says_where_it_comes_from() -> None:
