@@ -25,7 +25,7 @@ from confluent_kafka.admin import (
     OffsetSpec,
     ResourceType,
 )
-from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
+from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from cutover.errors import DefinitionError, LogError
 from cutover.log import options, topic_partitions
@@ -69,9 +69,8 @@ class LogClient:
     def __init__(self, settings: Settings) -> None:
         self.bootstrap = bootstrap_servers(settings)
         self.timeout = settings.kafka.timeout_seconds
-        self.cuts = (
-            0  # connections that ended so far: what answers afterwards may be another broker, or its log another
-        )
+        # Connections that ended so far: what answers afterwards may be another broker, or its log another.
+        self.cuts = 0
         self._options = options.librdkafka(settings.kafka, self.bootstrap)
         self._options["log_level"] = "0"  # what fails is raised; librdkafka's own lines would only repeat it
         self._refused: KafkaError | None = None  # a connection that was refused: requests over it only time out
@@ -182,22 +181,30 @@ class LogClient:
         """
         new = NewTopic(topic, num_partitions=partitions, replication_factor=BROKERS_OWN, config=dict(config))
         self._ask(self._admin.create_topics([new], request_timeout=self.timeout)[topic].result)
-        # The controller has made it; the broker that is asked next may not have heard of it yet.
-        known = Retrying(
-            stop=stop_after_delay(self.timeout),
-            wait=wait_fixed(0.05),
-            retry=retry_if_exception_type(LogError),
-            reraise=True,
-        )
-        known(self.topic_id, topic)
+        self._wait_for_news(topic, told=True)
 
     def delete_topic(self, topic: str) -> None:
-        """Delete a topic.
+        """Delete a topic, and wait until the cluster no longer tells of it.
 
         Raises:
             LogError: The cluster refuses it, or knows none of this name.
         """
         self._ask(self._admin.delete_topics([topic], request_timeout=self.timeout)[topic].result)
+        self._wait_for_news(topic, told=False)
+
+    def _wait_for_news(self, topic: str, *, told: bool) -> None:
+        """Wait for the broker that is asked: it hears later than the controller what has been made and deleted."""
+        heard = Retrying(
+            stop=stop_after_delay(self.timeout),
+            wait=wait_fixed(0.05),
+            retry=retry_if_result(lambda found: found != told),
+        )
+        try:
+            heard(lambda: topic in self._metadata())
+        except RetryError:
+            msg = f"Topic `{topic}`: a broker has not heard after {self.timeout:g} s that it was "
+            msg += f"{'made' if told else 'deleted'}.\nHint: look whether each broker follows the controller."
+            raise LogError(msg) from None
 
     def config(self, topic: str) -> dict[str, str]:
         """Return the topic's settings, by Kafka's names."""

@@ -109,3 +109,14 @@ def test_a_topic_that_has_no_leader_yet_is_asked_again(kafka_settings: Settings,
         maker.create_topic(f"{topic_name}-{number}", partitions=3, config={})
         # A client of its own knows no leader yet and asks at once.
         assert LogClient(kafka_settings).earliest(f"{topic_name}-{number}") == {0: 0, 1: 0, 2: 0}
+
+
+def test_a_topic_is_known_once_it_is_made_and_unknown_once_it_is_deleted(
+    kafka_settings: Settings, topic_name: str
+) -> None:
+    maker = LogClient(kafka_settings)
+    for number in range(20):
+        maker.create_topic(f"{topic_name}-{number}", partitions=3, config={})
+        assert f"{topic_name}-{number}" in LogClient(kafka_settings).topics()
+        maker.delete_topic(f"{topic_name}-{number}")
+        assert f"{topic_name}-{number}" not in LogClient(kafka_settings).topics()
