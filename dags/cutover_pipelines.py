@@ -60,7 +60,7 @@ def cutover_dag(pipeline: Pipeline) -> None:
             return verify_served(pipeline.name, stage)
 
         @task(trigger_rule="one_failed", doc_md="Puts the stage back where it was, and is red: the move did not stand.")
-        def put_stage_back(proposal: dict[str, Any]) -> None:
+        def put_stage_back(proposal: dict[str, Any] | None) -> None:
             from cutover_tasks.cutover_end import put_back  # noqa: PLC0415 -- the task's work, loaded when it runs
 
             put_back(pipeline.name, proposal)

@@ -20,7 +20,8 @@ def audit_sample(pipeline: str) -> dict[str, Any]:
     """Audit a sample of final windows in a child process; return what was found, as it was recorded.
 
     Raises:
-        AirflowSkipException: The pipeline is not in KAPPA: there batch and stream are compared as a whole.
+        AirflowSkipException: The pipeline is not in KAPPA: there batch and stream are compared as a whole. Or its
+            policy has no audit.
         AirflowFailException: Nothing can be said, or the audit was refused; the message says why.
         RuntimeError: The child ended in a way that nobody expected.
     """
@@ -28,9 +29,13 @@ def audit_sample(pipeline: str) -> dict[str, Any]:
 
     with fail_without_retries():
         settings = load_settings()
-        stage = current_stage(settings, catalogue.get(settings, pipeline))
+        definition = catalogue.get(settings, pipeline)
+        stage = current_stage(settings, definition)
     if stage is not Stage.KAPPA:
         msg = f"{pipeline} is in {stage}: `{pipeline}_reconcile` compares both paths."
+        raise AirflowSkipException(msg)
+    if definition.policy.audit is None:
+        msg = f"{pipeline} is not audited: its policy says `audit=None`."
         raise AirflowSkipException(msg)
     return read_end(run_command(["audit", "windows", pipeline, "--json"], on_line=log.info))
 
@@ -56,11 +61,11 @@ def put_back_regression(pipeline: str, found: Mapping[str, Any]) -> None:
     if found["state"] != "regression":
         msg = f"What {pipeline} serves agrees with the log."
         raise AirflowSkipException(msg)
-    from cutover.reconcile.window_audit import answer  # noqa: PLC0415 -- as above
+    from cutover.reconcile.gate import stage  # noqa: PLC0415 -- as above
 
     with fail_without_retries():
         settings = load_settings()
-        moved = answer.put_back(settings, catalogue.get(settings, pipeline), SystemClock())
+        moved = stage.put_back_regression(settings, catalogue.get(settings, pipeline), SystemClock())
     log.info("%s %s", pipeline, "is back in LAMBDA" if moved else "was moved already")
 
 

@@ -41,8 +41,12 @@ def verify_served(pipeline: str, stage: str) -> str:
     return f"{rows:,} rows in {now}"
 
 
-def put_back(pipeline: str, proposal: Mapping[str, Any]) -> None:
+def put_back(pipeline: str, proposal: Mapping[str, Any] | None) -> None:
     """Put the stage back where it was before the move, if this run made one.
+
+    Args:
+        pipeline: Its name.
+        proposal: What was put to a person; None: the evidence did not suffice for one.
 
     Raises:
         AirflowSkipException: It made none.
@@ -51,6 +55,9 @@ def put_back(pipeline: str, proposal: Mapping[str, Any]) -> None:
     from cutover.lake.control.stages import Stage  # noqa: PLC0415 -- as above
     from cutover.reconcile.gate import approval, stage  # noqa: PLC0415 -- as above
 
+    if proposal is None:
+        msg = f"Nothing to put back: no move of {pipeline} was proposed."
+        raise AirflowSkipException(msg)
     wanted = parse_proposal(proposal)
     with fail_without_retries():
         settings = load_settings()

@@ -32,7 +32,7 @@ COLUMNS = "500"  # a line of output is never broken
 
 _DEFINITION = '''"""The pipeline of the drills."""
 
-from cutover.definition import Count, Fixed, Lateness, Max, Pipeline, Policy, SameDefinition, Sum, Topic
+from cutover.definition import Count, Fixed, Lateness, Max, Pipeline, Policy, SameDefinition, Sql, Sum, Topic
 
 flights = Pipeline(
     name="flights",

@@ -76,14 +76,15 @@ def windows(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
     """Recompute a random sample of windows that became final: 0 it agrees, 1 a regression, 2 not judged or refused."""
-    from cutover.reconcile.window_audit import answer, audit_sample
+    from cutover.reconcile.gate import stage
+    from cutover.reconcile.window_audit import audit_sample
 
     settings, clock = load_settings(), SystemClock()
     definition = catalogue.get(settings, pipeline)
     drawn = secrets.randbelow(2**31) if seed is None else seed
     with Console(stderr=True).status(f"{pipeline}: computing the sample from the log"):
         found = audit_sample.audit_windows(settings, definition, seed=drawn, clock=clock)
-        moved = put_back and answer.put_back(settings, definition, clock)
+        moved = put_back and stage.put_back_regression(settings, definition, clock)
     if as_json:
         sys.stdout.write(json.dumps(asdict(found) | {"exit_code": found.exit_code, "put_back": moved}) + "\n")
     else:

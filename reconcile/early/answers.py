@@ -36,8 +36,8 @@ from cutover.records.fold import finish_sql
 NEAR = 0.04
 """An answer is near batch's if no measure of its window is further off than this share."""
 
-MOST = 1_000
-"""Windows that are looked at: the newest ones."""
+MOST, MOST_ROWS = 1_000, 100_000
+"""Windows that are looked at, the newest ones, and (window, key) rows of both sides in them; one window at least."""
 
 UNKNOWN = -(1 << 62)
 FOREVER = 1 << 62
@@ -66,8 +66,8 @@ def measure(sides: Sides, pipeline: Pipeline, evidence: SealEvidence) -> EarlyAn
     reached = (evidence.watermark or 0) + pipeline.lateness.out_of_orderness_micros
     points = []
     for age, beyond in zip(ages, (*ages[1:], FOREVER), strict=True):
-        _make_known(sides, age, beyond, reached)
-        points.append(_measure_age(sides, pipeline, age, is_open=age < closes))
+        if _make_known(sides, age, beyond, reached):
+            points.append(_measure_age(sides, pipeline, age, is_open=age < closes))
     known = tuple(point for point in points if point is not None)
     why = None if any(one.is_open for one in known) or closes <= AGES[0] else _explain(evidence.records)
     return EarlyAnswers(near=NEAR, windows=windows, points=known, unknown=why)
@@ -93,9 +93,14 @@ def _make_cells(sides: Sides, pipeline: Pipeline) -> int:
     """Make `early_cells`: window, key, and of each measure batch's value `__b` and the stream's last one `__s`."""
     keys = [identifier(name) for name in ("window_start", *pipeline.key)]
     same = " AND ".join(f"b.{key} IS NOT DISTINCT FROM s.{key}" for key in keys)
-    there = f"SELECT window_start, window_end FROM {SharedTable.EXPECTED} UNION SELECT window_start, window_end FROM "
+    either = " UNION ALL ".join(
+        f"SELECT window_start, window_end FROM {table}" for table in (SharedTable.EXPECTED, stage(0))
+    )
+    counted = f"SELECT window_start, window_end, count(*) AS __rows FROM ({either}) GROUP BY ALL"
+    newest_first = "OVER (ORDER BY window_start DESC, window_end DESC)"
     sides.connection.execute(
-        f"CREATE TEMP TABLE early_windows AS {there}{stage(0)} ORDER BY window_start DESC LIMIT {MOST}"
+        f"CREATE TEMP TABLE early_windows AS SELECT window_start, window_end FROM ({counted})"
+        f" QUALIFY row_number() {newest_first} <= {MOST} AND sum(__rows) {newest_first} - __rows < {MOST_ROWS}"
     )
     names = (f"coalesce(b.{key}, s.{key}) AS {key}" for key in keys)
     values = (
@@ -150,8 +155,12 @@ def _make_rows(sides: Sides, pipeline: Pipeline, records: Sequence[EpochRecord],
     )
 
 
-def _make_known(sides: Sides, age: int, beyond: int, reached: int) -> None:
-    """Make `early_known`: the windows of which is known what was shown at an age, and that were shown at it at all."""
+def _make_known(sides: Sides, age: int, beyond: int, reached: int) -> bool:
+    """Make `early_known`: the windows of which is known what was shown at an age, and that were shown at it at all.
+
+    Returns:
+        Whether there are any.
+    """
     end = "epoch_us(w.window_end)"
     sides.connection.execute(
         f"CREATE OR REPLACE TEMP TABLE early_known AS SELECT w.window_start FROM early_windows w"
@@ -159,6 +168,7 @@ def _make_known(sides: Sides, age: int, beyond: int, reached: int) -> None:
         f" WHERE {reached} - {end} >= {age} AND e.__after - {end} < {beyond} AND NOT EXISTS"
         f" (SELECT 1 FROM early_rows r WHERE r.window_start = w.window_start AND __low < {age} AND __high >= {age})"
     )
+    return number(sides.connection, "SELECT count(*) FROM early_known") > 0
 
 
 def _measure_age(sides: Sides, pipeline: Pipeline, age: int, *, is_open: bool) -> EarlyPoint | None:

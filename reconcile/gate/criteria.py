@@ -239,6 +239,15 @@ def check_replay(replay: Replayability | None, policy: Policy, now: datetime) ->
     )
 
 
+def check_audit(refusal: str | None, policy: Policy) -> Condition:
+    """Ask that a daily sample in KAPPA can find what the policy says, or that the policy does without by name."""
+    found = refusal or "a daily sample of final windows finds what the policy asks for"
+    if policy.audit is None:
+        found = "none, by the policy: nobody looks at final windows once batch is retired"
+    need = "a policy that a sample can meet: `policy.audit` in the definition"
+    return _none_of("audit", int(refusal is not None and policy.audit is not None), "refusals", found, need)
+
+
 def check_present(present: PresentState) -> tuple[Condition, ...]:
     """Ask of the present: agreement at the newest cut, no violated check, no page."""
     run, agree = present.run, present.run.within and present.run.whole

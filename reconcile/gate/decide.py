@@ -55,7 +55,7 @@ def decide(
 
     Back is always allowed: to LAMBDA, where batch serves again, or from KAPPA to SHADOW. Forward asks for consecutive
     sealed runs within policy, each with a newer cut, the newest of them fresh, for the hazards that the policy names,
-    and for a log that is kept long enough to be replayed.
+    and for a log that is kept long enough to be replayed; to KAPPA also for windows that a daily sample can speak for.
     """
     if move == "rollback":
         return GateDecision(move=move, stage=stage, target=back_to if back_to in _BACK[stage] else None)
@@ -73,6 +73,7 @@ def decide(
         criteria.check_contract(evidence.contract, evidence.expectations),
         criteria.check_self_test(evidence.self_test, now),
         *criteria.check_replay(evidence.replay, policy, now),
+        *([criteria.check_audit(evidence.audit_refusal, policy)] if stage is Stage.SHADOW else []),
         *([] if evidence.present is None else criteria.check_present(evidence.present)),
     )
     return GateDecision(move=move, stage=stage, target=_NEXT.get(stage), conditions=conditions, counted=counted)

@@ -16,6 +16,7 @@ from cutover.errors import LogError
 from cutover.lake import batch_runs
 from cutover.lake.control import control_tables, losses, versions
 from cutover.lake.control.losses import Loss
+from cutover.lake.control.stages import Stage, current_stage
 from cutover.lake.control.versions import Version
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.integrity import table_weights
@@ -40,6 +41,7 @@ from cutover.reconcile.report.verdicts import name_outcome
 from cutover.reconcile.result.outcome import RuleState
 from cutover.reconcile.selftest import record as selftests
 from cutover.reconcile.watch.retention import held_since, is_bounded_by_size, replay_time, retention, shortest
+from cutover.reconcile.window_audit import population
 from cutover.records.closing import closing
 from cutover.settings import Settings
 from cutover.timestamps import parse_micros
@@ -74,6 +76,7 @@ def read(settings: Settings, pipeline: Pipeline) -> GateEvidence:
         settings_since=hazards.find_change_of_settings(records),
         contract=_find_contract(settings, pipeline),
         expectations=len(pipeline.contract),
+        audit_refusal=_find_audit_refusal(settings, pipeline),
         result_fingerprint=version.result_fingerprint,
         stream_version=version.number,
     )
@@ -234,6 +237,13 @@ def _list_hazards(
     replay = hazards.find_replay(control_tables.read(settings, "versions", pipeline.name), mine)
     if replay is not None:
         yield replay
+
+
+def _find_audit_refusal(settings: Settings, pipeline: Pipeline) -> str | None:
+    """Return why a sample could not speak for the pipeline in KAPPA; only one step before it: it reads all rows."""
+    if current_stage(settings, pipeline) is not Stage.SHADOW:
+        return GateEvidence().audit_refusal
+    return population.find_refusal(settings, pipeline)
 
 
 def _find_contract(settings: Settings, pipeline: Pipeline) -> ContractCheck | None:

@@ -1,6 +1,7 @@
 """What the gate looks at and what it says, as frozen values: runs, losses, hazards, the present, conditions."""
 
-from dataclasses import dataclass, field
+import re
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Literal
 
@@ -105,6 +106,7 @@ class GateEvidence:
     settings_since: int = -1  # epoch from which on the stream ran with the settings that it runs with now
     contract: ContractCheck | None = None  # of the newest batch run; None: none was published
     expectations: int = 0  # that the contract of the definition has
+    audit_refusal: str | None = "nobody has looked"  # why a sample in KAPPA finds less than asked; None: it finds it
     result_fingerprint: str | None = None
     stream_version: int | None = None
 
@@ -138,7 +140,19 @@ class GateDecision:
         """Return whether the move may be made."""
         return self.target is not None and all(condition.met for condition in self.conditions)
 
+    def named(self, pipeline: str) -> "GateDecision":
+        """Return the same with the pipeline's name in the commands of its texts, where conditions write `P`."""
+        conditions = (
+            replace(one, found=_name(one.found, pipeline), to_pass=_name(one.to_pass, pipeline))
+            for one in self.conditions
+        )
+        return replace(self, conditions=tuple(conditions))
+
     @property
     def missing(self) -> tuple[str, ...]:
         """Return what stands in the way, in words."""
         return tuple(f"{c.name}: {c.found}" for c in self.conditions if not c.met)
+
+
+def _name(text: str, pipeline: str) -> str:
+    return re.sub(r"(`cutover [^`]*?)\bP\b", rf"\1{pipeline}", text)

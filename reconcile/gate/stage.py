@@ -21,6 +21,8 @@ from cutover.reconcile.gate import evidence as evidence_of
 from cutover.reconcile.gate import gate_metrics
 from cutover.reconcile.gate.approval import Approval, refuse_changed, refuse_unnamed
 from cutover.reconcile.gate.decide import GateDecision, GateEvidence, Move, decide
+from cutover.reconcile.judgement.audits import audit_record
+from cutover.reconcile.judgement.audits.audit_record import AuditState, WindowAudit
 from cutover.settings import Settings
 
 _EVENTS: dict[Move, str] = {"advance": "advanced", "rollback": "rolled_back"}
@@ -56,7 +58,7 @@ def move(  # noqa: PLR0913 -- what to move, where to, why, and what a test hands
     turn = len(control_tables.read(settings, "gate", pipeline.name))  # read first: a move made from here on is refused
     stage, seen = current_stage(settings, pipeline), _read_next_sequence(settings, pipeline)
     evidence = _evidence(settings, pipeline, wanted)
-    decision = decide(stage, evidence, wanted, pipeline.policy, clock.now(), back_to=back_to)
+    decision = decide(stage, evidence, wanted, pipeline.policy, clock.now(), back_to=back_to).named(pipeline.name)
     if approved is not None:
         refuse_unnamed(approved)
         refuse_changed(approved.proposal, pipeline, evidence, decision, turn=turn)
@@ -66,7 +68,7 @@ def move(  # noqa: PLR0913 -- what to move, where to, why, and what a test hands
         found = present.look(settings, pipeline, clock)
         seen = _read_next_sequence(settings, pipeline)
         evidence = replace(evidence_of.read(settings, pipeline), present=found)
-        decision = decide(stage, evidence, wanted, pipeline.policy, clock.now())
+        decision = decide(stage, evidence, wanted, pipeline.policy, clock.now()).named(pipeline.name)
     if decision.allowed and decision.target is not None:
         digest = None if approved is None else approved.proposal.digest
         entry = {
@@ -105,3 +107,37 @@ def _append(
     sequence = control_tables.append(settings, "gate", [row], turn=turn)
     names = {"pipeline": pipeline.name, "before": str(decision.stage), "after": str(decision.target)}
     log.info("stage_changed", **names, sequence=sequence, who=entry["who"])
+
+
+def put_back_regression(settings: Settings, pipeline: Pipeline, clock: Clock) -> bool:
+    """Move from KAPPA back to LAMBDA by the newest audit, if that found a regression; return whether a move was made.
+
+    The event of the gate keeps the audit as its evidence: seed, sample and rows. Made once, however often it is called.
+
+    Raises:
+        LakeError: Another move was made at the same time, or the history cannot be read.
+    """
+    known = audit_record.list_audits(settings, pipeline)
+    if not known or known[-1].state is not AuditState.REGRESSION:
+        return False
+    if current_stage(settings, pipeline) is not Stage.KAPPA:
+        return False
+    because = {"audit": _keep_regression(known[-1])}
+    move(settings, pipeline, "rollback", _describe_regression(known[-1]), clock, because=because)
+    return True
+
+
+def _describe_regression(found: WindowAudit) -> str:
+    return f"audit at {found.at}: {found.unexplained:,} rows of final windows differ from their recomputation"
+
+
+def _keep_regression(found: WindowAudit) -> dict[str, object]:
+    return {
+        "at": found.at,
+        "epoch": found.epoch,
+        "seed": found.seed,
+        "windows": list(found.windows),
+        "wrong": list(found.wrong),
+        "unexplained": found.unexplained,
+        "examples": list(found.examples),
+    }

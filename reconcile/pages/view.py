@@ -165,7 +165,8 @@ def list_reports(settings: Settings, pipeline: Pipeline) -> tuple[ReportLine, ..
 
 def _decide(settings: Settings, pipeline: Pipeline, clock: Clock) -> GateDecision:
     evidence = evidence_of.read(settings, pipeline)
-    return decide(current_stage(settings, pipeline), evidence, "advance", pipeline.policy, clock.now())
+    stage = current_stage(settings, pipeline)
+    return decide(stage, evidence, "advance", pipeline.policy, clock.now()).named(pipeline.name)
 
 
 def _list_moves(settings: Settings, pipeline: Pipeline) -> tuple[MoveLine, ...]:

@@ -22,8 +22,8 @@ def find_audit_age(
 ) -> Freshness | None:
     """Return when somebody looked last; before that, when the pipeline or its version came to where it is.
 
-    None where nobody has to: not in KAPPA, sessions and windows over all of time (no sample of them can be drawn), and
-    where no window became final that an audit could have looked at in time.
+    None where nobody has to: not in KAPPA, by a policy without an audit (the only way for sessions and windows over all
+    of time to come to KAPPA), and where no window became final that an audit could have looked at in time.
 
     Raises:
         LakeError: Stages, versions or audits cannot be read.
@@ -47,7 +47,11 @@ def _waits(
 
     Where nothing was read for so long the watermark stood, so what it closed has waited as long.
     """
-    if not isinstance(pipeline.window, AlignedWindowFn) or pipeline.window.reach is None:
+    if (
+        pipeline.policy.audit is None
+        or not isinstance(pipeline.window, AlignedWindowFn)
+        or pipeline.window.reach is None
+    ):
         return False
     if newest.watermark_after is None:
         return False

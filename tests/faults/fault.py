@@ -85,11 +85,11 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NotApplicable:
-    """A variant that cannot be run here, and why."""
+class RunElsewhere:
+    """A fault that tests of another kind cause."""
 
     id: str
     variant: str = ""
     family: str
     title: str
-    why: str
+    where: str  # the file, and the target that runs it

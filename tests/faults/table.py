@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from tests.faults.catalogue import everything, not_applicable, promised
-from tests.faults.fault import Fault, NotApplicable
+from tests.faults.catalogue import everything, promised, run_elsewhere
+from tests.faults.fault import Fault, RunElsewhere
 from tests.faults.result import Result, keep_newest, read
 
 HEAD = """\
@@ -39,13 +39,13 @@ Row = tuple[str, ...]
 
 
 def page(
-    faults: Sequence[Fault], absent: Sequence[NotApplicable], missing: Mapping[str, str], found: Mapping[str, Result]
+    faults: Sequence[Fault], absent: Sequence[RunElsewhere], missing: Mapping[str, str], found: Mapping[str, Result]
 ) -> str:
     """Return the page.
 
     Args:
         faults: The catalogue.
-        absent: What cannot be run here.
+        absent: What tests of another kind cause.
         missing: Id and title of what nobody has written yet.
         found: Newest result of each fault, by name.
     """
@@ -73,9 +73,9 @@ def _short(why: str) -> str:
     return text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."
 
 
-def _absent(entry: NotApplicable) -> Row:
+def _absent(entry: RunElsewhere) -> Row:
     name = f"{entry.id}-{entry.variant}" if entry.variant else entry.id
-    return (name, entry.title, f"not applicable: {entry.why}", *[""] * 5)
+    return (name, entry.title, f"run by {entry.where}", *[""] * 5)
 
 
 def _span(checks: Sequence[str]) -> str:
@@ -94,8 +94,8 @@ def _lines(rows: Iterable[Row]) -> str:
 def _summary(rows: Iterable[Row]) -> str:
     outcomes = [row[2] for row in rows]
     proven = sum(outcome == "**proven**" for outcome in outcomes)
-    absent = sum(outcome.startswith("not applicable") for outcome in outcomes)
-    return f"{proven} proven, {len(outcomes) - proven - absent} not proven, {absent} not applicable."
+    absent = sum(outcome.startswith("run by ") for outcome in outcomes)
+    return f"{proven} proven, {len(outcomes) - proven - absent} not proven, {absent} run elsewhere."
 
 
 def _sometimes(found: Iterable[Result]) -> str:
@@ -130,7 +130,7 @@ def at_random(found: Iterable[Result]) -> str:
 def main(results: Path, out: Path) -> None:
     """Write the page; the random mode's results lie beside the others. Results that newer ones replaced go."""
     found = keep_newest(results, (fault.name for fault in everything()))
-    text = page(everything(), not_applicable(), promised(), found)
+    text = page(everything(), run_elsewhere(), promised(), found)
     played = read(results.with_name("faults-random.jsonl")).values()
     out.write_text(text + "\n" + at_random(played), encoding="utf-8")
 

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any
 
 PROGRAM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -30,7 +30,7 @@ _FLAGS = (
     "--no-first-run",
     "--disable-background-networking",
     "--disable-component-update",
-    "--host-resolver-rules=MAP * ~NOTFOUND",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
     "--remote-debugging-pipe",
 )
 
@@ -93,6 +93,35 @@ class Page:
         while not any(event.get("method") == "Page.loadEventFired" for event in self.said):
             self.said.append(self._read(until))
 
+    def go(self, address: str) -> None:
+        """Load a page of a server on this machine; what its scripts draw comes later: `wait_for`."""
+        self.said.clear()
+        self.send("Page.navigate", url=address)
+
+    def wait_for(self, expression: str, *, within: float = PATIENCE) -> Any:
+        """Evaluate an expression until it is true, and return its value."""
+        last = monotonic() + within
+        while not (found := self.run(expression)):
+            if monotonic() > last:
+                shown = self.run("document.body.innerText")
+                msg = f"expected `{expression}` within {within:g} s, the page shows:\n{shown}"
+                raise AssertionError(msg)
+            sleep(0.2)
+        return found
+
+    def click(self, selector: str) -> None:
+        """Click the first element that a selector finds, once it is there and enabled."""
+        one = f"document.querySelector({json.dumps(selector)})"
+        self.wait_for(f"{one} !== null && !{one}.disabled")
+        self.run(f"{one}.click()")
+
+    def fill(self, selector: str, text: str) -> None:
+        """Type a text into a field, in the place of what it holds."""
+        one = f"document.querySelector({json.dumps(selector)})"
+        self.wait_for(f"{one} !== null")
+        self.run(f"{one}.focus(); {one}.select()")
+        self.enter(text)
+
     def resize(self, width: int, height: int = 900) -> None:
         """Give the view another size, in CSS pixels."""
         self.send("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
@@ -139,8 +168,12 @@ class Page:
 
 
 @contextmanager
-def running_browser() -> Iterator[Page]:
-    """Start a browser with a profile of its own, and end it."""
+def running_browser(*, online: bool = False) -> Iterator[Page]:
+    """Start a browser with a profile of its own, and end it.
+
+    Args:
+        online: Whether it may reach servers; by address, since no name is resolved.
+    """
     assert PROGRAM is not None
     (command_low, commands), (answers, answer_low) = os.pipe(), os.pipe()
     command_end, answer_end = (fcntl.fcntl(low, fcntl.F_DUPFD, 10) for low in (command_low, answer_low))
@@ -165,7 +198,11 @@ def running_browser() -> Iterator[Page]:
             for domain in ("Page", "Runtime", "Log", "Network"):
                 page.send(f"{domain}.enable")
             page.send(
-                "Network.emulateNetworkConditions", offline=True, latency=0, downloadThroughput=0, uploadThroughput=0
+                "Network.emulateNetworkConditions",
+                offline=not online,
+                latency=0,
+                downloadThroughput=-1 if online else 0,
+                uploadThroughput=-1 if online else 0,
             )
             yield page
         finally:

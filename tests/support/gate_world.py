@@ -91,6 +91,7 @@ class World:
             runs=evidence_of.since(runs, self.tables["gate"], version),
             replay=Replayability(retention=None, needed=timedelta(hours=1)),
             self_test=passed(self.now),
+            audit_refusal=None,
             result_fingerprint=fingerprint,
             stream_version=self.version,
         )

@@ -12,6 +12,7 @@ import pytest
 ALL = ("",)
 
 LONG: Mapping[str, tuple[str, ...]] = {
+    "tests/e2e/airflow/test_approval.py": ALL,  # tests/dags/test_cutover_dag.py, tests/integration/gate
     "tests/e2e/airflow/test_chain.py": ALL,  # `make demo` runs the chain; drivers are killed in tests/faults
     "tests/e2e/streaming/test_panes_killed.py": ALL,  # the points of death: tests/integration/streaming/test_panes.py
     "tests/e2e/streaming/test_terminal.py": ALL,
@@ -19,6 +20,10 @@ LONG: Mapping[str, tuple[str, ...]] = {
     "tests/integration/infra/test_up_and_down.py": (
         "test_broker_comes_back_when_it_is_killed_and_leaves_nothing_when_stopped",
         "test_what_a_killed_supervisor_left_is_cleared_before_the_next_start",
+    ),
+    "tests/integration/lineage/test_events.py": (
+        "test_a_second_driver_and_a_second_batch_run",
+        "test_a_server_is_sent_the_same",
     ),
     "tests/integration/log/test_bad_line.py": ALL,
     "tests/integration/batch/test_legacy.py": (
@@ -141,6 +146,7 @@ LONG: Mapping[str, tuple[str, ...]] = {
         "[sliding-one-left]",
         "[global-two-left]",
         "[fixed-two-inner]",
+        "[monthly-one-inner]",
     ),
 }
 """File -> what names of its long tests contain."""

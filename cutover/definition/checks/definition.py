@@ -261,7 +261,8 @@ def _check_limits(pipeline: Pipeline) -> None:
             refuse(field, f"a number from {low} to {high}", repr(value))
     if policy.max_divergence is not None and not _LEAST_DIVERGENCE <= policy.max_divergence <= 1:
         refuse("policy.max_divergence", f"None or a number from {_LEAST_DIVERGENCE} to 1", repr(policy.max_divergence))
-    _check_audit(policy.audit)
+    if policy.audit is not None:
+        _check_audit(policy.audit)
     for name in ("settles_after", "fresh_within", "hazards_within", "detected_within", "approved_within"):
         parse_duration(getattr(policy, name), of=f"policy.{name}")
     for hazard in policy.hazards:

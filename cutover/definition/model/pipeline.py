@@ -72,7 +72,7 @@ class Policy:
     hazards_within: str = "90 days"  # how long ago at most
     detected_within: str = "1 day"  # from a wrong result to its alert; the log must be kept for this, too
     approved_within: str = "2 days"  # from the alert to a person's word; the log must be kept for this, too
-    audit: Audit = field(default_factory=Audit)  # of the sample in KAPPA
+    audit: Audit | None = field(default_factory=Audit)  # of the sample in KAPPA; None: nobody draws one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,11 +1,11 @@
-"""Alerts on what producers send: late, malformed, ahead of time, twice, for one key only."""
+"""Alerts on what producers send: late, malformed, ahead of time, twice, other fields, for one key only, nothing."""
 
 import time
 
-from cutover.infra.drills.drill import Act, Drill
+from cutover.infra.drills.drill import Act, Drill, nothing
 from cutover.infra.drills.stack import Stack
 
-BURST, USUAL = 30, 400
+FEW, BURST, USUAL = 6, 30, 400
 QUARTER, YEAR = 900.0, 365 * 86_400.0
 LARGE_EPOCH = 20
 
@@ -56,6 +56,22 @@ def send_all_keys(stack: Stack) -> None:
     stack.await_read()
 
 
+def send_records(stack: Stack) -> None:
+    """Send some records to each partition."""
+    stack.records.send(FEW)
+
+
+def send_unknown_field(stack: Stack) -> None:
+    """Send records with a field that the schema does not name."""
+    stack.records.send(BURST, extra={"tail": "N101"})
+    stack.await_read()
+
+
+def send_to_one_partition(stack: Stack) -> None:
+    """Send on to one partition alone: the other one's newest event holds the watermark until it is idle."""
+    stack.records.send(FEW, partition=0)
+
+
 def _of_share(name: str, title: str, inject: Act) -> Drill:
     return Drill(name=name, title=title, inject=inject, heal=send_on)
 
@@ -71,5 +87,27 @@ DRILLS = (
         inject=send_one_key,
         heal=send_all_keys,
         scale={"one_key_records": LARGE_EPOCH},
+    ),
+    Drill(
+        name="SchemaChanged",
+        title="a producer sends a field that the schema does not name",
+        inject=send_unknown_field,
+        heal=send_on,
+        scale={"rate_seconds": 12.0},
+    ),
+    Drill(
+        name="NoInput",
+        title="nobody sends for longer than `idle_after`",
+        before=send_records,
+        inject=nothing,
+        heal=send_records,
+    ),
+    Drill(
+        name="WatermarkHeld",
+        title="one partition gets no records while the other one does",
+        before=send_records,
+        inject=nothing,
+        go_on=send_to_one_partition,
+        heal=send_records,
     ),
 )

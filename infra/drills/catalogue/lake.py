@@ -1,9 +1,11 @@
-"""Alerts on tables: rows changed by somebody else."""
+"""Alerts on tables: rows changed by somebody else, a file that is gone, a check that is violated."""
+
+from pathlib import Path
 
 from deltalake import DeltaTable
 
 from cutover.infra.drills.drill import Drill
-from cutover.infra.drills.stack import Stack
+from cutover.infra.drills.stack import PIPELINE, Stack
 from cutover.lake.paths import batch_uri
 
 
@@ -17,11 +19,35 @@ def delete_rows(stack: Stack) -> None:
     open_batch(stack).delete("carrier = 'AA'")
 
 
+def delete_rows_and_verify(stack: Stack) -> None:
+    """Delete rows of the batch table, and let the checks look."""
+    delete_rows(stack)
+    stack.require(f"cutover verify {PIPELINE}", 1)
+
+
+def remove_file(stack: Stack) -> None:
+    """Remove a file of the batch table, as a cleaning job would, and compare."""
+    Path(min(open_batch(stack).file_uris()).removeprefix("file://")).unlink()
+    stack.require(f"cutover reconcile {PIPELINE}", 2)
+
+
 DRILLS = (
     Drill(
         name="ForeignWrite",
         title="somebody deletes rows of the batch table",
         inject=delete_rows,
+        case="batch",
+    ),
+    Drill(
+        name="TableUnreadable",
+        title="somebody removes a file of the batch table",
+        inject=remove_file,
+        case="batch",
+    ),
+    Drill(
+        name="InvariantBroken",
+        title="rows of the batch table are deleted, and the checks run",
+        inject=delete_rows_and_verify,
         case="batch",
     ),
 )

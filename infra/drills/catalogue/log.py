@@ -1,15 +1,27 @@
-"""Alerts on the log: a transaction that holds it, a broker that is silent."""
+"""Alerts on the log: held by a transaction, silent, kept too short, with more partitions, with holes, made again."""
 
 import os
 import signal
 from collections.abc import Callable
 
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    ResourceType,
+)
+
 from cutover.infra.drills.drill import Drill
+from cutover.infra.drills.records import PARTITIONS
 from cutover.infra.drills.stack import Stack
 from cutover.infra.processes.supervisor import Supervisor
 
 FEW = 6
 ASK_SECONDS = 30.0
+HOUR = 3_600_000  # milliseconds
 
 
 def kill_broker(stack: Stack) -> None:
@@ -19,6 +31,55 @@ def kill_broker(stack: Stack) -> None:
     pids = [state.pid for state in supervisor.states() if state.pid]
     for pid in ([identity.pid] if identity is not None else []) + pids:
         os.kill(pid, signal.SIGKILL)
+
+
+def _make_topic_client(stack: Stack) -> AdminClient:
+    return AdminClient({"bootstrap.servers": stack.client.bootstrap, "log_level": 0})
+
+
+def add_partitions(stack: Stack) -> None:
+    """Give the topic twice as many partitions, and send to all of them."""
+    wanted = NewPartitions(stack.topic, 2 * PARTITIONS)
+    _make_topic_client(stack).create_partitions([wanted], request_timeout=ASK_SECONDS)[stack.topic].result()
+    send_to_new(stack)
+
+
+def send_to_new(stack: Stack) -> None:
+    """Send to each of the partitions that came."""
+    for partition in range(2 * PARTITIONS):
+        stack.records.send(1, partition=partition)
+
+
+def _keep(stack: Stack, milliseconds: int) -> None:
+    entry = ConfigEntry("retention.ms", str(milliseconds), incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, stack.topic, incremental_configs=[entry])
+    _make_topic_client(stack).incremental_alter_configs([resource], request_timeout=ASK_SECONDS)[resource].result()
+
+
+def shorten_retention(stack: Stack) -> None:
+    """Let the topic keep records for an hour only."""
+    _keep(stack, HOUR)
+
+
+def keep_records(stack: Stack) -> None:
+    """Let the topic keep records of any age, as its owner was asked to."""
+    _keep(stack, -1)
+
+
+def delete_unread(stack: Stack) -> None:
+    """Send records that nobody reads, and delete most of them."""
+    stack.records.send(FEW * PARTITIONS)
+    ends = stack.client.latest(stack.topic)
+    places = [TopicPartition(stack.topic, p, end - 1) for p, end in ends.items()]
+    for future in _make_topic_client(stack).delete_records(places, request_timeout=ASK_SECONDS).values():
+        future.result()
+
+
+def make_again(stack: Stack) -> None:
+    """Delete the topic, make it again under its name, and send to it."""
+    stack.client.delete_topic(stack.topic)
+    stack.make_topic()
+    stack.records.send_history()
 
 
 class OpenTransaction:
@@ -52,4 +113,32 @@ DRILLS = (
         heal=_TRANSACTION.end,
     ),
     Drill(name="KafkaUnreachable", title="the broker and its supervisor are killed", inject=kill_broker),
+    Drill(
+        name="RetentionHeadroomLow",
+        title="somebody lets the topic keep records for an hour",
+        inject=shorten_retention,
+        heal=keep_records,
+    ),
+    Drill(
+        name="PartitionsChanged",
+        title="the topic gets two more partitions",
+        inject=add_partitions,
+        heal=send_to_new,
+        scale={"rate_seconds": 10.0},
+        fresh=True,
+    ),
+    Drill(
+        name="LogDataLost",
+        title="unread records are deleted while the driver stands",
+        inject=delete_unread,
+        driver=False,
+        fresh=True,
+    ),
+    Drill(
+        name="TopicIdentityChanged",
+        title="the topic is deleted and made again",
+        inject=make_again,
+        driver=False,
+        fresh=True,
+    ),
 )

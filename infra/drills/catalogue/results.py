@@ -1,4 +1,4 @@
-"""Alerts on what was computed: nobody compares, somebody holds an epoch for too long."""
+"""Alerts on what was computed: nobody computes or compares, another SQL, an epoch that is held for too long."""
 
 from datetime import timedelta
 
@@ -10,6 +10,11 @@ from cutover.lake.epochs.epoch_log import EpochLog
 
 HOLDER = "drill"
 SOON = 30 / 3_600  # of the schedule, an hour: 30 seconds
+TEAMS_OWN = 'Sql("legacy.sql")'
+QUERY = """\
+SELECT window.start AS window_start, carrier, count(*) AS flights, sum(id) AS ids, max(id) AS newest
+FROM events WHERE _class = 'accepted' {further} GROUP BY window(at, '10 seconds'), carrier
+"""
 
 
 def pin_for_too_long(stack: Stack) -> None:
@@ -33,6 +38,34 @@ def compare(stack: Stack) -> None:
     stack.require(f"cutover reconcile {PIPELINE}")
 
 
+def recompute(stack: Stack) -> None:
+    """Compute what is dirty, as the schedule does."""
+    stack.require(f"cutover batch {PIPELINE}")
+
+
+def _write_query(stack: Stack, further: str = "") -> None:
+    stack.define(batch=TEAMS_OWN)
+    (stack.root / "pipelines" / "legacy.sql").write_text(QUERY.format(further=further), encoding="utf-8")
+
+
+def change_query(stack: Stack) -> None:
+    """Let batch compute by a query of the team's that leaves a carrier out, and compare."""
+    _write_query(stack, "AND NOT (carrier <=> 'UA')")
+    recompute(stack)
+    stack.require(f"cutover reconcile {PIPELINE}", 1)
+
+
+def mend_query(stack: Stack) -> None:
+    """Write the query as it should be, as its owner was asked to."""
+    _write_query(stack)
+
+
+def change_definition(stack: Stack) -> None:
+    """Name a query of the team's in the definition, and compare before batch has run by it."""
+    _write_query(stack)
+    stack.require(f"cutover reconcile {PIPELINE}", 2)
+
+
 DRILLS = (
     Drill(
         name="PinnedVersionAtRisk",
@@ -47,5 +80,26 @@ DRILLS = (
         inject=nothing,
         before=compare,
         scale={"reconcile_schedules": SOON},
+    ),
+    Drill(
+        name="BatchNotFresh",
+        title="batch does not run for longer than two schedules",
+        inject=nothing,
+        before=recompute,
+        scale={"batch_schedules": SOON},
+    ),
+    Drill(
+        name="SealBroken",
+        title="the definition names another batch query, and batch has not run by it",
+        inject=change_definition,
+        case="meant",
+        fresh=True,
+    ),
+    Drill(
+        name="DivergenceUnexplained",
+        title="the batch query leaves a carrier out",
+        inject=change_query,
+        heal=mend_query,
+        fresh=True,
     ),
 )

@@ -1,9 +1,9 @@
-"""All faults. A family's module has `FAULTS`, and `NOT_APPLICABLE` where something cannot be run here."""
+"""All faults. A family's module has `FAULTS`, and `RUN_ELSEWHERE` where tests of another kind cause it."""
 
 from importlib import import_module
 from pkgutil import iter_modules
 
-from tests.faults.fault import Fault, NotApplicable
+from tests.faults.fault import Fault, RunElsewhere
 
 _MODULES = [import_module(f"{__name__}.{found.name}") for found in iter_modules(__path__)]
 
@@ -14,14 +14,14 @@ def everything() -> tuple[Fault, ...]:
     return tuple(sorted(found, key=lambda fault: fault.name))
 
 
-def not_applicable() -> tuple[NotApplicable, ...]:
+def run_elsewhere() -> tuple[RunElsewhere, ...]:
     """Return what cannot be run here, by name."""
-    return tuple(entry for module in _MODULES for entry in getattr(module, "NOT_APPLICABLE", ()))
+    return tuple(entry for module in _MODULES for entry in getattr(module, "RUN_ELSEWHERE", ()))
 
 
 def promised() -> dict[str, str]:
     """Return id and title of every fault that is promised and that no family has."""
-    known = {fault.id for fault in everything()} | {entry.id for entry in not_applicable()}
+    known = {fault.id for fault in everything()} | {entry.id for entry in run_elsewhere()}
     return {name: title for name, title in PROMISED.items() if name not in known}
 
 

@@ -1,28 +1,23 @@
-"""What is promised and caused somewhere else, or has no feature yet."""
+"""What is promised here and caused by tests of another kind."""
 
-from tests.faults.fault import Fault, NotApplicable
+from tests.faults.fault import Fault, RunElsewhere
 
-CHAIN = "tests/e2e/airflow/test_chain.py, in `make test`, with a whole Airflow"
+CHAIN = "tests/e2e/airflow/test_chain.py, in `make test-long`, with a whole Airflow"
+PAGES = "tests/e2e/airflow/test_pages.py, in `make test`, with a real API server"
 
 FAULTS: tuple[Fault, ...] = ()
-NOT_APPLICABLE = (
-    NotApplicable(
+RUN_ELSEWHERE = (
+    RunElsewhere(
         id="F29",
         family="airflow",
         title="Airflow worker lost: task cleared, failed by hand, its driver killed",
-        why=f"run by {CHAIN}",
+        where=CHAIN,
     ),
-    NotApplicable(
+    RunElsewhere(
         id="F30",
         family="airflow",
         title="Airflow services lost: triggerer; scheduler, DAG processor and API server at once",
-        why=f"run by {CHAIN}",
+        where=CHAIN,
     ),
-    NotApplicable(
-        id="F31",
-        family="airflow",
-        title="difference after retirement",
-        why="a batch path that was retired is not audited by samples yet",
-    ),
-    NotApplicable(id="F33", family="airflow", title="path traversal", why="no page is served by Airflow yet"),
+    RunElsewhere(id="F33", family="airflow", title="path traversal, forged and missing tokens", where=PAGES),
 )

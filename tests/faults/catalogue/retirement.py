@@ -16,7 +16,7 @@ from cutover.lake.paths import BATCH_TABLES, batch_uri, version_uri
 from cutover.lake.serving import views
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import epoch_log_schema
-from cutover.reconcile.window_audit import answer
+from cutover.reconcile.gate import stage
 from cutover.reconcile.window_audit.audit_sample import audit_windows
 from tests.faults.definition import EASY
 from tests.faults.fault import Fault
@@ -45,8 +45,8 @@ def change_an_amount(rig: Rig) -> None:
     rig.note("planted", _audit(rig, seed=2))
     rig.note("batch tables", [batch, _look_at_batch(rig)])
     rig.exit_code = 1 if rig.evidence["planted"]["state"] == "regression" else 0
-    rig.note("moved", answer.put_back(rig.settings, rig.pipeline, CLOCK))
-    rig.note("moved twice", answer.put_back(rig.settings, rig.pipeline, CLOCK))
+    rig.note("moved", stage.put_back_regression(rig.settings, rig.pipeline, CLOCK))
+    rig.note("moved twice", stage.put_back_regression(rig.settings, rig.pipeline, CLOCK))
     rig.note("stage", str(current_stage(rig.settings, rig.pipeline)))
     rig.note("events", [row["event"] for row in control_tables.read(rig.settings, "gate", rig.pipeline.name)])
 

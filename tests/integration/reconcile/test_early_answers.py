@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from cutover.definition import Count, Sessions
+from cutover.reconcile.early import answers
 from cutover.reconcile.judgement.settlement import AGES
 from cutover.reconcile.report import page
 from cutover.reconcile.result.lateness_text import describe_early
@@ -153,3 +154,14 @@ def test_of_sessions_nothing_is_known_and_that_is_said(settings: Settings) -> No
         (),
         "Of early answers nothing is known. Sessions grow and join: none has an age.",
     )
+
+
+@pytest.mark.parametrize(("most", "windows"), [(9, 3), (8, 2), (1, 1)])  # both sides have 4 rows a window
+def test_the_newest_windows_are_looked_at_as_far_as_their_rows_allow(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, most: int, windows: int
+) -> None:
+    monkeypatch.setattr(answers, "MOST_ROWS", most)
+
+    found = early(settings, [Sale(hour=hour, shop=shop, epoch=hour * 20) for hour in range(HOURS) for shop in "ab"])
+
+    assert found.windows == windows

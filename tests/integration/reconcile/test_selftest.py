@@ -72,7 +72,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 def test_all_that_was_planted_is_found_and_named_and_nothing_else(settings: Settings, lake: Lake) -> None:
     before = contents(settings.home)
 
-    found = self_tested(settings, lake, trials=30)
+    found = self_tested(settings, lake, trials=16)
 
     assert found.failures == ()
     assert (found.detection_rate.hits, found.right_cause_rate.hits) == (

@@ -5,13 +5,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.faults import catalogue
-from tests.faults.fault import ALWAYS, Fault, NotApplicable
+from tests.faults.fault import ALWAYS, Fault, RunElsewhere
 from tests.faults.result import Result, read
 from tests.faults.table import at_random, page
 
 DOCS = Path(__file__).parents[3] / "docs"
 FAULT = Fault(id="F98", variant="a", family="kafka", title="a | b", inject=lambda _: None, happened=lambda _: True)
-ABSENT = NotApplicable(id="F98", variant="b", family="kafka", title="other", why="no such disk")
+ABSENT = RunElsewhere(id="F98", variant="b", family="kafka", title="other", where="tests/e2e")
 PROVEN = Result(
     fault="F98-a", outcome="proven", checks=ALWAYS, holds=("all is there",), alerts=("LogDataLost",), seed=7
 )
@@ -26,9 +26,9 @@ def test_a_fault_without_a_result_is_not_proven() -> None:
     text = page([FAULT], [ABSENT], {"F99": "nobody wrote it"}, {})
 
     assert row(text, "F98-a")[1:4] == ["a \\| b", "not proven", ""]
-    assert row(text, "F98-b")[2] == "not applicable: no such disk"
+    assert row(text, "F98-b")[2] == "run by tests/e2e"
     assert row(text, "F99")[2] == "not proven"
-    assert "0 proven, 2 not proven, 1 not applicable." in text
+    assert "0 proven, 2 not proven, 1 run elsewhere." in text
 
 
 def test_a_result_is_shown_with_what_held() -> None:
@@ -57,7 +57,7 @@ def test_a_game_of_the_random_mode_is_shown_with_its_seed() -> None:
 
 def test_names_are_unique_and_every_promised_fault_is_in_the_page() -> None:
     names = [fault.name for fault in catalogue.everything()]
-    text = page(catalogue.everything(), catalogue.not_applicable(), catalogue.promised(), {})
+    text = page(catalogue.everything(), catalogue.run_elsewhere(), catalogue.promised(), {})
 
     assert len(names) == len(set(names))
     assert all(re.search(rf"^\| {name}[- ]", text, re.MULTILINE) for name in catalogue.PROMISED)

@@ -12,9 +12,9 @@ from cutover.reconcile.gate.decide import Condition, ContractCheck, GateEvidence
 from tests.unit.gate.test_decide import DAY, HOUR, NOW, POLICY, ROOMY, TESTED, run
 
 
-def decided(policy: Policy = POLICY, **changes: Any) -> dict[str, Condition]:
+def decided(policy: Policy = POLICY, stage: Stage = Stage.LAMBDA, **changes: Any) -> dict[str, Condition]:
     fields: dict[str, Any] = {"runs": (run(1), run(2), run(3)), "replay": ROOMY, "self_test": TESTED} | changes
-    decision = decide(Stage.LAMBDA, GateEvidence(**fields), "advance", policy, NOW)
+    decision = decide(stage, GateEvidence(**fields), "advance", policy, NOW)
     return {condition.name: condition for condition in decision.conditions}
 
 
@@ -75,3 +75,30 @@ def test_a_hazard_is_covered_by_what_was_recorded_and_by_a_run_behind_it(
 
 def test_hazards_that_nobody_asked_for_are_listed() -> None:
     assert decided(hazards=(LATE,))["hazards"].found == "the policy asks for none; seen: late_burst"
+
+
+@pytest.mark.parametrize(
+    ("changes", "policy", "met", "said"),
+    [
+        pytest.param({"audit_refusal": None}, POLICY, True, "finds what the policy asks for", id="it can be sampled"),
+        pytest.param({"audit_refusal": "got sessions"}, POLICY, False, "got sessions", id="it cannot"),
+        pytest.param({}, POLICY, False, "nobody has looked", id="not looked at"),
+        pytest.param({}, replace(POLICY, audit=None), True, "nobody looks at final windows", id="not wanted by name"),
+    ],
+)
+def test_kappa_asks_for_windows_that_a_sample_can_speak_for(
+    changes: dict[str, Any], policy: Policy, met: bool, said: str
+) -> None:
+    found = decided(policy, Stage.SHADOW, **changes)["audit"]
+
+    assert (found.met, said in found.found, bool(found.to_pass)) == (met, True, not met)
+    assert "audit" not in decided(policy, Stage.LAMBDA, **changes)
+
+
+def test_commands_of_conditions_name_the_pipeline() -> None:
+    evidence = GateEvidence(runs=(run(1),), replay=None, self_test=None)
+    decision = decide(Stage.LAMBDA, evidence, "advance", POLICY, NOW).named("flights")
+    texts = [text for one in decision.conditions for text in (one.found, one.to_pass)]
+
+    assert [text for text in texts if "P`" in text or " P " in text] == []
+    assert any("`cutover stream flights --drain`" in text or "`cutover selftest flights`" in text for text in texts)

@@ -37,7 +37,8 @@ def run(epoch: int, *, age: timedelta = HOUR, **changes: Any) -> EvidenceRun:
 
 
 def advance(*runs: EvidenceRun, stage: Stage = Stage.LAMBDA, replay: Replayability | None = ROOMY) -> GateDecision:
-    return decide(stage, GateEvidence(runs=runs, replay=replay, self_test=TESTED), "advance", POLICY, NOW)
+    evidence = GateEvidence(runs=runs, replay=replay, self_test=TESTED, audit_refusal=None)
+    return decide(stage, evidence, "advance", POLICY, NOW)
 
 
 @pytest.mark.parametrize(

@@ -74,6 +74,8 @@ def test_page_shows_every_part_of_a_pipeline(client: TestClient) -> None:
         assert f'<section id="{part}">' in page.text
     assert "LAMBDA" in page.text
     assert "criteria are not met" in page.text
+    assert "<b>To pass:</b> " in page.text
+    assert "cutover batch flights" in page.text
     assert 'href="/cutover/reports/flights/20261121T040212Z-8f31.html"' in page.text
 
 

@@ -1,0 +1,94 @@
+"""What the gate is told one step before KAPPA: whether a daily sample of these windows could find what is asked for."""
+
+from dataclasses import replace
+
+import pytest
+
+from cutover.clock import SystemClock
+from cutover.definition import Audit, Count, Global, Pipeline, Policy, Sessions
+from cutover.definition.compile.fingerprint import result_fingerprint
+from cutover.definition.windows.sessions import Window
+from cutover.lake.control import control_tables
+from cutover.lake.paths import batch_uri
+from cutover.lake.tables import delta
+from cutover.lake.tables.schemas import batch_ledger_schema
+from cutover.log.kafka import LogClient
+from cutover.reconcile.gate import evidence
+from cutover.reconcile.result.text import THIN
+from cutover.reconcile.window_audit.population import find_refusal
+from cutover.settings import Settings
+from tests.integration.reconcile.lake_of import PIPELINE, Sale, lake_of, write
+
+HOURS = 72
+SALES = tuple(
+    Sale(epoch=0, hour=hour, shop=shop, desk=desk, amount=3)
+    for hour in range(HOURS)
+    for shop in ("a", "b", None)
+    for desk in (1, None)
+)
+
+
+@pytest.fixture
+def sales(kafka_settings: Settings, topic_name: str) -> Pipeline:
+    """Three days of hourly windows with six rows each, of a topic that keeps everything."""
+    return written(kafka_settings, topic_name, kept="-1")
+
+
+def written(settings: Settings, topic: str, *, kept: str) -> Pipeline:
+    """Make a topic that keeps records for so many milliseconds, and the tables."""
+    LogClient(settings).create_topic(topic, partitions=1, config={"retention.ms": kept})
+    pipeline = replace(PIPELINE, source=replace(PIPELINE.source, name=topic))
+    write(settings, lake_of(SALES, pipeline), pipeline)
+    delta.ensure(batch_uri(settings, pipeline, "batch_ledger"), batch_ledger_schema(pipeline))
+    return pipeline
+
+
+def test_enough_windows_are_no_refusal(kafka_settings: Settings, sales: Pipeline) -> None:
+    assert find_refusal(kafka_settings, sales) is None
+
+
+def test_a_fault_that_no_sample_finds_is_refused_with_what_is_missing(
+    kafka_settings: Settings, sales: Pipeline
+) -> None:
+    tiny = replace(sales, policy=Policy(audit=Audit(share=1e-5)))
+
+    said = find_refusal(kafka_settings, tiny)
+
+    assert said is not None
+    assert "final windows a day to find 1e-05 of the rows" in said
+
+
+@pytest.mark.parametrize("window", [Sessions(gap="30 minutes"), Global()], ids=["sessions", "global"])
+def test_windows_that_cannot_be_sampled_are_refused_unless_the_policy_goes_without(
+    settings: Settings, window: Window
+) -> None:
+    other = replace(PIPELINE, window=window, measures={"sales": Count()})
+
+    said = find_refusal(settings, other)
+
+    assert said is not None
+    assert "expected windows that lie where they lie" in said
+    assert find_refusal(settings, replace(other, policy=Policy(audit=None))) is None
+
+
+def test_a_log_that_lets_go_too_early_is_refused(kafka_settings: Settings, topic_name: str) -> None:
+    said = find_refusal(kafka_settings, written(kafka_settings, topic_name, kept="3600000"))
+
+    assert said is not None
+    assert f"it keeps them for 1{THIN}h" in said
+
+
+def test_the_gate_looks_one_step_before_kappa_alone(kafka_settings: Settings, sales: Pipeline) -> None:
+    before = evidence.read(kafka_settings, sales).audit_refusal
+    kept = {"result_fingerprint": result_fingerprint(sales), "stream_version": 0, "evidence": "{}", "seen": 0}
+    row = {
+        "pipeline": sales.name,
+        "at": SystemClock().now(),
+        "event": "advanced",
+        "stage": "SHADOW",
+        "why": "",
+        "who": "test",
+    }
+    control_tables.append(kafka_settings, "gate", [row | kept])
+
+    assert (before, evidence.read(kafka_settings, sales).audit_refusal) == ("nobody has looked", None)
