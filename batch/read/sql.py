@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING
 
 import duckdb
 import pyarrow as pa
-import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from cutover.batch.staging import Staging
 from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.compile.fingerprint import batch_sql
+from cutover.definition.expressions.statements import parse_statements
 from cutover.definition.model.pipeline import Pipeline, Sql
 from cutover.definition.windows.window_fn import Interval
 from cutover.errors import DefinitionError
@@ -100,7 +100,7 @@ def result_sql(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, window
 def _query(pipeline: Pipeline) -> str:
     text = batch_sql(pipeline)
     try:
-        statements = [part for part in sqlglot.parse(text, read="spark") if part is not None]
+        statements = parse_statements(text)
     except SqlglotError as error:
         msg = f"{_place(pipeline)}: expected one query, it does not parse: {str(error).splitlines()[0]}"
         raise DefinitionError(msg) from None

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import sqlglot
 from sqlglot import exp
 
+from cutover.definition.expressions.statements import parse_statements
 from cutover.errors import DefinitionError
 from cutover.parity.rules import Construct, ParityFinding
 
@@ -71,7 +72,7 @@ def check_sql(text: str, file: str) -> tuple[ParityFinding, ...]:
         DefinitionError: It is no SQL.
     """
     try:
-        statements = [one for one in sqlglot.parse(text, dialect="spark") if one is not None]
+        statements = parse_statements(text)
     except sqlglot.errors.SqlglotError as error:
         first = str(error).splitlines()[0]
         msg = f"{file}: expected SQL of Spark, got: {first}"

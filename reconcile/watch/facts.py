@@ -103,6 +103,12 @@ class WatchFacts:
         """Return the newest look at the log, unless it does not answer now."""
         return self.samples[-1] if self.samples and self.silent is None else None
 
+    @property
+    def quiet_seconds(self) -> float | None:
+        """Return the time since the newest epoch that read something: time alone commits epochs, too; None: unknown."""
+        came = next((record for record in reversed(self.records) if not record.tick), None)
+        return None if came is None else seconds_since(came.processing_time, self.at)
+
     def recent(self) -> Iterator[EpochRecord]:
         """Yield the epochs of the time over which shares are taken."""
         for record in self.records:

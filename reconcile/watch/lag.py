@@ -145,13 +145,6 @@ def _measure_stall(sample: LagSample) -> timedelta:
     return timedelta(seconds=lasting(sample.driver, sample.driver.unread_since, sample.at))
 
 
-def _age(sample: LagSample) -> timedelta:
-    """Return the time since the newest commit; none if the record does not say when it was made."""
-    if not sample.epoch.processing_time:
-        return timedelta(0)
-    return sample.at - datetime.fromisoformat(sample.epoch.processing_time)
-
-
 def _is_behind(samples: Sequence[LagSample], limits: Limits) -> bool:
     backlog = [count_unread(sample) for sample in samples]
     if backlog[-1] > limits.max_rows_per_epoch:
@@ -160,8 +153,14 @@ def _is_behind(samples: Sequence[LagSample], limits: Limits) -> bool:
     return len(samples) > 2 and all(backlog) and never_shrank  # noqa: PLR2004 -- two points are no trend
 
 
-def judge_time(samples: Sequence[LagSample], limits: Limits) -> tuple[Time, int | None]:
-    """Return the verdict on the watermark and, for HELD_BY, the partition that holds it."""
+def judge_time(samples: Sequence[LagSample], limits: Limits, quiet: float | None) -> tuple[Time, int | None]:
+    """Return the verdict on the watermark and, for HELD_BY, the partition that holds it.
+
+    Args:
+        samples: In order of time, at least one.
+        limits: From where on something is called by its name.
+        quiet: Seconds since the newest epoch that read something; None: not known.
+    """
     newest = samples[-1]
     watermark = newest.epoch.watermark_after
     latest = max(newest.newest.values(), default=None)
@@ -172,13 +171,13 @@ def judge_time(samples: Sequence[LagSample], limits: Limits) -> tuple[Time, int 
         and (watermark > latest + limits.ahead_micros)
     ):
         return Time.AHEAD_OF_CLOCK, None
-    if count_unread(newest) == 0 and _is_quiet(samples, limits):
+    if count_unread(newest) == 0 and _is_quiet(samples, limits, quiet):
         return Time.NO_INPUT, None
     return (Time.HELD_BY, holder(newest)) if _is_held(samples) else (Time.ADVANCING, None)
 
 
-def _is_quiet(samples: Sequence[LagSample], limits: Limits) -> bool:
-    if _age(samples[-1]) > limits.idle_after:
+def _is_quiet(samples: Sequence[LagSample], limits: Limits, quiet: float | None) -> bool:
+    if quiet is not None and timedelta(seconds=quiet) > limits.idle_after:
         return True
     waited = samples[-1].at - samples[0].at >= limits.idle_after
     return waited and all(sample.ends == samples[0].ends for sample in samples)

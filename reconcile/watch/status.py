@@ -85,7 +85,7 @@ def _judge_lag(facts: WatchFacts) -> tuple[Lag, str, tuple[PartitionLag, ...]]:
     if facts.sample is None:
         return Lag.UNKNOWN, str(Time.UNKNOWN), ()
     verdict = lag.judge(samples, bounds)
-    time, partition = lag.judge_time(samples, bounds)
+    time, partition = lag.judge_time(samples, bounds, facts.quiet_seconds)
     word = str(time) if partition is None else f"{time} {partition}"
     return verdict, word, lag.partitions(samples, verdict)
 

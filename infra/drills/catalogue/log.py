@@ -2,7 +2,10 @@
 
 import os
 import signal
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from typing import Any
 
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import (
@@ -33,27 +36,31 @@ def kill_broker(stack: Stack) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-def _make_topic_client(stack: Stack) -> AdminClient:
-    return AdminClient({"bootstrap.servers": stack.client.bootstrap, "log_level": 0})
+def _change(stack: Stack, ask: Callable[[AdminClient], Mapping[Any, Future[Any]]]) -> None:
+    """Ask the cluster for a change, and wait until it is made."""
+    client = AdminClient({"bootstrap.servers": stack.client.bootstrap, "log_level": 0})
+    for answer in ask(client).values():
+        answer.result(ASK_SECONDS)
 
 
 def add_partitions(stack: Stack) -> None:
     """Give the topic twice as many partitions, and send to all of them."""
     wanted = NewPartitions(stack.topic, 2 * PARTITIONS)
-    _make_topic_client(stack).create_partitions([wanted], request_timeout=ASK_SECONDS)[stack.topic].result()
+    _change(stack, lambda client: client.create_partitions([wanted]))
     send_to_new(stack)
 
 
 def send_to_new(stack: Stack) -> None:
-    """Send to each of the partitions that came."""
+    """Send to each partition, by a producer that knows of those that came."""
+    sender = stack.records.make_producer()
     for partition in range(2 * PARTITIONS):
-        stack.records.send(1, partition=partition)
+        stack.records.send(1, partition=partition, by=sender)
 
 
 def _keep(stack: Stack, milliseconds: int) -> None:
     entry = ConfigEntry("retention.ms", str(milliseconds), incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.TOPIC, stack.topic, incremental_configs=[entry])
-    _make_topic_client(stack).incremental_alter_configs([resource], request_timeout=ASK_SECONDS)[resource].result()
+    _change(stack, lambda client: client.incremental_alter_configs([resource]))
 
 
 def shorten_retention(stack: Stack) -> None:
@@ -71,15 +78,18 @@ def delete_unread(stack: Stack) -> None:
     stack.records.send(FEW * PARTITIONS)
     ends = stack.client.latest(stack.topic)
     places = [TopicPartition(stack.topic, p, end - 1) for p, end in ends.items()]
-    for future in _make_topic_client(stack).delete_records(places, request_timeout=ASK_SECONDS).values():
-        future.result()
+    _change(stack, lambda client: client.delete_records(places))
 
 
 def make_again(stack: Stack) -> None:
-    """Delete the topic, make it again under its name, and send to it."""
+    """Delete the topic, make it again under its name, and send to it: also to windows that the old one never fed."""
+    stack.stop_driver()
     stack.client.delete_topic(stack.topic)
     stack.make_topic()
     stack.records.send_history()
+    later = time.time() + 60
+    for seconds in range(0, 120, 5):
+        stack.records.send(PARTITIONS, at=later + seconds, logged=later + seconds)
 
 
 class OpenTransaction:
@@ -138,7 +148,7 @@ DRILLS = (
         name="TopicIdentityChanged",
         title="the topic is deleted and made again",
         inject=make_again,
-        driver=False,
+        definition={"max_ahead": "10 seconds"},  # how far beyond its newest record the old log may have fed windows
         fresh=True,
     ),
 )

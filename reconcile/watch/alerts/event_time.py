@@ -54,8 +54,7 @@ def _check_input(facts: WatchFacts) -> Iterator[Alert]:
     sample = facts.sample
     if sample is None or any(end > sample.epoch.end.get(p, 0) for p, end in _ends(sample).items()):
         return
-    came = next((record for record in reversed(facts.records) if not record.tick), None)
-    quiet = None if came is None else seconds_since(came.processing_time, facts.at)
+    quiet = facts.quiet_seconds
     if quiet is not None and quiet * 1e6 > facts.pipeline.lateness.idle_after_micros:
         yield alert("NoInput", f"nothing was sent for {duration(quiet)}")
 

@@ -15,6 +15,11 @@ SELECT date_trunc('HOUR', event_time) AS window_start, carrier, count(*) AS flig
        max(delay) AS worst, avg(delay) AS mean
 FROM events {where} GROUP BY ALL
 """
+WINDOWED = """
+SELECT window.start AS window_start, carrier, count(*) AS flights, sum(delay) AS delay, max(delay) AS worst,
+       avg(delay) AS mean
+FROM events WHERE _class = 'accepted' GROUP BY window(event_time, '1 hour'), carrier
+"""
 
 
 @pytest.fixture
@@ -39,6 +44,17 @@ def test_the_teams_sql_sees_what_the_definition_filters(team: Lab) -> None:
     assert hours(done.computed) == [(0, 2)]
     expected = [(0, "AA", 1, Decimal(5), 5, 5.0), (0, "XX", 1, Decimal(7), 7, 7.0), (1, "AA", 1, Decimal(1), 1, 1.0)]
     assert team.table(done, "carrier", "flights", "delay", "worst", "mean") == expected
+
+
+def test_windows_of_spark_may_be_grouped_by(team: Lab) -> None:
+    write(team, WINDOWED)
+    team.send((0, 10, "AA", 5), (0, 3_700, "AA", 1))
+    team.commit_epoch(watermark=2 * HOUR)
+
+    done = run(team.settings, team.pipeline)
+
+    assert done is not None
+    assert team.table(done, "carrier", "flights") == [(0, "AA", 1), (1, "AA", 1)]
 
 
 def test_a_window_is_computed_from_all_its_records_when_it_is_touched_again(team: Lab) -> None:

@@ -18,7 +18,8 @@ NO_VALUE = {
         cutover.engine.in_force cutover.engine.readback cutover.streaming.microbatch.settings_in_force
         cutover.batch.read.settings_in_force cutover.engine.usage cutover.lake.path_cost""",
     "refuses a definition, or says when a pane comes": """
-        cutover.definition.expressions.refusals cutover.definition.model.triggers cutover.panes.held
+        cutover.definition.expressions.refusals cutover.definition.expressions.statements
+        cutover.definition.model.triggers cutover.panes.held
         cutover.panes.machine cutover.panes.model cutover.streaming.panes.values""",
     "asks the log; what a reader gets is settings": """
         cutover.log.address cutover.log.cut cutover.log.kafka cutover.log.mark cutover.log.options

@@ -55,6 +55,8 @@ def test_a_finding_leads_to_its_place_on_the_page(construct: Construct) -> None:
         ("SELECT lag(x) OVER (PARTITION BY k ORDER BY at) FROM t", [("ties", 1, "lag")]),
         ("SELECT array_sort(collect_list(x)) FROM t", []),
         ("SELECT x FROM t ORDER BY x LIMIT 3", []),
+        ("SELECT window.start, rand() AS r FROM t GROUP BY window(at, '1 hour')", [("random", 1, "rand")]),
+        ("SELECT sum(x) OVER w FROM t WINDOW w AS (PARTITION BY k)", []),
         ("SELECT (SELECT y FROM u LIMIT 1) FROM t", [("limit", 1, "limit")]),
         ("SELECT avg(CAST(x AS FLOAT)) FROM t", [("float-sum", 1, "avg of a double")]),
         ("SELECT 'now()', `rand` FROM t -- uuid()", []),

@@ -7,7 +7,10 @@ import pytest
 
 from cutover.driver_state import DriverState
 from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.reconcile.watch.facts import seconds_since
 from cutover.reconcile.watch.lag import Lag, LagSample, Limits, Time, count_unread, judge, judge_time, partitions
+from cutover.reconcile.watch.status import status
+from tests.unit.watch.facts_of import facts, record
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 RUNNING = DriverState(alive=True, state="RUNNING")
@@ -133,4 +136,12 @@ def test_lag_in_time_is_unknown_when_the_log_gave_no_record() -> None:
     ],
 )
 def test_watermark_gets_one_word(samples: list[LagSample], expected: tuple[Time, int | None]) -> None:
-    assert judge_time(samples, LIMITS) == expected
+    quiet = seconds_since(samples[-1].epoch.processing_time, samples[-1].at)
+    assert judge_time(samples, LIMITS, quiet) == expected
+
+
+def test_an_epoch_that_time_alone_committed_is_no_input() -> None:
+    came, ticked, again = record(6, age=61), record(7, age=3, tick=True, records=0), record(8, age=2)
+
+    assert status(facts(records=(came, ticked))).watermark_verdict == "NO_INPUT"
+    assert status(facts(records=(came, ticked, again))).watermark_verdict == "ADVANCING"
