@@ -103,17 +103,27 @@ class Page:
         last = monotonic() + within
         while not (found := self.run(expression)):
             if monotonic() > last:
-                shown = self.run("document.body.innerText")
+                shown = self.run("document.body?.innerText")
                 msg = f"expected `{expression}` within {within:g} s, the page shows:\n{shown}"
                 raise AssertionError(msg)
             sleep(0.2)
         return found
+
+    def wait_for_text(self, text: str) -> None:
+        """Wait until the page shows a text."""
+        self.wait_for(f"document.body?.innerText.includes({json.dumps(text)})")
 
     def click(self, selector: str) -> None:
         """Click the first element that a selector finds, once it is there and enabled."""
         one = f"document.querySelector({json.dumps(selector)})"
         self.wait_for(f"{one} !== null && !{one}.disabled")
         self.run(f"{one}.click()")
+
+    def click_button(self, name: str) -> None:
+        """Click the last button of a name (a dialog stands behind the page), once it is there and enabled."""
+        named = f"[...document.querySelectorAll('button')].filter(b => b.innerText.trim() === {json.dumps(name)})"
+        self.wait_for(f"(b => b !== undefined && !b.disabled)({named}.at(-1))")
+        self.run(f"{named}.at(-1).click()")
 
     def fill(self, selector: str, text: str) -> None:
         """Type a text into a field, in the place of what it holds."""

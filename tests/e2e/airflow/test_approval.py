@@ -100,44 +100,56 @@ def newest_run(runs: Runs, dag: str) -> str | None:
     return str(found[0]["dag_run_id"]) if found else None
 
 
-def approve_page(runs: Runs, run: str) -> str:
-    return f"{runs.page(f'{NAME}_cutover', run)}/tasks/approve/required_actions"
-
-
-def asked(runs: Runs, run: str) -> bool:
-    """Return whether the run's approval waits for a person; red runs end the wait."""
+def tell_state(runs: Runs, run: str) -> str | None:
+    """Return how the approval of a run of the cutover DAG stands, None before it waits."""
     path = f"dags/{NAME}_cutover/dagRuns/{quote(run, safe='')}/taskInstances"
     assert runs.api.state(f"{NAME}_cutover", run) != "failed"
     states = {one["task_id"]: one["state"] for one in runs.api.get(path)["task_instances"]}
-    return states.get("approve") in {"deferred", "awaiting_input"}
+    return str(states["approve"]) if states.get("approve") in {"deferred", "awaiting_input", "success"} else None
 
 
-def test_a_person_starts_a_run_reads_its_report_and_approves_the_move(page: Page, runs: Runs) -> None:
-    dag = f"{NAME}_batch"
-    log_in(page, runs, instance.ADMIN)
-    runs.unpause(dag)
-    page.go(runs.page(dag))
-    page.click("button[aria-label='Trigger Dag']")
-    page.click("[role=dialog] button[type=button].trigger")
-    batch = until(lambda: newest_run(runs, dag), within=MINUTE) or ""
-    assert runs.verdict(batch).verdict == "CONSISTENT"
-
-    compared = newest_run(runs, f"{NAME}_reconcile") or ""
-    page.go(f"{runs.page(f'{NAME}_reconcile', compared)}/plugin/cutover_run")
-    shown = "(document.querySelector('iframe')?.contentDocument?.body?.innerText ?? '')"
-    page.wait_for(f"{shown}.includes('CONSISTENT')")
-
-    settings = runs.settings
-    pipeline = catalogue.get(settings, NAME)
-    record_passed(settings, pipeline)
-    runs.unpause(f"{NAME}_cutover")
-    run = runs.trigger(f"{NAME}_cutover")
-    until(lambda: asked(runs, run), within=3 * MINUTE)
-    page.go(approve_page(runs, run))
-    page.wait_for("document.body.innerText.includes('LAMBDA to SHADOW')")
+def answer(page: Page, runs: Runs, run: str) -> None:
+    """Open what is asked, say why, and press Approve."""
+    page.go(f"{runs.page(f'{NAME}_cutover', run)}/tasks/approve/required_actions")
+    page.wait_for_text("LAMBDA to SHADOW")
     page.fill("[name=element_why]", WHY)
     page.click("[data-testid='hitl-option-Approve']")
 
-    assert runs.wait(f"{NAME}_cutover", run, title="moves") == "success"
+
+def test_a_run_that_is_started_by_hand_ends_in_a_report_in_its_tab(page: Page, runs: Runs) -> None:
+    batch = f"{NAME}_batch"
+    runs.unpause(batch)
+    log_in(page, runs, instance.ADMIN)
+    page.go(runs.page(batch))
+    page.click("button[aria-label='Trigger Dag']")
+    page.wait_for_text("Run Parameters")
+    page.click_button("Trigger")
+    started = until(lambda: newest_run(runs, batch), within=MINUTE) or ""
+
+    verdict = runs.verdict(started)
+    page.go(f"{runs.page(f'{NAME}_reconcile', newest_run(runs, f'{NAME}_reconcile'))}/plugin/cutover_run")
+
+    assert (verdict.verdict, verdict.exit_code) == ("CONSISTENT", 0)
+    shown = "(document.querySelector('iframe')?.contentDocument?.body?.innerText ?? '')"
+    page.wait_for(f"{shown}.includes('Streaming and batch agree in all')")
+
+
+def test_a_move_takes_the_word_of_an_operator_and_not_that_of_a_viewer(page: Page, runs: Runs) -> None:
+    settings, pipeline = runs.settings, catalogue.get(runs.settings, NAME)
+    runs.verdict(runs.recompute())
+    record_passed(settings, pipeline)
+    runs.unpause(f"{NAME}_cutover")
+    run = runs.trigger(f"{NAME}_cutover")
+    until(lambda: tell_state(runs, run), within=3 * MINUTE)
+
+    log_in(page, runs, "viewer")
+    answer(page, runs, run)
+    page.wait_for_text("You do not have permission to perform this action.")
+    assert (tell_state(runs, run) != "success", str(current_stage(settings, pipeline))) == (True, "LAMBDA")
+
+    with running_browser(online=True) as other:
+        log_in(other, runs, instance.ADMIN)
+        answer(other, runs, run)
+        assert runs.wait(f"{NAME}_cutover", run, title="moves") == "success"
     row = control_tables.read(settings, "gate", NAME)[-1]
     assert (str(current_stage(settings, pipeline)), row["who"], row["why"]) == ("SHADOW", "airflow:admin", WHY)
