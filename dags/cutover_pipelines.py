@@ -14,6 +14,7 @@ Back at any time: `cutover gate <pipeline> rollback --why ...`, docs/runbooks/Di
 from datetime import timedelta
 from typing import Any
 
+from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import Param, dag, task
 from definitions import pipelines
@@ -75,7 +76,9 @@ def cutover_dag(pipeline: Pipeline) -> None:
             doc_md="Waits for a person: Required Actions of this run.",
         )
         proposal >> approve
-        verify_move(move_stage(proposal, approve.output)) >> put_stage_back(proposal)
+        # Airflow judges a run by its last tasks: a refusal, where nothing is put back, is red by `finish` alone.
+        finish = EmptyOperator(task_id="finish", doc_md="Does nothing: it is red where a task before it was.")
+        verify_move(move_stage(proposal, approve.output)) >> [put_stage_back(proposal), finish]
 
     cutover()
 

@@ -68,7 +68,7 @@ ad_billing = Pipeline(
             severity="warning",
         ),
     ),
-    policy=Policy(max_late_share=5e-2, max_unexplained=0, runs=3),
+    policy=Policy(max_late_share=5e-2, max_unexplained=0, runs=3, audit=None),  # of sessions no sample is drawn
     max_rows_per_epoch=2_000,  # so that the replay of a week still has late rows
     schedule="@hourly",
 )

@@ -25,8 +25,9 @@ from confluent_kafka.admin import (
     OffsetSpec,
     ResourceType,
 )
-from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
+from cutover.clock import poll_until
 from cutover.errors import DefinitionError, LogError
 from cutover.log import options, topic_partitions
 from cutover.log.address import bootstrap_servers
@@ -181,30 +182,23 @@ class LogClient:
         """
         new = NewTopic(topic, num_partitions=partitions, replication_factor=BROKERS_OWN, config=dict(config))
         self._ask(self._admin.create_topics([new], request_timeout=self.timeout)[topic].result)
-        self._wait_for_news(topic, told=True)
+        # The controller has made it; the broker that is asked next may not have heard of it yet.
+        known = Retrying(
+            stop=stop_after_delay(self.timeout),
+            wait=wait_fixed(0.05),
+            retry=retry_if_exception_type(LogError),
+            reraise=True,
+        )
+        known(self.topic_id, topic)
 
     def delete_topic(self, topic: str) -> None:
-        """Delete a topic, and wait until the cluster no longer tells of it.
+        """Delete a topic; wait until the broker tells of it no more, for `timeout` at most: somebody may make it again.
 
         Raises:
             LogError: The cluster refuses it, or knows none of this name.
         """
         self._ask(self._admin.delete_topics([topic], request_timeout=self.timeout)[topic].result)
-        self._wait_for_news(topic, told=False)
-
-    def _wait_for_news(self, topic: str, *, told: bool) -> None:
-        """Wait for the broker that is asked: it hears later than the controller what has been made and deleted."""
-        heard = Retrying(
-            stop=stop_after_delay(self.timeout),
-            wait=wait_fixed(0.05),
-            retry=retry_if_result(lambda found: found != told),
-        )
-        try:
-            heard(lambda: topic in self._metadata())
-        except RetryError:
-            msg = f"Topic `{topic}`: a broker has not heard after {self.timeout:g} s that it was "
-            msg += f"{'made' if told else 'deleted'}.\nHint: look whether each broker follows the controller."
-            raise LogError(msg) from None
+        poll_until(lambda: topic not in self._metadata() or None, within=self.timeout, every=0.05)
 
     def config(self, topic: str) -> dict[str, str]:
         """Return the topic's settings, by Kafka's names."""

@@ -36,8 +36,8 @@ from cutover.records.fold import finish_sql
 NEAR = 0.04
 """An answer is near batch's if no measure of its window is further off than this share."""
 
-MOST, MOST_ROWS = 1_000, 100_000
-"""Windows that are looked at, the newest ones, and (window, key) rows of both sides in them; one window at least."""
+LEAST, MOST, MOST_ROWS = 20, 1_000, 100_000
+"""Windows that are looked at, the newest ones: so many at least; more while both sides have fewer rows in them."""
 
 UNKNOWN = -(1 << 62)
 FOREVER = 1 << 62
@@ -100,7 +100,8 @@ def _make_cells(sides: Sides, pipeline: Pipeline) -> int:
     newest_first = "OVER (ORDER BY window_start DESC, window_end DESC)"
     sides.connection.execute(
         f"CREATE TEMP TABLE early_windows AS SELECT window_start, window_end FROM ({counted})"
-        f" QUALIFY row_number() {newest_first} <= {MOST} AND sum(__rows) {newest_first} - __rows < {MOST_ROWS}"
+        f" QUALIFY row_number() {newest_first} <= {LEAST} OR row_number() {newest_first} <= {MOST}"
+        f" AND sum(__rows) {newest_first} - __rows < {MOST_ROWS}"
     )
     names = (f"coalesce(b.{key}, s.{key}) AS {key}" for key in keys)
     values = (

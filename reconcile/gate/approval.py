@@ -1,8 +1,8 @@
 """What a person approves: one move, on the evidence that was shown, and nothing else.
 
-A proposal names the stage, the version, the definition and the runs that counted. The move that it allows is refused
-once any of that is no more: another move was made, the definition or the version changed, or a run that was shown does
-not count any more since it expired or a later one spoke against it.
+A proposal names the stage, the version, the definition, what audits are to find and the runs that counted. The move
+that it allows is refused once any of that is no more: another move was made, the definition, the version or the policy
+of audits changed, or a run that was shown does not count any more since it expired or a later one spoke against it.
 """
 
 import hashlib
@@ -19,6 +19,7 @@ from cutover.lake.control import control_tables
 from cutover.lake.control.stages import current_stage
 from cutover.reconcile.gate import evidence as evidence_of
 from cutover.reconcile.gate.decide import GateDecision, GateEvidence, decide
+from cutover.reconcile.window_audit import power
 from cutover.settings import Settings
 
 
@@ -33,6 +34,7 @@ class Proposal:
     result_fingerprint: str
     stream_version: int | None
     runs: tuple[str, ...]  # ids of those that counted, oldest first
+    audit: str = ""  # what a daily sample finds in KAPPA by the policy, in words
 
     @property
     def digest(self) -> str:
@@ -68,6 +70,7 @@ def make_proposal(settings: Settings, pipeline: Pipeline, clock: Clock) -> tuple
         result_fingerprint=result_fingerprint(pipeline),
         stream_version=evidence.stream_version,
         runs=tuple(run.run_id for run in decision.counted),
+        audit=power.describe(pipeline.policy.audit),
     )
 
 
@@ -92,6 +95,7 @@ def refuse_changed(
         ("stage", approved.stage, str(decision.stage)),
         ("target", approved.target, str(decision.target)),
         ("definition", approved.result_fingerprint, result_fingerprint(pipeline)),
+        ("what an audit finds", approved.audit, power.describe(pipeline.policy.audit)),
         ("version of the stream", approved.stream_version, evidence.stream_version),
     ):
         if then != now:

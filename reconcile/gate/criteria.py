@@ -17,6 +17,7 @@ from cutover.reconcile.gate.gate_values import (
 )
 from cutover.reconcile.result.text import duration
 from cutover.reconcile.selftest.outcome import SelfTest
+from cutover.reconcile.window_audit import power
 from cutover.timestamps import from_micros
 
 TESTED_WITHIN = timedelta(days=30)
@@ -241,11 +242,13 @@ def check_replay(replay: Replayability | None, policy: Policy, now: datetime) ->
 
 def check_audit(refusal: str | None, policy: Policy) -> Condition:
     """Ask that a daily sample in KAPPA can find what the policy says, or that the policy does without by name."""
-    found = refusal or "a daily sample of final windows finds what the policy asks for"
+    asked = power.describe(policy.audit)
     if policy.audit is None:
-        found = "none, by the policy: nobody looks at final windows once batch is retired"
-    need = "a policy that a sample can meet: `policy.audit` in the definition"
-    return _none_of("audit", int(refusal is not None and policy.audit is not None), "refusals", found, need)
+        return Condition(name="audit", met=True, found=f"by the policy, {asked}", number=None, threshold=None)
+    why, _, hint = (refusal or "").partition("\nHint: ")
+    found = why or f"a daily sample finds {asked}"
+    need = hint.rstrip(".") or "a policy that a sample can meet: `policy.audit` in the definition"
+    return _none_of("audit", int(refusal is not None), "refusals", found, need)
 
 
 def check_present(present: PresentState) -> tuple[Condition, ...]:

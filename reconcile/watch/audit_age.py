@@ -1,5 +1,6 @@
 """In KAPPA somebody must look whether what is served is right: since when nobody has, though there was something."""
 
+import json
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
@@ -22,14 +23,17 @@ def find_audit_age(
 ) -> Freshness | None:
     """Return when somebody looked last; before that, when the pipeline or its version came to where it is.
 
-    None where nobody has to: not in KAPPA, by a policy without an audit (the only way for sessions and windows over all
-    of time to come to KAPPA), and where no window became final that an audit could have looked at in time.
+    None where nobody has to: not in KAPPA, where a policy without an audit was approved with the move (the only way to
+    KAPPA for sessions and windows over all of time), and where no window became final that an audit could have looked
+    at in time. A policy that lost its audit since then is no excuse.
 
     Raises:
         LakeError: Stages, versions or audits cannot be read.
     """
     moved, version = stage_since(settings, pipeline), versions.current(settings, pipeline)
     if moved is None or version is None or current_stage(settings, pipeline) is not Stage.KAPPA:
+        return None
+    if pipeline.policy.audit is None and _is_moved_without_audit(settings, pipeline):
         return None
     known = audit_record.list_judged(audit_record.list_audits(settings, pipeline), version.number)
     allowed = audit_record.EVERY * settings.alerts.audit_schedules
@@ -47,11 +51,7 @@ def _waits(
 
     Where nothing was read for so long the watermark stood, so what it closed has waited as long.
     """
-    if (
-        pipeline.policy.audit is None
-        or not isinstance(pipeline.window, AlignedWindowFn)
-        or pipeline.window.reach is None
-    ):
+    if not isinstance(pipeline.window, AlignedWindowFn) or pipeline.window.reach is None:
         return False
     if newest.watermark_after is None:
         return False
@@ -61,6 +61,13 @@ def _waits(
     if closed is None or not known:
         return closed is not None
     return next(list_windows(pipeline.window, known[-1].until, closed), None) is not None
+
+
+def _is_moved_without_audit(settings: Settings, pipeline: Pipeline) -> bool:
+    """Return whether the newest move was decided on a policy without an audit, as its recorded evidence says."""
+    moves = control_tables.read(settings, "gate", pipeline.name)
+    kept = json.loads(moves[-1]["evidence"] or "{}") if moves else {}
+    return any(one["name"] == "audit" and one["threshold"] is None for one in kept.get("conditions", ()))
 
 
 def _find_served_since(settings: Settings, pipeline: Pipeline, number: int) -> datetime:

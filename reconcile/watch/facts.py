@@ -89,7 +89,7 @@ class WatchFacts:
     troubles: Sequence[Trouble] = ()
     batch: Freshness | None = None  # the newest batch run; before the first, the version of the stream; none in KAPPA
     verdict: Freshness | None = None  # the comparison that speaks now; before the first, the first batch run
-    audit: Freshness | None = None  # the newest audit that says something; before it, the move; None: not in KAPPA
+    audit: Freshness | None = None  # the newest audit that says something; before it, the move; None: nobody has to
     pins: Sequence[Pin] = ()
     regression: Regression | None = None  # that an audit found and nothing has refuted since
 

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
+import duckdb
+
 from cutover.definition.model.pipeline import Audit, Pipeline
 from cutover.definition.windows.window_fn import AlignedWindowFn, Interval, list_windows
 from cutover.errors import CutoverError, DefinitionError, LakeError
@@ -40,9 +42,9 @@ class Population:
 
     @property
     def wanted(self) -> int:
-        """Return how many to draw: as many as are planned for a day, for each day that has begun since."""
+        """Return how many to draw: of each day that has begun since as many as are planned."""
         days = max(1, -(-(self.until - self.since) // DAY))
-        return min((self.plan.windows or 0) * days, len(self.windows))
+        return min(self.plan.count_draws(days), len(self.windows))
 
 
 def find_population(settings: Settings, pipeline: Pipeline, known: Sequence[WindowAudit]) -> Population:
@@ -54,16 +56,16 @@ def find_population(settings: Settings, pipeline: Pipeline, known: Sequence[Wind
     """
     window, audit = pipeline.window, _find_policy(pipeline)
     if not isinstance(window, AlignedWindowFn) or window.reach is None:
-        text = "expected windows that lie where they lie and become final, got sessions or one over all of time"
+        text = "expected windows at fixed times that become final, got sessions or one over all of time"
         raise _make_refusal(pipeline, text, _WITHOUT)
     version = table_weights.refuse_no_epochs(settings, pipeline, versions.current(settings, pipeline))
     newest = EpochLog(version.uri).newest()
     until = find_closed_end(pipeline, None if newest is None else newest.watermark_after)
-    rows = {} if until is None else _count_rows(settings, pipeline)
-    if until is None or not rows:
+    oldest, rows = (None, {}) if until is None else _count_rows(settings, pipeline, until - audit.within_days * DAY)
+    if until is None or oldest is None:
         msg = f"Audit of `{pipeline.name}`: expected a final window, got none."
         raise LakeError(msg + "\nHint: a window is final once the watermark is past its end by allowed lateness.")
-    first = max(min(rows), until - audit.within_days * DAY)
+    first = max(oldest, until - audit.within_days * DAY)
     all_final = tuple(list_windows(window, first, until))
     counts = [rows.get(one.start, 0) for one in all_final]
     judged = audit_record.list_judged(known, version.number)
@@ -90,14 +92,14 @@ def refuse_unreachable(settings: Settings, pipeline: Pipeline, found: Population
 
 
 def find_refusal(settings: Settings, pipeline: Pipeline) -> str | None:
-    """Return why a daily audit could not find what the policy asks for, in one line; None: it can, or need not."""
+    """Return why a daily audit could not find what the policy asks for, with a hint; None: it can, or need not."""
     if pipeline.policy.audit is None:
         return None
     try:
         found = find_population(settings, pipeline, audit_record.list_audits(settings, pipeline))
         refuse_unreachable(settings, pipeline, found)
     except CutoverError as error:
-        return str(error).splitlines()[0]
+        return str(error)
     return None
 
 
@@ -117,14 +119,23 @@ def _refuse_short_retention(settings: Settings, pipeline: Pipeline) -> None:
     if kept is not None and kept < needed:
         text = f"expected a log that keeps records for {duration(needed.total_seconds())} (a window, until it is final "
         text += f"and a day more), it keeps them for {duration(kept.total_seconds())}"
-        raise _make_refusal(pipeline, text)
+        raise _make_refusal(pipeline, text, "let the topics keep records longer: `retention.ms`")
 
 
 def _make_refusal(pipeline: Pipeline, why: str, hint: str = _LESS) -> DefinitionError:
     return DefinitionError(f"Audit of `{pipeline.name}`: {why}.\nHint: {hint}.")
 
 
-def _count_rows(settings: Settings, pipeline: Pipeline) -> dict[int, int]:
+def _count_rows(settings: Settings, pipeline: Pipeline, first: int) -> tuple[int | None, dict[int, int]]:
+    """Return the oldest final window's start, and of those that end behind a time the rows, by start."""
+    final = "FROM streaming WHERE _state <> 'open'"
     with views.connect(settings, pipeline) as connection:
-        query = "SELECT epoch_us(window_start), count(*) FROM streaming WHERE _state <> 'open' GROUP BY 1"
-        return {int(start): int(count) for start, count in connection.execute(query).fetchall()}
+        try:
+            (oldest,) = connection.execute(f"SELECT epoch_us(min(window_start)) {final}").fetchall()[0]
+            newer = f"AND window_end > make_timestamptz({first}::BIGINT)"
+            query = f"SELECT epoch_us(window_start), count(*) {final} {newer} GROUP BY 1"
+            rows = connection.execute(query).fetchall()
+        except duckdb.Error as error:
+            msg = f"Audit of `{pipeline.name}`: expected rows of final windows, got: {str(error).splitlines()[0]}"
+            raise LakeError(msg, runbook="TableUnreadable") from error
+    return (None if oldest is None else int(oldest)), {int(start): int(count) for start, count in rows}

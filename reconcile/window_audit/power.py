@@ -1,4 +1,4 @@
-"""How many windows a day an audit must look at, to find a fault of a named size in time. Pure.
+"""How many windows audits must look at, to find a fault of a named size in time. Pure.
 
 The fault: from some day on, a share of the (window, key) rows of each window that becomes final is wrong, each
 independently of the others (`cells`), or a share of the windows is wrong as a whole (`windows`). An audit draws from
@@ -17,36 +17,49 @@ from cutover.definition.model.pipeline import Audit
 DAY = 86_400_000_000
 """Microseconds."""
 
+_ROUNDING = 1e-9
+"""Windows: what a number of them a day, times the days, may be off by."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplePlan:
-    """How many windows are drawn for each day of event time."""
+    """How many windows are drawn within the days in which the fault must be found."""
 
     audit: Audit
-    a_day: float  # windows that become final in a day
+    a_day: float  # windows that become final in a day of event time; of months a fraction
     hides: float  # chance that a window in which the fault is at work shows nothing of it, on average
-    windows: int | None  # to draw for each day; None: no number would do
+    windows: int | None  # to draw within `within_days`; None: no number would do
+
+    @property
+    def there(self) -> int:
+        """Return how many become final within those days."""
+        return math.floor(self.a_day * self.audit.within_days + _ROUNDING)
 
     @property
     def power(self) -> float:
         """Return the chance to find the fault in time with what can be drawn."""
-        drawn = math.floor(self.a_day) if self.windows is None else min(self.windows, math.floor(self.a_day))
-        return 1.0 - self.hides ** (drawn * self.audit.within_days)
+        return 1.0 - self.hides ** (self.there if self.windows is None else min(self.windows, self.there))
 
     @property
     def refusal(self) -> str | None:
         """Return why the policy cannot be met; None: it can."""
-        if self.windows is not None and self.windows <= self.a_day:
+        if self.windows is not None and self.windows <= self.there:
             return None
         wanted = "more than there can be" if self.windows is None else f"{self.windows:,}"
         return (
-            f"expected {wanted} final windows a day to find {describe(self.audit)}, got {self.a_day:,.4g}: with all of "
-            f"them the chance is {self.power:.1%}"
+            f"expected {wanted} final windows in {self.audit.within_days} days to find {describe(self.audit)}, got "
+            f"{self.there:,}: with all of them the chance is {self.power:.1%}"
         )
 
+    def count_draws(self, days: int) -> int:
+        """Return how many of the windows that became final in some days are drawn."""
+        return math.ceil((self.windows or 0) * days / self.audit.within_days)
 
-def describe(audit: Audit) -> str:
-    """Return the fault and how surely it is found, in words."""
+
+def describe(audit: Audit | None) -> str:
+    """Return the fault and how surely it is found, in words; that nobody looks for one, of a policy without."""
+    if audit is None:
+        return "nothing: nobody looks at final windows once batch is retired"
     what = "rows of final windows" if audit.faults == "cells" else "final windows"
     return f"{audit.share:.6g} of the {what} wrong within {audit.within_days} days with {audit.power:.6g}"
 
@@ -69,7 +82,7 @@ def plan_sample(audit: Audit, rows: Sequence[int], days: float) -> SamplePlan:
     if hides <= 0.0:
         wanted = 1
     elif hides < 1.0:
-        wanted = max(1, math.ceil(math.log1p(-audit.power) / (audit.within_days * math.log(hides))))
+        wanted = max(1, math.ceil(math.log1p(-audit.power) / math.log(hides)))
     return SamplePlan(audit=audit, a_day=len(rows) / days if days > 0 else 0.0, hides=hides, windows=wanted)
 
 

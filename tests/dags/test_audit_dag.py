@@ -2,6 +2,7 @@
 
 import json
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -77,6 +78,17 @@ def test_outside_of_kappa_nothing_is_audited(home: "Path", where: str) -> None:
     put(where)
 
     with pytest.raises(AirflowSkipException, match=f"flights is in {where}"):
+        audit_sample("flights")
+    assert home.is_dir()
+
+
+def test_a_policy_without_an_audit_is_skipped(home: "Path", monkeypatch: pytest.MonkeyPatch) -> None:
+    put("KAPPA")
+    flights = catalogue.get(load_settings(), "flights")
+    without = replace(flights, policy=replace(flights.policy, audit=None))
+    monkeypatch.setattr(catalogue, "get", lambda *_: without)
+
+    with pytest.raises(AirflowSkipException, match="flights is not audited: its policy says `audit=None`"):
         audit_sample("flights")
     assert home.is_dir()
 

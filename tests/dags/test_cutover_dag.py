@@ -102,4 +102,6 @@ def test_without_evidence_nobody_is_asked(bag: "DagBag", home: "Path") -> None:
         "move_stage": "upstream_failed",
         "verify_move": "upstream_failed",
         "put_stage_back": "skipped",
+        "finish": "upstream_failed",
     }
+    assert str(run.state) == "failed"

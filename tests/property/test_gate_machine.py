@@ -67,9 +67,10 @@ class Gate(RuleBasedStateMachine):
     def jump_clock(self, hours: int) -> None:
         self.world.now += timedelta(hours=hours)
 
-    @rule(agrees=st.booleans())
-    def change_what_a_look_finds(self, *, agrees: bool) -> None:
+    @rule(agrees=st.booleans(), chance=st.integers(0, 4))
+    def change_what_a_look_finds(self, *, agrees: bool, chance: int) -> None:
         self.world.agrees = agrees
+        self.world.refused = chance == 0
 
     @rule(other=st.booleans(), chance=st.integers(0, 3))
     def change_definition_or_version(self, *, other: bool, chance: int) -> None:
@@ -154,6 +155,7 @@ class Gate(RuleBasedStateMachine):
         assert (proposal.stage, proposal.target) == (before, one["stage"])
         assert one["who"].startswith("airflow:"), "approved by nobody"
         assert self.world.agrees, "the paths differed within the move"
+        assert one["stage"] != "KAPPA" or not self.world.refused, "retired though no sample can be drawn"
         assert len(self.find_evidence(rows)) >= RUNS, "moved without evidence"
 
     def find_evidence(self, moves: list[dict[str, Any]]) -> set[int]:

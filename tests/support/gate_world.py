@@ -43,6 +43,7 @@ class World:
     pipeline: Pipeline = CLICKS
     version: int = 0
     agrees: bool = True  # what a look within a move finds
+    refused: bool = False  # whether no sample of windows could find what the policy asks for
     crash: Crash | None = None  # of the next row of the gate
     meanwhile: Callable[[], None] | None = None  # what another person does while a move is decided
     looks: int = 0  # at the clock until then: a move looks before each decision, and before it is written
@@ -91,7 +92,7 @@ class World:
             runs=evidence_of.since(runs, self.tables["gate"], version),
             replay=Replayability(retention=None, needed=timedelta(hours=1)),
             self_test=passed(self.now),
-            audit_refusal=None,
+            audit_refusal="no sample" if self.refused else None,
             result_fingerprint=fingerprint,
             stream_version=self.version,
         )

@@ -10,6 +10,7 @@ from cutover.definition.measures.spread import Variance
 from cutover.definition.model.pipeline import Pipeline, Sql
 from cutover.definition.model.record_ids import horizon
 from cutover.definition.model.triggers import waits_for_watermark
+from cutover.definition.windows.window_fn import AlignedWindowFn
 from cutover.settings import KafkaSettings
 
 UNSAFE = ("class", "callback", "url", "jaas", "interceptor", "password", "library", "plugin")
@@ -23,7 +24,7 @@ def warnings(pipeline: Pipeline) -> list[str]:
         DefinitionError: It cannot be run at all.
     """
     check(pipeline)
-    found = (_log_clock, _float_sums, _lateness, _ids, _contract, _failing_pairs, _never_fires)
+    found = (_log_clock, _float_sums, _lateness, _ids, _contract, _failing_pairs, _never_fires, _audit)
     return [text for look in found for text in look(pipeline)]
 
 
@@ -38,6 +39,17 @@ def kafka_warnings(kafka: KafkaSettings) -> list[str]:
     if any(not server.startswith(LOOPBACK) for server in servers) and kafka.protocol in {"PLAINTEXT", "SASL_PLAINTEXT"}:
         found.append(f"kafka.protocol: {kafka.protocol} to another machine: records (and a password) travel readable.")
     return found
+
+
+def _audit(pipeline: Pipeline) -> list[str]:
+    aligned = isinstance(pipeline.window, AlignedWindowFn) and pipeline.window.reach is not None
+    if aligned or pipeline.policy.audit is None:
+        return []
+    text = (
+        "policy.audit: no sample of sessions, or of a window over all of time, can be drawn, so the gate stops before "
+        "KAPPA. `audit=None` goes without; whoever approves the move is told."
+    )
+    return [text]
 
 
 def _log_clock(pipeline: Pipeline) -> list[str]:

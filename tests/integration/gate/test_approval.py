@@ -94,6 +94,10 @@ def another_move(settings: Settings, pipeline: Pipeline, _shown: Evidence) -> Pi
     return pipeline
 
 
+def no_audits(_settings: Settings, pipeline: Pipeline, _shown: Evidence) -> Pipeline:
+    return replace(pipeline, policy=replace(pipeline.policy, audit=None))
+
+
 def another_version(_settings: Settings, pipeline: Pipeline, shown: Evidence) -> Pipeline:
     shown.version = 1
     return pipeline
@@ -118,6 +122,7 @@ def another_definition(_settings: Settings, pipeline: Pipeline, _shown: Evidence
     [
         (another_move, "moves of the gate: 0 was approved, it is 2"),
         (another_version, "version of the stream: 0 was approved, it is 1"),
+        (no_audits, "what an audit finds: 0.01 of the rows of final windows wrong"),
         (expired_run, "run r1 was shown and does not count any more"),
         (bad_run, "run r1 and 1 more was shown"),
         (another_definition, "definition: "),

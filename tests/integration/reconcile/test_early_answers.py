@@ -156,10 +156,11 @@ def test_of_sessions_nothing_is_known_and_that_is_said(settings: Settings) -> No
     )
 
 
-@pytest.mark.parametrize(("most", "windows"), [(9, 3), (8, 2), (1, 1)])  # both sides have 4 rows a window
+@pytest.mark.parametrize(("most", "windows"), [(17, 5), (16, 4), (1, 3)])  # both sides have 4 rows a window
 def test_the_newest_windows_are_looked_at_as_far_as_their_rows_allow(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, most: int, windows: int
 ) -> None:
+    monkeypatch.setattr(answers, "LEAST", 3)
     monkeypatch.setattr(answers, "MOST_ROWS", most)
 
     found = early(settings, [Sale(hour=hour, shop=shop, epoch=hour * 20) for hour in range(HOURS) for shop in "ab"])

@@ -21,26 +21,37 @@ Faulty = Callable[[random.Random, int], bool]
 def test_one_row_a_window_takes_as_many_windows_as_rows() -> None:
     plan = plan_sample(CELLS, [1] * 1_000, days=10)
 
-    assert plan.windows == math.ceil(299 / 7) == 43
+    assert (plan.windows, plan.count_draws(1), plan.count_draws(7)) == (299, math.ceil(299 / 7), 299)
     assert plan.refusal is None
 
 
 def test_rows_of_a_window_count_each_on_its_own() -> None:
-    assert plan_sample(CELLS, [43] * 240, days=10).windows == 1
+    plan = plan_sample(CELLS, [43] * 240, days=10)
+
+    assert (plan.windows, plan.count_draws(1)) == (7, 1)
 
 
 def test_whole_windows_take_no_notice_of_rows() -> None:
-    assert plan_sample(WHOLE, [1_000] * 1_000, days=10).windows == 43
+    assert plan_sample(WHOLE, [1_000] * 1_000, days=10).windows == 299
 
 
 @pytest.mark.parametrize("audit", [WHOLE, CELLS])
-def test_too_few_windows_a_day_are_refused_with_what_they_would_find(audit: Audit) -> None:
+def test_too_few_windows_are_refused_with_what_they_would_find(audit: Audit) -> None:
     plan = plan_sample(audit, [1] * 168, days=7)
 
     assert plan.refusal is not None
-    assert "expected 43 final windows a day" in plan.refusal
-    assert "got 24" in plan.refusal
+    assert "expected 299 final windows in 7 days" in plan.refusal
+    assert "got 168" in plan.refusal
     assert f"{1 - 0.99**168:.1%}" in plan.refusal
+
+
+def test_windows_longer_than_a_day_are_counted_over_all_the_days() -> None:
+    year = Audit(share=0.01, within_days=366, power=0.95)
+    months, short = plan_sample(year, [1_000] * 12, days=366), plan_sample(CELLS, [1_000] * 12, days=366)
+
+    assert (months.windows, months.count_draws(30), months.refusal) == (1, 1, None)
+    assert short.refusal is not None
+    assert "got 0: with all of them the chance is 0.0%" in short.refusal
 
 
 def test_windows_without_rows_find_nothing() -> None:
@@ -73,7 +84,7 @@ def finds(rng: random.Random, plan: SamplePlan, day: Sequence[int], faulty: Faul
     assert plan.windows is not None
     for _ in range(plan.audit.within_days):
         wrong = [faulty(rng, rows) for rows in day]
-        if any(wrong[one] for one in rng.sample(range(len(day)), plan.windows)):
+        if any(wrong[one] for one in rng.sample(range(len(day)), plan.count_draws(1))):
             return True
     return False
 

@@ -80,8 +80,10 @@ def test_hazards_that_nobody_asked_for_are_listed() -> None:
 @pytest.mark.parametrize(
     ("changes", "policy", "met", "said"),
     [
-        pytest.param({"audit_refusal": None}, POLICY, True, "finds what the policy asks for", id="it can be sampled"),
-        pytest.param({"audit_refusal": "got sessions"}, POLICY, False, "got sessions", id="it cannot"),
+        pytest.param({"audit_refusal": None}, POLICY, True, "0.01 of the rows", id="it can be sampled"),
+        pytest.param(
+            {"audit_refusal": "got sessions.\nHint: go without."}, POLICY, False, "got sessions", id="it cannot"
+        ),
         pytest.param({}, POLICY, False, "nobody has looked", id="not looked at"),
         pytest.param({}, replace(POLICY, audit=None), True, "nobody looks at final windows", id="not wanted by name"),
     ],
@@ -92,6 +94,7 @@ def test_kappa_asks_for_windows_that_a_sample_can_speak_for(
     found = decided(policy, Stage.SHADOW, **changes)["audit"]
 
     assert (found.met, said in found.found, bool(found.to_pass)) == (met, True, not met)
+    assert "got sessions" not in found.found or (found.found, found.to_pass) == ("got sessions.", "go without")
     assert "audit" not in decided(policy, Stage.LAMBDA, **changes)
 
 

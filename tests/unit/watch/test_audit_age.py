@@ -1,5 +1,7 @@
 """In KAPPA somebody must look: from when on nobody does."""
 
+import json
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 
@@ -22,11 +24,23 @@ from tests.unit.watch.facts_of import MICROS, NOW, PIPELINE, facts, record
 DAY = 86_400_000_000
 
 
-def move(settings: Settings, stage: str, *, days_ago: float, pipeline: Pipeline = PIPELINE) -> None:
+WITHOUT = {"conditions": [{"name": "audit", "threshold": None}]}
+"""What the history keeps of a move that was decided on a policy without an audit."""
+
+
+def move(
+    settings: Settings,
+    stage: str,
+    *,
+    days_ago: float,
+    pipeline: Pipeline = PIPELINE,
+    evidence: Mapping[str, object] | None = None,
+) -> None:
     """Append a move to the gate's history; before the first the version of the stream is made."""
     number = versions.open_or_create(settings, pipeline, StandingClock(NOW - timedelta(days=99))).number
     row = {"pipeline": PIPELINE.name, "at": NOW - timedelta(days=days_ago), "event": "advanced", "stage": stage}
     row |= {"result_fingerprint": result_fingerprint(pipeline), "stream_version": number, "who": "me", "why": "so"}
+    row |= {"evidence": json.dumps(evidence or {})}
     control_tables.append(settings, "gate", [row])
 
 
@@ -150,3 +164,13 @@ def test_of_sessions_no_sample_can_be_drawn(settings: Settings) -> None:
     move(settings, "KAPPA", days_ago=60, pipeline=pipeline)
 
     assert not fires(settings, pipeline=pipeline)
+
+
+@pytest.mark.parametrize(("approved", "expected"), [(WITHOUT, False), ({}, True)])
+def test_a_policy_without_an_audit_is_an_excuse_where_it_was_approved(
+    settings: Settings, approved: Mapping[str, object], *, expected: bool
+) -> None:
+    pipeline = replace(PIPELINE, policy=replace(PIPELINE.policy, audit=None))
+    move(settings, "KAPPA", days_ago=60, pipeline=pipeline, evidence=approved)
+
+    assert fires(settings, pipeline=pipeline) is expected
