@@ -14,6 +14,7 @@ from cutover_tasks.task_errors import fail_without_retries
 
 log = logging.getLogger("airflow.task")
 _AGREES, _REGRESSION, _REFUSED = 0, 1, 2  # exit codes of the command line
+_NOTHING_NEW = "nothing_new"  # a state
 
 
 def audit_sample(pipeline: str) -> dict[str, Any]:
@@ -21,7 +22,7 @@ def audit_sample(pipeline: str) -> dict[str, Any]:
 
     Raises:
         AirflowSkipException: The pipeline is not in KAPPA: there batch and stream are compared as a whole. Or its
-            policy has no audit.
+            policy has no audit, or no window became final since the last one.
         AirflowFailException: Nothing can be said, or the audit was refused; the message says why.
         RuntimeError: The child ended in a way that nobody expected.
     """
@@ -37,7 +38,10 @@ def audit_sample(pipeline: str) -> dict[str, Any]:
     if definition.policy.audit is None:
         msg = f"{pipeline} is not audited: its policy says `audit=None`."
         raise AirflowSkipException(msg)
-    return read_end(run_command(["audit", "windows", pipeline, "--json"], on_line=log.info))
+    found = read_end(run_command(["audit", "windows", pipeline, "--json"], on_line=log.info))
+    if found["state"] == _NOTHING_NEW:
+        raise AirflowSkipException(found["reason"])
+    return found
 
 
 def read_end(end: ChildEnd) -> dict[str, Any]:

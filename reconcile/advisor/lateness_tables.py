@@ -44,6 +44,16 @@ _FIGURES = (
     f"count(*), quantile_disc(__behind, {list(SHARES)}), max(__behind), sum(__late)::BIGINT, sum(__missed)::BIGINT"
 )
 
+_BOUNDS: Sequence[tuple[int, int | None]] = (
+    (0, 1),
+    *((low * _MINUTE or 1, high * _MINUTE) for low, high in pairwise(EDGES)),
+    (EDGES[-1] * _MINUTE, None),
+)
+"""Of the bins of a histogram, microseconds: from, to; None: without end."""
+
+_BINS = (f"__behind >= {low}{'' if high is None else f' AND __behind < {high}'}" for low, high in _BOUNDS)
+_COUNTS = f"[{', '.join(f'count(*) FILTER ({one})' for one in _BINS)}]"
+
 
 def make(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, reached: pa.Table, reads: pa.Table) -> None:
     """Make `judged` from `pairs`.
@@ -108,13 +118,11 @@ def _quantiles(micros: Sequence[int], largest: int) -> LatenessQuantiles:
 
 def count_by_lateness(connection: duckdb.DuckDBPyConnection) -> tuple[LatenessCount, ...]:
     """Return the histogram: records that were not behind, then bins up to the last that holds any."""
-    edges = [(0, 1), *((low * _MINUTE or 1, high * _MINUTE) for low, high in pairwise(EDGES))]
-    bounds = [*edges, (EDGES[-1] * _MINUTE, None)]
-    counts = [
-        f"count(*) FILTER (__behind >= {low}{'' if high is None else f' AND __behind < {high}'})"
-        for low, high in bounds
-    ]
-    found = first(connection, f"SELECT {', '.join(counts)} FROM judged")
+    (found,) = first(connection, f"SELECT {_COUNTS} FROM judged")
+    return _histogram(found)
+
+
+def _histogram(found: Sequence[int]) -> tuple[LatenessCount, ...]:
     filled = [place for place, count in enumerate(found) if count]
     return tuple(
         LatenessCount(
@@ -122,29 +130,30 @@ def count_by_lateness(connection: duckdb.DuckDBPyConnection) -> tuple[LatenessCo
             to_seconds=0.0 if high == 1 else None if high is None else high / _SECOND,
             records=int(count),
         )
-        for (low, high), count in list(zip(bounds, found, strict=True))[: filled[-1] + 1 if filled else 0]
+        for (low, high), count in list(zip(_BOUNDS, found, strict=True))[: filled[-1] + 1 if filled else 0]
     )
 
 
 def list_segments(connection: duckdb.DuckDBPyConnection, key: Sequence[str]) -> tuple[LatenessSegment, ...]:
     """Return all partitions, then of each column of the key the values with most records, `MANY` at least."""
-    partitions = f"SELECT __partition, {_FIGURES} FROM judged GROUP BY 1 ORDER BY 1"
+    partitions = f"SELECT __partition, {_FIGURES}, {_COUNTS} FROM judged GROUP BY 1 ORDER BY 1"
     found = [_segment(None, row) for row in connection.execute(partitions).fetchall()]
     for name in key:
         column = identifier(name)
-        counted = f"SELECT {column}, {_FIGURES} FROM judged GROUP BY {column} HAVING count(*) >= {MANY}"
+        counted = f"SELECT {column}, {_FIGURES}, {_COUNTS} FROM judged GROUP BY {column} HAVING count(*) >= {MANY}"
         chosen = connection.execute(f"{counted} ORDER BY count(*) DESC, {column} NULLS LAST LIMIT {SHOWN}").fetchall()
         found += [_segment(name, row) for row in chosen]
     return tuple(found)
 
 
 def _segment(column: str | None, row: Sequence[Any]) -> LatenessSegment:
-    value, count, quantiles, largest, late, missed = row
+    value, count, quantiles, largest, late, missed, counts = row
     return LatenessSegment(
         column=column,
         value=_name_value(column, value),
         records=int(count),
         lateness=_quantiles(quantiles, largest),
+        histogram=_histogram(counts),
         late=int(late),
         late_as_read=int(missed),
     )

@@ -20,7 +20,7 @@ from cutover.settings import load_settings
 def lateness(
     pipeline: Annotated[str, typer.Argument(help="Name of a pipeline.")],
     *,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object, with the histogram.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object, with the histograms.")] = False,
 ) -> None:
     """Say how late records reached the log, by partition and value of the key. Kept for the next report."""
     from cutover.reconcile.advisor import record

@@ -23,6 +23,15 @@ class LatenessQuantiles:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LatenessCount:
+    """Records with a lateness in `[from_seconds, to_seconds)`; None: without end."""
+
+    from_seconds: float
+    to_seconds: float | None
+    records: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LatenessSegment:
     """The records of one partition, or of one value of a column of the key."""
 
@@ -30,6 +39,7 @@ class LatenessSegment:
     value: Scalar
     records: int
     lateness: LatenessQuantiles
+    histogram: tuple[LatenessCount, ...] = ()  # as that of all records; none in what was kept before there was one
     late: int  # (record, window) pairs that would be late at real speed
     late_as_read: int  # pairs that were late in the epochs that read them
 
@@ -43,15 +53,6 @@ class LateSource:
     late: int  # pairs
     late_share: float  # of all late pairs
     share: float  # of all pairs
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LatenessCount:
-    """Records with a lateness in `[from_seconds, to_seconds)`; None: without end."""
-
-    from_seconds: float
-    to_seconds: float | None
-    records: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

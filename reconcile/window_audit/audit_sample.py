@@ -12,7 +12,7 @@ from cutover.clock import Clock
 from cutover.definition.loading import acceptance_files
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.windows.window_fn import Interval
-from cutover.errors import CutoverError, LakeError
+from cutover.errors import CutoverError
 from cutover.events import log
 from cutover.lake.epochs.repeats import find_recompute
 from cutover.reconcile.attribution.causes import UNEXPLAINED
@@ -33,7 +33,7 @@ SHOWN = 20
 
 
 def audit_windows(settings: Settings, pipeline: Pipeline, *, seed: int, clock: Clock) -> WindowAudit:
-    """Look at a sample of the windows that became final since the last audit, and record what was found.
+    """Look at a sample of the windows that became final since the last audit, and record what was found, if any did.
 
     Args:
         settings: Where log and lake are.
@@ -43,23 +43,22 @@ def audit_windows(settings: Settings, pipeline: Pipeline, *, seed: int, clock: C
 
     Raises:
         DefinitionError: The policy cannot be met with these windows, rows or this retention; nothing was recorded.
-        LakeError: No window has become final since the last audit, or a table cannot be read.
+        LakeError: No window is final yet, or a table cannot be read.
     """
     known = audit_record.list_audits(settings, pipeline)
     found = population.find_population(settings, pipeline, known)
     population.refuse_unreachable(settings, pipeline, found)
-    if not found.windows:
-        msg = f"Audit of `{pipeline.name}`: expected windows that became final since the last one, got none."
-        raise LakeError(msg + f"\nHint: `cutover stream {pipeline.name} --status` says how far the stream is.")
     drawn = draw(found.windows, found.wanted, seed)
     judged = audit_record.list_judged(known, found.version.number)
     again = judged[-1].wrong if judged else ()
     chosen = sorted({*drawn, *(one for one in _find_again(pipeline, again) if one.end <= found.until)})
-    result = _compare(settings, pipeline, chosen, clock)
+    result = _compare(settings, pipeline, chosen, clock) if chosen else None
     made = _describe(pipeline, found, drawn, chosen, result)
     before = audit_record.find_common_miss_chance(judged, found.until, found.plan.audit)
     at = clock.now().isoformat(timespec="milliseconds").replace("+00:00", "Z")
     done = replace(made, at=at, seed=seed, power=1.0 - before * made.missed)
+    if result is None:
+        return done
     audit_record.record(settings, pipeline, done)
     log.info("windows_audited", pipeline=pipeline.name, state=str(done.state), windows=len(chosen), seed=seed)
     return done
@@ -90,7 +89,7 @@ def _describe(
     found: Population,
     drawn: Sequence[Interval],
     chosen: Sequence[Interval],
-    result: Reconciliation | str,
+    result: Reconciliation | str | None,
 ) -> WindowAudit:
     made = WindowAudit(
         pipeline=pipeline.name,
@@ -110,6 +109,8 @@ def _describe(
         power=0.0,
         stream_version=found.version.number,
     )
+    if result is None:
+        return replace(made, state=AuditState.NOTHING_NEW, reason="No window became final since the last audit.")
     if isinstance(result, str):
         return replace(made, reason=result, runbook="NotComparable")
     if result.verdict is Verdict.NOT_COMPARABLE:

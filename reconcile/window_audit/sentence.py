@@ -10,6 +10,8 @@ from cutover.timestamps import format_micros
 
 def describe_audit(found: WindowAudit) -> Iterator[str]:
     """Yield the sample, what it could have found, and what it found; a line each."""
+    if found.state is AuditState.NOTHING_NEW:
+        return
     span = f"after {format_micros(found.since)}, up to {format_micros(found.until)}"
     yield (
         f"{found.judged:,} of {found.population:,} windows that became final ({span}) recomputed from the log, "
@@ -26,6 +28,8 @@ def say_next(found: WindowAudit, *, moved: bool) -> str:
     name = found.pipeline
     if found.state is AuditState.AGREES:
         return f"Audit of {name}: what is served agrees with the log."
+    if found.state is AuditState.NOTHING_NEW:
+        return f"Audit of {name}: no window became final since the last one. Next: the same once one is."
     if found.state is AuditState.NOT_COMPARABLE:
         return f"Audit of {name}: nothing can be said. See docs/runbooks/{found.runbook or 'NotComparable'}.md."
     said = f"Audit of {name}: {found.unexplained:,} rows of final windows are wrong"

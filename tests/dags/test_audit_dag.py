@@ -93,6 +93,16 @@ def test_a_policy_without_an_audit_is_skipped(home: "Path", monkeypatch: pytest.
     assert home.is_dir()
 
 
+def test_an_audit_without_a_new_window_is_skipped(home: "Path", monkeypatch: pytest.MonkeyPatch) -> None:
+    put("KAPPA")
+    said = ChildEnd(exit_code=0, value={"state": "nothing_new", "reason": "No window became final."}, message="")
+    monkeypatch.setattr("cutover_tasks.audit_task.run_command", lambda *_, **__: said)
+
+    with pytest.raises(AirflowSkipException, match="No window became final"):
+        audit_sample("flights")
+    assert home.is_dir()
+
+
 def test_what_an_audit_printed_is_handed_on() -> None:
     assert read_end(ChildEnd(exit_code=1, value=FOUND, message="")) == FOUND
 

@@ -79,7 +79,11 @@ def test_what_was_moved_is_put_back_and_is_red(home: "Path") -> None:
     with pytest.raises(AirflowFailException, match="flights is back in LAMBDA"):
         put_back("flights", said)
     settings = load_settings()
+    with pytest.raises(AirflowSkipException, match="was not moved"):  # the task was killed after its write: once more
+        put_back("flights", said)
+
     assert str(current_stage(settings, catalogue.get(settings, "flights"))) == "LAMBDA"
+    assert [row["event"] for row in control_tables.read(settings, "gate", "flights")] == ["advanced", "rolled_back"]
     assert home.is_dir()
 
 

@@ -25,6 +25,13 @@ def delete_rows_and_verify(stack: Stack) -> None:
     stack.require(f"cutover verify {PIPELINE}", 1)
 
 
+def restore_table(stack: Stack) -> None:
+    """Put the stream's table back to an earlier version, as somebody does who wants yesterday's rows."""
+    stack.stop_driver()
+    table = DeltaTable(stack.version.uri)
+    table.restore(table.version() - 2)
+
+
 def remove_file(stack: Stack) -> None:
     """Remove a file of the batch table, as a cleaning job would, and compare."""
     Path(min(open_batch(stack).file_uris()).removeprefix("file://")).unlink()
@@ -43,6 +50,12 @@ DRILLS = (
         title="somebody removes a file of the batch table",
         inject=remove_file,
         case="batch",
+    ),
+    Drill(
+        name="EpochHistoryBroken",
+        title="somebody restores an earlier version of the stream's table",
+        inject=restore_table,
+        fresh=True,
     ),
     Drill(
         name="InvariantBroken",

@@ -43,6 +43,11 @@ def recompute(stack: Stack) -> None:
     stack.require(f"cutover batch {PIPELINE}")
 
 
+def compare_too_soon(stack: Stack) -> None:
+    """Compare a new version of the stream before batch has run for it."""
+    stack.require(f"cutover reconcile {PIPELINE}", 2)
+
+
 def _write_query(stack: Stack, further: str = "") -> None:
     stack.define(batch=TEAMS_OWN)
     (stack.root / "pipelines" / "legacy.sql").write_text(QUERY.format(further=further), encoding="utf-8")
@@ -87,6 +92,13 @@ DRILLS = (
         inject=nothing,
         before=recompute,
         scale={"batch_schedules": SOON},
+    ),
+    Drill(
+        name="NotComparable",
+        title="a new version of the stream is compared before batch has run for it",
+        inject=compare_too_soon,
+        case="batch",
+        definition={"max_ahead": "2 hours"},
     ),
     Drill(
         name="SealBroken",

@@ -23,6 +23,7 @@ class AuditState(StrEnum):
     AGREES = "agrees"  # each difference has a proven cause, and the policy allows for those without
     REGRESSION = "regression"  # rows of final windows differ from their recomputation, and nothing explains it
     NOT_COMPARABLE = "not_comparable"  # no statement about the data
+    NOTHING_NEW = "nothing_new"  # no window became final since the last one; this is not kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +55,8 @@ class WindowAudit:
 
     @property
     def exit_code(self) -> int:
-        """Return 0: nothing is wrong; 1: something is; 2: nothing can be said."""
-        return {AuditState.AGREES: 0, AuditState.REGRESSION: 1}.get(self.state, 2)
+        """Return 0: nothing is wrong, or new; 1: something is wrong; 2: nothing can be said."""
+        return {AuditState.AGREES: 0, AuditState.NOTHING_NEW: 0, AuditState.REGRESSION: 1}.get(self.state, 2)
 
 
 def record(settings: Settings, pipeline: Pipeline, found: WindowAudit) -> int:

@@ -14,8 +14,12 @@ from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import batch_ledger_schema
 from cutover.log.kafka import LogClient
 from cutover.reconcile.gate import evidence
+from cutover.reconcile.judgement.audits import audit_record
+from cutover.reconcile.judgement.audits.audit_record import AuditState, WindowAudit
 from cutover.reconcile.result.text import THIN
-from cutover.reconcile.window_audit.population import find_refusal
+from cutover.reconcile.window_audit.audit_sample import audit_windows
+from cutover.reconcile.window_audit.population import find_population, find_refusal
+from cutover.reconcile.window_audit.sentence import describe_audit, say_next
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import PIPELINE, Sale, lake_of, write
 
@@ -25,6 +29,24 @@ SALES = tuple(
     for hour in range(HOURS)
     for shop in ("a", "b", None)
     for desk in (1, None)
+)
+AUDITED = WindowAudit(
+    pipeline=PIPELINE.name,
+    at="2026-01-01T00:00:00.000Z",
+    state=AuditState.AGREES,
+    reason="Agree.",
+    audit=Audit(),
+    seed=7,
+    since=0,
+    until=1,
+    population=9,
+    wanted=1,
+    windows=(3,),
+    judged=1,
+    rows=4,
+    missed=0.9,
+    power=0.1,
+    stream_version=0,
 )
 
 
@@ -92,3 +114,14 @@ def test_the_gate_looks_one_step_before_kappa_alone(kafka_settings: Settings, sa
     control_tables.append(kafka_settings, "gate", [row | kept])
 
     assert (before, evidence.read(kafka_settings, sales).audit_refusal) == ("nobody has looked", None)
+
+
+def test_an_audit_without_a_new_window_says_so_and_is_not_kept(kafka_settings: Settings, sales: Pipeline) -> None:
+    until = find_population(kafka_settings, sales, ()).until
+    audit_record.record(kafka_settings, sales, replace(AUDITED, until=until))
+
+    found = audit_windows(kafka_settings, sales, seed=1, clock=SystemClock())
+
+    assert (found.state, found.exit_code, found.windows) == (AuditState.NOTHING_NEW, 0, ())
+    assert (list(describe_audit(found)), "became final" in say_next(found, moved=False)) == ([], True)
+    assert len(audit_record.list_audits(kafka_settings, sales)) == 1

@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -66,6 +67,12 @@ def test_lateness_is_that_of_a_plain_simulation_and_of_the_ledger(quick: Setting
         ("k", "b"),
         ("k", None),
     }
+    partitions = [one for one in found.segments if one.column is None]
+    by_bin: Counter[tuple[float, float | None]] = Counter()
+    for one in partitions:
+        assert sum(count.records for count in one.histogram) == one.records
+        by_bin.update({(count.from_seconds, count.to_seconds): count.records for count in one.histogram})
+    assert {(one.from_seconds, one.to_seconds): one.records for one in found.histogram if one.records} == +by_bin
 
 
 def test_a_value_that_alone_is_late_is_named(quick: Settings, topic: str) -> None:

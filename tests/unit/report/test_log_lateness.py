@@ -22,6 +22,9 @@ from tests.support.reconciliations import flights
 HOSTILE = "a|b`<script>alert(1)</script>[x](http://e)\n# @all *b* \x1b[31m\0"
 LENGTHS = LatenessQuantiles(p50=0.0, p90=60.0, p99=3_600.0, p999=7_200.0, largest=90_000.0)
 SHARES = LateShares(pairs=1_000, at_real_speed=25, as_read=2, pace=1.0)
+SEGMENT = LatenessSegment(
+    column="shop", value="a", records=100, lateness=LENGTHS, histogram=(), late=24, late_as_read=2
+)
 SOURCE = LateSource(column="shop", value=HOSTILE, late=24, late_share=0.96, share=0.1)
 
 
@@ -40,8 +43,8 @@ def measured(value: str | None) -> Reconciliation:
         histogram=(LatenessCount(from_seconds=0.0, to_seconds=0.0, records=1_000),),
         shares=SHARES,
         segments=(
-            LatenessSegment(column=None, value="0", records=900, lateness=LENGTHS, late=1, late_as_read=0),
-            LatenessSegment(column="shop", value=value, records=100, lateness=LENGTHS, late=24, late_as_read=2),
+            replace(SEGMENT, column=None, value="0", records=900, late=1, late_as_read=0),
+            replace(SEGMENT, value=value),
         ),
         sources=(replace(SOURCE, value=value),),
         notes=("Event time went by 900 times faster than log time.",),
