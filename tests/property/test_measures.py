@@ -2,14 +2,15 @@
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cutover.reconcile.comparison.equal import plain, same
 from cutover.records.reference import measures as reference
+from tests.support.depth import depth
 from tests.support.measured import COLUMNS, MEASURES, PIPELINE, Taken, finished, fold, table, taken
 
-FEW = settings(max_examples=10, deadline=None, derandomize=True)
+FEW = depth(few=6, many=200)
 
 
 def expected_of(rows: list[Taken]) -> dict[str, Any]:

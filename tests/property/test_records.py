@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, Phase, find, given, settings
+from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 
 from cutover.definition import Pipeline
@@ -21,6 +21,7 @@ from cutover.records.fold import finish_sql
 from cutover.records.parsing.parser import parse_records
 from cutover.records.partials import aggregate_partials
 from cutover.records.watermark import Observation, WatermarkState, advance
+from tests.support.depth import depth
 from tests.support.frames import frame
 from tests.support.logs import borders, event_logs, pipelines
 from tests.support.same_truth import counted_sql, settled
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-FEW = settings(max_examples=5, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+FEW = depth(few=3, many=60)
 UNTIL_FOUND = settings(FEW, max_examples=1_000, phases=(Phase.generate,))
 
 Rows = Mapping[tuple[int, int, tuple[Any, ...]], tuple[int, dict[str, Any]]]

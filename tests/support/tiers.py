@@ -14,6 +14,7 @@ ALL = ("",)
 LONG: Mapping[str, tuple[str, ...]] = {
     "tests/e2e/airflow/test_approval.py": ALL,  # tests/dags/test_cutover_dag.py, tests/integration/gate
     "tests/e2e/airflow/test_chain.py": ALL,  # `make demo` runs the chain; drivers are killed in tests/faults
+    "tests/e2e/streaming/test_detached.py": ALL,  # `make demo` detaches its drivers; tests/integration/drills too
     "tests/e2e/streaming/test_panes_killed.py": ALL,  # the points of death: tests/integration/streaming/test_panes.py
     "tests/e2e/streaming/test_terminal.py": ALL,
     "tests/integration/drills/test_quick.py": ALL,  # `.ci/run` runs it after `make test`
@@ -103,10 +104,12 @@ LONG: Mapping[str, tuple[str, ...]] = {
         "test_a_row_that_differed_before_needs_the_planted_cause_and_kind",
         "test_the_command_records_what_it_found",
     ),
+    "tests/integration/metrics/test_dashboard.py": ALL,  # queries of panels: tests/unit/metrics
     "tests/integration/streaming/test_ad_billing.py": ALL,
     "tests/integration/streaming/test_delivery.py": (
         "test_driver_that_dies_doubles_or_loses_what_its_delivery_allows_and_it_is_named[exactly_once-200000]",
         "test_driver_that_dies_doubles_or_loses_what_its_delivery_allows_and_it_is_named[at_least_once-1]",
+        "test_driver_that_dies_doubles_or_loses_what_its_delivery_allows_and_it_is_named[at_most_once-200000]",
     ),
     "tests/integration/streaming/test_changelog.py": (
         "test_transaction_that_a_dead_driver_left_open_is_never_seen",
@@ -135,7 +138,10 @@ LONG: Mapping[str, tuple[str, ...]] = {
         "test_a_second_driver_counts_from_its_own_start",
         "test_what_a_driver_says_to_have_written_is_what_its_table_lists",
     ),
-    "tests/integration/streaming/test_upkeep.py": ("test_handle_that_is_loaded_anew_goes_on",),
+    "tests/integration/streaming/test_upkeep.py": (
+        "test_handle_that_is_loaded_anew_goes_on",
+        "test_fold_keeps_every_cell_and_every_pinned_epoch",  # tests/property/test_driver_actions.py folds
+    ),
     "tests/integration/streaming/test_transfers.py": ALL,  # `make transfers` is the whole of it
     "tests/property/test_paths_agree.py": (
         "[fixed-None]",
@@ -147,6 +153,7 @@ LONG: Mapping[str, tuple[str, ...]] = {
         "[global-two-left]",
         "[fixed-two-inner]",
         "[monthly-one-inner]",
+        "[daily-two-full]",
     ),
 }
 """File -> what names of its long tests contain."""
@@ -177,9 +184,8 @@ KEPT: Mapping[str, tuple[str, ...]] = {
         "test_topic_without_records_has_nothing_to_replay",
     ),
     "tests/integration/streaming/test_advise.py": (
-        "test_what_is_predicted_is_what_a_driver_finds[fixed]",
         "test_what_cannot_be_advised_on_is_refused",
-    ),
+    ),  # a driver for each setting
     "tests/integration/streaming/test_simulate.py": (
         "test_stream_emits_the_panes_of_a_figure[14]",
         "test_stream_gives_the_examples_of_the_documentation[viewing-sessions-None]",

@@ -91,7 +91,6 @@ FAULTS = (
         holds=_HOLDS,
         alert="StreamFenced",
         exit_code=2,
-        quick=True,
     ),
     Fault(
         id="F04",

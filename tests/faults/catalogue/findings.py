@@ -215,7 +215,6 @@ FAULTS = (
         holds=(exactly_these_findings, gate_is_blocked),
         alert="DivergenceUnexplained",
         exit_code=1,
-        quick=True,
     ),
     Fault(
         id="F28",

@@ -282,7 +282,6 @@ FAULTS = (
         holds=(no_record_is_late, refuses_alike(Class.FUTURE)),
         alert="FutureEvents",
         stays=True,
-        quick=True,
     ),
     Fault(
         id="F12",
@@ -296,7 +295,6 @@ FAULTS = (
         stays=True,
     ),
     _burst("", 5_000, quick=False),
-    _burst("quick", 300, quick=True),
     _poison("", 50, quick=False),
     _poison("quick", 5, quick=True),
     _schema("new", "a field more", intended="accepted", named="extra", extra=lambda e: e.id),

@@ -262,7 +262,6 @@ def _log_fault(name: str, harm: Harm) -> Fault:
         holds=(neither_driver_nor_reconciler_went_on,),
         alert="EpochHistoryBroken",
         exit_code=2,
-        quick=name == "b-empty",
     )
 
 

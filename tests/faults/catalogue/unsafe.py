@@ -70,7 +70,6 @@ def _fault(variant: str, key: str, change: Change) -> Fault:
         holds=(the_key_is_named,),
         alert="StreamNotRunning",
         exit_code=CutoverError.exit_code,
-        quick=variant == "own-group",
     )
 
 
