@@ -6,7 +6,7 @@ from cutover.infra.drills.drill import Act, Drill, nothing
 from cutover.infra.drills.stack import Stack
 
 FEW, BURST, USUAL = 6, 30, 400
-MINUTE, QUARTER, YEAR = 60.0, 900.0, 365 * 86_400.0
+QUARTER, YEAR = 900.0, 365 * 86_400.0
 LARGE_EPOCH = 20
 
 
@@ -67,13 +67,6 @@ def send_unknown_field(stack: Stack) -> None:
     stack.await_read()
 
 
-def send_with_a_slow_clock(stack: Stack) -> None:
-    """Send records of now whose log timestamps, which the producer sets, are ten minutes old."""
-    now = time.time()
-    stack.records.send(BURST, at=now, logged=now - 10 * MINUTE)
-    stack.await_read()
-
-
 def send_to_one_partition(stack: Stack) -> None:
     """Send on to one partition alone: the other one's newest event holds the watermark until it is idle."""
     stack.records.send(FEW, partition=0)
@@ -94,12 +87,6 @@ DRILLS = (
         inject=send_one_key,
         heal=send_all_keys,
         scale={"one_key_records": LARGE_EPOCH},
-    ),
-    Drill(
-        name="ClockSkew",
-        title="the clock of a producer is ten minutes slow",
-        inject=send_with_a_slow_clock,
-        heal=send_on,
     ),
     Drill(
         name="SchemaChanged",
