@@ -43,7 +43,7 @@ def recompute(stack: Stack) -> None:
     stack.require(f"cutover batch {PIPELINE}")
 
 
-def compare_too_soon(stack: Stack) -> None:
+def compare_before_batch(stack: Stack) -> None:
     """Compare a new version of the stream before batch has run for it."""
     stack.require(f"cutover reconcile {PIPELINE}", 2)
 
@@ -96,7 +96,7 @@ DRILLS = (
     Drill(
         name="NotComparable",
         title="a new version of the stream is compared before batch has run for it",
-        inject=compare_too_soon,
+        inject=compare_before_batch,
         case="batch",
         definition={"max_ahead": "2 hours"},
     ),
