@@ -34,15 +34,28 @@ def measure_batch(live: Sequence[EpochRecord], finished: Sequence[BatchRun]) -> 
         live: The epochs.
         finished: All batch runs by their end. The first one whose cut holds an epoch has read its records.
     """
-    found = []
+    found, waiting = list_batch_waits(live, finished)
+    return _summarize([(seconds, records) for _, seconds, records in found], waiting=waiting)
+
+
+def summarize_waits(found: Sequence[tuple[float, int]]) -> Delay:
+    """Return the delay of records of one day, of which none waits any more."""
+    return _summarize(found, waiting=0)
+
+
+def list_batch_waits(
+    live: Sequence[EpochRecord], finished: Sequence[BatchRun]
+) -> tuple[list[tuple[BatchRun, float, int]], int]:
+    """Return which run read the records of an epoch, after how many seconds, and how many; and those that wait."""
+    found: list[tuple[BatchRun, float, int]] = []
     unread: dict[str, deque[EpochRecord]] = {}
     for epoch in live:
         unread.setdefault(epoch.topic_id, deque()).append(epoch)
     for run in finished:
         ended, queue = parse_micros(run.finished), unread.get(run.topic_id, deque())
         while queue and _reaches(run.cut, queue[0].end):  # no later epoch ends before an earlier one
-            found.append((_seconds_since(queue[0], ended), queue.popleft().records))
-    return _summarize(found, waiting=sum(epoch.records for queue in unread.values() for epoch in queue))
+            found.append((run, _seconds_since(queue[0], ended), queue.popleft().records))
+    return found, sum(epoch.records for queue in unread.values() for epoch in queue)
 
 
 def _wait(epoch: EpochRecord) -> float | None:

@@ -13,6 +13,7 @@ from cutover.reconcile.result.cost import Agreement, DayCost, PathCosts, PathTot
 
 DAYS_AT_MOST = 31
 Number = TypeVar("Number", int, float)
+Grouped = TypeVar("Grouped")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +42,7 @@ def fold(epochs: Iterable[EpochRecord], runs: Iterable[BatchRun], agreement: Agr
     return PathCosts(
         streaming=add_up(streaming),
         batch=total,
-        days=_fold_days(streaming, batch),
+        days=_fold_days(streaming, batch, live, finished),
         streaming_delay=delays.measure_stream(live),
         batch_delay=delays.measure_batch(live, finished),
         replayed=delays.count_replayed(ordered),
@@ -88,19 +89,31 @@ def add_up(spent: Sequence[Spent]) -> PathTotal:
     )
 
 
-def _fold_days(streaming: Sequence[Spent], batch: Sequence[Spent]) -> tuple[DayCost, ...]:
-    by_day = [_group(streaming), _group(batch)]
+def _fold_days(
+    streaming: Sequence[Spent], batch: Sequence[Spent], live: Sequence[EpochRecord], finished: Sequence[BatchRun]
+) -> tuple[DayCost, ...]:
+    by_day = [_group((one.day, one) for one in path) for path in (streaming, batch)]
+    epochs = _group((_day(epoch.processing_time), epoch) for epoch in live)
+    read, _ = delays.list_batch_waits(live, finished)
+    waits = _group((_day(run.finished), (seconds, records)) for run, seconds, records in read)
     days = sorted({day for found in by_day for day in found if day})[-DAYS_AT_MOST:]
     return tuple(
-        DayCost(day=day, streaming=add_up(by_day[0].get(day, [])), batch=add_up(by_day[1].get(day, []))) for day in days
+        DayCost(
+            day=day,
+            streaming=add_up(by_day[0].get(day, [])),
+            batch=add_up(by_day[1].get(day, [])),
+            streaming_delay=delays.measure_stream(epochs.get(day, [])),
+            batch_delay=delays.summarize_waits(waits.get(day, [])),
+        )
+        for day in days
     )
 
 
-def _group(spent: Iterable[Spent]) -> Mapping[str, list[Spent]]:
-    found: dict[str, list[Spent]] = {}
-    for one in spent:
-        found.setdefault(one.day, []).append(one)
-    return found
+def _group(found: Iterable[tuple[str, Grouped]]) -> Mapping[str, list[Grouped]]:
+    by_day: dict[str, list[Grouped]] = {}
+    for day, one in found:
+        by_day.setdefault(day, []).append(one)
+    return by_day
 
 
 def _subtract(now: PathCost, before: PathCost | None) -> PathCost:

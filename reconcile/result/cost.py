@@ -18,15 +18,6 @@ class PathTotal:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DayCost:
-    """What was used on one day, by the processing time of epochs and the end of batch runs."""
-
-    day: str  # ISO date, UTC
-    streaming: PathTotal
-    batch: PathTotal
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Delay:
     """How long records waited from their log timestamp until a path had committed them; each figure is a bound."""
 
@@ -36,6 +27,17 @@ class Delay:
     p90: float | None
     p99: float | None
     largest: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DayCost:
+    """What was used on one day, by the processing time of epochs and the end of batch runs."""
+
+    day: str  # ISO date, UTC
+    streaming: PathTotal
+    batch: PathTotal
+    streaming_delay: Delay | None = None  # of the records of that day's epochs; None: kept before there was one
+    batch_delay: Delay | None = None  # of the records that that day's runs read first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

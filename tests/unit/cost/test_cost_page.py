@@ -31,6 +31,7 @@ def test_page_shows_both_paths_days_and_nines() -> None:
     assert f"1.00{THIN}MB" in html
     assert f"99.9{THIN}%" in html
     assert "2026-03-01" in html
+    assert html.count("delay, 99 %") == 2
     assert COSTS.notes[0] in html
 
 

@@ -129,6 +129,18 @@ def test_delay_is_from_the_oldest_log_time_to_the_commit() -> None:
     assert (found.batch_delay.p50, found.batch_delay.largest) == (1800 + 8, 3600 + 1800 + 2)
 
 
+def test_a_day_has_the_delays_of_its_own_epochs_and_runs() -> None:
+    epochs = [epoch(0, used(1.0), waited=2), epoch(24, used(2.0), waited=8)]
+    found = fold(epochs, [batch(1, used(5.0), cut=10, scanned=10), batch(25, used(6.0), cut=250, scanned=10)])
+
+    first, second = found.days
+    assert first.streaming_delay is not None
+    assert second.batch_delay is not None
+    assert (first.streaming_delay.largest, second.batch_delay.records) == (2, 10)
+    assert [one.streaming_delay and one.streaming_delay.largest for one in found.days] == [2, 8]
+    assert [one.batch_delay and one.batch_delay.largest for one in found.days] == [5402, 5408]
+
+
 def test_records_that_batch_has_not_read_wait() -> None:
     runs = [batch(0, used(1.0), cut=10, scanned=10), batch(2, used(1.0), cut=30, scanned=20, topic_id="other")]
 
