@@ -1,9 +1,9 @@
 """Compare, each day in KAPPA, a random sample of the windows that became final with the log.
 
 `audit_windows` draws as many windows as `policy.audit` asks for, computes them by the batch path from the log, in
-tables that nobody is served, compares, and records seed, sample and findings. It skips unless the pipeline is in KAPPA
-and its policy has an audit, and is red where nothing can be said: the policy cannot be met, records have left the log,
-a table cannot be read.
+tables that nobody is served, compares, and records seed, sample and findings. It skips unless the pipeline is in KAPPA,
+its policy has an audit and a window became final since the last one, and is red where nothing can be said: the policy
+cannot be met, records have left the log, a table cannot be read.
 
 If rows differ and nothing explains them, the alert RetirementRegression fires, `put_back` moves the pipeline to LAMBDA
 (a row of the gate's history, with the audit as its evidence), `start_batch` starts `<pipeline>_batch`, which computes

@@ -2,12 +2,14 @@
 
 By hand alone. `collect_evidence` is red while the gate asks for something; its log lists what. Else `approve` waits for
 you (**Required Actions** of the run): it shows the evidence and takes a reason. What you approve is bound to that
-evidence: if a run of it has expired or no longer counts, another move was made, or the definition or the version of the
-stream is another one, `move_stage` is refused and says what changed; start the DAG again. Before it moves, `move_stage`
-compares both paths anew, judges the checks and looks at the alerts, as `cutover gate <pipeline> advance` does.
+evidence: if a run of it has expired or no longer counts, another move was made, or the definition, the version of the
+stream or `policy.audit` is another one, `move_stage` is refused and says what changed; start the DAG again. Before it
+moves, `move_stage` compares both paths anew, judges the checks and looks at the alerts, as `cutover gate <pipeline>
+advance` does.
 
-`verify_move` looks once more at what is served then. If it is red, `put_stage_back` puts the stage back and
-is red itself. Reject skips the rest. A killed task is run again: a move that was made is not made twice.
+`verify_move` looks once more at what is served then. If it is red, `put_stage_back` puts the stage back and is red
+itself. `finish` does nothing: the run is red wherever a task was. Reject skips the rest. A killed task is run again: a
+move that was made is not made twice.
 Back at any time: `cutover gate <pipeline> rollback --why ...`, docs/runbooks/DivergenceUnexplained.md.
 """
 
@@ -76,8 +78,7 @@ def cutover_dag(pipeline: Pipeline) -> None:
             doc_md="Waits for a person: Required Actions of this run.",
         )
         proposal >> approve
-        # Airflow judges a run by its last tasks: a refusal, where nothing is put back, is red by `finish` alone.
-        finish = EmptyOperator(task_id="finish", doc_md="Does nothing: it is red where a task before it was.")
+        finish = EmptyOperator(task_id="finish", doc_md="Red where a task before it was: Airflow asks the last ones.")
         verify_move(move_stage(proposal, approve.output)) >> [put_stage_back(proposal), finish]
 
     cutover()

@@ -75,7 +75,7 @@ def windows(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
-    """Recompute a random sample of windows that became final: 0 it agrees, 1 a regression, 2 not judged or refused."""
+    """Recompute a sample of windows that became final: 0 it agrees or nothing is new, 1 a regression, 2 no word."""
     from cutover.reconcile.gate import stage
     from cutover.reconcile.window_audit import audit_sample
 

@@ -74,6 +74,9 @@ def advance(context: typer.Context, *, why: Why) -> None:
         again = f"`cutover batch {pipeline.name}` gives a newer cut to compare at"
         _refuse(text + f"\nHint: `cutover gate {pipeline.name} show` lists the evidence; {again}.")
     _show_move(pipeline, decision)
+    for condition in decision.conditions:
+        if condition.name == "audit":
+            typer.echo(f"In {decision.target}: {condition.found}.")
 
 
 @app.command()

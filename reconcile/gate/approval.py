@@ -16,10 +16,10 @@ from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import LakeError
 from cutover.lake.control import control_tables
-from cutover.lake.control.stages import current_stage
+from cutover.lake.control.stages import Stage, current_stage
 from cutover.reconcile.gate import evidence as evidence_of
 from cutover.reconcile.gate.decide import GateDecision, GateEvidence, decide
-from cutover.reconcile.window_audit import power
+from cutover.reconcile.judgement.audits import power
 from cutover.settings import Settings
 
 
@@ -34,7 +34,7 @@ class Proposal:
     result_fingerprint: str
     stream_version: int | None
     runs: tuple[str, ...]  # ids of those that counted, oldest first
-    audit: str = ""  # what a daily sample finds in KAPPA by the policy, in words
+    audit: str = ""  # what the policy asks the samples in KAPPA for, in words; "": of a move to another stage
 
     @property
     def digest(self) -> str:
@@ -70,7 +70,7 @@ def make_proposal(settings: Settings, pipeline: Pipeline, clock: Clock) -> tuple
         result_fingerprint=result_fingerprint(pipeline),
         stream_version=evidence.stream_version,
         runs=tuple(run.run_id for run in decision.counted),
-        audit=power.describe(pipeline.policy.audit),
+        audit=_describe_audit(pipeline, decision),
     )
 
 
@@ -95,7 +95,7 @@ def refuse_changed(
         ("stage", approved.stage, str(decision.stage)),
         ("target", approved.target, str(decision.target)),
         ("definition", approved.result_fingerprint, result_fingerprint(pipeline)),
-        ("what an audit finds", approved.audit, power.describe(pipeline.policy.audit)),
+        ("`policy.audit`", approved.audit, _describe_audit(pipeline, decision)),
         ("version of the stream", approved.stream_version, evidence.stream_version),
     ):
         if then != now:
@@ -103,6 +103,10 @@ def refuse_changed(
     if gone:
         others = "" if len(gone) == 1 else f" and {len(gone) - 1} more"
         raise _make_refusal(pipeline, f"run {gone[0]}{others} was shown and does not count any more")
+
+
+def _describe_audit(pipeline: Pipeline, decision: GateDecision) -> str:
+    return power.describe(pipeline.policy.audit) if decision.target is Stage.KAPPA else ""
 
 
 def refuse_unnamed(approved: Approval) -> None:

@@ -15,9 +15,9 @@ from cutover.reconcile.gate.gate_values import (
     PresentState,
     Replayability,
 )
+from cutover.reconcile.judgement.audits import power
 from cutover.reconcile.result.text import duration
 from cutover.reconcile.selftest.outcome import SelfTest
-from cutover.reconcile.window_audit import power
 from cutover.timestamps import from_micros
 
 TESTED_WITHIN = timedelta(days=30)
@@ -244,9 +244,9 @@ def check_audit(refusal: str | None, policy: Policy) -> Condition:
     """Ask that a daily sample in KAPPA can find what the policy says, or that the policy does without by name."""
     asked = power.describe(policy.audit)
     if policy.audit is None:
-        return Condition(name="audit", met=True, found=f"by the policy, {asked}", number=None, threshold=None)
+        return Condition(name="audit", met=True, found=f"the policy says `audit=None`, {asked}")
     why, _, hint = (refusal or "").partition("\nHint: ")
-    found = why or f"a daily sample finds {asked}"
+    found = why or f"daily samples can hold what the policy asks for: {asked}"
     need = hint.rstrip(".") or "a policy that a sample can meet: `policy.audit` in the definition"
     return _none_of("audit", int(refusal is not None), "refusals", found, need)
 

@@ -279,6 +279,7 @@ def record(
     *,
     approved: str | None = None,
     because: Mapping[str, Any] | None = None,
+    audit: str | None = None,
 ) -> str:
     """Return what the gate's history keeps of a decision: the conditions, the runs that counted, and a hash of both.
 
@@ -287,6 +288,7 @@ def record(
         evidence: That it was made on.
         approved: Digest of the proposal that a person said yes to.
         because: What a way back was made for, of an audit.
+        audit: What the policy asked the samples in KAPPA for.
     """
     kept = {
         "conditions": [asdict(condition) for condition in decision.conditions],
@@ -298,6 +300,7 @@ def record(
         "result_fingerprint": evidence.result_fingerprint,
         "stream_version": evidence.stream_version,
         "approved": approved,
+        **({} if audit is None else {"audit": audit}),
         **({} if because is None else {"because": dict(because)}),
     }
     return json.dumps(kept | {"hash": digest(kept)}, sort_keys=True)

@@ -21,7 +21,7 @@ from cutover.reconcile.gate import evidence as evidence_of
 from cutover.reconcile.gate import gate_metrics
 from cutover.reconcile.gate.approval import Approval, refuse_changed, refuse_unnamed
 from cutover.reconcile.gate.decide import GateDecision, GateEvidence, Move, decide
-from cutover.reconcile.judgement.audits import audit_record
+from cutover.reconcile.judgement.audits import audit_record, power
 from cutover.reconcile.judgement.audits.audit_record import AuditState, WindowAudit
 from cutover.settings import Settings
 
@@ -77,7 +77,9 @@ def move(  # noqa: PLR0913 -- what to move, where to, why, and what a test hands
             "who": (who or user()) if approved is None else approved.who,
             "seen": seen,
             "stream_version": evidence.stream_version,
-            "evidence": evidence_of.record(decision, evidence, approved=digest, because=because),
+            "evidence": evidence_of.record(
+                decision, evidence, approved=digest, because=because, audit=power.describe(pipeline.policy.audit)
+            ),
         }
         _append(settings, pipeline, decision, entry, turn=turn)
         serving_table.keep_up(settings, pipeline)

@@ -6,12 +6,12 @@ from datetime import datetime, timedelta
 
 from cutover.clock import Clock
 from cutover.definition.compile.fingerprint import result_fingerprint
-from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.model.pipeline import Audit, Pipeline
 from cutover.definition.windows.window_fn import AlignedWindowFn, list_windows
 from cutover.lake.control import control_tables, versions
 from cutover.lake.control.stages import Stage, current_stage, stage_since
 from cutover.lake.epochs.epoch_log import EpochRecord
-from cutover.reconcile.judgement.audits import audit_record
+from cutover.reconcile.judgement.audits import audit_record, power
 from cutover.reconcile.judgement.audits.audit_record import WindowAudit
 from cutover.reconcile.watch.facts import Freshness, seconds_since
 from cutover.records.closing import find_closed_end
@@ -25,7 +25,7 @@ def find_audit_age(
 
     None where nobody has to: not in KAPPA, where a policy without an audit was approved with the move (the only way to
     KAPPA for sessions and windows over all of time), and where no window became final that an audit could have looked
-    at in time. A policy that lost its audit since then is no excuse.
+    at in time. A policy that asks for something else since then is no excuse: audits under it do not count.
 
     Raises:
         LakeError: Stages, versions or audits cannot be read.
@@ -33,9 +33,11 @@ def find_audit_age(
     moved, version = stage_since(settings, pipeline), versions.current(settings, pipeline)
     if moved is None or version is None or current_stage(settings, pipeline) is not Stage.KAPPA:
         return None
-    if pipeline.policy.audit is None and _is_moved_without_audit(settings, pipeline):
+    agreed = _read_agreed(settings, pipeline)
+    if agreed == power.describe(None):
         return None
-    known = audit_record.list_judged(audit_record.list_audits(settings, pipeline), version.number)
+    made = audit_record.list_judged(audit_record.list_audits(settings, pipeline), version.number)
+    known = [one for one in made if power.describe(one.audit) == agreed]
     allowed = audit_record.EVERY * settings.alerts.audit_schedules
     if not records or not _waits(pipeline, records[-1], known, allowed, clock.now()):
         return None
@@ -63,11 +65,11 @@ def _waits(
     return next(list_windows(pipeline.window, known[-1].until, closed), None) is not None
 
 
-def _is_moved_without_audit(settings: Settings, pipeline: Pipeline) -> bool:
-    """Return whether the newest move was decided on a policy without an audit, as its recorded evidence says."""
+def _read_agreed(settings: Settings, pipeline: Pipeline) -> str:
+    """Return what the samples were asked for when the newest move was decided; that of now, where it was not kept."""
     moves = control_tables.read(settings, "gate", pipeline.name)
     kept = json.loads(moves[-1]["evidence"] or "{}") if moves else {}
-    return any(one["name"] == "audit" and one["threshold"] is None for one in kept.get("conditions", ()))
+    return str(kept.get("audit", power.describe(pipeline.policy.audit or Audit())))
 
 
 def _find_served_since(settings: Settings, pipeline: Pipeline, number: int) -> datetime:

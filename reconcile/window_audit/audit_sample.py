@@ -18,11 +18,11 @@ from cutover.lake.epochs.repeats import find_recompute
 from cutover.reconcile.attribution.causes import UNEXPLAINED
 from cutover.reconcile.judge import judge
 from cutover.reconcile.judgement.acceptance import Acceptance
-from cutover.reconcile.judgement.audits import audit_record
+from cutover.reconcile.judgement.audits import audit_record, power
 from cutover.reconcile.judgement.audits.audit_record import AuditState, WindowAudit
 from cutover.reconcile.request import ComparisonRequest
 from cutover.reconcile.result.outcome import Difference, Reconciliation, Verdict
-from cutover.reconcile.window_audit import population, power
+from cutover.reconcile.window_audit import population
 from cutover.reconcile.window_audit.draw import draw
 from cutover.reconcile.window_audit.population import Population
 from cutover.settings import Settings
@@ -47,11 +47,11 @@ def audit_windows(settings: Settings, pipeline: Pipeline, *, seed: int, clock: C
     """
     known = audit_record.list_audits(settings, pipeline)
     found = population.find_population(settings, pipeline, known)
-    population.refuse_unreachable(settings, pipeline, found)
     drawn = draw(found.windows, found.wanted, seed)
     judged = audit_record.list_judged(known, found.version.number)
-    again = judged[-1].wrong if judged else ()
-    chosen = sorted({*drawn, *(one for one in _find_again(pipeline, again) if one.end <= found.until)})
+    chosen = sorted({*drawn, *(one for one in _find_again(pipeline, found.again) if one.end <= found.until)})
+    if chosen or found.windows:
+        population.refuse_unreachable(settings, pipeline, found)
     result = _compare(settings, pipeline, chosen, clock) if chosen else None
     made = _describe(pipeline, found, drawn, chosen, result)
     before = audit_record.find_common_miss_chance(judged, found.until, found.plan.audit)
@@ -123,10 +123,16 @@ def _epoch(result: Reconciliation) -> int:
 
 
 def _judge(made: WindowAudit, found: Population, drawn: Sequence[Interval], result: Reconciliation) -> WindowAudit:
-    """Return what a comparison says; of windows that could not be judged those with the most rows are left out."""
+    """Return what a comparison says; of windows that could not be judged those with the most rows are left out.
+
+    Which they are is not known. So where windows are looked at again that were wrong, all have to be judged.
+    """
     counts = sorted(found.rows.get(one.start, 0) for one in drawn)
     held = sum(found.rows.get(start, 0) > 0 for start in made.windows)
     left_out = min(len(counts), max(0, held - result.windows.compared))
+    if found.again and held > result.windows.compared:
+        missing = f"{held - result.windows.compared} of {held} windows cannot be computed again, and some were wrong."
+        return replace(made, reason=missing, runbook="RetirementRegression")
     judged = counts[: len(counts) - left_out]
     open_rows = result.policy.unexplained - result.policy.accepted
     is_wrong = open_rows > result.policy.max_unexplained

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import pairwise
 
 import duckdb
 
@@ -16,14 +17,16 @@ from cutover.lake.integrity import table_weights
 from cutover.lake.serving import views
 from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import log_of, topics_of
-from cutover.reconcile.judgement.audits import audit_record
+from cutover.reconcile.judgement.audits import audit_record, power
 from cutover.reconcile.judgement.audits.audit_record import WindowAudit
+from cutover.reconcile.judgement.audits.power import DAY, SamplePlan
 from cutover.reconcile.result.text import duration
 from cutover.reconcile.watch.retention import retention, shortest
-from cutover.reconcile.window_audit import power
-from cutover.reconcile.window_audit.power import DAY, SamplePlan
 from cutover.records.closing import closing, find_closed_end
 from cutover.settings import Settings
+
+_YEARS = 800 * DAY
+"""Has each month, and each change of clocks, twice."""
 
 _LESS = "a larger share or more days in `policy.audit` take less"
 _WITHOUT = "`audit=None` in the policy goes without samples in KAPPA; whoever approves the move is told"
@@ -37,7 +40,8 @@ class Population:
     since: int  # they end after this, microseconds
     until: int
     windows: tuple[Interval, ...]
-    rows: Mapping[int, int]  # start -> (window, key) rows that are served; of every final window of `within_days`
+    rows: Mapping[int, int]  # start -> (window, key) rows that are served; of the newest final windows and of `again`
+    again: tuple[int, ...]  # starts of windows that the audit before found wrong
     plan: SamplePlan
 
     @property
@@ -61,23 +65,34 @@ def find_population(settings: Settings, pipeline: Pipeline, known: Sequence[Wind
     version = table_weights.refuse_no_epochs(settings, pipeline, versions.current(settings, pipeline))
     newest = EpochLog(version.uri).newest()
     until = find_closed_end(pipeline, None if newest is None else newest.watermark_after)
-    oldest, rows = (None, {}) if until is None else _count_rows(settings, pipeline, until - audit.within_days * DAY)
+    judged = audit_record.list_judged(known, version.number)
+    again = judged[-1].wrong if judged else ()
+    gap = 0 if until is None else _measure_gap(window, until)
+    stretch = max(audit.within_days * DAY, gap)
+    oldest, rows = (None, {}) if until is None else _count_rows(settings, pipeline, until - stretch, again)
     if until is None or oldest is None:
         msg = f"Audit of `{pipeline.name}`: expected a final window, got none."
         raise LakeError(msg + "\nHint: a window is final once the watermark is past its end by allowed lateness.")
-    first = max(oldest, until - audit.within_days * DAY)
-    all_final = tuple(list_windows(window, first, until))
-    counts = [rows.get(one.start, 0) for one in all_final]
-    judged = audit_record.list_judged(known, version.number)
-    since = max(first, judged[-1].until) if judged else first
+    first = max(oldest, until - stretch - window.reach)
+    final = [one for one in list_windows(window, first, until) if one.end > until - stretch]
+    since = max(until - stretch, *([judged[-1].until] if judged else [oldest]))
     return Population(
         version=version,
         since=since,
         until=until,
-        windows=tuple(one for one in all_final if one.end > since),
+        windows=tuple(one for one in final if one.end > since),
         rows=rows,
-        plan=power.plan_sample(audit, counts, max(until - first, 1) / DAY),
+        again=again,
+        plan=power.plan_sample(audit, [rows.get(one.start, 0) for one in final], audit.within_days * DAY // gap),
     )
+
+
+def _measure_gap(window: AlignedWindowFn, until: int) -> int:
+    """Return the largest time between two ends: of months, and of days on which clocks change, it is not always one."""
+    reach = window.reach or DAY
+    span = _YEARS if reach // window.most >= DAY // 2 else 4 * reach
+    ends = sorted({one.end for one in list_windows(window, until - span, until)})
+    return max((later - earlier for earlier, later in pairwise(ends)), default=span)
 
 
 def refuse_unreachable(settings: Settings, pipeline: Pipeline, found: Population) -> None:
@@ -126,16 +141,18 @@ def _make_refusal(pipeline: Pipeline, why: str, hint: str = _LESS) -> Definition
     return DefinitionError(f"Audit of `{pipeline.name}`: {why}.\nHint: {hint}.")
 
 
-def _count_rows(settings: Settings, pipeline: Pipeline, first: int) -> tuple[int | None, dict[int, int]]:
-    """Return the oldest final window's start, and of those that end behind a time the rows, by start."""
-    final = "FROM streaming WHERE _state <> 'open'"
+def _count_rows(
+    settings: Settings, pipeline: Pipeline, first: int, again: Sequence[int]
+) -> tuple[int | None, dict[int, int]]:
+    """Return the oldest final window's start, and the rows by start of those that end behind a time or are named."""
+    final, start = "FROM streaming WHERE _state <> 'open'", "epoch_us(window_start)"
+    named = "".join(f" OR {start} = {one:d}" for one in again)
     with views.connect(settings, pipeline) as connection:
         try:
-            (oldest,) = connection.execute(f"SELECT epoch_us(min(window_start)) {final}").fetchall()[0]
-            newer = f"AND window_end > make_timestamptz({first}::BIGINT)"
-            query = f"SELECT epoch_us(window_start), count(*) {final} {newer} GROUP BY 1"
-            rows = connection.execute(query).fetchall()
+            (oldest,) = connection.execute(f"SELECT min({start}) {final}").fetchall()[0]
+            chosen = f"(window_end > make_timestamptz({first:d}::BIGINT){named})"
+            rows = connection.execute(f"SELECT {start}, count(*) {final} AND {chosen} GROUP BY 1").fetchall()
         except duckdb.Error as error:
             msg = f"Audit of `{pipeline.name}`: expected rows of final windows, got: {str(error).splitlines()[0]}"
             raise LakeError(msg, runbook="TableUnreadable") from error
-    return (None if oldest is None else int(oldest)), {int(start): int(count) for start, count in rows}
+    return (None if oldest is None else int(oldest)), {int(at): int(count) for at, count in rows}

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from cutover.lake.control.stages import Stage
 from cutover.reconcile.judgement.audits.audit_record import AuditState, WindowAudit
-from cutover.reconcile.window_audit.power import describe
+from cutover.reconcile.judgement.audits.power import describe
 from cutover.timestamps import format_micros
 
 

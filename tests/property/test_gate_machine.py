@@ -22,6 +22,7 @@ from cutover.lake.control import control_tables
 from cutover.lake.control.stages import Stage, current_stage
 from cutover.reconcile.gate import approval, criteria, decide, evidence_rows, stage
 from cutover.reconcile.gate.approval import Approval, Proposal
+from cutover.reconcile.judgement.audits import power
 from cutover.settings import MetricsSettings, Settings
 from tests.support.gate_world import CLICKS, OTHER, RUNS, Killed, World, WorldClock
 
@@ -155,6 +156,7 @@ class Gate(RuleBasedStateMachine):
         assert (proposal.stage, proposal.target) == (before, one["stage"])
         assert one["who"].startswith("airflow:"), "approved by nobody"
         assert self.world.agrees, "the paths differed within the move"
+        assert json.loads(one["evidence"])["audit"] == power.describe(self.world.pipeline.policy.audit)
         assert one["stage"] != "KAPPA" or not self.world.refused, "retired though no sample can be drawn"
         assert len(self.find_evidence(rows)) >= RUNS, "moved without evidence"
 
@@ -250,7 +252,7 @@ REAL_LOOK = World.look
     ],
 )
 def test_planted_defect_is_found(defect: str, said: str) -> None:
-    found = settings(RULES, max_examples=300, phases=(Phase.generate,), report_multiple_bugs=False)
+    found = settings(RULES, max_examples=2_000, phases=(Phase.generate,), report_multiple_bugs=False)
 
     with DEFECTS[defect](), pytest.raises(AssertionError, match=said):
         run_state_machine_as_test(Gate, settings=found)

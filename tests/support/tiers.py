@@ -104,12 +104,11 @@ LONG: Mapping[str, tuple[str, ...]] = {
         "test_a_row_that_differed_before_needs_the_planted_cause_and_kind",
         "test_the_command_records_what_it_found",
     ),
-    "tests/integration/metrics/test_dashboard.py": ALL,  # queries of panels: tests/unit/metrics
+    "tests/integration/metrics/test_dashboard.py": ALL,  # names alone: tests/unit/metrics
     "tests/integration/streaming/test_ad_billing.py": ALL,
     "tests/integration/streaming/test_delivery.py": (
         "test_driver_that_dies_doubles_or_loses_what_its_delivery_allows_and_it_is_named[exactly_once-200000]",
         "test_driver_that_dies_doubles_or_loses_what_its_delivery_allows_and_it_is_named[at_least_once-1]",
-        "test_driver_that_dies_doubles_or_loses_what_its_delivery_allows_and_it_is_named[at_most_once-200000]",
     ),
     "tests/integration/streaming/test_changelog.py": (
         "test_transaction_that_a_dead_driver_left_open_is_never_seen",
@@ -138,10 +137,7 @@ LONG: Mapping[str, tuple[str, ...]] = {
         "test_a_second_driver_counts_from_its_own_start",
         "test_what_a_driver_says_to_have_written_is_what_its_table_lists",
     ),
-    "tests/integration/streaming/test_upkeep.py": (
-        "test_handle_that_is_loaded_anew_goes_on",
-        "test_fold_keeps_every_cell_and_every_pinned_epoch",  # tests/property/test_driver_actions.py folds
-    ),
+    "tests/integration/streaming/test_upkeep.py": ("test_handle_that_is_loaded_anew_goes_on",),
     "tests/integration/streaming/test_transfers.py": ALL,  # `make transfers` is the whole of it
     "tests/property/test_paths_agree.py": (
         "[fixed-None]",

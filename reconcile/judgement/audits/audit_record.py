@@ -112,12 +112,12 @@ def find_common_miss_chance(known: Sequence[WindowAudit], until: int, audit: Aud
 
     Args:
         known: Those that say something.
-        until: Now, in event time; microseconds.
+        until: Now, in event time; microseconds. What an audit drew from has to lie in the days before, but for one.
         audit: The policy; of audits under another one nothing is counted.
     """
     first = from_micros(until) - timedelta(days=audit.within_days)
     missed = 1.0
     for one in known:
-        if one.audit == audit and from_micros(one.until) > first:
+        if one.audit == audit and from_micros(one.since) >= first - EVERY:
             missed *= one.missed
     return missed

@@ -32,7 +32,8 @@ class Evidence:
 
     def read(self, *_: object) -> GateEvidence:
         replay = Replayability(retention=None, needed=timedelta(hours=1))
-        return GateEvidence(runs=self.runs, replay=replay, self_test=passed(CLOCK.now()), stream_version=self.version)
+        made = GateEvidence(runs=self.runs, replay=replay, self_test=passed(CLOCK.now()), stream_version=self.version)
+        return replace(made, audit_refusal=None)
 
 
 def run(epoch: int, **changes: object) -> EvidenceRun:
@@ -94,10 +95,6 @@ def another_move(settings: Settings, pipeline: Pipeline, _shown: Evidence) -> Pi
     return pipeline
 
 
-def no_audits(_settings: Settings, pipeline: Pipeline, _shown: Evidence) -> Pipeline:
-    return replace(pipeline, policy=replace(pipeline.policy, audit=None))
-
-
 def another_version(_settings: Settings, pipeline: Pipeline, shown: Evidence) -> Pipeline:
     shown.version = 1
     return pipeline
@@ -122,7 +119,6 @@ def another_definition(_settings: Settings, pipeline: Pipeline, _shown: Evidence
     [
         (another_move, "moves of the gate: 0 was approved, it is 2"),
         (another_version, "version of the stream: 0 was approved, it is 1"),
-        (no_audits, "what an audit finds: 0.01 of the rows of final windows wrong"),
         (expired_run, "run r1 was shown and does not count any more"),
         (bad_run, "run r1 and 1 more was shown"),
         (another_definition, "definition: "),
@@ -173,3 +169,15 @@ def test_disagreement_at_the_moment_of_the_move_outweighs_an_approval(
 
     assert (decision.allowed, Path(place.home).is_dir()) == (False, True)
     assert control_tables.read(place, "gate", "clicks") == []
+
+
+@pytest.mark.usefixtures("shown")
+def test_what_audits_are_asked_for_is_part_of_what_is_approved_before_kappa(place: Settings, clicks: Pipeline) -> None:  # noqa: F811
+    other = replace(clicks, policy=replace(clicks.policy, audit=None))
+    assert proposed(place, clicks).digest == proposed(place, other).digest
+    put(place, clicks, "SHADOW")
+
+    with pytest.raises(LakeError, match=r"`policy\.audit`: a fault in 1 % .* was approved, it is no samples"):
+        move(place, other, proposed(place, clicks))
+    assert move(place, clicks, proposed(place, clicks)) is Stage.KAPPA
+    assert "a fault in 1 %" in json.loads(control_tables.read(place, "gate", "clicks")[-1]["evidence"])["audit"]

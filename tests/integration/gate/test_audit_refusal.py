@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 
 from cutover.clock import SystemClock
-from cutover.definition import Audit, Count, Global, Pipeline, Policy, Sessions
+from cutover.definition import Audit, Count, Daily, Fixed, Global, Monthly, Pipeline, Policy, Sessions, Sliding
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.windows.sessions import Window
+from cutover.definition.windows.window_fn import AlignedWindowFn
 from cutover.lake.control import control_tables
 from cutover.lake.paths import batch_uri
 from cutover.lake.tables import delta
@@ -16,14 +17,19 @@ from cutover.log.kafka import LogClient
 from cutover.reconcile.gate import evidence
 from cutover.reconcile.judgement.audits import audit_record
 from cutover.reconcile.judgement.audits.audit_record import AuditState, WindowAudit
+from cutover.reconcile.judgement.audits.power import DAY
+from cutover.reconcile.result.outcome import PolicyResult, Windows
 from cutover.reconcile.result.text import THIN
+from cutover.reconcile.window_audit import audit_sample
 from cutover.reconcile.window_audit.audit_sample import audit_windows
-from cutover.reconcile.window_audit.population import find_population, find_refusal
+from cutover.reconcile.window_audit.population import _measure_gap, find_population, find_refusal
 from cutover.reconcile.window_audit.sentence import describe_audit, say_next
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import PIPELINE, Sale, lake_of, write
+from tests.support.reconciliations import flights
 
 HOURS = 72
+MINUTE = 60_000_000
 SALES = tuple(
     Sale(epoch=0, hour=hour, shop=shop, desk=desk, amount=3)
     for hour in range(HOURS)
@@ -77,7 +83,7 @@ def test_a_fault_that_no_sample_finds_is_refused_with_what_is_missing(
     said = find_refusal(kafka_settings, tiny)
 
     assert said is not None
-    assert "final windows in 7 days to find 1e-05 of the rows" in said
+    assert "final windows in 7 days (a fault in 0.001 % of the rows" in said
 
 
 @pytest.mark.parametrize("window", [Sessions(gap="30 minutes"), Global()], ids=["sessions", "global"])
@@ -125,3 +131,37 @@ def test_an_audit_without_a_new_window_says_so_and_is_not_kept(kafka_settings: S
     assert (found.state, found.exit_code, found.windows) == (AuditState.NOTHING_NEW, 0, ())
     assert (list(describe_audit(found)), "became final" in say_next(found, moved=False)) == ([], True)
     assert len(audit_record.list_audits(kafka_settings, sales)) == 1
+
+
+def test_windows_that_were_wrong_stay_so_until_each_was_computed_again(
+    kafka_settings: Settings, sales: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = find_population(kafka_settings, sales, ())
+    wrong = replace(AUDITED, state=AuditState.REGRESSION, until=known.until, wrong=(max(known.rows),))
+    audit_record.record(kafka_settings, sales, wrong)
+    agrees = replace(flights(), differences=(), policy=PolicyResult())
+    seen = iter((0, 1))
+    monkeypatch.setattr(audit_sample, "_compare", lambda *_: replace(agrees, windows=Windows(compared=next(seen))))
+
+    unseen = audit_windows(kafka_settings, sales, seed=1, clock=SystemClock())
+    assert (unseen.state, unseen.windows) == (AuditState.NOT_COMPARABLE, wrong.wrong)
+    assert audit_record.find_regression(kafka_settings, sales) is not None
+
+    assert audit_windows(kafka_settings, sales, seed=1, clock=SystemClock()).state is AuditState.AGREES
+    assert audit_record.find_regression(kafka_settings, sales) is None
+
+
+@pytest.mark.parametrize(
+    ("window", "gap"),
+    [
+        (Fixed(minutes=20), 20 * MINUTE),
+        (Sliding(size="1 hour", every="20 minutes"), 20 * MINUTE),
+        (Daily(zone="Europe/Berlin"), 25 * 60 * MINUTE),
+        (Monthly(zone="Europe/Berlin"), (31 * 24 + 1) * 60 * MINUTE),
+    ],
+)
+@pytest.mark.parametrize("days", [0, 5, 29, 200])
+def test_how_many_windows_there_are_does_not_hang_on_the_day(window: Window, gap: int, days: int) -> None:
+    assert isinstance(window, AlignedWindowFn)
+
+    assert _measure_gap(window, 1_760_000_000_000_000 + days * DAY) == gap

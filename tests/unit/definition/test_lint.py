@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cutover.cli.app import main
-from cutover.definition import AfterCount, AtWatermark, Count, Fixed, Global, Pipeline, Repeat, Topic
+from cutover.definition import AfterCount, AtWatermark, Audit, Count, Fixed, Global, Pipeline, Policy, Repeat, Topic
 from cutover.definition.checks.lint import kafka_warnings, warnings
 from cutover.definition.model.triggers import Trigger
 from cutover.definition.windows.sessions import Window
@@ -106,3 +106,20 @@ def test_lint_warns_of_a_trigger_that_waits_for_the_end_of_time(
     )
 
     assert any("no pane comes out before" in text for text in warnings(pipeline)) == warned
+
+
+@pytest.mark.parametrize(
+    ("window", "audit", "warned"),
+    [(Global(), Audit(), True), (Global(), None, False), (Fixed(hours=1), Audit(), False)],
+)
+def test_windows_of_which_no_sample_is_drawn_are_told(window: Window, audit: Audit | None, *, warned: bool) -> None:
+    pipeline = Pipeline(
+        name="clicks",
+        source=Topic(name="clicks", schema="who string, at timestamp NOT NULL", event_time="at"),
+        key=("who",),
+        window=window,
+        measures={"clicks": Count()},
+        policy=Policy(audit=audit),
+    )
+
+    assert any(text.startswith("policy.audit: no sample") for text in warnings(pipeline)) is warned

@@ -80,7 +80,7 @@ def test_hazards_that_nobody_asked_for_are_listed() -> None:
 @pytest.mark.parametrize(
     ("changes", "policy", "met", "said"),
     [
-        pytest.param({"audit_refusal": None}, POLICY, True, "0.01 of the rows", id="it can be sampled"),
+        pytest.param({"audit_refusal": None}, POLICY, True, "a fault in 1 % of the rows", id="it can be sampled"),
         pytest.param(
             {"audit_refusal": "got sessions.\nHint: go without."}, POLICY, False, "got sessions", id="it cannot"
         ),

@@ -13,7 +13,7 @@ from cutover.definition.model.pipeline import Audit
 from cutover.definition.windows.sessions import Sessions
 from cutover.lake.control import control_tables, versions
 from cutover.lake.epochs.epoch_log import EpochRecord
-from cutover.reconcile.judgement.audits import audit_record
+from cutover.reconcile.judgement.audits import audit_record, power
 from cutover.reconcile.judgement.audits.audit_record import AuditState, WindowAudit
 from cutover.reconcile.watch.alerts.rules import alerts
 from cutover.reconcile.watch.audit_age import find_audit_age
@@ -24,8 +24,8 @@ from tests.unit.watch.facts_of import MICROS, NOW, PIPELINE, facts, record
 DAY = 86_400_000_000
 
 
-WITHOUT = {"conditions": [{"name": "audit", "threshold": None}]}
-"""What the history keeps of a move that was decided on a policy without an audit."""
+WITHOUT, USUAL = ({"audit": power.describe(asked)} for asked in (None, Audit()))
+"""What the history keeps of what the samples were to find, when a move was decided."""
 
 
 def move(
@@ -44,7 +44,7 @@ def move(
     control_tables.append(settings, "gate", [row])
 
 
-def audit(
+def audit(  # noqa: PLR0913 -- each is one way in which an audit may not count
     settings: Settings,
     state: AuditState,
     *,
@@ -52,6 +52,7 @@ def audit(
     version: int = 0,
     until: int = 1,
     pipeline: Pipeline = PIPELINE,
+    asked: Audit | None = None,
 ) -> None:
     """Record an audit of windows that end by a time."""
     found = WindowAudit(
@@ -59,7 +60,7 @@ def audit(
         at=(NOW - timedelta(days=days_ago)).isoformat(),
         state=state,
         reason="x",
-        audit=Audit(),
+        audit=asked or Audit(),
         seed=1,
         since=0,
         until=until,
@@ -174,3 +175,13 @@ def test_a_policy_without_an_audit_is_an_excuse_where_it_was_approved(
     move(settings, "KAPPA", days_ago=60, pipeline=pipeline, evidence=approved)
 
     assert fires(settings, pipeline=pipeline) is expected
+
+
+def test_an_audit_that_was_asked_for_less_than_was_approved_is_none(settings: Settings) -> None:
+    pipeline = replace(PIPELINE, policy=replace(PIPELINE.policy, audit=Audit(share=1.0)))
+    move(settings, "KAPPA", days_ago=60, pipeline=pipeline, evidence=USUAL)
+    audit(settings, AuditState.AGREES, days_ago=0.1, pipeline=pipeline, asked=Audit(share=1.0))
+    assert fires(settings, pipeline=pipeline)
+
+    audit(settings, AuditState.AGREES, days_ago=0.1, pipeline=pipeline)
+    assert not fires(settings, pipeline=pipeline)

@@ -17,23 +17,15 @@ from cutover.definition.model.pipeline import Audit
 DAY = 86_400_000_000
 """Microseconds."""
 
-_ROUNDING = 1e-9
-"""Windows: what a number of them a day, times the days, may be off by."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplePlan:
     """How many windows are drawn within the days in which the fault must be found."""
 
     audit: Audit
-    a_day: float  # windows that become final in a day of event time; of months a fraction
+    there: int  # windows that become final within those days, at least
     hides: float  # chance that a window in which the fault is at work shows nothing of it, on average
     windows: int | None  # to draw within `within_days`; None: no number would do
-
-    @property
-    def there(self) -> int:
-        """Return how many become final within those days."""
-        return math.floor(self.a_day * self.audit.within_days + _ROUNDING)
 
     @property
     def power(self) -> float:
@@ -45,9 +37,10 @@ class SamplePlan:
         """Return why the policy cannot be met; None: it can."""
         if self.windows is not None and self.windows <= self.there:
             return None
-        wanted = "more than there can be" if self.windows is None else f"{self.windows:,}"
+        if self.windows is None:
+            return f"{describe(self.audit)}: no number of windows would do, since final windows hold no rows"
         return (
-            f"expected {wanted} final windows in {self.audit.within_days} days to find {describe(self.audit)}, got "
+            f"expected {self.windows:,} final windows in {self.audit.within_days} days ({describe(self.audit)}), got "
             f"{self.there:,}: with all of them the chance is {self.power:.1%}"
         )
 
@@ -57,11 +50,16 @@ class SamplePlan:
 
 
 def describe(audit: Audit | None) -> str:
-    """Return the fault and how surely it is found, in words; that nobody looks for one, of a policy without."""
+    """Return what a policy asks its samples for, in words."""
     if audit is None:
-        return "nothing: nobody looks at final windows once batch is retired"
+        return "no samples: nobody looks at final windows once batch is retired"
     what = "rows of final windows" if audit.faults == "cells" else "final windows"
-    return f"{audit.share:.6g} of the {what} wrong within {audit.within_days} days with {audit.power:.6g}"
+    found = f"is found within {audit.within_days} days with a chance of {_percent(audit.power)}"
+    return f"a fault in {_percent(audit.share)} of the {what} {found}"
+
+
+def _percent(share: float) -> str:
+    return f"{share * 100:.10g} %"
 
 
 def find_miss_chance(audit: Audit, rows: int) -> float:
@@ -69,13 +67,13 @@ def find_miss_chance(audit: Audit, rows: int) -> float:
     return (1.0 - audit.share) ** (rows if audit.faults == "cells" else 1)
 
 
-def plan_sample(audit: Audit, rows: Sequence[int], days: float) -> SamplePlan:
+def plan_sample(audit: Audit, rows: Sequence[int], there: int) -> SamplePlan:
     """Return how many windows to draw.
 
     Args:
         audit: The policy.
-        rows: Of each window that became final in a stretch of event time, empty ones too; none: nothing is final yet.
-        days: Length of the stretch.
+        rows: Of each of the newest final windows, empty ones too; none: nothing is final yet.
+        there: Windows that become final within the policy's days, whichever days they are.
     """
     hides = math.fsum(find_miss_chance(audit, count) for count in rows) / len(rows) if rows else 1.0
     wanted = None
@@ -83,7 +81,7 @@ def plan_sample(audit: Audit, rows: Sequence[int], days: float) -> SamplePlan:
         wanted = 1
     elif hides < 1.0:
         wanted = max(1, math.ceil(math.log1p(-audit.power) / math.log(hides)))
-    return SamplePlan(audit=audit, a_day=len(rows) / days if days > 0 else 0.0, hides=hides, windows=wanted)
+    return SamplePlan(audit=audit, there=there, hides=hides, windows=wanted)
 
 
 def find_sample_miss_chance(audit: Audit, rows: Sequence[int]) -> float:
