@@ -27,6 +27,7 @@ from cutover.log.topic_partitions import log_of, topics_of
 from cutover.reconcile.gate import hazards
 from cutover.reconcile.gate.evidence_rows import is_ahead
 from cutover.reconcile.gate.gate_values import (
+    NOT_LOOKED,
     ContractCheck,
     EvidenceRun,
     GateDecision,
@@ -242,7 +243,7 @@ def _list_hazards(
 def _find_audit_refusal(settings: Settings, pipeline: Pipeline) -> str | None:
     """Return why a sample could not speak for the pipeline in KAPPA; only one step before it: it reads all rows."""
     if current_stage(settings, pipeline) is not Stage.SHADOW:
-        return GateEvidence().audit_refusal
+        return NOT_LOOKED
     return population.find_refusal(settings, pipeline)
 
 

@@ -14,6 +14,8 @@ Move = Literal["advance", "rollback"]
 Sense = Literal["at least", "at most"]
 AT_LEAST: Sense = "at least"
 AT_MOST: Sense = "at most"
+NOT_LOOKED = "nobody has looked"
+"""Whether windows can be sampled: it is asked one step before KAPPA alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +108,7 @@ class GateEvidence:
     settings_since: int = -1  # epoch from which on the stream ran with the settings that it runs with now
     contract: ContractCheck | None = None  # of the newest batch run; None: none was published
     expectations: int = 0  # that the contract of the definition has
-    audit_refusal: str | None = "nobody has looked"  # why a sample in KAPPA finds less than asked; None: it finds it
+    audit_refusal: str | None = NOT_LOOKED  # why a sample in KAPPA finds less than asked; None: it finds it
     result_fingerprint: str | None = None
     stream_version: int | None = None
 

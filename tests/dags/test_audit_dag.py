@@ -11,15 +11,15 @@ from cutover_tasks.audit_task import audit_sample, put_back_regression, read_end
 from cutover_tasks.rollback_task import move_back_to
 
 from cutover.clock import SystemClock
-from cutover.definition import Audit
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.loading import catalogue
 from cutover.infra.processes.child import ChildEnd
 from cutover.lake.control import control_tables
 from cutover.lake.control.stages import Stage, current_stage
 from cutover.reconcile.judgement.audits import audit_record
-from cutover.reconcile.judgement.audits.audit_record import AuditState, WindowAudit
+from cutover.reconcile.judgement.audits.audit_record import AuditState
 from cutover.settings import load_settings
+from tests.support.audits import audited
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,25 +50,8 @@ def stage() -> Stage:
 
 def record_regression() -> None:
     settings = load_settings()
-    found = WindowAudit(
-        pipeline="flights",
-        at="2026-01-01T00:00:00.000Z",
-        state=AuditState.REGRESSION,
-        reason="1 row differs",
-        audit=Audit(),
-        seed=7,
-        since=0,
-        until=1,
-        population=9,
-        wanted=1,
-        windows=(3,),
-        judged=1,
-        rows=4,
-        missed=0.9,
-        power=0.1,
-        unexplained=1,
-        wrong=(3,),
-        examples=("a row",),
+    found = audited(
+        "flights", state=AuditState.REGRESSION, stream_version=None, unexplained=1, wrong=(3,), examples=("a row",)
     )
     audit_record.record(settings, catalogue.get(settings, "flights"), found)
 

@@ -16,7 +16,7 @@ from cutover.lake.tables.schemas import batch_ledger_schema
 from cutover.log.kafka import LogClient
 from cutover.reconcile.gate import evidence
 from cutover.reconcile.judgement.audits import audit_record
-from cutover.reconcile.judgement.audits.audit_record import AuditState, WindowAudit
+from cutover.reconcile.judgement.audits.audit_record import AuditState
 from cutover.reconcile.judgement.audits.power import DAY
 from cutover.reconcile.result.outcome import PolicyResult, Windows
 from cutover.reconcile.result.text import THIN
@@ -26,6 +26,7 @@ from cutover.reconcile.window_audit.population import _measure_gap, find_populat
 from cutover.reconcile.window_audit.sentence import describe_audit, say_next
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import PIPELINE, Sale, lake_of, write
+from tests.support.audits import audited
 from tests.support.reconciliations import flights
 
 HOURS = 72
@@ -36,24 +37,7 @@ SALES = tuple(
     for shop in ("a", "b", None)
     for desk in (1, None)
 )
-AUDITED = WindowAudit(
-    pipeline=PIPELINE.name,
-    at="2026-01-01T00:00:00.000Z",
-    state=AuditState.AGREES,
-    reason="Agree.",
-    audit=Audit(),
-    seed=7,
-    since=0,
-    until=1,
-    population=9,
-    wanted=1,
-    windows=(3,),
-    judged=1,
-    rows=4,
-    missed=0.9,
-    power=0.1,
-    stream_version=0,
-)
+AUDITED = audited(PIPELINE.name)
 
 
 @pytest.fixture

@@ -14,10 +14,11 @@ from cutover.definition.windows.sessions import Sessions
 from cutover.lake.control import control_tables, versions
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.reconcile.judgement.audits import audit_record, power
-from cutover.reconcile.judgement.audits.audit_record import AuditState, WindowAudit
+from cutover.reconcile.judgement.audits.audit_record import AuditState
 from cutover.reconcile.watch.alerts.rules import alerts
 from cutover.reconcile.watch.audit_age import find_audit_age
 from cutover.settings import Settings
+from tests.support.audits import audited
 from tests.support.standing_clock import StandingClock
 from tests.unit.watch.facts_of import MICROS, NOW, PIPELINE, facts, record
 
@@ -55,23 +56,9 @@ def audit(  # noqa: PLR0913 -- each is one way in which an audit may not count
     asked: Audit | None = None,
 ) -> None:
     """Record an audit of windows that end by a time."""
-    found = WindowAudit(
-        pipeline=PIPELINE.name,
-        at=(NOW - timedelta(days=days_ago)).isoformat(),
-        state=state,
-        reason="x",
-        audit=asked or Audit(),
-        seed=1,
-        since=0,
-        until=until,
-        population=1,
-        wanted=1,
-        windows=(0,),
-        judged=1,
-        rows=1,
-        missed=0.5,
-        power=0.5,
-        stream_version=version,
+    at = (NOW - timedelta(days=days_ago)).isoformat()
+    found = audited(
+        PIPELINE.name, at=at, state=state, audit=asked or Audit(), until=until, windows=(0,), stream_version=version
     )
     audit_record.record(settings, pipeline, found)
 
