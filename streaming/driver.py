@@ -2,7 +2,7 @@
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -46,6 +46,7 @@ def run(
     pipeline: Pipeline,
     *,
     until: Until = "forever",
+    ends: Mapping[int, int] | None = None,
     clock: Clock | None = None,
     probe: Probe = silent,
 ) -> int:
@@ -56,6 +57,7 @@ def run(
         pipeline: The definition.
         until: `forever`: a stop file or SIGTERM ends it. `drain`: it stops at the log's ends as they are now and
             leaves time as it is. `final`: like drain; then it closes all windows seen so far and seals the version.
+        ends: Of each partition the offset that a drain stops at; None: the log's end.
         clock: Time; the system's unless a test hands in its own.
         probe: Told at named points.
 
@@ -81,7 +83,7 @@ def run(
                 place=place,
             )
             with endpoint.serving(settings, pipeline.name, context.metrics), told.telling(context):
-                code = 0 if _drive(context, until) else INTERRUPTED
+                code = 0 if _drive(context, until, ends) else INTERRUPTED
         except BaseException as error:
             _fail(pipeline.name, beat, error)
             told.fail(error)
@@ -107,7 +109,7 @@ def _start_heartbeat(settings: Settings, place: Path, clock: Clock) -> Heartbeat
     return beat
 
 
-def _drive(context: DriverContext, until: Until) -> bool:
+def _drive(context: DriverContext, until: Until, ends: Mapping[int, int] | None) -> bool:
     """Return whether it came to where it was to stop; a wish to stop may be earlier than the cut of a drain."""
     with _signals(context.stopping):
         committer, beginning = begin(context)
@@ -115,7 +117,8 @@ def _drive(context: DriverContext, until: Until) -> bool:
             return True
         stream = MicrobatchEngine(context, committer, beginning)
         if until != "forever":
-            stream.limit = context.client.latest(log_of(context.pipeline), context.pipeline.source.isolation)
+            latest = context.client.latest(log_of(context.pipeline), context.pipeline.source.isolation)
+            stream.limit = latest if ends is None else ends
         if not stream.drained:
             reader.read(context, stream)
         if until != "forever" and stream.drained:

@@ -1,12 +1,14 @@
 """Commands of the definition: `cutover lint`."""
 
 import json
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated
 
 import typer
 
 from cutover.clock import SystemClock
+from cutover.definition.checks import change
 from cutover.definition.checks.lint import kafka_warnings, warnings
 from cutover.definition.compile import fingerprint
 from cutover.definition.loading import acceptance_files, catalogue
@@ -22,10 +24,12 @@ def lint(
 ) -> None:
     """Check definitions without Kafka and Spark. Exit 2 if one cannot be run; warnings leave it at 0."""
     settings = load_settings()
+    every, _ = catalogue.scan(settings)
     known = catalogue.load(settings) if pipeline is None else {pipeline: catalogue.get(settings, pipeline)}
     now = SystemClock().now()
     found = {
-        name: [*warnings(each), *_lint_rules(settings, each, now), *_lint_sql(each)] for name, each in known.items()
+        name: [*warnings(each), *_lint_rules(settings, each, now), *_lint_sql(each), *_lint_change(each, every)]
+        for name, each in known.items()
     }
     if as_json:
         prints = {name: fingerprint.result_fingerprint(definition) for name, definition in known.items()}
@@ -54,6 +58,20 @@ def _lint_rules(settings: Settings, pipeline: Pipeline, now: datetime) -> list[s
         raise DefinitionError(problem)
     expired = ((name, rule) for name, rule in found.rules.items() if rule.is_expired(now))
     return [f"rule of acceptance `{name}` has expired, {rule.expires:%Y-%m-%d %H:%M} UTC" for name, rule in expired]
+
+
+def _lint_change(pipeline: Pipeline, every: Mapping[str, Pipeline]) -> list[str]:
+    """Return a warning where the definition that a change note names is not there, or is not what the note says."""
+    if pipeline.change is None:
+        return []
+    old = every.get(pipeline.change.of)
+    if old is None:
+        return [f"change.of: no definition `{pipeline.change.of}` is there to be compared with."]
+    try:
+        change.check_pair(pipeline, old)
+    except DefinitionError as error:
+        return [f"change: cannot be compared: {' '.join(str(error).split())}"]
+    return []
 
 
 def _lint_sql(pipeline: Pipeline) -> list[str]:

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from cutover.definition.loading import catalogue
-from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import LakeError
+from cutover.lake.control import swaps
 from cutover.lake.serving import serving_table
 from cutover.lake.serving.serving_table import Publication
 from cutover.quoting import identifier, literal, spark_identifier
@@ -27,33 +27,41 @@ def serve_view(
 ) -> None:
     """Publish what is served as one table of a stable name, in one commit, and say how to read it."""
     settings = load_settings()
-    definition = catalogue.get(settings, pipeline)
-    done = serving_table.publish(settings, definition)
+    done = _publish(settings, pipeline)
     typer.echo(_object(done) if as_json else _sentence(pipeline, done))
     if not as_json:
         typer.echo(_list_queries(pipeline, done.uri))
     if follow is not None:
-        _follow(settings, definition, done, follow, as_json=as_json)
+        _follow(settings, pipeline, done, follow, as_json=as_json)
 
 
-def _follow(settings: Settings, pipeline: Pipeline, done: Publication, seconds: float, *, as_json: bool) -> None:
+def _publish(settings: Settings, name: str) -> Publication:
+    """Publish what serves a name; a definition of that name is not asked for once another took its place."""
+    served = catalogue.get(settings, swaps.served_by(settings, name))
+    return serving_table.publish(settings, served, name=name)
+
+
+def _follow(settings: Settings, name: str, done: Publication, seconds: float, *, as_json: bool) -> None:
     """Publish until a person ends it; what goes wrong is said, and tried again."""
     while True:
         time.sleep(seconds)
         try:
-            found = serving_table.publish(settings, pipeline)
+            found = _publish(settings, name)
         except LakeError as error:
             typer.echo(f"{error}\nThe table is as it was; trying again in {seconds:g} s.", err=True)
             continue
         if found.version != done.version:
-            typer.echo(_object(found) if as_json else _sentence(pipeline.name, found))
+            typer.echo(_object(found) if as_json else _sentence(name, found))
         done = found
 
 
 def _sentence(name: str, done: Publication) -> str:
     wrote = f"months written: {len(done.months):,}" if done.months else "nothing new"
     epoch = "no epoch" if done.epoch < 0 else f"epoch {done.epoch}"
-    return f"{name}: {done.rows:,} rows in {done.stage} up to {epoch}, version {done.version} of the table; {wrote}."
+    by = "" if done.served == name else f" of {done.served}"
+    return (
+        f"{name}: {done.rows:,} rows{by} in {done.stage} up to {epoch}, version {done.version} of the table; {wrote}."
+    )
 
 
 def _list_queries(name: str, uri: str) -> str:
@@ -68,7 +76,7 @@ def _list_queries(name: str, uri: str) -> str:
 
 
 def _object(done: Publication) -> str:
-    names = ("uri", "version", "stage", "epoch", "rows", "months")
+    names = ("uri", "served", "version", "stage", "epoch", "rows", "months")
     return json.dumps({name: getattr(done, name) for name in names})
 
 

@@ -9,7 +9,7 @@ from cutover.definition.measures.spread import Stddev, Variance
 from cutover.definition.model.joins import Join, SelfJoin
 from cutover.definition.model.lateness import Lateness
 from cutover.definition.model.lookups import Lookup
-from cutover.definition.model.pipeline import Audit, Expect, Pipeline, Policy, SameDefinition, Sql
+from cutover.definition.model.pipeline import Audit, Change, Expect, Pipeline, Policy, SameDefinition, Sql
 from cutover.definition.model.topic import Topic
 from cutover.definition.model.triggers import (
     Accumulation,
@@ -38,6 +38,7 @@ __all__ = [
     "Audit",
     "Avg",
     "Bag",
+    "Change",
     "Count",
     "Daily",
     "EachEpoch",

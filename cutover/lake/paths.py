@@ -23,6 +23,7 @@ ControlTable = Literal[
     "advice",
     "noise",
     "audits",
+    "swaps",
 ]
 BatchTable = Literal["batch", "batch_index", "batch_ledger"]
 BATCH_TABLES: tuple[BatchTable, ...] = ("batch", "batch_index", "batch_ledger")
@@ -43,9 +44,9 @@ def batch_uri(settings: Settings, pipeline: Pipeline, table: BatchTable = "batch
     return f"{settings.batch_tables or version_uri(settings, pipeline)}/{table}"
 
 
-def serving_uri(settings: Settings, pipeline: Pipeline) -> str:
+def serving_uri(settings: Settings, name: str) -> str:
     """`<lake>/<pipeline>/serving`: the stable name of what readers of other engines are served."""
-    return f"{settings.lake_uri}/{pipeline.name}/serving"
+    return f"{settings.lake_uri}/{name}/serving"
 
 
 def control_uri(settings: Settings, table: ControlTable) -> str:

@@ -1,8 +1,8 @@
-"""`cutover replay` and `cutover serve`: fill a version beside the one that serves, compare both, let it serve."""
+"""`cutover replay` and `cutover serve`: fill a stream beside the one that serves, compare both, let it serve."""
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Annotated
@@ -13,17 +13,18 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 
 from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
+from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import DefinitionError
 from cutover.lake.control import versions
 from cutover.output.markup import literal_text
 from cutover.probe import Point, Probe
 from cutover.settings import Settings, load_settings
-from cutover.streaming import compare as comparing
-from cutover.streaming import replay as replaying
-from cutover.streaming import serve as serving
-from cutover.streaming.compare import VersionComparison
+from cutover.streaming.beside import compare as comparing
+from cutover.streaming.beside import replay as replaying
+from cutover.streaming.beside import serve as serving
+from cutover.streaming.beside.compare import StreamComparison
+from cutover.streaming.beside.serve import Agreed
 from cutover.streaming.process import heartbeat
-from cutover.streaming.serve import Agreed
 
 LINE_EVERY = 10.0  # seconds, where there is no terminal
 Name = Annotated[str, typer.Argument(help="Name of a pipeline.")]
@@ -45,29 +46,54 @@ def replay(
 ) -> None:
     """Read the log into a new version at full speed, beside the one that serves, or `--compare` it with that one.
 
+    Without an option: into a changed definition, up to an epoch of the one that its `change` names (`cutover swap`).
     A comparison is made at the newest cut that both have: 0 they add up to the same, 1 they do not, 2 not comparable.
     """
     settings = load_settings()
     found = catalogue.get(settings, pipeline)
-    if (into is None) == (compare is None):
-        msg = "Replay: expected either `--into` or `--compare`, got " + ("none." if into is None else "both.")
+    if into is not None and compare is not None:
+        msg = "Replay: expected either `--into` or `--compare`, got both."
         raise DefinitionError(msg + f"\nHint: `cutover savepoint {pipeline} list` shows the versions.")
     if compare is not None:
-        _show(comparing.compare(settings, found, compare), as_json=as_json)
-        return
-    version = _fill(settings, pipeline, int(into or 0), epoch)
-    last = heartbeat.read(versions.looking_at(settings, version), pipeline)
-    reached = "no epoch" if last is None or last.epoch is None else f"epoch {last.epoch}, watermark {last.watermark}"
-    typer.echo(f"{pipeline}: stream-{version} has read the log up to now ({reached}); it serves nothing yet.")
-    typer.echo(f"Compare: `cutover replay {pipeline} --compare {version}` with the one that serves, and with batch:")
-    typer.echo(f"`cutover batch {pipeline} --version {version}`, `cutover reconcile {pipeline} --version {version}`")
-    typer.echo(f'Let it serve: `cutover serve {pipeline} --version {version} --why "..."`')
+        serve = f"cutover serve {pipeline} --version {compare}"
+        show(comparing.compare_versions(settings, found, compare), serve, as_json=as_json)
+    elif into is not None:
+        _fill_version(settings, found, into, epoch)
+    else:
+        _fill_definition(settings, found)
 
 
-def _fill(settings: Settings, pipeline: str, into: int, epoch: int | None) -> int:
-    chosen, found = versions.looking_at(settings, into), catalogue.get(settings, pipeline)
-    with _show_progress(chosen, pipeline) as probe:
-        return replaying.replay(settings, found, into, SystemClock(), epoch=epoch, probe=probe).number
+def _fill_version(settings: Settings, pipeline: Pipeline, into: int, epoch: int | None) -> None:
+    name, chosen = pipeline.name, versions.looking_at(settings, into)
+    with _show_progress(chosen, name) as probe:
+        version = replaying.replay(settings, pipeline, into, SystemClock(), epoch=epoch, probe=probe).number
+    typer.echo(
+        f"{name}: stream-{version} has read the log up to {_describe_place(chosen, name)}; it serves nothing yet."
+    )
+    typer.echo(f"Compare: `cutover replay {name} --compare {version}` with the one that serves, and with batch:")
+    typer.echo(f"`cutover batch {name} --version {version}`, `cutover reconcile {name} --version {version}`")
+    typer.echo(f'Let it serve: `cutover serve {name} --version {version} --why "..."`')
+
+
+def _fill_definition(settings: Settings, pipeline: Pipeline) -> None:
+    if pipeline.change is None:
+        msg = (
+            f"Replay of `{pipeline.name}`: expected `--into` or `--compare`, or a definition with a `change`, got none."
+        )
+        raise DefinitionError(msg + f"\nHint: `cutover savepoint {pipeline.name} list` shows the versions.")
+    old = catalogue.get(settings, pipeline.change.of)
+    with _show_progress(settings, pipeline.name) as probe:
+        replaying.replay_definition(settings, pipeline, old, probe=probe)
+    place = _describe_place(settings, pipeline.name)
+    typer.echo(
+        f"{pipeline.name}: has read the log up to an epoch of {old.name} ({place}); {old.name} is served as before."
+    )
+    typer.echo(f"Compare: `cutover swap {pipeline.name}`; go on: `cutover stream {pipeline.name} --detach`.")
+
+
+def _describe_place(settings: Settings, name: str) -> str:
+    last = heartbeat.read(settings, name)
+    return "no epoch" if last is None or last.epoch is None else f"epoch {last.epoch}, watermark {last.watermark}"
 
 
 @contextmanager
@@ -97,26 +123,40 @@ def _show_progress(settings: Settings, pipeline: str) -> Iterator[Probe]:
         yield probe
 
 
-def _show(found: VersionComparison, *, as_json: bool) -> None:
+def show(found: StreamComparison, agree: str, *, as_json: bool) -> None:
+    """Print a comparison and end with its exit code.
+
+    Args:
+        found: The comparison.
+        agree: The command that lets the stream serve, without its options.
+        as_json: One JSON object.
+    """
     if as_json:
         typer.echo(json.dumps(asdict(found) | {"exit_code": found.exit_code}))
         raise typer.Exit(found.exit_code)
     console = Console(highlight=False, soft_wrap=True)
     for line in found.examples:
         console.print(literal_text(line))
-    what = f"stream-{found.beside} beside stream-{found.serving} of {found.pipeline}"
     epochs, late = f"epochs {found.epochs[1]} and {found.epochs[0]}", f"late {found.late[1]:,} and {found.late[0]:,}"
-    console.print(f"{what}, {epochs}: {late}.")
+    console.print(f"{found.beside} beside {found.serving}, {epochs}: {late}.")
+    if found.beyond:
+        console.print(f"{found.beside} has read {found.beyond:,} offsets more, of which nothing is said.")
+    if found.declared:
+        console.print(f"As its change note declares: {_describe_counts(found.declared)}.")
     if found.exit_code:
-        counts = ", ".join(f"{count:,} {kind}" for kind, count in found.counts.items())
-        again = f"`cutover reconcile {found.pipeline} --version N` for both"
-        differ = sum(found.counts.values())
-        agree = f"`cutover serve {found.pipeline} --version {found.beside} --differences {differ} --why ...`"
-        console.print(f"Of {found.rows:,} rows {counts}. Next: {again}; if they are as they should be, {agree}.")
+        wanted = f'`{agree} --differences {found.differing} --why "..."`'
+        console.print(
+            f"Of {found.rows:,} rows {_describe_counts(found.counts)}. Next: compare each with batch "
+            f"(`cutover reconcile`); if they are as they should be, {wanted}."
+        )
     else:
-        again = f'`cutover serve {found.pipeline} --version {found.beside} --why "..."`'
-        console.print(f"All {found.rows:,} rows add up to the same, late records among them. Next: {again}.")
+        same = "differ in nothing else" if found.declared else "add up to the same, late records among them"
+        console.print(f'All {found.rows:,} rows {same}. Next: `{agree} --why "..."`.')
     raise typer.Exit(found.exit_code)
+
+
+def _describe_counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} {kind}" for kind, count in counts.items())
 
 
 def serve(
@@ -141,8 +181,7 @@ def serve(
     agreed = Agreed(differences=differences, uncompared=uncompared)
     made, compared = serving.serve(settings, found, version, why=why, agreed=agreed, clock=SystemClock())
     if compared is not None:
-        differ = sum(compared.counts.values())
-        typer.echo(f"{differ:,} of {compared.rows:,} rows differ from stream-{compared.serving}, late ones among them.")
+        typer.echo(f"Late ones among them, {compared.found}.")
     typer.echo(f"{pipeline}: stream-{made.number} serves; `cutover serve` with the version before goes back.")
     living = heartbeat.read(settings, pipeline)
     if living is not None and living.alive:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import NoReturn, get_args
 
-from cutover.definition.checks import joins, lookups, measures
+from cutover.definition.checks import change, joins, lookups, measures
 from cutover.definition.checks.measures import refuse
 from cutover.definition.compile import fingerprint
 from cutover.definition.compile.compiled import compile_pipeline
@@ -62,6 +62,7 @@ def check(pipeline: Pipeline) -> None:
         _check_delivery(pipeline)
         _check_limits(pipeline)
         _check_batch(pipeline)
+        change.check(pipeline)
     except DefinitionError as error:
         place = f"{pipeline.file.name}: " if pipeline.file else ""
         msg = f"{place}pipeline `{str(pipeline.name)[:80]}`: {error}"

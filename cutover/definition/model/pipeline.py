@@ -17,6 +17,7 @@ from cutover.definition.windows.sessions import Window
 Delivery = Literal["exactly_once", "at_least_once", "at_most_once"]
 HazardKind = Literal["restart", "late_burst", "peak", "schema_change", "partitions", "replay"]
 """What a stream may have to go through before a move; `partitions`: more of them, or another leader of one."""
+RowChange = Literal["added", "removed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,19 @@ class Policy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """The note of a changed definition: all in which its rows may differ. Whatever else differs is a difference."""
+
+    of: str  # name of the pipeline whose place it is to take
+    why: str
+    added: tuple[str, ...] = ()  # measures that only the new definition has
+    removed: tuple[str, ...] = ()  # measures that only the old one has
+    changed: tuple[str, ...] = ()  # measures of both whose values may differ
+    rows: tuple[RowChange, ...] = ()  # (window, key) rows that only one of them may have: the new one, the old one
+    within: str | None = None  # Spark SQL over key, `window_start` and `window_end`: where they may; None: anywhere
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline:
     """One definition, compiled to three runners: streaming, batch, and a plain-Python reference."""
 
@@ -96,6 +110,7 @@ class Pipeline:
     batch: SameDefinition | Sql = field(default_factory=SameDefinition)
     contract: tuple[Expect, ...] = ()
     policy: Policy = field(default_factory=Policy)
+    change: Change | None = None  # the pipeline whose place this one is to take, and in what their rows may differ
     max_rows_per_epoch: int = 50_000  # records; bounds the work of one epoch and how late a replay judges
     schedule: str = "@hourly"  # cron of the batch recompute
     file: Path | None = field(default=None, compare=False)  # where the definition was read from

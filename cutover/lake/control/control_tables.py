@@ -192,10 +192,21 @@ SCHEMAS: Mapping[ControlTable, pa.Schema] = {
             "result": pa.string(),
         }
     ),
+    "swaps": make_schema(
+        {
+            "pipeline": pa.string(),
+            "sequence": pa.int64(),
+            "at": TIMESTAMP,
+            "served_by": pa.string(),  # pipeline whose rows are served under this one's name
+            "who": pa.string(),
+            "why": pa.string(),
+            "found": pa.string(),  # what a comparison of both said
+        }
+    ),
 }
 
 Done = TypeVar("Done")
-DECIDING = frozenset({"versions", "gate", "losses"})
+DECIDING = frozenset({"versions", "gate", "losses", "swaps"})
 """Tables by which is told what is served and what is incomplete: nothing is said by a part of their rows."""
 
 _LAST: ControlTable = "versions"
@@ -341,21 +352,40 @@ def read(settings: Settings, table: ControlTable, pipeline: str) -> list[dict[st
     Raises:
         LakeError: The table cannot be read, or is gone; of a table in `DECIDING`, rows of the pipeline are gone.
     """
-    if not exists(settings, table):
+    handle = _open_written(settings, table)
+    if handle is None:
         return []
-    handle = delta.open_table(control_uri(settings, table))
-    _check_columns(table, handle)
-    if handle.version() == 0:  # just made: nobody has written to it
-        return []
-    with queries.connect() as connection, delta.naming(handle):
-        delta.bind(connection, "control", handle)
-        query = "SELECT * FROM control WHERE pipeline = ? ORDER BY sequence"
-        cursor = connection.execute(query, [pipeline])
-        names = [column[0] for column in cursor.description]
-        rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+    rows = _select(handle, "WHERE pipeline = ?", [pipeline])
     if table in DECIDING:
         _refuse_lost(handle, table, pipeline, rows)
     return rows
+
+
+def read_all(settings: Settings, table: ControlTable) -> list[dict[str, Any]]:
+    """Return the rows of all pipelines, those of each in their order; whether all are there is not asked.
+
+    Raises:
+        LakeError: The table cannot be read, or is gone.
+    """
+    handle = _open_written(settings, table)
+    return [] if handle is None else _select(handle, "", [])
+
+
+def _open_written(settings: Settings, table: ControlTable) -> DeltaTable | None:
+    """Open a table of this release; None where nobody has written to it yet."""
+    if not exists(settings, table):
+        return None
+    handle = delta.open_table(control_uri(settings, table))
+    _check_columns(table, handle)
+    return None if handle.version() == 0 else handle
+
+
+def _select(handle: DeltaTable, where: str, values: list[str]) -> list[dict[str, Any]]:
+    with queries.connect() as connection, delta.naming(handle):
+        delta.bind(connection, "control", handle)
+        cursor = connection.execute(f"SELECT * FROM control {where} ORDER BY pipeline, sequence", values)  # noqa: S608 -- ours
+        names = [column[0] for column in cursor.description]
+        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
 def _refuse_lost(handle: DeltaTable, table: ControlTable, pipeline: str, rows: Sequence[Mapping[str, Any]]) -> None:

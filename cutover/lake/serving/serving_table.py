@@ -1,8 +1,9 @@
 """The serving table: the rows of the view `serving` under one stable name, for readers of any engine.
 
-`<lake>/<pipeline>/serving` stays where it is through stages, versions and definitions. A publication is one commit, so
-whoever opens any version of the table sees each window once, as one stage served it. It is derived: nothing is decided
-by it, and what another writer changes in it the next publication writes again.
+`<lake>/<pipeline>/serving` stays where it is through stages, versions and definitions, also those of another name that
+took this one's place. A publication is one commit, so whoever opens any version of the table sees each window once, as
+one stage of one definition served it. It is derived: nothing is decided by it, and what another writer changes in it
+the next publication writes again.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,9 +18,11 @@ from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, create_table_with_add_actions
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random
 
+from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import CutoverError, LakeError
 from cutover.events import log
+from cutover.lake.control import swaps
 from cutover.lake.control.stages import Stage, current_stage
 from cutover.lake.paths import serving_uri
 from cutover.lake.serving import views
@@ -42,6 +45,7 @@ class Publication:
     """What a version of the serving table shows."""
 
     uri: str
+    served: str  # pipeline whose rows these are
     version: int  # of the table
     stage: Stage
     epoch: int  # newest that the stream had committed; -1: none
@@ -53,12 +57,18 @@ class _Overtaken(Exception):  # noqa: N818 -- no error: tried again
     """Another writer published, or moved the stage, while rows were read."""
 
 
-def publish(settings: Settings, pipeline: Pipeline) -> Publication:
-    """Let the serving table show what the pipeline serves now, in one commit; only months that changed are written.
+def publish(settings: Settings, pipeline: Pipeline, *, name: str | None = None) -> Publication:
+    """Let the serving table show what a name serves now, in one commit; only months that changed are written.
+
+    Args:
+        settings: Where the lake and the definitions are.
+        pipeline: The definition that is served; where another one is by now, that one is loaded.
+        name: The table's; None: the pipeline's own. A definition of that name need not be there any more.
 
     Raises:
-        LakeError: The pipeline has no epoch yet, a table cannot be read, the storage took no file, or others publish
-            all the time; the table is as it was.
+        DefinitionError: There is no definition of the pipeline that is served.
+        LakeError: It has no epoch yet, a table cannot be read, the storage took no file, or others publish all the
+            time; the table is as it was.
     """
     tries = Retrying(
         retry=retry_if_exception_type((_Overtaken, CommitFailedError)),
@@ -67,27 +77,33 @@ def publish(settings: Settings, pipeline: Pipeline) -> Publication:
         reraise=True,
     )
     try:
-        return tries(_try_publish, settings, pipeline)
+        return tries(_try_publish, settings, pipeline, name or pipeline.name)
     except (_Overtaken, CommitFailedError) as error:
-        msg = f"Serving table of `{pipeline.name}`: expected to publish within {_ATTEMPTS} attempts, others came first."
-        raise LakeError(msg + "\nHint: let one process publish (`--follow`), not several.") from error
+        msg = f"Serving table of `{name or pipeline.name}`: expected to publish within {_ATTEMPTS} attempts, others "
+        raise LakeError(msg + "came first.\nHint: let one process publish (`--follow`), not several.") from error
 
 
 def keep_up(settings: Settings, pipeline: Pipeline) -> None:
-    """Publish after something changed what is served, where a person asked for the table; a failure is only logged."""
+    """Publish after something changed what is served, where a person asked for a table; a failure is only logged.
+
+    Each name under which the pipeline is served has a table of its own.
+    """
     try:
-        if delta.exists(serving_uri(settings, pipeline)):
-            publish(settings, pipeline)
+        for name in swaps.list_names(settings, pipeline.name):
+            if delta.exists(serving_uri(settings, name)):
+                publish(settings, pipeline, name=name)
     except CutoverError as error:
         log.warning("serving_table_behind", pipeline=pipeline.name, error=error.text.partition("\n")[0])
 
 
-def _try_publish(settings: Settings, pipeline: Pipeline) -> Publication:
-    uri, schema = serving_uri(settings, pipeline), _schema(pipeline)
+def _try_publish(settings: Settings, at_hand: Pipeline, name: str) -> Publication:
+    uri = serving_uri(settings, name)
     table = delta.open_table(uri) if delta.exists(uri) else None  # opened first: who commits from here on is told apart
-    stage = current_stage(settings, pipeline)
+    served = swaps.served_by(settings, name)
+    pipeline = at_hand if served == at_hand.name else catalogue.get(settings, served)
+    schema, stage = _schema(pipeline), current_stage(settings, pipeline)
     with closing(views.connect(settings, pipeline)) as connection:
-        if current_stage(settings, pipeline) is not stage:
+        if current_stage(settings, pipeline) is not stage or swaps.served_by(settings, name) != served:
             raise _Overtaken
         epoch, rows = _gather(connection)
         same = table is not None and delta.read_schema(table).equals(pa.schema([*schema, pa.field(MONTH, pa.string())]))
@@ -95,9 +111,11 @@ def _try_publish(settings: Settings, pipeline: Pipeline) -> Publication:
         if months or not same:
             with commits.refusing(uri):
                 made = list(_write(connection, uri, schema, months))
-                table = _commit(uri, schema, table, made, months if same else None, _words(stage, epoch))
+                table = _commit(uri, schema, table, made, months if same else None, _words(served, stage, epoch))
     version = -1 if table is None else int(table.version())
-    return Publication(uri=uri, version=version, stage=stage, epoch=epoch, rows=rows, months=tuple(months))
+    return Publication(
+        uri=uri, served=served, version=version, stage=stage, epoch=epoch, rows=rows, months=tuple(months)
+    )
 
 
 def _schema(pipeline: Pipeline) -> pa.Schema:
@@ -155,8 +173,8 @@ def _chain(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa
     yield from rest
 
 
-def _words(stage: Stage, epoch: int) -> dict[str, str]:
-    return {"cutover.stage": str(stage), "cutover.epoch": str(epoch)}
+def _words(served: str, stage: Stage, epoch: int) -> dict[str, str]:
+    return {"cutover.served_by": served, "cutover.stage": str(stage), "cutover.epoch": str(epoch)}
 
 
 def _commit(

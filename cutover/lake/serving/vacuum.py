@@ -65,7 +65,7 @@ def _places(settings: Settings, pipeline: Pipeline) -> Iterator[tuple[str, str]]
     version = versions.current(settings, pipeline)
     found = {} if version is None else {"stream": version.uri}
     found |= {name: batch_uri(settings, pipeline, name) for name in ("batch", "batch_index", "batch_ledger")}
-    found["serving"] = serving_uri(settings, pipeline)
+    found["serving"] = serving_uri(settings, pipeline.name)
     return ((name, uri) for name, uri in found.items() if delta.exists(uri))
 
 

@@ -61,7 +61,7 @@ def by_view(settings: Settings, pipeline: Pipeline = PIPELINE) -> list[tuple[obj
 
 def by_delta(settings: Settings, pipeline: Pipeline = PIPELINE) -> list[tuple[object, ...]]:
     """Return what any reader of Arrow sees, without the partition column."""
-    rows = DeltaTable(serving_uri(settings, pipeline)).to_pyarrow_table().drop_columns(["_month"])
+    rows = DeltaTable(serving_uri(settings, pipeline.name)).to_pyarrow_table().drop_columns(["_month"])
     with queries.connect() as connection:
         connection.register("rows", rows)
         columns = ", ".join(f'"{name}"' for name in views_columns(pipeline))
@@ -102,7 +102,7 @@ def test_nothing_new_commits_nothing(settings: Settings) -> None:
     first, second = serving_table.publish(settings, PIPELINE), serving_table.publish(settings, PIPELINE)
 
     assert (first.months, second.months) == (("2026-01",), ())
-    assert (second.version, DeltaTable(serving_uri(settings, PIPELINE)).version()) == (0, 0)
+    assert (second.version, DeltaTable(serving_uri(settings, PIPELINE.name)).version()) == (0, 0)
 
 
 def test_only_months_that_changed_are_written(settings: Settings) -> None:
@@ -121,7 +121,7 @@ def test_only_months_that_changed_are_written(settings: Settings) -> None:
 def test_what_others_changed_is_written_again(settings: Settings) -> None:
     write(settings, lake_of(SALES))
     serving_table.publish(settings, PIPELINE)
-    DeltaTable(serving_uri(settings, PIPELINE)).delete("revenue > 2")
+    DeltaTable(serving_uri(settings, PIPELINE.name)).delete("revenue > 2")
     assert by_delta(settings) != by_view(settings)
 
     serving_table.publish(settings, PIPELINE)
@@ -131,7 +131,7 @@ def test_what_others_changed_is_written_again(settings: Settings) -> None:
 
 def test_a_damaged_file_is_written_again(settings: Settings) -> None:
     write(settings, lake_of(SALES))
-    uri = serving_uri(settings, PIPELINE)
+    uri = serving_uri(settings, PIPELINE.name)
     serving_table.publish(settings, PIPELINE)
     (file,) = (Path(uri) / path for path in delta.paths(delta.open_table(uri)))
     content = bytearray(file.read_bytes())
@@ -186,7 +186,7 @@ def reading(settings: Settings, files: Sequence[Path]) -> Iterator[None]:
     with ExitStack() as ending:
         for file in files:
             out = ending.enter_context(file.open("w", encoding="utf-8"))
-            command = [sys.executable, "-m", "tests.support.serving_reader", serving_uri(settings, PIPELINE)]
+            command = [sys.executable, "-m", "tests.support.serving_reader", serving_uri(settings, PIPELINE.name)]
             process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=out)
             ending.callback(process.wait, 60)
             assert process.stdin is not None
@@ -212,10 +212,10 @@ def test_readers_see_no_gap_no_mix_and_no_way_back_in_100_switches(
             put(settings, ("SHADOW", "LAMBDA")[number % 2])
             serving_table.keep_up(settings, PIPELINE)
             if number % 10 in {0, 1}:
-                table = spark.read.format("delta").load(serving_uri(settings, PIPELINE))
+                table = spark.read.format("delta").load(serving_uri(settings, PIPELINE.name))
                 by_spark |= {((number + 1) % 2, *row) for row in table.groupBy("_served_by").count().collect()}
 
-    assert DeltaTable(serving_uri(settings, PIPELINE)).version() == 100
+    assert DeltaTable(serving_uri(settings, PIPELINE.name)).version() == 100
     assert by_spark == {(0, "batch", 5), (1, "streaming", 5)}
     for seen in map(seen_by, files):
         assert len({version for version, _, _ in seen}) > 10, "the reader saw too few switches to prove anything"
@@ -256,7 +256,7 @@ def test_nobody_asked_for_a_table(settings: Settings) -> None:
 
     serving_table.keep_up(settings, PIPELINE)
 
-    assert not delta.exists(serving_uri(settings, PIPELINE))
+    assert not delta.exists(serving_uri(settings, PIPELINE.name))
 
 
 def test_vacuum_knows_the_table(settings: Settings) -> None:
@@ -287,7 +287,7 @@ def test_command_says_how_to_read(
     assert main(["serve-view", "sales", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
 
-    uri = serving_uri(settings, PIPELINE)
+    uri = serving_uri(settings, PIPELINE.name)
     assert "in LAMBDA up to epoch 1, version 0 of the table; months written: 1." in lines[0]
     assert f"delta.`{uri}`" in lines[1]
     assert (found["uri"], found["months"]) == (uri, [])

@@ -21,10 +21,11 @@ from cutover.reconcile.verify.model import CheckState
 from cutover.reconcile.verify.runner import verify
 from cutover.settings import Settings
 from cutover.streaming import driver
-from cutover.streaming.compare import compare, find_common_cut
+from cutover.streaming.beside.common_cut import find_common_cut
+from cutover.streaming.beside.compare import compare_versions
+from cutover.streaming.beside.replay import replay
 from cutover.streaming.process.heartbeat import folder
 from cutover.streaming.process.lock import only_driver
-from cutover.streaming.replay import replay
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import Event
 from tests.support.planted import put_rows
@@ -90,7 +91,7 @@ def assert_served_only_as_agreed(settings: Settings, pipeline: Pipeline, capsys:
     assert number_serving(settings, pipeline) == 0
     assert main(["serve", pipeline.name, "--version", "1", "--why", "x", "--differences", "1"]) == 0
     assert "1 of" in capsys.readouterr().out
-    assert newest_reason(settings, pipeline).startswith("x (compared with stream-0 at epoch ")
+    assert newest_reason(settings, pipeline).startswith("x (compared with clicks stream-0 at epoch ")
     assert main(["serve", pipeline.name, "--version", "0", "--why", "back"]) == 0
     assert (number_serving(settings, pipeline), newest_reason(settings, pipeline)) == (0, "back")
     put_rows(uri, kept, kind="partial")
@@ -110,17 +111,22 @@ def newest_reason(settings: Settings, pipeline: Pipeline) -> str:
 
 def assert_versions_compared(settings: Settings, pipeline: Pipeline) -> None:
     """One row that is wrong in the version beside is found, and no other; it is as it was afterwards."""
-    agreed = compare(settings, pipeline, 2)
-    assert (agreed.counts, agreed.serving, agreed.beside, agreed.exit_code) == ({}, 0, 2, 0)
+    agreed = compare_versions(settings, pipeline, 2)
+    assert (agreed.counts, agreed.serving, agreed.beside, agreed.exit_code) == (
+        {},
+        "clicks stream-0",
+        "clicks stream-2",
+        0,
+    )
     assert agreed.late[0] > 0
 
     uri = str(rig.epoch_log(looking_at(settings, 1), pipeline).table.table_uri)
     kept = change_one_row(uri)
-    found = compare(settings, pipeline, 1)
+    found = compare_versions(settings, pipeline, 1)
     put_rows(uri, kept, kind="partial")
 
     assert (found.counts, len(found.examples), found.exit_code) == ({"changed": 1}, 1, 1)
-    assert compare(settings, pipeline, 1).counts == {}
+    assert compare_versions(settings, pipeline, 1).counts == {}
 
 
 def change_one_row(uri: str) -> pa.Table:

@@ -10,20 +10,20 @@ from cutover.lake.control.signature import reason
 from cutover.lake.control.versions import Version
 from cutover.lake.serving import serving_table
 from cutover.settings import Settings
-from cutover.streaming.compare import VersionComparison, compare
+from cutover.streaming.beside.compare import StreamComparison, compare_versions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreed:
-    """What a person has seen of a version before it may serve for the first time."""
+    """What a person has seen of a stream before it may serve for the first time."""
 
-    differences: int = 0  # (window, key) rows that differ from the version that serves, as the comparison counted them
+    differences: int = 0  # (window, key) rows that differ from the one that serves, as the comparison counted them
     uncompared: bool = False  # no comparison is asked for, as where no cut is common
 
 
 def serve(
     settings: Settings, pipeline: Pipeline, number: int, *, why: str, agreed: Agreed, clock: Clock
-) -> tuple[Version, VersionComparison | None]:
+) -> tuple[Version, StreamComparison | None]:
     """Let a version serve, in one commit; one that never served is compared first. What was found is kept in `why`.
 
     A version that has served before is a way back and goes at once.
@@ -38,12 +38,13 @@ def serve(
     reason(why, of="Version")  # refused before a comparison of minutes
     turn, found, is_new = versions.next_turn(settings, pipeline), None, _never_served(settings, pipeline, number)
     if is_new and not agreed.uncompared:
-        found = compare(settings, pipeline, number)
-        _refuse_others(found, agreed)
+        found = compare_versions(settings, pipeline, number)
+        again = f"cutover replay {pipeline.name}"
+        refuse_others(found, agreed, f"{again} --compare {number}", f"{again} --into {number}")
     elif agreed.differences:
         msg = f"Version {number} of `{pipeline.name}`: expected no `--differences` where nothing is compared"
         raise DefinitionError(msg + (", got it beside `--uncompared`." if is_new else ": it has served before."))
-    said = _describe(found) if is_new else ""
+    said = f" ({describe(found)})" if is_new else ""
     made = versions.serve(settings, pipeline, number, why=why, found=said, clock=clock, turn=turn)
     serving_table.keep_up(settings, pipeline)
     return made, found
@@ -54,23 +55,31 @@ def _never_served(settings: Settings, pipeline: Pipeline, number: int) -> bool:
     return any(one.beside for one in known)
 
 
-def _refuse_others(found: VersionComparison, agreed: Agreed) -> None:
-    """Refuse a version that differs in more or fewer rows than a person has agreed to.
+def refuse_others(found: StreamComparison, agreed: Agreed, look: str, meet: str) -> None:
+    """Refuse a stream that differs in more or fewer rows than a person has agreed to, or that has read further.
+
+    Args:
+        found: Of the comparison.
+        agreed: How many may differ.
+        look: The command that shows some of them.
+        meet: The command that lets it read up to an epoch of the one that serves.
 
     Raises:
         DefinitionError: It does.
     """
-    differ = sum(found.counts.values())
-    if differ == agreed.differences:
+    if found.beyond:
+        msg = f"{found.beside}: expected to be compared in all that it has read, {found.beyond:,} offsets lie behind "
+        msg += f"the newest cut that it has in common with {found.serving}."
+        raise DefinitionError(msg + f"\nHint: end its driver, then `{meet}` reads up to an epoch of {found.serving}.")
+    if found.differing == agreed.differences:
         return
-    msg = f"Version {found.beside} of `{found.pipeline}`: expected {agreed.differences:,} rows that differ from "
-    msg += f"stream-{found.serving}, got {differ:,} of {found.rows:,}."
-    look = f"`cutover replay {found.pipeline} --compare {found.beside}` shows some of them"
-    raise DefinitionError(msg + f"\nHint: {look}; `--differences {differ}` agrees to them.")
+    msg = f"{found.beside}: expected {agreed.differences:,} rows that differ from {found.serving}, got "
+    msg += f"{found.differing:,} of {found.rows:,}."
+    raise DefinitionError(
+        msg + f"\nHint: `{look}` shows some of them; `--differences {found.differing}` agrees to them."
+    )
 
 
-def _describe(found: VersionComparison | None) -> str:
-    if found is None:
-        return " (not compared)"
-    rows = f"{sum(found.counts.values()):,} of {found.rows:,} rows differ"
-    return f" (compared with stream-{found.serving} at epoch {found.epochs[1]}: {rows})"
+def describe(found: StreamComparison | None) -> str:
+    """Return what is kept of a comparison, or of there being none."""
+    return "not compared" if found is None else found.found

@@ -1,0 +1,106 @@
+"""Checks of a change note: against its own definition, and against the definition that is to be replaced."""
+
+from typing import get_args
+
+from cutover.definition.checks.measures import refuse
+from cutover.definition.compile.compiled import compile_pipeline
+from cutover.definition.expressions.compiler import Expression, compile_expression
+from cutover.definition.model.pipeline import Change, Pipeline, RowChange
+from cutover.definition.model.schema import check_name
+from cutover.definition.model.sides import right_of
+from cutover.errors import DefinitionError
+
+_LONGEST_WHY = 500
+
+
+def check(pipeline: Pipeline) -> None:
+    """Refuse a note that does not fit its own definition.
+
+    Raises:
+        DefinitionError: Names the field, what is expected and what was found.
+    """
+    note = pipeline.change
+    if note is None:
+        return
+    if not isinstance(note, Change):
+        refuse("change", "Change(...) or None", repr(note)[:80])
+    check_name(note.of, of="change.of")
+    if note.of == pipeline.name:
+        refuse("change.of", "another pipeline", f"`{note.of}`", "the old definition keeps its name and file")
+    if not 1 <= len(note.why.strip()) <= _LONGEST_WHY:
+        refuse("change.why", f"a reason of 1 to {_LONGEST_WHY} characters", repr(note.why)[:80])
+    _check_measures(pipeline, note)
+    for kind in note.rows:
+        if kind not in get_args(RowChange):
+            refuse("change.rows", "any of added, removed", repr(kind)[:80])
+    if note.within is not None and not (note.changed or note.rows):
+        refuse("change.within", "`changed` measures or `rows` beside it", "none", "it says where these may differ")
+    compile_within(pipeline)
+
+
+def _check_measures(pipeline: Pipeline, note: Change) -> None:
+    for field, names in (("added", note.added), ("changed", note.changed)):
+        for name in names:
+            if name not in pipeline.measures:
+                refuse(f"change.{field}", f"a measure of this definition ({', '.join(pipeline.measures)})", f"`{name}`")
+    for name in note.removed:
+        if name in pipeline.measures:
+            refuse("change.removed", "a measure that this definition has no more", f"`{name}`")
+    if both := set(note.added) & set(note.changed):
+        refuse("change", "measures that are either added or changed", f"`{min(both)}` as both")
+
+
+def compile_within(pipeline: Pipeline) -> Expression | None:
+    """Compile the condition of a note's `within`; None without one.
+
+    Raises:
+        DefinitionError: It is no condition over the key, `window_start` and `window_end`.
+    """
+    if pipeline.change is None or pipeline.change.within is None:
+        return None
+    types = {**compile_pipeline(pipeline).key_types, "window_start": "timestamp", "window_end": "timestamp"}
+    made = compile_expression(pipeline.change.within, types, of="change.within")
+    if made.type != "boolean":
+        refuse("change.within", "a condition", f"{made.type}: `{made.text}`")
+    return made
+
+
+def check_pair(new: Pipeline, old: Pipeline) -> None:
+    """Refuse a note by which rows of two definitions cannot be held against one another.
+
+    Raises:
+        DefinitionError: The two read other topics, have other windows or keys, or measures that no note names.
+    """
+    note = new.change
+    if note is None or note.of != old.name:
+        msg = f'Pipeline `{new.name}`: expected `change=Change(of="{old.name}", ...)`, got '
+        raise DefinitionError(msg + ("none." if note is None else f"one of `{note.of}`."))
+    _refuse_other_rows(new, old)
+    for field, declared, there in (
+        ("added", note.added, [name for name in new.measures if name not in old.measures]),
+        ("removed", note.removed, [name for name in old.measures if name not in new.measures]),
+    ):
+        if set(declared) != set(there):
+            _refuse(new, f"change.{field}", ", ".join(there) or "none", ", ".join(declared) or "none")
+    results = [compile_pipeline(of).result_types for of in (new, old)]
+    for name in new.measures:
+        if name in old.measures and name not in note.changed and results[0][name] != results[1][name]:
+            _refuse(new, "change.changed", f"`{name}`, which was {results[1][name]}", f"{results[0][name]} undeclared")
+
+
+def _refuse_other_rows(new: Pipeline, old: Pipeline) -> None:
+    """Refuse definitions whose rows have no window and key in common."""
+    hint = f"such rows cannot be told from those of `{old.name}`: compare `{new.name}` with its own batch path instead"
+    topics = [sorted({of.source.name, right_of(of).source.name}) for of in (new, old)]
+    if topics[0] != topics[1]:
+        _refuse(new, "source", f"what `{old.name}` reads ({', '.join(topics[1])})", ", ".join(topics[0]), hint)
+    if new.window.describe() != old.window.describe():
+        _refuse(new, "window", f"that of `{old.name}` ({old.window})", str(new.window), hint)
+    keys = [list(compile_pipeline(of).key_types.items()) for of in (new, old)]
+    if keys[0] != keys[1]:
+        _refuse(new, "key", f"that of `{old.name}` ({', '.join(old.key)})", ", ".join(new.key), hint)
+
+
+def _refuse(pipeline: Pipeline, field: str, expected: str, got: str, hint: str = "") -> None:
+    msg = f"Pipeline `{pipeline.name}`: {field}: expected {expected}, got {got}."
+    raise DefinitionError(msg + (f"\nHint: {hint}." if hint else ""))

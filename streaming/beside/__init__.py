@@ -1,0 +1,1 @@
+"""A version of a stream, or a changed definition, beside the one that serves: filled, compared, let serve."""
