@@ -125,6 +125,18 @@ class MetricsSettings(BaseModel):
     )
 
 
+class ServingSettings(BaseModel):
+    """Where serving tables (`cutover serve-view`) are copied to as well."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    postgres: SecretStr | None = Field(
+        default=None,
+        description="Address of a PostgreSQL server (`postgresql://user@host/database`); None: no copy.",
+    )
+    postgres_schema: str = Field(default="cutover", pattern=r"^[a-z_][a-z0-9_]{0,62}$")
+
+
 class LineageSettings(BaseModel):
     """Whom runs are told to, as OpenLineage events; none of it changes or stops a run."""
 
@@ -158,6 +170,7 @@ class Settings(BaseSettings):
     read: ReadSettings = ReadSettings()
     metrics: MetricsSettings = MetricsSettings()
     lineage: LineageSettings = LineageSettings()
+    serving: ServingSettings = ServingSettings()
     _batch_tables: str | None = PrivateAttr(default=None)  # of an audit; None: beside the stream's
 
     @property

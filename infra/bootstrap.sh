@@ -33,6 +33,9 @@ if [ "${CI:-}" = true ]; then
     for package in prometheus prometheus-alertmanager; do
         command -v "$package" >/dev/null || { debian_root && apt_install "$package"; } || true
     done
+    # The copy of serving tables is tested on a server of a test's own.
+    compgen -G "/usr/lib/postgresql/*/bin/initdb" >/dev/null || command -v initdb >/dev/null ||
+        { debian_root && apt_install postgresql; } || true
 fi
 
 command -v "$python" >/dev/null || fail "python3 (3.11 or newer) is needed.

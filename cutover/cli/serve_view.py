@@ -30,7 +30,7 @@ def serve_view(
     done = _publish(settings, pipeline)
     typer.echo(_object(done) if as_json else _sentence(pipeline, done))
     if not as_json:
-        typer.echo(_list_queries(pipeline, done.uri))
+        typer.echo(_list_queries(pipeline, done))
     if follow is not None:
         _follow(settings, pipeline, done, follow, as_json=as_json)
 
@@ -64,19 +64,22 @@ def _sentence(name: str, done: Publication) -> str:
     )
 
 
-def _list_queries(name: str, uri: str) -> str:
+def _list_queries(name: str, done: Publication) -> str:
+    uri = done.uri
+    copied = () if done.copy is None else (f"  PostgreSQL SELECT * FROM {done.copy};",)  # noqa: S608 -- quoted, and only printed
     return "\n".join(
         (
             f"  Spark      {_TAKEN.format(name=spark_identifier(name), rows=f'delta.{spark_identifier(uri)}')}",
             f"  DuckDB     {_TAKEN.format(name=identifier(name), rows=f'delta_scan({literal(uri)})')}",
             f"  delta-rs   DeltaTable({uri!r}).to_pyarrow_table()",
+            *copied,
             "Batch runs, moves of the gate and `cutover serve` publish again; beside a driver `--follow 30` does.",
         )
     )
 
 
 def _object(done: Publication) -> str:
-    names = ("uri", "served", "version", "stage", "epoch", "rows", "months")
+    names = ("uri", "served", "version", "stage", "epoch", "rows", "months", "copy")
     return json.dumps({name: getattr(done, name) for name in names})
 
 

@@ -8,7 +8,7 @@ the next publication writes again.
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import duckdb
@@ -51,6 +51,7 @@ class Publication:
     epoch: int  # newest that the stream had committed; -1: none
     rows: int
     months: tuple[str, ...]  # written by this publication; empty: all of it was there
+    copy: str | None = None  # the table in PostgreSQL that shows the same; None: none is asked for
 
 
 class _Overtaken(Exception):  # noqa: N818 -- no error: tried again
@@ -68,7 +69,7 @@ def publish(settings: Settings, pipeline: Pipeline, *, name: str | None = None) 
     Raises:
         DefinitionError: There is no definition of the pipeline that is served.
         LakeError: It has no epoch yet, a table cannot be read, the storage took no file, or others publish all the
-            time; the table is as it was.
+            time; the table is as it was. Or the copy in PostgreSQL is: the table is newer then.
     """
     tries = Retrying(
         retry=retry_if_exception_type((_Overtaken, CommitFailedError)),
@@ -77,10 +78,20 @@ def publish(settings: Settings, pipeline: Pipeline, *, name: str | None = None) 
         reraise=True,
     )
     try:
-        return tries(_try_publish, settings, pipeline, name or pipeline.name)
+        return _copy(settings, name or pipeline.name, tries(_try_publish, settings, pipeline, name or pipeline.name))
     except (_Overtaken, CommitFailedError) as error:
         msg = f"Serving table of `{name or pipeline.name}`: expected to publish within {_ATTEMPTS} attempts, others "
         raise LakeError(msg + "came first.\nHint: let one process publish (`--follow`), not several.") from error
+
+
+def _copy(settings: Settings, name: str, done: Publication) -> Publication:
+    """Let the copy in PostgreSQL show what was published, where one is asked for."""
+    if settings.serving.postgres is None:
+        return done
+    from cutover.lake.serving import postgres_copy  # noqa: PLC0415 -- its client, for those who ask for it alone
+
+    made = postgres_copy.publish_copy(settings, settings.serving.postgres.get_secret_value(), name)
+    return replace(done, copy=made.table)
 
 
 def keep_up(settings: Settings, pipeline: Pipeline) -> None:

@@ -1,0 +1,227 @@
+"""A copy of a serving table in PostgreSQL, under the same name: each publication one transaction.
+
+Made from a version of the Delta table, so both show the same rows. Months whose files are others than those of the copy
+are written anew, in the transaction that notes the version; an older version never comes after a newer one. Readers see
+the rows of one version, whatever isolation they read at, as long as they ask in one statement.
+
+Source:
+    PostgreSQL 15 documentation, 13.2.1 (read committed: a statement sees what was committed before it began) and 14.4
+    (COPY within the transaction that empties what it fills).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+import psycopg
+import pyarrow as pa
+from deltalake import DeltaTable
+from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.types.json import Jsonb
+
+from cutover.engine import queries
+from cutover.errors import LakeError
+from cutover.lake.paths import serving_uri
+from cutover.lake.tables import delta
+from cutover.quoting import identifier
+from cutover.settings import Settings
+
+MONTH = "_month"
+_ROWS_A_FETCH = 10_000
+_CONNECT_SECONDS, _LOCK_SECONDS = 10, 30
+_NOTES = "_publications"
+_TYPES: Mapping[pa.DataType, str] = {
+    pa.bool_(): "boolean",
+    pa.int32(): "integer",
+    pa.int64(): "bigint",
+    pa.float64(): "double precision",
+    pa.string(): "text",
+    pa.date32(): "date",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copy:
+    """What the copy shows."""
+
+    table: str  # schema and name, quoted
+    version: int  # of the Delta table
+    months: tuple[str, ...]  # written by this publication; empty: all of it was there
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Note:
+    """What a publication leaves behind: the Delta table, its version, and the files of each month."""
+
+    table_id: str
+    version: int
+    files: Mapping[str, Sequence[str]]
+
+
+def publish_copy(settings: Settings, address: str, name: str) -> Copy:
+    """Let the copy show the newest version of a serving table, in one transaction.
+
+    Args:
+        settings: Where the lake is, and the schema of the copies.
+        address: Of the server, as libpq takes it; it may hold a password.
+        name: Of the serving table, which is there.
+
+    Raises:
+        LakeError: The server cannot be reached, refuses, or cannot hold a value; the copy is as it was.
+    """
+    schema, place = settings.serving.postgres_schema, sql.Identifier(settings.serving.postgres_schema, name)
+    _refuse_unreadable(address)
+    try:
+        with psycopg.connect(address, connect_timeout=_CONNECT_SECONDS, application_name="cutover") as connection:
+            _prepare(connection, schema)
+            connection.execute(f"SET LOCAL lock_timeout = '{_LOCK_SECONDS}s'")
+            _take_turn(connection, place.as_string(connection))
+            table = delta.open_table(serving_uri(settings, name))  # behind the turn: no older one is opened later
+            months = _replace(connection, table, schema, name)
+            return Copy(table=place.as_string(connection), version=int(table.version()), months=months)
+    except psycopg.Error as error:
+        said = (str(error).strip() or type(error).__name__).splitlines()[0]
+        msg = f"Copy of `{name}` in PostgreSQL: expected a server that takes it, got: {said}."
+        hint = "the copy is as it was, the table of the lake is newer; `cutover serve-view` tries again"
+        raise LakeError(msg + f"\nHint: {hint}. The address is the setting `serving.postgres`.") from None
+
+
+def _refuse_unreadable(address: str) -> None:
+    """Refuse an address that libpq cannot read; it is not repeated, since it may hold a password.
+
+    Raises:
+        LakeError: It cannot.
+    """
+    try:
+        conninfo_to_dict(address)
+    except psycopg.Error:
+        msg = "`serving.postgres`: expected `postgresql://user@host/database`, got what libpq cannot read."
+        raise LakeError(msg) from None
+
+
+def _take_turn(connection: psycopg.Connection[Any], place: str) -> None:
+    """Wait until no other publication of the table is at work; the turn ends with the transaction."""
+    connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"cutover {place}"])
+
+
+def _prepare(connection: psycopg.Connection[Any], schema: str) -> None:
+    """Make the schema and the table of notes where they are not there yet."""
+    _take_turn(connection, f"notes of {schema}")
+    connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(schema)))
+    columns = "name text PRIMARY KEY, table_id text, version bigint, files jsonb, published_at timestamptz"
+    connection.execute(
+        sql.SQL("CREATE TABLE IF NOT EXISTS {} (" + columns + ")").format(sql.Identifier(schema, _NOTES))
+    )
+    connection.commit()
+
+
+def _replace(connection: psycopg.Connection[Any], table: DeltaTable, schema: str, name: str) -> tuple[str, ...]:
+    """Write the months that are not as the copy has them, and note the version."""
+    place, fields = sql.Identifier(schema, name), delta.read_schema(table)
+    now = _Note(table_id=str(table.metadata().id), version=int(table.version()), files=_list_files(table))
+    before = _read_note(connection, schema, name)
+    if before is not None and before.table_id == now.table_id and before.version >= now.version:
+        return ()
+    there = _read_columns(connection, schema, name)
+    if there and before is None:
+        msg = f"Copy of `{name}` in PostgreSQL: expected no other table `{schema}.{name}`, one is there without a note."
+        raise LakeError(msg + "\nHint: rename it, or set `serving.postgres_schema` to a schema of Cutover's own.")
+    wanted = {field.name: _type_of(field.type) for field in fields}
+    if there != wanted:
+        _change_columns(connection, place, there, wanted)
+        before = None
+    old = {} if before is None else before.files
+    months = sorted(month for month in {*old, *now.files} if old.get(month) != now.files.get(month))
+    gone = sql.SQL("DELETE FROM {} WHERE %s OR {} = ANY(%s)").format(place, sql.Identifier(MONTH))
+    connection.execute(gone, [before is None, months])
+    _fill(connection, table, place, fields.names, months)
+    _write_note(connection, schema, name, now)
+    return tuple(months)
+
+
+def _list_files(table: DeltaTable) -> dict[str, list[str]]:
+    """Return the files of each month; a file's name holds the checksum of its bytes."""
+    found: dict[str, list[str]] = {}
+    for action in delta.actions(table):
+        found.setdefault(str(action[f"partition.{MONTH}"]), []).append(str(action["path"]))
+    return {month: sorted(files) for month, files in found.items()}
+
+
+def _read_note(connection: psycopg.Connection[Any], schema: str, name: str) -> _Note | None:
+    wanted = sql.SQL("SELECT table_id, version, files FROM {} WHERE name = %s").format(sql.Identifier(schema, _NOTES))
+    row = connection.execute(wanted, [name]).fetchone()
+    return None if row is None else _Note(table_id=row[0], version=row[1], files=row[2])
+
+
+def _write_note(connection: psycopg.Connection[Any], schema: str, name: str, note: _Note) -> None:
+    values = [name, note.table_id, note.version, Jsonb(note.files)]
+    place = sql.Identifier(schema, _NOTES)
+    connection.execute(sql.SQL("DELETE FROM {} WHERE name = %s").format(place), [name])
+    connection.execute(sql.SQL("INSERT INTO {} VALUES (%s, %s, %s, %s, now())").format(place), values)
+
+
+def _read_columns(connection: psycopg.Connection[Any], schema: str, name: str) -> dict[str, str]:
+    """Return the columns of the copy with their types; none: it is not there."""
+    wanted = (
+        "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute"
+        " JOIN pg_class ON pg_class.oid = attrelid JOIN pg_namespace ON pg_namespace.oid = relnamespace"
+        " WHERE nspname = %s AND relname = %s AND attnum > 0 AND NOT attisdropped"
+    )
+    return dict(connection.execute(wanted, [schema, name]).fetchall())
+
+
+def _change_columns(
+    connection: psycopg.Connection[Any], place: sql.Identifier, there: Mapping[str, str], wanted: Mapping[str, str]
+) -> None:
+    """Give a table other columns where it stands, so that whoever waits to read it finds it; make it if it is none."""
+    kept = {name for name, kind in there.items() if wanted.get(name) == kind}
+    new = [
+        sql.SQL("ADD COLUMN {} " + kind).format(sql.Identifier(name))
+        for name, kind in wanted.items()
+        if name not in kept
+    ]
+    gone = [sql.SQL("DROP COLUMN {}").format(sql.Identifier(name)) for name in there if name not in kept]
+    connection.execute(sql.SQL("CREATE TABLE IF NOT EXISTS {} ()").format(place))
+    connection.execute(sql.SQL("ALTER TABLE {} {}").format(place, sql.SQL(", ").join([*gone, *new])))
+
+
+def _type_of(kind: pa.DataType) -> str:
+    """Return PostgreSQL's type, as it names it itself: lists and structs are `jsonb`."""
+    if pa.types.is_timestamp(kind):
+        return "timestamp with time zone"
+    if pa.types.is_decimal(kind):
+        return f"numeric({kind.precision},{kind.scale})"
+    return _TYPES.get(kind, "jsonb")
+
+
+def _fill(
+    connection: psycopg.Connection[Any],
+    table: DeltaTable,
+    place: sql.Identifier,
+    columns: Sequence[str],
+    months: Sequence[str],
+) -> None:
+    """Copy the rows of some months, every value as text, which the column's type reads."""
+    names = sql.SQL(", ").join(map(sql.Identifier, columns))
+    with queries.connect() as lake, connection.cursor() as cursor:
+        delta.bind(lake, "published_rows", table)
+        with cursor.copy(sql.SQL("COPY {} ({}) FROM STDIN").format(place, names)) as copy:
+            for row in _read_rows(lake, delta.read_schema(table), months):
+                copy.write_row(row)
+
+
+def _read_rows(
+    lake: duckdb.DuckDBPyConnection, fields: pa.Schema, months: Sequence[str]
+) -> Iterator[tuple[str | None, ...]]:
+    columns = ", ".join(_text_sql(field) for field in fields)
+    wanted = f"SELECT {columns} FROM published_rows WHERE {MONTH} IN (SELECT unnest(?))"  # noqa: S608 -- quoted
+    found = lake.execute(wanted, [list(months)])
+    while rows := found.fetchmany(_ROWS_A_FETCH):
+        yield from rows
+
+
+def _text_sql(field: "pa.Field[Any]") -> str:
+    name = identifier(field.name)
+    return f"to_json({name})::VARCHAR" if _type_of(field.type) == "jsonb" else f"{name}::VARCHAR"
